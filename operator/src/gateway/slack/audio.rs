@@ -66,7 +66,7 @@ async fn transcribe_file(
     let key = format!("heard:{}", file.id);
     // One at a time, so that roles that wake together pay once.
     let _turn = inner.hearing.lock(&ThreadKey::from(thread)).await;
-    if let Some(known) = inner.contents.get(&key) {
+    if let Some(known) = inner.contents.get(&caller.repo, &key) {
         return Ok(Some(known));
     }
     if is_told(inner, caller, thread, slack, &key).await? {
@@ -84,7 +84,7 @@ async fn transcribe_file(
     let sound = SoundRecording { name: file.name.clone(), kind: file.mimetype.clone(), bytes };
     let text = scribe(caller.clone(), sound).await?;
     let text: Arc<str> = text.trim().into();
-    inner.contents.add(&key, &text);
+    inner.contents.add(&caller.repo, &key, &text);
     let quoted: Vec<String> = text.lines().map(|line| format!("> {line}")).collect();
     let shown = format!(":studio_microphone: What I understood:\n{}", quoted.join("\n"));
     if let Err(error) = post::post_line(inner, &ThreadKey::from(thread), &key, &shown).await {

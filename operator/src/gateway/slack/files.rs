@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use codebutler_crds::Repo;
 use codebutler_crds::wire::MAX_PICTURE;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -14,17 +15,20 @@ use super::lenient::UnreadFields;
 use super::quoting::{describe_file, find_fence};
 use super::web::CallError;
 use super::{Inner, pictures};
+use crate::gateway::repo_key::RepoKey;
 use crate::recent::RecentMap;
 
 /// Larger ones are named, not read.
 const LARGEST: u64 = 64 * 1024;
 /// Of all files of one reading, in bytes.
 const TOGETHER: usize = 256 * 1024;
-/// Contents that are remembered, by file.
+/// Contents that are remembered, and how long: what was deleted in Slack is soon gone here, too.
 const REMEMBERED: usize = 512;
+const FRESH: Duration = Duration::from_mins(10);
 
-/// Contents of files that were read.
-pub struct FileContents(Mutex<RecentMap<String, Arc<str>>>);
+/// What was read of files, recordings and links. Another Repo may not be allowed to read the same, and
+/// masks other words: each has its own.
+pub struct FileContents(Mutex<RecentMap<(RepoKey, String), (Instant, Arc<str>)>>);
 
 impl Default for FileContents {
     fn default() -> Self {
@@ -33,23 +37,28 @@ impl Default for FileContents {
 }
 
 impl FileContents {
-    /// One that was read not long ago.
-    pub fn get(&self, id: &str) -> Option<Arc<str>> {
-        self.0.lock().get(&id.to_owned()).cloned()
+    /// One that was read for this Repo not long ago.
+    pub fn get(&self, repo: &Repo, id: &str) -> Option<Arc<str>> {
+        self.get_within(repo, id, FRESH)
     }
 
-    pub fn add(&self, id: &str, content: &Arc<str>) {
+    fn get_within(&self, repo: &Repo, id: &str, age: Duration) -> Option<Arc<str>> {
         let mut known = self.0.lock();
-        known.insert(id.to_owned(), Arc::clone(content));
+        let (at, content) = known.get(&(repo.into(), id.to_owned()))?;
+        (at.elapsed() < age).then(|| Arc::clone(content))
+    }
+
+    pub fn add(&self, repo: &Repo, id: &str, content: &Arc<str>) {
+        let mut known = self.0.lock();
+        known.insert((repo.into(), id.to_owned()), (Instant::now(), Arc::clone(content)));
     }
 }
 
-/// Files that Slack was asked about, and how long it counts that one is not there.
+/// Files that Slack was asked about.
 const DESCRIBED: usize = 512;
-const GONE: Duration = Duration::from_mins(10);
 
-/// Answers of `files.info`.
-pub struct DescribedFiles(Mutex<RecentMap<String, (Instant, SharedMessage)>>);
+/// Answers of `files.info`, by Repo and file.
+pub struct DescribedFiles(Mutex<RecentMap<(RepoKey, String), (Instant, SharedMessage)>>);
 
 impl Default for DescribedFiles {
     fn default() -> Self {
@@ -60,21 +69,26 @@ impl Default for DescribedFiles {
 /// The files of a message and of those that are forwarded in it; what Slack only names is looked up.
 pub async fn describe_files(
     inner: &Inner,
-    account: &SlackAccount,
+    (repo, account): (&Repo, &SlackAccount),
     message: &StoredMessage,
 ) -> Vec<SharedMessage> {
     let mut files = message.all_files();
     for file in files.iter_mut().filter(|file| file.is_only_named()) {
-        *file = look_up(inner, account, file).await;
+        *file = look_up(inner, (repo, account), file).await;
     }
     files
 }
 
-async fn look_up(inner: &Inner, account: &SlackAccount, file: &SharedMessage) -> SharedMessage {
+async fn look_up(
+    inner: &Inner,
+    (repo, account): (&Repo, &SlackAccount),
+    file: &SharedMessage,
+) -> SharedMessage {
     let id = file.id.clone();
-    let known = inner.described.0.lock().get(&id).cloned();
+    let key = (RepoKey::from(repo), id.clone());
+    let known = inner.described.0.lock().get(&key).cloned();
     if let Some((at, found)) = known
-        && (found.withheld().is_none() || at.elapsed() < GONE)
+        && at.elapsed() < FRESH
     {
         return found;
     }
@@ -103,7 +117,7 @@ async fn look_up(inner: &Inner, account: &SlackAccount, file: &SharedMessage) ->
             }
         }
     };
-    inner.described.0.lock().insert(id, (Instant::now(), found.clone()));
+    inner.described.0.lock().insert(key, (Instant::now(), found.clone()));
     found
 }
 
@@ -111,7 +125,7 @@ async fn look_up(inner: &Inner, account: &SlackAccount, file: &SharedMessage) ->
 /// `left` is what may still be read, in bytes.
 pub async fn read_files(
     inner: &Inner,
-    account: &SlackAccount,
+    (repo, account): (&Repo, &SlackAccount),
     files: &[SharedMessage],
     left: &mut usize,
 ) -> String {
@@ -122,7 +136,7 @@ pub async fn read_files(
             let _ = write!(said, "\n\n[file {about}: {why}]");
             continue;
         }
-        match read_text(inner, account, file, *left).await {
+        match read_text(inner, (repo, account), file, *left).await {
             Ok(Some(content)) => {
                 *left = left.saturating_sub(content.len());
                 let fence = find_fence(&content);
@@ -153,7 +167,7 @@ pub const fn reading_budget() -> usize {
 
 async fn read_text(
     inner: &Inner,
-    account: &SlackAccount,
+    (repo, account): (&Repo, &SlackAccount),
     file: &SharedMessage,
     left: usize,
 ) -> Result<Option<Arc<str>>, CallError> {
@@ -161,14 +175,14 @@ async fn read_text(
     else {
         return Ok(None);
     };
-    if let Some(known) = inner.contents.get(&file.id) {
+    if let Some(known) = inner.contents.get(repo, &file.id) {
         return Ok(Some(known));
     }
     let most = usize::try_from(LARGEST).unwrap_or(usize::MAX);
     let bytes = inner.web.download(&account.bot, url, most).await?;
     let Ok(content) = String::from_utf8(bytes) else { return Ok(None) };
     let content: Arc<str> = content.into();
-    inner.contents.add(&file.id, &content);
+    inner.contents.add(repo, &file.id, &content);
     Ok(Some(content))
 }
 
@@ -190,6 +204,31 @@ mod tests {
 
     fn file(value: Value) -> SharedMessage {
         serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn what_was_read_for_one_repo_is_not_shown_to_another_one_nor_for_long() {
+        let repo = |namespace: &str, name: &str| -> Repo {
+            serde_json::from_value(json!({
+                "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
+                "metadata": {"namespace": namespace, "name": name},
+                "spec": {
+                    "git": {"url": "https://git.invalid/a/b", "credentials": {"name": "git"}},
+                    "slack": {"credentials": {"name": "slack"}},
+                    "model": {"baseURL": "https://model.invalid", "credentials": {"name": "model"}},
+                },
+            }))
+            .unwrap()
+        };
+        let (known, shop) = (FileContents::default(), repo("team", "shop"));
+        known.add(&shop, "link:https://acme.slack.com/archives/C1/p1", &"We sell it.".into());
+        let of = |repo: &Repo| known.get(repo, "link:https://acme.slack.com/archives/C1/p1");
+        assert_eq!(of(&shop).as_deref(), Some("We sell it."));
+        for other in [repo("team", "docs"), repo("other", "shop")] {
+            assert_eq!(of(&other), None);
+        }
+        known.add(&shop, "F1", &"old".into());
+        assert_eq!(known.get_within(&shop, "F1", Duration::ZERO), None);
     }
 
     #[test]

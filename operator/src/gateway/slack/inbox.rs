@@ -209,12 +209,12 @@ impl InboxReader<'_> {
     ) {
         let (repo, account) = (&caller.repo, self.account);
         if account.wrote(stored) {
-            message.text += &files::read_files(inner, account, &stored.files, left).await;
+            message.text += &files::read_files(inner, (repo, account), &stored.files, left).await;
             message.pictures = pictures::offered_pictures(&stored.files);
             return;
         }
-        let known = files::describe_files(inner, account, stored).await;
-        message.text += &files::read_files(inner, account, &known, left).await;
+        let known = files::describe_files(inner, (repo, account), stored).await;
+        message.text += &files::read_files(inner, (repo, account), &known, left).await;
         let is_user = matches!(message.author, MessageAuthor::User { .. });
         if is_user {
             message.text +=
@@ -229,7 +229,7 @@ impl InboxReader<'_> {
         message.text +=
             &content::quote_attached(inner, repo, stored, |url| followed.has(url), left).await;
         if let MessageAuthor::User { id } = &message.author
-            && inner.is_member(account, id).await
+            && inner.is_member((repo, account), id).await
         {
             message.text += &links::read_links(inner, repo, account, followed, left).await;
         }

@@ -78,14 +78,14 @@ pub async fn read_links(
     let mut said = String::new();
     for (url, link) in followed.links {
         let key = format!("link:{url}");
-        let found = if let Some(known) = inner.contents.get(&key) {
+        let found = if let Some(known) = inner.contents.get(repo, &key) {
             known
         } else {
             let fresh = follow_link(inner, repo, account, &link).await;
             let redactor = masks::as_known(&inner.context, repo).await;
             let masked = redactor.mask(&fresh).into_owned();
             let fresh: std::sync::Arc<str> = masked.into();
-            inner.contents.add(&key, &fresh);
+            inner.contents.add(repo, &key, &fresh);
             fresh
         };
         if found.len() <= *left {

@@ -134,7 +134,7 @@ impl SlackGateway {
         let inner = &self.inner;
         let Ok(account) = inner.account(repo).await else { return Vec::new() };
         let read = users.map(async |user| {
-            let name = inner.person(&account, user).await.ok()?.name?;
+            let name = inner.person((repo, &account), user).await.ok()?.name?;
             Some((user.clone(), name))
         });
         let read = futures::future::join_all(read);

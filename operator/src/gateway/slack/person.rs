@@ -13,6 +13,7 @@ use super::account::{AccessError, SlackAccount};
 use super::pinned::PinnedMemory;
 use super::web::CallError;
 use super::{Inner, people};
+use crate::gateway::repo_key::RepoKey;
 
 /// How long what is known counts, and how long what could not be read is not asked for again.
 const FRESH: Duration = Duration::from_hours(1);
@@ -31,8 +32,8 @@ pub struct SlackPerson {
     pub kind: PersonKind,
 }
 
-/// People by workspace and user id.
-pub type KnownPeople = PinnedMemory<(String, String), (SlackPerson, Instant)>;
+/// People by Repo and user id: what one app was told of somebody, another one may not be.
+pub type KnownPeople = PinnedMemory<(RepoKey, String), (SlackPerson, Instant)>;
 
 #[derive(Deserialize)]
 struct PersonAnswer {
@@ -131,7 +132,7 @@ impl Inner {
         let read = async {
             let account = self.account(repo).await.ok()?;
             let names = people::concerned_people(thread).into_iter().map(async |user| {
-                let name = self.person(&account, &user).await.ok()?.name?;
+                let name = self.person((repo, &account), &user).await.ok()?.name?;
                 Some((user, name))
             });
             Some(futures::future::join_all(names).await)
@@ -146,20 +147,20 @@ impl Inner {
     /// When Slack gives no answer; one that says nothing of the person is none.
     pub async fn person(
         &self,
-        account: &SlackAccount,
+        (repo, account): (&Repo, &SlackAccount),
         user: &str,
     ) -> Result<SlackPerson, CallError> {
-        self.person_within(account, user, FRESH).await
+        self.person_within((repo, account), user, FRESH).await
     }
 
     /// The same, known for no longer than so.
     async fn person_within(
         &self,
-        account: &SlackAccount,
+        (repo, account): (&Repo, &SlackAccount),
         user: &str,
         longest: Duration,
     ) -> Result<SlackPerson, CallError> {
-        let key = (account.workspace.clone().unwrap_or_default(), user.to_owned());
+        let key = (RepoKey::from(repo), user.to_owned());
         if let Some((person, at)) = self.persons.get(&key) {
             let counts = if person.kind == PersonKind::Unknown { AGAIN } else { longest };
             if at.elapsed() < counts {
@@ -184,8 +185,8 @@ impl Inner {
     }
 
     /// Whether somebody is known to see what every full member of the workspace can.
-    pub async fn is_member(&self, account: &SlackAccount, user: &str) -> bool {
-        let read = tokio::time::timeout(PATIENCE, self.person(account, user)).await;
+    pub async fn is_member(&self, of: (&Repo, &SlackAccount), user: &str) -> bool {
+        let read = tokio::time::timeout(PATIENCE, self.person(of, user)).await;
         matches!(read, Ok(Ok(SlackPerson { kind: PersonKind::Member, .. })))
     }
 
@@ -221,7 +222,7 @@ impl Inner {
         longest: Duration,
     ) -> Result<Option<&'static str>, AccessError> {
         let account = self.account(repo).await?;
-        let kind = self.person_within(&account, user, longest).await?.kind;
+        let kind = self.person_within((repo, &account), user, longest).await?.kind;
         Ok(access::access_refusal(&repo.spec.access.users, user, kind))
     }
 }

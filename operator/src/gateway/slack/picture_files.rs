@@ -54,7 +54,7 @@ pub async fn read_offered(
     let found = stored.iter().find(|stored| stored.ts == *message && stored.is_said());
     let found = found.filter(|stored| inbox::can_read(inner, caller, &account, stored));
     let files = match found {
-        Some(stored) => files::describe_files(inner, &account, stored).await,
+        Some(stored) => files::describe_files(inner, (repo, &account), stored).await,
         None => Vec::new(),
     };
     let mut offered = files.iter().filter(|file| can_be_shown(file)).take(OFFERED);
