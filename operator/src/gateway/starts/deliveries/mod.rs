@@ -30,6 +30,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::keys::SigningKeys;
+use self::port::WaitingSeat;
 use self::refusal::DeliveryRefusal;
 use self::signature::{SignedHead, SigningKey};
 use super::{ThreadOrigin, thread_of};
@@ -42,8 +43,9 @@ use crate::listen::listen_on;
 
 /// Bytes of a body: the longest prompt in characters that take the most bytes fits.
 const BODY: usize = 64 << 10;
-/// Bodies that are held at once.
-const BODIES: usize = 32;
+/// Deliveries that are judged at once, and how long one waits for its turn.
+const JUDGED: usize = 32;
+const TURN: Duration = Duration::from_secs(5);
 /// How long a request's head, and then its body, may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the API server may take to make a Thread.
@@ -63,7 +65,7 @@ struct DeliveryDesk {
     keys: SigningKeys,
     /// What is compared with where there is no key, so that it takes as long.
     nobodys: SigningKey,
-    bodies: Arc<Semaphore>,
+    turns: Arc<Semaphore>,
 }
 
 /// Serves until told to stop, if there is an address.
@@ -87,7 +89,7 @@ pub fn serve_deliveries(
         threads: gateway.threads.clone(),
         metrics: gateway.metrics.clone(),
         nobodys: SigningKey::random(),
-        bodies: Arc::new(Semaphore::new(BODIES)),
+        turns: Arc::new(Semaphore::new(JUDGED)),
     };
     tokio::spawn(port::serve_port(listener, build_router(desk), PATIENCE, stop));
     Ok(())
@@ -142,8 +144,12 @@ impl DeliveryDesk {
         let (head, body) = request.into_parts();
         let signed = SignedHead::read(&head.headers, jiff::Timestamp::now().as_second())?;
         check_form(&head.headers)?;
-        let _room = self.bodies.try_acquire().map_err(|_| DeliveryRefusal::Busy)?;
         let body = read_body(body, PATIENCE).await?;
+        if let Some(seat) = head.extensions.get::<WaitingSeat>() {
+            seat.settle();
+        }
+        let turn = timeout(TURN, self.turns.acquire()).await;
+        let _turn = turn.ok().and_then(Result::ok).ok_or(DeliveryRefusal::Busy)?;
         let repo = self.context.repo(namespace, name);
         let repo = repo.filter(|repo| repo.metadata.deletion_timestamp.is_none());
         let from = repo.as_ref().and_then(|repo| Some((repo, repo.spec.deliveries.as_ref()?)));

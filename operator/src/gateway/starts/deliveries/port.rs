@@ -1,19 +1,21 @@
 //! The port of deliveries: plain HTTP/1.1, as behind an ingress, and what strangers can hold of it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Connections at once; others wait to be taken.
-const CONNECTIONS: usize = 256;
+/// Connections at once of which not all has come. Those who come next are let in, and who has taken longest
+/// goes: an honest delivery is there within moments, so that no crowd of slow strangers is in its way.
+pub const CONNECTIONS: usize = 256;
 /// Bytes of a request's head at most.
 const HEAD: usize = 32 << 10;
 /// How long one may be open in all, so that who takes no answer does not stay.
@@ -27,18 +29,19 @@ pub async fn serve_port(
     patience: Duration,
     stop: CancellationToken,
 ) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
-    let accept = async || {
-        let place = room.clone().acquire_owned().await.ok();
-        (place, listener.accept().await)
-    };
-    while let Some((place, accepted)) = stop.run_until_cancelled(accept()).await {
+    let room = WaitingRoom::new(CONNECTIONS);
+    while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         match accepted {
             Ok((stream, _)) => {
-                let app = app.clone();
+                let seat = room.enter();
+                let app = app.clone().layer(Extension(seat.clone()));
                 tokio::spawn(async move {
-                    serve_connection(stream, app, patience).await;
-                    drop(place);
+                    let ended = seat.ended();
+                    let served = serve_connection(stream, app, patience);
+                    if ended.run_until_cancelled(served).await.is_none() {
+                        tracing::debug!("a slow connection made room for others");
+                    }
+                    seat.settle();
                 });
             }
             Err(error) => {
@@ -47,6 +50,54 @@ pub async fn serve_port(
                 sleep(Duration::from_millis(100)).await;
             }
         }
+    }
+}
+
+/// Connections whose request is not there yet, oldest first. Cheap to clone; clones count together.
+#[derive(Clone)]
+struct WaitingRoom {
+    most: usize,
+    waiting: Arc<Mutex<VecDeque<(u64, CancellationToken)>>>,
+    next: Arc<Mutex<u64>>,
+}
+
+impl WaitingRoom {
+    fn new(most: usize) -> Self {
+        Self { most, waiting: Arc::default(), next: Arc::default() }
+    }
+
+    /// Takes a seat; whoever has had one for longest leaves if there are too many.
+    fn enter(&self) -> WaitingSeat {
+        let mut next = self.next.lock();
+        *next += 1;
+        let (id, ended) = (*next, CancellationToken::new());
+        let mut waiting = self.waiting.lock();
+        while waiting.len() >= self.most
+            && let Some((_, slow)) = waiting.pop_front()
+        {
+            slow.cancel();
+        }
+        waiting.push_back((id, ended.clone()));
+        WaitingSeat { id, ended, room: self.clone() }
+    }
+}
+
+/// One connection's seat. Clones are the same one.
+#[derive(Clone)]
+pub struct WaitingSeat {
+    id: u64,
+    ended: CancellationToken,
+    room: WaitingRoom,
+}
+
+impl WaitingSeat {
+    /// All of the request is there: it makes room for nobody any more.
+    pub fn settle(&self) {
+        self.room.waiting.lock().retain(|(id, _)| *id != self.id);
+    }
+
+    fn ended(&self) -> CancellationToken {
+        self.ended.clone()
     }
 }
 
@@ -102,6 +153,40 @@ mod tests {
         let answer = said(address, &request.repeat(2)).await;
         assert_eq!(answer.matches("HTTP/1.1 200").count(), 1, "{answer}");
         assert!(answer.ends_with("hi") && answer.contains("connection: close"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn a_crowd_of_slow_strangers_is_in_nobodys_way() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let app = Router::new().route("/", post(|body: Bytes| async move { body }));
+        tokio::spawn(serve_port(listener, app, SOON, stop.clone()));
+        let _serves = stop.drop_guard();
+        let head = "POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\n";
+        let mut crowd = Vec::new();
+        for _ in 0..CONNECTIONS + 44 {
+            let mut slow = TcpStream::connect(address).await.unwrap();
+            slow.write_all(format!("{head}h").as_bytes()).await.unwrap();
+            crowd.push(slow);
+        }
+        let asked = tokio::time::Instant::now();
+        let answer = said(address, &format!("{head}hi")).await;
+        assert!(answer.ends_with("hi"), "{answer}");
+        assert!(asked.elapsed() < SOON / 4, "{:?}", asked.elapsed());
+        let mut first = crowd.remove(0);
+        let ended = timeout(SOON / 4, first.read(&mut [0])).await.expect("it made room");
+        assert!(!matches!(ended, Ok(1..)), "{ended:?}");
+    }
+
+    #[test]
+    fn who_has_taken_longest_goes_and_who_is_there_stays() {
+        let room = WaitingRoom::new(2);
+        let (first, second) = (room.enter(), room.enter());
+        first.settle();
+        let (third, fourth) = (room.enter(), room.enter());
+        assert!(!first.ended.is_cancelled() && second.ended.is_cancelled());
+        assert!(!third.ended.is_cancelled() && !fourth.ended.is_cancelled());
+        assert_eq!(room.waiting.lock().len(), 2);
     }
 
     #[tokio::test]
