@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use codebutler_crds::policy::EgressSpec;
 use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
 
 pub use self::address::IpNetwork;
@@ -28,6 +29,9 @@ use self::walls::EgressWalls;
 use super::dial::{DialReach, DialedLine, OutsideDialer};
 use super::thread_key::ThreadKey;
 
+/// Pages that are laid out at once: each may keep a processor busy.
+const LAYOUTS: usize = 2;
+
 /// Opens connections for Threads. Cheap to clone; clones count together.
 #[derive(Clone)]
 pub struct ThreadEgress {
@@ -35,12 +39,20 @@ pub struct ThreadEgress {
     pub walls: EgressWalls,
     dialer: OutsideDialer,
     connections: Arc<Mutex<HashMap<ThreadKey, usize>>>,
+    /// Pages that are laid out at once.
+    layouts: Arc<Semaphore>,
 }
 
 impl ThreadEgress {
     /// By the gateway's one way out.
     pub fn new(dialer: OutsideDialer) -> Self {
-        Self { walls: EgressWalls::default(), dialer, connections: Arc::default() }
+        let layouts = Arc::new(Semaphore::new(LAYOUTS));
+        Self { walls: EgressWalls::default(), dialer, connections: Arc::default(), layouts }
+    }
+
+    /// Waits for one's turn to lay out a page.
+    pub async fn layout_turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.layouts).acquire_owned().await.ok()
     }
 
     /// A connection to a target that the Repo lists.

@@ -20,6 +20,8 @@ const MOST_REDIRECTS: usize = 5;
 /// Most that is read of a page, and most text that is made of it, in bytes.
 const MOST_READ: usize = 4 << 20;
 const MOST_TEXT: usize = 100 << 10;
+/// Most that is read of a page that has to be laid out.
+const MOST_HTML: usize = 1 << 20;
 const LONGEST_URL: usize = 2048;
 
 /// Why there is no page.
@@ -82,7 +84,7 @@ pub async fn fetch_page(
             let answer = ask_host(egress, rules, &url).await?;
             match next_address(&url, &answer)? {
                 Some(elsewhere) => url = elsewhere,
-                None => return read_page(&url, answer).await,
+                None => return read_page(egress, &url, answer).await,
             }
         }
         Err(FetchError::Redirects)
@@ -144,7 +146,11 @@ fn next_address(url: &Url, answer: &reqwest::Response) -> Result<Option<Url>, Fe
     Ok(Some(to))
 }
 
-async fn read_page(url: &Url, mut answer: reqwest::Response) -> Result<WebPage, FetchError> {
+async fn read_page(
+    egress: &ThreadEgress,
+    url: &Url,
+    mut answer: reqwest::Response,
+) -> Result<WebPage, FetchError> {
     let status = answer.status().as_u16();
     let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or("text/plain").split(';').next().unwrap_or_default();
@@ -152,10 +158,12 @@ async fn read_page(url: &Url, mut answer: reqwest::Response) -> Result<WebPage, 
     if !text::is_readable(&kind) {
         return Err(FetchError::Type(kind.chars().take(60).collect()));
     }
+    let html = text::is_html(&kind);
+    let most = if html { MOST_HTML } else { MOST_READ };
     let mut body = BytesMut::new();
     let mut whole = true;
     while let Some(chunk) = answer.chunk().await.map_err(|_| FetchError::Failed("it broke off"))? {
-        let room = MOST_READ - body.len();
+        let room = most - body.len();
         body.extend_from_slice(&chunk[..chunk.len().min(room)]);
         if chunk.len() > room {
             whole = false;
@@ -163,8 +171,13 @@ async fn read_page(url: &Url, mut answer: reqwest::Response) -> Result<WebPage, 
         }
     }
     // A hostile page may take long to lay out: not on a thread that serves others.
-    let html = text::is_html(&kind);
-    let made = tokio::task::spawn_blocking(move || text::page_text(&body, html));
+    let turn = egress.layout_turn().await.ok_or(FetchError::Failed("the gateway stops"))?;
+    let made = tokio::task::spawn_blocking(move || {
+        let made = text::page_text(&body, html);
+        // For as long as it lasts, even if it is not waited for any more.
+        drop(turn);
+        made
+    });
     let mut text = made.await.map_err(|_| FetchError::Failed("it can't be read"))?;
     if text.len() > MOST_TEXT {
         text.truncate(text.floor_char_boundary(MOST_TEXT));

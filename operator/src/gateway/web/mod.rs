@@ -2,6 +2,7 @@
 //! under the same rules as a workspace's own connections, [`text`] makes words of it, [`search`]
 //! asks the provider that the operator's configuration names.
 
+mod depth;
 mod fetch;
 mod search;
 mod text;
