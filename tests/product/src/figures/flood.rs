@@ -1,5 +1,8 @@
 //! How long pods wait for an answer while somebody floods the gateway with tokens of nobody: in turns
-//! without and with the flood, in one run.
+//! without and with the flood, in one run. And how another team fares while one does everything at once that
+//! takes memory and processors ([`siege`]).
+
+mod siege;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -59,11 +62,13 @@ pub async fn measure_flood() -> anyhow::Result<Vec<MeasuredFigure>> {
     let rate = sent.load(Relaxed) as f64 / seconds;
     bed.stop().await?;
     let [mut quiet, mut flooded] = waited;
-    Ok(vec![
+    let mut figures = vec![
         MeasuredFigure::at_most("flood.good_p99", find_percentile(&mut flooded, 99), "ms", 50.0)
             .beside(find_percentile(&mut quiet, 99)),
         MeasuredFigure::at_least("flood.bad_tokens", rate, "1/s", 1000.0),
-    ])
+    ];
+    figures.extend(siege::measure_siege().await?);
+    Ok(figures)
 }
 
 /// Asks with tokens of pods that there are not, each another one.

@@ -157,7 +157,7 @@ pub async fn measure_figure(name: &str) -> anyhow::Result<Vec<MeasuredFigure>> {
         "agent" => Box::pin(agent::measure_agent()).await,
         "chaos" => Box::pin(chaos::measure_chaos()).await,
         "edits" => Box::pin(edits::measure_edits()).await,
-        "flood" => flood::measure_flood().await,
+        "flood" => Box::pin(flood::measure_flood()).await,
         "handover" => Box::pin(handover::measure_handover()).await,
         "ingest" => ingest::measure_ingest().await,
         "memory" => learnings::measure_memory(),

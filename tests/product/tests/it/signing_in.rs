@@ -213,3 +213,37 @@ async fn who_may_steer_stops_what_runs_from_its_page_and_no_other_site_does() {
     assert_eq!(links, 1, "a page is linked once");
     team.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_is_for_who_is_in_every_channel_that_its_thread_was_opened_in() {
+    let look = ModelScript::of("coder", vec![ScriptStep::say("Looked.")]);
+    let team = Setup::new(look).pages(PagesAccess::Slack).start().await;
+    let (ana, ben) = (team.stack.users["ana"].clone(), team.stack.users["ben"].clone());
+    let root = team.says("ana", None, "@codebutler.coder look");
+    team.message(&root, "Looked.").await;
+    team.settled(&root, "coder").await;
+    let name = team.thread(&root).await.metadata.name.unwrap();
+    let page = format!("/{}/{name}", team.stack.place.team);
+    let mut inside = Browsing::sign_in(&team, &ana, None, &page).await;
+    assert_eq!(inside.open(&page).await.0, 200);
+    // One of the same name was held elsewhere, or this one was before.
+    let bot = team.stack.slack.bot_user_id();
+    let board = team.stack.slack.create_private_channel("board", &[&ben, &bot]);
+    let repo = team.thread(&root).await.spec.repo;
+    let event = json!({"event": "opened", "repo": repo, "channel": board});
+    let mut line = json!({"v": 1, "at": 1, "source": "gateway", "key": format!("opened:{board}")});
+    line.as_object_mut().unwrap().extend(event.as_object().unwrap().clone());
+    let kept = team.stack.dir.join("history").join(&team.stack.place.team).join(&name);
+    let mut file =
+        std::fs::OpenOptions::new().append(true).open(kept.join("events.jsonl")).unwrap();
+    std::io::Write::write_all(&mut file, format!("{line}\n").as_bytes()).unwrap();
+    for path in [&*page, &format!("{page}/events.jsonl"), &format!("{page}/trajectory.json")] {
+        assert_eq!(inside.open(path).await.0, 403, "{path}");
+    }
+    assert!(!inside.open("/").await.1.contains(&page));
+    let mut both = Browsing::sign_in(&team, &ben, None, &page).await;
+    let (status, text) = both.open(&page).await;
+    assert_eq!(status, 200, "{text}");
+    assert!(both.open("/").await.1.contains(&page));
+    team.stop().await;
+}

@@ -30,6 +30,7 @@ const AUDIENCE: &str = "codebutler-gateway";
 pub const PODS: usize = 16;
 const READY: Duration = Duration::from_mins(1);
 const PROGRAM: &str = "codebutler-operator";
+const PAGES: u16 = 8090;
 
 /// See the module.
 pub struct ProxyBed {
@@ -110,6 +111,7 @@ impl ProxyBed {
         let address = free_address();
         let mut args = gateway_arguments(address, &slack, &dir.path().join("git-cache"));
         args.push(format!("--history={}", dir.path().join("history").display()).into());
+        args.push(format!("--pages={}:{PAGES}", address.ip()).into());
         let command = ProcessCommand {
             program,
             args,
@@ -195,6 +197,11 @@ impl ProxyBed {
     /// Where that is.
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where its pages are.
+    pub const fn pages(&self) -> SocketAddr {
+        SocketAddr::new(self.address.ip(), PAGES)
     }
 
     /// Its authority's certificate.

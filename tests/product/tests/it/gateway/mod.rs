@@ -27,6 +27,7 @@ mod proxied;
 mod pull_request;
 mod push_approval;
 mod redteam;
+mod redteam_bounds;
 mod redteam_endpoints;
 mod redteam_git;
 mod redteam_rules;
