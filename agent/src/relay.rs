@@ -67,7 +67,7 @@ pub struct GitRelay {
 const OWN_GIT: &str = "/git-of-toolbox-";
 /// Connections whose requests are read at once. A tunnel that stands is none of them.
 const MAX_CONNECTIONS: usize = 64;
-/// How long the head of a request may take, and how many bytes are kept of one.
+/// Time and bytes for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_HEAD: usize = 64 * 1024;
 
@@ -173,7 +173,7 @@ impl GitRelay {
             return proxy::answer_request(gateway, request, |why| self.turn_away(why)).await;
         }
         let path = request.uri().path();
-        // What becomes of a command's own Git says nothing of the toolbox' push.
+        // A refusal of a command's own Git says nothing of the toolbox' push.
         let own = path.strip_prefix(self.own.as_str());
         let is_own = own.is_some();
         let plain = own.map_or_else(|| path.to_owned(), |rest| format!("{PREFIX}{rest}"));
@@ -379,7 +379,7 @@ mod tests {
         }
     }
 
-    /// Whether the relay answers at all.
+    /// True once the relay answers.
     async fn ask_or_none(address: SocketAddr) -> bool {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let Ok(mut stream) = tokio::net::TcpStream::connect(address).await else { return false };

@@ -22,7 +22,7 @@ pub use read::{FinishReason, ModelReply, UnreadableReply, parse_reply};
 pub const THINKER: &str = "codebutler.thinker";
 /// Newest pictures that the model is shown again with each answer.
 pub const PICTURES: usize = 4;
-/// What stands in place of the others.
+/// Stands in place of the others.
 pub const HIDDEN_PICTURE: &str = "[a picture that is not shown here]";
 /// Fields in which providers send reasoning, and want it back unchanged.
 pub const REASONING: [&str; 3] = ["reasoning", "reasoning_content", "reasoning_details"];

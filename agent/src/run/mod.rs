@@ -84,7 +84,7 @@ pub enum RunError {
     /// No commands, of a role that may run some.
     #[error("commands can't be confined on this node: {0}")]
     Unconfined(String),
-    /// What the base branch says can't be read: a run without it would go by less than its people wrote.
+    /// The base branch can't be read: a run without it would go by less than its people wrote.
     #[error("{0}")]
     Repository(String),
     #[error("the transcript can't be used")]

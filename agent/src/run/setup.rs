@@ -15,7 +15,7 @@ use codebutler_guides::text::clip_text;
 pub const TOOL: &str = "Bash";
 /// The toolbox ends the command in time; to hear of it may take so much longer.
 const SLACK: Duration = Duration::from_mins(1);
-/// How long it may take to look what there is to do.
+/// Time to look up whether there is anything to do.
 const STEP: Duration = Duration::from_mins(2);
 
 impl Agent {

@@ -24,9 +24,9 @@ use codebutler_guides::text::clip_text;
 /// Tries of making the worktree ready.
 const PREPARATIONS: u32 = 3;
 
-/// How long that may take.
+/// Time for that.
 const PREPARING: Duration = Duration::from_mins(15);
-/// How long the repository's own words may take to be read.
+/// Time to read the repository's guides.
 pub(super) const LOOKING: Duration = Duration::from_mins(5);
 
 /// The end of a run that could not begin.
@@ -43,19 +43,8 @@ impl Agent {
     pub(super) async fn turns(&mut self, just_started: bool) -> Result<RunEnding, RunError> {
         let limit = Duration::from_secs(self.session.timeout_seconds.into());
         let mut fresh = just_started;
-        let first = RunDeadline::after(limit.min(PREPARING), &self.tools.builds.waits);
-        let preparing = self.bounded(&first, self.prepare());
-        let (reported, prepared) = tokio::join!(self.begun(), preparing);
-        reported?;
-        self.needs_sandbox()?;
-        match prepared {
-            Ok(prepared) => {
-                if let Some(ended) = prepared? {
-                    return Ok(ended);
-                }
-            }
-            Err(CutReason::Time) => return Ok(not_ready("the worktree")),
-            Err(stop) => return self.cut(stop).await,
+        if let Some(ended) = self.make_ready(limit).await? {
+            return Ok(ended);
         }
         let set_up = match self.set_up().await? {
             Ok(fact) => fact,
@@ -148,6 +137,20 @@ impl Agent {
                 NextStep::End(outcome) => return Ok((outcome, None)),
                 NextStep::GiveUp => return Ok(self.given_up()),
             }
+        }
+    }
+
+    /// Reports that the run begins, and makes the worktree ready. Some: the run ends.
+    async fn make_ready(&mut self, limit: Duration) -> Result<Option<RunEnding>, RunError> {
+        let deadline = RunDeadline::after(limit.min(PREPARING), &self.tools.builds.waits);
+        let preparing = self.bounded(&deadline, self.prepare());
+        let (reported, prepared) = tokio::join!(self.begun(), preparing);
+        reported?;
+        self.needs_sandbox()?;
+        match prepared {
+            Ok(prepared) => prepared,
+            Err(CutReason::Time) => Ok(Some(not_ready("the worktree"))),
+            Err(stop) => self.cut(stop).await.map(Some),
         }
     }
 

@@ -145,7 +145,7 @@ pub fn limit_process() {
     }
 }
 
-/// Whether this is a user namespace of its own: there the first user is not the node's.
+/// True in a user namespace of its own: there the first user is not the node's.
 fn has_own_users() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     !map.split_whitespace().eq(["0", "0", "4294967295"])

@@ -5,6 +5,7 @@
 //! The agent asks over a Unix socket ([`protocol`]); [`client`] is the agent's end, the rest runs
 //! in the toolbox.
 
+mod answers;
 pub mod client;
 mod command;
 mod copy;

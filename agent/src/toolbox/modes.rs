@@ -34,7 +34,7 @@ const OF_ROLES: [&str; 3] = ["copy", "home", ".scratch"];
 const MADE: [&str; 5] = ["node_modules", "target", "__pycache__", ".venv", ".pytest_cache"];
 /// Files of a worktree whose modes are kept.
 const MAX_KEPT: usize = 300_000;
-/// What the owner needs of a folder and of a file.
+/// Rights that the owner needs of a folder and of a file.
 const FOLDER_RIGHTS: u32 = 0o700;
 const FILE_RIGHTS: u32 = 0o600;
 const BITS: u32 = 0o7777;
@@ -126,7 +126,7 @@ fn change_mode(path: &Path, ino: u64, mode: u32) -> io::Result<()> {
     fs::set_permissions(held, Permissions::from_mode(mode))
 }
 
-/// Gives the owner back what the toolbox needs of its own files, whoever took it.
+/// Gives the owner back the rights that the toolbox needs of its own files.
 pub fn restore_own(work: &Path) {
     for path in own_files(work) {
         restore_one(&path);
@@ -195,7 +195,7 @@ mod tests {
         ] {
             set(&work.join(path), to);
         }
-        // What was replaced meanwhile is somebody's new file.
+        // A file that was replaced meanwhile is a new one.
         fs::write(work.join("tree/new"), "x").unwrap();
         assert_eq!(kept.restore(), 5);
         for (path, was) in

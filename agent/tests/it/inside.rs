@@ -37,7 +37,7 @@ async fn modes_that_a_command_changes_are_put_back_and_git_works_on() {
         run(&t, &format!("chmod 000 ROOT/work/{path}; chmod 000 ../{path}")).await;
         assert_eq!(mode(&full), before, "{path}");
     }
-    // Where nobody watched: the next operation of Git gives itself what it needs.
+    // Changed at another time: the next operation of Git gives itself the rights that it needs.
     fs::set_permissions(t.world.path("work/.git.lock"), Permissions::from_mode(0)).unwrap();
     run(&t, "echo new > new").await;
     let parent = text(&t.toolbox, ToolboxRequest::Head).await;

@@ -9,7 +9,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 /// Shorter ones hold no secret worth the name.
 const SHORTEST: usize = 24;
-/// How much of a word is decoded before the rest.
+/// Letters of a word that are decoded before the rest.
 const SAMPLE: usize = 48;
 /// Longest word that is decoded.
 const LONGEST: usize = 1 << 20;
@@ -86,7 +86,7 @@ fn find_block(bytes: &[u8], first: Range<usize>) -> Option<EncodedBlock> {
     let line = match bytes[from..first.start].iter().rposition(|b| *b == b'\n') {
         Some(at) => from + at + 1,
         None if from == 0 => 0,
-        // What stands before it is more than a beginning: `data: ` and the like.
+        // More than a beginning stands before it: `data: ` and the like.
         None => first.start,
     };
     let prefix = &bytes[line..first.start];
@@ -140,7 +140,7 @@ fn engine_of(word: &str) -> GeneralPurpose {
     if word.bytes().any(|b| matches!(b, b'-' | b'_')) { URL_SAFE } else { STANDARD }
 }
 
-/// Whether a word begins like text.
+/// `Some` where a word begins like text.
 fn decode_sample(word: &str) -> Option<()> {
     let begins = &word[..word.len().min(SAMPLE)];
     let hex =

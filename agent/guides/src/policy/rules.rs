@@ -24,7 +24,7 @@ pub struct RiskRules {
     tools: BTreeMap<String, RiskTier>,
 }
 
-/// What a rule says, and the words that it is about.
+/// A rule's verdict, and the words that it is about.
 #[derive(Clone, Debug)]
 pub struct RuleVerdict {
     pub verdict: RiskVerdict,

@@ -50,7 +50,7 @@ impl EncodingHints {
 }
 
 fn read_attribute(root: &Path, inside: &Path) -> Option<String> {
-    // What is not plain would be waited for, or read without end.
+    // A file that is not plain would be waited for, or read without end.
     control::check_git(&root.join(".git")).ok()?;
     for folder in inside.ancestors().skip(1) {
         control::check_folder(&root.join(folder), folder, &control::IN_FOLDERS).ok()?;

@@ -47,7 +47,7 @@ const MAX_FOLDERS: usize = 50_000;
 const PASSED: [&str; 6] =
     [".git", "node_modules", "target", "__pycache__", ".venv", ".pytest_cache"];
 
-/// What is wrong with one of the files.
+/// A reason against opening a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Link,
@@ -260,7 +260,7 @@ fn set_aside(path: &Path, folder: &Path) -> bool {
     names.find(|to| to.symlink_metadata().is_err()).is_some_and(|to| fs::rename(path, to).is_ok())
 }
 
-/// Whether opening it leads to a plain file of a bounded size, or to nothing. `linked`: also through a link, which
+/// True where opening it leads to a plain file of a bounded size, or to nothing. `linked`: also through a link, which
 /// is how the repository itself has it.
 pub fn is_plain(path: &Path, most: u64, linked: bool) -> bool {
     let meta = if linked { path.metadata() } else { path.symlink_metadata() };
@@ -319,7 +319,7 @@ pub(super) fn repair_folders(tree: &Path, is_link: impl Fn(&Path) -> bool) -> Ve
     done
 }
 
-/// Whether a repository inside the worktree can be opened.
+/// True for a repository inside the worktree that can be opened.
 pub(super) fn is_openable(folder: &Path) -> bool {
     let git = folder.join(".git");
     match git.symlink_metadata() {

@@ -1,4 +1,4 @@
-//! Locks on the volume, which pods of a thread's roles share: nobody waits for one without end.
+//! Locks on the volume, which pods of a thread's roles share: each wait has an end.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -10,7 +10,7 @@ use nix::fcntl::OFlag;
 
 use crate::toolbox::{ToolError, modes};
 
-/// How long another pod's work is waited for.
+/// Time that another pod's work is waited for.
 pub(super) const WAIT: Duration = Duration::from_secs(30);
 /// The same at the start of a run, when another pod may be cloning.
 pub(super) const WAIT_AT_START: Duration = Duration::from_secs(90);

@@ -115,7 +115,7 @@ pub(super) fn read_base<T>(
     }
 }
 
-/// Whether a tree has no such entry. An object that is missing gives the same code, and says something else: what it
+/// True where a tree has no such entry. An object that is missing gives the same code, and means another thing: what it
 /// holds is not known.
 pub(super) fn is_absence(error: &git2::Error) -> bool {
     error.code() == ErrorCode::NotFound && error.class() == ErrorClass::Tree
@@ -129,7 +129,7 @@ pub(super) fn explain_lost(error: &git2::Error) -> ToolError {
     ))
 }
 
-/// Whether `later` has `earlier` among its ancestors, as the commits themselves say.
+/// True where `later` has `earlier` among its ancestors, as the commits themselves say.
 pub(super) fn is_descendant(place: &GitSite, later: Oid, earlier: Oid) -> Result<bool, ToolError> {
     Ok(place.open_sealed()?.graph_descendant_of(later, earlier)?)
 }

@@ -1,5 +1,5 @@
-//! What stands around a command and runs something: variables set for it, and what a shell computes in names of
-//! variables.
+//! Things around a command that run something: variables set for it, and subscripts that a shell computes in names
+//! of variables.
 
 use super::super::RiskVerdict;
 use super::super::shell::PlainCommand;

@@ -105,7 +105,7 @@ pub fn code_risk(
     })
 }
 
-/// What an awk program starts through a pipe, and what it writes.
+/// Judges the programs that awk starts through a pipe, and the files that it writes.
 fn judge_awk(name: &str, program: &str, scene: &CommandScene<'_>) -> RiskVerdict {
     let own = if program.contains("system(") || program.contains("| getline") {
         judge_code(name, program, scene)

@@ -6,7 +6,7 @@ use super::runs::BRINGS;
 /// Options after which the name of the file stands.
 const NAMED: [&str; 6] = ["-o", "--output", "-O", "--output-document", "-out", "--outfile"];
 
-/// Names of files whose content nobody has seen.
+/// Names of files with content from elsewhere.
 pub fn fetched_files(found: &[PlainCommand]) -> Vec<String> {
     let mut files = Vec::new();
     for simple in found {
@@ -24,7 +24,7 @@ pub fn fetched_files(found: &[PlainCommand]) -> Vec<String> {
         }
     }
     files.iter_mut().for_each(|file| *file = plain_path(file).to_owned());
-    // What is renamed or copied is the same text.
+    // A file that is renamed or copied is the same text.
     for simple in found {
         if let [Some(name), Some(from), Some(to)] = simple.words.as_slice()
             && matches!(name.as_str(), "mv" | "cp" | "install" | "ln")

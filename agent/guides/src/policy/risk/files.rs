@@ -95,7 +95,7 @@ pub fn file_risk(
                 RiskVerdict::loses("`rm` removes files")
             })
         }
-        // What lies there already is written over.
+        // A file that lies there already is written over.
         "mv" | "cp" | "install" | "rsync" | "patch" | "sponge" | "rename"
             if !texts.iter().any(|text| matches!(*text, "--dry-run" | "--version" | "--help")) =>
         {

@@ -107,10 +107,10 @@ fn verb_of(verb: &str, rest: &[&str], unseen: bool, scene: &CommandScene<'_>) ->
     let first = rest.iter().find(|word| !word.starts_with('-')).copied();
     let loses = |what: &str| RiskVerdict::loses(format!("`git {verb}` {what}"));
     let aborts = has(&["--abort", "--quit", "--skip"]);
-    // What it is given through a pipe, or only when it runs, may be the snapshots.
+    // References that come through a pipe, or are known only at run time, may be the snapshots.
     let any = has(&["--stdin"]) || (unseen && has(&["-d", "--delete"]));
     if verb == "update-ref" && any {
-        return RiskVerdict::leaves("`git update-ref` on references that nobody has seen");
+        return RiskVerdict::leaves("`git update-ref` on references that are not known before");
     }
     if rest.iter().any(|word| word.contains("refs/codebutler"))
         && matches!(verb, "update-ref" | "push")

@@ -41,7 +41,7 @@ pub struct CommandScene<'a> {
     policy: &'a CommandPolicy,
     /// Files that the script brings from elsewhere.
     fetched: Vec<String>,
-    /// What makes its commands reach the repository.
+    /// Why its commands may reach the repository.
     repository: RepositoryReach,
     /// Files that the script writes before, by name.
     files: HashMap<String, String>,
@@ -93,9 +93,8 @@ impl<'a> CommandScene<'a> {
         simple.writes.iter().fold(own, |worst, file| worst.or(files::judge_redirect(simple, file)))
     }
 
-    /// What the repository says of a command. What is called safe runs, unless what stands behind the words of the
-    /// rule makes it worse: whoever calls `npm` safe has not thought of `npm publish`. What it could throw away is kept
-    /// all the same.
+    /// The repository's rule for a command. A safe command runs, unless the words behind those of the rule make it
+    /// worse: a rule for `npm` does not cover `npm publish`. A snapshot is taken where it could lose work all the same.
     fn as_said(&self, simple: &PlainCommand, own: RiskVerdict, said: RuleVerdict) -> RiskVerdict {
         let RuleVerdict { verdict, words } = said;
         if verdict.tier < own.tier {
@@ -109,7 +108,7 @@ impl<'a> CommandScene<'a> {
         RiskVerdict { loses: own.loses, ..verdict }
     }
 
-    /// Whether a file is one that the script has brought from elsewhere.
+    /// True for a file that the script has brought from elsewhere.
     fn has_fetched(&self, file: &str) -> bool {
         let file = fetched::plain_path(file);
         self.fetched.iter().any(|fetched| fetched == file)

@@ -38,7 +38,7 @@ const ASKS: &[&str] = &[
     "git clone -u 'npm publish' x y",
     "git grep -O'npm publish' x",
     "git difftool -x 'npm publish'",
-    // What a shell computes in brackets.
+    // Subscripts that a shell computes.
     "let 'a[$(npm publish)]=1'",
     "printf -v 'a[$(npm publish)]' x",
     "test -v 'a[$(npm publish)]'",

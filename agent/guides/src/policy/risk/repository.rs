@@ -12,7 +12,7 @@ use super::files::{holds_work, is_git};
 /// Programs that change the files that they are given: move, remove, write over, take rights away.
 const CHANGES: &str = "mv rm cp ln install rsync chmod chown chgrp chattr setfacl tar unzip patch sed gsed perl tee dd \
                        truncate unlink shred trash rimraf del-cli srm rmdir rename mmv zip gzip gunzip 7z cpio sponge";
-/// What prints where the repository is.
+/// Options that print where the repository is.
 const PRINTS: [&str; 3] = ["--git-dir", "--absolute-git-dir", "--git-common-dir"];
 /// The repository's folder.
 const NAME: &str = ".git";
@@ -25,7 +25,7 @@ static CHANGES_FILES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r#"(?i){calls}|open\s*\([^)]*["'][wax]"#)).ok()
 });
 
-/// What a script does around its commands that makes them reach the repository.
+/// Things that a script does around its commands and by which they reach the repository.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RepositoryReach {
     /// It goes into `.git`.
@@ -100,7 +100,7 @@ fn takes_away(name: &str, simple: &PlainCommand) -> bool {
         || simple.shapes.iter().any(|word| word == "--remove-files")
 }
 
-/// Whether a program changes the repository at `word`.
+/// True where a program changes the repository at `word`.
 fn reaches(name: &str, simple: &PlainCommand, word: &str) -> bool {
     let path = word.rsplit_once('=').map_or(word, |(_, path)| path);
     if word.starts_with('-') && !word.contains('=') {
@@ -137,7 +137,7 @@ fn reaches(name: &str, simple: &PlainCommand, word: &str) -> bool {
             });
             (recursive && is_whole(path)) || holds_work(path)
         }
-        // What is put into an archive is read.
+        // A file that is put into an archive is read.
         "zip" => simple.shapes.iter().any(|w| w == "-m" || w == "--move") && is_whole(path),
         _ => is_whole(path) || holds_work(path),
     }
@@ -164,7 +164,7 @@ pub fn unpacks(name: &str, simple: &PlainCommand) -> bool {
     }
 }
 
-/// Whether a mode leaves the owner less than everything.
+/// True for a mode that leaves the owner less than everything.
 fn takes_rights(simple: &PlainCommand) -> bool {
     let mode = simple.shapes.iter().skip(1).find(|word| !word.starts_with("--") && *word != "-R");
     mode.is_none_or(|mode| {
@@ -182,7 +182,7 @@ fn takes_rights(simple: &PlainCommand) -> bool {
     })
 }
 
-/// Whether a path names the repository's folder, or could.
+/// True for a path that names the repository's folder, or could.
 fn is_whole(path: &str) -> bool {
     is_git(path)
         || path
@@ -193,12 +193,12 @@ fn is_whole(path: &str) -> bool {
             .is_some_and(could_be)
 }
 
-/// Whether a folder may hold the repository: the worktree's own.
+/// True for a folder that may hold the repository: the worktree's own.
 fn could_hold(path: &str) -> bool {
     matches!(path.trim_end_matches('/'), "." | "" | "/work/tree")
 }
 
-/// Whether a name with glob characters, brackets or braces can spell `.git`, and names little else.
+/// True for a name with glob characters, brackets or braces that can spell `.git`, and little else.
 pub fn could_be(part: &str) -> bool {
     if part.eq_ignore_ascii_case(".git") {
         return true;
@@ -207,7 +207,7 @@ pub fn could_be(part: &str) -> bool {
     could_spell(part, NAME) && expand_braces(part).iter().any(|one| one.starts_with(['.', '[']))
 }
 
-/// Whether glob characters can spell a name.
+/// True where glob characters can spell a name.
 pub fn could_spell(glob: &str, name: &str) -> bool {
     glob.contains(['*', '?', '[', '{'])
         && expand_braces(glob).iter().any(|one| glob_matches(one.as_bytes(), name.as_bytes()))

@@ -65,7 +65,7 @@ pub fn send_risk(name: &str, simple: &PlainCommand, texts: &[&str]) -> Option<Ri
     }
 }
 
-/// What is fetched into a file may write over one.
+/// A download into a file may write over one.
 fn judge_download(name: &str, simple: &PlainCommand) -> RiskVerdict {
     let writes = simple.shapes.iter().any(|word| {
         let short = word.starts_with('-') && !word.starts_with("--");

@@ -30,6 +30,7 @@ mod redteam;
 mod redteam_bounds;
 mod redteam_endpoints;
 mod redteam_git;
+mod redteam_inside;
 mod redteam_rules;
 mod remote;
 mod remote_change;
