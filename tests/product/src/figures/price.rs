@@ -1,6 +1,8 @@
 //! What a coder's long run is billed by a provider with Anthropic's cache rules: as the product asks,
 //! against the same of a model that nobody knows to want marks. Counted by the provider.
 
+mod team;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -48,10 +50,12 @@ pub async fn measure_price() -> anyhow::Result<Vec<MeasuredFigure>> {
     #[allow(clippy::cast_precision_loss)] // a few million
     let share = sum(|call| call.cached_tokens) as f64 / sum(|call| call.prompt_tokens) as f64;
     let (billed, full) = (dollars(&with), dollars(&without));
-    Ok(vec![
+    let mut figures = vec![
         MeasuredFigure::at_most("price.billed", billed, "USD", SHARE * full).beside(full),
         MeasuredFigure::at_least("price.cached_share", share, "x", CACHED),
-    ])
+    ];
+    figures.extend(Box::pin(team::measure_team()).await?);
+    Ok(figures)
 }
 
 /// One run with a model; every answer that was billed.
