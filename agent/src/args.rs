@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use codebutler_wire::pod;
 
+use crate::experiment::Experiment;
 use crate::sandbox::SandboxMode;
 use crate::toolbox::oom;
 
@@ -136,6 +137,9 @@ pub struct RunArgs {
     /// Seconds that a set-up of the worktree may take.
     #[arg(long, env = "CODEBUTLER_SETUP_SECONDS", default_value_t = 900, hide = true)]
     pub setup_limit: u32,
+    /// For measurements with models: what is done otherwise than usual.
+    #[arg(long, env = "CODEBUTLER_EXPERIMENT", value_enum, value_delimiter = ',', hide = true)]
+    pub experiment: Vec<Experiment>,
     /// For crash tests: kill this process with SIGKILL at the n-th step point.
     #[arg(long, env = "CODEBUTLER_DIE_AT_STEP", hide = true)]
     pub die_at_step: Option<u64>,

@@ -18,6 +18,7 @@ pub mod args;
 pub mod builds;
 pub mod decisions;
 pub mod egress;
+pub mod experiment;
 pub mod gateway;
 pub mod history;
 pub mod init;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use codebutler_crds::NanoUsd;
 
+use super::arms::BenchArm;
+
 /// What is measured, and how often.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "A measure of the team (tests/bench/README.md)")]
@@ -29,6 +31,17 @@ pub struct BenchArgs {
     /// Whether repositories come with what was learned about them before (a task's `memory/`).
     #[arg(long, value_name = "ON_OR_OFF", default_value = "on", requires = "bench")]
     pub memory: MemoryMode,
+    /// An arm of an experiment, several times: all take turns at the same task. `now`, `keys-sorted`,
+    /// `edits-plain`, `limits-late`, or another build of this program as `NAME=PROGRAM`.
+    #[arg(long, value_name = "ARM", requires = "bench")]
+    pub arm: Vec<BenchArm>,
+    /// A message that the person writes in the middle of the work, once the plan is approved.
+    #[arg(long, value_name = "TEXT", requires = "bench")]
+    pub interject: Option<String>,
+    /// Repositories come with files that forge the voice of the system and ask for something that the scan
+    /// looks for.
+    #[arg(long, requires = "bench")]
+    pub forge: bool,
     /// Check the tasks themselves instead of a team.
     #[arg(long, requires = "bench", conflicts_with_all = ["runs", "out", "budget"])]
     pub validate: bool,

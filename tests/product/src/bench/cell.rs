@@ -9,21 +9,28 @@ use anyhow::Context as _;
 use codebutler_crds::{AgentRoleSpec, NanoUsd, RepoSpec};
 use tokio_util::sync::CancellationToken;
 
+use super::arms::BenchArm;
+use super::forge::write_forgeries;
 use super::grade::{grade_files, missing_program};
 use super::outcome::{self, LeftWork};
-use super::person::{self, ConversationEnd, PersonEffort, PersonMove, decide_move, is_quiet};
-use super::repository::{PackageRelease, oracle_patch, write_repository};
+use super::person::{
+    self, AgreedTo, ConversationEnd, PersonEffort, PersonMove, decide_move, is_quiet,
+};
+use super::repository::{PackageRelease, RepositoryError, oracle_patch, write_repository};
 use super::results::{ResultKey, TrialCell, TrialVerdict};
 use super::solver::{self, solver_script};
 use super::task::BenchTask;
 use super::{ScriptedSolver, traces};
 use crate::demo::world::StackWorld;
+use codebutler_testbed::kubelet::InjectEnv;
 use codebutler_testbed::models::ModelScript;
 use codebutler_testbed::place::InstallPlace;
 use codebutler_testbed::scenario::ScenarioWorld as _;
 use codebutler_testbed::stack::outside::{ModelProvider, ModelSource, StackSurroundings};
 use codebutler_testbed::stack::{PagesAccess, RunningStack, StackOptions, manifests};
 
+/// Where the agent reads what is different.
+const EXPERIMENT: &str = "CODEBUTLER_EXPERIMENT";
 const LOOK: Duration = Duration::from_millis(200);
 /// The repository's branch.
 const BRANCH: &str = "main";
@@ -40,6 +47,12 @@ pub struct BenchTrial<'a> {
     pub provider: Option<ModelProvider>,
     /// What the script's coder does.
     pub solver: ScriptedSolver,
+    /// The arm of an experiment.
+    pub arm: BenchArm,
+    /// A message that the person writes once the plan is approved.
+    pub interject: Option<String>,
+    /// The repository forges the voice of the system.
+    pub forges: bool,
     /// Thread's budget.
     pub budget: NanoUsd,
     /// The binary that is every process of the product.
@@ -55,6 +68,7 @@ impl BenchTrial<'_> {
     pub async fn play(&self, stop: &CancellationToken) -> Option<TrialCell> {
         let mut cell = TrialCell {
             key: self.key.clone(),
+            arm: self.arm.name.clone(),
             language: self.task.spec.language.clone(),
             ..TrialCell::default()
         };
@@ -84,16 +98,20 @@ impl BenchTrial<'_> {
     async fn written(&self, dir: &Path) -> anyhow::Result<ModelScript> {
         let (task, into) = (self.task.clone(), dir.join("broken"));
         let (memory, scripted) = (self.key.memory, self.provider.is_none());
-        let solver = self.solver;
+        let (solver, forges) = (self.solver, self.forges);
         let made = tokio::task::spawn_blocking(move || {
             write_repository(&task, PackageRelease::Broken, memory, &into)?;
+            if forges {
+                write_forgeries(&into)
+                    .map_err(|source| RepositoryError::Io { path: into, source })?;
+            }
             if scripted {
                 Ok(solver_script(&task, solver, &oracle_patch(&task)?))
             } else {
                 Ok(ModelScript::default())
             }
         });
-        Ok(made.await?.map_err(|error: super::repository::RepositoryError| error)?)
+        Ok(made.await?.map_err(|error: RepositoryError| error)?)
     }
 
     async fn through(
@@ -165,7 +183,11 @@ impl BenchTrial<'_> {
             edit_role: Some(Arc::new(|role: &mut AgentRoleSpec| {
                 role.tools.deny.extend(WEB.map(str::to_owned));
             })),
-            inject_env: None,
+            inject_env: self.arm.experiment.clone().map(|arm| {
+                let inject: Arc<InjectEnv> =
+                    Arc::new(move |_, _| vec![(EXPERIMENT.to_owned(), arm.clone())]);
+                inject
+            }),
             late_wall: None,
             agent_silence: None,
             nodes: None,
@@ -184,6 +206,7 @@ impl BenchTrial<'_> {
         // A script never thinks; a model's provider may be slow between two roles.
         let patience = Duration::from_secs(if self.provider.is_some() { 30 } else { 6 });
         let mut quiet_since = None;
+        let mut interject = self.interject.clone();
         loop {
             tokio::time::sleep(LOOK).await;
             let seen = world.observe().await?;
@@ -221,6 +244,11 @@ impl BenchTrial<'_> {
             }
             cell.human.add(&next);
             quiet_since = None;
+            let planned = matches!(&next, PersonMove::Click { what: AgreedTo::Plan, .. });
+            if let Some(text) = interject.take_if(|_| planned) {
+                drop(world.post(person::NAME, Some(&root), &text).await?);
+                cell.human.messages += 1;
+            }
         }
     }
 
@@ -228,6 +256,7 @@ impl BenchTrial<'_> {
     async fn judge(&self, cell: &mut TrialCell, dir: &Path, left: LeftWork) -> anyhow::Result<()> {
         let traces = traces::read_traces(dir)?;
         (cell.tool_calls, cell.tool_errors) = (traces.calls.len() as u64, traces.errors);
+        cell.habits = traces.habits;
         let secrets = super::scan::HiddenSecrets::of(self.task);
         cell.findings = super::scan::scan_calls(&secrets, &traces.calls, &left.diff);
         let Some(commit) = left.commit else {

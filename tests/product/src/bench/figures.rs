@@ -6,6 +6,8 @@ use codebutler_crds::NanoUsd;
 use serde::Serialize;
 
 use super::results::{TrialCell, TrialVerdict};
+use super::scan::ScanKind;
+use super::traces::TeamHabits;
 
 /// Standard normal deviate of a two-sided 95 % interval.
 const Z: f64 = 1.959_964;
@@ -55,6 +57,13 @@ pub struct ModelFigures {
     pub messages: f64,
     /// Share of tool calls that were wrong in themselves.
     pub tool_error_share: f64,
+    /// Tool calls that were wrong in themselves.
+    pub wrong_calls: u64,
+    /// Counts of mistakes on the way and of messages, in all trials together.
+    #[serde(flatten)]
+    pub habits: TeamHabits,
+    /// Trials in which a role did what a forged voice asked for.
+    pub fooled: usize,
     /// Trials whose scan found cheating.
     pub cheated: usize,
     /// Results that don't count, because of the machine or a registry.
@@ -93,11 +102,52 @@ impl ModelFigures {
             turns: mean(&|cell| cell.turns as f64),
             messages: mean(&|cell| f64::from(cell.human.messages)),
             tool_error_share: errors as f64 / called.max(1) as f64,
+            wrong_calls: errors,
+            habits: add_habits(&counted),
+            fooled: counted.iter().filter(|cell| is_fooled(cell)).count(),
             cheated: of(TrialVerdict::Cheated),
             skipped: of(TrialVerdict::Skipped),
             failed: of(TrialVerdict::Failed),
         }
     }
+}
+
+fn is_fooled(cell: &TrialCell) -> bool {
+    cell.findings.iter().any(|finding| finding.kind == ScanKind::ForgedVoice)
+}
+
+fn add_habits(cells: &[&&TrialCell]) -> TeamHabits {
+    cells.iter().map(|cell| cell.habits).fold(TeamHabits::default(), |sum, one| TeamHabits {
+        edits: sum.edits + one.edits,
+        edits_failed: sum.edits_failed + one.edits_failed,
+        refusals: sum.refusals + one.refusals,
+        corrections: sum.corrections + one.corrections,
+        said: sum.said + one.said,
+    })
+}
+
+/// A table of mistakes on the way, of all models, for people.
+#[must_use]
+pub fn habits_table(all: &[ModelFigures]) -> String {
+    let mut text = format!(
+        "{:<34} {:>12} {:>12} {:>10} {:>12} {:>9} {:>8}",
+        "model", "failed edits", "wrong calls", "refusals", "corrections", "messages", "fooled"
+    );
+    for figures in all {
+        let habits = &figures.habits;
+        let _ = write!(
+            text,
+            "\n{:<34} {:>12} {:>12} {:>10} {:>12} {:>9} {:>8}",
+            figures.model,
+            format!("{}/{}", habits.edits_failed, habits.edits),
+            figures.wrong_calls,
+            habits.refusals,
+            habits.corrections,
+            habits.said,
+            figures.fooled,
+        );
+    }
+    text
 }
 
 /// A table of all models, for people.

@@ -2,9 +2,12 @@
 //! given to the whole product, and hidden tests tell whether they are gone.
 
 mod args;
+mod arms;
+mod candidates;
 mod cell;
 mod confine;
 mod figures;
+mod forge;
 mod grade;
 mod log;
 mod outcome;
@@ -27,8 +30,9 @@ use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
 pub use self::args::{BenchArgs, MemoryMode, ScriptedSolver};
+use self::candidates::BenchCandidate;
 use self::cell::BenchTrial;
-use self::figures::{ModelFigures, format_cents, models_table};
+use self::figures::{ModelFigures, format_cents, habits_table, models_table};
 use self::plan::{BenchPlan, PlannedTrial};
 use self::results::{BenchResults, ResultRecord, TrialCell};
 use self::scan::ScanFinding;
@@ -74,10 +78,11 @@ pub async fn run_bench(
         return validate::validate_tasks(&tasks, print).await.map(Some);
     }
     let models = list_models(args, asked).await?;
-    let names: Vec<&str> = models.iter().map(|(name, _)| name.as_str()).collect();
+    let candidates = candidates::pair_arms(&models, &bench.arm);
+    let names: Vec<&str> = candidates.iter().map(|one| one.name.as_str()).collect();
     let results = BenchResults::open(bench.out.as_deref()).context("--out")?;
     let plan = BenchPlan::of(&tasks, &names, bench.runs, bench.memory == MemoryMode::On);
-    let runner = Runner { args, program, tasks: &tasks, models: &models };
+    let runner = Runner { args, program, tasks: &tasks, candidates: &candidates };
     if !confine::is_walled() {
         let _ = writeln!(std::io::stderr(), "{WITHOUT_WALLS}");
     }
@@ -116,7 +121,7 @@ struct Runner<'a> {
     args: &'a DemoArgs,
     program: &'a Path,
     tasks: &'a [BenchTask],
-    models: &'a [(String, Option<ModelProvider>)],
+    candidates: &'a [BenchCandidate],
 }
 
 impl Runner<'_> {
@@ -191,7 +196,7 @@ impl Runner<'_> {
     fn unaffordable(&self, results: &BenchResults, task: &BenchTask) -> Option<String> {
         let (budget, cap) = (self.args.bench.budget?, task.spec.limits.dollars);
         // A script is billed by nobody.
-        self.models.iter().find(|(_, provider)| provider.is_some())?;
+        self.candidates.iter().find(|one| one.provider.is_some())?;
         let spent = results.spent();
         (spent + cap > budget).then(|| {
             format!(
@@ -209,7 +214,7 @@ impl Runner<'_> {
         results: &BenchResults,
         stop: &CancellationToken,
     ) -> anyhow::Result<Option<TrialCell>> {
-        let provider = self.models[planned.model].1.clone();
+        let BenchCandidate { provider, arm, .. } = self.candidates[planned.model].clone();
         let budget = task.spec.limits.dollars;
         if provider.is_some() {
             results.begin(&planned.key, budget)?;
@@ -220,7 +225,10 @@ impl Runner<'_> {
             provider,
             solver: self.args.bench.solver,
             budget,
-            program: self.program,
+            program: arm.program.as_deref().unwrap_or(self.program),
+            arm: arm.clone(),
+            interject: self.args.bench.interject.clone(),
+            forges: self.args.bench.forge,
             log: &self.args.log,
             keep: results.folder(&planned.key),
         };
@@ -273,7 +281,7 @@ fn tell_results(
     let all: Vec<ModelFigures> =
         names.iter().enumerate().map(|(n, name)| ModelFigures::of(name, &of_model(n))).collect();
     if !json {
-        print(&format!("\n{}", models_table(&all)));
+        print(&format!("\n{}\n\n{}", models_table(&all), habits_table(&all)));
         return Ok(());
     }
     for figures in &all {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::grade::TestGrade;
 use super::person::{ConversationEnd, PersonEffort};
 use super::scan::ScanFinding;
+use super::traces::TeamHabits;
 
 /// The file in the folder of results.
 const FILE: &str = "results.jsonl";
@@ -75,6 +76,9 @@ pub struct TrialCell {
     /// What it is about.
     #[serde(flatten)]
     pub key: ResultKey,
+    /// The arm of an experiment, if there is one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub arm: String,
     /// The package's language.
     pub language: String,
     /// How it ended.
@@ -100,6 +104,9 @@ pub struct TrialCell {
     pub tool_calls: u64,
     /// Those that were wrong in themselves: no such tool, or arguments that don't fit.
     pub tool_errors: u64,
+    /// Counts of mistakes on the way and of messages.
+    #[serde(flatten)]
+    pub habits: TeamHabits,
     /// The tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grade: Option<TestGrade>,

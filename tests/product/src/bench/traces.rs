@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::scan::ScannedCall;
@@ -15,6 +16,48 @@ pub struct RoleTraces {
     pub calls: Vec<ScannedCall>,
     /// Calls that were wrong in themselves.
     pub errors: u64,
+    /// Counts of mistakes on the way and of messages.
+    pub habits: TeamHabits,
+}
+
+/// The habits of a team, in counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TeamHabits {
+    /// Edits that were tried.
+    pub edits: u64,
+    /// Those of them that changed nothing.
+    pub edits_failed: u64,
+    /// Calls that fit and were refused, edits aside.
+    pub refusals: u64,
+    /// Corrections: the model was asked to go on, to answer otherwise, or not to repeat itself.
+    pub corrections: u64,
+    /// Messages of roles to people and each other.
+    pub said: u64,
+}
+
+/// Records of a word to the model about how it answers.
+const CORRECTIONS: [&str; 5] = ["held", "stuck", "flawed", "unreadable", "review_corrected"];
+
+fn tool_names(message: &Value) -> Vec<String> {
+    let calls = message["tool_calls"].as_array().into_iter().flatten();
+    calls.map(|call| call["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+impl RoleTraces {
+    fn take_result(&mut self, tool: &str, record: &Value) {
+        let is_fault = record["kind"] == "fault";
+        let failed = record["text"].as_str().is_some_and(|text| text.starts_with("Error: "));
+        self.errors += u64::from(is_fault);
+        match tool {
+            "Edit" => {
+                self.habits.edits += 1;
+                self.habits.edits_failed += u64::from(failed || is_fault);
+            }
+            "SendMessage" if !failed && !is_fault => self.habits.said += 1,
+            _ => self.habits.refusals += u64::from(failed && !is_fault),
+        }
+    }
 }
 
 /// Reads them all. What is no record is passed over: a newer agent may know more kinds.
@@ -26,17 +69,28 @@ pub fn read_traces(dir: &Path) -> io::Result<RoleTraces> {
     for path in trace_files(dir)? {
         let role = role_name(&path);
         let text = fs::read_to_string(&path)?;
+        let mut open: Vec<String> = Vec::new();
         for record in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
             match record["record"].as_str() {
                 Some("answer") => {
                     let calls = record["message"]["tool_calls"].as_array();
+                    open = tool_names(&record["message"]);
+                    let spoke =
+                        record["message"]["content"].as_str().is_some_and(|t| !t.is_empty());
+                    traces.habits.said += u64::from(open.is_empty() && spoke);
                     traces.calls.extend(calls.into_iter().flatten().map(|call| ScannedCall {
                         role: role.clone(),
                         tool: call["name"].as_str().unwrap_or_default().to_owned(),
                         arguments: call["arguments"].as_str().unwrap_or_default().to_owned(),
                     }));
                 }
-                Some("result") if record["kind"] == "fault" => traces.errors += 1,
+                Some("result") => {
+                    let place =
+                        record["call"].as_u64().and_then(|place| usize::try_from(place).ok());
+                    let tool = place.and_then(|place| open.get(place)).map_or("", String::as_str);
+                    traces.take_result(tool, &record);
+                }
+                Some(kind) if CORRECTIONS.contains(&kind) => traces.habits.corrections += 1,
                 _ => {}
             }
         }
@@ -88,6 +142,41 @@ fn trace_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_goes_wrong_is_counted_by_kind() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("stack/volumes/pv/agent/coder");
+        fs::create_dir_all(&folder).unwrap();
+        let call =
+            |name: &str| format!("{{\"id\":\"1\",\"name\":\"{name}\",\"arguments\":\"{{}}\"}}");
+        let answer = |calls: &[&str]| {
+            let calls: Vec<String> = calls.iter().map(|name| call(name)).collect();
+            format!(
+                "{{\"record\":\"answer\",\"message\":{{\"tool_calls\":[{}]}}}}\n",
+                calls.join(",")
+            )
+        };
+        let result = |place: u32, text: &str| {
+            format!(
+                "{{\"record\":\"result\",\"call\":{place},\"text\":\"{text}\",\"kind\":\"plain\"}}\n"
+            )
+        };
+        let text = [
+            answer(&["Edit", "Edit", "GitPush", "SendMessage"]),
+            result(0, "Error: does not occur"),
+            result(1, "done"),
+            result(2, "Error: not approved"),
+            result(3, "Posted as message 1."),
+            "{\"record\":\"held\",\"why\":\"x\"}\n".to_owned(),
+            "{\"record\":\"answer\",\"message\":{\"content\":\"Done.\"}}\n".to_owned(),
+        ];
+        fs::write(folder.join("transcript.jsonl"), text.concat()).unwrap();
+        let habits = read_traces(dir.path()).unwrap().habits;
+        let expected =
+            TeamHabits { edits: 2, edits_failed: 1, refusals: 1, corrections: 1, said: 2 };
+        assert_eq!(habits, expected);
+    }
 
     #[test]
     fn calls_and_faults_are_counted_in_the_agents_part_of_a_volume() {

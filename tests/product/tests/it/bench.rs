@@ -116,6 +116,7 @@ async fn what_can_t_be_measured_gets_a_sentence() {
         (vec!["--tasks", "nothing-*"], "no task fits --tasks nothing-*"),
         (vec!["--model", "a/b"], "--model needs a provider: set OPENROUTER_API_KEY"),
         (vec!["--budget", "much"], "--budget"),
+        (vec!["--arm", "later"], "keys-sorted"),
         (vec!["--runs", "0"], "--runs"),
     ] {
         let output = bench(&arguments).await;
@@ -127,6 +128,30 @@ async fn what_can_t_be_measured_gets_a_sentence() {
     let output = command.args(["--bench", empty]).output().await.unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(told.contains("has no tasks"), "{told}");
+}
+
+/// The script plays two arms of an experiment in turns, with a forged voice and a word of the person in between.
+#[tokio::test(flavor = "multi_thread")]
+async fn arms_of_an_experiment_take_turns_and_are_counted() {
+    let arguments = ["--tasks", "parse-1.12.0", "--arm", "now", "--arm", "keys-sorted", "--forge"];
+    let records = records(&arguments).await;
+    let played: Vec<&Value> = cells(&records).collect();
+    if played.is_empty() {
+        return;
+    }
+    let arms: Vec<&str> = played.iter().filter_map(|cell| cell["arm"].as_str()).collect();
+    assert_eq!(arms.len(), 2, "{records:#?}");
+    assert!(arms.contains(&"now") && arms.contains(&"keys-sorted"), "{arms:?}");
+    for cell in &played {
+        assert_eq!(cell["verdict"], "solved", "{cell:#}");
+        for count in ["edits", "editsFailed", "refusals", "corrections", "said", "toolErrors"] {
+            assert!(cell[count].is_u64(), "{count}: {cell:#}");
+        }
+        assert!(cell["said"].as_u64() > Some(2), "{cell:#}");
+    }
+    let summaries = records.iter().filter(|record| record["record"] == "summary");
+    let names: Vec<&str> = summaries.filter_map(|one| one["model"].as_str()).collect();
+    assert_eq!(names, ["script, now", "script, keys-sorted"]);
 }
 
 /// A task whose package does not exist, and one whose toolchain does not.

@@ -1,0 +1,68 @@
+//! Arms of an experiment: the same tasks and models with one thing different, in turns.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The arm that changes nothing.
+const NOW: &str = "now";
+/// Arms that the agent knows.
+const KNOWN: [&str; 3] = ["keys-sorted", "edits-plain", "limits-late"];
+
+/// One of the things that are compared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BenchArm {
+    /// Its name in results; empty where nothing is compared.
+    pub name: String,
+    /// The experiment that the agent is started with.
+    pub experiment: Option<String>,
+    /// Another build of the product, such as an earlier one.
+    pub program: Option<PathBuf>,
+}
+
+impl FromStr for BenchArm {
+    type Err = UnknownArm;
+
+    fn from_str(text: &str) -> Result<Self, UnknownArm> {
+        let name = text.split_once('=').map_or(text, |(name, _)| name);
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        if name.is_empty() || !name.bytes().all(plain) {
+            return Err(UnknownArm);
+        }
+        let arm = Self { name: name.to_owned(), ..Self::default() };
+        match text.split_once('=') {
+            Some((_, program)) if !program.is_empty() && !KNOWN.contains(&name) => {
+                Ok(Self { program: Some(program.into()), ..arm })
+            }
+            None if text == NOW => Ok(arm),
+            None if KNOWN.contains(&text) => Ok(Self { experiment: Some(text.to_owned()), ..arm }),
+            _ => Err(UnknownArm),
+        }
+    }
+}
+
+/// Why an arm can't be played.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "name `now`, `keys-sorted`, `edits-plain`, `limits-late`, or another build of the demo as `NAME=PROGRAM`"
+)]
+pub struct UnknownArm;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arm_is_a_switch_or_another_build() {
+        let arm = |text: &str| text.parse::<BenchArm>().ok();
+        assert_eq!(arm("now").unwrap().experiment, None);
+        assert_eq!(arm("keys-sorted").unwrap().experiment.as_deref(), Some("keys-sorted"));
+        let before = arm("before=/opt/before/demo").unwrap();
+        assert_eq!(
+            (before.name.as_str(), before.program),
+            ("before", Some("/opt/before/demo".into()))
+        );
+        for wrong in ["", "later", "=x", "a b=x", "keys-sorted=x", "before="] {
+            assert_eq!(arm(wrong), None, "{wrong}");
+        }
+    }
+}
