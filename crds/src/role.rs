@@ -11,10 +11,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 pub use self::workspace::{SandboxKind, WorkspaceSpec, WorktreeAccess};
-pub use codebutler_wire::{CHANGING, TOOLS};
+pub use codebutler_wire::{CHANGING, RoleDecision, TOOLS};
 
 use crate::pods::{PodSettings, PullSecret};
-use crate::spelling::OutdatedSpelling;
+use crate::spelling::{OutdatedSpelling, SpelledWord};
 use crate::thread::PlanComplexity;
 
 /// The tool of [`CHANGING`] that changes nothing where the role has its own copy.
@@ -65,6 +65,10 @@ pub struct AgentRoleSpec {
     /// Which tools it is offered. Tools with an outside effect are refused by the gateway as well.
     #[serde(default)]
     pub tools: ToolNames,
+    /// Decisions that it may ask people for; by its place in the team if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 3))]
+    pub decisions: Option<Vec<SpelledWord<RoleDecision>>>,
     /// Whether it may push, and under which condition. Absent: it may not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub push: Option<PushRights>,

@@ -3,7 +3,8 @@
 
 use async_trait::async_trait;
 use codebutler_wire as wire;
-use codebutler_wire::PlanComplexity;
+use codebutler_wire::{PlanComplexity, RoleDecision};
+use serde_json::{Value, json};
 
 use super::proof::hands_over;
 use super::{
@@ -113,12 +114,42 @@ const LOOK_BACK_FIRST: &str = "this team has a retrospective before a merge, and
 const VERDICT_LAST: &str =
     "a verdict ends a review: give it as your final answer, without SendMessage";
 
+/// The tool that posts messages.
+pub const SEND: &str = "SendMessage";
+
+/// The spec of [`SEND`] without the arguments that its role may not use: the gateway would refuse them.
+pub fn limit_spec(mut spec: Value, decisions: &[RoleDecision]) -> Value {
+    let may = |decision| decisions.contains(&decision);
+    let Some(properties) = spec["function"]["parameters"]["properties"].as_object_mut() else {
+        return spec;
+    };
+    properties.retain(|name, _| match name.as_str() {
+        "test" | "complexity" | "files" | "workflow" => may(RoleDecision::Plan),
+        "choices" => may(RoleDecision::Choice),
+        "decision" => may(RoleDecision::Plan) || may(RoleDecision::Merge),
+        _ => true,
+    });
+    if let Some(decision) = properties.get_mut("decision")
+        && !(may(RoleDecision::Plan) && may(RoleDecision::Merge))
+    {
+        let (word, when) = if may(RoleDecision::Plan) {
+            ("plan", "when the message is a plan to approve")
+        } else {
+            ("merge", "when the work is done and may be merged")
+        };
+        decision["enum"] = json!([word]);
+        decision["description"] =
+            json!(format!("Ask the user to decide with buttons: `{word}` {when}."));
+    }
+    spec
+}
+
 struct SendMessage;
 
 #[async_trait]
 impl Handler for SendMessage {
     type Args = args::SendMessage;
-    const NAME: &'static str = "SendMessage";
+    const NAME: &'static str = SEND;
     const DESCRIPTION: &'static str = "Posts a message in this conversation under your name.";
     const RISK: CallRisk = CallRisk::Speaks;
 
@@ -248,5 +279,36 @@ impl Handler for CloseThread {
             None => "Closed without a merge.".to_owned(),
         };
         Ok(ToolOutcome::of(text, ResultKind::Closes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offered(decisions: &[RoleDecision]) -> (String, Value) {
+        let spec = limit_spec(RoleTool::spec(&SendMessage), decisions);
+        let properties = spec["function"]["parameters"]["properties"].clone();
+        let keys: Vec<_> = properties.as_object().unwrap().keys().cloned().collect();
+        (keys.join(" "), properties["decision"].clone())
+    }
+
+    #[test]
+    fn a_role_is_offered_the_arguments_that_it_may_use() {
+        let (keys, decision) = offered(&[]);
+        assert_eq!(keys, "message waitForReply pictures");
+        assert!(decision.is_null());
+        let (keys, decision) = offered(&[RoleDecision::Plan, RoleDecision::Choice]);
+        assert_eq!(
+            keys,
+            "message waitForReply decision choices test complexity files workflow pictures"
+        );
+        assert_eq!(decision["enum"], json!(["plan"]));
+        assert!(!decision["description"].as_str().unwrap().contains("merge"));
+        let (keys, decision) = offered(&[RoleDecision::Merge]);
+        assert_eq!(keys, "message waitForReply decision pictures");
+        assert_eq!(decision["enum"], json!(["merge"]));
+        let (_, decision) = offered(&[RoleDecision::Plan, RoleDecision::Merge]);
+        assert_eq!(decision["enum"], json!(["plan", "merge"]));
     }
 }

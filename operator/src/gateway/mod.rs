@@ -52,6 +52,7 @@ pub mod redact;
 pub mod remote;
 pub mod repo_key;
 mod revisions;
+mod rights;
 mod roadmap;
 pub mod secrets;
 mod serve;

@@ -22,6 +22,7 @@ use crate::gateway::consent::is_own_key;
 use crate::gateway::extract::{AnyCaller, JsonBody, OpenCaller, QueryParams, needs_tool};
 use crate::gateway::forecast::forecast_plan;
 use crate::gateway::github::{GitHub, GitHubPull};
+use crate::gateway::rights::{self, DecisionRights};
 use crate::gateway::slack::{self, RoleContext, WantedInbox};
 use crate::gateway::state::SharedGateway;
 use crate::gateway::steering::{self, SteeringFiles};
@@ -70,10 +71,13 @@ pub async fn post_message(
 ) -> Result<axum::Json<PostedMessage>, ApiError> {
     needs_tool(&caller, &["SendMessage"])?;
     check_message(&message)?;
+    let may = DecisionRights::of(&gateway.work.context.roles_of(&caller.repo));
+    rights::check_decision(&may, caller.role_name(), &message, None)?;
     let open = match message.decision {
         Some(AskedDecision::Merge) => open_pull(&gateway, &caller).await?,
         Some(AskedDecision::Plan) | None => None,
     };
+    rights::check_decision(&may, caller.role_name(), &message, Some(open.is_some()))?;
     let (head, steers) = match open {
         Some(open) => (Some(open.head), open.steers),
         None => (None, None),

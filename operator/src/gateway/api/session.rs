@@ -18,6 +18,7 @@ use crate::gateway::extract::OpenCaller;
 use crate::gateway::github::GitHub;
 use crate::gateway::models::facts::catalog::ModelCatalog;
 use crate::gateway::receipt;
+use crate::gateway::rights::DecisionRights;
 use crate::gateway::state::SharedGateway;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::explain_unwritten;
@@ -46,6 +47,7 @@ pub async fn read_session(
     catalog.ready(&gateway.models.models.asker(&gateway.work.context), &caller.repo).await;
     let facts = catalog.told(&caller.repo, &caller.role.spec.model).collect();
     let (plan_text, people) = gateway.work.slack.told(&caller.repo, &caller.thread).await;
+    let decisions = DecisionRights::of(&roles).of_role(caller.role_name());
     let session = describe_session(&caller, cards.collect(), base_commit, root);
     let learns = session.tools.iter().any(|tool| tool == "ProposeLearnings");
     let link = if learns {
@@ -55,7 +57,16 @@ pub async fn read_session(
     };
     let first_pass = first_pass(catalog, &caller, &session);
     let is_first = is_first(&gateway, &caller);
-    Ok(Json(RoleSession { facts, plan_text, people, link, first_pass, is_first, ..session }))
+    Ok(Json(RoleSession {
+        facts,
+        decisions,
+        plan_text,
+        people,
+        link,
+        first_pass,
+        is_first,
+        ..session
+    }))
 }
 
 /// Runs begin when the controller lets them: it counts, and knows whose turn it is.
@@ -103,6 +114,7 @@ fn describe_session(
         max_tokens: role.model.max_tokens,
         facts: BTreeMap::new(),
         tools: role.tools.offered().map(str::to_owned).collect(),
+        decisions: Vec::new(),
         max_turns: role.limits.turns,
         timeout_seconds: role.limits.timeout_seconds,
         idle_timeout_seconds: role.idle_timeout_seconds,
