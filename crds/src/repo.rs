@@ -25,7 +25,7 @@ use crate::starts::{
     ScheduleStatus,
 };
 use crate::unclear::UnclearConversation;
-use crate::wire::CacheForm;
+use crate::wire::{CacheForm, EditForm};
 
 /// A Git repository, its Slack channel, and the models and roles that work on it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -261,6 +261,9 @@ pub struct ModelNote {
     /// How the provider keeps what it was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<SpelledWord<CacheForm>>,
+    /// The form in which it changes files, where its name does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edits: Option<SpelledWord<EditForm>>,
 }
 
 /// The volume that each Thread works in.

@@ -8,6 +8,8 @@ use codebutler_wire::{ErrorBody, ErrorCode, path};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 
+use crate::experiment::change_body;
+
 use super::{FIRST_PAUSE, GatewayClient, GatewayError, LONGEST_PAUSE, read_refusal};
 
 /// How long the way to the gateway is tried for.
@@ -50,6 +52,7 @@ impl GatewayClient {
     /// # Errors
     /// With what the gateway says, at once; without a word of it only after a while.
     pub async fn chat(&self, body: Bytes) -> Result<Bytes, ChatError> {
+        let body = change_body(&self.arm, body);
         let deadline = Instant::now() + PATIENCE;
         let mut pause = FIRST_PAUSE;
         loop {

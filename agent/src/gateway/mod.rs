@@ -9,6 +9,7 @@ mod token;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -27,6 +28,8 @@ use serde::de::DeserializeOwned;
 
 pub use chat::ChatError;
 use codebutler_guides::text::clip_text;
+
+use crate::experiment::{Experiment, change_session};
 pub use token::TokenFile;
 
 /// How long ordinary calls are tried for.
@@ -102,6 +105,8 @@ pub struct GatewayClient {
     http: reqwest::Client,
     base: Url,
     token: TokenFile,
+    /// The arm of an experiment, if it is in one.
+    arm: Arc<[Experiment]>,
 }
 
 impl GatewayClient {
@@ -139,12 +144,20 @@ impl GatewayClient {
             let _ = base.set_port(Some(address.port()));
         }
         let http = client.build().map_err(|e| config("client", e.to_string()))?;
-        Ok(Self { http, base, token: TokenFile::new(token) })
+        Ok(Self { http, base, token: TokenFile::new(token), arm: Arc::default() })
+    }
+
+    /// With what is different in an experiment.
+    #[must_use]
+    pub fn in_arm(self, arm: &[Experiment]) -> Self {
+        Self { arm: arm.into(), ..self }
     }
 
     /// What the role needs to know for a run.
     pub async fn session(&self) -> Result<RoleSession, GatewayError> {
-        self.typed(|| self.request(Method::GET, path::SESSION)).await
+        let mut session = self.typed(|| self.request(Method::GET, path::SESSION)).await?;
+        change_session(&self.arm, &mut session);
+        Ok(session)
     }
 
     /// The conversation after `after` and what is pending; waits for mail for at most `wait`. An answer of

@@ -26,7 +26,7 @@ pub use map::{MAX_MAP_LINES, check_map, find_map, named_paths, replace_map};
 pub use marks::LearningMarks;
 pub use page::MemoryPage;
 pub use prune::{NamedPage, PastThread, PruneSignal, find_signals};
-pub use serve::{ServedPage, serve_pages};
+pub use serve::{PlannedMemory, serve_apart, serve_pages};
 pub use used::{KnownLearning, find_ids, name_used};
 pub use workflow::{POLICY, WORKFLOWS, check_workflow, find_workflow, replace_workflow};
 

@@ -95,6 +95,13 @@ impl<'a> MemoryPage<'a> {
         self.current().filter_map(|entry| entry.read.as_ref().ok())
     }
 
+    /// The learnings that are to be kept, alone.
+    pub(super) fn excerpt(&self, keep: impl Fn(&LearningEntry) -> bool) -> String {
+        let kept = self.current().filter(|entry| entry.read.as_ref().is_ok_and(&keep));
+        let texts: Vec<&str> = kept.map(|entry| self.text[entry.bytes.clone()].trim()).collect();
+        texts.join("\n\n")
+    }
+
     fn current(&self) -> impl Iterator<Item = &PlacedEntry> {
         self.entries.iter().filter(|entry| !entry.archived)
     }

@@ -90,6 +90,46 @@ pub fn serve_pages(
     out
 }
 
+/// The memory in two parts.
+pub struct PlannedMemory {
+    /// The pages, with the learnings that are about everything: the same whatever is planned.
+    pub lasting: Vec<ServedPage>,
+    /// Of each page the learnings about certain files that the work may be about, alone.
+    pub scoped: Vec<ServedPage>,
+}
+
+/// The same as [`serve_pages`], with what depends on `files` apart: a plan changes nothing in the pages, which
+/// providers keep.
+pub fn serve_apart(
+    read: &[MemoryPage<'_>],
+    files: &[String],
+    room: usize,
+    fault: impl Fn(&LearningEntry) -> Option<String>,
+) -> PlannedMemory {
+    let all = serve_pages(read, &[], room, &fault);
+    let fitting = serve_pages(read, files, room, &fault);
+    let mut memory = PlannedMemory { lasting: Vec::new(), scoped: Vec::new() };
+    for ((page, all), fitting) in read.iter().zip(all).zip(fitting) {
+        let is_scoped = |id: &str| page.find(id).is_some_and(|learning| !learning.scope.is_empty());
+        let (scoped, _): (Vec<_>, Vec<_>) =
+            fitting.served.into_iter().partition(|(id, _)| is_scoped(id));
+        let (_, lasting): (Vec<_>, Vec<_>) =
+            all.served.into_iter().partition(|(id, _)| is_scoped(id));
+        let has =
+            |served: &[(String, String)], id: &str| served.iter().any(|(known, _)| known == id);
+        let text = page.filtered(|_, entry, _| entry.is_ok_and(|one| has(&lasting, &one.id)));
+        let apart = page.excerpt(|one| has(&scoped, &one.id));
+        memory.lasting.push(ServedPage {
+            text,
+            served: lasting,
+            withheld: fitting.withheld,
+            left_out: fitting.left_out,
+        });
+        memory.scoped.push(ServedPage { text: apart, served: scoped, ..ServedPage::default() });
+    }
+    memory
+}
+
 /// Unless something newer says the contrary.
 fn still_stands<'a>(
     learning: &'a LearningEntry,
@@ -148,6 +188,26 @@ mod tests {
                 "17: is no field such as `- Rule: …`",
             ]
         );
+    }
+
+    #[test]
+    fn a_plan_changes_what_stands_apart_and_nothing_in_the_page() {
+        let page = "# Coder\n\n## Learnings\n\n### A {#l-1}\n- Rule: one\n\n### B {#l-2}\n- Rule: two\n- Scope: src\n\n\
+                    ### C {#l-3}\n- Rule: three\n- Scope: web\n\n## Rules\nBe kind.\n";
+        let read = [MemoryPage::parse(page)];
+        let of = |files: &[&str]| {
+            let files: Vec<_> = files.iter().map(|file| (*file).to_owned()).collect();
+            serve_apart(&read, &files, 10_000, |_| None)
+        };
+        let (before, after) = (of(&[]), of(&["src/a.rs"]));
+        let expected =
+            "# Coder\n\n## Learnings\n\n### A {#l-1}\n- Rule: one\n\n## Rules\nBe kind.\n";
+        assert_eq!(before.lasting[0].text, expected);
+        assert_eq!(after.lasting[0].text, expected);
+        assert!(
+            before.scoped[0].text.contains("{#l-2}") && before.scoped[0].text.contains("{#l-3}")
+        );
+        assert_eq!(after.scoped[0].text, "### B {#l-2}\n- Rule: two\n- Scope: src");
     }
 
     #[test]

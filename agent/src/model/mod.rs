@@ -13,6 +13,7 @@ pub mod quirk;
 mod read;
 pub mod window;
 
+use codebutler_wire::EditForm;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -24,6 +25,10 @@ pub const THINKER: &str = "codebutler.thinker";
 pub const PICTURES: usize = 4;
 /// Stands in place of the others.
 pub const HIDDEN_PICTURE: &str = "[a picture that is not shown here]";
+/// Where it says in which form of tools an answer was given. Never sent.
+pub const FORM: &str = "codebutler.form";
+/// Where it has the one form of calls that were written otherwise. Never sent.
+pub const CALLS: &str = "codebutler.calls";
 /// Fields in which providers send reasoning, and want it back unchanged.
 pub const REASONING: [&str; 3] = ["reasoning", "reasoning_content", "reasoning_details"];
 
@@ -37,6 +42,29 @@ pub struct AssistantMessage {
     /// Reasoning that some providers want back unchanged.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub reasoning: Map<String, Value>,
+    /// The form of tools that the model was offered.
+    #[serde(default, skip_serializing_if = "is_plain")]
+    pub form: EditForm,
+    /// Its calls as it wrote them, where their one form is another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub written: Vec<WrittenCall>,
+}
+
+/// A call as the model wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenCall {
+    /// Its place in the answer.
+    pub call: usize,
+    pub name: String,
+    pub arguments: String,
+    /// The arguments are free text, not JSON.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub free: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde wants it
+fn is_plain(form: &EditForm) -> bool {
+    *form == EditForm::default()
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,22 +99,60 @@ impl AnswerSource {
 impl AssistantMessage {
     /// The message as the API wants it back. Arguments that are no JSON object are replaced, since
     /// some providers refuse a whole request over them.
+    ///
+    /// Calls stand there as the model wrote them; their one form is beside them, for a model that knows
+    /// other tools.
     pub fn to_chat(&self, thinker: Option<&str>) -> Value {
-        let mut message = self.reasoning.clone();
-        if let Some(thinker) = thinker.filter(|_| !message.is_empty()) {
-            message.insert(THINKER.to_owned(), json!(thinker));
-        }
+        let mut message = Map::new();
         message.insert("role".to_owned(), json!("assistant"));
         // Some servers refuse a whole conversation over a null.
         message.insert("content".to_owned(), json!(self.content.as_deref().unwrap_or_default()));
-        if !self.tool_calls.is_empty() {
-            let calls: Vec<_> = self.tool_calls.iter().map(ToolCall::to_chat).collect();
-            message.insert("tool_calls".to_owned(), json!(calls));
-        } else if self.content.is_none() {
+        if self.tool_calls.is_empty() && self.content.is_none() {
             message.insert("content".to_owned(), json!("(nothing)"));
+        }
+        message.extend(self.reasoning.clone());
+        if !self.tool_calls.is_empty() {
+            let shown = |(place, call): (usize, &ToolCall)| {
+                let written = self.written.iter().find(|written| written.call == place);
+                written.map_or_else(|| call.to_chat(), |written| written.to_chat(&call.id))
+            };
+            let calls: Vec<_> = self.tool_calls.iter().enumerate().map(shown).collect();
+            message.insert("tool_calls".to_owned(), json!(calls));
+            if !is_plain(&self.form) {
+                message.insert(FORM.to_owned(), json!(self.form));
+            }
+            if !self.written.is_empty() {
+                let calls: Vec<_> = self.tool_calls.iter().map(ToolCall::to_chat).collect();
+                message.insert(CALLS.to_owned(), json!(calls));
+            }
+        }
+        if let Some(thinker) = thinker.filter(|_| !self.reasoning.is_empty()) {
+            message.insert(THINKER.to_owned(), json!(thinker));
         }
         Value::Object(message)
     }
+}
+
+impl WrittenCall {
+    /// The call as the API wants it back, under the id that its result has.
+    pub fn to_chat(&self, id: &str) -> Value {
+        let id = ids::safe_id(id);
+        if self.free {
+            let custom = json!({"name": self.name, "input": self.arguments});
+            return json!({"id": id, "type": "custom", "custom": custom});
+        }
+        let function = json!({"name": self.name, "arguments": self.arguments});
+        json!({"id": id, "type": "function", "function": function})
+    }
+}
+
+/// Name and arguments of a call of a conversation.
+pub fn call_parts(call: &Value) -> Option<(&str, &str)> {
+    let (function, arguments) = match &call["custom"] {
+        Value::Null => (&call["function"], "arguments"),
+        custom => (custom, "input"),
+    };
+    Some((function["name"].as_str()?, function[arguments].as_str()?))
 }
 
 impl ToolCall {

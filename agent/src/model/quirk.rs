@@ -27,6 +27,8 @@ pub enum ModelQuirk {
     NoSystem,
     /// With no content at all beside calls: an empty one is refused.
     NullContent,
+    /// With functions alone: it takes no tool of free text.
+    NoFreeText,
 }
 
 /// Words of a template that refuses a conversation for the sake of who speaks after whom, or without a reason.
@@ -75,6 +77,8 @@ pub fn learn_quirk(words: &str, known: &BTreeSet<ModelQuirk>) -> Option<ModelQui
         || all(&["content", "cannot be empty"])
     {
         ModelQuirk::NullContent
+    } else if all(&["custom", "tool"]) || all(&["'custom'"]) {
+        ModelQuirk::NoFreeText
     } else if all(&["cache_control"]) {
         ModelQuirk::NoMarks
     } else {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{AssistantMessage, REASONING, ToolCall};
+use super::{AssistantMessage, REASONING, ToolCall, WrittenCall};
 use codebutler_guides::text::clip_text;
 
 /// A readable reply. Whether it is an answer is another question.
@@ -72,6 +72,7 @@ pub fn parse_reply(body: &[u8]) -> Result<ModelReply, UnreadableReply> {
         }
         Some(_) => return Err(formless("`tool_calls` is not a list".to_owned())),
     };
+    let written = free_calls(message.get("tool_calls"));
     let reasoning = REASONING
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), message.get(*name)?.clone())))
@@ -79,7 +80,13 @@ pub fn parse_reply(body: &[u8]) -> Result<ModelReply, UnreadableReply> {
         .collect();
     let text = |value: &Value| value.as_str().map(|text| clip_text(text, MAX_WHY));
     Ok(ModelReply {
-        message: AssistantMessage { content, tool_calls, reasoning },
+        message: AssistantMessage {
+            content,
+            tool_calls,
+            reasoning,
+            written,
+            ..AssistantMessage::default()
+        },
         usage: body.get("usage").filter(|usage| !usage.is_null()).cloned(),
         finish: read_finish(choice),
         refusal: message.get("refusal").and_then(text).filter(|text| !text.trim().is_empty()),
@@ -143,8 +150,32 @@ fn part_text(part: &Value) -> Option<&str> {
     text.filter(|_| matches!(kind, "text" | "output_text"))
 }
 
+/// Name and text of a call whose argument is free text.
+fn free_text(call: &Value) -> Option<(&str, &str)> {
+    let custom = call.get("custom").filter(|custom| custom.is_object())?;
+    Some((custom["name"].as_str()?, custom["input"].as_str().unwrap_or_default()))
+}
+
+/// The calls whose argument is free text, which have to be sent back as such.
+fn free_calls(calls: Option<&Value>) -> Vec<WrittenCall> {
+    let calls = calls.and_then(Value::as_array).into_iter().flatten().enumerate();
+    let free = calls.filter_map(|(place, call)| {
+        let (name, input) = free_text(call)?;
+        Some(WrittenCall { call: place, name: name.into(), arguments: input.into(), free: true })
+    });
+    free.collect()
+}
+
 /// A call without an id has an empty one.
 fn tool_call(index: usize, call: &Value) -> Result<ToolCall, String> {
+    let id = call.get("id").and_then(Value::as_str).unwrap_or_default();
+    if let Some((name, input)) = free_text(call) {
+        return Ok(ToolCall {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            arguments: input.to_owned(),
+        });
+    }
     let name = call
         .pointer("/function/name")
         .and_then(Value::as_str)
@@ -154,7 +185,6 @@ fn tool_call(index: usize, call: &Value) -> Result<ToolCall, String> {
         Some(Value::String(text)) => text.trim().to_owned(),
         Some(other) => other.to_string(),
     };
-    let id = call.get("id").and_then(Value::as_str).unwrap_or_default();
     Ok(ToolCall { id: id.to_owned(), name: name.to_owned(), arguments })
 }
 

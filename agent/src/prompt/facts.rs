@@ -15,15 +15,10 @@ const MAX_PEOPLE: usize = 20;
 /// Hosts that are named.
 const MAX_HOSTS: usize = 20;
 
-/// What stays for a whole conversation.
-pub fn lasting_facts(guides: &PromptGuides, session: &RoleSession) -> String {
+/// Facts that all conversations of a role about a repository share.
+pub fn team_facts(guides: &PromptGuides, session: &RoleSession) -> String {
     let mut out = String::from("# Where you are\n\n");
-    let RoleSession { namespace, thread, repo, role, branch, base_branch, .. } = session;
-    let _ = writeln!(
-        out,
-        "- You are `{role}`, in conversation `{namespace}/{thread}` about the repository `{repo}`."
-    );
-    let _ = writeln!(out, "- Branch of this conversation: `{branch}`, made from `{base_branch}`.");
+    let RoleSession { role, base_branch, .. } = session;
     let _ = writeln!(out, "- The team:");
     for card in &session.roles {
         let you = if card.role == *role { " (you)" } else { "" };
@@ -31,9 +26,6 @@ pub fn lasting_facts(guides: &PromptGuides, session: &RoleSession) -> String {
         let _ = writeln!(out, "  - `@codebutler.{role}`{you}: {name}. {description}");
     }
     let here = &guides.surroundings;
-    if !here.root.is_empty() {
-        let _ = writeln!(out, "- The worktree is `{}`, on {}.", here.root, here.platform);
-    }
     command_facts(&mut out, guides, session);
     if !here.nested.is_empty() {
         let _ = writeln!(
@@ -45,6 +37,29 @@ pub fn lasting_facts(guides: &PromptGuides, session: &RoleSession) -> String {
     if !here.top.is_empty() {
         let _ = writeln!(out, "- The top of its tree, as of `{base_branch}`:\n");
         let _ = writeln!(out, "```\n{}\n```", here.top.join("\n"));
+    }
+    out.push('\n');
+    out
+}
+
+/// All facts that stay the same for a whole conversation.
+#[cfg(test)]
+pub fn lasting_facts(guides: &PromptGuides, session: &RoleSession) -> String {
+    team_facts(guides, session) + &thread_facts(guides, session)
+}
+
+/// Facts of one conversation alone, as long as it lasts.
+pub fn thread_facts(guides: &PromptGuides, session: &RoleSession) -> String {
+    let mut out = String::from("# This conversation\n\n");
+    let RoleSession { namespace, thread, repo, role, branch, base_branch, .. } = session;
+    let _ = writeln!(
+        out,
+        "- You are `{role}`, in conversation `{namespace}/{thread}` about the repository `{repo}`."
+    );
+    let _ = writeln!(out, "- Branch of this conversation: `{branch}`, made from `{base_branch}`.");
+    let here = &guides.surroundings;
+    if !here.root.is_empty() {
+        let _ = writeln!(out, "- The worktree is `{}`, on {}.", here.root, here.platform);
     }
     out
 }
@@ -209,17 +224,20 @@ fn plan_facts(out: &mut String, session: &RoleSession) {
         Some(name) => format!("{user} ({})", harmless_name(name)),
         None => user.clone(),
     };
-    let (how, approved) = match (&plan.approved_by, &plan.declined_by) {
-        (Some(user), _) => (format!("approved by user {}", known(user)), true),
-        (None, Some(user)) => (format!("declined by user {}", known(user)), false),
-        (None, None) => ("not approved".to_owned(), false),
+    let how = match (&plan.approved_by, &plan.declined_by) {
+        (Some(user), _) => format!("approved by user {}", known(user)),
+        (None, Some(user)) => format!("declined by user {}", known(user)),
+        (None, None) => "not approved".to_owned(),
     };
     let _ = writeln!(out, "- Plan: proposed by {by}, {how}.");
-    if let Some(text) = session.plan_text.as_deref().filter(|_| approved) {
-        let text = head_and_tail(text.trim(), MAX_PLAN);
-        let text = guard_fence(&text, PLAN);
-        let _ = writeln!(out, "\nThe approved plan, whole:\n\n<{PLAN}>\n{text}\n</{PLAN}>");
-    }
+}
+
+/// The words of the plan, if people have approved it. They are apart from what changes more often.
+pub fn approved_plan(session: &RoleSession) -> Option<String> {
+    session.plan.as_ref()?.approved_by.as_ref()?;
+    let text = head_and_tail(session.plan_text.as_deref()?.trim(), MAX_PLAN);
+    let text = guard_fence(&text, PLAN);
+    Some(format!("The approved plan, whole:\n\n<{PLAN}>\n{text}\n</{PLAN}>"))
 }
 
 fn people_facts(session: &RoleSession) -> String {

@@ -1,4 +1,4 @@
-//! What the model is told beside the conversation. [`system_prompt`] is what stays for a whole thread, always
+//! What the model is told beside the conversation. [`system_text`] is what stays for a whole thread, always
 //! in the same order, so that the provider's cache keeps hitting: the house rules first, which nothing
 //! below them can lift, then the role as CodeButler brings it, then what the repository adds.
 //! [`changing_facts`] is what differs from run to run: it belongs behind all that is cached.
@@ -16,18 +16,42 @@ use serde_json::Value;
 
 use crate::tools::args::{TodoItem, TodoState};
 
-pub use facts::changing_facts;
+pub use facts::{approved_plan, changing_facts};
 pub use guides::{GuideFile, MAX_OWN, PromptGuides, section_titles};
 pub use window::{
-    WindowLook, WindowRequest, build_request, conversation_room, count_tokens, find_overlong,
-    has_giant, has_pictures, is_marked, model_limits, squeeze_conversation, summary_request,
-    told_length,
+    WindowLook, WindowRequest, build_request, conversation_room, count_tokens, edit_form,
+    find_overlong, has_giant, has_pictures, is_marked, model_limits, squeeze_conversation,
+    summary_request, told_length,
 };
 
 const HOUSE: &str = include_str!("house.md");
 
-/// The system prompt: the same in all runs of a thread, while the base branch stays as it is.
-pub fn system_prompt(guides: &PromptGuides, session: &RoleSession) -> String {
+/// The system prompt, in two parts: what all conversations of a role have, so that they share what the
+/// provider keeps of it, and what only this one has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SystemText {
+    pub text: String,
+    /// Bytes of the first part.
+    pub shared: usize,
+}
+
+impl SystemText {
+    /// With more about this conversation.
+    #[must_use]
+    pub fn with(mut self, own: &str) -> Self {
+        self.text.push_str(own);
+        self
+    }
+}
+
+/// The system prompt: the same in all runs of a thread, planned or not, while the base branch stays as it is.
+pub fn system_text(guides: &PromptGuides, session: &RoleSession) -> SystemText {
+    let text = shared_text(guides, session);
+    let shared = text.len();
+    SystemText { text: text + &facts::thread_facts(guides, session), shared }
+}
+
+fn shared_text(guides: &PromptGuides, session: &RoleSession) -> String {
     let house = [Some(HOUSE), family::family_addendum(&guides.model)].into_iter().flatten();
     let shipped = guides.shipped.iter().map(String::as_str);
     let added = [session.prompt.as_deref(), guides.skills.as_deref()].into_iter().flatten();
@@ -36,7 +60,7 @@ pub fn system_prompt(guides: &PromptGuides, session: &RoleSession) -> String {
         let _ = writeln!(out, "{}\n", part.trim());
     }
     out += &guides.repository(&session.base_branch);
-    out += &facts::lasting_facts(guides, session);
+    out += &facts::team_facts(guides, session);
     guard_voice(&out).into_owned()
 }
 

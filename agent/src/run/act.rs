@@ -14,7 +14,9 @@ use crate::gateway::GatewayError;
 use crate::memory::LearningChange;
 use crate::model::ToolCall;
 use crate::step;
-use crate::tools::{CallRisk, RoleTools, StartedCall, ToolContext, ToolFailure, ToolOutcome};
+use crate::tools::{
+    CallRisk, RoleTools, StartedCall, ToolContext, ToolFailure, ToolOutcome, approved_form,
+};
 use crate::transcript::{ActionConsent, ResultKind, RunOutcome, TranscriptRecord};
 use codebutler_guides::text::{clip_text, head_and_tail};
 
@@ -184,7 +186,7 @@ impl Agent {
                 return Ok(Permit::Go(None, kept.note()));
             }
         }
-        let hash = hex::encode(Sha256::digest(format!("{name}\n{arguments}")));
+        let hash = hex::encode(Sha256::digest(format!("{name}\n{}", approved_form(arguments))));
         // Each use needs a yes of its own; a question that is open is not asked again.
         let key = self.question(&hash, &open.call)?;
         let request = ApprovalRequest {

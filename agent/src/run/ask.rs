@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use codebutler_wire::{ErrorCode, PostMessage};
+use codebutler_wire::{EditForm, ErrorCode, PostMessage};
 
 use super::patience::{CallPatience, CallTrouble};
 use super::view::{RunEnding, RunView, failed_end, spares_words};
@@ -33,6 +33,11 @@ impl Agent {
         self.transcript.state().model().unwrap_or(&self.session.model)
     }
 
+    /// The form of tools that it knows.
+    pub(super) fn edit_form(&self) -> EditForm {
+        prompt::edit_form(&self.session, self.model(), self.transcript.state().quirks())
+    }
+
     /// How that model is shown the conversation.
     pub(super) fn look<'a>(&'a self, view: &RunView) -> WindowLook<'a> {
         let (state, model) = (self.transcript.state(), self.model());
@@ -50,6 +55,8 @@ impl Agent {
             thinker: state.thinker(),
             quirks: state.quirks(),
             marked: prompt::is_marked(&self.session, model),
+            form: view.tools.form(),
+            shared: view.shared,
             room,
         }
     }

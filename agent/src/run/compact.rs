@@ -175,10 +175,8 @@ fn list_message(message: &Value) -> Option<String> {
         return None;
     }
     let calls = message["tool_calls"].as_array().into_iter().flatten();
-    let calls = calls.filter_map(|call| {
-        let (name, arguments) = (&call["function"]["name"], &call["function"]["arguments"]);
-        Some(progress::of_call(name.as_str()?, arguments.as_str()?))
-    });
+    let calls = calls.filter_map(model::call_parts);
+    let calls = calls.map(|(name, arguments)| progress::of_call(name, arguments));
     let calls: Vec<String> = calls.collect();
     let said = prompt::text_of(message).trim();
     let line = match (said, &calls[..]) {

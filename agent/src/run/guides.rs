@@ -10,7 +10,8 @@ use super::{Agent, RunError};
 use crate::decisions::LoggedKind;
 use crate::gateway::GatewayError;
 use crate::memory::{
-    KnownLearning, LearningEntry, MAX_MEMORY_TOKENS, MemoryCitation, MemoryPage, serve_pages,
+    KnownLearning, LearningEntry, MAX_MEMORY_TOKENS, MemoryCitation, MemoryPage, PlannedMemory,
+    serve_apart,
 };
 use crate::prompt::{self, GuideFile, PromptGuides};
 use crate::research::research_index;
@@ -78,9 +79,11 @@ impl Agent {
         };
         // A copy of what CodeButler brings adds nothing.
         let own = own.filter(|own| shipped.iter().all(|text| text.trim() != own.text.trim()));
-        let (own, known) =
+        let (own, known, more) =
             self.serve([workflows, global, own].into_iter().flatten().collect()).await?;
+        let (conventions, mut planned) = conventions;
         let (conventions, named) = self.part_conventions(conventions);
+        planned.extend(more);
         let guides = PromptGuides {
             model: self.transcript.state().model().unwrap_or(&self.session.model).to_owned(),
             shipped,
@@ -90,6 +93,7 @@ impl Agent {
             known,
             conventions,
             named,
+            planned,
             templates: self.templates().await?,
             research: self.research().await?,
             set_up,
@@ -141,25 +145,26 @@ impl Agent {
         self.tell_once("guide", &text).await
     }
 
-    /// The pages with the learnings that hold, and that are about the work at hand. What is left out because
-    /// something is wrong with it is told once.
+    /// The pages with the learnings that hold, the same before a plan and after it; and those about the files
+    /// at hand, which are shown apart. What is left out because something is wrong with it is said once.
     async fn serve(
         &self,
         pages: Vec<GuideFile>,
-    ) -> Result<(Vec<GuideFile>, Vec<KnownLearning>), RunError> {
+    ) -> Result<(Vec<GuideFile>, Vec<KnownLearning>, Vec<GuideFile>), RunError> {
         let read: Vec<_> = pages.iter().map(|page| MemoryPage::parse(&page.text)).collect();
         let planned = &self.session.planned;
         let learnings = read.iter().flat_map(MemoryPage::learnings);
-        let fitting = learnings.filter(|one| one.fits_files(planned));
-        let citations: Vec<_> = fitting.flat_map(|one| one.citations.iter().cloned()).collect();
+        let citations: Vec<_> = learnings.flat_map(|one| one.citations.iter().cloned()).collect();
         let faults = self.find_faults(citations).await?;
         let fault = |one: &LearningEntry| {
             one.citations.iter().find_map(|cited| faults.get(&cited.to_string())).cloned()
         };
-        let shown = serve_pages(&read, &self.session.planned, prompt::MAX_OWN, fault);
+        let PlannedMemory { lasting, scoped } = serve_apart(&read, planned, prompt::MAX_OWN, fault);
         let mut wrong = Vec::new();
-        let (mut served, mut known) = (Vec::new(), Vec::new());
-        for (GuideFile { path, .. }, page) in pages.iter().zip(shown) {
+        let (mut served, mut known, mut apart) = (Vec::new(), Vec::new(), Vec::new());
+        for (GuideFile { path, .. }, (page, scoped)) in
+            pages.iter().zip(lasting.into_iter().zip(scoped))
+        {
             wrong.extend(
                 page.withheld.iter().map(|(line, why)| format!("- `{path}`, line {line}: {why}")),
             );
@@ -171,12 +176,17 @@ impl Agent {
                 );
                 self.tell_once("memory-full", &text).await?;
             }
-            known.extend(page.served.into_iter().map(|(id, claim)| KnownLearning {
-                id,
-                claim,
-                page: path.clone(),
-            }));
+            known.extend(
+                page.served.into_iter().chain(scoped.served).map(|(id, claim)| KnownLearning {
+                    id,
+                    claim,
+                    page: path.clone(),
+                }),
+            );
             served.push(GuideFile { path: path.clone(), text: page.text });
+            if !scoped.text.is_empty() {
+                apart.push(GuideFile { path: path.clone(), text: scoped.text });
+            }
         }
         if !wrong.is_empty() {
             let text = format!(
@@ -186,7 +196,7 @@ impl Agent {
             );
             self.tell_once("memory", &text).await?;
         }
-        Ok((served, known))
+        Ok((served, known, apart))
     }
 
     /// What is wrong with citations, by their text. Where that can't be known, nothing is.
@@ -226,9 +236,20 @@ impl Agent {
         }
     }
 
-    async fn conventions(&self) -> Result<Vec<GuideFile>, RunError> {
-        let request = ToolboxRequest::Conventions { planned: self.session.planned.clone() };
-        match self.tools.toolbox.ask(request).await? {
+    /// Conventions of the whole repository, and those of the folders in the approved plan.
+    async fn conventions(&self) -> Result<(Vec<GuideFile>, Vec<GuideFile>), RunError> {
+        let everywhere = self.conventions_for(Vec::new()).await?;
+        let planned = &self.session.planned;
+        if planned.is_empty() {
+            return Ok((everywhere, Vec::new()));
+        }
+        let mut nested = self.conventions_for(planned.clone()).await?;
+        nested.retain(|one| !everywhere.contains(one));
+        Ok((everywhere, nested))
+    }
+
+    async fn conventions_for(&self, planned: Vec<String>) -> Result<Vec<GuideFile>, RunError> {
+        match self.tools.toolbox.ask(ToolboxRequest::Conventions { planned }).await? {
             ToolboxReply::Files(files) => {
                 Ok(files.into_iter().map(|(path, text)| GuideFile { path, text }).collect())
             }

@@ -160,7 +160,8 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
     let mut transcript = OpenTranscript::open(&args.state_dir, &args.role)?;
     let log = DecisionLog::open(&args.state_dir, &args.role).map_err(RunError::Log)?;
     let gateway =
-        GatewayClient::new(&args.gateway, args.gateway_address, &args.ca_file, &args.token_file)?;
+        GatewayClient::new(&args.gateway, args.gateway_address, &args.ca_file, &args.token_file)?
+            .in_arm(&args.experiment);
     let sending = HistorySender::start(gateway.clone());
     transcript.tell(sending.growth.clone());
     let relay = GitRelay::start(args.relay, gateway.clone()).await.map_err(RunError::Relay)?;

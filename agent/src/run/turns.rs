@@ -56,13 +56,15 @@ impl Agent {
             Err(ended) => return Ok(ended),
         };
         let apart = self.seat.as_ref().map(ConversationSeat::note).unwrap_or_default();
-        let system = prompt::system_prompt(&guides, &self.session) + &apart;
+        let system = prompt::system_text(&guides, &self.session).with(&apart);
         let facts = prompt::changing_facts(&guides, &self.session);
         if just_started {
             self.note_model();
             self.begin_first_pass()?;
         }
-        let view = &mut RunView::new(system, RoleTools::new(&self.session.tools));
+        let brief = guides.for_plan(&self.session.base_branch);
+        let tools = RoleTools::new(&self.session.tools).deciding(&self.session.decisions);
+        let view = &mut RunView::new(system, tools);
         let patience = &mut CallPatience::new(self.model_patience);
         loop {
             if deadline.is_over() {
@@ -94,11 +96,12 @@ impl Agent {
                         // What woke this run is gone.
                         return Ok((RunOutcome::Idle, None));
                     }
-                    self.note_facts(&facts)?;
+                    self.note_facts(&facts, brief.as_deref())?;
                     self.tell_of_forgers().await?;
                     if let Some(ended) = self.find_skills().await? {
                         return Ok(ended);
                     }
+                    view.suit(self.edit_form(), self.useless_tools());
                     match self.compact(view, deadline, patience).await? {
                         CompactionOutcome::Made if self.shows_part(view) => view.read_back(),
                         CompactionOutcome::Made => {}
@@ -200,9 +203,12 @@ impl Agent {
 
     /// Tells the model what has changed since it was told last, once a run: in a message, so that all
     /// that stands before it stays as it was, and cached.
-    fn note_facts(&mut self, facts: &str) -> Result<(), RunError> {
+    fn note_facts(&mut self, facts: &str, brief: Option<&str>) -> Result<(), RunError> {
+        let begins = self.transcript.state().run().is_some_and(|run| run.turns == 0);
+        if begins {
+            self.note_plan(brief)?;
+        }
         let state = self.transcript.state();
-        let begins = state.run().is_some_and(|run| run.turns == 0);
         if begins && !facts.trim().is_empty() {
             let text = format!("[CodeButler] {}", facts.trim());
             if state.facts() != Some(text.as_str()) {
@@ -210,6 +216,46 @@ impl Agent {
             }
         }
         Ok(())
+    }
+
+    /// Shows the approved plan, and what counts for its files, once: where its message is shown as it was
+    /// approved, that is named instead.
+    fn note_plan(&mut self, guides: Option<&str>) -> Result<(), RunError> {
+        let (state, session) = (self.transcript.state(), &self.session);
+        let text = prompt::approved_plan(session);
+        let guides = guides.map(str::to_owned);
+        if state.plan() == (text.as_deref(), guides.as_deref()) {
+            return Ok(());
+        }
+        let known = state.plan().0 == text.as_deref();
+        let message = session.plan.as_ref().zip(session.plan_text.as_deref());
+        let message = message.filter(|(plan, text)| state.shows_message(&plan.ts, text));
+        let message = message.map(|(plan, _)| plan.ts.clone());
+        let record = TranscriptRecord::ApprovedPlan { text, guides, message, known };
+        Ok(self.transcript.append(&record)?)
+    }
+
+    /// Tools of no use now: nobody wants anything remembered, or a map of the project.
+    fn useless_tools(&self) -> Vec<&'static str> {
+        const LOOKING_BACK: [&str; 3] = ["ReviewThread", "AskRoles", "ProposeLearnings"];
+        const MAPS: [&str; 2] = ["WriteMap", "ProposeMaps"];
+        let (state, session) = (self.transcript.state(), &self.session);
+        let mut useless = Vec::new();
+        if !state.names_any(&["map", "learn"]) {
+            useless.extend(MAPS);
+        }
+        if !self.tools.thread.looks_back {
+            let approved = session.plan.as_ref().is_some_and(|plan| plan.approved_by.is_some());
+            // A person, or a skill, may want something remembered at any time.
+            let asked = state.run().is_none_or(|run| run.review.asked_by.is_none())
+                || state.names_any(&["proposelearnings"]);
+            useless.extend(if approved && !asked {
+                &LOOKING_BACK[..]
+            } else {
+                &LOOKING_BACK[1..2]
+            });
+        }
+        useless
     }
 
     /// Tells the gateway that it runs; of several conversations, the desk has.

@@ -1,14 +1,17 @@
 //! What all turns of a run have before them, and how one ends.
 
+use codebutler_wire::EditForm;
 use serde_json::Value;
 
-use crate::prompt;
+use crate::prompt::{self, SystemText};
 use crate::tools::RoleTools;
 use crate::transcript::RunOutcome;
 
 /// What stays the same in each call of a run.
 pub struct RunView {
     pub system: String,
+    /// Bytes of it that all conversations of the role have.
+    pub shared: usize,
     /// The tools that are offered.
     pub specs: Vec<Value>,
     /// How long they are, in characters.
@@ -20,10 +23,21 @@ pub struct RunView {
 
 impl RunView {
     /// What each call of a run is given.
-    pub fn new(system: String, tools: RoleTools) -> Self {
+    pub fn new(system: SystemText, tools: RoleTools) -> Self {
+        let SystemText { text: system, shared } = system;
         let specs = tools.specs();
         let told = prompt::told_length(&system, &specs);
-        Self { system, specs, told, tools, reads_back: false }
+        Self { system, shared, specs, told, tools, reads_back: false }
+    }
+
+    /// Offers the tools in the form that the model knows which answers now, and those that are of use.
+    pub fn suit(&mut self, form: EditForm, useless: Vec<&'static str>) {
+        if self.tools.form() != form || self.tools.useless() != useless {
+            self.tools.suit(form, useless);
+            self.specs = self.tools.specs();
+            self.specs.extend(self.reads_back.then(|| self.tools.back_spec()));
+            self.told = prompt::told_length(&self.system, &self.specs);
+        }
     }
 
     /// Offers the tool that shows what a model is not shown any more, from now on.

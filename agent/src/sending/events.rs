@@ -106,7 +106,7 @@ impl EventTeller {
     }
 
     fn answer(&mut self, message: AssistantMessage, model: Option<String>) -> HistoryEvent {
-        let AssistantMessage { content, tool_calls, reasoning } = message;
+        let AssistantMessage { content, tool_calls, reasoning, .. } = message;
         self.calls = tool_calls.into_iter().map(tool_use).collect();
         self.begin_answer();
         let said = |text: String| head_and_tail(text.trim(), MAX);

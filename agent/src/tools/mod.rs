@@ -5,6 +5,7 @@ pub mod args;
 mod asked;
 mod canonical;
 mod conversation;
+mod family;
 mod history;
 mod kept;
 pub mod learning;
@@ -29,7 +30,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use codebutler_wire::{ErrorCode, NanoUsd, RiskTier, SlackTs, TokenUsage};
+use codebutler_wire::{EditForm, ErrorCode, NanoUsd, RiskTier, RoleDecision, SlackTs, TokenUsage};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -45,6 +46,8 @@ use crate::transcript::{ResultKind, TranscriptRecord};
 use codebutler_guides::policy::{CommandPolicy, RiskVerdict};
 use codebutler_guides::text::clip_text;
 
+pub use canonical::approved_form;
+pub use family::call_in_form;
 pub use push::{PushResult, RelayedRequest};
 
 /// What tools work with.
@@ -354,6 +357,12 @@ pub struct RoleTools {
     own: Vec<Box<dyn RoleTool>>,
     /// Every role has it, and is offered it where it is shown only a part of its conversation.
     back: Box<dyn RoleTool>,
+    /// The form in which they are offered.
+    form: EditForm,
+    /// Decisions that the role may ask people for; `None` stands for all.
+    decisions: Option<Vec<RoleDecision>>,
+    /// Tools that are not offered now.
+    useless: Vec<&'static str>,
 }
 
 impl RoleTools {
@@ -366,12 +375,56 @@ impl RoleTools {
         {
             tracing::warn!(name, "the role has a tool that does not exist");
         }
-        Self { own: tools, back: Box::new(conversation::ReadBackTool) }
+        Self {
+            own: tools,
+            back: Box::new(conversation::ReadBackTool),
+            form: EditForm::default(),
+            decisions: None,
+            useless: Vec::new(),
+        }
+    }
+
+    /// Offers messages with those decisions alone that the role may ask for.
+    #[must_use]
+    pub fn deciding(mut self, decisions: &[RoleDecision]) -> Self {
+        self.decisions = Some(decisions.to_vec());
+        self
+    }
+
+    /// Offers them from now on as a family of models knows them, and without those that are of no use now. What
+    /// is not offered still works.
+    pub fn suit(&mut self, form: EditForm, useless: Vec<&'static str>) {
+        (self.form, self.useless) = (form, useless);
+    }
+
+    /// Those that are not offered.
+    pub fn useless(&self) -> &[&'static str] {
+        &self.useless
+    }
+
+    /// The form in which they are offered.
+    pub fn form(&self) -> EditForm {
+        self.form
     }
 
     /// What the model is offered.
     pub fn specs(&self) -> Vec<Value> {
-        self.own.iter().map(|tool| tool.spec()).collect()
+        let spec = |tool: &Box<dyn RoleTool>| {
+            let spec = family::spec_in_form(self.form, tool.as_ref());
+            match &self.decisions {
+                Some(decisions) if tool.name() == thread::SEND => {
+                    thread::limit_spec(spec, decisions)
+                }
+                _ => spec,
+            }
+        };
+        let offered = self.own.iter().filter(|tool| !self.useless.contains(&tool.name()));
+        offered.map(spec).collect()
+    }
+
+    /// The name by which the model knows a tool.
+    pub fn offered_name<'t>(&self, tool: &'t str) -> &'t str {
+        family::name_in_form(self.form, tool)
     }
 
     /// What a model is offered that is shown only a part of its conversation.
@@ -386,7 +439,8 @@ impl RoleTools {
     /// A tool by name; otherwise what the model is told.
     pub fn find(&self, name: &str) -> Result<&dyn RoleTool, ToolFailure> {
         self.all().find(|tool| tool.name() == name).ok_or_else(|| {
-            let names: Vec<_> = self.own.iter().map(|tool| tool.name()).collect();
+            let names = self.own.iter().map(|tool| self.offered_name(tool.name()));
+            let names: Vec<_> = names.collect();
             ToolFailure::Fault(format!(
                 "there is no tool `{}`; you have {}",
                 clip_text(name, 60),
@@ -397,30 +451,4 @@ impl RoleTools {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_role_has_the_tools_it_is_given_and_no_other() {
-        let tools = RoleTools::new(&["Read".into(), "SendMessage".into(), "Teleport".into()]);
-        let names: Vec<_> = tools.specs().iter().map(|s| s["function"]["name"].clone()).collect();
-        assert_eq!(names, ["Read", "SendMessage"]);
-        let Err(ToolFailure::Fault(text)) = tools.find("Bash") else { panic!() };
-        assert_eq!(text, "there is no tool `Bash`; you have Read, SendMessage");
-    }
-
-    #[test]
-    fn every_tool_has_a_usable_spec() {
-        let names: Vec<String> = all().map(|tool| tool.name().to_owned()).collect();
-        // What an AgentRole may allow is what there is.
-        assert_eq!(names, codebutler_wire::TOOLS);
-        for spec in RoleTools::new(&names).specs() {
-            let function = &spec["function"];
-            assert!(function["description"].as_str().is_some_and(|d| d.len() > 20), "{spec}");
-            assert_eq!(function["parameters"]["type"], "object", "{spec}");
-            assert_eq!(function["parameters"]["additionalProperties"], false, "{spec}");
-            assert!(!spec.to_string().contains("$ref"), "{spec}");
-            assert!(!spec.to_string().contains("null"), "{spec}");
-        }
-    }
-}
+mod tests;

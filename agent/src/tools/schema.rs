@@ -24,7 +24,7 @@ pub fn whole_schema<T: JsonSchema>() -> Value {
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     if let Some(object) = schema.as_object_mut() {
-        object.remove("description");
+        object.shift_remove("description");
         object.entry("properties").or_insert_with(|| Value::Object(serde_json::Map::new()));
     }
     plain_schema(&mut schema);
@@ -36,11 +36,21 @@ fn plain_schema(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             if object.get("title").is_some_and(Value::is_string) {
-                object.remove("title");
+                object.shift_remove("title");
             }
-            object.remove("format");
-            if object.get("default").is_some_and(Value::is_null) {
-                object.remove("default");
+            object.shift_remove("format");
+            // No number of tokens, lines or files is negative: that needs no word.
+            if object.get("minimum").is_some_and(|least| least == 0) {
+                object.shift_remove("minimum");
+            }
+            // An argument that may be left out: what it is then adds nothing.
+            let nothing = |value: &Value| match value {
+                Value::Null | Value::Bool(false) => true,
+                Value::Array(items) => items.is_empty(),
+                _ => false,
+            };
+            if object.get("default").is_some_and(nothing) {
+                object.shift_remove("default");
             }
             if let Some(Value::Array(types)) = object.get_mut("type") {
                 types.retain(|kind| kind != "null");
@@ -53,7 +63,7 @@ fn plain_schema(schema: &mut Value) {
                 options.retain(|option| option.get("type").is_none_or(|kind| kind != "null"));
                 if let [Value::Object(one)] = &options[..] {
                     let one = one.clone();
-                    object.remove("anyOf");
+                    object.shift_remove("anyOf");
                     for (key, value) in one {
                         object.entry(key).or_insert(value);
                     }
@@ -63,7 +73,7 @@ fn plain_schema(schema: &mut Value) {
                 let values: Option<Vec<_>> =
                     options.iter().map(|o| o.get("const").cloned()).collect();
                 if let Some(values) = values {
-                    object.remove("oneOf");
+                    object.shift_remove("oneOf");
                     object.insert("type".to_owned(), "string".into());
                     object.insert("enum".to_owned(), values.into());
                 }

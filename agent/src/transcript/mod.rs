@@ -216,6 +216,21 @@ pub enum TranscriptRecord {
         /// For the model.
         text: String,
     },
+    /// Another plan was approved since the role was shown one, or none is any more.
+    ApprovedPlan {
+        /// For the model: the plan.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        /// For the model: what counts for its files.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        guides: Option<String>,
+        /// The message of the conversation that shows the plan as it was approved.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<SlackTs>,
+        /// The plan itself was shown before.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        known: bool,
+    },
     /// The older part of the conversation is told by a summary from now on.
     Compacted {
         /// Messages that it stands for.

@@ -52,6 +52,8 @@ pub struct TranscriptState {
     thinker: Option<String>,
     /// What the role was told last of the plan and the pull request.
     facts: Option<String>,
+    /// The approved plan as the role was shown it last, and what counts for its files.
+    plan: (Option<String>, Option<String>),
     /// Files that were written, the newest last.
     changed: Vec<String>,
     /// Files beside the approved plan, as they were told last.
@@ -287,6 +289,9 @@ impl TranscriptState {
                 self.chat.push(model::user_message(&speak(text)));
                 self.facts = Some(text.clone());
             }
+            TranscriptRecord::ApprovedPlan { text, guides, message, known } => {
+                self.show_plan((text.as_deref(), guides.as_deref()), message.as_ref(), *known);
+            }
             TranscriptRecord::Skill { .. } | TranscriptRecord::Offered(_) => self.wish(record),
             TranscriptRecord::Note { text } => self.chat.push(model::user_message(&speak(text))),
             TranscriptRecord::Compacted { upto, summary, room } => {
@@ -428,6 +433,7 @@ impl TranscriptState {
 mod answers;
 mod calls;
 mod look_back;
+mod plan;
 mod proposals;
 mod reviews;
 mod run;

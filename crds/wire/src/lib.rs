@@ -47,7 +47,7 @@ pub use session::*;
 pub use slack_ts::SlackTs;
 pub use split::*;
 pub use threads::*;
-pub use tools::{CHANGING, TOOLS};
+pub use tools::{CHANGING, EditForm, TOOLS};
 pub use web::*;
 
 /// Paths of the API.

@@ -1,5 +1,6 @@
 //! What an agent hears and says in its own thread.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{TestProof, ThreadOverlap};
@@ -162,6 +163,18 @@ pub enum AskedDecision {
     Plan,
     /// The work is done: Merge, Hold, Close without merge.
     Merge,
+}
+
+/// Decisions that a role may have the right to ask people for, with buttons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum RoleDecision {
+    /// To approve a plan.
+    Plan,
+    /// To merge what is done.
+    Merge,
+    /// To choose one of several answers.
+    Choice,
 }
 
 impl AskedDecision {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::RiskTier;
 use crate::SlackTs;
+use crate::{EditForm, RoleDecision};
 use crate::{NanoUsd, PlanComplexity, PostedPlan, PullRequest, TokenUsage};
 
 /// Everything a role needs to know to start a run. Taken once per turn boundary.
@@ -35,6 +36,9 @@ pub struct RoleSession {
     pub facts: BTreeMap<String, ModelFacts>,
     /// Tools the role has.
     pub tools: Vec<String>,
+    /// The decisions that it may ask people for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<RoleDecision>,
     /// Model calls per run.
     pub max_turns: u32,
     /// Seconds per run.
@@ -132,6 +136,8 @@ pub struct ModelFacts {
     pub tools: Option<bool>,
     /// How the provider keeps what it was sent.
     pub cache: CacheForm,
+    /// The form in which it was trained to change files.
+    pub edits: EditForm,
 }
 
 impl Default for ModelFacts {
@@ -143,6 +149,7 @@ impl Default for ModelFacts {
             sees: None,
             tools: None,
             cache: CacheForm::default(),
+            edits: EditForm::default(),
         }
     }
 }

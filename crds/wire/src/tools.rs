@@ -1,5 +1,8 @@
 //! The tools of a role.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 /// The tools that agents know: what `spec.tools.allow` may name.
 pub const TOOLS: [&str; 40] = [
     "Read",
@@ -46,3 +49,19 @@ pub const TOOLS: [&str; 40] = [
 
 /// The tools that change a worktree. Whoever has one works on one request at a time.
 pub const CHANGING: [&str; 6] = ["Write", "Edit", "Bash", "GitCommit", "GitUpdate", "GitPush"];
+
+/// The form in which a model was trained to change files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum EditForm {
+    /// `Edit` with a path and a list of replacements: for models whose family is not known.
+    #[default]
+    Replacements,
+    /// `Edit`, `Read` and `Write` with the parameters of Claude Code: `file_path`, `old_string`, `new_string`,
+    /// `replace_all`.
+    ClaudeNames,
+    /// `apply_patch` as a function with one text.
+    Patch,
+    /// `apply_patch` as a tool that takes free text, of which only some APIs know.
+    FreePatch,
+}

@@ -59,7 +59,8 @@ async fn answer_chat(
     place: Option<PlayPlace<'_>>,
     request: &Value,
 ) -> Response {
-    let valid = validate::check_request(request).and_then(|()| {
+    let free = shared.options.catalogue == PlayedCatalogue::OpenAi;
+    let valid = validate::check_request(request, free).and_then(|()| {
         if shared.options.strict {
             strict::check_strictly(request, &shared.options.api_key)
         } else {
@@ -101,7 +102,7 @@ async fn answer_chat(
     }
     match call.mischief(step, &answer) {
         Some(mischief) => call.misplay(&mischief, step, &answer),
-        None => call.play(PlayedReply::from(&answer), &answer, &step.usage),
+        None => call.play(PlayedReply::from(&answer).freed(request), &answer, &step.usage),
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) struct CallOut {
     pub id: Option<String>,
     pub name: String,
     pub arguments: String,
+    /// It was offered as a tool of free text, and is called so.
+    pub free: bool,
 }
 
 /// How an answer ends.
@@ -46,6 +48,7 @@ impl From<&FilledAnswer> for PlayedReply {
             id: Some(call.id.clone()),
             name: call.name.clone(),
             arguments: call.arguments.clone(),
+            free: false,
         });
         let (finish, native) =
             if answer.tools.is_empty() { ("stop", "stop") } else { ("tool_calls", "tool_use") };
@@ -64,6 +67,21 @@ impl From<&FilledAnswer> for PlayedReply {
 }
 
 impl PlayedReply {
+    /// Calls of tools that the request offers as ones of free text, made so: their one argument is the text.
+    pub fn freed(mut self, request: &Value) -> Self {
+        let offered = request["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for call in &mut self.calls {
+            let is_free = |tool: &&Value| tool["custom"]["name"] == *call.name;
+            let given: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+            if let (Some(_), Some(input)) = (offered.iter().find(is_free), given["input"].as_str())
+            {
+                input.clone_into(&mut call.arguments);
+                call.free = true;
+            }
+        }
+        self
+    }
+
     /// The choice of a whole answer.
     pub fn choice(&self) -> Value {
         let mut message =
@@ -92,10 +110,14 @@ impl PlayedReply {
 impl CallOut {
     /// As an entry of `tool_calls`.
     pub fn json(&self) -> Value {
-        let mut call = json!({
-            "type": "function",
-            "function": {"name": self.name, "arguments": self.arguments},
-        });
+        let mut call = if self.free {
+            json!({"type": "custom", "custom": {"name": self.name, "input": self.arguments}})
+        } else {
+            json!({
+                "type": "function",
+                "function": {"name": self.name, "arguments": self.arguments},
+            })
+        };
         if let Some(id) = &self.id {
             call["id"] = json!(id);
         }

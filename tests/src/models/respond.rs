@@ -117,12 +117,14 @@ impl AnsweredCall<'_> {
         for (n, call) in reply.calls.iter().enumerate() {
             let mut head = call.json();
             head["index"] = n.into();
-            head["function"]["arguments"] = "".into();
+            let (kind, argument) =
+                if call.free { ("custom", "input") } else { ("function", "arguments") };
+            head[kind][argument] = "".into();
             events.push(chunk(json!({"tool_calls": [head]}), None));
             let text: Vec<char> = call.arguments.chars().collect();
             for piece in text.chunks(24) {
                 let piece: String = piece.iter().collect();
-                let part = json!({"index": n, "function": {"arguments": piece}});
+                let part = json!({"index": n, kind: {argument: piece}});
                 events.push(chunk(json!({"tool_calls": [part]}), None));
             }
         }

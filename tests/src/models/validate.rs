@@ -18,8 +18,8 @@ pub(super) fn invalid_request<T>(
     Err(InvalidCall { message: message.into(), param: param.into() })
 }
 
-/// Checks a request to `/chat/completions`.
-pub(super) fn check_request(request: &Value) -> Result<(), InvalidCall> {
+/// Checks a request to `/chat/completions`. `free`: whether tools may take free text, as in OpenAI's own API.
+pub(super) fn check_request(request: &Value, free: bool) -> Result<(), InvalidCall> {
     if !request.is_object() {
         return invalid_request("", "We could not parse the JSON body of your request.");
     }
@@ -37,11 +37,11 @@ pub(super) fn check_request(request: &Value) -> Result<(), InvalidCall> {
                        but got an empty array instead.";
         return invalid_request("messages", message);
     }
-    check_history(messages)?;
-    check_tools(&request["tools"])
+    check_history(messages, free)?;
+    check_tools(&request["tools"], free)
 }
 
-fn check_history(messages: &[Value]) -> Result<(), InvalidCall> {
+fn check_history(messages: &[Value], free: bool) -> Result<(), InvalidCall> {
     // Calls of the last assistant message that have no answer yet.
     let mut open: BTreeSet<&str> = BTreeSet::new();
     for (n, message) in messages.iter().enumerate() {
@@ -70,7 +70,7 @@ fn check_history(messages: &[Value]) -> Result<(), InvalidCall> {
                     return invalid_request(format!("{param}.tool_calls"), "Expected an array.");
                 }
                 for call in calls {
-                    open.insert(call_id(call, &param)?);
+                    open.insert(call_id(call, &param, free)?);
                 }
             }
             "system" | "developer" | "user" | "tool" => {}
@@ -94,11 +94,16 @@ fn check_unanswered(param: &str, open: &BTreeSet<&str>) -> Result<(), InvalidCal
     invalid_request(param, format!("{text}{ids}"))
 }
 
-fn call_id<'a>(call: &'a Value, param: &str) -> Result<&'a str, InvalidCall> {
-    let function = &call["function"];
-    let complete = call["type"] == "function"
+fn call_id<'a>(call: &'a Value, param: &str, free: bool) -> Result<&'a str, InvalidCall> {
+    let (kind, arguments) = if free && call["type"] == "custom" {
+        ("custom", "input")
+    } else {
+        ("function", "arguments")
+    };
+    let function = &call[kind];
+    let complete = call["type"] == kind
         && function["name"].as_str().is_some_and(|n| !n.is_empty())
-        && function["arguments"].is_string();
+        && function[arguments].is_string();
     match call["id"].as_str() {
         Some(id) if complete && !id.is_empty() => Ok(id),
         _ => invalid_request(
@@ -108,7 +113,7 @@ fn call_id<'a>(call: &'a Value, param: &str) -> Result<&'a str, InvalidCall> {
     }
 }
 
-fn check_tools(tools: &Value) -> Result<(), InvalidCall> {
+fn check_tools(tools: &Value, free: bool) -> Result<(), InvalidCall> {
     let tools = match tools {
         Value::Null => return Ok(()),
         Value::Array(tools) if !tools.is_empty() => tools,
@@ -117,10 +122,19 @@ fn check_tools(tools: &Value) -> Result<(), InvalidCall> {
     let mut names = BTreeSet::new();
     for (n, tool) in tools.iter().enumerate() {
         let param = format!("tools[{n}]");
-        if tool["type"] != "function" {
-            return invalid_request(format!("{param}.type"), "Supported values are: 'function'.");
+        let kind = if free && tool["type"] == "custom" { "custom" } else { "function" };
+        if tool["type"] != kind {
+            let text = if free {
+                "Supported values are: 'function' and 'custom'."
+            } else {
+                "Invalid value: 'custom'. Supported values are: 'function'."
+            };
+            return invalid_request(format!("{param}.type"), text);
         }
-        let function = &tool["function"];
+        if kind == "custom" {
+            check_format(&tool["custom"]["format"], &param)?;
+        }
+        let function = &tool[kind];
         let name = function["name"].as_str().unwrap_or_default();
         let valid = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
         if name.is_empty() || name.len() > 64 || !name.bytes().all(valid) {
@@ -142,6 +156,27 @@ fn check_tools(tools: &Value) -> Result<(), InvalidCall> {
     Ok(())
 }
 
+/// The form that free text has to have, if any.
+fn check_format(format: &Value, param: &str) -> Result<(), InvalidCall> {
+    let grammar = &format["grammar"];
+    let known = match format["type"].as_str() {
+        None if format.is_null() => true,
+        Some("text") => true,
+        Some("grammar") => {
+            matches!(grammar["syntax"].as_str(), Some("lark" | "regex"))
+                && grammar["definition"].as_str().is_some_and(|rules| !rules.is_empty())
+        }
+        _ => false,
+    };
+    if known {
+        return Ok(());
+    }
+    invalid_request(
+        format!("{param}.custom.format"),
+        "Invalid 'format': expected text or a grammar.",
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,7 +184,7 @@ mod tests {
 
     fn refusal(messages: &Value) -> String {
         let body = json!({"model": "m", "messages": messages});
-        check_request(&body).err().map(|e| e.message).unwrap_or_default()
+        check_request(&body, false).err().map(|e| e.message).unwrap_or_default()
     }
 
     #[test]
@@ -181,6 +216,7 @@ mod tests {
         let ask = |tools: Value| {
             check_request(
                 &json!({"model": "m", "messages": [{"role": "user", "content": "x"}], "tools": tools}),
+                false,
             )
         };
         assert!(ask(json!([tool("Read", "object"), tool("Write", "object")])).is_ok());
@@ -193,5 +229,22 @@ mod tests {
         ] {
             assert!(ask(tools.clone()).is_err(), "{tools}");
         }
+    }
+    #[test]
+    fn free_text_is_openais_own() {
+        let format =
+            json!({"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: \"x\""}});
+        let tool = json!({"type": "custom", "custom": {"name": "apply_patch", "format": format}});
+        let call =
+            json!({"id": "a", "type": "custom", "custom": {"name": "apply_patch", "input": "x"}});
+        let body = json!({"model": "m", "tools": [tool], "messages": [
+            {"role": "user", "content": "x"},
+            {"role": "assistant", "content": null, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "a", "content": "ok"}]});
+        assert_eq!(check_request(&body, true), Ok(()));
+        assert!(check_request(&body, false).is_err());
+        let mut wrong = body.clone();
+        wrong["tools"][0]["custom"]["format"]["grammar"]["syntax"] = json!("peg");
+        assert!(check_request(&wrong, true).unwrap_err().message.contains("format"));
     }
 }

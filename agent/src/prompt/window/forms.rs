@@ -1,9 +1,32 @@
 //! Forms in which models' templates want calls and their results, where they don't take them as they are.
 
+use codebutler_wire::EditForm;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::ShownMessage;
-use crate::model::ids;
+use crate::model::{CALLS, FORM, call_parts, ids};
+use crate::tools::call_in_form;
+
+/// Calls that were written for another form of tools, as this model would write them.
+pub fn suit_calls(shown: &mut ShownMessage<'_>, form: EditForm) {
+    let given = shown.message.get(FORM);
+    let given: EditForm =
+        given.and_then(|given| EditForm::deserialize(given).ok()).unwrap_or_default();
+    let Some(calls) = shown.message.get(CALLS).or_else(|| shown.message.get("tool_calls")) else {
+        return;
+    };
+    let Some(calls) = calls.as_array().filter(|_| given != form) else { return };
+    let suited = calls.iter().map(|call| {
+        let (name, arguments) = call_parts(call).unwrap_or_default();
+        call_in_form(form, name, arguments).map_or_else(
+            || call.clone(),
+            |suited| suited.to_chat(call["id"].as_str().unwrap_or_default()),
+        )
+    });
+    let suited: Vec<Value> = suited.collect();
+    shown.message.to_mut()["tool_calls"] = suited.into();
+}
 
 /// Each call in a message of its own, with its result behind it.
 pub fn split_calls(chat: Vec<ShownMessage<'_>>) -> Vec<ShownMessage<'_>> {
@@ -63,10 +86,9 @@ pub fn tell_calls(shown: &mut ShownMessage<'_>) {
     } else if let Some(calls) = message["tool_calls"].as_array() {
         let said = message["content"].as_str().unwrap_or_default();
         let calls = calls.iter().map(|call| {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let function = &call["function"];
-            let (name, arguments) = (text(&function["name"]), text(&function["arguments"]));
-            format!("[call {}] {name} {arguments}", text(&call["id"]))
+            let id = call["id"].as_str().unwrap_or_default();
+            let (name, arguments) = call_parts(call).unwrap_or_default();
+            format!("[call {id}] {name} {arguments}")
         });
         let lines: Vec<String> = std::iter::once(said.to_owned())
             .filter(|said| !said.trim().is_empty())

@@ -10,11 +10,11 @@ mod request;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use codebutler_wire::{CacheForm, ModelFacts, RoleSession};
+use codebutler_wire::{CacheForm, EditForm, ModelFacts, RoleSession};
 use serde_json::Value;
 
 use crate::model::quirk::ModelQuirk;
-use crate::model::{REASONING, THINKER};
+use crate::model::{REASONING, THINKER, call_parts};
 
 pub use fit::{find_overlong, has_giant, squeeze_conversation};
 pub use request::{WindowRequest, build_request, summary_request};
@@ -40,6 +40,10 @@ pub struct WindowLook<'a> {
     pub quirks: &'a BTreeSet<ModelQuirk>,
     /// Whether its provider keeps what is marked.
     pub marked: bool,
+    /// The form of tools that it knows.
+    pub form: EditForm,
+    /// Bytes of the instructions that all conversations of the role have: marked apart.
+    pub shared: usize,
     /// What the conversation may take, in characters.
     pub room: usize,
 }
@@ -73,7 +77,7 @@ impl<'a> ShownMessage<'a> {
     fn size(&self) -> usize {
         let message = &self.message;
         let calls = message["tool_calls"].as_array().into_iter().flatten();
-        let calls = calls.filter_map(|call| call["function"]["arguments"].as_str()).map(str::len);
+        let calls = calls.filter_map(call_parts).map(|(_, arguments)| arguments.len());
         let content = match &message["content"] {
             Value::Array(_) => PICTURE,
             content => content.as_str().map_or(0, str::len),
@@ -136,6 +140,14 @@ pub fn is_marked(session: &RoleSession, model: &str) -> bool {
     session.facts.get(model).is_some_and(|facts| facts.cache == CacheForm::Marked)
 }
 
+/// The form in which a model changes files best; the plain one where its provider has refused another.
+pub fn edit_form(session: &RoleSession, model: &str, quirks: &BTreeSet<ModelQuirk>) -> EditForm {
+    match session.facts.get(model).map(|facts| facts.edits).unwrap_or_default() {
+        EditForm::FreePatch if quirks.contains(&ModelQuirk::NoFreeText) => EditForm::Patch,
+        form => form,
+    }
+}
+
 /// Characters of conversation that fit beside what is told, with a model that counts `scale` tokens for
 /// one that is estimated here, and that can't be shown `too_long`.
 pub fn conversation_room(
@@ -166,7 +178,16 @@ pub mod tests {
     pub const NONE: &BTreeSet<ModelQuirk> = &BTreeSet::new();
 
     pub fn look(room: usize) -> WindowLook<'static> {
-        WindowLook { model: "m", blind: false, thinker: None, quirks: NONE, marked: false, room }
+        WindowLook {
+            model: "m",
+            blind: false,
+            thinker: None,
+            quirks: NONE,
+            marked: false,
+            form: EditForm::default(),
+            shared: 0,
+            room,
+        }
     }
 
     #[test]

@@ -45,7 +45,9 @@ pub fn coerce_object(
     {
         return Err(describe_lacking(missing, &extras));
     }
-    Ok(fitting)
+    // In the order of the schema, in whatever order they came.
+    let named = properties.keys().filter_map(|name| fitting.remove_entry(name)).collect();
+    Ok(named)
 }
 
 fn describe_lacking(missing: &str, extras: &[String]) -> String {

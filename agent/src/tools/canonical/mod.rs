@@ -14,15 +14,26 @@ mod names;
 use serde_json::{Map, Value};
 
 use super::{RoleTools, ToolFailure};
-use crate::model::{AssistantMessage, ToolCall};
+use crate::model::{AssistantMessage, ToolCall, WrittenCall};
 
 impl RoleTools {
-    /// An answer with each call in its one form. What can't be understood stays as it was, and is
-    /// told when it is carried out.
+    /// An answer with each call in its one form, and beside it as the model wrote it: that is what it is shown
+    /// of its own calls later. What can't be understood stays as it was, and is refused when it is carried
+    /// out.
     pub fn canonical_answer(&self, mut message: AssistantMessage) -> AssistantMessage {
-        for call in &mut message.tool_calls {
-            if let Ok(one) = self.canonical(call) {
-                *call = one;
+        message.form = self.form();
+        for (place, call) in message.tool_calls.iter_mut().enumerate() {
+            let Ok(one) = self.canonical(call) else { continue };
+            let made = std::mem::replace(call, one);
+            let known = message.written.iter().any(|written| written.call == place);
+            let is_offered = made.name == self.offered_name(&call.name) && made.is_whole();
+            if !known && is_offered && made.arguments != call.arguments {
+                message.written.push(WrittenCall {
+                    call: place,
+                    name: made.name,
+                    arguments: made.arguments,
+                    free: false,
+                });
             }
         }
         message
@@ -57,6 +68,18 @@ pub fn canonical_arguments(
     arguments: &str,
 ) -> Result<String, ToolFailure> {
     canonical_text(tool, schema, given_arguments(tool, arguments)?)
+}
+
+/// The form that an approval is of: arguments with the keys of each object sorted, whatever order they are written
+/// in, so that an order of fields that changes makes nothing of what people have approved.
+pub fn approved_form(arguments: &str) -> String {
+    match serde_json::from_str::<Value>(arguments) {
+        Ok(mut value) => {
+            value.sort_all_objects();
+            value.to_string()
+        }
+        Err(_) => arguments.to_owned(),
+    }
 }
 
 fn given_arguments(tool: &str, arguments: &str) -> Result<Map<String, Value>, ToolFailure> {

@@ -332,6 +332,20 @@ fn what_can_mean_two_things_or_nothing_is_told() {
 }
 
 #[test]
+fn an_approval_is_of_the_words_whatever_their_order() {
+    let one = super::approved_form(r#"{"path":"a","edits":[{"old":"x","new":"y"}]}"#);
+    assert_eq!(one, r#"{"edits":[{"new":"y","old":"x"}],"path":"a"}"#, "as it was always recorded");
+    assert_eq!(super::approved_form(&one), one);
+    assert_eq!(super::approved_form("no JSON"), "no JSON");
+}
+
+#[test]
+fn arguments_come_out_in_the_order_of_the_schema() {
+    let one = all().canonical(&call("Edit", r#"{"edits":[{"new":"y","old":"x"}],"path":"a"}"#));
+    assert_eq!(one.unwrap().arguments, r#"{"path":"a","edits":[{"old":"x","new":"y"}]}"#);
+}
+
+#[test]
 fn a_name_of_another_agent_gives_no_tool_that_the_role_lacks() {
     let tools = RoleTools::new(&["Read".into(), "Bash".into()]);
     for name in ["str_replace", "apply_patch", "Edit", "write_file"] {

@@ -189,6 +189,12 @@ impl TranscriptState {
             });
             let _ = write!(text, "\n\n{}", speak(&facts));
         }
+        for part in [&self.plan.0, &self.plan.1].into_iter().flatten() {
+            let part = shorten_text(part, room / 4, |missing| {
+                format!("\n[… {missing} characters left out …]\n")
+            });
+            let _ = write!(text, "\n\n{}", speak(&part));
+        }
         self.words.fold(upto);
         self.summary = Some(summary.to_owned());
         self.chat.splice(..upto, [model::user_message(&text)]);

@@ -93,6 +93,7 @@ impl Inner {
                 max_tokens: None,
                 facts: BTreeMap::default(),
                 tools: tools.split_whitespace().map(Into::into).collect(),
+                decisions: vec![],
                 max_turns: 30,
                 timeout_seconds: 60,
                 idle_timeout_seconds: 0,

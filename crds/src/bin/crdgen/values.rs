@@ -12,8 +12,11 @@ const END: &str = "<!-- /values -->";
 /// The chart's page with the table as it has to be.
 pub fn values_page(chart: &Path) -> Result<(PathBuf, String), Box<dyn Error>> {
     let read = |name: &str| std::fs::read_to_string(chart.join(name));
-    let schema: Value = serde_json::from_str(&read("values.schema.json")?)?;
-    let values: Value = serde_saphyr::from_str(&read("values.yaml")?)?;
+    let mut schema: Value = serde_json::from_str(&read("values.schema.json")?)?;
+    let mut values: Value = serde_saphyr::from_str(&read("values.yaml")?)?;
+    // One order of rows, wherever a value stands in the chart's files.
+    schema.sort_all_objects();
+    values.sort_all_objects();
     let path = chart.join("README.md");
     let text = std::fs::read_to_string(&path)?;
     let missing = || format!("{} has no lines `{}` and `{END}`", path.display(), BEGIN.trim());

@@ -49,7 +49,7 @@ impl PodInput<'_> {
     /// What [`ANNOTATION_CONFIG`] says of a pod made now.
     pub fn config(&self) -> String {
         let (repo, settings) = (&self.repo.spec, self.settings());
-        let parts = serde_json::json!([
+        let mut parts = serde_json::json!([
             self.spec(&settings),
             settings.labels,
             settings.annotations,
@@ -60,6 +60,8 @@ impl PodInput<'_> {
             repo.policy,
             repo.egress
         ]);
+        // Over sorted keys: the order in which fields are declared must replace no running pod.
+        parts.sort_all_objects();
         hex::encode(&Sha256::digest(parts.to_string())[..8])
     }
 

@@ -49,6 +49,8 @@ struct StreamedCall {
     id: String,
     name: String,
     arguments: String,
+    /// Its argument is free text.
+    custom: bool,
 }
 
 #[derive(Deserialize)]
@@ -214,7 +216,8 @@ impl StreamedChoice {
     fn take_call(&mut self, piece: &Value) {
         let index = piece["index"].as_u64();
         let id = piece["id"].as_str().unwrap_or_default();
-        let function = &piece["function"];
+        let custom = piece["custom"].is_object();
+        let function = &piece[if custom { "custom" } else { "function" }];
         let found = self.calls.iter().position(|call| match index {
             Some(_) => call.index == index,
             None => !id.is_empty() && call.id == id,
@@ -233,7 +236,8 @@ impl StreamedChoice {
         if call.name.is_empty() {
             function["name"].as_str().unwrap_or_default().clone_into(&mut call.name);
         }
-        match &function["arguments"] {
+        call.custom |= custom;
+        match &function[if custom { "input" } else { "arguments" }] {
             Value::String(text) => call.arguments.push_str(text),
             Value::Null => {}
             whole => call.arguments = whole.to_string(),
@@ -263,8 +267,12 @@ impl StreamedChoice {
 
 impl StreamedCall {
     fn whole(self) -> Value {
-        let function = json!({"name": self.name, "arguments": self.arguments});
-        let mut call = json!({"type": "function", "function": function});
+        let mut call = if self.custom {
+            json!({"type": "custom", "custom": {"name": self.name, "input": self.arguments}})
+        } else {
+            let function = json!({"name": self.name, "arguments": self.arguments});
+            json!({"type": "function", "function": function})
+        };
         if !self.id.is_empty() {
             call["id"] = self.id.into();
         }

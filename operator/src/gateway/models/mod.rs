@@ -30,6 +30,7 @@ pub mod settle;
 mod slow;
 pub mod sse;
 pub mod stream;
+mod tools;
 mod trace;
 pub mod upstream;
 pub mod verdict;

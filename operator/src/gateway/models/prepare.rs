@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use codebutler_crds::role::{ModelReasoning, ModelRouting, ReasoningEffort, RoleModel};
-use codebutler_crds::wire::CacheForm;
+use codebutler_crds::wire::{CacheForm, EditForm};
 use memchr::memmem;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::dialect::ApiDialect;
 use super::facts::{KnownModelFacts, ThinkingFacts};
 use super::request::{ForwardableRequest, RequestError, THOUGHTS};
+use super::tools;
 
 /// Fewest tokens of thinking that providers take for a number.
 const LEAST_THINKING: u32 = 1024;
@@ -29,6 +30,13 @@ pub struct RequestShape<'a> {
     pub affordable: Option<u32>,
     /// Whether the answer is asked for as a stream although its caller wants the whole.
     pub collects: bool,
+}
+
+impl RequestShape<'_> {
+    /// True if the model takes tools whose argument is free text.
+    fn takes_text(&self, model: &str) -> bool {
+        self.facts.edit_form(self.dialect, model) == EditForm::FreePatch
+    }
 }
 
 impl ForwardableRequest {
@@ -84,6 +92,9 @@ impl ForwardableRequest {
         let own = own.iter().map(|(name, value)| Ok((*name, raw(value)?)));
         let own = own.collect::<Result<Vec<_>, RequestError>>()?;
         let messages = self.messages(model, shape);
+        let tools = self.fields.get("tools");
+        let tools =
+            tools.and_then(|tools| tools::suit_tools(tools, shape.takes_text(model), model));
         let others = self.fields.iter().map(|(name, value)| (name.as_str(), &**value));
         let mut fields: BTreeMap<&str, &RawValue> = others.collect();
         if cap.is_some() {
@@ -92,6 +103,9 @@ impl ForwardableRequest {
         }
         if let Some(messages) = &messages {
             fields.insert("messages", messages);
+        }
+        if let Some(tools) = &tools {
+            fields.insert("tools", tools);
         }
         fields.extend(own.iter().map(|(name, value)| (*name, &**value)));
         serde_json::to_vec(&fields).map_err(|_| RequestError::NotJson)
@@ -115,7 +129,8 @@ impl ForwardableRequest {
         let has = |name: &str| memmem::find(field.get().as_bytes(), name.as_bytes()).is_some();
         let foreign = model != self.model && has("\"reasoning");
         let unmarked = shape.facts.cache != CacheForm::Marked && has("\"cache_control\"");
-        if !foreign && !unmarked {
+        let unfree = has("\"custom\"") && !shape.takes_text(model);
+        if !foreign && !unmarked && !unfree {
             return None;
         }
         let mut messages: Vec<Value> = serde_json::from_str(field.get()).ok()?;
@@ -126,6 +141,9 @@ impl ForwardableRequest {
             if unmarked {
                 unmark_message(message);
             }
+            if unfree {
+                tools::suit_calls(message);
+            }
         }
         to_raw_value(&messages).ok()
     }
@@ -133,10 +151,10 @@ impl ForwardableRequest {
 
 /// Takes the marks from a message's parts.
 fn unmark_message(message: &mut Map<String, Value>) {
-    message.remove("cache_control");
+    message.shift_remove("cache_control");
     let parts = message.get_mut("content").and_then(Value::as_array_mut);
     for part in parts.into_iter().flatten().filter_map(Value::as_object_mut) {
-        part.remove("cache_control");
+        part.shift_remove("cache_control");
     }
 }
 
@@ -340,6 +358,46 @@ mod tests {
             json!([{"type": "text", "text": "a \"cache_control\""}])
         );
         assert_eq!(unmarked[1], ask["messages"][1]);
+    }
+
+    /// Recorded conversations and schemas reach the provider byte for byte, whatever is done beside them.
+    #[test]
+    fn what_is_not_changed_keeps_its_order_in_every_dialect() {
+        let call = r#"{"id":"c1","type":"function","function":{"name":"Edit","arguments":"{\"path\":\"a\",\"edits\":[{\"old\":\"x\",\"new\":\"y\"}]}"}}"#;
+        let thought = r#"{"type":"reasoning.text","text":"t","signature":"s","index":0}"#;
+        let schema = r#"{"type":"object","properties":{"path":{"type":"string"},"edits":{"type":"array"},"all":{"type":"boolean"}},"required":["path","edits"]}"#;
+        let tool = format!(
+            r#"{{"type":"function","function":{{"name":"Edit","description":"d","parameters":{schema}}}}}"#
+        );
+        let marked = r#"{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}"#;
+        let key = ["ghp", &"a1B2".repeat(9)].join("_");
+        let messages = format!(
+            r#"[{{"role":"user","content":[{marked}]}},{{"role":"assistant","content":"z","reasoning_details":[{thought}],"tool_calls":[{call}]}},{{"role":"tool","tool_call_id":"c1","content":"{key}"}}]"#
+        );
+        let body = format!(r#"{{"model":"m/x","messages":{messages},"tools":[{tool}]}}"#);
+        let role = role(json!({}));
+        for dialect in
+            [ApiDialect::OpenRouter, ApiDialect::OpenAi, ApiDialect::Azure, ApiDialect::Plain]
+        {
+            let mut request = ForwardableRequest::read(body.as_bytes(), &role).unwrap();
+            request.mask(&crate::gateway::redact::SecretRedactor::default());
+            let facts = KnownModelFacts::default();
+            let shape = RequestShape {
+                dialect,
+                facts: &facts,
+                role: &role,
+                session: "s",
+                affordable: None,
+                collects: false,
+            };
+            let sent = String::from_utf8(request.body("m/x", &shape).unwrap()).unwrap();
+            assert!(sent.contains(call) && sent.contains(&tool), "{dialect:?}: {sent}");
+            assert!(sent.contains(thought) && sent.contains("[redacted:"), "{dialect:?}: {sent}");
+            assert!(
+                sent.contains(r#"{"type":"text","text":"hi"}"#),
+                "its mark alone is gone: {sent}"
+            );
+        }
     }
 
     #[test]

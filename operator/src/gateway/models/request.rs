@@ -53,7 +53,7 @@ pub enum RequestError {
     #[error("`{0}` has to be a whole number of tokens")]
     Bound(&'static str),
     /// The provider's own tools have prices of their own.
-    #[error("`tools` may hold functions only")]
+    #[error("`tools` may hold functions and custom tools only")]
     Tools,
     #[error("`modalities` has to be a list of `text` and `image`")]
     Modalities,
@@ -181,10 +181,15 @@ fn whole_number(bound: &RawValue, name: &'static str) -> Result<Option<u64>, Req
 
 fn are_functions(tools: &RawValue) -> bool {
     match serde_json::from_str::<Value>(tools.get()) {
-        Ok(Value::Array(tools)) => tools.iter().all(|tool| tool["type"] == "function"),
+        Ok(Value::Array(tools)) => tools.iter().all(is_own_tool),
         Ok(Value::Null) => true,
         _ => false,
     }
+}
+
+/// A tool that the caller carries out, not the provider.
+fn is_own_tool(tool: &Value) -> bool {
+    ["function", "custom"].iter().any(|kind| tool["type"] == *kind && tool[*kind].is_object())
 }
 
 /// Whether an answer may hold images, however the word is spelt.

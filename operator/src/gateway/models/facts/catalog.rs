@@ -98,7 +98,12 @@ impl ModelCatalog {
         repo: &Repo,
         role: &RoleModel,
     ) -> impl Iterator<Item = (String, ModelFacts)> {
-        role.allowed().map(|model| (model.to_owned(), self.facts(repo, model).wire()))
+        let dialect = ApiDialect::of(repo);
+        role.allowed().map(move |model| {
+            let facts = self.facts(repo, model);
+            let edits = facts.edit_form(dialect, model);
+            (model.to_owned(), ModelFacts { edits, ..facts.wire() })
+        })
     }
 
     /// Whether the provider was asked what its models cost, whatever it said.

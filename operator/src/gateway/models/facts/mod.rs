@@ -2,12 +2,13 @@
 //! list ([`list`]), or built in where that tells less ([`builtin`]); the Repo's own word counts more
 //! than both.
 //!
-//! Pure: [`builtin`], [`check`], [`list`], [`llama`], [`price`]. [`catalog`] asks the providers and keeps what
+//! Pure: [`builtin`], [`check`], [`family`], [`list`], [`llama`], [`price`]. [`catalog`] asks the providers and keeps what
 //! they say, [`standing`] says on the Repos how that is.
 
 pub mod builtin;
 pub mod catalog;
 pub mod check;
+pub mod family;
 pub mod list;
 pub mod llama;
 pub mod price;
@@ -16,9 +17,10 @@ pub mod standing;
 use codebutler_crds::Repo;
 use codebutler_crds::repo::ModelNote;
 use codebutler_crds::role::{ReasoningEffort, RoleModel};
-use codebutler_crds::wire::{CacheForm, ModelFacts};
+use codebutler_crds::wire::{CacheForm, EditForm, ModelFacts};
 
 use self::price::ModelPrices;
+use super::dialect::ApiDialect;
 
 /// Longest answer where neither role nor model say: what an agent leaves room for.
 pub const ANSWER: u32 = 16_000;
@@ -42,6 +44,8 @@ pub struct KnownModelFacts {
     pub thinking: Option<ThinkingFacts>,
     /// How the provider keeps what it was sent.
     pub cache: CacheForm,
+    /// The form in which it was trained to change files, where the Repo says so.
+    pub edits: Option<EditForm>,
     pub prices: Option<ModelPrices>,
     /// The day on which it ends, as `YYYY-MM-DD`.
     pub expires: Option<String>,
@@ -74,6 +78,7 @@ impl KnownModelFacts {
             sees: self.sees.or(other.sees),
             thinking: self.thinking.or(other.thinking),
             cache,
+            edits: self.edits.or(other.edits),
             prices: self.prices.or(other.prices),
             expires: self.expires.or(other.expires),
         }
@@ -83,7 +88,7 @@ impl KnownModelFacts {
     #[must_use]
     pub fn noted(mut self, repo: &Repo, id: &str) -> Self {
         let spec = &repo.spec.model;
-        let ModelNote { context_tokens, max_tokens, tools, sees, cache } =
+        let ModelNote { context_tokens, max_tokens, tools, sees, cache, edits } =
             spec.models.get(id).copied().unwrap_or_default();
         self.window = context_tokens.or(self.window);
         self.max_tokens = max_tokens.or(self.max_tokens);
@@ -91,10 +96,16 @@ impl KnownModelFacts {
         self.is_template_toolless &= tools.is_none();
         self.sees = sees.or(self.sees);
         self.cache = cache.map_or(self.cache, |cache| *cache);
+        self.edits = edits.map_or(self.edits, |edits| Some(*edits));
         if let Some(price) = spec.prices.get(id) {
             self.prices = Some(ModelPrices::from(*price));
         }
         self
+    }
+
+    /// The form in which the model `id` changes files best at an API.
+    pub fn edit_form(&self, dialect: ApiDialect, id: &str) -> EditForm {
+        self.edits.unwrap_or_else(|| family::edit_form(dialect, id))
     }
 
     /// As the agent is told.
@@ -106,6 +117,7 @@ impl KnownModelFacts {
             sees: self.sees,
             tools: self.tools,
             cache: self.cache,
+            edits: self.edits.unwrap_or_default(),
         }
     }
 
