@@ -45,6 +45,7 @@ const CRATES: &[Crate] = &[
     Crate::clean("crds/wire/src"),
     Crate::clean("operator/description/src"),
     Crate::clean("operator/history/src"),
+    Crate::clean("operator/mcp/src"),
     Crate::clean("operator/pages/src"),
     Crate::clean("operator/slack-text/src"),
     // The ledger, and the remote: words of the house.

@@ -1,0 +1,90 @@
+//! Errors of a session, each in words that a person or a model can act on.
+
+use std::time::Duration;
+
+/// Failure of a server or of one request.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpError {
+    /// The server did not answer `initialize` in time.
+    #[error("the server did not answer within {} s of its start{said}", .limit.as_secs())]
+    StartTimeout {
+        /// The time limit.
+        limit: Duration,
+        /// The last line that it wrote outside of the protocol, after `: `, or nothing.
+        said: String,
+    },
+    /// The server ended, or closed the connection, before it answered `initialize`.
+    #[error("the server ended before it answered{said}")]
+    EndedAtStart {
+        /// The last line that it wrote outside of the protocol, after `: `, or nothing.
+        said: String,
+    },
+    /// The server wants a version of the protocol that is not known here.
+    #[error("the server speaks version {0} of the protocol, which this client does not know")]
+    Version(String),
+    /// The connection is gone. A call under way may have run, so it must not be repeated blindly.
+    #[error("the server closed the connection")]
+    Closed,
+    /// No answer, and no sign of progress, in time; the request was cancelled.
+    #[error("no answer to `{method}` within {} s; it was cancelled", .limit.as_secs_f32().ceil())]
+    Timeout {
+        /// Method of the request.
+        method: String,
+        /// The time limit.
+        limit: Duration,
+    },
+    /// The caller cancelled the request.
+    #[error("`{0}` was cancelled")]
+    Cancelled(String),
+    /// The server refused the request. Its words are for the model, too.
+    #[error("the server refuses: {message} ({code})")]
+    Refused {
+        /// JSON-RPC's code.
+        code: i64,
+        /// The server's words.
+        message: String,
+    },
+    /// An HTTP status that is no answer.
+    #[error("the server answers with status {status}{}", .text.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
+    Status {
+        /// HTTP status.
+        status: u16,
+        /// Header `Retry-After`, as it came.
+        retry_after: Option<String>,
+        /// The beginning of the body.
+        text: Option<String>,
+    },
+    /// A sign-in is needed.
+    #[error("the server wants a sign-in")]
+    SignIn {
+        /// Header `WWW-Authenticate`, as it came.
+        challenge: String,
+    },
+    /// It can't be reached, or may not be.
+    #[error("the server can't be reached: {0}")]
+    Unreachable(String),
+    /// The answer has another form than the protocol says.
+    #[error("the answer to `{method}` can't be read: {reason}")]
+    Unreadable {
+        /// Method of the request.
+        method: String,
+        /// The problem with the answer.
+        reason: String,
+    },
+    /// A feature that the server does not declare.
+    #[error("the server has no {0}")]
+    Missing(&'static str),
+}
+
+impl McpError {
+    /// True if a new session may help. A call that failed so may still have run.
+    pub fn is_lost_connection(&self) -> bool {
+        matches!(self, Self::Closed | Self::Unreachable(_) | Self::EndedAtStart { .. })
+    }
+
+    /// True for the server's own words about one request, which are an answer for the model.
+    pub fn is_answer(&self) -> bool {
+        matches!(self, Self::Refused { .. })
+    }
+}

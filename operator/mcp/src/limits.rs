@@ -1,0 +1,52 @@
+//! Bounds of a session: the protocol and its SDKs have none.
+
+use std::time::Duration;
+
+/// Limits of time and size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// From the connection to the answer of `initialize`.
+    pub start: Duration,
+    /// One page of a list, a resource or a prompt.
+    pub request: Duration,
+    /// A call without an answer and without progress.
+    pub call_idle: Duration,
+    /// A call, whatever progress it reports.
+    pub call_total: Duration,
+    /// Closing: cancelling what runs, and ending the session.
+    pub close: Duration,
+    /// Pages of one list.
+    pub pages: usize,
+    /// Items of one list.
+    pub items: usize,
+    /// Bytes of one message.
+    pub message_bytes: usize,
+    /// Bytes of a tool's input schema; output schemas above it are dropped.
+    pub schema_bytes: usize,
+    /// Characters of a tool's description.
+    pub description_chars: usize,
+    /// Events that wait for their reader; the oldest give way.
+    pub events: usize,
+    /// Requests of the server that wait for an answer.
+    pub server_requests: usize,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self {
+            start: Duration::from_secs(30),
+            request: Duration::from_secs(10),
+            // Browsers wait for 60 s before they give up on a page.
+            call_idle: Duration::from_secs(90),
+            call_total: Duration::from_secs(600),
+            close: Duration::from_secs(5),
+            pages: 50,
+            items: 5000,
+            message_bytes: 16 << 20,
+            schema_bytes: 64 << 10,
+            description_chars: 8000,
+            events: 256,
+            server_requests: 32,
+        }
+    }
+}

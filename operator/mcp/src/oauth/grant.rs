@@ -1,0 +1,417 @@
+//! From a registered client to tokens, and to newer ones.
+
+use std::fmt;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use rand::Rng as _;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use url::Url;
+
+use super::metadata::AuthorizationServer;
+
+/// Characters of an authorization server's own words.
+const WORDS: usize = 300;
+
+/// A grant that failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// The grant is gone: a new sign-in is needed.
+    #[error("the sign-in is no longer valid{0}")]
+    Lost(String),
+    /// The server refuses, in its own words.
+    #[error("the authorization server refuses: {0}")]
+    Refused(String),
+    /// An answer of another form.
+    #[error("the answer of the authorization server has no usable `{0}`")]
+    Form(&'static str),
+    /// The link does not answer what was asked.
+    #[error("the answer does not belong to this sign-in")]
+    Foreign,
+}
+
+/// A client that an authorization server knows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClientRegistration {
+    /// Its name there.
+    pub client_id: String,
+    /// Its secret; public clients have none.
+    pub client_secret: Option<String>,
+}
+
+impl fmt::Debug for ClientRegistration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientRegistration")
+            .field("client_id", &self.client_id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Proof that a code is used by the client that asked for it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PkcePair {
+    /// Kept here until the code comes.
+    pub verifier: String,
+    /// Sent ahead.
+    pub challenge: String,
+}
+
+impl fmt::Debug for PkcePair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PkcePair").field("challenge", &self.challenge).finish_non_exhaustive()
+    }
+}
+
+impl PkcePair {
+    /// A new one.
+    pub fn generate() -> Self {
+        Self::of_verifier(random_text())
+    }
+
+    /// The challenge of a verifier, by S256.
+    pub fn of_verifier(verifier: String) -> Self {
+        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(&verifier));
+        Self { verifier, challenge }
+    }
+}
+
+fn random_text() -> String {
+    let mut bytes = [0_u8; 32];
+    rand::rng().fill_bytes(&mut bytes);
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// The link for the one person who signs in, and what has to be kept until they come back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthorizationLink {
+    /// For the person alone.
+    pub url: Url,
+    /// Comes back with the code.
+    pub state: String,
+    /// Shows that the code is ours.
+    pub pkce: PkcePair,
+    /// The page to which they return.
+    pub redirect: Url,
+    /// The authorization server that gives the tokens.
+    pub issuer: String,
+    names_issuer: bool,
+}
+
+impl AuthorizationLink {
+    /// Makes a link.
+    pub fn new(
+        server: &AuthorizationServer,
+        client: &ClientRegistration,
+        redirect: &Url,
+        resource: &Url,
+        scope: Option<&str>,
+    ) -> Self {
+        let (state, pkce) = (random_text(), PkcePair::generate());
+        let mut url = server.authorization_endpoint.clone();
+        url.query_pairs_mut()
+            .append_pair("response_type", "code")
+            .append_pair("client_id", &client.client_id)
+            .append_pair("redirect_uri", redirect.as_str())
+            .append_pair("state", &state)
+            .append_pair("code_challenge", &pkce.challenge)
+            .append_pair("code_challenge_method", "S256")
+            .append_pair("resource", resource.as_str());
+        if let Some(scope) = scope.filter(|scope| !scope.is_empty()) {
+            url.query_pairs_mut().append_pair("scope", scope);
+        }
+        Self {
+            url,
+            state,
+            pkce,
+            redirect: redirect.clone(),
+            issuer: server.issuer.clone(),
+            names_issuer: server.names_issuer,
+        }
+    }
+
+    /// The code in the query with which the person comes back.
+    pub fn read_return(&self, query: &str) -> Result<String, TokenError> {
+        let value_of = |name: &str| {
+            url::form_urlencoded::parse(query.as_bytes())
+                .find(|(key, _)| key == name)
+                .map(|(_, value)| value.into_owned())
+        };
+        if value_of("state").as_ref() != Some(&self.state) {
+            return Err(TokenError::Foreign);
+        }
+        // Codes of one server must not be brought to another one.
+        let issuer = value_of("iss");
+        if issuer.as_ref().is_some_and(|issuer| *issuer != self.issuer)
+            || (issuer.is_none() && self.names_issuer)
+        {
+            return Err(TokenError::Foreign);
+        }
+        if let Some(error) = value_of("error") {
+            let about =
+                value_of("error_description").map(|about| format!(": {about}")).unwrap_or_default();
+            return Err(TokenError::Refused(cut(&format!("{error}{about}"))));
+        }
+        value_of("code").ok_or(TokenError::Form("code"))
+    }
+}
+
+/// A form to post to the token endpoint. It holds secrets.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TokenRequest {
+    /// The token endpoint.
+    pub url: Url,
+    /// The body, `application/x-www-form-urlencoded`.
+    pub body: String,
+}
+
+impl fmt::Debug for TokenRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenRequest").field("url", &self.url.as_str()).finish_non_exhaustive()
+    }
+}
+
+impl TokenRequest {
+    /// A code for tokens.
+    pub fn of_code(
+        server: &AuthorizationServer,
+        client: &ClientRegistration,
+        link: &AuthorizationLink,
+        code: &str,
+        resource: &Url,
+    ) -> Self {
+        let pairs = [
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", link.redirect.as_str()),
+            ("code_verifier", &link.pkce.verifier),
+            ("resource", resource.as_str()),
+        ];
+        Self::new(server, client, &pairs)
+    }
+
+    /// Old tokens for newer ones.
+    pub fn of_refresh(
+        server: &AuthorizationServer,
+        client: &ClientRegistration,
+        refresh_token: &str,
+        resource: &Url,
+    ) -> Self {
+        let pairs = [
+            ("grant_type", "refresh_token"),
+            ("refresh_token", refresh_token),
+            ("resource", resource.as_str()),
+        ];
+        Self::new(server, client, &pairs)
+    }
+
+    fn new(
+        server: &AuthorizationServer,
+        client: &ClientRegistration,
+        pairs: &[(&str, &str)],
+    ) -> Self {
+        let mut form = url::form_urlencoded::Serializer::new(String::new());
+        form.extend_pairs(pairs).append_pair("client_id", &client.client_id);
+        if let Some(secret) = &client.client_secret {
+            form.append_pair("client_secret", secret);
+        }
+        Self { url: server.token_endpoint.clone(), body: form.finish() }
+    }
+}
+
+/// Tokens for one resource.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ServerTokens {
+    /// For header `Authorization`.
+    pub access_token: String,
+    /// For newer ones.
+    pub refresh_token: Option<String>,
+    /// Lifetime of the access token from now on.
+    pub lasts: Option<Duration>,
+    /// The scope that was granted.
+    pub scope: Option<String>,
+}
+
+impl fmt::Debug for ServerTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerTokens")
+            .field("lasts", &self.lasts)
+            .field("scope", &self.scope)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads the answer of a token endpoint. A refresh may leave out the refresh token: the `old` one stays good then.
+pub fn read_tokens(
+    status: u16,
+    body: &[u8],
+    old: Option<&str>,
+) -> Result<ServerTokens, TokenError> {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text_at = |field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
+    if !(200..300).contains(&status) {
+        let about =
+            text_at("error_description").map(|about| format!(": {about}")).unwrap_or_default();
+        return Err(match text_at("error").as_deref() {
+            Some("invalid_grant" | "invalid_client" | "unauthorized_client") => {
+                TokenError::Lost(cut(&about))
+            }
+            Some(error) => TokenError::Refused(cut(&format!("{error}{about}"))),
+            None => TokenError::Refused(format!("status {status}")),
+        });
+    }
+    if !text_at("token_type").is_some_and(|kind| kind.eq_ignore_ascii_case("bearer")) {
+        return Err(TokenError::Form("token_type"));
+    }
+    let seconds = value
+        .get("expires_in")
+        .and_then(|seconds| seconds.as_u64().or_else(|| seconds.as_str()?.parse().ok()));
+    Ok(ServerTokens {
+        access_token: text_at("access_token")
+            .filter(|token| !token.is_empty())
+            .ok_or(TokenError::Form("access_token"))?,
+        refresh_token: text_at("refresh_token").or_else(|| old.map(str::to_owned)),
+        lasts: seconds.map(Duration::from_secs),
+        scope: text_at("scope"),
+    })
+}
+
+/// The body to post to a registration endpoint, as JSON.
+pub fn registration_request(
+    client_name: &str,
+    redirect: &Url,
+    server: &AuthorizationServer,
+) -> Value {
+    let method = if server.allows_public_clients { "none" } else { "client_secret_post" };
+    json!({
+        "client_name": client_name,
+        "redirect_uris": [redirect.as_str()],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": method,
+    })
+}
+
+/// Reads the answer of a registration endpoint.
+pub fn read_registration(status: u16, body: &[u8]) -> Result<ClientRegistration, TokenError> {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text_at = |field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
+    if !(200..300).contains(&status) {
+        let words = text_at("error_description").or_else(|| text_at("error"));
+        return Err(TokenError::Refused(
+            words.map_or_else(|| format!("status {status}"), |words| cut(&words)),
+        ));
+    }
+    let client_id = text_at("client_id").ok_or(TokenError::Form("client_id"))?;
+    Ok(ClientRegistration { client_id, client_secret: text_at("client_secret") })
+}
+
+fn cut(words: &str) -> String {
+    crate::parts::clean_text(words).chars().take(WORDS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server() -> AuthorizationServer {
+        let url = |path: &str| Url::parse(&format!("https://a.example/{path}")).unwrap();
+        AuthorizationServer {
+            issuer: "https://a.example".into(),
+            authorization_endpoint: url("authorize?tenant=1"),
+            token_endpoint: url("token"),
+            registration_endpoint: None,
+            scopes: Vec::new(),
+            allows_public_clients: true,
+            names_issuer: false,
+        }
+    }
+
+    fn link() -> AuthorizationLink {
+        let client = ClientRegistration { client_id: "us".into(), client_secret: None };
+        let redirect = Url::parse("https://gateway.example/back").unwrap();
+        let resource = Url::parse("https://m.example/mcp").unwrap();
+        AuthorizationLink::new(&server(), &client, &redirect, &resource, Some("read write"))
+    }
+
+    #[test]
+    fn pkce_is_that_of_the_standard() {
+        // Appendix B of RFC 7636.
+        let pair = PkcePair::of_verifier("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk".into());
+        assert_eq!(pair.challenge, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
+        let generated = PkcePair::generate();
+        assert!(generated.verifier.len() >= 43 && generated != PkcePair::generate());
+    }
+
+    #[test]
+    fn only_the_answer_to_this_link_brings_a_code() {
+        let link = link();
+        let query = link.url.query().unwrap();
+        for part in [
+            "tenant=1",
+            "response_type=code",
+            "code_challenge_method=S256",
+            "resource=https%3A%2F%2Fm.example%2Fmcp",
+            "scope=read+write",
+        ] {
+            assert!(query.contains(part), "{query}");
+        }
+        let state = &link.state;
+        assert_eq!(link.read_return(&format!("code=a%2Bb&state={state}")), Ok("a+b".into()));
+        assert_eq!(link.read_return("code=a&state=other"), Err(TokenError::Foreign));
+        assert_eq!(link.read_return("code=a"), Err(TokenError::Foreign));
+        let foreign = format!("code=a&state={state}&iss=https%3A%2F%2Fevil.example");
+        assert_eq!(link.read_return(&foreign), Err(TokenError::Foreign));
+        let refused = format!("error=access_denied&error_description=no&state={state}");
+        assert_eq!(
+            link.read_return(&refused),
+            Err(TokenError::Refused("access_denied: no".into()))
+        );
+    }
+
+    #[test]
+    fn tokens_are_read_and_a_lost_grant_is_told_from_an_outage() {
+        let good = br#"{"access_token":"t","token_type":"bearer","expires_in":"3600"}"#;
+        let tokens = read_tokens(200, good, Some("old")).unwrap();
+        assert_eq!(
+            (tokens.refresh_token.as_deref(), tokens.lasts),
+            (Some("old"), Some(Duration::from_secs(3600)))
+        );
+        let lost =
+            read_tokens(400, br#"{"error":"invalid_grant","error_description":"revoked"}"#, None);
+        assert_eq!(lost, Err(TokenError::Lost(": revoked".into())));
+        assert_eq!(
+            read_tokens(503, b"<html>", None),
+            Err(TokenError::Refused("status 503".into()))
+        );
+        assert_eq!(
+            read_tokens(200, br#"{"access_token":"t","token_type":"mac"}"#, None),
+            Err(TokenError::Form("token_type"))
+        );
+        assert_eq!(read_tokens(200, b"{}", None), Err(TokenError::Form("token_type")));
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let link = link();
+        let client =
+            ClientRegistration { client_id: "us".into(), client_secret: Some("s3cret".into()) };
+        let resource = Url::parse("https://m.example/mcp").unwrap();
+        let request = TokenRequest::of_refresh(&server(), &client, "r3fresh", &resource);
+        assert!(
+            request.body.contains("client_secret=s3cret")
+                && request.body.contains("refresh_token=r3fresh")
+        );
+        let tokens = read_tokens(
+            200,
+            br#"{"access_token":"acc3ss","token_type":"Bearer"}"#,
+            Some("r3fresh"),
+        )
+        .unwrap();
+        let shown = format!("{client:?} {request:?} {tokens:?} {:?}", link.pkce);
+        for secret in ["s3cret", "r3fresh", "acc3ss", &link.pkce.verifier] {
+            assert!(!shown.contains(secret), "{shown}");
+        }
+    }
+}

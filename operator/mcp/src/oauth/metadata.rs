@@ -1,0 +1,367 @@
+//! Discovery of the place where people sign in for a server.
+
+use serde_json::Value;
+use url::{Host, Url};
+
+/// Metadata that can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MetadataError {
+    /// It is no JSON object.
+    #[error("the metadata is no JSON object")]
+    Form,
+    /// A field is missing or of another type.
+    #[error("the metadata has no usable `{0}`")]
+    Field(&'static str),
+    /// It describes another server: answers of one server must not send people to another one's sign-in.
+    #[error("the metadata is of `{found}`, not of `{expected}`")]
+    Other {
+        /// Whose it should be.
+        expected: String,
+        /// Whose it is.
+        found: String,
+    },
+    /// An address without TLS.
+    #[error("`{0}` is not an https address")]
+    Plain(String),
+    /// Without PKCE with S256, a code can be stolen on its way.
+    #[error("the authorization server does not support PKCE with S256")]
+    NoPkce,
+}
+
+/// Contents of the challenge in a 401.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceChallenge {
+    /// Address of the resource's metadata.
+    pub resource_metadata: Option<Url>,
+    /// Scope that has to be requested.
+    pub scope: Option<String>,
+    /// `invalid_token`, `insufficient_scope`, …
+    pub error: Option<String>,
+}
+
+/// RFC 9728.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProtectedResource {
+    /// Identifier that token requests name.
+    pub resource: Url,
+    /// Servers that issue its tokens.
+    pub authorization_servers: Vec<Url>,
+    /// Scopes that can be requested.
+    pub scopes: Vec<String>,
+}
+
+/// RFC 8414.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthorizationServer {
+    /// Its name.
+    pub issuer: String,
+    /// Page for signing in.
+    pub authorization_endpoint: Url,
+    /// Endpoint that exchanges codes for tokens.
+    pub token_endpoint: Url,
+    /// Endpoint for dynamic registration.
+    pub registration_endpoint: Option<Url>,
+    /// Scopes that can be requested.
+    pub scopes: Vec<String>,
+    /// Clients without a secret are allowed.
+    pub allows_public_clients: bool,
+    /// Answers name the issuer (RFC 9207).
+    pub names_issuer: bool,
+}
+
+/// Reads header `WWW-Authenticate` as far as it speaks of `Bearer`.
+pub fn read_challenge(header: &str) -> ResourceChallenge {
+    let lower = header.to_ascii_lowercase();
+    let start = lower.find("bearer").map_or(0, |at| at + "bearer".len());
+    let mut challenge = ResourceChallenge::default();
+    let mut rest = &header[start..];
+    while let Some((name, value, after)) = next_parameter(rest) {
+        match &*name.to_ascii_lowercase() {
+            "resource_metadata" => challenge.resource_metadata = Url::parse(&value).ok(),
+            "scope" => challenge.scope = Some(value),
+            "error" => challenge.error = Some(value),
+            _ => {}
+        }
+        rest = after;
+    }
+    challenge
+}
+
+fn next_parameter(text: &str) -> Option<(String, String, &str)> {
+    let text = text.trim_start_matches([' ', ',', '\t']);
+    let (name, rest) = text.split_once('=')?;
+    // A second scheme begins with a word of its own.
+    let name = name.trim().rsplit(' ').next()?.to_owned();
+    let rest = rest.trim_start();
+    let Some(quoted) = rest.strip_prefix('"') else {
+        let end = rest.find([',', ' ']).unwrap_or(rest.len());
+        return Some((name, rest[..end].to_owned(), &rest[end..]));
+    };
+    let (mut value, mut is_escaped) = (String::new(), false);
+    for (at, letter) in quoted.char_indices() {
+        match letter {
+            '"' if !is_escaped => return Some((name, value, &quoted[at + 1..])),
+            '\\' if !is_escaped => {
+                is_escaped = true;
+                continue;
+            }
+            letter => value.push(letter),
+        }
+        is_escaped = false;
+    }
+    None
+}
+
+/// Possible addresses of a resource's metadata, in the order in which to ask. Only the server's own origin is believed.
+pub fn resource_metadata_urls(server: &Url, challenge: &ResourceChallenge) -> Vec<Url> {
+    let named = challenge.resource_metadata.clone().filter(|url| url.origin() == server.origin());
+    let mut urls: Vec<Url> = named.into_iter().collect();
+    for url in well_known(server, "oauth-protected-resource") {
+        if !urls.contains(&url) {
+            urls.push(url);
+        }
+    }
+    urls
+}
+
+/// Possible addresses of an authorization server's metadata, in the order in which to ask.
+pub fn authorization_server_urls(issuer: &Url) -> Vec<Url> {
+    let mut urls = well_known(issuer, "oauth-authorization-server");
+    if issuer.path() != "/" {
+        urls.pop();
+    }
+    urls.extend(well_known(issuer, "openid-configuration").into_iter().take(1));
+    let mut appended = issuer.clone();
+    appended.set_path(&format!(
+        "{}/.well-known/openid-configuration",
+        issuer.path().trim_end_matches('/')
+    ));
+    if !urls.contains(&appended) {
+        urls.push(appended);
+    }
+    urls
+}
+
+/// With the path, and at the root.
+fn well_known(base: &Url, kind: &str) -> Vec<Url> {
+    let path = base.path().trim_end_matches('/');
+    let at = |path: &str| {
+        let mut url = base.clone();
+        url.set_path(&format!("/.well-known/{kind}{path}"));
+        url.set_query(None);
+        url.set_fragment(None);
+        url
+    };
+    if path.is_empty() { vec![at("")] } else { vec![at(path), at("")] }
+}
+
+/// Reads a resource's metadata. It has to be about `server` or a parent of it.
+pub fn read_protected_resource(
+    body: &[u8],
+    server: &Url,
+) -> Result<ProtectedResource, MetadataError> {
+    let value = read_object(body)?;
+    let resource = url_at(&value, "resource")?;
+    let (own, given) = (server.path().trim_end_matches('/'), resource.path().trim_end_matches('/'));
+    let is_parent =
+        own == given || own.strip_prefix(given).is_some_and(|rest| rest.starts_with('/'));
+    if resource.origin() != server.origin() || !is_parent {
+        return Err(MetadataError::Other {
+            expected: server.to_string(),
+            found: resource.to_string(),
+        });
+    }
+    let servers = texts_at(&value, "authorization_servers");
+    let authorization_servers: Vec<Url> =
+        servers.iter().filter_map(|url| Url::parse(url).ok()).collect();
+    if authorization_servers.is_empty() {
+        return Err(MetadataError::Field("authorization_servers"));
+    }
+    for url in &authorization_servers {
+        require_tls(url)?;
+    }
+    Ok(ProtectedResource {
+        resource,
+        authorization_servers,
+        scopes: texts_at(&value, "scopes_supported"),
+    })
+}
+
+/// Reads an authorization server's metadata. Its issuer has to be the one that was asked for.
+pub fn read_authorization_server(
+    body: &[u8],
+    issuer: &Url,
+) -> Result<AuthorizationServer, MetadataError> {
+    let value = read_object(body)?;
+    let found =
+        value.get("issuer").and_then(Value::as_str).ok_or(MetadataError::Field("issuer"))?;
+    if found.trim_end_matches('/') != issuer.as_str().trim_end_matches('/') {
+        return Err(MetadataError::Other { expected: issuer.to_string(), found: found.to_owned() });
+    }
+    if !texts_at(&value, "code_challenge_methods_supported").iter().any(|method| method == "S256") {
+        return Err(MetadataError::NoPkce);
+    }
+    let methods = texts_at(&value, "token_endpoint_auth_methods_supported");
+    let registration_endpoint = match value.get("registration_endpoint") {
+        Some(Value::String(_)) => Some(secure_url_at(&value, "registration_endpoint")?),
+        _ => None,
+    };
+    Ok(AuthorizationServer {
+        issuer: found.to_owned(),
+        authorization_endpoint: secure_url_at(&value, "authorization_endpoint")?,
+        token_endpoint: secure_url_at(&value, "token_endpoint")?,
+        registration_endpoint,
+        scopes: texts_at(&value, "scopes_supported"),
+        allows_public_clients: methods.is_empty() || methods.iter().any(|method| method == "none"),
+        names_issuer: value.get("authorization_response_iss_parameter_supported")
+            == Some(&Value::Bool(true)),
+    })
+}
+
+fn read_object(body: &[u8]) -> Result<Value, MetadataError> {
+    let value: Value = serde_json::from_slice(body).map_err(|_| MetadataError::Form)?;
+    if value.is_object() { Ok(value) } else { Err(MetadataError::Form) }
+}
+
+fn url_at(value: &Value, field: &'static str) -> Result<Url, MetadataError> {
+    let text = value.get(field).and_then(Value::as_str).ok_or(MetadataError::Field(field))?;
+    Url::parse(text).map_err(|_| MetadataError::Field(field))
+}
+
+fn secure_url_at(value: &Value, field: &'static str) -> Result<Url, MetadataError> {
+    let url = url_at(value, field)?;
+    require_tls(&url)?;
+    Ok(url)
+}
+
+/// People's sign-ins and tokens go there; on the machine itself there is no way to listen.
+fn require_tls(url: &Url) -> Result<(), MetadataError> {
+    let is_local = match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    };
+    if url.scheme() == "https" || (url.scheme() == "http" && is_local) {
+        return Ok(());
+    }
+    Err(MetadataError::Plain(url.to_string()))
+}
+
+fn texts_at(value: &Value, field: &str) -> Vec<String> {
+    let texts = value.get(field).and_then(Value::as_array).into_iter().flatten();
+    texts.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).unwrap()
+    }
+
+    fn texts(urls: &[Url]) -> Vec<&str> {
+        urls.iter().map(Url::as_str).collect()
+    }
+
+    #[test]
+    fn a_challenge_is_read_with_quotes_and_commas() {
+        let header = r#"Basic realm="x, y", Bearer error="invalid_token", error_description="it is \"old\", sorry", scope="a b", resource_metadata="https://m.example/.well-known/oauth-protected-resource/mcp""#;
+        let challenge = read_challenge(header);
+        assert_eq!(challenge.scope.as_deref(), Some("a b"));
+        assert_eq!(challenge.error.as_deref(), Some("invalid_token"));
+        assert_eq!(
+            challenge.resource_metadata,
+            Some(url("https://m.example/.well-known/oauth-protected-resource/mcp"))
+        );
+        assert_eq!(read_challenge("Bearer"), ResourceChallenge::default());
+        assert_eq!(read_challenge("Bearer scope=\"open"), ResourceChallenge::default());
+    }
+
+    #[test]
+    fn metadata_is_asked_for_at_the_servers_own_origin_only() {
+        let server = url("https://m.example/public/mcp?x=1");
+        let foreign = ResourceChallenge {
+            resource_metadata: Some(url("https://evil.example/x")),
+            ..Default::default()
+        };
+        let asked = resource_metadata_urls(&server, &foreign);
+        let expected = [
+            "https://m.example/.well-known/oauth-protected-resource/public/mcp",
+            "https://m.example/.well-known/oauth-protected-resource",
+        ];
+        assert_eq!(texts(&asked), expected);
+        let issuers = authorization_server_urls(&url("https://a.example/tenant"));
+        assert_eq!(
+            texts(&issuers),
+            [
+                "https://a.example/.well-known/oauth-authorization-server/tenant",
+                "https://a.example/.well-known/openid-configuration/tenant",
+                "https://a.example/tenant/.well-known/openid-configuration",
+            ]
+        );
+        assert_eq!(authorization_server_urls(&url("https://a.example")).len(), 2);
+    }
+
+    #[test]
+    fn metadata_of_another_server_is_refused() {
+        let server = url("https://m.example/mcp");
+        let resource = |resource: &str| {
+            let body =
+                json!({"resource": resource, "authorization_servers": ["https://a.example"]})
+                    .to_string();
+            read_protected_resource(body.as_bytes(), &server)
+        };
+        assert!(
+            resource("https://m.example/mcp").is_ok() && resource("https://m.example/").is_ok()
+        );
+        for other in [
+            "https://evil.example/mcp",
+            "https://m.example/other",
+            "https://m.example/mc",
+            "http://m.example/mcp",
+        ] {
+            assert!(matches!(resource(other), Err(MetadataError::Other { .. })), "{other}");
+        }
+        let plain = json!({"resource": "https://m.example/mcp", "authorization_servers": ["http://a.example"]}).to_string();
+        assert_eq!(
+            read_protected_resource(plain.as_bytes(), &server),
+            Err(MetadataError::Plain("http://a.example/".into()))
+        );
+        assert_eq!(read_protected_resource(b"[]", &server), Err(MetadataError::Form));
+    }
+
+    #[test]
+    fn an_authorization_server_needs_its_own_name_tls_and_pkce() {
+        let issuer = url("https://a.example");
+        let good = json!({
+            "issuer": "https://a.example", "authorization_endpoint": "https://a.example/authorize",
+            "token_endpoint": "https://a.example/token", "code_challenge_methods_supported": ["plain", "S256"]});
+        let read = |change: fn(&mut Value)| {
+            let mut body = good.clone();
+            change(&mut body);
+            read_authorization_server(body.to_string().as_bytes(), &issuer)
+        };
+        assert!(read(|_| {}).is_ok_and(
+            |server| server.allows_public_clients && server.registration_endpoint.is_none()
+        ));
+        assert!(matches!(
+            read(|body| body["issuer"] = json!("https://b.example")),
+            Err(MetadataError::Other { .. })
+        ));
+        assert_eq!(
+            read(|body| body["code_challenge_methods_supported"] = json!(["plain"])),
+            Err(MetadataError::NoPkce)
+        );
+        let plain = read(|body| body["token_endpoint"] = json!("http://a.example/token"));
+        assert!(matches!(plain, Err(MetadataError::Plain(_))));
+        assert!(read(|body| body["token_endpoint"] = json!("http://127.0.0.1:9/token")).is_ok());
+        assert_eq!(
+            read(|body| drop(body.as_object_mut().unwrap().remove("token_endpoint"))),
+            Err(MetadataError::Field("token_endpoint"))
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! Requests of a server to us.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rmcp::model::{ClientConfig, CustomRequest, CustomResult, ErrorCode};
+use rmcp::service::RequestContext;
+use rmcp::{ClientHandler, ErrorData, RoleClient};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use url::Url;
+
+use super::SessionSetup;
+use crate::events::cut_text;
+use crate::wire::Intake;
+
+/// Questions of one server that wait for people.
+const QUESTIONS: usize = 4;
+/// Bytes of a form.
+const FORM_BYTES: usize = 32 << 10;
+
+/// A server's question to the person whose request it works on. Its words are untrusted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ServerQuestion {
+    /// Some values.
+    Form {
+        /// Its reason.
+        message: String,
+        /// JSON Schema of an object with plain values.
+        schema: Value,
+    },
+    /// A page to visit. It may never be opened without the person's consent, nor fetched by us.
+    Link {
+        /// Its reason.
+        message: String,
+        /// The page.
+        url: Url,
+    },
+}
+
+/// A person's answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum QuestionAnswer {
+    /// With the values of a form; none for a link.
+    Accepted(Value),
+    /// They said no.
+    Declined,
+    /// They did not answer.
+    Cancelled,
+}
+
+/// Takes questions to people.
+#[async_trait]
+pub trait QuestionHandler: Send + Sync {
+    /// Asks. The future is dropped when the server takes the question back.
+    async fn ask(&self, question: ServerQuestion) -> QuestionAnswer;
+}
+
+pub(super) struct SessionHandler {
+    config: ClientConfig,
+    roots: Vec<Url>,
+    questions: Option<Arc<dyn QuestionHandler>>,
+    free: Semaphore,
+    longest: Duration,
+    intake: Arc<Intake>,
+}
+
+impl SessionHandler {
+    pub fn new(setup: &SessionSetup, config: ClientConfig, intake: &Arc<Intake>) -> Self {
+        Self {
+            config,
+            roots: setup.roots.clone(),
+            questions: setup.questions.clone(),
+            free: Semaphore::new(QUESTIONS),
+            longest: setup.limits.call_total,
+            intake: Arc::clone(intake),
+        }
+    }
+
+    async fn answer_question(&self, params: &Value, context: &RequestContext<RoleClient>) -> Value {
+        let Some((handler, question)) = self.questions.as_ref().zip(read_question(params)) else {
+            return json!({"action": "decline"});
+        };
+        let Ok(_permit) = self.free.try_acquire() else {
+            self.intake
+                .events
+                .put_noise("more questions at once than a person can answer: declined");
+            return json!({"action": "decline"});
+        };
+        let is_form = matches!(question, ServerQuestion::Form { .. });
+        let answer = tokio::select! {
+            answer = handler.ask(question) => answer,
+            () = tokio::time::sleep(self.longest) => QuestionAnswer::Cancelled,
+            () = context.ct.cancelled() => QuestionAnswer::Cancelled,
+        };
+        match answer {
+            QuestionAnswer::Accepted(values) if is_form => {
+                json!({"action": "accept", "content": values})
+            }
+            QuestionAnswer::Accepted(_) => json!({"action": "accept"}),
+            QuestionAnswer::Declined => json!({"action": "decline"}),
+            QuestionAnswer::Cancelled => json!({"action": "cancel"}),
+        }
+    }
+}
+
+fn read_question(params: &Value) -> Option<ServerQuestion> {
+    let message = cut_text(params.get("message").and_then(Value::as_str).unwrap_or_default());
+    if params.get("mode").and_then(Value::as_str) == Some("url") {
+        let url = Url::parse(params.get("url")?.as_str()?).ok()?;
+        return matches!(url.scheme(), "https" | "http")
+            .then_some(ServerQuestion::Link { message, url });
+    }
+    let schema = params.get("requestedSchema").filter(|schema| schema.is_object())?.clone();
+    (schema.to_string().len() <= FORM_BYTES).then_some(ServerQuestion::Form { message, schema })
+}
+
+impl ClientHandler for SessionHandler {
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method =
+            request.method.strip_prefix(crate::wire::RAW_METHOD).unwrap_or(&request.method);
+        match method {
+            "elicitation/create" => {
+                let params = request.params.unwrap_or_default();
+                Ok(CustomResult(self.answer_question(&params, &context).await))
+            }
+            "roots/list" => {
+                let roots = self.roots.iter().map(|root| json!({"uri": root.as_str()}));
+                Ok(CustomResult(json!({"roots": roots.collect::<Vec<_>>()})))
+            }
+            "sampling/createMessage" => {
+                self.intake.events.put_noise("a request for a model's answer was refused");
+                Err(ErrorData::new(ErrorCode(-1), "sampling is not allowed here", None))
+            }
+            method => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, cut_text(method), None)),
+        }
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        self.config.clone()
+    }
+}

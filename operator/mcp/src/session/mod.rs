@@ -1,0 +1,264 @@
+//! A session with one server: from its greeting to its end.
+
+mod handler;
+mod lists;
+mod request;
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
+use rmcp::service::{ClientInitializeError, RunningService, serve_client};
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClientTransportConfig, StreamableHttpClientWorker,
+};
+use rmcp::transport::{Transport, WorkerTransport};
+use rmcp::{Peer, RoleClient};
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Mutex;
+use url::Url;
+
+use handler::SessionHandler;
+pub use handler::{QuestionAnswer, QuestionHandler, ServerQuestion};
+pub use lists::{ListedItems, ListedPrompt, ListedResource, PromptArgument, ResourceTemplate};
+pub use request::ToolCall;
+
+use crate::error::McpError;
+use crate::events::{EventStream, open_events};
+use crate::limits::SessionLimits;
+use crate::wire::events_http::EventsTransport;
+use crate::wire::http::{HttpChannel, HttpFault};
+use crate::wire::{HttpDialer, Intake, PipeTransport, ServerGreeting, read_error_lines};
+
+/// Calls that one session may have under way over HTTP; more wait.
+const CONCURRENT: usize = 128;
+/// Wait for the last words of a server that ended.
+const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(500);
+/// Longest wait before a stream of events is opened again.
+const LONGEST_WAIT: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// The way to a server.
+pub enum ServerLink {
+    /// A pair of byte streams with a message in each line. Ending the process behind it is up to the caller.
+    Pipe {
+        /// Output of the server.
+        reader: Box<dyn AsyncRead + Send + Unpin>,
+        /// Input of the server.
+        writer: Box<dyn AsyncWrite + Send + Unpin>,
+        /// Standard error of the server, where there is one.
+        errors: Option<Box<dyn AsyncRead + Send + Unpin>>,
+    },
+    /// Streamable HTTP, and where the server does not speak it, the older form with server-sent events.
+    Http {
+        /// Sends the requests.
+        dialer: Arc<dyn HttpDialer>,
+        /// Address of the server.
+        url: Url,
+        /// Sent with each request to the server's origin, and nowhere else.
+        headers: HeaderMap,
+    },
+}
+
+/// Options of a session.
+#[derive(Clone, Default)]
+pub struct SessionSetup {
+    /// Name of this client, for the server's log.
+    pub client_name: String,
+    /// Version of this client.
+    pub client_version: String,
+    /// Folders that the server may use, as `file:` URLs. Without any, the capability is not declared.
+    pub roots: Vec<Url>,
+    /// Takes the server's questions to people. Without it, the capability is not declared.
+    pub questions: Option<Arc<dyn QuestionHandler>>,
+    /// Bounds.
+    pub limits: SessionLimits,
+}
+
+/// A server's description of itself. All of it is untrusted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerFacts {
+    /// Version of the protocol that both speak.
+    pub protocol: String,
+    /// The server's name for itself.
+    pub name: String,
+    /// Its version; empty where it says none.
+    pub version: String,
+    /// Instructions for its use.
+    pub instructions: Option<String>,
+    capabilities: Map<String, Value>,
+}
+
+impl ServerFacts {
+    fn new(greeting: ServerGreeting) -> Self {
+        let ServerGreeting { protocol, name, version, instructions, capabilities } = greeting;
+        Self { protocol, name, version, instructions, capabilities }
+    }
+
+    /// True if it declares `tools`, `resources`, `prompts`, `logging` or `completions`.
+    pub fn has(&self, capability: &str) -> bool {
+        // Some servers write `true`, and some null, where the protocol has an object.
+        self.capabilities.get(capability).is_some_and(|value| *value != Value::Bool(false))
+    }
+}
+
+/// A session. Dropping it ends it without a word; [`ServerSession::close`] is the polite way.
+pub struct ServerSession {
+    facts: ServerFacts,
+    peer: Peer<RoleClient>,
+    running: Mutex<Option<RunningService<RoleClient, SessionHandler>>>,
+    intake: Arc<Intake>,
+    limits: SessionLimits,
+}
+
+impl std::fmt::Debug for ServerSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerSession").field("facts", &self.facts).finish_non_exhaustive()
+    }
+}
+
+impl ServerSession {
+    /// Greets the server. The stream has what the server does by itself; it has to be read, or it forgets the oldest.
+    pub async fn open(
+        link: ServerLink,
+        setup: SessionSetup,
+    ) -> Result<(Self, EventStream), McpError> {
+        let (sink, stream) = open_events(setup.limits.events);
+        let intake = Arc::new(Intake::new(sink.clone(), setup.limits.server_requests));
+        let limit = setup.limits.start;
+        let greeting = greet_server(link, &setup, &intake);
+        let opened = match tokio::time::timeout(limit, greeting).await {
+            Ok(opened) => opened,
+            Err(_) => Err(McpError::StartTimeout { limit, said: sink.last_words() }),
+        };
+        let opened = match (opened, intake.strange_version()) {
+            (Err(_), Some(version)) => Err(McpError::Version(version)),
+            (opened, _) => opened,
+        };
+        let running = opened.inspect_err(|_| sink.close())?;
+        let facts = ServerFacts::new(intake.greeting().unwrap_or_default());
+        let peer = running.peer().clone();
+        let session =
+            Self { facts, peer, running: Mutex::new(Some(running)), intake, limits: setup.limits };
+        Ok((session, stream))
+    }
+
+    /// The server's description of itself.
+    pub fn facts(&self) -> &ServerFacts {
+        &self.facts
+    }
+
+    /// True if the connection is gone.
+    pub fn is_closed(&self) -> bool {
+        self.peer.is_transport_closed()
+    }
+
+    /// Ends the session: over HTTP with a DELETE, a pipe by closing it.
+    pub async fn close(&self) {
+        let running = self.running.lock().await.take();
+        if let Some(mut running) = running {
+            let _ = running.close_with_timeout(self.limits.close).await;
+        }
+        self.intake.events.close();
+    }
+}
+
+async fn greet_server(
+    link: ServerLink,
+    setup: &SessionSetup,
+    intake: &Arc<Intake>,
+) -> Result<RunningService<RoleClient, SessionHandler>, McpError> {
+    let message_bytes = setup.limits.message_bytes;
+    let (dialer, url, headers) = match link {
+        ServerLink::Pipe { reader, writer, errors } => {
+            let errors = errors.map(|errors| read_error_lines(errors, &intake.events));
+            let transport = PipeTransport::start(reader, writer, Arc::clone(intake), message_bytes);
+            return match (serve(transport, setup, intake).await, errors) {
+                // Its last words may come after its end.
+                (Err(McpError::EndedAtStart { .. }), Some(reading)) => {
+                    let _ = tokio::time::timeout(LAST_WORDS, reading).await;
+                    Err(McpError::EndedAtStart { said: intake.events.last_words() })
+                }
+                (opened, _) => opened,
+            };
+        }
+        ServerLink::Http { dialer, url, headers } => (dialer, url, headers),
+    };
+    let channel = HttpChannel { dialer, headers, intake: Arc::clone(intake), message_bytes };
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+        .max_concurrent_requests(CONCURRENT)
+        .session_recovery_timeout(setup.limits.request);
+    let mut backoff = ExponentialBackoff::default();
+    backoff.max_delay = Some(LONGEST_WAIT);
+    config.retry_config = Arc::new(backoff);
+    config.max_sse_event_size = message_bytes;
+    config.max_json_response_size = message_bytes;
+    let worker = StreamableHttpClientWorker::new(channel.clone(), config);
+    let first = serve(WorkerTransport::spawn(worker), setup, intake).await;
+    match &first {
+        // Servers of the older form know no POST here.
+        Err(McpError::Status { status: 400 | 404 | 405, .. }) => {}
+        _ => return first,
+    }
+    match EventsTransport::open(channel, &url).await {
+        Ok(transport) => serve(transport, setup, intake).await,
+        // The answer to the newer form is the better reason, unless a sign-in can help.
+        Err(fault @ HttpFault::SignIn { .. }) => Err(fault.into()),
+        Err(_) => first,
+    }
+}
+
+async fn serve<T>(
+    transport: T,
+    setup: &SessionSetup,
+    intake: &Arc<Intake>,
+) -> Result<RunningService<RoleClient, SessionHandler>, McpError>
+where
+    T: Transport<RoleClient> + 'static,
+{
+    let handler = SessionHandler::new(setup, client_config(setup)?, intake);
+    serve_client(handler, transport).await.map_err(|error| read_start_error(error, intake))
+}
+
+fn client_config(setup: &SessionSetup) -> Result<ClientConfig, McpError> {
+    let mut capabilities = json!({});
+    if !setup.roots.is_empty() {
+        capabilities["roots"] = json!({});
+    }
+    if setup.questions.is_some() {
+        capabilities["elicitation"] = json!({"form": {}, "url": {}});
+    }
+    let capabilities: ClientCapabilities =
+        serde_json::from_value(capabilities).map_err(|error| McpError::Unreadable {
+            method: "initialize".to_owned(),
+            reason: error.to_string(),
+        })?;
+    let client = Implementation::new(setup.client_name.clone(), setup.client_version.clone());
+    Ok(ClientConfig::new(capabilities, client).with_protocol_version(ProtocolVersion::V_2025_11_25))
+}
+
+fn read_start_error(error: ClientInitializeError, intake: &Intake) -> McpError {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => {
+            request::read_transport_error(&*error.error)
+                .unwrap_or_else(|| McpError::EndedAtStart { said: intake.events.last_words() })
+        }
+        ClientInitializeError::JsonRpcError(error)
+            if i64::from(error.code.0) == crate::wire::CLOSED_CODE =>
+        {
+            McpError::EndedAtStart { said: intake.events.last_words() }
+        }
+        ClientInitializeError::JsonRpcError(error) => {
+            McpError::Refused { code: i64::from(error.code.0), message: error.message.into_owned() }
+        }
+        ClientInitializeError::ConnectionClosed(_)
+        | ClientInitializeError::ExpectedInitResponse(None) => {
+            McpError::EndedAtStart { said: intake.events.last_words() }
+        }
+        other => {
+            let reason = crate::events::cut_text(&other.to_string());
+            McpError::Unreadable { method: "initialize".to_owned(), reason }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Tools of servers, made fit for models: names, schemas, search, risk, and what was approved of them.
+
+mod name;
+mod pattern;
+mod pin;
+mod risk;
+mod schema;
+mod search;
+
+use serde_json::{Map, Value, json};
+
+use crate::parts::clean_text;
+
+pub use name::{NAME_LENGTH, NamedTools, assign_names, name_tool};
+pub use pattern::{NamePatterns, PatternError, ToolFilter};
+pub use pin::{ChangedTool, PinReview, PinnedTool, review_pins};
+pub use risk::{RiskJudgement, RiskOverride, ToolRisk, judge_risk};
+pub use schema::{CleanSchema, SchemaBounds, SchemaDialect, clean_schema};
+pub use search::{SearchEntry, ShownTools, choose_shown, search_tools};
+
+/// A server's hints about a tool's effects. Hints of strangers: see [`judge_risk`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ToolHints {
+    /// It changes nothing.
+    pub read_only: bool,
+    /// It may destroy something.
+    pub destructive: bool,
+    /// Doing it twice changes no more than doing it once.
+    pub idempotent: bool,
+    /// It reaches beyond the server.
+    pub open_world: bool,
+}
+
+/// A tool as its server describes it. All of its words are untrusted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerTool {
+    /// The server's own name of it, as a call has to say it.
+    pub name: String,
+    /// A name for people.
+    pub title: Option<String>,
+    /// Its description.
+    pub description: String,
+    /// Schema of its arguments, as it came.
+    pub input_schema: Map<String, Value>,
+    /// Schema of its structured answer, as it came.
+    pub output_schema: Option<Value>,
+    /// The server's hints about its effects.
+    pub hints: ToolHints,
+    /// The same, as it came.
+    pub annotations: Value,
+}
+
+impl ServerTool {
+    /// Reads an entry of `tools/list`; the error is a sentence that names the tool.
+    pub(crate) fn read(
+        item: &Map<String, Value>,
+        schema_bytes: usize,
+        description_chars: usize,
+    ) -> Result<Self, String> {
+        let name = item.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
+        let name = name.ok_or("a tool has no `name`")?.to_owned();
+        let shown = clean_text(&name).chars().take(80).collect::<String>();
+        if name.len() > 1000 {
+            return Err(format!("the tool `{shown}…` has a name of {} bytes", name.len()));
+        }
+        if item.get("execution").and_then(|execution| execution.get("taskSupport"))
+            == Some(&json!("required"))
+        {
+            return Err(format!(
+                "the tool `{shown}` runs as a task only, which this client can't start"
+            ));
+        }
+        let input_schema = match item.get("inputSchema") {
+            Some(Value::Object(schema)) => schema.clone(),
+            Some(Value::Null | Value::Bool(true)) | None => Map::new(),
+            Some(_) => {
+                return Err(format!("the tool `{shown}` has an `inputSchema` that is no object"));
+            }
+        };
+        let size = Value::Object(input_schema.clone()).to_string().len();
+        if size > schema_bytes {
+            let (size, most) = (size >> 10, schema_bytes >> 10);
+            return Err(format!(
+                "the tool `{shown}` has a schema of {size} KiB, more than {most} KiB"
+            ));
+        }
+        let output_schema = item.get("outputSchema").filter(|schema| schema.is_object());
+        let text_at = |key: &str| item.get(key).and_then(Value::as_str).map(clean_text);
+        let cut = |text: String| text.chars().take(description_chars).collect::<String>();
+        let annotations =
+            item.get("annotations").filter(|value| value.is_object()).cloned().unwrap_or_default();
+        Ok(Self {
+            name,
+            title: text_at("title")
+                .or_else(|| annotations.get("title").and_then(Value::as_str).map(clean_text))
+                .map(cut),
+            description: cut(text_at("description").unwrap_or_default()),
+            input_schema,
+            output_schema: output_schema
+                .filter(|schema| schema.to_string().len() <= schema_bytes)
+                .cloned(),
+            hints: read_hints(&annotations),
+            annotations,
+        })
+    }
+}
+
+/// Only a plain `true` makes a tool harmless; anything like it makes it dangerous.
+fn read_hints(annotations: &Value) -> ToolHints {
+    let is_true = |key: &str| annotations.get(key) == Some(&Value::Bool(true));
+    let is_like_true = |key: &str| {
+        annotations.get(key).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)))
+    };
+    ToolHints {
+        read_only: is_true("readOnlyHint"),
+        destructive: is_like_true("destructiveHint"),
+        idempotent: is_true("idempotentHint"),
+        // The protocol's default is that it does.
+        open_world: annotations.get("openWorldHint") != Some(&Value::Bool(false)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(item: Value) -> Result<ServerTool, String> {
+        ServerTool::read(item.as_object().unwrap(), 1000, 20)
+    }
+
+    #[test]
+    fn a_tool_with_missing_fields_is_used_and_a_useless_one_is_named() {
+        let bare = read(json!({"name": "a", "inputSchema": null, "annotations": 7})).unwrap();
+        assert_eq!((&*bare.name, &*bare.description, bare.input_schema.len()), ("a", "", 0));
+        let refused = |item: Value| read(item).unwrap_err();
+        assert_eq!(refused(json!({"description": "x"})), "a tool has no `name`");
+        assert!(
+            refused(json!({"name": "b", "inputSchema": []})).contains("`b` has an `inputSchema`")
+        );
+        let task = json!({"name": "c", "execution": {"taskSupport": "required"}});
+        assert!(refused(task).contains("`c` runs as a task only"));
+        let large = json!({"name": "d", "inputSchema": {"description": "x".repeat(2000)}});
+        assert!(refused(large).contains("`d` has a schema of"));
+    }
+
+    #[test]
+    fn only_a_plain_true_is_harmless() {
+        let hints = |value: Value| read_hints(&value);
+        assert!(hints(json!({"readOnlyHint": true})).read_only);
+        assert!(!hints(json!({"readOnlyHint": "true"})).read_only && !hints(json!({})).read_only);
+        assert!(hints(json!({"destructiveHint": "true"})).destructive);
+        assert!(
+            !hints(json!({"destructiveHint": false})).destructive
+                && !hints(json!(null)).destructive
+        );
+        assert!(hints(json!({})).open_world && !hints(json!({"openWorldHint": false})).open_world);
+    }
+}

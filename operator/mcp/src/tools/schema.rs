@@ -1,0 +1,487 @@
+//! Schemas of arguments as each provider takes them. Servers write draft-07 and 2020-12, with references, unions and
+//! missing types; a schema that a provider refuses costs a role all of its tools, so whatever can't be kept is left
+//! out with a note, and only the server checks the arguments in full.
+
+mod parse;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use parse::{decode_pointer, guess_type, is_plain_property, merge_branches};
+
+/// The dialect of a provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchemaDialect {
+    /// JSON Schema 2020-12 with an object at the top.
+    OpenAi,
+    /// The same, with names of properties of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`.
+    Anthropic,
+    /// The part of OpenAPI 3.0 that Gemini knows: one type each, words alone in `enum`, no additional properties.
+    Gemini,
+}
+
+/// Limits of a schema after references are replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchemaBounds {
+    /// Schemas inside of schemas.
+    pub depth: usize,
+    /// Schemas altogether.
+    pub nodes: usize,
+    /// Entries of one `enum`.
+    pub choices: usize,
+    /// Characters of one description.
+    pub description_chars: usize,
+}
+
+impl Default for SchemaBounds {
+    fn default() -> Self {
+        Self { depth: 12, nodes: 600, choices: 200, description_chars: 1000 }
+    }
+}
+
+/// A schema fit for a provider.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CleanSchema {
+    /// An object's schema.
+    pub schema: Value,
+    /// A sentence for each thing that is left out.
+    pub notes: BTreeSet<String>,
+}
+
+/// Keywords that are kept as they are in a full dialect.
+const PLAIN: [&str; 20] = [
+    "title",
+    "description",
+    "default",
+    "examples",
+    "format",
+    "pattern",
+    "minLength",
+    "maxLength",
+    "minimum",
+    "maximum",
+    "multipleOf",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
+    "readOnly",
+    "deprecated",
+];
+/// Those that Gemini knows.
+const GEMINI: [&str; 11] = [
+    "title",
+    "description",
+    "pattern",
+    "minLength",
+    "maxLength",
+    "minimum",
+    "maximum",
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+];
+const TYPES: [&str; 7] = ["object", "array", "string", "number", "integer", "boolean", "null"];
+/// Keywords that no provider's checker is sure to know: the server checks them.
+const CONDITIONS: [&str; 9] = [
+    "if",
+    "then",
+    "else",
+    "not",
+    "dependencies",
+    "dependentSchemas",
+    "dependentRequired",
+    "patternProperties",
+    "propertyNames",
+];
+
+/// Makes a tool's schema fit for a provider.
+pub fn clean_schema(
+    schema: &Map<String, Value>,
+    dialect: SchemaDialect,
+    bounds: SchemaBounds,
+) -> CleanSchema {
+    let root = Value::Object(schema.clone());
+    let mut cleaner = Cleaner {
+        root: &root,
+        dialect,
+        bounds,
+        nodes: 0,
+        notes: BTreeSet::new(),
+        open: Vec::new(),
+    };
+    let merged = cleaner.as_object_schema(schema);
+    let mut clean = cleaner.clean(&Value::Object(merged), 0);
+    if let Some(fields) = clean.as_object_mut() {
+        fields.insert("type".to_owned(), json!("object"));
+        fields.entry("properties").or_insert_with(|| json!({}));
+        fields.remove("nullable");
+    } else {
+        clean = json!({"type": "object", "properties": {}});
+    }
+    CleanSchema { schema: clean, notes: cleaner.notes }
+}
+
+struct Cleaner<'a> {
+    root: &'a Value,
+    dialect: SchemaDialect,
+    bounds: SchemaBounds,
+    nodes: usize,
+    notes: BTreeSet<String>,
+    /// References that are being replaced.
+    open: Vec<String>,
+}
+
+impl Cleaner<'_> {
+    fn note(&mut self, text: impl Into<String>) {
+        self.notes.insert(text.into());
+    }
+
+    /// Providers refuse unions and references at the top: their properties are taken together.
+    fn as_object_schema(&mut self, schema: &Map<String, Value>) -> Map<String, Value> {
+        let mut merged = schema.clone();
+        for hop in 0..8 {
+            let Some(Value::String(reference)) = merged.remove("$ref") else { break };
+            match self.root.pointer(reference.trim_start_matches('#')).and_then(Value::as_object) {
+                Some(target) if hop < 7 => merged.extend(target.clone()),
+                _ => self.note("a reference at the top leads nowhere"),
+            }
+        }
+        for (union, takes_all) in [("allOf", true), ("anyOf", false), ("oneOf", false)] {
+            let Some(Value::Array(branches)) = merged.remove(union) else { continue };
+            self.note(format!("a union (`{union}`) at the top is shown as one object"));
+            let branches: Vec<Map<String, Value>> = branches
+                .iter()
+                .filter_map(|branch| match branch.get("$ref").and_then(Value::as_str) {
+                    Some(reference) => {
+                        self.root.pointer(reference.trim_start_matches('#'))?.as_object().cloned()
+                    }
+                    None => branch.as_object().cloned(),
+                })
+                .collect();
+            merge_branches(&mut merged, &branches, takes_all);
+        }
+        merged
+    }
+
+    fn clean(&mut self, schema: &Value, depth: usize) -> Value {
+        self.nodes += 1;
+        let fields = match schema {
+            Value::Object(fields) => fields,
+            _ => return self.anything(),
+        };
+        if depth > self.bounds.depth || self.nodes > self.bounds.nodes {
+            self.note("parts that are nested too deeply, or too many, are left open");
+            return self.anything();
+        }
+        if let Some(Value::String(reference)) =
+            fields.get("$ref").or_else(|| fields.get("$dynamicRef"))
+        {
+            return self.replace(reference, fields, depth);
+        }
+        let mut clean = Map::new();
+        self.keep_plain(fields, &mut clean);
+        self.clean_type(fields, &mut clean);
+        self.clean_choices(fields, &mut clean);
+        self.clean_unions(fields, &mut clean, depth);
+        self.clean_object(fields, &mut clean, depth);
+        self.clean_array(fields, &mut clean, depth);
+        if CONDITIONS.iter().any(|keyword| fields.contains_key(*keyword)) {
+            self.note("conditions between arguments are left to the server");
+        }
+        if self.dialect == SchemaDialect::Gemini
+            && !clean.contains_key("type")
+            && !clean.contains_key("anyOf")
+        {
+            clean.insert("type".to_owned(), json!("string"));
+        }
+        Value::Object(clean)
+    }
+
+    fn anything(&self) -> Value {
+        match self.dialect {
+            // It has no way to say it.
+            SchemaDialect::Gemini => json!({"type": "string", "description": "any JSON"}),
+            _ => json!({}),
+        }
+    }
+
+    fn replace(&mut self, reference: &str, fields: &Map<String, Value>, depth: usize) -> Value {
+        let target = reference
+            .strip_prefix('#')
+            .and_then(|pointer| self.root.pointer(&decode_pointer(pointer)));
+        let is_circle = self.open.iter().any(|open| open == reference);
+        let Some(target) = target.filter(|_| !is_circle) else {
+            let reason = if is_circle {
+                "types that hold themselves"
+            } else {
+                "references to somewhere else"
+            };
+            self.note(format!("{reason} are left open"));
+            return self.anything();
+        };
+        let mut target = target.clone();
+        // Words beside a reference say what it is for.
+        if let Value::Object(target) = &mut target {
+            for (key, value) in
+                fields.iter().filter(|(key, _)| *key != "$ref" && *key != "$dynamicRef")
+            {
+                target.insert(key.clone(), value.clone());
+            }
+        }
+        self.open.push(reference.to_owned());
+        let clean = self.clean(&target, depth + 1);
+        self.open.pop();
+        clean
+    }
+
+    fn keep_plain(&mut self, fields: &Map<String, Value>, clean: &mut Map<String, Value>) {
+        let kept: &[&str] = if self.dialect == SchemaDialect::Gemini { &GEMINI } else { &PLAIN };
+        for keyword in kept {
+            let Some(value) = fields.get(*keyword) else { continue };
+            let value = match (*keyword, value) {
+                ("title" | "description", Value::String(text)) => {
+                    let text = crate::parts::clean_text(text);
+                    json!(text.chars().take(self.bounds.description_chars).collect::<String>())
+                }
+                ("format" | "pattern", Value::String(_)) | ("default", _) => value.clone(),
+                ("examples", Value::Array(_))
+                | ("uniqueItems" | "readOnly" | "deprecated", Value::Bool(_)) => value.clone(),
+                // Draft-04 had a flag beside the limit.
+                ("exclusiveMinimum", Value::Bool(true)) => match fields.get("minimum") {
+                    Some(limit) => limit.clone(),
+                    None => continue,
+                },
+                ("exclusiveMaximum", Value::Bool(true)) => match fields.get("maximum") {
+                    Some(limit) => limit.clone(),
+                    None => continue,
+                },
+                ("title" | "description" | "format" | "pattern" | "examples", _) => continue,
+                (_, Value::Number(_)) => value.clone(),
+                _ => continue,
+            };
+            clean.insert((*keyword).to_owned(), value);
+        }
+        if let (SchemaDialect::Gemini, Some(Value::String(format))) =
+            (self.dialect, fields.get("format"))
+            && format == "date-time"
+        {
+            clean.insert("format".to_owned(), json!(format));
+        }
+    }
+
+    fn clean_type(&mut self, fields: &Map<String, Value>, clean: &mut Map<String, Value>) {
+        let named: Vec<&str> = match fields.get("type") {
+            Some(Value::String(one)) => vec![one],
+            Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
+            _ => guess_type(fields).into_iter().collect(),
+        };
+        let mut types: Vec<&str> =
+            TYPES.into_iter().filter(|known| named.contains(known)).collect();
+        let mut is_nullable = fields.get("nullable") == Some(&json!(true));
+        if self.dialect != SchemaDialect::Gemini {
+            if is_nullable && !types.is_empty() && !types.contains(&"null") {
+                types.push("null");
+            }
+            match &*types {
+                [] => {}
+                [one] => drop(clean.insert("type".to_owned(), json!(one))),
+                several => drop(clean.insert("type".to_owned(), json!(several))),
+            }
+            return;
+        }
+        is_nullable |= types.contains(&"null");
+        types.retain(|one| *one != "null");
+        match &*types {
+            [] => {}
+            [one] => drop(clean.insert("type".to_owned(), json!(one))),
+            several => {
+                let items = json!({"type": "string"});
+                let branch = |one: &&str| {
+                    if *one == "array" {
+                        json!({"type": one, "items": items})
+                    } else {
+                        json!({"type": one})
+                    }
+                };
+                clean.insert("anyOf".to_owned(), several.iter().map(branch).collect());
+            }
+        }
+        if is_nullable {
+            clean.insert("nullable".to_owned(), json!(true));
+        }
+    }
+
+    fn clean_choices(&mut self, fields: &Map<String, Value>, clean: &mut Map<String, Value>) {
+        let constant = fields.get("const").map(|value| vec![value.clone()]);
+        let listed = fields.get("enum").and_then(Value::as_array).cloned();
+        let Some(choices) = constant.or(listed).filter(|choices| !choices.is_empty()) else {
+            return;
+        };
+        if choices.len() > self.bounds.choices {
+            self.note(format!("a list of {} choices is left out", choices.len()));
+            return;
+        }
+        if self.dialect != SchemaDialect::Gemini {
+            clean.insert("enum".to_owned(), Value::Array(choices));
+            return;
+        }
+        let words: Vec<&str> = choices.iter().filter_map(Value::as_str).collect();
+        if words.len() == choices.len() {
+            clean.insert("type".to_owned(), json!("string"));
+            clean.insert("enum".to_owned(), json!(words));
+            return;
+        }
+        let listed = choices.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
+        let about = clean.get("description").and_then(Value::as_str).unwrap_or_default();
+        let about = format!("{about} One of: {listed}.").trim().to_owned();
+        clean.insert("description".to_owned(), json!(about));
+    }
+
+    fn clean_unions(
+        &mut self,
+        fields: &Map<String, Value>,
+        clean: &mut Map<String, Value>,
+        depth: usize,
+    ) {
+        if let Some(Value::Array(branches)) = fields.get("allOf") {
+            let branches: Vec<Value> =
+                branches.iter().map(|branch| self.clean(branch, depth + 1)).collect();
+            let branches: Vec<Map<String, Value>> =
+                branches.iter().filter_map(|branch| branch.as_object().cloned()).collect();
+            merge_branches(clean, &branches, true);
+        }
+        for union in ["anyOf", "oneOf"] {
+            let Some(Value::Array(branches)) = fields.get(union) else { continue };
+            let is_null = |branch: &&Value| branch.get("type") == Some(&json!("null"));
+            let has_null = branches.iter().any(|branch| is_null(&branch));
+            let gemini = self.dialect == SchemaDialect::Gemini;
+            let kept: Vec<&Value> =
+                branches.iter().filter(|branch| !(gemini && is_null(branch))).collect();
+            if gemini && has_null {
+                clean.insert("nullable".to_owned(), json!(true));
+            }
+            let mut cleaned: Vec<Value> =
+                kept.into_iter().map(|branch| self.clean(branch, depth + 1)).collect();
+            if cleaned.len() == 1 {
+                if let Some(Value::Object(only)) = cleaned.pop() {
+                    for (key, value) in only {
+                        clean.entry(key).or_insert(value);
+                    }
+                }
+                continue;
+            }
+            let keyword = if gemini { "anyOf" } else { union };
+            if !cleaned.is_empty() {
+                clean.insert(keyword.to_owned(), Value::Array(cleaned));
+                if gemini {
+                    // A type beside a union is refused.
+                    clean.remove("type");
+                }
+            }
+        }
+    }
+
+    fn clean_object(
+        &mut self,
+        fields: &Map<String, Value>,
+        clean: &mut Map<String, Value>,
+        depth: usize,
+    ) {
+        let is_object = match clean.get("type") {
+            Some(Value::String(one)) => one == "object",
+            Some(Value::Array(several)) => several.contains(&json!("object")),
+            _ => false,
+        };
+        if !is_object {
+            return;
+        }
+        let mut properties =
+            clean.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+        for (name, schema) in
+            fields.get("properties").and_then(Value::as_object).into_iter().flatten()
+        {
+            if *schema == Value::Bool(false) {
+                continue;
+            }
+            if self.dialect == SchemaDialect::Anthropic && !is_plain_property(name) {
+                let shown: String = name.chars().take(60).collect();
+                self.note(format!("the argument `{shown}` can't be named to this provider"));
+                continue;
+            }
+            let schema = self.clean(schema, depth + 1);
+            properties.insert(name.clone(), schema);
+        }
+        let required = fields.get("required").and_then(Value::as_array).into_iter().flatten();
+        let before = clean.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+        let required: BTreeSet<String> = required
+            .chain(&before)
+            .filter_map(Value::as_str)
+            .filter(|name| properties.contains_key(*name))
+            .map(str::to_owned)
+            .collect();
+        if self.dialect == SchemaDialect::Gemini && properties.is_empty() && depth > 0 {
+            // An object without properties is refused there, except at the top.
+            clean.insert("type".to_owned(), json!("string"));
+            clean.entry("description").or_insert_with(|| json!("a JSON object, as text"));
+            return;
+        }
+        clean.insert("properties".to_owned(), Value::Object(properties));
+        clean.remove("required");
+        if !required.is_empty() {
+            clean.insert("required".to_owned(), json!(required));
+        }
+        if self.dialect != SchemaDialect::Gemini {
+            match fields.get("additionalProperties") {
+                Some(flag @ Value::Bool(_)) => {
+                    drop(clean.insert("additionalProperties".to_owned(), flag.clone()))
+                }
+                Some(schema @ Value::Object(_)) => {
+                    let schema = self.clean(schema, depth + 1);
+                    clean.insert("additionalProperties".to_owned(), schema);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn clean_array(
+        &mut self,
+        fields: &Map<String, Value>,
+        clean: &mut Map<String, Value>,
+        depth: usize,
+    ) {
+        let is_array = match clean.get("type") {
+            Some(Value::String(one)) => one == "array",
+            Some(Value::Array(several)) => several.contains(&json!("array")),
+            _ => false,
+        };
+        if !is_array {
+            return;
+        }
+        let tuple = fields
+            .get("prefixItems")
+            .or_else(|| fields.get("items").filter(|items| items.is_array()));
+        let items = match (tuple.and_then(Value::as_array).map(Vec::as_slice), fields.get("items"))
+        {
+            (Some([one]), _) => self.clean(one, depth + 1),
+            (Some(several @ [_, ..]), _) => {
+                self.note("the places of a list's entries are left to the server");
+                let union: Vec<Value> =
+                    several.iter().map(|one| self.clean(one, depth + 1)).collect();
+                json!({"anyOf": union})
+            }
+            (_, Some(items @ Value::Object(_))) => self.clean(items, depth + 1),
+            _ => self.anything(),
+        };
+        clean.insert("items".to_owned(), items);
+    }
+}
+
+#[cfg(test)]
+mod tests;

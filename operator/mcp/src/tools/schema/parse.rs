@@ -1,0 +1,105 @@
+//! Parts of schemas: their types, references and unions.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+/// Takes properties together: those of all branches, or of whichever of them holds.
+pub fn merge_branches(
+    target: &mut Map<String, Value>,
+    branches: &[Map<String, Value>],
+    takes_all: bool,
+) {
+    let mut properties =
+        target.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+    let names = |fields: &Map<String, Value>| -> BTreeSet<String> {
+        let names = fields.get("required").and_then(Value::as_array).into_iter().flatten();
+        names.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let mut required = names(target);
+    let mut in_each: Option<BTreeSet<String>> = None;
+    for branch in branches {
+        for (name, schema) in
+            branch.get("properties").and_then(Value::as_object).into_iter().flatten()
+        {
+            properties.entry(name.clone()).or_insert_with(|| schema.clone());
+        }
+        let own = names(branch);
+        in_each = Some(match in_each {
+            None => own,
+            Some(before) if takes_all => &before | &own,
+            Some(before) => &before & &own,
+        });
+        for (key, value) in
+            branch.iter().filter(|(key, _)| !["properties", "required"].contains(&&***key))
+        {
+            target.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    required.extend(in_each.unwrap_or_default());
+    if !properties.is_empty() {
+        target.insert("properties".to_owned(), Value::Object(properties));
+        target.insert("type".to_owned(), json!("object"));
+        // Each branch allows only its own.
+        if !takes_all {
+            target.remove("additionalProperties");
+        }
+    }
+    if !required.is_empty() {
+        target.insert("required".to_owned(), json!(required));
+    }
+}
+
+/// The type that other keywords speak of.
+pub fn guess_type(fields: &Map<String, Value>) -> Option<&'static str> {
+    let has = |keywords: &[&str]| keywords.iter().any(|keyword| fields.contains_key(*keyword));
+    if has(&["properties", "additionalProperties", "patternProperties"])
+        || fields.get("required").is_some_and(Value::is_array)
+    {
+        return Some("object");
+    }
+    if has(&["items", "prefixItems", "minItems", "maxItems", "uniqueItems"]) {
+        return Some("array");
+    }
+    if has(&["anyOf", "oneOf", "allOf", "$ref"]) {
+        return None;
+    }
+    let samples = fields.get("enum").and_then(Value::as_array).map(Vec::as_slice);
+    let samples =
+        samples.or_else(|| fields.get("const").map(std::slice::from_ref)).unwrap_or_default();
+    if !samples.is_empty() {
+        return samples.iter().all(Value::is_string).then_some("string");
+    }
+    if has(&["minLength", "maxLength", "pattern", "format"]) {
+        return Some("string");
+    }
+    has(&["minimum", "maximum", "multipleOf"]).then_some("number")
+}
+
+pub fn is_plain_property(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    (1..=64).contains(&name.len()) && name.bytes().all(is_plain)
+}
+
+/// References are percent-encoded; `~0` and `~1` are decoded by the look-up.
+pub fn decode_pointer(pointer: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = pointer.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let code = tail
+            .get(..2)
+            .filter(|_| *first == b'%')
+            .and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

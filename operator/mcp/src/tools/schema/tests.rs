@@ -1,0 +1,184 @@
+use super::*;
+
+const ALL: [SchemaDialect; 3] =
+    [SchemaDialect::OpenAi, SchemaDialect::Anthropic, SchemaDialect::Gemini];
+
+fn clean(schema: Value, dialect: SchemaDialect) -> CleanSchema {
+    clean_schema(schema.as_object().unwrap(), dialect, SchemaBounds::default())
+}
+
+fn argument(schema: Value, dialect: SchemaDialect) -> Value {
+    clean(json!({"type": "object", "properties": {"a": schema}}), dialect).schema["properties"]["a"]
+        .clone()
+}
+
+#[test]
+fn an_object_stands_at_the_top_whatever_the_server_wrote() {
+    for schema in [
+        json!({}),
+        json!({"$schema": "http://json-schema.org/draft-07/schema#"}),
+        json!({"type": "null"}),
+        json!({"type": ["object", "null"], "nullable": true}),
+    ] {
+        for dialect in ALL {
+            assert_eq!(
+                clean(schema.clone(), dialect).schema,
+                json!({"type": "object", "properties": {}})
+            );
+        }
+    }
+}
+
+#[test]
+fn references_are_replaced_and_those_that_hold_themselves_are_left_open() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"node": {"$ref": "#/$defs/Node", "description": "the root"}, "far": {"$ref": "https://x/y.json"}},
+        "$defs": {"Node": {"type": "object", "properties": {"name": {"type": "string"}, "next": {"$ref": "#/$defs/Node"}}}}
+    });
+    let cleaned = clean(schema, SchemaDialect::OpenAi);
+    let node = &cleaned.schema["properties"]["node"];
+    assert_eq!(node["description"], "the root");
+    assert_eq!(node["properties"], json!({"name": {"type": "string"}, "next": {}}));
+    assert_eq!(cleaned.schema.get("$defs"), None);
+    let notes: Vec<_> = cleaned.notes.into_iter().collect();
+    assert_eq!(
+        notes,
+        ["references to somewhere else are left open", "types that hold themselves are left open"]
+    );
+    let encoded = json!({"properties": {"a": {"$ref": "#/definitions/My%20Type~1x"}}, "definitions": {"My Type/x": {"type": "integer"}}});
+    assert_eq!(
+        clean(encoded, SchemaDialect::Gemini).schema["properties"]["a"],
+        json!({"type": "integer"})
+    );
+}
+
+#[test]
+fn a_schema_that_doubles_with_each_reference_stays_small() {
+    let mut definitions = Map::new();
+    for level in 0..40 {
+        let next = format!("#/$defs/L{}", level + 1);
+        definitions.insert(
+            format!("L{level}"),
+            json!({"type": "object", "properties": {"a": {"$ref": next}, "b": {"$ref": next}}}),
+        );
+    }
+    let schema = json!({"properties": {"x": {"$ref": "#/$defs/L0"}}, "$defs": definitions});
+    let cleaned = clean(schema, SchemaDialect::OpenAi);
+    assert!(cleaned.schema.to_string().len() < 60_000);
+    assert!(cleaned.notes.iter().any(|note| note.contains("too many")), "{:?}", cleaned.notes);
+}
+
+#[test]
+fn unions_at_the_top_become_one_object() {
+    let schema = json!({"oneOf": [
+        {"type": "object", "properties": {"id": {"type": "string"}, "x": {"type": "number"}}, "required": ["id", "x"], "additionalProperties": false},
+        {"$ref": "#/$defs/B"}], "$defs": {"B": {"properties": {"id": {"type": "string"}, "y": {}}, "required": ["id"]}}});
+    let cleaned = clean(schema, SchemaDialect::Anthropic).schema;
+    assert_eq!(cleaned["required"], json!(["id"]));
+    assert_eq!(cleaned["properties"].as_object().unwrap().len(), 3);
+    assert!(
+        cleaned.get("oneOf").is_none() && cleaned.get("additionalProperties").is_none(),
+        "{cleaned}"
+    );
+    let all = json!({"allOf": [{"properties": {"a": {}}, "required": ["a"]}, {"properties": {"b": {}}, "required": ["b"]}]});
+    assert_eq!(clean(all, SchemaDialect::OpenAi).schema["required"], json!(["a", "b"]));
+}
+
+#[test]
+fn types_are_given_as_each_provider_takes_them() {
+    use SchemaDialect::{Gemini, OpenAi};
+    for (schema, dialect, expected) in [
+        (json!({"type": ["string", "null"]}), OpenAi, json!({"type": ["string", "null"]})),
+        (json!({"type": ["string", "null"]}), Gemini, json!({"type": "string", "nullable": true})),
+        (
+            json!({"type": ["boolean", "string"]}),
+            Gemini,
+            json!({"anyOf": [{"type": "string"}, {"type": "boolean"}]}),
+        ),
+        (json!({"type": "any"}), OpenAi, json!({})),
+        (json!({"type": "any"}), Gemini, json!({"type": "string"})),
+        (json!(true), OpenAi, json!({})),
+        (json!({"enum": ["a", "b"]}), OpenAi, json!({"type": "string", "enum": ["a", "b"]})),
+        (
+            json!({"enum": [1, 2], "type": "integer"}),
+            Gemini,
+            json!({"type": "integer", "description": "One of: 1, 2."}),
+        ),
+        (json!({"const": "x"}), Gemini, json!({"type": "string", "enum": ["x"]})),
+        (
+            json!({"anyOf": [{"type": "string"}, {"type": "null"}], "default": null}),
+            Gemini,
+            json!({"type": "string", "nullable": true}),
+        ),
+        (
+            json!({"anyOf": [{"type": "string"}, {"type": "null"}]}),
+            OpenAi,
+            json!({"anyOf": [{"type": "string"}, {"type": "null"}]}),
+        ),
+        (json!({"type": "array"}), OpenAi, json!({"type": "array", "items": {}})),
+        (
+            json!({"items": [{"type": "number"}]}),
+            OpenAi,
+            json!({"type": "array", "items": {"type": "number"}}),
+        ),
+        (
+            json!({"type": "object"}),
+            Gemini,
+            json!({"type": "string", "description": "a JSON object, as text"}),
+        ),
+        (
+            json!({"minimum": 1, "exclusiveMinimum": true}),
+            OpenAi,
+            json!({"type": "number", "minimum": 1, "exclusiveMinimum": 1}),
+        ),
+        (
+            json!({"type": "string", "format": "uri", "pattern": 7, "minLength": "3"}),
+            Gemini,
+            json!({"type": "string"}),
+        ),
+        (json!({"type": "string", "nullable": true}), OpenAi, json!({"type": ["string", "null"]})),
+    ] {
+        assert_eq!(argument(schema.clone(), dialect), expected, "{schema} for {dialect:?}");
+    }
+}
+
+#[test]
+fn additional_properties_and_names_are_kept_where_a_provider_takes_them() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"a": {"type": "object", "additionalProperties": {"type": "string"}}, "b c": {"type": "string"}, "gone": false},
+        "required": ["a", "b c", "missing", 7],
+        "additionalProperties": false,
+        "if": {"properties": {"a": {}}},
+    });
+    let openai = clean(schema.clone(), SchemaDialect::OpenAi);
+    assert_eq!(openai.schema["additionalProperties"], json!(false));
+    assert_eq!(openai.schema["properties"]["a"]["additionalProperties"], json!({"type": "string"}));
+    assert_eq!(openai.schema["required"], json!(["a", "b c"]));
+    assert!(openai.schema["properties"].get("gone").is_none() && openai.schema.get("if").is_none());
+    assert_eq!(
+        openai.notes.into_iter().collect::<Vec<_>>(),
+        ["conditions between arguments are left to the server"]
+    );
+    let anthropic = clean(schema.clone(), SchemaDialect::Anthropic);
+    assert_eq!(anthropic.schema["required"], json!(["a"]));
+    assert!(anthropic.notes.contains("the argument `b c` can't be named to this provider"));
+    let gemini = clean(schema, SchemaDialect::Gemini).schema.to_string();
+    assert!(!gemini.contains("additionalProperties"), "{gemini}");
+}
+
+#[test]
+fn what_is_too_deep_or_too_many_is_left_open() {
+    let mut deep = json!({"type": "string"});
+    for _ in 0..100 {
+        deep = json!({"type": "object", "properties": {"a": deep}});
+    }
+    let cleaned = clean(json!({"properties": {"x": deep}}), SchemaDialect::OpenAi);
+    assert!(cleaned.schema.to_string().len() < 1500 && !cleaned.notes.is_empty());
+    let choices: Vec<usize> = (0..5000).collect();
+    assert_eq!(
+        argument(json!({"type": "integer", "enum": choices}), SchemaDialect::OpenAi),
+        json!({"type": "integer"})
+    );
+}

@@ -1,0 +1,342 @@
+//! Streamable HTTP through the dialer of the caller.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt as _};
+use http::header::{ACCEPT, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use rmcp::model::ClientJsonRpcMessage;
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, SseError, StreamableHttpClient, StreamableHttpError,
+    StreamableHttpPostResponse,
+};
+use serde_json::{Value, json};
+use sse_stream::Sse;
+use url::Url;
+
+use super::dialer::{BodyStream, DialError, HttpDialer};
+use super::intake::{Intake, in_sdk_form};
+use super::repair::{UNREADABLE_CODE, too_large};
+use super::sse::{CLOSED_CODE, events_for_sdk};
+use crate::error::McpError;
+
+/// Bytes of an error's body that are looked at.
+const ERROR_BYTES: usize = 16 << 10;
+/// Characters of it that people see.
+const ERROR_CHARS: usize = 300;
+/// Servers that are mounted at a path send `/mcp` on to `/mcp/`.
+const REDIRECTS: usize = 3;
+
+/// An exchange that failed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(crate) enum HttpFault {
+    #[error("{0}")]
+    Dial(#[from] DialError),
+    #[error("a sign-in is needed")]
+    SignIn { challenge: String },
+    #[error("status {status}")]
+    Status { status: u16, retry_after: Option<String>, text: Option<String> },
+    #[error("{0}")]
+    Form(String),
+}
+
+impl From<HttpFault> for McpError {
+    fn from(fault: HttpFault) -> Self {
+        match fault {
+            HttpFault::Dial(DialError(reason)) => Self::Unreachable(reason),
+            HttpFault::SignIn { challenge } => Self::SignIn { challenge },
+            HttpFault::Status { status, retry_after, text } => {
+                Self::Status { status, retry_after, text }
+            }
+            HttpFault::Form(reason) => Self::Unreadable { method: "HTTP".to_owned(), reason },
+        }
+    }
+}
+
+type SdkResult<T> = Result<T, StreamableHttpError<HttpFault>>;
+
+/// Requests to one server.
+#[derive(Clone)]
+pub(crate) struct HttpChannel {
+    pub dialer: Arc<dyn HttpDialer>,
+    pub headers: HeaderMap,
+    pub intake: Arc<Intake>,
+    pub message_bytes: usize,
+}
+
+impl HttpChannel {
+    /// Follows redirects to the same origin only: headers hold credentials.
+    pub async fn send(
+        &self,
+        method: Method,
+        url: &Url,
+        own: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<BodyStream>, HttpFault> {
+        let mut target = url.clone();
+        for _ in 0..=REDIRECTS {
+            let mut request = Request::new(body.clone());
+            *request.method_mut() = method.clone();
+            *request.uri_mut() = target
+                .as_str()
+                .parse()
+                .map_err(|_| HttpFault::Form(format!("`{target}` is no URL for HTTP")))?;
+            request.headers_mut().extend(self.headers.clone());
+            request.headers_mut().extend(own.clone());
+            let response = self.dialer.send(request).await?;
+            if !matches!(
+                response.status(),
+                StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+            ) {
+                return Ok(response);
+            }
+            let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+            let next = location.and_then(|location| target.join(location).ok());
+            target = match next {
+                Some(next) if next.origin() == url.origin() => next,
+                _ => return Err(HttpFault::Form("it redirects to another origin".to_owned())),
+            };
+        }
+        Err(HttpFault::Form("it redirects in a circle".to_owned()))
+    }
+
+    /// The fault in an answer that is not a success.
+    pub async fn fault_of(&self, response: Response<BodyStream>) -> (HttpFault, Bytes) {
+        let status = response.status();
+        let challenge = header_text(&response, WWW_AUTHENTICATE);
+        let retry_after = header_text(&response, RETRY_AFTER);
+        if status == StatusCode::UNAUTHORIZED
+            || (status == StatusCode::FORBIDDEN && challenge.is_some())
+        {
+            return (HttpFault::SignIn { challenge: challenge.unwrap_or_default() }, Bytes::new());
+        }
+        let body = match read_body(response.into_body(), ERROR_BYTES).await {
+            Ok(body) | Err(BodyFault::Broken(body) | BodyFault::TooLarge(body)) => body,
+        };
+        let text: String =
+            String::from_utf8_lossy(&body).trim().chars().take(ERROR_CHARS).collect();
+        let text = (!text.is_empty()).then_some(text);
+        (HttpFault::Status { status: status.as_u16(), retry_after, text }, body)
+    }
+
+    async fn post(
+        &self,
+        url: &str,
+        message: &ClientJsonRpcMessage,
+        session: Option<&str>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> SdkResult<StreamableHttpPostResponse> {
+        self.intake.note_sent(message);
+        let url = parse_url(url)?;
+        let mut own: HeaderMap = headers.into_iter().collect();
+        own.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        own.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        insert_text(&mut own, "mcp-session-id", session);
+        let body = serde_json::to_vec(message)?.into();
+        let response =
+            self.send(Method::POST, &url, own, body).await.map_err(StreamableHttpError::Client)?;
+        let request_id = match message {
+            ClientJsonRpcMessage::Request(request) => serde_json::to_value(&request.id).ok(),
+            _ => None,
+        };
+        if !response.status().is_success() {
+            return self.refusal(response, session.is_some(), request_id).await;
+        }
+        let session_id = response.headers().get("mcp-session-id");
+        let session_id = session_id.and_then(|id| id.to_str().ok()).map(str::to_owned);
+        if has_type(&response, "text/event-stream") {
+            let intake = Arc::clone(&self.intake);
+            let events =
+                events_for_sdk(response.into_body(), intake, self.message_bytes, request_id);
+            return Ok(StreamableHttpPostResponse::Sse(events, session_id));
+        }
+        if response.status() == StatusCode::ACCEPTED || request_id.is_none() {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        let messages = match read_body(response.into_body(), self.message_bytes).await {
+            Ok(body) => self.intake.read(&body),
+            Err(BodyFault::Broken(_)) => vec![error_answer(request_id, CLOSED_CODE, "closed")],
+            Err(BodyFault::TooLarge(_)) => {
+                let reason = too_large(self.message_bytes);
+                vec![error_answer(request_id, UNREADABLE_CODE, &reason)]
+            }
+        };
+        in_post_form(messages, session_id)
+    }
+
+    async fn refusal(
+        &self,
+        response: Response<BodyStream>,
+        has_session: bool,
+        request_id: Option<Value>,
+    ) -> SdkResult<StreamableHttpPostResponse> {
+        let status = response.status();
+        let (fault, body) = self.fault_of(response).await;
+        let error: Option<Value> = serde_json::from_slice(&body).ok();
+        let error = error.as_ref().and_then(|body| body.get("error"));
+        let words = error.and_then(|error| error.get("message")).and_then(Value::as_str);
+        // The official TypeScript server answers 400, with these words, where the protocol says 404.
+        let is_unknown_session = status == StatusCode::NOT_FOUND
+            || (status == StatusCode::BAD_REQUEST
+                && words.is_some_and(|words| words.contains("session ID")));
+        if has_session && is_unknown_session {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let is_refused = status.is_client_error()
+            && !matches!(
+                status,
+                StatusCode::NOT_FOUND
+                    | StatusCode::METHOD_NOT_ALLOWED
+                    | StatusCode::TOO_MANY_REQUESTS
+            );
+        if let (true, Some(id), Some(error)) =
+            (is_refused && !matches!(fault, HttpFault::SignIn { .. }), request_id, error)
+        {
+            // Servers put an id of their own into it.
+            let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
+            return in_post_form(self.intake.read(answer.to_string().as_bytes()), None);
+        }
+        Err(StreamableHttpError::Client(fault))
+    }
+}
+
+fn in_post_form(
+    mut messages: Vec<Value>,
+    session_id: Option<String>,
+) -> SdkResult<StreamableHttpPostResponse> {
+    if messages.len() > 1 {
+        let events: Vec<_> =
+            messages.iter().map(|one| Ok(Sse::default().data(one.to_string()))).collect();
+        let events = futures::stream::iter(events).boxed();
+        return Ok(StreamableHttpPostResponse::Sse(events, session_id));
+    }
+    match messages.pop().and_then(in_sdk_form) {
+        Some(message) => Ok(StreamableHttpPostResponse::Json(message, session_id)),
+        None => {
+            let reason = "the answer holds no message".to_owned();
+            Err(StreamableHttpError::Client(HttpFault::Form(reason)))
+        }
+    }
+}
+
+impl StreamableHttpClient for HttpChannel {
+    type Error = HttpFault;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> SdkResult<StreamableHttpPostResponse> {
+        self.post(&uri, &message, session_id.as_deref(), custom_headers).await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> SdkResult<()> {
+        let mut own: HeaderMap = custom_headers.into_iter().collect();
+        insert_text(&mut own, "mcp-session-id", Some(&session_id));
+        let url = parse_url(&uri)?;
+        // Servers may refuse it; the session ends by itself then.
+        self.send(Method::DELETE, &url, own, Bytes::new())
+            .await
+            .map_err(StreamableHttpError::Client)?;
+        Ok(())
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> SdkResult<BoxStream<'static, Result<Sse, SseError>>> {
+        let mut own: HeaderMap = custom_headers.into_iter().collect();
+        own.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        insert_text(&mut own, "mcp-session-id", session_id.as_deref());
+        insert_text(&mut own, "last-event-id", last_event_id.as_deref());
+        let url = parse_url(&uri)?;
+        let sent = self.send(Method::GET, &url, own, Bytes::new()).await;
+        let response = sent.map_err(StreamableHttpError::Client)?;
+        if !response.status().is_success() {
+            let status = response.status();
+            let (fault, _) = self.fault_of(response).await;
+            return Err(match fault {
+                HttpFault::SignIn { challenge } => {
+                    StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge))
+                }
+                // Only an overloaded server is worth another try.
+                fault
+                    if status == StatusCode::TOO_MANY_REQUESTS
+                        || status == StatusCode::SERVICE_UNAVAILABLE =>
+                {
+                    StreamableHttpError::Client(fault)
+                }
+                _ => StreamableHttpError::ServerDoesNotSupportSse,
+            });
+        }
+        if !has_type(&response, "text/event-stream") {
+            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        }
+        Ok(events_for_sdk(response.into_body(), Arc::clone(&self.intake), self.message_bytes, None))
+    }
+}
+
+fn header_text(response: &Response<BodyStream>, name: HeaderName) -> Option<String> {
+    let value = response.headers().get(name)?;
+    Some(String::from_utf8_lossy(value.as_bytes()).chars().take(1000).collect())
+}
+
+fn parse_url(url: &str) -> SdkResult<Url> {
+    Url::parse(url)
+        .map_err(|error| StreamableHttpError::Client(HttpFault::Form(format!("`{url}`: {error}"))))
+}
+
+fn insert_text(headers: &mut HeaderMap, name: &'static str, value: Option<&str>) {
+    if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
+        headers.insert(name, value);
+    }
+}
+
+pub(crate) fn has_type(response: &Response<BodyStream>, expected: &str) -> bool {
+    let value = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(expected)
+}
+
+fn error_answer(id: Option<Value>, code: i64, message: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+}
+
+/// A body as far as it was read.
+enum BodyFault {
+    TooLarge(Bytes),
+    Broken(Bytes),
+}
+
+async fn read_body(mut body: BodyStream, limit: usize) -> Result<Bytes, BodyFault> {
+    let mut whole = Vec::new();
+    while let Some(chunk) = body.next().await {
+        let Ok(chunk) = chunk else {
+            return Err(BodyFault::Broken(whole.into()));
+        };
+        if whole.len() + chunk.len() > limit {
+            whole.extend_from_slice(&chunk[..limit.saturating_sub(whole.len())]);
+            return Err(BodyFault::TooLarge(whole.into()));
+        }
+        whole.extend_from_slice(&chunk);
+    }
+    Ok(whole.into())
+}

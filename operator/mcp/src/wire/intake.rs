@@ -1,0 +1,310 @@
+//! The one reader of all messages of servers. The SDK reads each message into types of its own: an answer that does not fit
+//! them is lost as a whole, and fields that it does not know are dropped. So answers are passed on in an envelope that
+//! fits none of its types, and notifications, which it would handle in any order, are taken out here.
+
+use std::collections::HashSet;
+
+use parking_lot::Mutex;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, CustomResult, ServerJsonRpcMessage, ServerResult,
+};
+use serde_json::{Map, Value, json};
+
+use super::repair::{answer_unreadable, parse_leniently};
+use crate::events::{EventSink, ProgressBook, ProgressStep, SessionEvent, cut_text};
+
+/// Field of the envelope that holds an answer as it came.
+pub(crate) const RESULT_KEY: &str = "codebutler/result";
+/// Prefix of methods that the SDK may not read into its types.
+pub(crate) const RAW_METHOD: &str = "codebutler/";
+/// Versions of the protocol that begin with `initialize`, the oldest first.
+pub(crate) const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
+/// Contents of the answer to `initialize`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ServerGreeting {
+    pub protocol: String,
+    pub name: String,
+    pub version: String,
+    pub instructions: Option<String>,
+    pub capabilities: Map<String, Value>,
+}
+
+#[derive(Default)]
+struct IntakeState {
+    /// Text of the id of `initialize`.
+    initialize: Option<String>,
+    greeting: Option<ServerGreeting>,
+    strange_version: Option<String>,
+    /// Ids of requests of the server without an answer so far.
+    open: HashSet<String>,
+    refused: u64,
+}
+
+pub(crate) struct Intake {
+    pub events: EventSink,
+    pub progress: ProgressBook,
+    server_requests: usize,
+    state: Mutex<IntakeState>,
+}
+
+impl Intake {
+    pub fn new(events: EventSink, server_requests: usize) -> Self {
+        Self { events, progress: ProgressBook::default(), server_requests, state: Mutex::default() }
+    }
+
+    pub fn greeting(&self) -> Option<ServerGreeting> {
+        self.state.lock().greeting.clone()
+    }
+
+    /// The version that a server wanted and that is not known here.
+    pub fn strange_version(&self) -> Option<String> {
+        self.state.lock().strange_version.clone()
+    }
+
+    /// Has to see what is sent: which answer is the greeting, and which requests of the server are answered.
+    pub fn note_sent(&self, message: &ClientJsonRpcMessage) {
+        let mut state = self.state.lock();
+        match message {
+            ClientJsonRpcMessage::Request(request) => {
+                if matches!(request.request, ClientRequest::InitializeRequest(_)) {
+                    state.initialize = Some(request.id.to_string());
+                    if state.greeting.is_some() {
+                        drop(state);
+                        self.events.put(SessionEvent::Restarted);
+                        self.events.put(SessionEvent::ToolsChanged);
+                    }
+                }
+            }
+            ClientJsonRpcMessage::Response(response) => {
+                state.open.remove(&response.id.to_string());
+            }
+            ClientJsonRpcMessage::Error(error) => {
+                if let Some(id) = &error.id {
+                    state.open.remove(&id.to_string());
+                }
+            }
+            ClientJsonRpcMessage::Notification(_) => {}
+        }
+    }
+
+    /// The messages in a line or event that the SDK has to see.
+    pub fn read(&self, raw: &[u8]) -> Vec<Value> {
+        let raw = raw.strip_prefix(b"\xef\xbb\xbf").unwrap_or(raw).trim_ascii();
+        if raw.is_empty() {
+            return Vec::new();
+        }
+        if !raw.starts_with(b"{") && !raw.starts_with(b"[") {
+            self.events.put_noise(&String::from_utf8_lossy(&raw[..raw.len().min(8192)]));
+            return Vec::new();
+        }
+        match parse_leniently(raw) {
+            // Version 2025-03-26 lets several messages come as one.
+            Ok(Value::Array(batch)) => batch.into_iter().filter_map(|one| self.sort(one)).collect(),
+            Ok(message) => self.sort(message).into_iter().collect(),
+            Err(error) => {
+                let reason = format!("the server's answer is no JSON: {error}");
+                self.read_failed(raw, raw, &reason)
+            }
+        }
+    }
+
+    /// For a message that can't be read as a whole.
+    pub fn read_failed(&self, head: &[u8], tail: &[u8], reason: &str) -> Vec<Value> {
+        let answer = answer_unreadable(head, tail, reason);
+        if answer.is_none() {
+            let start = String::from_utf8_lossy(&head[..head.len().min(200)]);
+            self.events.put_noise(&format!("{reason}: {start}"));
+        }
+        answer.into_iter().collect()
+    }
+
+    fn sort(&self, message: Value) -> Option<Value> {
+        let Value::Object(mut message) = message else {
+            self.events.put_noise(&message.to_string());
+            return None;
+        };
+        let id = message.remove("id").and_then(clean_id);
+        if let Some(Value::String(method)) = message.get("method") {
+            let method = method.clone();
+            let params = message.remove("params").unwrap_or(Value::Null);
+            return match id {
+                Some(id) => self.sort_request(&id, &method, params),
+                None => {
+                    self.take_notification(&method, params);
+                    None
+                }
+            };
+        }
+        match (id, message.remove("result"), message.remove("error")) {
+            (Some(id), _, Some(error)) if !error.is_null() => Some(clean_error(&id, &error)),
+            (Some(id), Some(result), _) => Some(self.sort_result(&id, result)),
+            (None, _, Some(error)) if !error.is_null() => {
+                self.events.put_noise(&format!("error without an id: {error}"));
+                None
+            }
+            (id, ..) => {
+                if let Some(id) = id {
+                    message.insert("id".to_owned(), id);
+                }
+                self.events.put_noise(&Value::Object(message).to_string());
+                None
+            }
+        }
+    }
+
+    fn sort_result(&self, id: &Value, result: Value) -> Value {
+        let mut state = self.state.lock();
+        if state.initialize.as_deref() != Some(&text_of(id)) {
+            let envelope = json!({RESULT_KEY: result});
+            return json!({"jsonrpc": "2.0", "id": id, "result": envelope});
+        }
+        state.initialize = None;
+        let greeting = read_greeting(&result);
+        if !VERSIONS.contains(&&*greeting.protocol) {
+            state.strange_version = Some(greeting.protocol.clone());
+            return clean_error(id, &json!({"message": "unknown version of the protocol"}));
+        }
+        // Only what the SDK needs: capabilities of a strange form would lose the whole greeting.
+        let result = json!({
+            "protocolVersion": greeting.protocol,
+            "capabilities": {},
+            "serverInfo": {"name": greeting.name, "version": greeting.version},
+        });
+        state.greeting = Some(greeting);
+        json!({"jsonrpc": "2.0", "id": id, "result": result})
+    }
+
+    fn sort_request(&self, id: &Value, method: &str, params: Value) -> Option<Value> {
+        let mut state = self.state.lock();
+        if state.open.len() >= self.server_requests {
+            state.refused += 1;
+            let first = state.refused == 1;
+            drop(state);
+            if first {
+                let text =
+                    format!("more than {} requests at once are not answered", self.server_requests);
+                self.events.put_noise(&text);
+            }
+            return None;
+        }
+        state.open.insert(text_of(id));
+        drop(state);
+        // The SDK refuses forms of questions and messages that it does not know as a whole.
+        let method = match method {
+            "elicitation/create" | "roots/list" | "sampling/createMessage" => {
+                format!("{RAW_METHOD}{method}")
+            }
+            method => method.to_owned(),
+        };
+        let mut request = json!({"jsonrpc": "2.0", "id": id, "method": method});
+        if params.is_object() {
+            request["params"] = params;
+        }
+        Some(request)
+    }
+
+    fn take_notification(&self, method: &str, params: Value) {
+        let text_at = |key: &str| params.get(key).and_then(Value::as_str).map(str::to_owned);
+        let event = match method {
+            "notifications/tools/list_changed" => SessionEvent::ToolsChanged,
+            "notifications/resources/list_changed" => SessionEvent::ResourcesChanged,
+            "notifications/prompts/list_changed" => SessionEvent::PromptsChanged,
+            "notifications/resources/updated" => match text_at("uri") {
+                Some(uri) => SessionEvent::ResourceUpdated { uri: cut_text(&uri) },
+                None => return,
+            },
+            "notifications/message" => SessionEvent::Log {
+                level: text_at("level").map_or_else(|| "info".to_owned(), |level| cut_text(&level)),
+                logger: text_at("logger").map(|logger| cut_text(&logger)),
+                text: match params.get("data") {
+                    Some(Value::String(text)) => cut_text(text),
+                    Some(data) => cut_text(&data.to_string()),
+                    None => String::new(),
+                },
+            },
+            "notifications/progress" => return self.take_progress(&params),
+            _ => return,
+        };
+        self.events.put(event);
+    }
+
+    fn take_progress(&self, params: &Value) {
+        let Some(token) = params.get("progressToken").cloned().and_then(clean_id) else {
+            return;
+        };
+        let step = ProgressStep {
+            progress: params.get("progress").and_then(Value::as_f64).unwrap_or_default(),
+            total: params.get("total").and_then(Value::as_f64),
+            message: params.get("message").and_then(Value::as_str).map(cut_text),
+        };
+        self.progress.report(text_of(&token), step);
+    }
+}
+
+/// A message in the SDK's types. Its own reader tries each type of result in turn, which takes long for large ones.
+pub(crate) fn in_sdk_form(mut message: Value) -> Option<ServerJsonRpcMessage> {
+    let is_result = message.get("result").is_some_and(|result| result.get(RESULT_KEY).is_some());
+    let read = if is_result {
+        let result = CustomResult(message["result"].take());
+        let id = serde_json::from_value(message["id"].take());
+        id.map(|id| ServerJsonRpcMessage::response(ServerResult::CustomResult(result), id))
+    } else {
+        serde_json::from_value(message)
+    };
+    read.inspect_err(
+        |error| tracing::debug!(%error, "a message of a tool server has no known form"),
+    )
+    .ok()
+}
+
+fn read_greeting(result: &Value) -> ServerGreeting {
+    let text = |value: Option<&Value>| match value {
+        Some(Value::String(text)) => cut_text(text),
+        Some(Value::Number(number)) => number.to_string(),
+        _ => String::new(),
+    };
+    let info = result.get("serverInfo");
+    let protocol = text(result.get("protocolVersion"));
+    ServerGreeting {
+        // Early servers left it out.
+        protocol: if protocol.is_empty() { VERSIONS[0].to_owned() } else { protocol },
+        name: text(info.and_then(|info| info.get("name"))),
+        version: text(info.and_then(|info| info.get("version"))),
+        instructions: result.get("instructions").and_then(Value::as_str).map(cut_text),
+        capabilities: result
+            .get("capabilities")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default(),
+    }
+}
+
+/// Numbers with a fraction of zero are the same id; null is none.
+fn clean_id(id: Value) -> Option<Value> {
+    match id {
+        Value::String(_) => Some(id),
+        Value::Number(number) => {
+            #[expect(clippy::cast_possible_truncation, reason = "the fraction is zero")]
+            let whole = number.as_i64().or_else(|| {
+                number.as_f64().filter(|float| float.fract() == 0.0).map(|float| float as i64)
+            });
+            whole.map(Value::from)
+        }
+        _ => None,
+    }
+}
+
+fn text_of(id: &Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
+}
+
+fn clean_error(id: &Value, error: &Value) -> Value {
+    let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
+    let message = match error.get("message").unwrap_or(error) {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let error = json!({"code": code.unwrap_or(-32000), "message": cut_text(&message)});
+    json!({"jsonrpc": "2.0", "id": id, "error": error})
+}

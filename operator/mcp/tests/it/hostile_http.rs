@@ -1,0 +1,277 @@
+//! Bad behaviour of remote servers.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::response::Response;
+use codebutler_mcp::{
+    ContentBody, EventStream, McpError, ServerLink, ServerSession, SessionEvent, SessionSetup,
+    ToolCall,
+};
+use http::{HeaderMap, HeaderValue, Method};
+use serde_json::{Value, json};
+
+use super::dialer::LocalDialer;
+use super::scripted::greeting;
+
+/// A request as a script sees it.
+struct Asked {
+    method: Method,
+    path: String,
+    headers: HeaderMap,
+    message: Value,
+}
+
+impl Asked {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    fn answer(&self, result: Value) -> Response {
+        json_answer(200, &json!({"jsonrpc": "2.0", "id": self.message["id"], "result": result}))
+    }
+}
+
+fn respond(status: u16, headers: &[(&str, &str)], body: impl Into<Body>) -> Response {
+    let mut response = Response::builder().status(status);
+    for (name, value) in headers {
+        response = response.header(*name, *value);
+    }
+    response.body(body.into()).unwrap()
+}
+
+fn json_answer(status: u16, body: &Value) -> Response {
+    respond(status, &[("content-type", "application/json")], body.to_string())
+}
+
+fn stream_answer(chunks: Vec<String>) -> Response {
+    let chunks = chunks.into_iter().map(|chunk| Ok::<_, Infallible>(Bytes::from(chunk)));
+    respond(
+        200,
+        &[("content-type", "text/event-stream")],
+        Body::from_stream(futures::stream::iter(chunks)),
+    )
+}
+
+/// Starts a server on which `script` answers each POST after the greeting, and says where it is.
+async fn start(script: impl Fn(&Asked) -> Option<Response> + Send + Sync + 'static) -> String {
+    let script = Arc::new(script);
+    let app = Router::new().fallback(move |request: Request| {
+        let script = Arc::clone(&script);
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+            let message = serde_json::from_slice(&body).unwrap_or_default();
+            let asked = Asked {
+                method: parts.method,
+                path: parts.uri.path().into(),
+                headers: parts.headers,
+                message,
+            };
+            if let Some(response) = script(&asked) {
+                return response;
+            }
+            match (asked.method.as_str(), asked.message["method"].as_str()) {
+                ("POST", Some("initialize")) => asked.answer(greeting("2025-06-18")),
+                ("POST", _) => respond(202, &[], ""),
+                _ => respond(405, &[], ""),
+            }
+        }
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    format!("http://{address}")
+}
+
+fn quick() -> SessionSetup {
+    let mut setup = SessionSetup { client_name: "tests".into(), ..SessionSetup::default() };
+    setup.limits.start = Duration::from_secs(5);
+    setup.limits.call_idle = Duration::from_secs(20);
+    setup
+}
+
+async fn open(url: &str) -> (Arc<LocalDialer>, Result<(ServerSession, EventStream), McpError>) {
+    let dialer = LocalDialer::new();
+    let mut headers = HeaderMap::new();
+    headers.insert("authorization", HeaderValue::from_static("Bearer secret"));
+    let link = ServerLink::Http { dialer: dialer.clone(), url: url.parse().unwrap(), headers };
+    (dialer, ServerSession::open(link, quick()).await)
+}
+
+async fn call(session: &ServerSession, name: &str) -> Result<ContentBody, McpError> {
+    let result = session.call_tool(ToolCall { name: name.into(), ..ToolCall::default() }).await?;
+    Ok(result.items.into_iter().next().unwrap().body)
+}
+
+#[tokio::test]
+async fn a_lost_session_is_begun_anew_and_that_is_said() {
+    // As the protocol says it, and as the official server does.
+    for status in [404_u16, 400] {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&begun);
+        let url = start(move |asked| {
+            let current = count.load(Ordering::SeqCst).to_string();
+            if asked.message["method"] == "initialize" {
+                let current = (count.fetch_add(1, Ordering::SeqCst) + 1).to_string();
+                let body = json!({"jsonrpc": "2.0", "id": asked.message["id"], "result": greeting("2025-06-18")});
+                return Some(respond(200, &[("content-type", "application/json"), ("mcp-session-id", &current)], body.to_string()));
+            }
+            let is_call = asked.message["method"] == "tools/call";
+            let is_first = current == "1" && is_call;
+            if is_first || (is_call && asked.header("mcp-session-id") != Some(&*current)) {
+                let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
+                return Some(json_answer(status, &json!({"jsonrpc": "2.0", "id": null, "error": error})));
+            }
+            is_call.then(|| asked.answer(json!({"content": "fresh"})))
+        })
+        .await;
+        let (_, opened) = open(&url).await;
+        let (session, mut events) = opened.unwrap();
+        assert_eq!(call(&session, "x").await, Ok(ContentBody::Text("fresh".into())), "{status}");
+        assert_eq!(begun.load(Ordering::SeqCst), 2);
+        assert_eq!(events.take(), Some(SessionEvent::Restarted));
+        assert_eq!(events.take(), Some(SessionEvent::ToolsChanged));
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_before_the_answer_fails_its_call_at_once() {
+    let url = start(|asked| {
+        let id = &asked.message["id"];
+        match asked.message["params"]["name"].as_str()? {
+            "ends" => Some(stream_answer(vec![": hello\n\n".into(), "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"data\":\"x\"}}\n\n".into()])),
+            "strange" => Some(stream_answer(vec![
+                "nonsense without a colon\nunknown: field\n\n".into(),
+                "event: ping\ndata: {}\n\n".into(),
+                "data: no json\n\n".into(),
+                format!("data: {{\"jsonrpc\":\"2.0\",\r\ndata: \"id\":{id},\"result\":{{\"content\":\"read\"}}}}\r\n\r\n"),
+            ])),
+            "empty" => Some(respond(200, &[("content-type", "application/json")], "")),
+            "html" => Some(respond(200, &[("content-type", "text/html")], "<html>login</html>")),
+            _ => None,
+        }
+    })
+    .await;
+    let (_, opened) = open(&url).await;
+    let (session, _events) = opened.unwrap();
+    let begun = Instant::now();
+    assert_eq!(call(&session, "ends").await, Err(McpError::Closed));
+    assert_eq!(call(&session, "strange").await, Ok(ContentBody::Text("read".into())));
+    for name in ["empty", "html"] {
+        let error = call(&session, name).await.unwrap_err();
+        assert!(matches!(error, McpError::Unreadable { .. }), "{name}: {error}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_refusal_is_given_with_its_status_and_what_to_do() {
+    let url = start(|asked| {
+        Some(match asked.message["params"]["name"].as_str()? {
+            "limited" => respond(429, &[("retry-after", "30")], "slow down"),
+            "broken" => respond(503, &[], "<h1>down</h1>"),
+            "signin" => respond(401, &[("www-authenticate", "Bearer scope=\"a\"")], ""),
+            "scope" => respond(403, &[("www-authenticate", "Bearer error=\"insufficient_scope\"")], ""),
+            _ => json_answer(400, &json!({"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32602, "message": "no such tool"}})),
+        })
+    })
+    .await;
+    let (_, opened) = open(&url).await;
+    let (session, _events) = opened.unwrap();
+    let status = |status, retry_after: Option<&str>, text: &str| McpError::Status {
+        status,
+        retry_after: retry_after.map(str::to_owned),
+        text: Some(text.into()),
+    };
+    assert_eq!(call(&session, "limited").await, Err(status(429, Some("30"), "slow down")));
+    assert_eq!(call(&session, "broken").await, Err(status(503, None, "<h1>down</h1>")));
+    assert_eq!(
+        call(&session, "signin").await,
+        Err(McpError::SignIn { challenge: "Bearer scope=\"a\"".into() })
+    );
+    assert!(matches!(call(&session, "scope").await, Err(McpError::SignIn { .. })));
+    assert_eq!(
+        call(&session, "other").await,
+        Err(McpError::Refused { code: -32602, message: "no such tool".into() })
+    );
+}
+
+#[tokio::test]
+async fn a_start_that_fails_says_why() {
+    for (status, expected) in [
+        (401, McpError::SignIn { challenge: String::new() }),
+        (500, McpError::Status { status: 500, retry_after: None, text: Some("no".into()) }),
+        // Both forms were tried.
+        (404, McpError::Status { status: 404, retry_after: None, text: Some("no".into()) }),
+    ] {
+        let url = start(move |_| Some(respond(status, &[], "no"))).await;
+        let (_, opened) = open(&url).await;
+        assert_eq!(opened.map(drop), Err(expected));
+    }
+    let (_, opened) = open("http://127.0.0.1:9/mcp").await;
+    assert!(matches!(opened, Err(McpError::Unreachable(_))), "{opened:?}");
+    let (_, opened) = open("http://example.com/mcp").await;
+    assert_eq!(
+        opened.map(drop),
+        Err(McpError::Unreachable("only this machine may be reached".into()))
+    );
+}
+
+#[tokio::test]
+async fn redirects_stay_at_the_servers_own_origin() {
+    let url =
+        start(|asked| (asked.path == "/mcp").then(|| respond(307, &[("location", "/mcp/")], "")))
+            .await;
+    let (dialer, opened) = open(&format!("{url}/mcp")).await;
+    assert!(opened.is_ok(), "{opened:?}");
+    assert_eq!(dialer.sent.lock().unwrap()[1], format!("POST {url}/mcp/"));
+
+    let stolen = start(|_| panic!("credentials were sent to another origin")).await;
+    let target = format!("{stolen}/mcp");
+    let url = start(move |_| Some(respond(307, &[("location", &target)], ""))).await;
+    let (dialer, opened) = open(&url).await;
+    assert!(matches!(opened, Err(McpError::Unreadable { .. })), "{opened:?}");
+    assert!(dialer.sent.lock().unwrap().iter().all(|sent| !sent.contains(&stolen)));
+}
+
+#[tokio::test]
+async fn the_older_form_may_not_name_another_origin_for_its_messages() {
+    let url = start(|asked| {
+        let is_stream = asked.method == Method::GET;
+        is_stream
+            .then(|| {
+                stream_answer(vec!["event: endpoint\ndata: http://127.0.0.1:9/steal\n\n".into()])
+            })
+            .or_else(|| Some(respond(405, &[], "")))
+    })
+    .await;
+    let (dialer, opened) = open(&url).await;
+    assert_eq!(
+        opened.map(drop),
+        Err(McpError::Status { status: 405, retry_after: None, text: None })
+    );
+    assert!(dialer.sent.lock().unwrap().iter().all(|sent| !sent.contains("steal")));
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_cut() {
+    let url = start(|asked| {
+        (asked.message["method"] == "tools/call").then(|| {
+            let endless = futures::stream::repeat_with(|| {
+                Ok::<_, Infallible>(Bytes::from(vec![b'x'; 1 << 16]))
+            });
+            respond(200, &[("content-type", "application/json")], Body::from_stream(endless))
+        })
+    })
+    .await;
+    let (_, opened) = open(&url).await;
+    let (session, _events) = opened.unwrap();
+    let error = call(&session, "json").await.unwrap_err();
+    assert!(error.to_string().contains("is larger than"), "{error}");
+}
