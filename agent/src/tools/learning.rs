@@ -18,7 +18,7 @@ use self::checks::{check_form, find_marks};
 use self::evidence::link_all;
 use self::form::{exceeds_card, show_change, show_marks, show_retrospective, show_stale};
 use self::todos::{find_todos, show_todos};
-use super::section::post_whole;
+use super::whole::post_whole;
 use super::{
     CallRisk, Handler, PushResult, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome,
     args,

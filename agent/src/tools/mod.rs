@@ -23,6 +23,7 @@ mod section;
 mod split;
 mod thread;
 mod web;
+mod whole;
 mod workflow;
 mod workspace;
 

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use codebutler_wire as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::learning::branch_page;
+use super::whole::post_whole;
 use super::{StartedCall, ToolContext, ToolFailure};
 use crate::memory::{
     ChangeKind, LearningChange, LearningEntry, POLICY, WORKFLOWS, check_workflow,
@@ -249,23 +249,6 @@ pub async fn show_section(
     }
     let shown = clip_text(&diff, MAX_SHOWN);
     Ok(format!("**{heading}** {added} lines come, {removed} go.\n```\n{shown}\n```"))
-}
-
-/// Posts all of what a question shows only a part of.
-pub async fn post_whole(
-    cx: &ToolContext,
-    call: &StartedCall<'_>,
-    number: usize,
-    (title, text): (&str, &str),
-) -> Result<(), ToolFailure> {
-    let text = text.replace("```", "'''");
-    let message = wire::PostMessage {
-        key: format!("{}:{number}", call.key),
-        text: format!("**{title}, all of it**\n```\n{text}\n```"),
-        ..wire::PostMessage::default()
-    };
-    cx.gateway.post(&message).await?;
-    Ok(())
 }
 
 /// Such as ``New skill in `skills/ship.md` ``.

@@ -49,7 +49,7 @@ impl BaseCommit {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(commit);
     }
 
-    fn commit(&self) -> Result<Oid, ToolError> {
+    pub(super) fn commit(&self) -> Result<Oid, ToolError> {
         let known = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.ok_or_else(|| ToolError::refused("the base branch was not fetched yet"))
     }

@@ -97,7 +97,7 @@ pub(super) fn read_base<T>(
     place: &GitSite,
     read: impl Fn(&Repository, &GitTree<'_>) -> Result<T, ToolError>,
 ) -> Result<T, ToolError> {
-    let commit = super::base::base_commit(place)?;
+    let commit = place.base.commit()?;
     let attempt = || -> Result<T, ToolError> {
         let repo = place.open_sealed()?;
         let tree = repo.find_commit(commit).and_then(|commit| commit.tree());

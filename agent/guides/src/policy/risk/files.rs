@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::super::RiskVerdict;
 use super::super::shell::{HOLE, PlainCommand, ShellWord, printed_text};
-use super::repository::{could_be, could_spell, unpacks};
+use super::spelling::{could_be, could_spell};
 
 /// Parts of `.git` that hold the work itself, snapshots included.
 const HOLDS: [&str; 6] = ["objects", "refs", "HEAD", "packed-refs", "logs", "worktrees"];
@@ -182,4 +182,19 @@ pub fn holds_work(path: &str) -> bool {
     parts.next().is_some_and(|part| {
         HOLDS.iter().any(|held| part.eq_ignore_ascii_case(held) || could_spell(part, held))
     })
+}
+
+pub fn unpacks(name: &str, simple: &PlainCommand) -> bool {
+    let first = simple.shapes.get(1).map_or("", String::as_str);
+    match name {
+        "tar" => {
+            let short = |word: &String| word.starts_with('-') && !word.starts_with("--");
+            simple.shapes.iter().any(|w| matches!(w.as_str(), "--extract" | "--get"))
+                || simple.shapes.iter().skip(1).any(|w| short(w) && w.contains('x'))
+                || first.contains('x') && !first.contains('/') && !first.contains('.')
+        }
+        "unzip" => !simple.shapes.iter().any(|w| matches!(w.as_str(), "-l" | "-t" | "-v" | "-Z")),
+        "7z" => matches!(first, "x" | "e"),
+        _ => simple.shapes.iter().any(|w| w == "-i" || w == "--extract"),
+    }
 }

@@ -13,6 +13,7 @@ mod git;
 mod repository;
 mod runs;
 mod send;
+mod spelling;
 mod targets;
 
 use std::cell::Cell;

@@ -7,16 +7,14 @@ use regex::Regex;
 
 use super::super::RiskVerdict;
 use super::super::shell::{HOLE, PlainCommand};
-use super::files::{holds_work, is_git};
+use super::files::{holds_work, is_git, unpacks};
+use super::spelling::could_be;
 
 /// Programs that change the files that they are given: move, remove, write over, take rights away.
 const CHANGES: &str = "mv rm cp ln install rsync chmod chown chgrp chattr setfacl tar unzip patch sed gsed perl tee dd \
                        truncate unlink shred trash rimraf del-cli srm rmdir rename mmv zip gzip gunzip 7z cpio sponge";
 /// Options that print where the repository is.
 const PRINTS: [&str; 3] = ["--git-dir", "--absolute-git-dir", "--git-common-dir"];
-/// The repository's folder.
-const NAME: &str = ".git";
-
 /// Code that names the repository's folder and does something to files.
 static NAMES_GIT: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"\.git(?:["'`/\\]|\s|$)"#).ok());
@@ -149,21 +147,6 @@ fn target_of(simple: &PlainCommand) -> Option<&String> {
     simple.shapes.get(at + 1)
 }
 
-pub fn unpacks(name: &str, simple: &PlainCommand) -> bool {
-    let first = simple.shapes.get(1).map_or("", String::as_str);
-    match name {
-        "tar" => {
-            let short = |word: &String| word.starts_with('-') && !word.starts_with("--");
-            simple.shapes.iter().any(|w| matches!(w.as_str(), "--extract" | "--get"))
-                || simple.shapes.iter().skip(1).any(|w| short(w) && w.contains('x'))
-                || first.contains('x') && !first.contains('/') && !first.contains('.')
-        }
-        "unzip" => !simple.shapes.iter().any(|w| matches!(w.as_str(), "-l" | "-t" | "-v" | "-Z")),
-        "7z" => matches!(first, "x" | "e"),
-        _ => simple.shapes.iter().any(|w| w == "-i" || w == "--extract"),
-    }
-}
-
 /// True for a mode that leaves the owner less than everything.
 fn takes_rights(simple: &PlainCommand) -> bool {
     let mode = simple.shapes.iter().skip(1).find(|word| !word.starts_with("--") && *word != "-R");
@@ -196,63 +179,6 @@ fn is_whole(path: &str) -> bool {
 /// True for a folder that may hold the repository: the worktree's own.
 fn could_hold(path: &str) -> bool {
     matches!(path.trim_end_matches('/'), "." | "" | "/work/tree")
-}
-
-/// True for a name with glob characters, brackets or braces that can spell `.git`, and little else.
-pub fn could_be(part: &str) -> bool {
-    if part.eq_ignore_ascii_case(".git") {
-        return true;
-    }
-    // A star or a question mark stands for no dot at the beginning.
-    could_spell(part, NAME) && expand_braces(part).iter().any(|one| one.starts_with(['.', '[']))
-}
-
-/// True where glob characters can spell a name.
-pub fn could_spell(glob: &str, name: &str) -> bool {
-    glob.contains(['*', '?', '[', '{'])
-        && expand_braces(glob).iter().any(|one| glob_matches(one.as_bytes(), name.as_bytes()))
-}
-
-/// `{a,b}c` as `ac` and `bc`; only what is short enough to matter.
-fn expand_braces(text: &str) -> Vec<String> {
-    let parts = (|| {
-        let open = text.find('{')?;
-        let close = open + text[open..].find('}')?;
-        Some((&text[..open], &text[open + 1..close], &text[close + 1..]))
-    })();
-    match parts {
-        Some((before, inner, after)) if text.len() < 64 => inner
-            .split(',')
-            .flat_map(|one| expand_braces(&format!("{before}{one}{after}")))
-            .take(64)
-            .collect(),
-        _ => vec![text.to_owned()],
-    }
-}
-
-/// Shell globs: `*`, `?`, `[a-z]`.
-fn glob_matches(glob: &[u8], name: &[u8]) -> bool {
-    match (glob.first(), name.first()) {
-        (None, None) => true,
-        (Some(b'*'), _) => {
-            glob_matches(&glob[1..], name) || (!name.is_empty() && glob_matches(glob, &name[1..]))
-        }
-        (Some(b'?'), Some(_)) => glob_matches(&glob[1..], &name[1..]),
-        (Some(b'['), Some(byte)) => match glob.iter().skip(2).position(|b| *b == b']') {
-            Some(end) => {
-                let set = &glob[1..end + 2];
-                let negated = matches!(set.first(), Some(b'!' | b'^'));
-                let set = if negated { &set[1..] } else { set };
-                let listed = set.contains(byte)
-                    || set.windows(3).any(|w| w[1] == b'-' && (w[0]..=w[2]).contains(byte))
-                    || set.starts_with(b"[:");
-                listed != negated && glob_matches(&glob[end + 3..], &name[1..])
-            }
-            None => false,
-        },
-        (Some(a), Some(b)) => a.eq_ignore_ascii_case(b) && glob_matches(&glob[1..], &name[1..]),
-        _ => false,
-    }
 }
 
 /// Code that changes files of the repository's folder by its name.

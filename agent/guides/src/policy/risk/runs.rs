@@ -3,7 +3,6 @@
 use super::super::RiskVerdict;
 use super::super::programs::{RUNNERS, WRAPPERS};
 use super::super::shell::{HOLE, PlainCommand, ShellWord};
-use super::around::judge_assignments;
 use super::{CommandScene, first_plain, is_shell, script_file};
 
 /// Programs that bring code from elsewhere, or out of what hides it.
@@ -337,13 +336,14 @@ fn judge_wrapped(
             None => words.push(None),
         }
     }
+    // Variables that are set for the inner command.
     let assigned = shapes.iter().take(at).filter_map(|word| {
         let (name, value) = word.split_once('=')?;
-        Some((name, (!value.contains(HOLE)).then_some(value)))
+        Some((name.to_owned(), (!value.contains(HOLE)).then(|| value.to_owned())))
     });
-    let around = judge_assignments(assigned, scene);
-    let own = inner_of(words, simple, scene);
-    around.map_or(own.clone(), |around| own.or(around))
+    let mut simple = simple.clone();
+    simple.sets.extend(assigned);
+    inner_of(words, &simple, scene)
 }
 
 fn find_risk(rest: &[ShellWord], simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict {

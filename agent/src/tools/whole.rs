@@ -1,0 +1,22 @@
+//! The whole text of a question that has room for a part of it.
+
+use codebutler_wire as wire;
+
+use super::{StartedCall, ToolContext, ToolFailure};
+
+/// Posts all of what a question shows only a part of.
+pub async fn post_whole(
+    cx: &ToolContext,
+    call: &StartedCall<'_>,
+    number: usize,
+    (title, text): (&str, &str),
+) -> Result<(), ToolFailure> {
+    let text = text.replace("```", "'''");
+    let message = wire::PostMessage {
+        key: format!("{}:{number}", call.key),
+        text: format!("**{title}, all of it**\n```\n{text}\n```"),
+        ..wire::PostMessage::default()
+    };
+    cx.gateway.post(&message).await?;
+    Ok(())
+}
