@@ -29,7 +29,7 @@ pub fn prepare_worktree(place: &GitSite) -> Result<String, ToolError> {
     if place.tree().join(".git").symlink_metadata().is_err() {
         return clone_repository(place);
     }
-    let repaired = repair_worktree(place)?;
+    let repaired = repair_worktree(place);
     remove_stale_locks(&place.tree().join(".git"));
     let repo = place.open()?;
     let branches = place.fetch(&repo)?;
@@ -51,7 +51,7 @@ pub fn prepare_worktree(place: &GitSite) -> Result<String, ToolError> {
 }
 
 /// Takes out of the way what no operation of Git could be begun with.
-fn repair_worktree(place: &GitSite) -> Result<Vec<String>, ToolError> {
+fn repair_worktree(place: &GitSite) -> Vec<String> {
     let tree = place.tree();
     let mut done = control::repair_git(&tree.join(".git"), &place.hello.branch);
     let index = place.open().and_then(|repo| Ok(open_index(&repo)?.0));
@@ -63,7 +63,7 @@ fn repair_worktree(place: &GitSite) -> Result<Vec<String>, ToolError> {
     if !done.is_empty() {
         tracing::warn!(files = done.join(", "), "files that Git can't read were put aside");
     }
-    Ok(done)
+    done
 }
 
 fn clone_repository(place: &GitSite) -> Result<String, ToolError> {

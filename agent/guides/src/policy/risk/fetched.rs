@@ -23,7 +23,9 @@ pub fn fetched_files(found: &[PlainCommand]) -> Vec<String> {
             files.extend(named_outputs(name, simple));
         }
     }
-    files.iter_mut().for_each(|file| *file = plain_path(file).to_owned());
+    for file in &mut files {
+        *file = plain_path(file).to_owned();
+    }
     // A file that is renamed or copied is the same text.
     for simple in found {
         if let [Some(name), Some(from), Some(to)] = simple.words.as_slice()

@@ -43,7 +43,7 @@ impl RepositoryReach {
             let mut words = shapes.iter().map(String::as_str);
             match name {
                 Some("cd" | "pushd") => {
-                    reach.inside |= words.any(|path| path.split('/').any(|part| could_be(part)));
+                    reach.inside |= words.any(|path| path.split('/').any(could_be));
                 }
                 Some("shopt" | "setopt" | "set") => {
                     reach.dotglob |= words
@@ -159,7 +159,7 @@ fn takes_rights(simple: &PlainCommand) -> bool {
             !mode.starts_with("u+")
                 && !mode.starts_with('+')
                 && !mode.starts_with("a+")
-                && !mode.starts_with("g")
+                && !mode.starts_with('g')
                 && !mode.starts_with('o')
         }
     })
