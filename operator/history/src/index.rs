@@ -109,6 +109,9 @@ impl LineIndex {
         let first = first.max(1);
         let mut page = LinePage { first, lines: Vec::new() };
         let end = first.saturating_add(most).min(self.lines + 1);
+        if end <= first {
+            return Ok(page);
+        }
         let (mut number, mut room) = (first - (first - 1) % EVERY, bytes);
         let Some(from) = self.group(number) else { return Ok(page) };
         let mut walk = LineWalk::new(store, place, from);

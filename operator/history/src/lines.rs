@@ -26,9 +26,10 @@ pub struct LineWalk<'s, S: ?Sized> {
     place: &'s ThreadPlace,
     /// Where the line that is read next begins.
     at: u64,
-    /// What was read and not given out, from `at` on; of a line that is too long, its head.
+    /// What was read; of a line that is too long, its head.
     text: Vec<u8>,
-    /// Bytes in `text` that are known to have no newline.
+    /// Bytes of `text` that were given out, and up to where the rest is known to have no newline.
+    given: usize,
     looked: usize,
     /// Bytes read of a line that is too long.
     long: Option<u64>,
@@ -39,7 +40,7 @@ impl<'s, S: HistoryStore + ?Sized> LineWalk<'s, S> {
     /// From a line's first byte on.
     pub const fn new(store: &'s S, place: &'s ThreadPlace, at: u64) -> Self {
         let text = Vec::new();
-        Self { store, place, at, text, looked: 0, long: None, longest: MAX_LINE }
+        Self { store, place, at, text, given: 0, looked: 0, long: None, longest: MAX_LINE }
     }
 
     /// Gives out longer lines, too.
@@ -57,7 +58,8 @@ impl<'s, S: HistoryStore + ?Sized> LineWalk<'s, S> {
             if let Some(end) = memchr::memchr(b'\n', &self.text[self.looked..]) {
                 return Ok(Some(self.take(self.looked + end + 1)));
             }
-            self.looked = self.text.len();
+            self.text.drain(..self.given);
+            (self.given, self.looked) = (0, self.text.len());
             if self.long.is_none() && self.text.len() > self.longest {
                 self.long = Some(self.text.len() as u64);
                 self.text.truncate(HEAD.min(self.longest));
@@ -75,24 +77,25 @@ impl<'s, S: HistoryStore + ?Sized> LineWalk<'s, S> {
             if let Some(end) = memchr::memchr(b'\n', &more) {
                 let (at, bytes) = (self.at, long + end as u64 + 1);
                 let head = std::mem::replace(&mut self.text, more[end + 1..].to_vec());
-                (self.at, self.looked, self.long) = (at + bytes, 0, None);
+                (self.at, self.given, self.looked, self.long) = (at + bytes, 0, 0, None);
                 return Ok(Some(KeptLine::Long(at, bytes, head)));
             }
             self.long = Some(long + more.len() as u64);
         }
     }
 
-    /// The line of so many bytes that `text` begins with.
-    fn take(&mut self, bytes: usize) -> KeptLine {
-        let at = self.at;
-        let rest = self.text.split_off(bytes);
-        let mut line = std::mem::replace(&mut self.text, rest);
-        (self.at, self.looked) = (at + bytes as u64, 0);
-        if line.len() > self.longest {
-            line.truncate(HEAD.min(self.longest));
-            return KeptLine::Long(at, bytes as u64, line);
+    /// The line that ends before this byte of `text`.
+    fn take(&mut self, end: usize) -> KeptLine {
+        let (at, line) = (self.at, &self.text[self.given..end]);
+        let bytes = line.len();
+        let kept = if bytes > self.longest { HEAD.min(self.longest) } else { bytes };
+        let line = line[..kept].to_vec();
+        (self.at, self.given, self.looked) = (at + bytes as u64, end, end);
+        if kept < bytes {
+            KeptLine::Long(at, bytes as u64, line)
+        } else {
+            KeptLine::Whole(at, line)
         }
-        KeptLine::Whole(at, line)
     }
 }
 
