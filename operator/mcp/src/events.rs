@@ -73,10 +73,8 @@ pub struct ProgressStep {
 struct EventState {
     waiting: VecDeque<SessionEvent>,
     dropped: u64,
-    tools: bool,
-    resources: bool,
-    prompts: bool,
-    restarted: bool,
+    /// Changes, each once: they come before the others, so that no flood hides them.
+    changes: VecDeque<SessionEvent>,
     closed: bool,
     last_words: VecDeque<String>,
 }
@@ -114,10 +112,14 @@ impl EventSink {
     pub fn put(&self, event: SessionEvent) {
         let mut state = self.0.state.lock();
         match event {
-            SessionEvent::ToolsChanged => state.tools = true,
-            SessionEvent::ResourcesChanged => state.resources = true,
-            SessionEvent::PromptsChanged => state.prompts = true,
-            SessionEvent::Restarted => state.restarted = true,
+            SessionEvent::ToolsChanged
+            | SessionEvent::ResourcesChanged
+            | SessionEvent::PromptsChanged
+            | SessionEvent::Restarted => {
+                if !state.changes.contains(&event) {
+                    state.changes.push_back(event);
+                }
+            }
             event => {
                 if let SessionEvent::Noise { text } = &event {
                     state.keep_words(text);
@@ -180,18 +182,8 @@ impl EventStream {
     /// An event that is there already.
     pub fn take(&mut self) -> Option<SessionEvent> {
         let mut state = self.0.state.lock();
-        // Changes of lists come first: no flood of others can hide them.
-        if std::mem::take(&mut state.restarted) {
-            return Some(SessionEvent::Restarted);
-        }
-        if std::mem::take(&mut state.tools) {
-            return Some(SessionEvent::ToolsChanged);
-        }
-        if std::mem::take(&mut state.resources) {
-            return Some(SessionEvent::ResourcesChanged);
-        }
-        if std::mem::take(&mut state.prompts) {
-            return Some(SessionEvent::PromptsChanged);
+        if let Some(change) = state.changes.pop_front() {
+            return Some(change);
         }
         if state.dropped > 0 {
             return Some(SessionEvent::Dropped { count: std::mem::take(&mut state.dropped) });

@@ -38,7 +38,7 @@ impl Default for SessionLimits {
             request: Duration::from_secs(10),
             // Browsers wait for 60 s before they give up on a page.
             call_idle: Duration::from_secs(90),
-            call_total: Duration::from_secs(600),
+            call_total: Duration::from_mins(10),
             close: Duration::from_secs(5),
             pages: 50,
             items: 5000,

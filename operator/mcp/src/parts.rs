@@ -76,7 +76,7 @@ pub fn parts_for_model(
     for item in &result.items {
         match &item.body {
             ContentBody::Text(text) if item.is_for_people => {
-                builder.for_people.push(clean_text(text))
+                builder.for_people.push(clean_text(text));
             }
             body => builder.add(body),
         }
@@ -149,7 +149,7 @@ impl PartsBuilder {
             }
             ContentBody::Unusable(reason) => self.add_text(&format!("[left out: {reason}]")),
             ContentBody::Binary { media_type, data, uri } => {
-                self.add_binary(media_type, data, uri.as_deref())
+                self.add_binary(media_type, data, uri.as_deref());
             }
         }
     }

@@ -229,11 +229,11 @@ impl FileReader<'_> {
                 "headers" => server.headers = self.pairs_in(name, field),
                 "disabled" => {
                     server.is_disabled =
-                        matches!(&field.value, Value::BooleanLit(flag) if flag.value)
+                        matches!(&field.value, Value::BooleanLit(flag) if flag.value);
                 }
                 "enabled" => {
                     server.is_disabled =
-                        matches!(&field.value, Value::BooleanLit(flag) if !flag.value)
+                        matches!(&field.value, Value::BooleanLit(flag) if !flag.value);
                 }
                 "type" | "transport" => self.check_type(name, field),
                 key if IGNORED.contains(&key) => {

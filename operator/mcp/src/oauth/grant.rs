@@ -376,7 +376,7 @@ mod tests {
         let tokens = read_tokens(200, good, Some("old")).unwrap();
         assert_eq!(
             (tokens.refresh_token.as_deref(), tokens.lasts),
-            (Some("old"), Some(Duration::from_secs(3600)))
+            (Some("old"), Some(Duration::from_hours(1)))
         );
         let lost =
             read_tokens(400, br#"{"error":"invalid_grant","error_description":"revoked"}"#, None);

@@ -202,7 +202,7 @@ impl ServerSession {
                 match item.and_then(&read) {
                     Ok(item) => listed.items.push(item),
                     Err(reason) if listed.skipped.len() < SKIPPED => {
-                        listed.skipped.push(cut_text(&reason))
+                        listed.skipped.push(cut_text(&reason));
                     }
                     Err(_) => {}
                 }

@@ -25,8 +25,6 @@ pub struct ToolHints {
     pub read_only: bool,
     /// It may destroy something.
     pub destructive: bool,
-    /// Doing it twice changes no more than doing it once.
-    pub idempotent: bool,
     /// It reaches beyond the server.
     pub open_world: bool,
 }
@@ -114,7 +112,6 @@ fn read_hints(annotations: &Value) -> ToolHints {
     ToolHints {
         read_only: is_true("readOnlyHint"),
         destructive: is_like_true("destructiveHint"),
-        idempotent: is_true("idempotentHint"),
         // The protocol's default is that it does.
         open_world: annotations.get("openWorldHint") != Some(&Value::Bool(false)),
     }
@@ -125,7 +122,8 @@ mod tests {
     use super::*;
 
     fn read(item: Value) -> Result<ServerTool, String> {
-        ServerTool::read(item.as_object().unwrap(), 1000, 20)
+        let Value::Object(item) = item else { panic!("{item}") };
+        ServerTool::read(&item, 1000, 20)
     }
 
     #[test]

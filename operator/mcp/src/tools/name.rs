@@ -1,7 +1,7 @@
 //! Names of tools for models: `mcp__server__tool`, as every provider takes them. A name depends on nothing but the
 //! server's and the tool's, so that it stays the same when others come and go.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest as _, Sha256};
 
@@ -47,7 +47,7 @@ fn is_plain(letter: char, with_underscore: bool) -> bool {
 /// Names tools of several servers. Names in `taken` (the built-in tools) are given to nothing else.
 pub fn assign_names(
     servers: Vec<(String, Vec<ServerTool>)>,
-    taken: &HashSet<String>,
+    taken: &BTreeSet<String>,
 ) -> NamedTools {
     let mut named = NamedTools::default();
     for (server, tools) in servers {
@@ -99,7 +99,7 @@ mod tests {
             ("a", "get\u{202e}user"),
             ("A", "get_user"),
         ];
-        let names: HashSet<String> =
+        let names: BTreeSet<String> =
             tools.iter().map(|(server, tool)| name_tool(server, tool)).collect();
         assert_eq!(names.len(), tools.len(), "{names:#?}");
         for name in &names {

@@ -59,7 +59,8 @@ mod tests {
     use super::*;
 
     fn tool(annotations: Value) -> ServerTool {
-        let item = json!({"name": "drop_table", "annotations": annotations});
+        let mut item = json!({"name": "drop_table"});
+        item["annotations"] = annotations;
         ServerTool::read(item.as_object().unwrap(), 100, 100).unwrap()
     }
 

@@ -171,9 +171,8 @@ impl Cleaner<'_> {
 
     fn clean(&mut self, schema: &Value, depth: usize) -> Value {
         self.nodes += 1;
-        let fields = match schema {
-            Value::Object(fields) => fields,
-            _ => return self.anything(),
+        let Value::Object(fields) = schema else {
+            return self.anything();
         };
         if depth > self.bounds.depth || self.nodes > self.bounds.nodes {
             self.note("parts that are nested too deeply, or too many, are left open");
@@ -249,8 +248,9 @@ impl Cleaner<'_> {
                     let text = crate::parts::clean_text(text);
                     json!(text.chars().take(self.bounds.description_chars).collect::<String>())
                 }
-                ("format" | "pattern", Value::String(_)) | ("default", _) => value.clone(),
-                ("examples", Value::Array(_))
+                ("format" | "pattern", Value::String(_))
+                | ("default", _)
+                | ("examples", Value::Array(_))
                 | ("uniqueItems" | "readOnly" | "deprecated", Value::Bool(_)) => value.clone(),
                 // Draft-04 had a flag beside the limit.
                 ("exclusiveMinimum", Value::Bool(true)) => match fields.get("minimum") {
@@ -439,7 +439,7 @@ impl Cleaner<'_> {
         if self.dialect != SchemaDialect::Gemini {
             match fields.get("additionalProperties") {
                 Some(flag @ Value::Bool(_)) => {
-                    drop(clean.insert("additionalProperties".to_owned(), flag.clone()))
+                    drop(clean.insert("additionalProperties".to_owned(), flag.clone()));
                 }
                 Some(schema @ Value::Object(_)) => {
                     let schema = self.clean(schema, depth + 1);

@@ -157,10 +157,12 @@ impl HttpChannel {
         }
         let messages = match read_body(response.into_body(), self.message_bytes).await {
             Ok(body) => self.intake.read(&body),
-            Err(BodyFault::Broken(_)) => vec![error_answer(request_id, CLOSED_CODE, "closed")],
+            Err(BodyFault::Broken(_)) => {
+                vec![error_answer(request_id.as_ref(), CLOSED_CODE, "closed")]
+            }
             Err(BodyFault::TooLarge(_)) => {
                 let reason = too_large(self.message_bytes);
-                vec![error_answer(request_id, UNREADABLE_CODE, &reason)]
+                vec![error_answer(request_id.as_ref(), UNREADABLE_CODE, &reason)]
             }
         };
         in_post_form(messages, session_id)
@@ -212,13 +214,11 @@ fn in_post_form(
         let events = futures::stream::iter(events).boxed();
         return Ok(StreamableHttpPostResponse::Sse(events, session_id));
     }
-    match messages.pop().and_then(in_sdk_form) {
-        Some(message) => Ok(StreamableHttpPostResponse::Json(message, session_id)),
-        None => {
-            let reason = "the answer holds no message".to_owned();
-            Err(StreamableHttpError::Client(HttpFault::Form(reason)))
-        }
-    }
+    let Some(message) = messages.pop().and_then(in_sdk_form) else {
+        let reason = "the answer holds no message".to_owned();
+        return Err(StreamableHttpError::Client(HttpFault::Form(reason)));
+    };
+    Ok(StreamableHttpPostResponse::Json(message, session_id))
 }
 
 impl StreamableHttpClient for HttpChannel {
@@ -316,7 +316,7 @@ pub(crate) fn has_type(response: &Response<BodyStream>, expected: &str) -> bool 
     value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(expected)
 }
 
-fn error_answer(id: Option<Value>, code: i64, message: &str) -> Value {
+fn error_answer(id: Option<&Value>, code: i64, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
 

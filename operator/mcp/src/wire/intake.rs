@@ -128,13 +128,11 @@ impl Intake {
         if let Some(Value::String(method)) = message.get("method") {
             let method = method.clone();
             let params = message.remove("params").unwrap_or(Value::Null);
-            return match id {
-                Some(id) => self.sort_request(&id, &method, params),
-                None => {
-                    self.take_notification(&method, params);
-                    None
-                }
-            };
+            if let Some(id) = id {
+                return self.sort_request(&id, &method, params);
+            }
+            self.take_notification(&method, &params);
+            return None;
         }
         match (id, message.remove("result"), message.remove("error")) {
             (Some(id), _, Some(error)) if !error.is_null() => Some(clean_error(&id, &error)),
@@ -155,9 +153,10 @@ impl Intake {
 
     fn sort_result(&self, id: &Value, result: Value) -> Value {
         let mut state = self.state.lock();
+        let mut answer = json!({"jsonrpc": "2.0", "id": id});
         if state.initialize.as_deref() != Some(&text_of(id)) {
-            let envelope = json!({RESULT_KEY: result});
-            return json!({"jsonrpc": "2.0", "id": id, "result": envelope});
+            answer["result"] = Value::Object(Map::from_iter([(RESULT_KEY.to_owned(), result)]));
+            return answer;
         }
         state.initialize = None;
         let greeting = read_greeting(&result);
@@ -166,13 +165,13 @@ impl Intake {
             return clean_error(id, &json!({"message": "unknown version of the protocol"}));
         }
         // Only what the SDK needs: capabilities of a strange form would lose the whole greeting.
-        let result = json!({
+        answer["result"] = json!({
             "protocolVersion": greeting.protocol,
             "capabilities": {},
             "serverInfo": {"name": greeting.name, "version": greeting.version},
         });
         state.greeting = Some(greeting);
-        json!({"jsonrpc": "2.0", "id": id, "result": result})
+        answer
     }
 
     fn sort_request(&self, id: &Value, method: &str, params: Value) -> Option<Value> {
@@ -204,7 +203,7 @@ impl Intake {
         Some(request)
     }
 
-    fn take_notification(&self, method: &str, params: Value) {
+    fn take_notification(&self, method: &str, params: &Value) {
         let text_at = |key: &str| params.get(key).and_then(Value::as_str).map(str::to_owned);
         let event = match method {
             "notifications/tools/list_changed" => SessionEvent::ToolsChanged,
@@ -223,7 +222,7 @@ impl Intake {
                     None => String::new(),
                 },
             },
-            "notifications/progress" => return self.take_progress(&params),
+            "notifications/progress" => return self.take_progress(params),
             _ => return,
         };
         self.events.put(event);

@@ -31,7 +31,7 @@ impl QuestionHandler for AnyAnswer {
 }
 
 fn call(name: &str, arguments: Value) -> ToolCall {
-    let arguments = arguments.as_object().unwrap().clone();
+    let Value::Object(arguments) = arguments else { panic!("{arguments}") };
     ToolCall { name: name.into(), arguments, ..ToolCall::default() }
 }
 

@@ -116,7 +116,7 @@ async fn a_call_without_an_answer_is_cancelled_and_the_session_goes_on() {
     let link = start(move |message, output| {
         match message["method"].as_str() {
             Some("notifications/cancelled") => {
-                drop(seen.send(message["params"]["requestId"].clone()))
+                drop(seen.send(message["params"]["requestId"].clone()));
             }
             Some("ping") => output.result(message, json!({})),
             _ => {}
@@ -162,7 +162,7 @@ async fn progress_keeps_a_call_alive_but_not_for_ever() {
     let result =
         session.call_tool(ToolCall { progress: Some(sender), ..call("slow") }).await.unwrap();
     assert_eq!(result.items[0].body, ContentBody::Text("done".into()));
-    assert_eq!(steps.recv().await.unwrap().progress, 1.0);
+    assert!(steps.recv().await.unwrap().progress >= 1.0);
     let error = session.call_tool(call("endless")).await.unwrap_err();
     assert!(
         matches!(error, McpError::Timeout { limit, .. } if limit == Duration::from_secs(2)),
@@ -175,7 +175,7 @@ async fn a_server_that_dies_in_a_call_is_noticed_at_once() {
     let link =
         start(|message, _| if message["method"] == "tools/call" { Next::End } else { Next::GoOn });
     let mut setup = quick();
-    setup.limits.call_idle = Duration::from_secs(60);
+    setup.limits.call_idle = Duration::from_mins(1);
     let (session, mut events) = open(link, setup).await;
     let begun = Instant::now();
     assert_eq!(session.call_tool(call("x")).await, Err(McpError::Closed));

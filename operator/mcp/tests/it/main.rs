@@ -2,6 +2,8 @@
 
 // Helpers of tests are tests too.
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stderr, clippy::unwrap_used)]
+// Values written in place read better than borrowed ones.
+#![allow(clippy::needless_pass_by_value)]
 
 mod dialer;
 mod everything;

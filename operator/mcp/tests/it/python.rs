@@ -56,7 +56,7 @@ async fn call(
     name: &str,
     arguments: Value,
 ) -> Result<ToolResult, McpError> {
-    let arguments = arguments.as_object().unwrap().clone();
+    let Value::Object(arguments) = arguments else { panic!("{arguments}") };
     session.call_tool(ToolCall { name: name.into(), arguments, ..ToolCall::default() }).await
 }
 

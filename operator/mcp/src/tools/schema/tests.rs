@@ -4,12 +4,14 @@ const ALL: [SchemaDialect; 3] =
     [SchemaDialect::OpenAi, SchemaDialect::Anthropic, SchemaDialect::Gemini];
 
 fn clean(schema: Value, dialect: SchemaDialect) -> CleanSchema {
-    clean_schema(schema.as_object().unwrap(), dialect, SchemaBounds::default())
+    let Value::Object(schema) = schema else { panic!("{schema}") };
+    clean_schema(&schema, dialect, SchemaBounds::default())
 }
 
 fn argument(schema: Value, dialect: SchemaDialect) -> Value {
-    clean(json!({"type": "object", "properties": {"a": schema}}), dialect).schema["properties"]["a"]
-        .clone()
+    let mut whole = json!({"type": "object", "properties": {}});
+    whole["properties"]["a"] = schema;
+    clean(whole, dialect).schema["properties"]["a"].take()
 }
 
 #[test]
