@@ -244,11 +244,6 @@ fn read_start_error(error: ClientInitializeError, intake: &Intake) -> McpError {
             request::read_transport_error(&*error.error)
                 .unwrap_or_else(|| McpError::EndedAtStart { said: intake.events.last_words() })
         }
-        ClientInitializeError::JsonRpcError(error)
-            if i64::from(error.code.0) == crate::wire::CLOSED_CODE =>
-        {
-            McpError::EndedAtStart { said: intake.events.last_words() }
-        }
         ClientInitializeError::JsonRpcError(error) => {
             McpError::Refused { code: i64::from(error.code.0), message: error.message.into_owned() }
         }

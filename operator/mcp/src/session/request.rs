@@ -19,8 +19,8 @@ use super::ServerSession;
 use crate::content::ToolResult;
 use crate::error::McpError;
 use crate::events::ProgressStep;
+use crate::wire::RESULT_KEY;
 use crate::wire::http::HttpFault;
-use crate::wire::{CLOSED_CODE, RESULT_KEY};
 
 /// Steps of progress that wait for their reader.
 const STEPS: usize = 16;
@@ -195,7 +195,6 @@ fn unwrap_result(result: ServerResult, method: &str) -> Result<Value, McpError> 
 
 fn read_error(error: ServiceError, method: &str) -> McpError {
     match error {
-        ServiceError::McpError(error) if i64::from(error.code.0) == CLOSED_CODE => McpError::Closed,
         ServiceError::McpError(error) => {
             McpError::Refused { code: i64::from(error.code.0), message: error.message.into_owned() }
         }
@@ -223,7 +222,9 @@ pub(super) fn read_transport_error(error: &(dyn Error + 'static)) -> Option<McpE
         }
         match error.downcast_ref::<StreamableHttpError<HttpFault>>() {
             Some(StreamableHttpError::Client(fault)) => return Some(fault.clone().into()),
-            Some(StreamableHttpError::SessionExpired) => return Some(McpError::Closed),
+            Some(
+                StreamableHttpError::SessionExpired | StreamableHttpError::UnexpectedEndOfStream,
+            ) => return Some(McpError::Closed),
             _ => {}
         }
         next = error.source();

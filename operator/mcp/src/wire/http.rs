@@ -19,7 +19,7 @@ use url::Url;
 use super::dialer::{BodyStream, DialError, HttpDialer};
 use super::intake::{Intake, in_sdk_form};
 use super::repair::{UNREADABLE_CODE, too_large};
-use super::sse::{CLOSED_CODE, events_for_sdk};
+use super::sse::events_for_sdk;
 use crate::error::McpError;
 
 /// Bytes of an error's body that are looked at.
@@ -148,8 +148,7 @@ impl HttpChannel {
         let session_id = session_id.and_then(|id| id.to_str().ok()).map(str::to_owned);
         if has_type(&response, "text/event-stream") {
             let intake = Arc::clone(&self.intake);
-            let events =
-                events_for_sdk(response.into_body(), intake, self.message_bytes, request_id);
+            let events = events_for_sdk(response.into_body(), intake, self.message_bytes);
             return Ok(StreamableHttpPostResponse::Sse(events, session_id));
         }
         if response.status() == StatusCode::ACCEPTED || request_id.is_none() {
@@ -157,9 +156,7 @@ impl HttpChannel {
         }
         let messages = match read_body(response.into_body(), self.message_bytes).await {
             Ok(body) => self.intake.read(&body),
-            Err(BodyFault::Broken(_)) => {
-                vec![error_answer(request_id.as_ref(), CLOSED_CODE, "closed")]
-            }
+            Err(BodyFault::Broken(_)) => return Err(StreamableHttpError::UnexpectedEndOfStream),
             Err(BodyFault::TooLarge(_)) => {
                 let reason = too_large(self.message_bytes);
                 vec![error_answer(request_id.as_ref(), UNREADABLE_CODE, &reason)]
@@ -287,7 +284,7 @@ impl StreamableHttpClient for HttpChannel {
         if !has_type(&response, "text/event-stream") {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
-        Ok(events_for_sdk(response.into_body(), Arc::clone(&self.intake), self.message_bytes, None))
+        Ok(events_for_sdk(response.into_body(), Arc::clone(&self.intake), self.message_bytes))
     }
 }
 

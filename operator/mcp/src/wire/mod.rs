@@ -12,4 +12,3 @@ mod sse;
 pub use dialer::{BodyStream, DialError, HttpDialer};
 pub(crate) use intake::{Intake, RAW_METHOD, RESULT_KEY, ServerGreeting};
 pub(crate) use pipe::{PipeTransport, read_error_lines};
-pub(crate) use sse::CLOSED_CODE;

@@ -1,12 +1,11 @@
 //! Server-sent events out of bytes. Unlike the SDK's reader, a field without a colon or with an unknown name does not
 //! end the stream (the standard says to ignore it), and an event that is too large is skipped alone.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use rmcp::transport::streamable_http_client::SseError;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sse_stream::Sse;
 
 use super::dialer::BodyStream;
@@ -15,8 +14,6 @@ use super::repair::too_large;
 
 /// Bytes of an oversized event's end that are kept.
 const TAIL: usize = 4096;
-/// In place of an answer that never came, as the connection was closed.
-pub(crate) const CLOSED_CODE: i64 = -32_098;
 
 /// One event.
 #[derive(Debug, Default, PartialEq)]
@@ -139,69 +136,21 @@ pub(crate) fn messages_in(event: &ServerEvent, intake: &Intake, limit: usize) ->
     }
 }
 
-/// A body's events in the form that the SDK reads, with messages as the intake passes them on. The SDK leaves a call
-/// pending when the stream ends before the answer to it: `expected` is the id of a request that has to be answered.
+/// A body's events in the form that the SDK reads, with messages as the intake passes them on.
 pub(crate) fn events_for_sdk(
     body: BodyStream,
     intake: Arc<Intake>,
     limit: usize,
-    expected: Option<Value>,
 ) -> BoxStream<'static, Result<Sse, SseError>> {
-    let reader = EventReader::new(limit);
-    let state = SdkEvents { body, reader, intake, limit, expected, queue: VecDeque::new() };
-    stream::unfold(state, |mut state| async move { Some((state.next().await?, state)) }).boxed()
-}
-
-struct SdkEvents {
-    body: BodyStream,
-    reader: EventReader,
-    intake: Arc<Intake>,
-    limit: usize,
-    expected: Option<Value>,
-    queue: VecDeque<Sse>,
-}
-
-impl SdkEvents {
-    async fn next(&mut self) -> Option<Result<Sse, SseError>> {
-        loop {
-            if let Some(event) = self.queue.pop_front() {
-                return Some(Ok(event));
-            }
-            match self.body.next().await {
-                Some(Ok(bytes)) => {
-                    for event in self.reader.push(&bytes) {
-                        // An event with an id lets the SDK go on where the stream ended.
-                        let has_id = event.id.is_some();
-                        let events = for_sdk(&event, &self.intake, self.limit);
-                        if has_id || events.iter().any(|event| self.answers(event)) {
-                            self.expected = None;
-                        }
-                        self.queue.extend(events);
-                    }
-                }
-                ended => {
-                    if let Some(id) = self.expected.take() {
-                        let error =
-                            json!({"code": CLOSED_CODE, "message": "closed before the answer"});
-                        let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
-                        return Some(Ok(Sse::default().data(answer.to_string())));
-                    }
-                    return match ended? {
-                        Err(error) => Some(Err(SseError::Body(Box::new(error)))),
-                        Ok(_) => None,
-                    };
-                }
-            }
+    let mut reader = EventReader::new(limit);
+    let events = body.map(move |chunk| match chunk {
+        Err(error) => vec![Err(SseError::Body(Box::new(error)))],
+        Ok(bytes) => {
+            let events = reader.push(&bytes);
+            events.iter().flat_map(|event| for_sdk(event, &intake, limit)).map(Ok).collect()
         }
-    }
-
-    fn answers(&self, event: &Sse) -> bool {
-        let (Some(expected), Some(data)) = (&self.expected, &event.data) else {
-            return false;
-        };
-        let message: Value = serde_json::from_str(data).unwrap_or_default();
-        message.get("method").is_none() && message.get("id") == Some(expected)
-    }
+    });
+    events.flat_map(stream::iter).boxed()
 }
 
 fn for_sdk(event: &ServerEvent, intake: &Intake, limit: usize) -> Vec<Sse> {

@@ -117,7 +117,7 @@ async fn everything_over_a_pipe() {
     let (_child, link) = start_piped(command);
     let mut setup = setup();
     setup.questions = Some(Arc::new(AnyAnswer));
-    setup.roots = vec!["file:///work/tree".parse().unwrap()];
+    setup.roots = vec!["file:///srv/tree".parse().unwrap()];
     let (session, mut events) = ServerSession::open(link, setup).await.unwrap();
     // The server adds tools when the session is ready.
     wait_for(&mut events, &SessionEvent::ToolsChanged).await;
@@ -129,7 +129,7 @@ async fn everything_over_a_pipe() {
     let answer = text_of(&session, "trigger-elicitation-request", json!({})).await;
     assert!(answer.contains("Ana"), "{answer}");
     let roots = text_of(&session, "get-roots-list", json!({})).await;
-    assert!(roots.contains("file:///work/tree"), "{roots}");
+    assert!(roots.contains("file:///srv/tree"), "{roots}");
     cancel_and_watch(&session).await;
     session.close().await;
     assert_eq!(session.ping().await, Err(McpError::Closed));

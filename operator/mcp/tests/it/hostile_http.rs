@@ -13,6 +13,7 @@ use codebutler_mcp::{
     ContentBody, EventStream, McpError, ServerLink, ServerSession, SessionEvent, SessionSetup,
     ToolCall,
 };
+use futures::StreamExt as _;
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Value, json};
 
@@ -152,6 +153,18 @@ async fn a_stream_that_ends_before_the_answer_fails_its_call_at_once() {
                 "data: no json\n\n".into(),
                 format!("data: {{\"jsonrpc\":\"2.0\",\r\ndata: \"id\":{id},\"result\":{{\"content\":\"read\"}}}}\r\n\r\n"),
             ])),
+            // The SDK tries to go on after the last event, which this server does not offer.
+            "resumes" => Some(stream_answer(vec!["id: 1\nretry: 10\ndata:\n\n".into()])),
+            "cut" => {
+                let chunks = [Ok(Bytes::from("{\"jsonrpc\":")), Err(std::io::Error::other("cut"))];
+                // The headers are on their way before the body ends.
+                let chunks = futures::stream::iter(chunks).then(|chunk| async {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    chunk
+                });
+                let kind = [("content-type", "application/json")];
+                Some(respond(200, &kind, Body::from_stream(chunks)))
+            }
             "empty" => Some(respond(200, &[("content-type", "application/json")], "")),
             "html" => Some(respond(200, &[("content-type", "text/html")], "<html>login</html>")),
             _ => None,
@@ -161,7 +174,9 @@ async fn a_stream_that_ends_before_the_answer_fails_its_call_at_once() {
     let (_, opened) = open(&url).await;
     let (session, _events) = opened.unwrap();
     let begun = Instant::now();
-    assert_eq!(call(&session, "ends").await, Err(McpError::Closed));
+    for name in ["ends", "resumes", "cut"] {
+        assert_eq!(call(&session, name).await, Err(McpError::Closed), "{name}");
+    }
     assert_eq!(call(&session, "strange").await, Ok(ContentBody::Text("read".into())));
     for name in ["empty", "html"] {
         let error = call(&session, name).await.unwrap_err();

@@ -135,7 +135,7 @@ async fn a_server_that_is_restarted_gets_a_new_session_and_that_is_said() {
 async fn a_server_that_ends_at_once_is_reported_with_its_last_words() {
     let Some(python) = python_with(OLD).await else { return };
     let mut command = Command::new(python);
-    command.arg("-c").arg("import sys; print('starting'); sys.exit('API_KEY is missing')");
+    command.arg("-c").arg("import sys; sys.exit('starting\\nAPI_KEY is missing')");
     let (_child, link) = start_piped(command);
     let error = ServerSession::open(link, SessionSetup::default()).await.map(drop).unwrap_err();
     assert_eq!(
