@@ -7,7 +7,7 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum McpError {
     /// The server did not answer `initialize` in time.
-    #[error("the server did not answer within {} s of its start{said}", .limit.as_secs())]
+    #[error("the server did not answer within {} s of its start{said}", .limit.as_secs_f32().ceil())]
     StartTimeout {
         /// The time limit.
         limit: Duration,
