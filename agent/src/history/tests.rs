@@ -178,6 +178,6 @@ fn what_a_command_prints_makes_it_no_green_one() {
     ];
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     std::fs::write(dir.path().join("transcript.jsonl"), text).unwrap();
-    let green: Vec<String> = super::find_green_commands(dir.path()).into_iter().collect();
+    let green: Vec<String> = find_green_commands(dir.path()).into_iter().collect();
     assert_eq!(green, ["make test"]);
 }

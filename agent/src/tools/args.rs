@@ -122,18 +122,22 @@ pub struct GrepArgs {
     pub context: Option<u32>,
     /// Lines shown before each match.
     #[serde(default)]
+    #[schemars(extend("x-hidden" = true))]
     pub before: Option<u32>,
     /// Lines shown after each match.
     #[serde(default)]
+    #[schemars(extend("x-hidden" = true))]
     pub after: Option<u32>,
     /// Most lines, or files, to show.
     #[serde(default)]
     pub limit: Option<u32>,
     /// How many of them to leave out at the beginning.
     #[serde(default)]
+    #[schemars(extend("x-hidden" = true))]
     pub offset: Option<u32>,
     /// Files that were changed last come first; by path if absent.
     #[serde(default)]
+    #[schemars(extend("x-hidden" = true))]
     pub newest: Option<bool>,
 }
 
@@ -161,6 +165,7 @@ pub struct GlobArgs {
     pub path: Option<String>,
     /// Files that were changed last come first; by path if absent.
     #[serde(default)]
+    #[schemars(extend("x-hidden" = true))]
     pub newest: Option<bool>,
     /// Only what is directly in the folder, folders included: what other agents call a listing.
     #[serde(default)]

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use super::places::Shares;
+use super::places::FairShares;
 use super::repo_key::RepoKey;
 use super::thread_key::ThreadKey;
 
@@ -42,8 +42,8 @@ pub enum NoRoom {
 #[derive(Clone, Debug)]
 pub struct BodyBudget {
     all: Arc<Semaphore>,
-    repos: Shares<RepoKey>,
-    threads: Shares<ThreadKey>,
+    repos: FairShares<RepoKey>,
+    threads: FairShares<ThreadKey>,
     patience: Duration,
 }
 
@@ -52,7 +52,12 @@ impl BodyBudget {
     pub fn within(memory: Option<u64>) -> Self {
         let fit = memory.and_then(|memory| usize::try_from((memory / PART) >> 20).ok());
         let all = Arc::new(Semaphore::new(units_of_mib(fit.unwrap_or(MOST).clamp(LEAST, MOST))));
-        Self { all, repos: Shares::default(), threads: Shares::default(), patience: PATIENCE }
+        Self {
+            all,
+            repos: FairShares::default(),
+            threads: FairShares::default(),
+            patience: PATIENCE,
+        }
     }
 
     /// One that waits for so long.

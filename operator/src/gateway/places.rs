@@ -65,8 +65,8 @@ pub struct SharedPlaces {
     what: &'static str,
     most: Most,
     all: Arc<Semaphore>,
-    repos: Shares<RepoKey>,
-    threads: Shares<ThreadKey>,
+    repos: FairShares<RepoKey>,
+    threads: FairShares<ThreadKey>,
     /// For one of the thread's own places, and then for one of its Repo's and of all.
     patience: (Duration, Duration),
 }
@@ -88,15 +88,15 @@ struct Share {
 
 /// What each has of its own. Cheap to clone; clones count together.
 #[derive(Clone, Debug)]
-pub struct Shares<K>(Arc<Mutex<HashMap<K, Weak<Semaphore>>>>);
+pub struct FairShares<K>(Arc<Mutex<HashMap<K, Weak<Semaphore>>>>);
 
-impl<K> Default for Shares<K> {
+impl<K> Default for FairShares<K> {
     fn default() -> Self {
         Self(Arc::default())
     }
 }
 
-impl<K: Clone + Eq + Hash> Shares<K> {
+impl<K: Clone + Eq + Hash> FairShares<K> {
     async fn take(&self, of: &K, most: usize, patience: Duration) -> Option<Share> {
         let count = self.count(of, most);
         let permit = take_place(&count, patience).await?;
@@ -137,7 +137,7 @@ impl SharedPlaces {
 
     fn new(what: &'static str, most: Most, patience: (Duration, Duration)) -> Self {
         let all = Arc::new(Semaphore::new(most.all));
-        let (repos, threads) = (Shares::default(), Shares::default());
+        let (repos, threads) = (FairShares::default(), FairShares::default());
         Self { what, most, all, repos, threads, patience }
     }
 

@@ -29,7 +29,7 @@ fn fixture() -> GitFixture {
         if pack.path().extension().is_some_and(|end| end == "pack") {
             let mut unpack = Command::new("git");
             unpack.args(["unpack-objects", "-q"]).current_dir(f.place.tree());
-            let file = fs::File::open(pack.path()).unwrap();
+            let file = File::open(pack.path()).unwrap();
             assert!(unpack.stdin(file).status().unwrap().success());
         }
     }

@@ -19,15 +19,18 @@ pub struct GitLog {
     /// `search` is a regular expression; a commit counts if a line that it changed matches (as
     /// `git log -G`).
     #[serde(default)]
+    #[schemars(extend("x-hidden" = true))]
     pub regex: Option<bool>,
     /// Show what each commit changed, too.
     #[serde(default)]
     pub patch: Option<bool>,
     /// Only commits whose author's name or address contains this.
     #[serde(default)]
+    #[schemars(extend("x-hidden" = true))]
     pub author: Option<String>,
     /// Only commits of this day (`YYYY-MM-DD`) or later.
     #[serde(default)]
+    #[schemars(extend("x-hidden" = true))]
     pub since: Option<String>,
     /// Commit or branch to begin at; this conversation's branch if absent.
     #[serde(default)]

@@ -214,7 +214,7 @@ mod tests {
                 "metadata": {"namespace": namespace, "name": name},
                 "spec": {
                     "git": {"url": "https://git.invalid/a/b", "credentials": {"name": "git"}},
-                    "slack": {"credentials": {"name": "slack"}},
+                    "slack": {"channel": "#shop", "credentials": {"name": "slack"}},
                     "model": {"baseURL": "https://model.invalid", "credentials": {"name": "model"}},
                 },
             }))
