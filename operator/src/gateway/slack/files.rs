@@ -213,6 +213,7 @@ mod tests {
                 "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
                 "metadata": {"namespace": namespace, "name": name},
                 "spec": {
+                    "roles": ["pm"],
                     "git": {"url": "https://git.invalid/a/b", "credentials": {"name": "git"}},
                     "slack": {"channel": "#shop", "credentials": {"name": "slack"}},
                     "model": {"baseURL": "https://model.invalid", "credentials": {"name": "model"}},

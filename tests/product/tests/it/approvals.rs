@@ -88,7 +88,7 @@ async fn a_yes_survives_the_end_of_everything_that_waits_for_it() {
     let told = team.question_when(&root, &question.ts, "Approved, once, by @ana").await;
     assert!(told.buttons.is_empty());
     let prompts = team.prompts();
-    assert!(prompts.contains("README.md\\nend"), "it was carried out: {prompts}");
+    assert!(prompts.contains("README.md\\n> end"), "it was carried out: {prompts}");
     let asked = team.messages(&root).iter().filter(|m| m.shown.contains(ASKS)).count();
     assert_eq!(asked, 1);
     team.stop().await;
@@ -104,7 +104,7 @@ async fn a_no_in_words_is_a_no_and_later_answers_are_told_so() {
     let prompts = team.prompts();
     let denied = format!("was denied by user {}", team.stack.users["ben"]);
     assert!(prompts.contains(&denied), "{prompts}");
-    assert!(!prompts.contains("README.md\\nend"), "{prompts}");
+    assert!(!prompts.contains("README.md\\n> end"), "{prompts}");
     let thread = team.settled(&root, "coder").await;
     assert_eq!(approvals(&thread).len(), 1);
     // The message was for the coder, not for who hears what nobody else does.

@@ -129,7 +129,8 @@ async fn whatever_goes_wrong_each_conversation_ends_in_a_merge_or_a_remedy() {
     assert!(misplayed > 0, "nothing went wrong");
     let said: usize = ends.iter().map(|end| end.messages.len()).sum();
     let reads = team.stack.slack.calls("conversations.replies");
-    assert!(reads <= said as u64, "{reads} reads of conversations for {said} messages");
+    // One for what is new, and some for what a click or an edit leaves unclear.
+    assert!(2 * reads <= 3 * said as u64, "{reads} reads of conversations for {said} messages");
     team.stop().await;
 }
 

@@ -150,11 +150,13 @@ async fn no_words_of_a_role_can_stand_where_the_gateway_asks() {
     assert!(question.shown.contains("Push 1 commit to"), "{}", question.shown);
 
     // Nor do a role's own questions under the key of other words, or of other questions.
+    let said = json!({"key": "k1", "text": "Tabs or spaces?"});
+    assert_eq!(world.post("pm", "/v1/messages", &said).await.0, 200);
     let plan = |text: &str| json!({"key": "k1", "text": text, "decision": "plan"});
     for text in ["Plan: tabs", "Plan: drop all tables"] {
-        let (status, posted) = world.post("coder", "/v1/messages", &plan(text)).await;
+        let (status, posted) = world.post("pm", "/v1/messages", &plan(text)).await;
         assert_eq!(status, 200, "{posted}");
-        let again = world.post("coder", "/v1/messages", &plan(text)).await;
+        let again = world.post("pm", "/v1/messages", &plan(text)).await;
         assert_eq!(again, (200, posted.clone()), "the same is said once");
         let recorded = world.thread().await.status.unwrap().plan.unwrap();
         assert_eq!(posted["ts"], recorded.ts.as_str());

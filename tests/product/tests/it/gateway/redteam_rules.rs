@@ -12,7 +12,7 @@ const LIST: [(&str, &str, &str); 20] = [
     ),
     (
         "items that no question names",
-        "operator/src/gateway/roadmap/shown.rs",
+        "operator/src/gateway/roadmap/shown/tests.rs",
         "a_question_records_what_it_names_and_attaches_the_whole",
     ),
     (
