@@ -184,8 +184,9 @@ impl Agent {
         self.look_at_thread();
         self.begin_look_back()?;
         let deadline = RunDeadline::after(LOOKING, &self.tools.builds.waits);
-        let reading =
-            async { tokio::try_join!(self.guides(set_up), self.read_policy(), self.read_skills()) };
+        let reading = Box::pin(async {
+            tokio::try_join!(self.guides(set_up), self.read_policy(), self.read_skills())
+        });
         let (mut guides, policy, skills) = match self.bounded(&deadline, reading).await {
             Ok(Err(RunError::Repository(why))) => {
                 return Ok(Err(failed_end(clip_text(&why, 500))));

@@ -141,7 +141,7 @@ fn restore_one(path: &Path) {
     }
     match change_mode(path, meta.ino(), wanted) {
         Ok(()) => {
-            tracing::warn!(path = %path.display(), "rights that were taken away are given back")
+            tracing::warn!(path = %path.display(), "rights that were taken away are given back");
         }
         // Not this user's: then it was not a command either.
         Err(error) => tracing::debug!(path = %path.display(), %error, "rights stay as they are"),

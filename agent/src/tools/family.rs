@@ -112,7 +112,7 @@ pub fn call_in_form(form: EditForm, name: &str, arguments: &str) -> Option<Writt
             written(name, value.to_string(), false)
         }
         (EditForm::ClaudeNames, "Edit") => {
-            written(name, Value::Object(claude_edit(given()?)?).to_string(), false)
+            written(name, Value::Object(claude_edit(&given()?)?).to_string(), false)
         }
         (EditForm::Patch, "Edit") => {
             written(PATCH, json!({"input": patch_text(&given()?)?}).to_string(), false)
@@ -123,7 +123,7 @@ pub fn call_in_form(form: EditForm, name: &str, arguments: &str) -> Option<Writt
 }
 
 /// Several replacements stay a list, which Claude Code had under another name.
-fn claude_edit(given: Map<String, Value>) -> Option<Map<String, Value>> {
+fn claude_edit(given: &Map<String, Value>) -> Option<Map<String, Value>> {
     let path = given.get("path")?.clone();
     let edits: Vec<Map<String, Value>> = given
         .get("edits")?

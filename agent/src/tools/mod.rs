@@ -410,8 +410,8 @@ impl RoleTools {
 
     /// What the model is offered.
     pub fn specs(&self) -> Vec<Value> {
-        let spec = |tool: &Box<dyn RoleTool>| {
-            let spec = family::spec_in_form(self.form, tool.as_ref());
+        let spec = |tool: &dyn RoleTool| {
+            let spec = family::spec_in_form(self.form, tool);
             match &self.decisions {
                 Some(decisions) if tool.name() == thread::SEND => {
                     thread::limit_spec(spec, decisions)
@@ -420,7 +420,7 @@ impl RoleTools {
             }
         };
         let offered = self.own.iter().filter(|tool| !self.useless.contains(&tool.name()));
-        offered.map(spec).collect()
+        offered.map(|tool| spec(tool.as_ref())).collect()
     }
 
     /// The name by which the model knows a tool.

@@ -17,7 +17,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// What came of a push that nobody refused.
 pub enum PushResult {
-    Done(ToolOutcome),
+    Done(Box<ToolOutcome>),
     /// Others have changed the same in another way; for the model.
     Conflict(String),
 }
@@ -87,7 +87,8 @@ impl ToolContext {
         let record =
             (!self.planned.is_empty()).then_some(TranscriptRecord::Deviated { files: beside });
         let text = format!("{text}{told}");
-        Ok(PushResult::Done(ToolOutcome { record, ..ToolOutcome::of(text, ResultKind::Published) }))
+        let done = ToolOutcome { record, ..ToolOutcome::of(text, ResultKind::Published) };
+        Ok(PushResult::Done(Box::new(done)))
     }
 
     /// People are told which files two sides have changed: once for each commit that can't be pushed.

@@ -194,9 +194,8 @@ fn show_plan(args: &PlanReviewArgs) -> String {
 
 /// Points in one line, each ended like a sentence.
 fn join_points(points: &[String]) -> String {
-    let ended = |point: &String| match point.ends_with(['.', '!', '?', '…']) {
-        true => point.clone(),
-        false => format!("{point}."),
+    let ended = |point: &String| {
+        if point.ends_with(['.', '!', '?', '…']) { point.clone() } else { format!("{point}.") }
     };
     points.iter().map(ended).collect::<Vec<_>>().join(" ")
 }

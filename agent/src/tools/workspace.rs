@@ -400,7 +400,7 @@ impl Handler for GitPush {
         call: StartedCall<'_>,
     ) -> Result<ToolOutcome, ToolFailure> {
         match cx.push(call.key).await? {
-            PushResult::Done(done) => Ok(done),
+            PushResult::Done(done) => Ok(*done),
             PushResult::Conflict(why) => Err(ToolFailure::Respond(why)),
         }
     }

@@ -83,10 +83,13 @@ pub async fn tell_of_merge(
         return;
     }
     let short: String = commit.chars().take(10).collect();
-    let changed = github.changed_by(pull).await.map(|files| files.paths).unwrap_or_else(|error| {
-        tracing::warn!(thread = key.name, %error, "what a pull request changed is not known");
-        Vec::new()
-    });
+    let changed = match github.changed_by(pull).await {
+        Ok(files) => files.paths,
+        Err(error) => {
+            tracing::warn!(thread = key.name, %error, "what a pull request changed is not known");
+            Vec::new()
+        }
+    };
     for other in find_others(gateway, repo, key, &changed).await {
         let Some(ThreadOverlap { files, folders, .. }) = other.overlap else { continue };
         if files.is_empty() {

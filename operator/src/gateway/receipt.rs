@@ -142,11 +142,11 @@ impl ReceiptVerdict {
                     code => (":x:", format!("failed with exit code {code}")),
                 };
                 let (command, commit) = (as_code(command), short_commit(commit));
-                let mut line = format!("{sign} {command} {how} on `{commit}` ({role})");
-                if !since.is_empty() {
-                    line += &format!("; changed since, not pushed: {}", named_files(since));
+                let line = format!("{sign} {command} {how} on `{commit}` ({role})");
+                if since.is_empty() {
+                    return line;
                 }
-                line
+                format!("{line}; changed since, not pushed: {}", named_files(since))
             }
             Self::Unchecked(why) => format!(":warning: Not checked: {why}"),
         }

@@ -85,8 +85,8 @@ impl RepoRedactors {
 
     /// A redactor with an owner's patterns on top of the built-in kinds.
     fn compile(&self, owner: &str, rules: &[RedactionRule]) -> Arc<SecretRedactor> {
-        let owned = format!("{owner}\0");
-        let name = rules.iter().fold(owned, |all, r| all + &r.name + "\0" + &r.pattern + "\0");
+        let prefix = format!("{owner}\0");
+        let name = rules.iter().fold(prefix, |all, r| all + &r.name + "\0" + &r.pattern + "\0");
         if let Some(known) = lock(&self.compiled).get(&name) {
             return Arc::clone(known);
         }

@@ -85,6 +85,10 @@ fn steers_roles(path: &str) -> bool {
     let folded = path.to_lowercase();
     let name = folded.rsplit('/').next().unwrap_or_default();
     let slashed = format!("/{folded}");
+    // What happened in a conversation: no role is given it.
+    if folded.starts_with(".codebutler/journals/") {
+        return false;
+    }
     FILES.contains(&name)
         || FOLDERS.iter().any(|folder| {
             slashed.contains(&format!("/{folder}/")) || slashed.ends_with(&format!("/{folder}"))
@@ -107,7 +111,9 @@ mod tests {
 
     #[test]
     fn files_that_steer_roles_are_named_and_no_others() {
-        assert_eq!(said(&["src/main.rs", "docs/agents/readme.md", "codebutler.md"], false), None);
+        let others =
+            ["src/main.rs", "docs/agents/readme.md", "codebutler.md", ".codebutler/journals/a.md"];
+        assert_eq!(said(&others, false), None);
         for path in [
             ".codebutler/policy.json",
             ".codebutler/roles/coder.md",

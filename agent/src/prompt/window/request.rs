@@ -132,7 +132,9 @@ fn request_body<'a>(
         body.push(json!({"role": first, "content": system}));
     }
     let mut chat = chat;
-    chat.iter_mut().for_each(|shown| suit_calls(shown, look.form));
+    for shown in &mut chat {
+        suit_calls(shown, look.form);
+    }
     let chat = if has(ModelQuirk::OneByOne) { split_calls(chat) } else { chat };
     for shown in chat {
         body.add(shown);

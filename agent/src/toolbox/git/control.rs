@@ -131,12 +131,12 @@ struct Look<'a> {
     entries: usize,
 }
 
-impl Look<'_> {
-    fn fault(&self, path: &Path, fault: Fault) -> ControlFault {
-        // The folder is called `.git` wherever it lies.
-        ControlFault { path: Path::new(".git").join(path), fault }
-    }
+/// A fault at a path of the folder, which is called `.git` wherever it lies.
+fn name_fault(path: &Path, fault: Fault) -> ControlFault {
+    ControlFault { path: Path::new(".git").join(path), fault }
+}
 
+impl Look<'_> {
     fn check_file(
         &self,
         path: &Path,
@@ -144,10 +144,10 @@ impl Look<'_> {
         entry: &fs::DirEntry,
     ) -> Result<(), ControlFault> {
         if kind.is_symlink() {
-            return Err(self.fault(path, Fault::Link));
+            return Err(name_fault(path, Fault::Link));
         }
         if !kind.is_file() {
-            return Err(self.fault(path, Fault::NotPlain));
+            return Err(name_fault(path, Fault::NotPlain));
         }
         if path.starts_with("objects") && !path.starts_with("objects/info") {
             return Ok(());
@@ -155,13 +155,13 @@ impl Look<'_> {
         let size = entry.metadata().map_or(0, |meta| meta.len());
         let most = if path == Path::new("index") { MAX_INDEX } else { MAX_CONTROL };
         if size > most {
-            return Err(self.fault(path, Fault::NotPlain));
+            return Err(name_fault(path, Fault::NotPlain));
         }
         if path == Path::new("info/grafts") && size > 0 {
-            return Err(self.fault(path, Fault::Forged));
+            return Err(name_fault(path, Fault::Forged));
         }
         if path == Path::new("objects/info/alternates") && size > 0 {
-            return Err(self.fault(path, Fault::Elsewhere));
+            return Err(name_fault(path, Fault::Elsewhere));
         }
         Ok(())
     }
@@ -173,15 +173,15 @@ impl Look<'_> {
         depth: usize,
     ) -> Result<(), ControlFault> {
         if kind.is_symlink() {
-            return Err(self.fault(path, Fault::Link));
+            return Err(name_fault(path, Fault::Link));
         }
         if !kind.is_dir() || depth > MAX_DEPTH {
-            return Err(self.fault(path, Fault::NotPlain));
+            return Err(name_fault(path, Fault::NotPlain));
         }
         for entry in fs::read_dir(self.git.join(path)).into_iter().flatten().flatten() {
             self.entries += 1;
             if self.entries > MAX_ENTRIES {
-                return Err(self.fault(path, Fault::TooMany));
+                return Err(name_fault(path, Fault::TooMany));
             }
             let Ok(kind) = entry.file_type() else { continue };
             let below = path.join(entry.file_name());
@@ -210,11 +210,11 @@ impl Look<'_> {
                 self.entries += 1;
                 let Ok(kind) = entry.file_type() else { continue };
                 if self.entries > MAX_LINKED {
-                    return Err(self.fault(path, Fault::Link));
+                    return Err(name_fault(path, Fault::Link));
                 } else if kind.is_dir() {
                     waiting.push(entry.path());
                 } else if !kind.is_file() && !kind.is_symlink() {
-                    return Err(self.fault(path, Fault::Link));
+                    return Err(name_fault(path, Fault::Link));
                 }
             }
         }

@@ -21,17 +21,17 @@ impl TranscriptState {
     /// a call of this role.
     pub fn shows_message(&self, ts: &SlackTs, text: &str) -> bool {
         let text = text.trim();
-        let (head, quoted) = (format!("[message {ts} from "), quote_lines(text));
+        let (opening, quoted) = (format!("[message {ts} from "), quote_lines(text));
         let posted = format!("Posted as message {ts}.");
         let of =
             |role: &'static str| self.chat.iter().filter(move |message| message["role"] == role);
         let heard = |message: &Value| {
-            let shown = message["content"].as_str().and_then(|shown| shown.split_once(&head));
+            let shown = message["content"].as_str().and_then(|shown| shown.split_once(&opening));
             shown.is_some_and(|(_, rest)| {
                 let words = rest.split_once('\n').map_or("", |(_, words)| words);
                 words
                     .strip_prefix(&quoted)
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with("\n"))
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('\n'))
             })
         };
         let is_posted = |message: &Value| {

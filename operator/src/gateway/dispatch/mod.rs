@@ -276,7 +276,7 @@ impl DispatchFacts<'_> {
                     DispatchStep::Rest => {
                         self.tell(self.team.implements.as_ref(), HandOverReason::NoPullRequest)
                     }
-                    passed => passed,
+                    passed @ DispatchStep::Pass(_) => passed,
                 },
                 None => self.tell(None, HandOverReason::NoPullRequest),
             };

@@ -26,9 +26,12 @@ const TOGETHER: usize = 256 * 1024;
 const REMEMBERED: usize = 512;
 const FRESH: Duration = Duration::from_mins(10);
 
+/// An id or address, as one Repo may read it.
+type KeyInRepo = (RepoKey, String);
+
 /// What was read of files, recordings and links. Another Repo may not be allowed to read the same, and
 /// masks other words: each has its own.
-pub struct FileContents(Mutex<RecentMap<(RepoKey, String), (Instant, Arc<str>)>>);
+pub struct FileContents(Mutex<RecentMap<KeyInRepo, (Instant, Arc<str>)>>);
 
 impl Default for FileContents {
     fn default() -> Self {
@@ -58,7 +61,7 @@ impl FileContents {
 const DESCRIBED: usize = 512;
 
 /// Answers of `files.info`, by Repo and file.
-pub struct DescribedFiles(Mutex<RecentMap<(RepoKey, String), (Instant, SharedMessage)>>);
+pub struct DescribedFiles(Mutex<RecentMap<KeyInRepo, (Instant, SharedMessage)>>);
 
 impl Default for DescribedFiles {
     fn default() -> Self {

@@ -59,7 +59,8 @@ pub async fn of_role(
     if message.asks || message.decision.is_some() {
         let people = people::mention_all(&thread);
         match &mut note {
-            Some(note) => *note = format!("{people} {note}").trim_start().to_owned(),
+            Some(note) if !people.is_empty() => *note = format!("{people} {note}"),
+            Some(_) => {}
             None => text = format!("{text}\n{people}"),
         }
     }

@@ -95,13 +95,12 @@ async fn find_ready(
             continue;
         }
         let pull = github.pull(car.number).await?;
-        match why_gone(&pull, &car.head, &repo.spec.git.branch) {
-            Some(why) => others.push((car.number, why)),
-            None => {
-                let steers = SteeringFiles::of_pull(github, car.number).await?;
-                found.push((thread, ready_pull(car, &pull, &status, &steers)));
-            }
+        if let Some(why) = why_gone(&pull, &car.head, &repo.spec.git.branch) {
+            others.push((car.number, why));
+            continue;
         }
+        let steers = SteeringFiles::of_pull(github, car.number).await?;
+        found.push((thread, ready_pull(car, &pull, &status, &steers)));
     }
     // By size where each is known.
     let sized = found.iter().all(|(_, one)| one.size.is_some());

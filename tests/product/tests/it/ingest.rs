@@ -220,7 +220,7 @@ async fn words_decide_like_buttons() {
     let head = Some("abc123".to_owned());
     let done = slack.post(&coder, &ask("m", "Done.", AskedDecision::Merge), head).await.unwrap();
     let shown = desk.slack.message(&desk.channel, done.ts.as_str()).unwrap();
-    assert!(shown.shown.contains("total"), "{}", shown.shown);
+    assert!(shown.shown.contains("Cost $0.00, 0 model calls"), "{}", shown.shown);
     let merge = desk.says(Some(&root), "merge it");
     desk.slack.wait_acked(&merge, PATIENCE).await.unwrap();
     let thread = desk.thread(&root).await.unwrap();

@@ -124,8 +124,9 @@ async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
     let told = team.message(&root, "Remembered on this branch").await;
     assert!(told.shown.contains("“Money is counted in cents”"), "{}", told.shown);
     let ready = team.message(&root, "Ready to merge.").await;
-    let line = ready.shown.lines().last().unwrap();
-    assert!(line.contains("`sh check.sh` passed on"), "still tested: {line}");
+    assert!(ready.shown.contains("`sh check.sh` passed on"), "still tested: {}", ready.shown);
+    let steers = "Changes what steers roles, from the merge on: `.codebutler/coder.md`";
+    assert_eq!(ready.shown.lines().last().unwrap(), format!(":warning: {steers}"));
     let branch = codebutler_crds::names::branch_name(
         team.thread(&root).await.metadata.name.as_ref().unwrap(),
     );
@@ -389,10 +390,10 @@ async fn what_is_learned_of_workflows_skills_and_policy_is_approved_part_by_part
     ];
     let lead = vec![
         ScriptStep::say("@codebutler.coder explore it."),
-        propose("Deploy.", policy("grep price")),
+        propose("Deploy.", policy("grep price src/price.txt")),
         propose(&long, policy("rm -r build")),
         propose(&long, r#"{"tool_overrides": {"bash": {}}}"#.to_owned()),
-        propose(&long, policy("grep price")),
+        propose(&long, policy("grep price src/price.txt")),
         asks("Shall it be merged?", "merge"),
         ScriptStep::tool("CloseThread", json!({"summary": "Learned."})),
     ];
@@ -438,6 +439,6 @@ async fn what_is_learned_of_workflows_skills_and_policy_is_approved_part_by_part
     let workflows = main("workflows.md").await.unwrap();
     assert!(workflows.ends_with(&format!("## spike\n\n{steps}\n")), "{workflows}");
     assert_eq!(main("skills/deploy.md").await.unwrap(), skill(long.trim_end()));
-    assert_eq!(main("policy.json").await.unwrap(), policy("grep price") + "\n");
+    assert_eq!(main("policy.json").await.unwrap(), policy("grep price src/price.txt") + "\n");
     team.stop().await;
 }

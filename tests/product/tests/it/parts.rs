@@ -133,7 +133,7 @@ async fn parts_have_threads_of_their_own_and_are_merged_in_order() {
     let web = web(&team).await;
     let root = team.says("ana", None, &format!("[shop] {WHOLE}"));
     let asked = team.message(&root, "Build this in 3 parts?").await;
-    for words in ["2. *Part two.txt*; begins when 1 is merged", "in `web`; is merged after 1"] {
+    for words in ["*2. Part two.txt*; begins when 1 is merged", "in `web`; is merged after 1"] {
         assert!(asked.shown.contains(words), "{words}: {}", asked.shown);
     }
     assert!(of_part(&team, "one.txt").await.is_none(), "nobody has said yes");

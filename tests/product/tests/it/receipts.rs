@@ -93,7 +93,7 @@ async fn what_the_plan_names_is_run_and_shown_with_the_commit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_not_tested_is_said() {
-    let pm = vec![plan(Some("true"))];
+    let pm = vec![plan(Some("sh other.sh"))];
     let mut coder =
         vec![write("check.sh", "grep 0.2 src/price.txt"), write(PRICE, "price = 0.2\n")];
     // What the model likes to call a test is none.

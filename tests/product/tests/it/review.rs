@@ -97,9 +97,11 @@ async fn a_verdict_is_said_after_what_it_goes_by_and_after_the_tests() {
     let verdicts = said.iter().filter(|m| m.shown.contains("approved: the price"));
     assert_eq!(verdicts.count(), 1, "what was not fit to be said was not said");
     let goes_by = &said[at("Review plan")].shown;
-    for part in
-        ["One price, in one file.", "Correctness: medium. The number", "unit: zero (*missing*)"]
-    {
+    for part in [
+        "One price, in one file.",
+        "Medium risk, correctness: The number",
+        "Test *missing*, unit: zero",
+    ] {
         assert!(goes_by.contains(part), "{part}: {goes_by}");
     }
     assert!(!said.iter().any(|m| m.shown.contains("all fine")), "{said:?}");

@@ -57,7 +57,8 @@ where
 async fn manifests_pass_a_scan_with_nothing_but_what_has_a_reason() {
     let Some(helm) = crate::charts::venv() else { return };
     let checkov = tokio::task::spawn_blocking(|| ensure_venv(CHECKOV)).await.unwrap().unwrap();
-    let folder = tempfile::tempdir().unwrap();
+    // A folder whose name begins with a dot is passed over.
+    let folder = tempfile::Builder::new().prefix("manifests").tempdir().unwrap();
     let chart = Path::new(codebutler_testbed::FOLDER).join("../charts/codebutler");
     run(&helm, "helm_render.py", &[&chart, folder.path()]).await;
 

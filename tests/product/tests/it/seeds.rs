@@ -120,7 +120,7 @@ fn switching_a_model_is_spelled_as_it_works() {
 #[test]
 fn the_pm_relays_nothing() {
     let prompt = seed("prompts/pm.md");
-    assert!(prompt.contains("CodeButler wakes the coder itself"));
+    assert!(prompt.contains("CodeButler wakes the coder with the plan; do not hand over"));
     assert!(!prompt.contains("begins with `@codebutler.coder`"));
 }
 

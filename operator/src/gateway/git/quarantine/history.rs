@@ -119,9 +119,9 @@ impl CommitTrees {
         let changed = self.diffs.between(&mut objects, &mut budget, pair).await;
         let changed = changed.map_err(|error| refuse_budget(error, 1, 1))?;
         self.diffs.forget();
-        let mut changes = merge_changes(changed.iter());
-        changes.retain(|change| guard.why(&change.path).is_some());
-        Ok(NewCommit { id: new.to_owned(), changes: changes.into(), ..NewCommit::default() })
+        let mut guarded = merge_changes(changed.iter());
+        guarded.retain(|change| guard.why(&change.path).is_some());
+        Ok(NewCommit { id: new.to_owned(), changes: guarded.into(), ..NewCommit::default() })
     }
 
     /// Those of some files that are the same in two commits.
