@@ -101,9 +101,9 @@ pub fn check_git(git: &Path) -> Result<(), ControlFault> {
         let Ok(kind) = entry.file_type() else { continue };
         let path = PathBuf::from(name);
         if name == "commondir" {
-            return Err(look.fault(&path, Fault::Elsewhere));
+            return Err(name_fault(&path, Fault::Elsewhere));
         } else if FILES.contains(&name) || is_capitals(name) {
-            look.check_file(&path, kind, &entry)?;
+            check_file(&path, kind, &entry)?;
         } else if FOLDERS.contains(&name) {
             look.check_folder(&path, kind, 0)?;
         }
@@ -136,36 +136,31 @@ fn name_fault(path: &Path, fault: Fault) -> ControlFault {
     ControlFault { path: Path::new(".git").join(path), fault }
 }
 
-impl Look<'_> {
-    fn check_file(
-        &self,
-        path: &Path,
-        kind: FileType,
-        entry: &fs::DirEntry,
-    ) -> Result<(), ControlFault> {
-        if kind.is_symlink() {
-            return Err(name_fault(path, Fault::Link));
-        }
-        if !kind.is_file() {
-            return Err(name_fault(path, Fault::NotPlain));
-        }
-        if path.starts_with("objects") && !path.starts_with("objects/info") {
-            return Ok(());
-        }
-        let size = entry.metadata().map_or(0, |meta| meta.len());
-        let most = if path == Path::new("index") { MAX_INDEX } else { MAX_CONTROL };
-        if size > most {
-            return Err(name_fault(path, Fault::NotPlain));
-        }
-        if path == Path::new("info/grafts") && size > 0 {
-            return Err(name_fault(path, Fault::Forged));
-        }
-        if path == Path::new("objects/info/alternates") && size > 0 {
-            return Err(name_fault(path, Fault::Elsewhere));
-        }
-        Ok(())
+fn check_file(path: &Path, kind: FileType, entry: &fs::DirEntry) -> Result<(), ControlFault> {
+    if kind.is_symlink() {
+        return Err(name_fault(path, Fault::Link));
     }
+    if !kind.is_file() {
+        return Err(name_fault(path, Fault::NotPlain));
+    }
+    if path.starts_with("objects") && !path.starts_with("objects/info") {
+        return Ok(());
+    }
+    let size = entry.metadata().map_or(0, |meta| meta.len());
+    let most = if path == Path::new("index") { MAX_INDEX } else { MAX_CONTROL };
+    if size > most {
+        return Err(name_fault(path, Fault::NotPlain));
+    }
+    if path == Path::new("info/grafts") && size > 0 {
+        return Err(name_fault(path, Fault::Forged));
+    }
+    if path == Path::new("objects/info/alternates") && size > 0 {
+        return Err(name_fault(path, Fault::Elsewhere));
+    }
+    Ok(())
+}
 
+impl Look<'_> {
     fn check_folder(
         &mut self,
         path: &Path,
@@ -193,7 +188,7 @@ impl Look<'_> {
                 // A link in place of a folder of references.
                 self.check_folder(&below, kind, depth + 1)?;
             } else {
-                self.check_file(&below, kind, &entry)?;
+                check_file(&below, kind, &entry)?;
             }
         }
         Ok(())

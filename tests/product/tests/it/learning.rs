@@ -156,9 +156,9 @@ async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
     team.message(&next, "I know.").await;
     let asked = team.stack.models.requests();
     let asked = asked.iter().rfind(|request| request.role.as_deref() == Some("coder")).unwrap();
-    let system = asked.body["messages"][0]["content"].to_string();
-    assert!(system.contains("- Rule: write whole cents, never floats"), "{system}");
-    assert!(system.contains("- Rule: write EUR beside each price"), "{system}");
+    let shown = asked.body["messages"].to_string();
+    assert!(shown.contains("- Rule: write whole cents, never floats"), "{shown}");
+    assert!(shown.contains("- Rule: write EUR beside each price"), "{shown}");
     team.stop().await;
 }
 
