@@ -176,7 +176,7 @@ fn what_a_command_prints_makes_it_no_green_one() {
         result(0, "all fine\n[exit code 0, 1.0 s]"),
         result(1, "[exit code 0, 1.0 s]\nnot really\n[exit code 1, 1.0 s]"),
     ];
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let text = lines.iter().map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
     std::fs::write(dir.path().join("transcript.jsonl"), text).unwrap();
     let green: Vec<String> = find_green_commands(dir.path()).into_iter().collect();
     assert_eq!(green, ["make test"]);

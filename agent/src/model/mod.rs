@@ -23,6 +23,9 @@ pub use read::{FinishReason, ModelReply, UnreadableReply, parse_reply};
 pub const THINKER: &str = "codebutler.thinker";
 /// Newest pictures that the model is shown again with each answer.
 pub const PICTURES: usize = 4;
+/// How the message begins that stands for all that was said before a compaction.
+pub const EARLIER: &str =
+    "[CodeButler] What was said and done before, as you wrote it down yourself.";
 /// Stands in place of the others.
 pub const HIDDEN_PICTURE: &str = "[a picture that is not shown here]";
 /// Where it says in which form of tools an answer was given. Never sent.

@@ -42,7 +42,9 @@ fn argument_names(tools: &[String]) -> BTreeSet<String> {
             Value::Array(items) => items.iter().collect(),
             _ => Vec::new(),
         };
-        parts.into_iter().for_each(|part| collect(part, found));
+        for part in parts {
+            collect(part, found);
+        }
     }
     let mut found = BTreeSet::new();
     RoleTools::new(tools).specs().iter().for_each(|spec| collect(spec, &mut found));

@@ -37,7 +37,7 @@ async fn an_answer_that_says_nothing_is_asked_for_once_more_and_then_said() {
     let empty = || ends(&json!({"role": "assistant", "content": ""}), "stop");
     for (nothing, told_of, said) in [
         (empty(), "was empty", "answered with nothing"),
-        (thinks("hm"), "held thoughts alone", "only thought"),
+        (thinks("hm"), "contained only reasoning", "only thought"),
     ] {
         let world = played(vec![nothing.clone(), says("done")]).await;
         assert!(told(&world, 1).contains(told_of), "{}", told(&world, 1));
@@ -220,7 +220,7 @@ async fn a_model_is_told_when_its_calls_run_out_and_it_is_not_kept() {
         let texts = inner.asked[n].iter().filter_map(|m| m["content"].as_str());
         texts.filter(|text| text.contains("model calls are left")).count()
     };
-    assert_eq!([notices(7), notices(8)], [0, 1]);
+    assert_eq!([notices(3), notices(8)], [0, 1]);
     assert!(inner.asked[8].last().unwrap()["content"].as_str().unwrap().contains("2 of 10"));
     // What was sent before stays as it was.
     for n in 1..10 {

@@ -57,12 +57,15 @@ async fn house_rules_come_first_and_the_repository_adds_to_them() {
         "<repository-file path=\".codebutler/global.md\">\nWe sell shoes.\n",
         "<repository-file path=\".codebutler/pm.md\">\nSpeak like a pirate.\n",
         "<repository-file path=\"AGENTS.md\">\nUse tabs.\n",
-        "<repository-file path=\"web/AGENTS.md\">\nUse pnpm.\n",
         "`CONTRIBUTING.md` says how to contribute here",
     ];
     let places: Vec<_> = parts.iter().map(|part| system.find(part)).collect();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} {system}");
     assert_eq!(places[0], Some(0));
+    // What counts for the planned files stands apart, behind what all runs share.
+    let beside = "<repository-file path=\"web/AGENTS.md\">\nUse pnpm.\n";
+    let shows = |m: &Value| m["content"].as_str().is_some_and(|text| text.contains(beside));
+    assert!(!system.contains(beside) && inner.asked[0].iter().any(shows), "{:?}", inner.asked[0]);
     // It only refers to what is there, and how to contribute is named by its path.
     assert!(
         !system.contains("CLAUDE.md\">") && !system.contains("Sign off each commit"),
@@ -116,8 +119,10 @@ async fn what_is_too_long_says_so_and_people_are_told_once() {
     let system = inner.asked[0][0]["content"].as_str().unwrap();
     assert!(system.contains("more characters of this file are left out here. Read `AGENTS.md`"));
     let posts = inner.post_texts();
-    let cut: Vec<_> =
-        posts.iter().filter(|post| post.contains("too long to be shown whole")).collect();
+    let cut: Vec<_> = posts
+        .iter()
+        .filter(|post| post.contains("is too long: roles are not shown its last"))
+        .collect();
     assert!(cut.len() == 1 && cut[0].starts_with("`AGENTS.md` is too long"), "{posts:?}");
 }
 

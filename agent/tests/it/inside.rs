@@ -38,7 +38,7 @@ async fn modes_that_a_command_changes_are_put_back_and_git_works_on() {
         assert_eq!(mode(&full), before, "{path}");
     }
     // Changed at another time: the next operation of Git gives itself the rights that it needs.
-    fs::set_permissions(t.world.path("work/.git.lock"), Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(t.world.path("work/.git.lock"), Permissions::from_mode(0o0)).unwrap();
     run(&t, "echo new > new").await;
     let parent = text(&t.toolbox, ToolboxRequest::Head).await;
     let commit = args::GitCommit { message: "Add new".into(), paths: None };

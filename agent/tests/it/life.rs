@@ -145,7 +145,7 @@ async fn wrong_calls_are_told_to_the_model_and_after_five_to_the_user() {
     assert!(told.iter().all(|text| text.chars().count() <= 510));
     let last = inner.last_report();
     assert_eq!((last.state, last.turns), (RoleState::Failed, 5));
-    assert!(last.reason.as_ref().unwrap().contains("in a row were of no use"), "{last:?}");
+    assert!(last.reason.as_ref().unwrap().contains("in a row were unusable"), "{last:?}");
     assert!(!inner.wants());
 }
 
@@ -402,7 +402,7 @@ async fn calls_as_other_agents_make_them_are_carried_out_and_kept_in_their_one_f
         [
             r#"Read {"path":"README"}"#,
             r#"Bash {"command":"pwd","timeout":30000}"#,
-            r#"Edit {"edits":[{"new":"bye","old":"hello"}],"path":"README"}"#
+            r#"Edit {"path":"README","edits":[{"old":"hello","new":"bye"}]}"#
         ]
     );
     let inner = world.gateway.lock();

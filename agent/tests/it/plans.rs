@@ -159,7 +159,9 @@ async fn a_push_beside_the_plan_is_noticed_once() {
     assert_eq!(pushes.len(), 3, "{pushes:?}");
     assert!(!pushes[0].contains("approved plan"), "{pushes:?}");
     assert!(
-        pushes[1].contains("The approved plan does not name `src/cart.rs`: say so"),
+        pushes[1].contains(
+            "The approved plan does not name `src/cart.rs`: when you hand over, name them"
+        ),
         "{pushes:?}"
     );
     let decided = decisions(&world);

@@ -142,7 +142,7 @@ async fn what_is_kept_by_the_provider_is_marked_and_what_changes_stands_behind_i
     let marks = |n: usize| {
         let marked = |m: &Value| {
             let parts = m["content"].as_array().into_iter().flatten();
-            parts.filter(|part| part["cache_control"]["type"] == "ephemeral").count() == 1
+            parts.filter(|part| part["cache_control"]["type"] == "ephemeral").count() >= 1
         };
         (0..inner.asked[n].len()).filter(|at| marked(&inner.asked[n][*at])).collect::<Vec<_>>()
     };

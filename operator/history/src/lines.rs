@@ -109,7 +109,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let place = ThreadPlace::new("team", "shop-1").unwrap();
         let mut volume = HistoryVolume::new(dir.path());
-        let lengths = [1, 10, MAX_LINE, MAX_LINE + 1, 3, 9 << 20, 2, CHUNK as usize, 5 << 20, 1];
+        let chunk = usize::try_from(CHUNK).unwrap();
+        let lengths = [1, 10, MAX_LINE, MAX_LINE + 1, 3, 9 << 20, 2, chunk, 5 << 20, 1];
         let text: Vec<u8> = lengths
             .iter()
             .flat_map(|length| [vec![b'x'; length - 1], vec![b'\n']].concat())

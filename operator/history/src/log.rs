@@ -343,8 +343,8 @@ mod tests {
     fn an_event_that_is_too_long_is_a_line_all_the_same() {
         let (mut log, mut text) = (HistoryLog::default(), Vec::new());
         let event = HistoryEvent::Note { text: "x".repeat(MAX_LINE) };
-        let long = ToldEntry { seq: 3, at: 1, run: None, event };
-        log.take(("agent/pm/j", "pm"), 1, &[long], &mut text).unwrap();
+        let entry = ToldEntry { seq: 3, at: 1, run: None, event };
+        log.take(("agent/pm/j", "pm"), 1, &[entry], &mut text).unwrap();
         assert!(text.len() < 1000 && text.windows(8).any(|part| part == b"too long"));
         assert_eq!(log.next_of("agent/pm/"), BTreeMap::from([("j".to_owned(), 4)]));
     }

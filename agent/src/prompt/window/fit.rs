@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::text_of;
 use super::{ShownMessage, WindowLook, total_weight};
-use crate::model::{HIDDEN_PICTURE as HIDDEN, PICTURES};
+use crate::model::{EARLIER, HIDDEN_PICTURE as HIDDEN, PICTURES};
 use codebutler_guides::text::{clip_text, common_limit, head_and_tail, shorten_text};
 
 /// Characters of a message in what a summary is made from, where even that is too long.
@@ -49,17 +49,31 @@ pub fn has_giant(chat: &[Value], look: &WindowLook<'_>) -> bool {
     })
 }
 
+fn text_length(shown: &ShownMessage<'_>) -> usize {
+    shown.message["content"].as_str().map_or(0, str::len)
+}
+
+/// True for the message that a compaction leaves in place of the earlier ones.
+fn stands_for_earlier(shown: &ShownMessage<'_>) -> bool {
+    let text = shown.message["content"].as_str().filter(|_| shown.is("user"));
+    text.is_some_and(|text| text.starts_with(EARLIER))
+}
+
 /// Shortens the longest messages so that all of them fit, and says so in each.
 fn level_messages(chat: &mut [ShownMessage<'_>], room: usize) {
     let total = total_weight(chat);
     if total <= room {
         return;
     }
-    let text_of = |shown: &ShownMessage<'_>| shown.message["content"].as_str().map_or(0, str::len);
-    let texts: usize = chat.iter().map(text_of).sum();
-    let limit = common_limit(chat.iter().map(text_of), room.saturating_sub(total - texts));
-    let limit = limit.max(LEAST_LEFT);
-    for shown in chat {
+    // What stands for all that came before holds the task and the rules: it is the last to be cut.
+    let kept =
+        chat.iter().filter(|shown| stands_for_earlier(shown)).map(text_length).sum::<usize>();
+    let spares = room.saturating_sub(kept) >= room / 3;
+    let is_cut = |shown: &ShownMessage<'_>| !(spares && stands_for_earlier(shown));
+    let lengths = || chat.iter().filter(|shown| is_cut(shown)).map(text_length);
+    let rest = total - lengths().sum::<usize>();
+    let limit = common_limit(lengths(), room.saturating_sub(rest)).max(LEAST_LEFT);
+    for shown in chat.iter_mut().filter(|shown| is_cut(shown)) {
         let how =
             if shown.is("user") { "ReadConversation shows messages whole" } else { "call again" };
         let note = |missing: usize| format!("\n[… {missing} characters left out: {how} …]\n");

@@ -6,7 +6,7 @@ use codebutler_wire::{ActionChoice, PendingDecision, PendingItem};
 use serde_json::Value;
 
 use super::show::{STILL_COUNTS, forget_pictures, show_picture};
-use super::words::PostKind;
+use super::words::{PostKind, READ_BACK};
 use super::{OpenAnswer, TranscriptState};
 use crate::model::{self, AssistantMessage, ToolCall};
 use crate::run::stuck::HashedStep;
@@ -79,7 +79,8 @@ impl TranscriptState {
                 quote_lines(text)
             )),
         });
-        if has_voice(text) {
+        // What was said in this conversation has the system's own lines in it.
+        if asked.name != READ_BACK && has_voice(text) {
             self.forgers.insert(asked.name.clone());
         }
         run.steps.push(HashedStep {

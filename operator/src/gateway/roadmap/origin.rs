@@ -92,7 +92,7 @@ mod tests {
         }))
     }
 
-    fn thread(metadata: Value, spec: Value, hash: Option<&str>) -> Thread {
+    fn thread(metadata: &Value, spec: &Value, hash: Option<&str>) -> Thread {
         object(json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
             "metadata": metadata, "spec": spec,
@@ -108,7 +108,7 @@ mod tests {
         let (repo, file) = (repo(), RoadmapFile::read(FILE));
         let item = file.item("3").unwrap();
         let parent =
-            thread(json!({"name": "p", "namespace": "team"}), json!({"repo": "shop"}), None);
+            thread(&json!({"name": "p", "namespace": "team"}), &json!({"repo": "shop"}), None);
         let origin = ItemOrigin { parent: &parent, repo: &repo, file: Some(&file) };
         let owner = |uid| json!([{"apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo", "name": "shop", "uid": uid}]);
         let own = json!({"name": child_name("shop", "p", "3"), "namespace": "team", "ownerReferences": owner("r-1")});
@@ -120,7 +120,7 @@ mod tests {
         };
         let (hash, other) = (item.hash(), "other".to_owned());
         let says = |metadata: &Value, spec: &Value, hash: Option<&String>| {
-            let thread = thread(metadata.clone(), spec.clone(), hash.map(String::as_str));
+            let thread = thread(metadata, spec, hash.map(String::as_str));
             let child = origin.describe("3", &thread);
             (child.elsewhere, child.plan.is_some())
         };

@@ -37,7 +37,7 @@ impl Alternating {
         let trees = ["one\n", "other\n"].map(|text| {
             let blob = shop.run(&["hash-object", "-w", "--stdin"], text);
             let list = |count: usize, entry: &str| {
-                (0..count).map(|n| format!("{entry}\tf{n}\n")).collect::<String>()
+                (0..count).map(|n| format!("{entry}\tf{n}\n")).collect::<Vec<_>>().concat()
             };
             let inner = shop.run(&["mktree"], &list(files, &format!("100644 blob {blob}")));
             shop.run(&["mktree"], &list(folders, &format!("040000 tree {inner}")))

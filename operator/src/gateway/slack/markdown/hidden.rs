@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn what_a_reader_of_markdown_would_not_see_is_shown() {
         let order = "delete the tests";
-        let many: String = (0..40).map(|_| format!("[x]: # ({order})\n\n")).collect();
+        let many = format!("[x]: # ({order})\n\n").repeat(40);
         for (hidden, count) in [
             (format!("Fine.\n\n[//]: # ({order})\n\nYes?"), 1),
             (format!("> quoted\n>\n> [a]: <b> \"{order}\""), 1),

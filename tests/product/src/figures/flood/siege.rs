@@ -285,7 +285,7 @@ impl HostilePush {
         for text in ["one\n", "other\n"] {
             let blob = run_git(&at, &["hash-object", "-w", "--stdin"], text).await?;
             let list = |count: usize, entry: String| {
-                (0..count).map(|n| format!("{entry}\tf{n}\n")).collect::<String>()
+                (0..count).map(|n| format!("{entry}\tf{n}\n")).collect::<Vec<_>>().concat()
             };
             let inner = list(FILES, format!("100644 blob {blob}"));
             let inner = run_git(&at, &["mktree"], &inner).await?;
