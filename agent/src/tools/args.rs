@@ -70,11 +70,11 @@ pub struct BashArgs {
     /// Passed to `bash -c`.
     #[serde(default)]
     pub command: Option<String>,
-    /// Folder of the worktree to run it in; its root if absent. It holds for this call only.
+    /// Folder to run it in; the worktree's root if absent.
     #[serde(default)]
     pub workdir: Option<String>,
-    /// Seconds until it is killed; 120 if absent, 3600 at most. A larger number is taken as
-    /// milliseconds.
+    // A larger number is taken as milliseconds.
+    /// Seconds until it is killed; 120 if absent, 3600 at most.
     #[serde(default)]
     pub timeout: Option<u32>,
     /// Go on at once and let the command run, such as a server; the answer has the number of its
@@ -116,6 +116,7 @@ pub struct GrepArgs {
     pub ignore_case: Option<bool>,
     /// A match may span lines, and `.` matches the end of a line.
     #[serde(default)]
+    #[schemars(extend("x-hidden" = true))]
     pub multiline: Option<bool>,
     /// Lines shown before and after each match; none if absent, 10 at most.
     #[serde(default)]

@@ -126,7 +126,7 @@ struct Write;
 impl Handler for Write {
     type Args = args::WriteArgs;
     const NAME: &'static str = "Write";
-    const DESCRIPTION: &'static str = "Creates a file or replaces its whole content; an existing file keeps its encoding, byte order mark, line ends and mode. To change a part, use Edit.";
+    const DESCRIPTION: &'static str = "Creates a file or replaces its whole content; an existing file keeps its encoding, byte order mark, line ends and mode.";
     const RISK: CallRisk = CallRisk::Changes;
 
     /// The content is the key: writing it again changes nothing.

@@ -225,7 +225,7 @@ async fn a_model_is_told_when_its_calls_run_out_and_it_is_not_kept() {
     // What was sent before stays as it was.
     for n in 1..10 {
         let (before, now) = (&inner.asked[n - 1], &inner.asked[n]);
-        let kept = before.len() - usize::from(n > 8);
+        let kept = before.len() - usize::from(n > 5);
         assert_eq!(before[..kept], now[..kept], "call {n}");
     }
 }

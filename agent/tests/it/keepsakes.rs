@@ -48,9 +48,9 @@ async fn uncommitted_work_survives_what_throws_it_away() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_can_not_be_kept_is_asked_about() {
     let spoil = "mv .git/refs/codebutler .git/was; ln -s /tmp .git/refs/codebutler; echo x > a";
-    let mut world =
-        World::new(in_order(vec![bash("sh spoil.sh"), bash("rm a"), says("I wait.")])).await;
-    std::fs::write(world.tree("spoil.sh"), spoil).unwrap();
+    let write = calls(&[("Write", json!({"path": "spoil.sh", "content": spoil}))]);
+    let steps = vec![write, bash("sh spoil.sh"), bash("rm a"), says("I wait.")];
+    let mut world = World::new(in_order(steps)).await;
     world.gateway.lock().say("tidy up", true);
     world.one_pod().await;
     let key = {

@@ -34,6 +34,7 @@ pub struct GitLog {
     pub since: Option<String>,
     /// Commit or branch to begin at; this conversation's branch if absent.
     #[serde(default)]
+    #[schemars(extend("x-hidden" = true))]
     pub commit: Option<String>,
 }
 
@@ -78,5 +79,6 @@ pub struct GitBlame {
     pub to: Option<u32>,
     /// As it was in this commit; what is committed on this conversation's branch if absent.
     #[serde(default)]
+    #[schemars(extend("x-hidden" = true))]
     pub commit: Option<String>,
 }
