@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use codebutler_wire::pod;
 
-use crate::experiment::Experiment;
+use crate::experiment::PromptExperiment;
 use crate::sandbox::SandboxMode;
 use crate::toolbox::oom;
 
@@ -139,7 +139,7 @@ pub struct RunArgs {
     pub setup_limit: u32,
     /// For measurements with models: what is done otherwise than usual.
     #[arg(long, env = "CODEBUTLER_EXPERIMENT", value_enum, value_delimiter = ',', hide = true)]
-    pub experiment: Vec<Experiment>,
+    pub experiment: Vec<PromptExperiment>,
     /// For crash tests: kill this process with SIGKILL at the n-th step point.
     #[arg(long, env = "CODEBUTLER_DIE_AT_STEP", hide = true)]
     pub die_at_step: Option<u64>,

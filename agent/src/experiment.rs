@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// One difference of an arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Experiment {
+pub enum PromptExperiment {
     /// Schemas and earlier calls come with their keys in alphabetical order.
     KeysSorted,
     /// Every family gets the same form of edits.
@@ -20,16 +20,16 @@ pub enum Experiment {
 const LIMITS: &str = "- This run ends after ";
 
 /// Changes the session to that of an arm.
-pub fn change_session(arm: &[Experiment], session: &mut RoleSession) {
-    if arm.contains(&Experiment::EditsPlain) {
+pub fn change_session(arm: &[PromptExperiment], session: &mut RoleSession) {
+    if arm.contains(&PromptExperiment::EditsPlain) {
         session.facts.values_mut().for_each(|facts| facts.edits = EditForm::default());
     }
 }
 
 /// Changes a model call to that of an arm.
-pub fn change_body(arm: &[Experiment], body: Bytes) -> Bytes {
+pub fn change_body(arm: &[PromptExperiment], body: Bytes) -> Bytes {
     let (sorts, late) =
-        (arm.contains(&Experiment::KeysSorted), arm.contains(&Experiment::LimitsLate));
+        (arm.contains(&PromptExperiment::KeysSorted), arm.contains(&PromptExperiment::LimitsLate));
     if !sorts && !late {
         return body;
     }
@@ -86,15 +86,15 @@ mod tests {
     #[test]
     fn each_arm_changes_one_thing() {
         let body = r##"{"messages":[{"role":"user","content":"# As of now\n- This run ends after 5 model calls.\n- x"},{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"Edit","arguments":"{\"path\":\"a\",\"edits\":[]}"}}]}],"model":"m"}"##;
-        let of = |arm: &[Experiment]| {
+        let of = |arm: &[PromptExperiment]| {
             let changed = change_body(arm, Bytes::from(body));
             String::from_utf8(changed.to_vec()).unwrap()
         };
         assert_eq!(of(&[]), body);
-        assert_eq!(of(&[Experiment::EditsPlain]), body);
-        let late = of(&[Experiment::LimitsLate]);
+        assert_eq!(of(&[PromptExperiment::EditsPlain]), body);
+        let late = of(&[PromptExperiment::LimitsLate]);
         assert!(!late.contains("This run ends") && late.contains("- x"), "{late}");
-        let sorted = of(&[Experiment::KeysSorted]);
+        let sorted = of(&[PromptExperiment::KeysSorted]);
         assert!(sorted.contains(r#"{\"edits\":[],\"path\":\"a\"}"#), "{sorted}");
         assert!(sorted.contains(r#"{"function":{"arguments""#), "{sorted}");
     }

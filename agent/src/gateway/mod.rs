@@ -29,7 +29,7 @@ use serde::de::DeserializeOwned;
 pub use chat::ChatError;
 use codebutler_guides::text::clip_text;
 
-use crate::experiment::{Experiment, change_session};
+use crate::experiment::{PromptExperiment, change_session};
 pub use token::TokenFile;
 
 /// How long ordinary calls are tried for.
@@ -106,7 +106,7 @@ pub struct GatewayClient {
     base: Url,
     token: TokenFile,
     /// The arm of an experiment, if it is in one.
-    arm: Arc<[Experiment]>,
+    arm: Arc<[PromptExperiment]>,
 }
 
 impl GatewayClient {
@@ -149,7 +149,7 @@ impl GatewayClient {
 
     /// With what is different in an experiment.
     #[must_use]
-    pub fn in_arm(self, arm: &[Experiment]) -> Self {
+    pub fn in_arm(self, arm: &[PromptExperiment]) -> Self {
         Self { arm: arm.into(), ..self }
     }
 
