@@ -43,10 +43,11 @@ async fn a_model_that_stumbles_is_asked_again() {
     // An answer that was lost on the way is asked for again: what it may have cost counts as spent until
     // the provider tells.
     for answer in ["After a cut.", "After a hang."] {
-        // At most a line that says what is waited for, as above.
+        // At most a line that says what is done or waited for, which goes again, as above.
+        let passes = |line: &String| line.contains("wait") || line.starts_with(":hourglass");
         let heard = || {
             let messages = team.messages(&root).into_iter().map(|message| message.shown);
-            messages.partition::<Vec<_>, _>(|line| !line.contains("wait"))
+            messages.partition::<Vec<_>, _>(|line| !passes(line))
         };
         let (known, waits) = heard();
         team.says("ana", Some(&root), "more, please");
