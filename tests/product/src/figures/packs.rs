@@ -20,7 +20,7 @@ const TURNS: usize = long_or_short(7, 1);
 /// Packs at once, each of a Thread of its own.
 const HOSTILE: usize = 3;
 /// What one of them unfolds to, twice.
-const GIANT: usize = long_or_short(250, 10) << 20;
+const GIANT: usize = 250 << 20;
 
 /// Which of the Repos.
 const BAD: usize = 0;
