@@ -17,7 +17,7 @@ const AT_ONCE: usize = 2;
 #[tokio::test(flavor = "multi_thread")]
 async fn quick_figures_measure_something() {
     let wrong: Vec<String> = futures::stream::iter(QUICK)
-        .map(|name| measure(name))
+        .map(measure)
         .buffer_unordered(AT_ONCE)
         .filter_map(async |outcome| outcome.err())
         .collect()
