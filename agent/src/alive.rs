@@ -34,7 +34,7 @@ fn touch_file(path: &Path) -> io::Result<()> {
     File::create(path)?.set_modified(SystemTime::now())
 }
 
-/// What the probe ends with.
+/// The exit status of the probe.
 pub fn judge_beats(dir: &Path, within: u64) -> ExitCode {
     let limit = Duration::from_secs(within);
     if is_alive(&dir.join(FILE), SystemTime::now(), limit) {

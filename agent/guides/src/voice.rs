@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use codebutler_redact::is_invisible;
 use icu_normalizer::ComposingNormalizerBorrowed;
 
-/// What the system's own lines begin with.
+/// The words that the system's own lines begin with.
 pub const VOICE: &str = "[CodeButler] ";
 /// Before a line that is somebody's text.
 const QUOTE: &str = "> ";
@@ -58,7 +58,7 @@ pub fn guard_voice(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a line of a text begins like one of the system's.
+/// True if a line of the text begins like one of the system's.
 pub fn has_voice(text: &str) -> bool {
     line_starts(text).any(|at| imitates(&text[at..]))
 }
@@ -106,7 +106,7 @@ fn line_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
     std::iter::once(0).chain(ends.map(|(at, c)| at + c.len_utf8()))
 }
 
-/// What ends a line somewhere: a terminal, a browser, a programming language.
+/// Characters that end a line somewhere: in a terminal, a browser or a programming language.
 const fn is_line_end(c: char) -> bool {
     matches!(
         c,
@@ -114,7 +114,7 @@ const fn is_line_end(c: char) -> bool {
     )
 }
 
-/// Whether a line begins like one of the system's.
+/// True if the line begins like one of the system's.
 fn imitates(line: &str) -> bool {
     let mut seen = line.chars().take_while(|c| !is_line_end(*c)).filter(|c| !is_unseen(*c));
     let mut first = seen.next();
@@ -139,7 +139,7 @@ fn is_tag(rest: &str, tag: &str) -> bool {
     fold_letters(&name) == fold_letters(tag)
 }
 
-/// What a reader does not see, or sees as a gap.
+/// Characters that a reader does not see, or sees as a gap.
 fn is_unseen(c: char) -> bool {
     c.is_whitespace()
         || c.is_control()
