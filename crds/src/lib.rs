@@ -11,6 +11,7 @@ pub mod condition;
 pub mod guides;
 pub mod history;
 pub mod limits;
+pub mod mcp;
 pub mod names;
 pub mod pods;
 pub mod policy;

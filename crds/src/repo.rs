@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,7 @@ use crate::branches::BranchesSpec;
 use crate::guides::GuidesStatus;
 use crate::history::{ClosedThread, ThreadsSpec};
 use crate::limits::{LimitsSpec, ModelPrice};
+use crate::mcp::{MOST_SERVERS, McpServerSpec, McpServerStatus};
 use crate::pods::PodSettings;
 use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
 use crate::retrospective::RetrospectiveSpec;
@@ -118,6 +119,11 @@ pub struct RepoSpec {
     /// Signed requests that begin work. None do if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deliveries: Option<DeliveriesSpec>,
+    /// Servers of the Model Context Protocol whose tools roles may use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_SERVERS))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub mcp_servers: Vec<McpServerSpec>,
     /// Stops new work; running turns end.
     #[serde(default)]
     pub suspend: bool,
@@ -334,7 +340,8 @@ pub struct RepoStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// `Ready`, `Reconciling`, `Stalled`, `GatewayServing`, `SchedulesValid`, `OldSpelling` by the controller; `SlackReachable`,
-    /// `GitReachable`, `ModelsKnown`, `ModelReachable`, `EgressEnforced`, `GuidesValid` by the gateway.
+    /// `GitReachable`, `ModelsKnown`, `ModelReachable`, `EgressEnforced`, `GuidesValid`, `McpServersReady` by the
+    /// gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -362,6 +369,14 @@ pub struct RepoStatus {
     /// Mistakes in `.codebutler/` of the base branch. Written by the gateway; absent when there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guides: Option<GuidesStatus>,
+    /// How the servers of `spec.mcpServers` are. Written by the gateway.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_SERVERS))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub mcp_servers: Vec<McpServerStatus>,
+    /// When the pods of servers that the whole Repo shares were last wanted, by server. Written by the gateway.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mcp_wanted: BTreeMap<String, Time>,
     /// Closed Threads that were deleted, the newest last. Written by the controller.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]

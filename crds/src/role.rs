@@ -470,7 +470,13 @@ const fn timeout() -> u32 {
 }
 fn tool_names(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
-        "type": "array", "maxItems": 64, "items": {"type": "string", "enum": TOOLS.as_slice()},
+        "type": "array", "maxItems": 64, "items": {
+            "type": "string",
+            "anyOf": [
+                {"enum": TOOLS.as_slice()},
+                {"pattern": r"^mcp__[A-Za-z0-9_.*?-]{1,96}$"},
+            ],
+        },
     })
 }
 const fn idle_timeout() -> u32 {

@@ -29,6 +29,7 @@ pub use self::roadmap::{ApprovedItem, RoadmapEnd, RoadmapProposal, RoadmapRun};
 pub use self::train::{
     MOST_CARS, MergeTrain, TrainCar, TrainEnd, TrainProposal, TrainRound, TrainStep,
 };
+use crate::mcp::ThreadMcp;
 use crate::spelling::pull_request;
 use crate::spend::ThreadBudget;
 use crate::{NanoUsd, SlackTs};
@@ -261,6 +262,9 @@ pub struct ThreadStatus {
     /// The parts in which the request is built. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<Box<RequestSplit>>,
+    /// What it has made of the servers of `spec.mcpServers` of its Repo. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp: Option<Box<ThreadMcp>>,
     /// The pull requests that are merged from here, one behind the other. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train: Option<Box<MergeTrain>>,

@@ -13,6 +13,7 @@ mod error;
 pub mod exit_code;
 mod facts;
 pub mod history;
+mod mcp;
 mod message;
 pub mod money;
 mod pending;
@@ -35,6 +36,7 @@ pub use ci_words::{break_ci_words, has_ci_words};
 pub use error::*;
 pub use facts::*;
 pub use history::{HistoryBatch, HistoryKept, HistoryLines};
+pub use mcp::*;
 pub use message::*;
 pub use money::NanoUsd;
 pub use pending::*;
@@ -107,6 +109,17 @@ pub mod path {
     pub const CONNECT: &str = "/v1/connect";
     /// `POST` [`super::EgressReport`] → `{}`; refused where the Repo wants enforcement and has none.
     pub const EGRESS_CHECK: &str = "/v1/egress-check";
+    /// `GET ?find=<words>&most=<n>` → [`super::McpTools`]: those that the model is offered, or with `find` those that a search
+    /// finds among all.
+    pub const MCP_TOOLS: &str = "/v1/mcp/tools";
+    /// `POST` [`super::McpCall`] → [`super::McpResult`].
+    pub const MCP_CALLS: &str = "/v1/mcp/calls";
+    /// `GET ?server=<name>` → [`super::McpResources`]; of all servers of the role without `server`.
+    pub const MCP_RESOURCES: &str = "/v1/mcp/resources";
+    /// `POST` [`super::McpRead`] → [`super::McpResult`].
+    pub const MCP_READS: &str = "/v1/mcp/reads";
+    /// `POST` [`super::McpPrompt`] → [`super::McpResult`].
+    pub const MCP_PROMPTS: &str = "/v1/mcp/prompts";
     /// `POST` [`super::WebFetch`] → [`super::WebPage`].
     pub const WEB_FETCH: &str = "/v1/web/fetch";
     /// `POST` [`super::WebSearch`] → [`super::WebResults`].

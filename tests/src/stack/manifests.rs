@@ -143,6 +143,7 @@ pub fn team_manifests(
         issues: None,
         comments: None,
         deliveries: None,
+        mcp_servers: Vec::new(),
         suspend: false,
     };
     if let Some(edit) = edit {

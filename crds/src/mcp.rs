@@ -1,0 +1,254 @@
+//! Servers of the Model Context Protocol: a company's own tools.
+
+use std::collections::BTreeMap;
+
+use codebutler_wire::McpRisk;
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::secret_ref::SecretRef;
+
+/// Servers of a Repo.
+pub const MOST_SERVERS: usize = 32;
+
+/// A server whose tools roles may use: a program in a pod of its own, or a URL that the gateway calls.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "has(self.image) != has(self.url)",
+        "message": "a server has either an `image`, with a `command`, or a `url`"
+    },
+    {
+        "rule": "!has(self.image) || (has(self.command) && size(self.command) > 0)",
+        "message": "a server with an `image` needs its `command`: what the image itself would start is not known to the bridge"
+    },
+    {
+        "rule": "!has(self.url) || (!has(self.command) && !has(self.env) && !has(self.egress) && !has(self.worktree) && !has(self.resources))",
+        "message": "`command`, `env`, `egress`, `worktree` and `resources` belong to a server with an `image`; one with a `url` has `headers`"
+    },
+    {
+        "rule": "!has(self.image) || (!has(self.headers) && !has(self.oauth))",
+        "message": "`headers` and `oauth` belong to a server with a `url`; one with an `image` has `env`"
+    }
+]))]
+pub struct McpServerSpec {
+    /// Part of the names of its tools: `mcp__NAME__TOOL`.
+    #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,28}[a-z0-9])?$"))]
+    pub name: String,
+    /// Image in which `command` runs. It speaks over its standard input and output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub image: Option<String>,
+    /// Program and arguments, such as `["npx", "-y", "@acme/server"]`. It is not given to a shell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 4096)))]
+    pub command: Vec<String>,
+    /// Address of a server that speaks streamable HTTP, or the older form with server-sent events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^https?://[^/@\s]+(/\S*)?$"), length(max = 1024))]
+    pub url: Option<String>,
+    /// Variables of the program's environment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub env: Vec<McpValue>,
+    /// Headers of each request to `url`, such as `Authorization`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub headers: Vec<McpValue>,
+    /// A person signs in to `url`, from a link in Slack that only they see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oauth: Option<McpOauth>,
+    /// Roles that may use it; all roles of the Repo that have `mcp__…` among their tools, if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub roles: Vec<String>,
+    /// Hosts that its pod may connect to through the gateway, in the form of `spec.egress.hosts`. Nothing else can be
+    /// reached from it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 64),
+        inner(regex(
+            pattern = r"^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?$"
+        ))
+    )]
+    pub egress: Vec<String>,
+    /// Whether each Thread has a server of its own, or all of the Repo share one.
+    #[serde(default)]
+    pub scope: McpScope,
+    /// Mounts the Thread's worktree into its pod. It has none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<McpWorktree>,
+    /// Requests and limits of its container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceRequirements>,
+    /// Seconds without a call after which its pod, or its session, ends.
+    #[serde(default = "idle_seconds")]
+    #[schemars(range(min = 10, max = 86_400))]
+    pub idle_seconds: u32,
+    /// Seconds that a call may take without any sign of progress.
+    #[serde(default = "call_seconds")]
+    #[schemars(range(min = 1, max = 540))]
+    pub call_seconds: u32,
+    /// Tools that may be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<McpToolRules>,
+    /// What calls of some tools can do, whatever the server says. The strictest rule that names a tool holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub risk: Vec<McpRiskRule>,
+    /// Most calls in a Thread; any number if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub max_calls: Option<u32>,
+}
+
+/// A variable or a header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "has(self.value) != has(self.secret)",
+    "message": "it has either a `value` or a `secret`"
+}]))]
+pub struct McpValue {
+    /// Its name.
+    #[schemars(regex(pattern = r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"))]
+    pub name: String,
+    /// Its value, which everybody can read who can read the Repo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4096))]
+    pub value: Option<String>,
+    /// Where its value is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<McpSecretKey>,
+}
+
+/// A key of a Secret in the Repo's namespace. The Secret's annotation `codebutler.dev/hosts` names the hosts that it
+/// may be sent to: that of `url`, or all of `egress`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct McpSecretKey {
+    /// Name of the Secret.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// The key in it.
+    #[schemars(regex(pattern = r"^[-._a-zA-Z0-9]{1,253}$"))]
+    pub key: String,
+    /// Goes before the value, such as `Bearer ` in a header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub prefix: Option<String>,
+}
+
+/// How a person signs in to a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct McpOauth {
+    /// Secret with `clientId`, and `clientSecret` if there is one. The gateway registers itself if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<SecretRef>,
+    /// Scopes to ask for; those that the server names if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 256)))]
+    pub scopes: Vec<String>,
+}
+
+/// For whom a server runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum McpScope {
+    /// Each Thread has one of its own.
+    #[default]
+    Thread,
+    /// All Threads of the Repo share one.
+    Repo,
+}
+
+/// How a server has the worktree of its Thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum McpWorktree {
+    /// It can read it, at `/workspace`.
+    ReadOnly,
+}
+
+/// Tools of a server that may be used, by its own names, with `*` and `?`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct McpToolRules {
+    /// Those alone; all if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 256)))]
+    pub allow: Vec<String>,
+    /// Not these, whatever `allow` says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 256)))]
+    pub deny: Vec<String>,
+}
+
+/// What calls of some tools can do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct McpRiskRule {
+    /// By the server's own names, with `*` and `?`.
+    #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 256)))]
+    pub tools: Vec<String>,
+    /// What they can do.
+    pub risk: McpRisk,
+}
+
+/// How a server of a Repo is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct McpServerStatus {
+    /// Name in `spec.mcpServers`.
+    pub name: String,
+    /// It answered when it was last asked.
+    pub ready: bool,
+    /// Its own version, if it says one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// Tools that may be used.
+    #[serde(default)]
+    pub tools: u32,
+    /// Since when it is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+    /// What is wrong with it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// What a Thread has made of the servers of its Repo.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadMcp {
+    /// By server.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub servers: BTreeMap<String, ThreadMcpServer>,
+}
+
+/// What a Thread has made of one server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadMcpServer {
+    /// Calls that were carried out.
+    #[serde(default)]
+    pub calls: u32,
+    /// When its pod was last wanted: it is started, and kept for `idleSeconds`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<Time>,
+    /// Tools that people have allowed for this Thread: hashes of their names and definitions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub allowed: Vec<String>,
+}
+
+const fn idle_seconds() -> u32 {
+    300
+}
+const fn call_seconds() -> u32 {
+    90
+}

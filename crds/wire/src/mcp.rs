@@ -1,0 +1,164 @@
+//! Tools, resources and prompts of a company's own servers (Model Context Protocol), as the gateway offers them to an
+//! agent. Every word of a server is untrusted.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Names of tools of servers begin with it: `mcp__SERVER__TOOL`.
+pub const MCP_PREFIX: &str = "mcp__";
+
+/// Tools of servers that the caller's role may use.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpTools {
+    /// Another one whenever anything else of this is another.
+    pub version: String,
+    /// Tools that the model is offered, or that a search found, best first.
+    #[serde(default)]
+    pub tools: Vec<McpTool>,
+    /// Tools that only a search finds.
+    #[serde(default)]
+    pub hidden: u32,
+    /// Servers of the role.
+    #[serde(default)]
+    pub servers: Vec<McpServer>,
+    /// Sentences about what is not available and what to do, for the model.
+    #[serde(default)]
+    pub notices: Vec<String>,
+}
+
+/// A tool of a server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpTool {
+    /// `mcp__SERVER__TOOL`, at most 64 characters.
+    pub name: String,
+    /// The server's words, fenced and masked.
+    pub description: String,
+    /// A schema that every provider takes.
+    pub schema: Value,
+    /// Calls change nothing: they may run side by side.
+    #[serde(default)]
+    pub reads: bool,
+}
+
+/// A server of a role.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpServer {
+    /// Name in `spec.mcpServers`.
+    pub name: String,
+    /// It answered when it was last asked.
+    pub available: bool,
+    /// It has resources.
+    #[serde(default)]
+    pub resources: bool,
+    /// Names of its prompts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prompts: Vec<String>,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpCall {
+    /// The same one is the same call: it is carried out once.
+    pub key: String,
+    /// `mcp__SERVER__TOOL`.
+    pub tool: String,
+    /// Arguments, in the order in which the model wrote them.
+    pub arguments: Value,
+}
+
+/// A resource to read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpRead {
+    /// Name of the server.
+    pub server: String,
+    /// The resource.
+    pub uri: String,
+}
+
+/// A prompt to fill in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpPrompt {
+    /// Name of the server.
+    pub server: String,
+    /// The prompt.
+    pub name: String,
+    /// Its arguments, by name.
+    #[serde(default)]
+    pub arguments: std::collections::BTreeMap<String, String>,
+}
+
+/// A result for the model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpResult {
+    /// Words, masked, and cut where they are too long.
+    pub text: String,
+    /// The server says that the call failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+    /// All words, where `text` has a part of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<String>,
+    /// Pictures for models that see.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<McpPicture>,
+}
+
+/// A picture of a result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpPicture {
+    /// Such as `image/png`.
+    pub media_type: String,
+    /// Base64.
+    pub data: String,
+}
+
+/// Resources of the servers of a role.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpResources {
+    /// Resources, and templates whose `uri` has parts in `{}`.
+    pub resources: Vec<McpResource>,
+    /// There are more.
+    #[serde(default)]
+    pub truncated: bool,
+    /// Sentences about what could not be listed.
+    #[serde(default)]
+    pub notices: Vec<String>,
+}
+
+/// A resource, or a template of resources.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpResource {
+    /// Name of the server.
+    pub server: String,
+    /// Address, or a template of one.
+    pub uri: String,
+    /// Name for people.
+    pub name: String,
+    /// The server's description, in one line.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+}
+
+/// How much harm a call of a server's tool can do, as a Repo says.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum McpRisk {
+    /// It changes nothing, and runs.
+    Read,
+    /// People say yes the first time in a thread.
+    Visible,
+    /// People say yes each time, to the exact arguments.
+    Destructive,
+}
