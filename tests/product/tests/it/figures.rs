@@ -9,8 +9,9 @@ use tokio::process::Command;
 
 /// How long one may take on a busy machine.
 const LIMIT: Duration = Duration::from_mins(5);
-/// Those that take seconds. The others need a release build and a quiet machine: `.ci/figures`.
-const QUICK: [&str; 7] = ["edits", "memory", "redact", "search", "snapshot", "wake", "worktree"];
+/// Those that take seconds and install nothing. The others need a release build and a quiet machine:
+/// `.ci/figures`.
+const QUICK: [&str; 5] = ["memory", "redact", "snapshot", "wake", "worktree"];
 /// Figures at the same time: each starts processes of its own.
 const AT_ONCE: usize = 2;
 

@@ -22,6 +22,8 @@ use super::{World, eventually};
 const CALL: NanoUsd = NanoUsd(300_000_000);
 /// More than a call passes: a walk that goes on for longer never ends.
 const MOST: u64 = 40;
+/// What the one that serves agents has among its metrics.
+const LEADS: &str = "codebutler_gateway_leader 1";
 
 pub struct Holder {
     pub child: Child,
@@ -80,10 +82,18 @@ impl Holder {
         tokio::net::TcpStream::connect(self.address).await.is_ok()
     }
 
+    /// Whether it says itself that it serves agents.
+    async fn leads(&self) -> bool {
+        let url = format!("http://{}:8080/metrics", self.address.ip());
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let Ok(answer) = client.get(url).send().await else { return false };
+        answer.text().await.is_ok_and(|text| text.lines().any(|line| line == LEADS))
+    }
+
     /// Waits until it serves agents, or is dead; answers no if it takes too long.
     pub async fn serves(&mut self) -> bool {
         let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
-        while !self.is_open().await {
+        while !(self.is_open().await && self.leads().await) {
             if self.child.try_wait().unwrap().is_some() {
                 return true;
             }

@@ -189,7 +189,7 @@ async fn who_hands_over_dies_at_every_step_and_every_dollar_is_accounted_for() {
         .await;
         world.accounts_for_all(before, &format!("after the death at {step}")).await;
         if lived {
-            assert_eq!(answered, Some(200), "{}", world.log());
+            assert_eq!(answered, Some(200), "step {step}: {}", world.log());
             eventually("all is settled", || world.is_settled(before)).await;
         }
         assert!(next.stop().await, "{}", world.log());
