@@ -7,8 +7,8 @@ use futures::StreamExt as _;
 use serde_json::Value;
 use tokio::process::Command;
 
-/// How long one may take on a busy machine.
-const LIMIT: Duration = Duration::from_mins(5);
+/// Longer is a hang: other tests take most of the machine meanwhile.
+const LIMIT: Duration = Duration::from_mins(15);
 /// Those that take seconds and install nothing. The others need a release build and a quiet machine:
 /// `.ci/figures`.
 const QUICK: [&str; 5] = ["memory", "redact", "snapshot", "wake", "worktree"];
