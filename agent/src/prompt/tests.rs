@@ -261,7 +261,7 @@ fn first_requests_are_short() {
     let coder = "Read Write Edit Bash Grep Glob GitLog GitDiff GitShow GitBlame GitCommit GitUpdate GitPush GHCreatePR \
                  GHStatus GHComment ReadMemory WriteMap Todo SendMessage";
     for (role, tools, decisions, most) in [
-        ("pm", pm, &[RoleDecision::Plan, RoleDecision::Choice][..], 6_450),
+        ("pm", pm, &[RoleDecision::Plan, RoleDecision::Choice][..], 6_000),
         ("coder", coder, &[], 4_600),
     ] {
         let (system, tools) = first_request(role, tools, decisions);

@@ -12,12 +12,12 @@ pub use history::{GitBlame, GitDiff, GitLog, GitShow};
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadArgs {
-    /// File, relative to the root of the worktree.
+    /// File.
     pub path: String,
-    /// First line to show, counted from 1.
+    /// First line, counted from 1.
     #[serde(default)]
     pub offset: Option<u32>,
-    /// Number of lines to show; 2000 if absent.
+    /// Number of lines; 2000 if absent.
     #[serde(default)]
     pub limit: Option<u32>,
 }
@@ -26,7 +26,7 @@ pub struct ReadArgs {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WriteArgs {
-    /// File, relative to the root of the worktree. Folders are created.
+    /// File. Folders are created.
     pub path: String,
     /// The whole new content.
     pub content: String,
@@ -37,7 +37,7 @@ pub struct WriteArgs {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("required" = ["path", "edits"]))]
 pub struct EditArgs {
-    /// File, relative to the root of the worktree. You must have read it before.
+    /// File that you have read.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// Replacements, applied one after the other; all or none.
@@ -54,7 +54,7 @@ pub struct EditArgs {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EditReplacement {
-    /// Text that occurs exactly once, with its exact whitespace and without line numbers.
+    /// Text that occurs exactly once, with its exact whitespace.
     pub old: String,
     /// What stands there afterwards.
     pub new: String,
@@ -70,21 +70,20 @@ pub struct BashArgs {
     /// Passed to `bash -c`.
     #[serde(default)]
     pub command: Option<String>,
-    /// Folder to run it in; the worktree's root if absent.
+    /// Folder to run it in.
     #[serde(default)]
     pub workdir: Option<String>,
     // A larger number is taken as milliseconds.
     /// Seconds until it is killed; 120 if absent, 3600 at most.
     #[serde(default)]
     pub timeout: Option<u32>,
-    /// Go on at once and let the command run, such as a server; the answer has the number of its
-    /// job.
+    /// Let the command run on, such as a server; the answer has the number of its job.
     #[serde(default)]
     pub background: Option<bool>,
-    /// Instead of `command`: show the new output of this background job.
+    /// Instead of `command`: the new output of this job.
     #[serde(default)]
     pub job: Option<u32>,
-    /// With `job`: wait so many seconds for its end first, 600 at most.
+    /// With `job`: seconds to wait for its end, 600 at most.
     #[serde(default)]
     pub wait: Option<u32>,
     /// With `job`: end it.
@@ -98,27 +97,26 @@ pub struct BashArgs {
 pub struct GrepArgs {
     /// Regular expression (Rust syntax), matched line by line.
     pub pattern: String,
-    /// File or folder to search; the whole worktree if absent.
+    /// File or folder; the whole worktree if absent.
     #[serde(default)]
     pub path: Option<String>,
-    /// Only files that match this glob, such as `*.rs` or `src/**/*.ts`.
+    /// Only files like `*.rs` or `src/**/*.ts`.
     #[serde(default)]
     pub glob: Option<String>,
-    /// Only files of this type, as ripgrep names it, such as `rust`, `py` or `ts`.
+    /// Only files of this type of ripgrep, such as `rust`, `py` or `ts`.
     #[serde(default, rename = "type")]
     pub kind: Option<String>,
-    /// What to show: matching lines (`content`, the default), only the files that have some
-    /// (`files`), or how many each has (`count`).
+    /// Show matching lines (`content`, the default), their files, or how many each file has.
     #[serde(default)]
     pub mode: Option<GrepMode>,
-    /// Upper and lower case are the same.
+    /// Ignore case.
     #[serde(default)]
     pub ignore_case: Option<bool>,
     /// A match may span lines, and `.` matches the end of a line.
     #[serde(default)]
     #[schemars(extend("x-hidden" = true))]
     pub multiline: Option<bool>,
-    /// Lines shown before and after each match; none if absent, 10 at most.
+    /// Lines around each match, 10 at most.
     #[serde(default)]
     pub context: Option<u32>,
     /// Lines shown before each match.
@@ -129,7 +127,7 @@ pub struct GrepArgs {
     #[serde(default)]
     #[schemars(extend("x-hidden" = true))]
     pub after: Option<u32>,
-    /// Most lines, or files, to show.
+    /// Most lines or files.
     #[serde(default)]
     pub limit: Option<u32>,
     /// How many of them to leave out at the beginning.
@@ -161,7 +159,7 @@ pub enum GrepMode {
 pub struct GlobArgs {
     /// Glob such as `**/*.rs`; without a slash it matches names in every folder.
     pub pattern: String,
-    /// Folder to look in; the whole worktree if absent.
+    /// Folder; the whole worktree if absent.
     #[serde(default)]
     pub path: Option<String>,
     /// Files that were changed last come first; by path if absent.
@@ -180,7 +178,7 @@ pub struct GlobArgs {
 pub struct GitCommit {
     /// Commit message: a short imperative subject, then why.
     pub message: String,
-    /// Files and folders to commit; everything that changed if absent.
+    /// Files and folders; everything that changed if absent.
     #[serde(default)]
     pub paths: Option<Vec<String>>,
 }
@@ -206,34 +204,30 @@ pub struct GhCreatePr {
 pub struct SendMessage {
     /// Markdown. Start a line with `@codebutler.<role>` to hand over to that role.
     pub message: String,
-    /// End your run after this and be woken by the answer. Default: only when you ask for a
-    /// decision.
+    /// End your run and be woken by the answer; always so with `decision`.
     #[serde(default)]
     pub wait_for_reply: Option<bool>,
     /// Ask the user to decide with buttons: `plan` when the message is a plan to approve, `merge`
     /// when the work is done and may be merged.
     #[serde(default)]
     pub decision: Option<DecisionKind>,
-    /// A question with two to five short answers to choose from, each a button: which workflow or which
-    /// skill is meant, for example. Without `decision`.
+    /// Two to five short answers to the question in `message`, each a button. Without `decision`.
     #[serde(default)]
     pub choices: Vec<String>,
-    /// With a plan: the one command line whose success will show that the work is done, such as
-    /// `cargo test`. It is shown and approved with the plan; the repository's own comes first.
+    /// With a plan: the one command whose success shows that the work is done, such as `cargo test`; the
+    /// repository's own comes first.
     #[serde(default)]
     pub test: Option<String>,
-    /// With a plan: how hard the work is. It decides how strong a model carries it out.
+    /// With a plan: how hard the work is, for the choice of a model.
     #[serde(default)]
     pub complexity: Option<WorkComplexity>,
-    /// With a plan: the files and folders that the work will change, relative to the root; at most
-    /// 24. Other conversations at the same places are named to you and to the people.
+    /// With a plan: the files and folders that the work will change, at most 24.
     #[serde(default)]
     pub files: Option<Vec<String>>,
-    /// With a plan: the workflow that it follows.
+    /// With a plan: its workflow.
     #[serde(default)]
     pub workflow: Option<String>,
-    /// Pictures of the worktree to show with the message, relative to the root: at most four, each PNG,
-    /// JPEG, GIF or WebP of at most 3 MiB.
+    /// Picture files of the worktree to show with it: at most four PNG, JPEG, GIF or WebP of 3 MiB.
     #[serde(default)]
     pub pictures: Vec<String>,
 }
@@ -264,7 +258,7 @@ pub enum WorkComplexity {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TodoArgs {
-    /// The whole list as it is from now on; at most 50 items.
+    /// At most 50.
     pub items: Vec<TodoItem>,
 }
 
@@ -320,6 +314,6 @@ pub struct ReadMemory {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CloseThread {
-    /// Markdown: what was done. Becomes the description of the pull request.
+    /// Markdown: what was done. It becomes the pull request's description.
     pub summary: String,
 }

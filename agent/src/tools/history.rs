@@ -19,9 +19,7 @@ struct GitLogTool;
 impl Handler for GitLogTool {
     type Args = args::GitLog;
     const NAME: &'static str = "GitLog";
-    const DESCRIPTION: &'static str = "Shows the newest commits of this conversation's branch: all, or those \
-        that touched a path, added or removed a text (`search`), or are of an author or a time. For when and \
-        why a line came in.";
+    const DESCRIPTION: &'static str = "Shows the newest commits of this conversation's branch, such as those that brought a line in.";
     const RISK: CallRisk = CallRisk::Reads;
 
     async fn call(

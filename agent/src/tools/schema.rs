@@ -13,7 +13,23 @@ pub fn told_schema<T: JsonSchema>() -> Value {
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         properties.retain(|_, property| property.get(HIDDEN).is_none());
     }
+    drop_closing(&mut schema);
     schema
+}
+
+/// Models add no arguments of their own, so that saying so in every schema of every request is paid for nothing. What is
+/// carried out is checked against the whole schema.
+fn drop_closing(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            if object.get("additionalProperties") == Some(&Value::Bool(false)) {
+                object.shift_remove("additionalProperties");
+            }
+            object.values_mut().for_each(drop_closing);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_closing),
+        _ => {}
+    }
 }
 
 /// The same with what a model is not told.

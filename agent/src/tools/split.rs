@@ -44,7 +44,7 @@ struct SplitRequest;
 impl Handler for SplitRequest {
     type Args = SplitRequestArgs;
     const NAME: &'static str = "SplitRequest";
-    const DESCRIPTION: &'static str = "Asks the people whether to build a large request in parts, each with its own thread, plan, branch and pull request. A part starts once those before it are merged; in another repository it starts at once and is merged after them. Your run ends here; if they want it as one, you are told so.";
+    const DESCRIPTION: &'static str = "Asks the people whether to build a large request in parts, each with its own thread, plan and pull request. A part starts once those that it builds on are merged; in another repository it starts at once and is merged after them. Your run ends here.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(

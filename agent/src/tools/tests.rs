@@ -52,7 +52,6 @@ fn every_tool_has_a_usable_spec() {
         let function = &spec["function"];
         assert!(function["description"].as_str().is_some_and(|d| d.len() > 20), "{spec}");
         assert_eq!(function["parameters"]["type"], "object", "{spec}");
-        assert_eq!(function["parameters"]["additionalProperties"], false, "{spec}");
         assert!(!spec.to_string().contains("$ref"), "{spec}");
         assert!(!spec.to_string().contains("null"), "{spec}");
     }

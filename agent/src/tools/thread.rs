@@ -29,7 +29,7 @@ struct ListThreads;
 impl Handler for ListThreads {
     type Args = args::NoArgs;
     const NAME: &'static str = "ListThreads";
-    const DESCRIPTION: &'static str = "Lists the other open conversations of this repository: branch, phase, planned and changed files, size of the change, files shared with this one, and whether the branches merge without conflict.";
+    const DESCRIPTION: &'static str = "Lists the other open conversations of this repository: branch, phase, planned and changed files, those shared with this one, and whether the branches conflict.";
     const RISK: CallRisk = CallRisk::Reads;
 
     async fn call(
@@ -256,7 +256,8 @@ struct CloseThread;
 impl Handler for CloseThread {
     type Args = args::CloseThread;
     const NAME: &'static str = "CloseThread";
-    const DESCRIPTION: &'static str = "Ends this conversation as the user decided: merges the pull request or closes it. Refused before the user's decision.";
+    const DESCRIPTION: &'static str =
+        "Ends this conversation as the user decided: merges the pull request or closes it.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     /// The gateway finds each step that is already done.

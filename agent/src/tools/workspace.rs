@@ -41,7 +41,7 @@ struct ReadMemory;
 impl Handler for ReadMemory {
     type Args = args::ReadMemory;
     const NAME: &'static str = "ReadMemory";
-    const DESCRIPTION: &'static str = "Shows what the team keeps in `.codebutler/` on the base branch: guides, skills, learnings with archived ones, research, the roadmap.";
+    const DESCRIPTION: &'static str = "Shows what the team keeps in `.codebutler/` on the base branch: guides, skills, learnings, research, the roadmap.";
     const RISK: CallRisk = CallRisk::Reads;
 
     async fn call(
@@ -62,7 +62,8 @@ const MAX_ITEMS: usize = 50;
 impl Handler for Todo {
     type Args = args::TodoArgs;
     const NAME: &'static str = "Todo";
-    const DESCRIPTION: &'static str = "Keeps your task list for this conversation, shown to you before each answer. Each call replaces the whole list.";
+    const DESCRIPTION: &'static str =
+        "Replaces your task list, which you are shown before each answer.";
     const RISK: CallRisk = CallRisk::Changes;
 
     async fn call(
@@ -94,7 +95,7 @@ struct Read;
 impl Handler for Read {
     type Args = args::ReadArgs;
     const NAME: &'static str = "Read";
-    const DESCRIPTION: &'static str = "Shows a file of the worktree: text with line numbers, notebooks by cells, pictures. A first line in parentheses describes a file that is not plain UTF-8 with LF line ends.";
+    const DESCRIPTION: &'static str = "Shows a file: text with line numbers, notebooks by cells, pictures. A first line in parentheses describes one that is not plain UTF-8 with LF.";
     const RISK: CallRisk = CallRisk::Reads;
 
     async fn call(
@@ -147,9 +148,8 @@ impl Handler for Edit {
     type Args = args::EditArgs;
     const NAME: &'static str = "Edit";
     const DESCRIPTION: &'static str = "Replaces exact, unique pieces of text in a file that you have read, and shows the lines around them. \
-        Copy `old` from what Read shows, without the line numbers; several replacements in one call are all \
-        done or none. Encoding and line ends stay those of the file. Of a notebook, the text of its cells is edited; \
-        a line `# [code]` or `# [markdown]` begins a new cell.";
+        Copy `old` from what Read shows, without the line numbers. Encoding and line ends stay those of the file. Of a \
+        notebook, the text of its cells is edited; a line `# [code]` or `# [markdown]` begins a new cell.";
     const RISK: CallRisk = CallRisk::Changes;
 
     /// Each file's hash before and after: tells later whether the edit was done.
@@ -194,7 +194,7 @@ struct Bash;
 impl Handler for Bash {
     type Args = args::BashArgs;
     const NAME: &'static str = "Bash";
-    const DESCRIPTION: &'static str = "Runs a command and shows its output and exit code; of a long output both ends, and the file with all of it. Each call is a new shell without terminal or input: `cd` and variables do not last, and processes end with it, except jobs started with `background`. What is hard to undo waits for a user's yes.";
+    const DESCRIPTION: &'static str = "Runs a command and shows its output and exit code; of a long output both ends, and the file with all of it. Each call is a new shell without terminal or input: `cd`, variables and processes do not last, except `background` jobs. What is hard to undo waits for a user's yes.";
     const RISK: CallRisk = CallRisk::Changes;
 
     fn verdict(&self, policy: &CommandPolicy, args: &args::BashArgs) -> RiskVerdict {
@@ -341,7 +341,7 @@ struct GitUpdate;
 impl Handler for GitUpdate {
     type Args = args::NoArgs;
     const NAME: &'static str = "GitUpdate";
-    const DESCRIPTION: &'static str = "Brings this conversation's branch up to date with the base branch: merges it in and commits that, or leaves conflict markers in the files for you to resolve.";
+    const DESCRIPTION: &'static str = "Merges the base branch into this conversation's and commits that, or leaves conflict markers for you to resolve.";
     const RISK: CallRisk = CallRisk::Changes;
 
     /// How the branch is before: what was begun and cut off begins anew.

@@ -10,10 +10,10 @@ pub struct GitLog {
     /// Number of commits; 20 if absent, 200 at most.
     #[serde(default)]
     pub limit: Option<u32>,
-    /// Only commits that changed this file or folder.
+    /// Only those that changed this file or folder.
     #[serde(default)]
     pub path: Option<String>,
-    /// Only commits that added or removed this text (as `git log -S`).
+    /// Only those that added or removed this text.
     #[serde(default)]
     pub search: Option<String>,
     /// `search` is a regular expression; a commit counts if a line that it changed matches (as
@@ -21,7 +21,7 @@ pub struct GitLog {
     #[serde(default)]
     #[schemars(extend("x-hidden" = true))]
     pub regex: Option<bool>,
-    /// Show what each commit changed, too.
+    /// With what each changed.
     #[serde(default)]
     pub patch: Option<bool>,
     /// Only commits whose author's name or address contains this.
@@ -42,8 +42,7 @@ pub struct GitLog {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GitDiff {
-    /// Commit or branch to compare the worktree with; by default the point where the thread's
-    /// branch left the base branch.
+    /// Commit or branch to compare with; where this branch left the base branch if absent.
     #[serde(default)]
     pub base: Option<String>,
     /// Only this file or folder.
@@ -57,10 +56,10 @@ pub struct GitDiff {
 pub struct GitShow {
     /// Commit or branch, such as `HEAD~1`, `main` or the beginning of an id.
     pub commit: String,
-    /// Only what it changed in this file or folder.
+    /// Only this file or folder.
     #[serde(default)]
     pub path: Option<String>,
-    /// With `path`: the whole file as it was in that commit, instead of the change.
+    /// With `path`: the whole file as it was then.
     #[serde(default)]
     pub file: Option<bool>,
 }
@@ -69,7 +68,7 @@ pub struct GitShow {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GitBlame {
-    /// File, relative to the root of the worktree.
+    /// File.
     pub path: String,
     /// First line, counted from 1.
     #[serde(default)]
