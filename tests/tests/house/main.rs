@@ -6,6 +6,7 @@
 
 mod imports;
 mod unchecked;
+mod walks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
