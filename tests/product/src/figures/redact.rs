@@ -38,7 +38,7 @@ pub fn measure_redact() -> anyhow::Result<Vec<MeasuredFigure>> {
         f64::from(u32::try_from(wrong).unwrap_or(u32::MAX))
     };
     Ok(vec![
-        MeasuredFigure::at_least("redact.throughput", best, "MB/s", 100.0),
+        MeasuredFigure::at_least("redact.throughput", best, "MB/s", 200.0),
         MeasuredFigure::at_most("redact.misses", wrong(true), "count", 0.0),
         MeasuredFigure::at_most("redact.false_alarms", wrong(false), "count", 0.0),
         MeasuredFigure::at_least(
