@@ -244,6 +244,11 @@ pub struct ThreadMcpServer {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub allowed: Vec<String>,
+    /// Latest calls that may have changed something: hashes of their keys. They are not repeated, even by another
+    /// gateway.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub keys: Vec<String>,
 }
 
 const fn idle_seconds() -> u32 {
