@@ -151,6 +151,26 @@ pub enum HistoryEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         millis: Option<u64>,
     },
+    /// The gateway called a tool of a server of the Repo.
+    McpCall {
+        /// Name of the server.
+        server: String,
+        /// The server's own name of the tool.
+        tool: String,
+        /// The beginning of its arguments, as JSON.
+        arguments: String,
+        /// SHA-256 of all of them, in hexadecimal digits.
+        hash: String,
+        /// Bytes of the result.
+        bytes: u64,
+        /// Slack user id of who approved it, where somebody was asked for this call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approved_by: Option<String>,
+        /// Duration.
+        millis: u64,
+        /// `ok`, `failed` (the tool says so), `error` (of the server or on the way) or `cancelled`.
+        outcome: String,
+    },
     /// The harness saw the test command run.
     Tested {
         /// The command line.

@@ -132,6 +132,7 @@ impl StepView {
             HistoryEvent::Plan { .. } => {
                 Self { class: "note", title: "a plan waits".into(), ..self }
             }
+            HistoryEvent::McpCall { .. } => self.mcp_call(event),
             HistoryEvent::Tested { command, exit_code } => {
                 let (title, class) = describe_test(*exit_code);
                 Self { class, title, text: Some(command.clone()), ..self }
@@ -220,6 +221,27 @@ impl StepView {
         let lines: Vec<String> =
             sorted.iter().map(|check| format!("{}: {}", check.name, check.state)).collect();
         self.note(class, &title, &lines.join("\n"))
+    }
+
+    fn mcp_call(self, event: &HistoryEvent) -> Self {
+        let HistoryEvent::McpCall {
+            server,
+            tool,
+            arguments,
+            bytes,
+            approved_by,
+            millis,
+            outcome,
+            ..
+        } = event
+        else {
+            return self;
+        };
+        let title = format!("used {tool} of the server {server}: {outcome}");
+        let class = if outcome == "ok" { "tool" } else { "bad" };
+        let mut meta = vec![format_duration(*millis), format!("{} bytes", group_digits(*bytes))];
+        meta.extend(approved_by.as_ref().map(|by| format!("approved by {by}")));
+        Self { class, title, meta, text: Some(arguments.clone()), ..self }
     }
 
     fn roadmap(self, items: u64, ended: Option<&str>) -> Self {
