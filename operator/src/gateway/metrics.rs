@@ -37,6 +37,9 @@ pub struct GatewayMetrics {
     refused: CountFamily<1>,
     egress: CountFamily<1>,
     deliveries: CountFamily<1>,
+    mcp_calls: CountFamily<3>,
+    mcp_duration: TimeFamily<2>,
+    mcp_sessions: Gauge,
 }
 
 impl GatewayMetrics {
@@ -68,6 +71,9 @@ impl GatewayMetrics {
             refused: catalog::IDENTITY_REFUSED.counts(registry),
             egress: catalog::EGRESS_REFUSED.counts(registry),
             deliveries,
+            mcp_calls: catalog::MCP_CALLS.counts(registry),
+            mcp_duration: catalog::MCP_CALL_DURATION.times(registry),
+            mcp_sessions: catalog::MCP_SESSIONS.level(registry),
         }
     }
 
@@ -228,6 +234,21 @@ impl GatewayMetrics {
     /// Counts a connection or page that was refused.
     pub fn egress_refused(&self, reason: &'static str) {
         self.egress.one([reason]);
+    }
+
+    /// Counts a call of a server's tool. `server` is one that the Repo names.
+    pub fn mcp_call(&self, repo: &Repo, server: &str, outcome: &str) {
+        self.mcp_calls.one([&repo_label(repo), server, outcome]);
+    }
+
+    /// Notes the duration of a call that was sent.
+    pub fn mcp_took(&self, repo: &Repo, server: &str, took: Duration) {
+        self.mcp_duration.observe([&repo_label(repo), server], took);
+    }
+
+    /// Notes the number of open sessions.
+    pub fn mcp_sessions(&self, open: usize) {
+        self.mcp_sessions.set(i64::try_from(open).unwrap_or(i64::MAX));
     }
 
     /// Counts a delivery by what became of it.

@@ -131,6 +131,12 @@ pub mod gateway {
             "Calls refused because the caller proved no role of an active Thread");
         EGRESS_REFUSED: 1 = FamilySpec::new("egress_refused", Counter, ["reason"],
             "Connections and pages refused to workspaces and web tools");
+        MCP_CALLS: 3 = FamilySpec::new("mcp_calls", Counter, ["repo", "server", "outcome"],
+            "Calls of tools of a Repo's servers: ok, failed (the tool says so), error (of the server or on the way), cancelled or refused (not sent)");
+        MCP_CALL_DURATION: 2 = FamilySpec::new("mcp_call_duration", Histogram(LONG), ["repo", "server"],
+            "Time from sending a call to a server to its end").unit("seconds");
+        MCP_SESSIONS: 0 = FamilySpec::new("mcp_sessions", Gauge, [],
+            "Open sessions with servers of Repos");
         DELIVERIES: 1 = FamilySpec::new("deliveries", Counter, ["outcome"],
             "Signed deliveries by what became of them: begun, known (came before), refused (the sender has to mend it), unsigned, busy or failed (come again)");
         SLACK_SOCKETS: 0 = FamilySpec::new("slack_sockets", Gauge, [],
