@@ -37,6 +37,7 @@ pub mod holder;
 pub mod identity;
 mod mark;
 mod masks;
+pub mod mcp;
 pub mod metrics;
 pub mod models;
 pub mod notices;

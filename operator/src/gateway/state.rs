@@ -22,6 +22,8 @@ use super::git::mirror::RepoMirrors;
 use super::git::outcome::HostOutcomes;
 use super::git::services::GitServices;
 use super::identity::CallerIdentity;
+use super::mcp::call::{CallBook, ToolForms};
+use super::mcp::{McpServers, NoPods, PodLinks, SessionPool};
 use super::metrics::GatewayMetrics;
 use super::models::ModelPool;
 use super::models::services::ModelServices;
@@ -66,6 +68,7 @@ pub struct GatewayParts {
     pub egress: Arc<EgressServices>,
     pub work: Arc<WorkServices>,
     pub builds: BuildPlaces,
+    pub mcp: Arc<McpServers>,
     pub connections: TaskGroup,
 }
 
@@ -124,10 +127,12 @@ impl GatewayBase {
             egress: self.egress.clone(),
             search: self.search.clone(),
             notices,
-            outcomes,
+            outcomes: outcomes.clone(),
             metrics: metrics.clone(),
             shutdown: shutdown.clone(),
         };
+        let models = Arc::new(models);
+        let mcp = Arc::new(self.begin_servers(&models, &consent, &outcomes, Arc::new(NoPods)));
         let work = WorkServices {
             context: context.clone(),
             threads: threads.clone(),
@@ -144,12 +149,38 @@ impl GatewayBase {
         SharedGateway(Arc::new(GatewayParts {
             gate: Arc::new(gate),
             git,
-            models: Arc::new(models),
+            models,
+            mcp,
             egress: Arc::new(egress),
             work: Arc::new(work),
             builds: BuildPlaces::default(),
             connections: TaskGroup::default(),
         }))
+    }
+}
+
+impl GatewayBase {
+    fn begin_servers(
+        &self,
+        models: &Arc<ModelServices>,
+        consent: &Arc<dyn EffectConsent>,
+        outcomes: &HostOutcomes,
+        pods: Arc<dyn PodLinks>,
+    ) -> McpServers {
+        let (context, metrics, tasks) =
+            (self.context.clone(), self.metrics.clone(), TaskGroup::default());
+        McpServers {
+            sessions: SessionPool::new(context.clone(), pods, metrics.clone(), tasks.clone()),
+            context,
+            threads: self.threads.clone(),
+            consent: Arc::clone(consent),
+            outcomes: outcomes.clone(),
+            models: Arc::clone(models),
+            metrics,
+            calls: CallBook::default(),
+            forms: ToolForms::default(),
+            tasks,
+        }
     }
 }
 
@@ -165,6 +196,7 @@ impl GatewayParts {
             models.requests.cut(),
             work.calls.cut(),
             models.answers.cut(),
+            self.mcp.cut(),
             self.connections.cut()
         );
     }

@@ -6,6 +6,7 @@ mod builds;
 mod conversation;
 mod history;
 mod item_issues;
+mod mcp;
 mod pull_request;
 mod remote;
 mod remote_change;
@@ -125,6 +126,11 @@ fn list_endpoints() -> Vec<(String, &'static [Method], MethodRouter<SharedGatewa
         (path::TRANSCRIPTIONS.into(), POST, post(models::transcribe_sound)),
         (path::CONNECT.into(), GET, get(egress::open_tunnel)),
         (path::EGRESS_CHECK.into(), POST, post(egress::check::report_egress)),
+        (path::MCP_TOOLS.into(), GET, get(mcp::read_tools)),
+        (path::MCP_CALLS.into(), POST, post(mcp::call_tool)),
+        (path::MCP_RESOURCES.into(), GET, get(mcp::list_resources)),
+        (path::MCP_READS.into(), POST, post(mcp::read_resource)),
+        (path::MCP_PROMPTS.into(), POST, post(mcp::read_prompt)),
         (path::WEB_FETCH.into(), POST, post(web::fetch_page)),
         (path::WEB_SEARCH.into(), POST, post(web::search_web)),
         (git("info/refs"), GET, get(git::info_refs)),

@@ -70,6 +70,7 @@ fn status_fields(status: &ThreadStatus) -> Map<String, Value> {
         "rounds": status.rounds,
         "roadmap": status.roadmap,
         "itemHash": status.item_hash,
+        "mcp": status.mcp,
         "train": status.train,
         "split": status.split,
         "cost": status.cost,

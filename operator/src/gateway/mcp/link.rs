@@ -1,0 +1,133 @@
+//! The way to a server: its URL with its headers, or the bridge in its pod.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use codebutler_crds::mcp::{McpServerSpec, McpValue};
+use codebutler_crds::secret_ref::SecretRef;
+use codebutler_mcp::{McpError, ServerLink};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use url::Url;
+
+use super::dialer::SessionDialer;
+use super::place::ServerPlace;
+use crate::gateway::context::GatewayContext;
+use crate::gateway::dial::DialReach;
+use crate::gateway::redact::log;
+use crate::gateway::secrets::SecretError;
+
+/// Failure to reach a server.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The Repo's entry.
+    #[error("`url` of `spec.mcpServers` is no URL: {0}")]
+    Url(url::ParseError),
+    /// The Repo's entry, or the value in a Secret.
+    #[error(
+        "the header `{0}` can't be sent: its name or its value has characters that no header may have"
+    )]
+    Header(String),
+    /// A value that can't be had.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// The pod of a server with an image.
+    #[error("{0}")]
+    Pod(String),
+    /// The server's credentials.
+    #[error(
+        "the server does not accept what it is sent as credentials (401): check `headers` of the server in \
+         `spec.mcpServers` and the Secrets that they name"
+    )]
+    Credentials,
+    /// A person has to sign in.
+    #[error("a person has to sign in to the server before it can be used")]
+    SignIn,
+    /// The session.
+    #[error(transparent)]
+    Server(McpError),
+    /// The bound on sessions.
+    #[error("{0} sessions with servers are open already, and all are in use: try again later")]
+    Full(usize),
+}
+
+impl LinkError {
+    /// The failure of a session with a server of this entry.
+    pub fn of_session(error: McpError, spec: &McpServerSpec) -> Self {
+        match error {
+            McpError::SignIn { .. } if spec.oauth.is_some() => Self::SignIn,
+            McpError::SignIn { .. } => Self::Credentials,
+            error => Self::Server(error),
+        }
+    }
+}
+
+/// Opens links to servers in pods.
+#[async_trait]
+pub trait PodLinks: Send + Sync {
+    /// The streams of a server with an image, once its pod runs.
+    ///
+    /// # Errors
+    /// A sentence for people and models.
+    async fn open_pod_link(&self, place: &ServerPlace) -> Result<ServerLink, LinkError>;
+}
+
+/// An installation that starts no pods for servers.
+pub struct NoPods;
+
+#[async_trait]
+impl PodLinks for NoPods {
+    async fn open_pod_link(&self, _: &ServerPlace) -> Result<ServerLink, LinkError> {
+        let text = "this installation starts no pods for servers with an `image`: only those with a `url` can be used";
+        Err(LinkError::Pod(text.to_owned()))
+    }
+}
+
+/// A link, and the secrets that the server is sent over it: its answers must not show them.
+pub struct OpenedLink {
+    /// The way to the server.
+    pub link: ServerLink,
+    /// Values of Secrets.
+    pub secrets: Vec<String>,
+}
+
+/// Opens the way to a server.
+pub async fn open_link(
+    context: &GatewayContext,
+    pods: &dyn PodLinks,
+    place: &ServerPlace,
+) -> Result<OpenedLink, LinkError> {
+    let Some(url) = &place.spec.url else {
+        return Ok(OpenedLink { link: pods.open_pod_link(place).await?, secrets: Vec::new() });
+    };
+    let url = Url::parse(url).map_err(LinkError::Url)?;
+    let (mut headers, mut secrets) = (HeaderMap::new(), Vec::new());
+    for value in &place.spec.headers {
+        let (text, secret) = read_value(context, &place.key.namespace, value, &url).await?;
+        let unfit = || LinkError::Header(value.name.clone());
+        let name = HeaderName::try_from(&value.name).map_err(|_| unfit())?;
+        let mut header = HeaderValue::try_from(text).map_err(|_| unfit())?;
+        header.set_sensitive(true);
+        headers.append(name, header);
+        secrets.extend(secret);
+    }
+    let dialer = Arc::new(SessionDialer(context.dialer.clone()));
+    Ok(OpenedLink { link: ServerLink::Http { dialer, url, headers }, secrets })
+}
+
+/// The text of a header, and the secret in it.
+async fn read_value(
+    context: &GatewayContext,
+    namespace: &str,
+    value: &McpValue,
+    url: &Url,
+) -> Result<(String, Option<String>), LinkError> {
+    let Some(wanted) = &value.secret else {
+        return Ok((value.value.clone().unwrap_or_default(), None));
+    };
+    let reference = SecretRef { name: wanted.name.clone() };
+    let to = (url, DialReach::Outside);
+    let secret = context.secret(namespace, &reference, &wanted.key, to).await?;
+    log::mask_secret(&secret);
+    let prefix = wanted.prefix.as_deref().unwrap_or_default();
+    Ok((format!("{prefix}{secret}"), Some(secret)))
+}

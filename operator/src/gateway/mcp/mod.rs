@@ -1,0 +1,64 @@
+//! Tools of a company's own servers (Model Context Protocol), offered to agents. The gateway alone holds the sessions
+//! and the credentials; an agent sees one endpoint, and every word of a server is masked and guarded on its way.
+//!
+//! [`access`] decides which servers and tools a role has, [`offer`] what a model is shown of them, [`call`] carries a
+//! call out, [`reads`] has resources and prompts. [`sessions`] keeps one session for each key, over a [`link`].
+
+pub mod access;
+pub mod call;
+mod choose;
+mod dialer;
+pub mod link;
+pub mod offer;
+pub mod place;
+pub mod reads;
+mod refusal;
+mod result;
+pub mod sessions;
+mod words;
+
+use std::sync::Arc;
+
+use super::consent::EffectConsent;
+use super::context::GatewayContext;
+use super::git::outcome::HostOutcomes;
+use super::metrics::GatewayMetrics;
+use super::models::services::ModelServices;
+use super::threads::ThreadWriter;
+use crate::tasks::TaskGroup;
+
+pub use self::link::{LinkError, NoPods, PodLinks};
+pub use self::place::{ServerPlace, SessionKey};
+pub use self::sessions::{ServerList, SessionPool};
+
+/// Services of one term of the leader.
+pub struct McpServers {
+    /// Caches and the gateway's own Kubernetes identity.
+    pub context: GatewayContext,
+    /// Writes statuses of Threads.
+    pub threads: ThreadWriter,
+    /// Asks people before a call.
+    pub consent: Arc<dyn EffectConsent>,
+    /// Has the redactor of a caller.
+    pub outcomes: HostOutcomes,
+    /// Knows which models see pictures.
+    pub models: Arc<ModelServices>,
+    /// Counters.
+    pub metrics: GatewayMetrics,
+    /// Open sessions, and the latest lists of tools.
+    pub sessions: SessionPool,
+    /// Calls under way, and the latest results.
+    pub calls: call::CallBook,
+    /// Forms of tools that people have allowed.
+    pub forms: call::ToolForms,
+    /// Sessions, questions in the background, and calls: cut at the end of the term.
+    pub tasks: TaskGroup,
+}
+
+impl McpServers {
+    /// Ends all calls and sessions where they are.
+    pub async fn cut(&self) {
+        self.tasks.cut().await;
+        self.sessions.forget_all();
+    }
+}
