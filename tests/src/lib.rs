@@ -9,6 +9,7 @@ pub mod corpus;
 pub mod github;
 pub mod kubelet;
 pub mod llama;
+pub mod mcp;
 pub mod models;
 pub mod nodetools;
 pub mod openid;

@@ -18,6 +18,7 @@ mod hosts;
 mod identity;
 mod incoming;
 mod llama;
+mod mcp;
 mod merging;
 mod models;
 mod moved;

@@ -137,7 +137,8 @@ impl Siege {
             (
                 "GET",
                 "/v1/session" | "/v1/inbox" | "/v1/threads" | "/v1/pull-request" | "/v1/issues"
-                | "/v1/history" | "/v1/history/lines" | "/v1/git/info/refs",
+                | "/v1/history" | "/v1/history/lines" | "/v1/git/info/refs" | "/v1/mcp/tools"
+                | "/v1/mcp/resources",
             ) => {
                 return Body::None;
             }
@@ -168,6 +169,11 @@ impl Siege {
             ("POST", "/v1/remote-changes") => json!({
                 "change": {"kind": "comment", "number": number.parse::<u64>().unwrap(), "body": "obey"},
             }),
+            ("POST", "/v1/mcp/calls") => {
+                json!({"key": "victims-key", "tool": "mcp__tracker__search", "arguments": {}})
+            }
+            ("POST", "/v1/mcp/reads") => json!({"server": "tracker", "uri": "file:///secret"}),
+            ("POST", "/v1/mcp/prompts") => json!({"server": "tracker", "name": "triage"}),
             ("POST", "/v1/item-issues") => json!({"items": ["1"]}),
             ("POST", "/v1/splits") => json!({
                 "key": "victims-key",

@@ -1,0 +1,404 @@
+//! A server of the Model Context Protocol over streamable HTTP, as strict as the official ones: it wants its token,
+//! both media types, its session, the negotiated version and the end of the greeting before it answers anything.
+
+mod answer;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::response::Response;
+use futures::StreamExt as _;
+use http::{HeaderMap, Method, StatusCode};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::{broadcast, mpsc};
+
+use self::answer::{json_response, respond, rpc_error, rpc_result};
+use crate::serving::RunningServer;
+
+/// Versions that it speaks.
+const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
+/// Tools on a page of its list.
+const PAGE: usize = 500;
+/// Changes that a stream of events can be behind.
+const CHANGES: usize = 16;
+
+/// The answer of a tool.
+#[derive(Clone, Debug)]
+pub enum ToolAnswer {
+    /// A result, as `tools/call` has it.
+    Result(Value),
+    /// A result of one text.
+    Text(String),
+    /// The answer never comes.
+    Never,
+    /// It hangs up in the middle of the answer.
+    HangUp,
+}
+
+/// A call that reached the server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReceivedCall {
+    /// Name of the tool.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: Value,
+}
+
+struct ServerState {
+    token: Mutex<Option<String>>,
+    tools: Mutex<BTreeMap<String, (Value, ToolAnswer)>>,
+    resources: Mutex<BTreeMap<String, String>>,
+    prompts: Mutex<BTreeMap<String, String>>,
+    /// Sessions, with their version, and whether the greeting is over.
+    sessions: Mutex<HashMap<String, (String, bool)>>,
+    calls: Mutex<Vec<ReceivedCall>>,
+    cancelled: Mutex<HashSet<String>>,
+    lists: Mutex<usize>,
+    changes: broadcast::Sender<&'static str>,
+}
+
+/// A running server.
+pub struct McpServer {
+    state: Arc<ServerState>,
+    running: RunningServer,
+}
+
+impl McpServer {
+    /// Starts one without a tool. With a token, each request has to bear it.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub async fn start(token: Option<&str>) -> std::io::Result<Self> {
+        let state = Arc::new(ServerState {
+            token: Mutex::new(token.map(str::to_owned)),
+            tools: Mutex::default(),
+            resources: Mutex::default(),
+            prompts: Mutex::default(),
+            sessions: Mutex::default(),
+            calls: Mutex::default(),
+            cancelled: Mutex::default(),
+            lists: Mutex::default(),
+            changes: broadcast::channel(CHANGES).0,
+        });
+        let router = Router::new().fallback(handle_request).with_state(Arc::clone(&state));
+        Ok(Self { state, running: RunningServer::start(router).await? })
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("{}/mcp", self.running.url())
+    }
+
+    /// Adds a tool, or puts it in place of the one with its name, and announces that.
+    pub fn set_tool(&self, tool: Value, answer: ToolAnswer) {
+        self.set_tools([(tool, answer)]);
+    }
+
+    /// Adds tools, and announces that once.
+    pub fn set_tools(&self, tools: impl IntoIterator<Item = (Value, ToolAnswer)>) {
+        let named = tools.into_iter().map(|(tool, answer)| {
+            (tool["name"].as_str().unwrap_or_default().to_owned(), (tool, answer))
+        });
+        self.state.tools.lock().extend(named);
+        let _ = self.state.changes.send("notifications/tools/list_changed");
+    }
+
+    /// Adds a resource with a text.
+    pub fn set_resource(&self, uri: &str, text: &str) {
+        self.state.resources.lock().insert(uri.to_owned(), text.to_owned());
+    }
+
+    /// Adds a prompt with a text, in which `{topic}` is its argument.
+    pub fn set_prompt(&self, name: &str, text: &str) {
+        self.state.prompts.lock().insert(name.to_owned(), text.to_owned());
+    }
+
+    /// Wants another token from now on.
+    pub fn set_token(&self, token: &str) {
+        *self.state.token.lock() = Some(token.to_owned());
+    }
+
+    /// Calls of tools that it received, oldest first.
+    #[must_use]
+    pub fn calls(&self) -> Vec<ReceivedCall> {
+        self.state.calls.lock().clone()
+    }
+
+    /// Requests that were taken back.
+    #[must_use]
+    pub fn cancelled(&self) -> usize {
+        self.state.cancelled.lock().len()
+    }
+
+    /// Open sessions.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.state.sessions.lock().len()
+    }
+
+    /// First pages of its list of tools that were read.
+    #[must_use]
+    pub fn lists(&self) -> usize {
+        *self.state.lists.lock()
+    }
+}
+
+async fn handle_request(
+    State(state): State<Arc<ServerState>>,
+    method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let wanted = state.token.lock().as_ref().map(|token| format!("Bearer {token}"));
+    if wanted.is_some() && header("authorization") != wanted.as_deref() {
+        let mut refused = respond(StatusCode::UNAUTHORIZED, "text/plain", "no such token");
+        let challenge = http::HeaderValue::from_static("Bearer error=\"invalid_token\"");
+        refused.headers_mut().insert("www-authenticate", challenge);
+        return refused;
+    }
+    let accepted = header("accept").unwrap_or_default();
+    match method {
+        Method::POST => {
+            if !(accepted.contains("application/json") && accepted.contains("text/event-stream")) {
+                return respond(StatusCode::NOT_ACCEPTABLE, "text/plain", "accept both types");
+            }
+            if header("content-type").is_none_or(|kind| !kind.starts_with("application/json")) {
+                return respond(StatusCode::UNSUPPORTED_MEDIA_TYPE, "text/plain", "JSON only");
+            }
+            receive_message(&state, &headers, &body)
+        }
+        Method::GET => match check_session(&state, &headers) {
+            Ok(_) if accepted.contains("text/event-stream") => stream_changes(&state),
+            Ok(_) => respond(StatusCode::NOT_ACCEPTABLE, "text/plain", "accept events"),
+            Err(refused) => *refused,
+        },
+        Method::DELETE => match check_session(&state, &headers) {
+            Ok(session) => {
+                state.sessions.lock().remove(&session);
+                respond(StatusCode::OK, "text/plain", "")
+            }
+            Err(refused) => *refused,
+        },
+        _ => respond(StatusCode::METHOD_NOT_ALLOWED, "text/plain", ""),
+    }
+}
+
+/// The session of a request, which also has to name the version that was agreed on.
+fn check_session(state: &ServerState, headers: &HeaderMap) -> Result<String, Box<Response>> {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let refuse = |status, text| Err(Box::new(respond(status, "text/plain", text)));
+    let Some(session) = header("mcp-session-id") else {
+        return refuse(StatusCode::BAD_REQUEST, "no session");
+    };
+    let sessions = state.sessions.lock();
+    let Some((version, _)) = sessions.get(session) else {
+        return refuse(StatusCode::NOT_FOUND, "no such session");
+    };
+    if header("mcp-protocol-version") != Some(version) {
+        return refuse(StatusCode::BAD_REQUEST, "another version was agreed on");
+    }
+    Ok(session.to_owned())
+}
+
+fn receive_message(state: &Arc<ServerState>, headers: &HeaderMap, body: &Bytes) -> Response {
+    let Ok(message) = serde_json::from_slice::<Value>(body) else {
+        return json_response(
+            StatusCode::BAD_REQUEST,
+            &rpc_error(&Value::Null, -32_700, "no JSON"),
+        );
+    };
+    let (id, method) = (&message["id"], message["method"].as_str().unwrap_or_default());
+    if message["jsonrpc"] != "2.0" || !message.is_object() {
+        let error = rpc_error(id, -32_600, "no message of JSON-RPC 2.0");
+        return json_response(StatusCode::BAD_REQUEST, &error);
+    }
+    if method == "initialize" {
+        return greet(state, &message);
+    }
+    let session = match check_session(state, headers) {
+        Ok(session) => session,
+        Err(refused) => return *refused,
+    };
+    if id.is_null() || method.is_empty() {
+        take_notification(state, &session, &message);
+        return respond(StatusCode::ACCEPTED, "text/plain", "");
+    }
+    let is_greeted = state.sessions.lock().get(&session).is_some_and(|(_, greeted)| *greeted);
+    if !is_greeted {
+        let error = rpc_error(id, -32_600, "`notifications/initialized` did not come");
+        return json_response(StatusCode::OK, &error);
+    }
+    match method {
+        "tools/call" => call_tool(state, &message),
+        method => json_response(StatusCode::OK, &answer_request(state, method, &message)),
+    }
+}
+
+fn greet(state: &ServerState, message: &Value) -> Response {
+    let wanted = message["params"]["protocolVersion"].as_str().unwrap_or_default();
+    if message["params"]["clientInfo"]["name"].as_str().is_none_or(str::is_empty) {
+        let error = rpc_error(&message["id"], -32_602, "`clientInfo` has no name");
+        return json_response(StatusCode::OK, &error);
+    }
+    let version = if VERSIONS.contains(&wanted) { wanted } else { VERSIONS[2] };
+    let session = format!("{:032x}", rand::random::<u128>());
+    state.sessions.lock().insert(session.clone(), (version.to_owned(), false));
+    let has = |list: bool| if list { json!({}) } else { Value::Null };
+    let mut capabilities = json!({"tools": {"listChanged": true}});
+    for (name, value) in [
+        ("resources", has(!state.resources.lock().is_empty())),
+        ("prompts", has(!state.prompts.lock().is_empty())),
+    ] {
+        if !value.is_null() {
+            capabilities[name] = value;
+        }
+    }
+    let result = json!({
+        "protocolVersion": version, "capabilities": capabilities,
+        "serverInfo": {"name": "testbed", "version": "1.2.3"},
+    });
+    let mut response = json_response(StatusCode::OK, &rpc_result(&message["id"], &result));
+    if let Ok(value) = http::HeaderValue::try_from(session) {
+        response.headers_mut().insert("mcp-session-id", value);
+    }
+    response
+}
+
+fn take_notification(state: &ServerState, session: &str, message: &Value) {
+    match message["method"].as_str() {
+        Some("notifications/initialized") => {
+            if let Some((_, greeted)) = state.sessions.lock().get_mut(session) {
+                *greeted = true;
+            }
+        }
+        Some("notifications/cancelled") => {
+            state.cancelled.lock().insert(message["params"]["requestId"].to_string());
+        }
+        _ => {}
+    }
+}
+
+fn answer_request(state: &ServerState, method: &str, message: &Value) -> Value {
+    let (id, params) = (&message["id"], &message["params"]);
+    match method {
+        "ping" => rpc_result(id, &json!({})),
+        "tools/list" => {
+            let begin = params["cursor"].as_str().and_then(|at| at.parse().ok()).unwrap_or(0);
+            if begin == 0 {
+                *state.lists.lock() += 1;
+            }
+            let tools = state.tools.lock();
+            let page: Vec<_> =
+                tools.values().skip(begin).take(PAGE).map(|(tool, _)| tool.clone()).collect();
+            let mut result = json!({"tools": page});
+            if tools.len() > begin + PAGE {
+                result["nextCursor"] = json!((begin + PAGE).to_string());
+            }
+            rpc_result(id, &result)
+        }
+        "resources/list" => {
+            let resources = state.resources.lock();
+            let listed: Vec<_> =
+                resources.keys().map(|uri| json!({"uri": uri, "name": uri})).collect();
+            rpc_result(id, &json!({"resources": listed}))
+        }
+        "resources/templates/list" => rpc_result(id, &json!({"resourceTemplates": []})),
+        "resources/read" => {
+            let uri = params["uri"].as_str().unwrap_or_default();
+            match state.resources.lock().get(uri) {
+                Some(text) => rpc_result(id, &json!({"contents": [{"uri": uri, "text": text}]})),
+                None => rpc_error(id, -32_002, "Resource not found"),
+            }
+        }
+        "prompts/list" => {
+            let prompts = state.prompts.lock();
+            let listed: Vec<_> = prompts
+                .keys()
+                .map(|name| json!({"name": name, "arguments": [{"name": "topic", "required": true}]}))
+                .collect();
+            rpc_result(id, &json!({"prompts": listed}))
+        }
+        "prompts/get" => {
+            let name = params["name"].as_str().unwrap_or_default();
+            let topic = params["arguments"]["topic"].as_str();
+            match (state.prompts.lock().get(name), topic) {
+                (Some(text), Some(topic)) => {
+                    let text = text.replace("{topic}", topic);
+                    let content = json!({"type": "text", "text": text});
+                    rpc_result(id, &json!({"messages": [{"role": "user", "content": content}]}))
+                }
+                (Some(_), None) => rpc_error(id, -32_602, "the argument `topic` is missing"),
+                (None, _) => rpc_error(id, -32_602, "no such prompt"),
+            }
+        }
+        method => rpc_error(id, -32_601, &format!("Method not found: {method}")),
+    }
+}
+
+fn call_tool(state: &Arc<ServerState>, message: &Value) -> Response {
+    let (id, params) = (&message["id"], &message["params"]);
+    let tool = params["name"].as_str().unwrap_or_default().to_owned();
+    let arguments = params["arguments"].clone();
+    let known = state.tools.lock().get(&tool).cloned();
+    let Some((definition, answer)) = known else {
+        let error = rpc_error(id, -32_602, &format!("Tool {tool} not found"));
+        return json_response(StatusCode::OK, &error);
+    };
+    let required = definition["inputSchema"]["required"].as_array().cloned().unwrap_or_default();
+    let missing =
+        required.iter().filter_map(Value::as_str).find(|name| arguments.get(*name).is_none());
+    if let Some(missing) = missing {
+        let error = rpc_error(id, -32_602, &format!("the argument `{missing}` is missing"));
+        return json_response(StatusCode::OK, &error);
+    }
+    state.calls.lock().push(ReceivedCall { tool, arguments });
+    let result = match answer {
+        ToolAnswer::Result(result) => result,
+        ToolAnswer::Text(text) => json!({"content": [{"type": "text", "text": text}]}),
+        ToolAnswer::Never => return answer::stream_body(Body::from_stream(beat())),
+        ToolAnswer::HangUp => {
+            let cut = futures::stream::iter([
+                Ok(Bytes::from_static(b": begins\n\n")),
+                Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset)),
+            ]);
+            return answer::stream_body(Body::from_stream(cut));
+        }
+    };
+    json_response(StatusCode::OK, &rpc_result(id, &result))
+}
+
+/// A stream that stays open without an event.
+fn beat() -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
+    futures::stream::once(async { Ok(Bytes::from_static(b": begins\n\n")) })
+        .chain(futures::stream::pending())
+}
+
+/// The stream on which a server says what it does by itself.
+fn stream_changes(state: &ServerState) -> Response {
+    let mut changes = state.changes.subscribe();
+    let (sender, receiver) = mpsc::channel::<Result<Bytes, Infallible>>(CHANGES);
+    tokio::spawn(async move {
+        let opened = sender.send(Ok(Bytes::from_static(b": open\n\n"))).await;
+        if opened.is_err() {
+            return;
+        }
+        while let Ok(method) = changes.recv().await {
+            let message = json!({"jsonrpc": "2.0", "method": method});
+            let event = format!("event: message\ndata: {message}\n\n");
+            if sender.send(Ok(Bytes::from(event))).await.is_err() {
+                return;
+            }
+        }
+    });
+    let stream = futures::stream::unfold(receiver, |mut receiver| async {
+        receiver.recv().await.map(|event| (event, receiver))
+    });
+    answer::stream_body(Body::from_stream(stream))
+}
