@@ -35,6 +35,13 @@ impl Office {
         let world = World::play(ModelScript::of("coder", Vec::new()), &spec, &json!({})).await;
         world.cluster.secret("tracker", &server.url(), &json!({"token": TOKEN})).await;
         set_tools(&world, "coder", &["Read", "SendMessage", "mcp__tracker__*"]).await;
+        let context = &world.gateway.work.context;
+        eventually("the gateway knows of the role's tools", || async {
+            let roles = context.roles_of(&world.repo().await);
+            let coder = roles.iter().find(|role| role.spec.role == "coder");
+            coder.is_some_and(|role| role.spec.tools.allow.contains(&"mcp__tracker__*".to_owned()))
+        })
+        .await;
         Self { world, server }
     }
 
@@ -255,8 +262,9 @@ async fn roles_have_the_tools_that_they_are_given() {
     assert_eq!(office.call("k5", "read", json!({})).await.0, 403);
     let patch = json!({"spec": {"mcpServers": [{"name": "tracker", "url": office.server.url(), "roles": ["lead"]}]}});
     world.cluster.patch::<Repo>(world.cluster.team(), "shop", &patch).await;
-    let refused = office.call_until(403, "k6", "search", json!({})).await;
-    assert_eq!(code(&refused), "forbidden", "{refused}");
+    office.tools(|tools| tools["servers"] == json!([])).await;
+    let (status, refused) = office.call("k6", "search", json!({})).await;
+    assert_eq!((status, code(&refused)), (403, "forbidden"), "{refused}");
     assert!(office.server.calls().is_empty());
 }
 
