@@ -220,7 +220,7 @@ fn receive_message(state: &Arc<ServerState>, headers: &HeaderMap, body: &Bytes) 
         return json_response(StatusCode::BAD_REQUEST, &error);
     }
     if method == "initialize" {
-        return greet(state, &message);
+        return greet_client(state, &message);
     }
     let session = match check_session(state, headers) {
         Ok(session) => session,
@@ -241,7 +241,7 @@ fn receive_message(state: &Arc<ServerState>, headers: &HeaderMap, body: &Bytes) 
     }
 }
 
-fn greet(state: &ServerState, message: &Value) -> Response {
+fn greet_client(state: &ServerState, message: &Value) -> Response {
     let wanted = message["params"]["protocolVersion"].as_str().unwrap_or_default();
     if message["params"]["clientInfo"]["name"].as_str().is_none_or(str::is_empty) {
         let error = rpc_error(&message["id"], -32_602, "`clientInfo` has no name");
@@ -362,7 +362,7 @@ fn call_tool(state: &Arc<ServerState>, message: &Value) -> Response {
     let result = match answer {
         ToolAnswer::Result(result) => result,
         ToolAnswer::Text(text) => json!({"content": [{"type": "text", "text": text}]}),
-        ToolAnswer::Never => return answer::stream_body(Body::from_stream(beat())),
+        ToolAnswer::Never => return answer::stream_body(Body::from_stream(open_silence())),
         ToolAnswer::HangUp => {
             let cut = futures::stream::iter([
                 Ok(Bytes::from_static(b": begins\n\n")),
@@ -375,7 +375,7 @@ fn call_tool(state: &Arc<ServerState>, message: &Value) -> Response {
 }
 
 /// A stream that stays open without an event.
-fn beat() -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
+fn open_silence() -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
     futures::stream::once(async { Ok(Bytes::from_static(b": begins\n\n")) })
         .chain(futures::stream::pending())
 }

@@ -68,7 +68,7 @@ pub async fn list_tools(
     search: Option<&ToolSearch>,
 ) -> Result<McpTools, ApiError> {
     let Some(role) = RoleServers::of(servers, caller).await else {
-        return Ok(versioned(McpTools::default()));
+        return Ok(add_version(McpTools::default()));
     };
     let redactor = servers.outcomes.redactor(caller).await?;
     let looks = role.servers.iter().map(async |server| KnownServer {
@@ -77,19 +77,19 @@ pub async fn list_tools(
     });
     let known = join_all(looks).await;
     let guard_for = |secrets: &[String]| WordGuard::new(redactor.clone(), secrets);
-    let look = ModelLook { dialect: dialect_of(caller), redactor: &redactor };
+    let look = ModelLook { dialect: choose_dialect(caller), redactor: &redactor };
     let mut tools = offer_tools(&role, &known, search, &look);
     tools.notices.clone_from(&role.notices);
     for one in &known {
         let away = servers.sessions.failure(&one.server.place, PATIENCE * 10);
         tools.servers.push(describe_server(one, away.is_none(), &guard_for));
-        tools.notices.extend(notices_of(one, &guard_for));
+        tools.notices.extend(list_notices(one, &guard_for));
     }
-    Ok(versioned(tools))
+    Ok(add_version(tools))
 }
 
 /// The dialect that all models of a role take.
-fn dialect_of(caller: &ProvenCaller) -> SchemaDialect {
+fn choose_dialect(caller: &ProvenCaller) -> SchemaDialect {
     let is_gemini = |model: &str| model.to_ascii_lowercase().contains("gemini");
     if caller.role.spec.model.talking().any(|(_, model)| is_gemini(model)) {
         SchemaDialect::Gemini
@@ -115,7 +115,7 @@ fn offer_tools(
             }
         }
     }
-    let entries: Vec<SearchEntry> = tools.iter().map(search_entry).collect();
+    let entries: Vec<SearchEntry> = tools.iter().map(make_entry).collect();
     let chosen = match search {
         Some(search) => {
             let most = search.most.unwrap_or(FOUND).clamp(1, MOST_FOUND);
@@ -150,7 +150,7 @@ fn describe_tools(
     tools
 }
 
-fn search_entry(tool: &McpTool) -> SearchEntry {
+fn make_entry(tool: &McpTool) -> SearchEntry {
     let size = tool.name.len() + tool.description.len() + tool.schema.to_string().len();
     SearchEntry { name: tool.name.clone(), description: tool.description.clone(), size }
 }
@@ -212,7 +212,10 @@ fn describe_server(
     }
 }
 
-fn notices_of(known: &KnownServer<'_>, guard_for: &dyn Fn(&[String]) -> WordGuard) -> Vec<String> {
+fn list_notices(
+    known: &KnownServer<'_>,
+    guard_for: &dyn Fn(&[String]) -> WordGuard,
+) -> Vec<String> {
     let name = &known.server.place.spec.name;
     let list = match &known.outlook {
         ToolsOutlook::Known(list) => list,
@@ -243,7 +246,7 @@ fn notices_of(known: &KnownServer<'_>, guard_for: &dyn Fn(&[String]) -> WordGuar
 }
 
 /// With a version that is another one whenever anything else of it is.
-fn versioned(tools: McpTools) -> McpTools {
+fn add_version(tools: McpTools) -> McpTools {
     let McpTools { tools, hidden, servers, notices, .. } = tools;
     let hash = Sha256::digest(json!([tools, hidden, servers, notices]).to_string());
     McpTools { version: hex::encode(&hash[..12]), tools, hidden, servers, notices }

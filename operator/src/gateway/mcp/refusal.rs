@@ -56,7 +56,7 @@ pub enum McpRefusal {
     )]
     Repeated(String),
     /// A call without an answer.
-    #[error("`{tool}` has no result: {why}{}", ran(*.reads))]
+    #[error("`{tool}` has no result: {why}{}", warn_repeat(*.reads))]
     NoResult {
         /// Name of the tool for models.
         tool: String,
@@ -81,7 +81,7 @@ fn list_closest(closest: &[String]) -> String {
     format!(": did you mean {}?", names.join(" or "))
 }
 
-const fn ran(reads: bool) -> &'static str {
+const fn warn_repeat(reads: bool) -> &'static str {
     if reads {
         ". It changes nothing: it can be called again"
     } else {

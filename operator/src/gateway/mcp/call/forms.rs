@@ -3,7 +3,7 @@
 use codebutler_mcp::tools::PinnedTool;
 use parking_lot::Mutex;
 
-use super::usage::tool_mark;
+use super::usage::mark_tool;
 use crate::recent::RecentMap;
 
 /// Forms that are remembered.
@@ -21,7 +21,7 @@ impl Default for ToolForms {
 impl ToolForms {
     /// Remembers a form.
     pub fn keep(&self, pin: &PinnedTool) {
-        self.0.lock().insert(tool_mark(pin), pin.clone());
+        self.0.lock().insert(mark_tool(pin), pin.clone());
     }
 
     /// The form with this mark.

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::approval::{CallApproval, MOST_CHARS, WantedCall, approve_call};
 use self::book::{CallEnd, CallKey, NewCall};
-use self::usage::{CallStart, begin_call, check_start, key_mark};
+use self::usage::{CallStart, begin_call, check_start, mark_key};
 use super::McpServers;
 use super::access::{RoleServer, RoleServers};
 use super::link::LinkError;
@@ -231,7 +231,7 @@ impl CallRun {
     }
 
     fn mark(&self, reads: bool) -> Option<String> {
-        (!reads).then(|| key_mark(self.caller.role_name(), &self.call.key))
+        (!reads).then(|| mark_key(self.caller.role_name(), &self.call.key))
     }
 
     fn check(&self, reads: bool) -> Result<(), McpRefusal> {

@@ -37,16 +37,16 @@ pub enum ToolStanding {
 }
 
 /// The mark of a tool: its name and its definition.
-pub fn tool_mark(pin: &PinnedTool) -> String {
-    format!("{}-{}", name_mark(&pin.name), &pin.hash[..HASH.min(pin.hash.len())])
+pub fn mark_tool(pin: &PinnedTool) -> String {
+    format!("{}-{}", mark_name(&pin.name), &pin.hash[..HASH.min(pin.hash.len())])
 }
 
-fn name_mark(name: &str) -> String {
+fn mark_name(name: &str) -> String {
     hex::encode(Sha256::digest(name))[..NAME].to_owned()
 }
 
 /// The mark of a call that must not be repeated.
-pub fn key_mark(role: &str, key: &str) -> String {
+pub fn mark_key(role: &str, key: &str) -> String {
     hex::encode(Sha256::digest(format!("{role}\0{key}")))[..HASH].to_owned()
 }
 
@@ -94,7 +94,7 @@ pub fn find_standing(
     pin: &PinnedTool,
 ) -> ToolStanding {
     let known = status.and_then(|status| status.mcp.as_ref()?.servers.get(server));
-    let (mark, name) = (tool_mark(pin), name_mark(&pin.name));
+    let (mark, name) = (mark_tool(pin), mark_name(&pin.name));
     let same = known.and_then(|known| known.allowed.iter().find(|one| one.starts_with(&name)));
     match same {
         Some(allowed) if *allowed == mark => ToolStanding::Allowed,
@@ -105,7 +105,7 @@ pub fn find_standing(
 
 /// Keeps that people have allowed a tool, in place of an earlier form of it.
 pub fn allow_tool(status: &mut ThreadStatus, server: &str, pin: &PinnedTool) {
-    let (mark, name) = (tool_mark(pin), name_mark(&pin.name));
+    let (mark, name) = (mark_tool(pin), mark_name(&pin.name));
     let server = server_entry(status, server);
     server.allowed.retain(|one| !one.starts_with(&name));
     server.allowed.push(mark);
@@ -160,7 +160,7 @@ mod tests {
         allow_tool(&mut status, "s", &old);
         assert_eq!(find_standing(Some(&status), "s", &old), ToolStanding::Allowed);
         assert_eq!(find_standing(Some(&status), "other", &old), ToolStanding::New);
-        let changed = ToolStanding::Changed(tool_mark(&old));
+        let changed = ToolStanding::Changed(mark_tool(&old));
         assert_eq!(find_standing(Some(&status), "s", &new), changed);
         allow_tool(&mut status, "s", &new);
         assert_eq!(find_standing(Some(&status), "s", &new), ToolStanding::Allowed);

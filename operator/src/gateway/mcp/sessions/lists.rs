@@ -187,7 +187,8 @@ async fn read_list(open: &OpenSession) -> Result<ServerList, McpError> {
     let session = &open.session;
     let tools = session.list_tools().await?;
     let facts = session.facts();
-    let prompts = if facts.has("prompts") { session.list_prompts().await } else { Ok(none()) };
+    let prompts =
+        if facts.has("prompts") { session.list_prompts().await } else { Ok(empty_list()) };
     // A server is of use without its prompts.
     let mut skipped = tools.skipped;
     let named = assign_names(vec![(open.key.server.clone(), tools.items)], &BTreeSet::new());
@@ -195,7 +196,7 @@ async fn read_list(open: &OpenSession) -> Result<ServerList, McpError> {
     let usable = named.tools.into_values().map(|(_, tool)| tool);
     let prompts = prompts.unwrap_or_else(|error| {
         skipped.push(format!("its prompts can't be listed: {error}"));
-        none()
+        empty_list()
     });
     Ok(ServerList {
         tools: usable.collect(),
@@ -210,6 +211,6 @@ async fn read_list(open: &OpenSession) -> Result<ServerList, McpError> {
     })
 }
 
-const fn none() -> codebutler_mcp::session::ListedItems<ListedPrompt> {
+const fn empty_list() -> codebutler_mcp::session::ListedItems<ListedPrompt> {
     codebutler_mcp::session::ListedItems { items: Vec::new(), skipped: Vec::new(), is_cut: false }
 }
