@@ -42,6 +42,7 @@ impl Crate {
 
 const CRATES: &[Crate] = &[
     Crate::clean("crds/src"),
+    Crate::clean("crds/mcp-file/src"),
     Crate::clean("crds/redact/src"),
     Crate::clean("crds/wire/src"),
     Crate::clean("operator/description/src"),

@@ -308,7 +308,7 @@ pub fn read_registration(status: u16, body: &[u8]) -> Result<ClientRegistration,
 }
 
 fn cut(words: &str) -> String {
-    crate::parts::clean_text(words).chars().take(WORDS).collect()
+    codebutler_mcp_file::clean_text(words).chars().take(WORDS).collect()
 }
 
 #[cfg(test)]

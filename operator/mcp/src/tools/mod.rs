@@ -9,7 +9,7 @@ mod search;
 
 use serde_json::{Map, Value, json};
 
-use crate::parts::clean_text;
+use codebutler_mcp_file::clean_text;
 
 pub use name::{NAME_LENGTH, NamedTools, assign_names, name_tool};
 pub use pattern::{NamePatterns, PatternError, ToolFilter};

@@ -245,7 +245,7 @@ impl Cleaner<'_> {
             let Some(value) = fields.get(*keyword) else { continue };
             let value = match (*keyword, value) {
                 ("title" | "description", Value::String(text)) => {
-                    let text = crate::parts::clean_text(text);
+                    let text = codebutler_mcp_file::clean_text(text);
                     json!(text.chars().take(self.bounds.description_chars).collect::<String>())
                 }
                 ("format" | "pattern", Value::String(_))

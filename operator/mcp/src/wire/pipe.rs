@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::intake::{Intake, in_sdk_form};
 use super::repair::too_large;
 use crate::events::EventSink;
-use crate::parts::clean_text;
+use codebutler_mcp_file::clean_text;
 
 /// Messages between the tasks of a pipe and the session.
 const BUFFERED: usize = 64;

@@ -1,6 +1,6 @@
 //! A repository chooses among the servers that its Repo allows; anything beyond them is named, and never run.
 
-use super::file::{McpFile, WantedServer};
+use crate::file::{McpFile, WantedServer};
 
 /// A server that the Repo allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,17 @@ pub struct ChosenServers {
     pub names: Vec<String>,
     /// A sentence for each server that the Repo does not allow, with the field to add.
     pub beyond: Vec<String>,
+}
+
+/// A server of the file that the Repo does not allow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BeyondServer {
+    /// Its name.
+    pub name: String,
+    /// Line of its name in the file.
+    pub line: usize,
+    /// A sentence with the field to add.
+    pub message: String,
 }
 
 /// Without a file, a role has all servers that the Repo gives it; with one, those that both name.
@@ -40,11 +51,21 @@ pub fn choose_servers(
     };
     let names =
         for_role.filter(|server| wanted(&server.name)).map(|server| server.name.clone()).collect();
+    let beyond = list_beyond(file, allowed).into_iter().map(|server| server.message).collect();
+    ChosenServers { names, beyond }
+}
+
+/// Servers of the file that the Repo does not allow.
+pub fn list_beyond(file: &McpFile, allowed: &[AllowedServer]) -> Vec<BeyondServer> {
     let is_beyond = |server: &&WantedServer| {
         !server.is_disabled && !allowed.iter().any(|one| one.name == server.name)
     };
-    let beyond = file.servers.iter().filter(is_beyond).map(describe_missing).collect();
-    ChosenServers { names, beyond }
+    let describe = |server: &WantedServer| BeyondServer {
+        name: server.name.clone(),
+        line: server.line,
+        message: describe_missing(server),
+    };
+    file.servers.iter().filter(is_beyond).map(describe).collect()
 }
 
 fn describe_missing(server: &WantedServer) -> String {
@@ -54,16 +75,15 @@ fn describe_missing(server: &WantedServer) -> String {
         _ => "`image` and `command`",
     };
     format!(
-        "mcp.json (line {}) names the server `{name}`, which the Repo does not allow, so it is not run: \
-         add an entry with `name: {name}` and {field} to `spec.mcpServers` of the Repo",
-        server.line
+        "the server `{name}` is not one that the Repo allows, so it is not run: add an entry with `name: {name}` \
+         and {field} to `spec.mcpServers` of the Repo, or take it out of the file"
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::read_mcp_file;
+    use crate::file::read_mcp_file;
 
     fn allowed() -> Vec<AllowedServer> {
         let server = |name: &str, roles: Option<&[&str]>| AllowedServer {

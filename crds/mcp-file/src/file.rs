@@ -363,7 +363,7 @@ impl FileReader<'_> {
 }
 
 fn shorten(name: &str) -> String {
-    crate::parts::clean_text(name).chars().take(60).collect()
+    crate::clean::clean_text(name).chars().take(60).collect()
 }
 
 /// One letter more, less or other.
