@@ -45,6 +45,11 @@ pub fn run_init(args: &InitArgs, out: &mut impl Write) -> ExitCode {
         out,
         "Fill in what a newcomer would have to ask, commit it, and merge it: roles read what the base branch has."
     );
+    let _ = writeln!(
+        out,
+        "Tools of your own (Model Context Protocol): name their servers in `spec.mcpServers` of the Repo. Roles have \
+         them without a file here; a {FOLDER}/mcp.json chooses among them by name."
+    );
     ExitCode::from(u8::from(failed))
 }
 
@@ -118,5 +123,7 @@ mod tests {
         let (code, said) = run(&[]);
         assert_eq!(code, format!("{:?}", ExitCode::SUCCESS));
         assert!(!said.contains(": written"), "{said}");
+        assert!(said.contains("`spec.mcpServers` of the Repo"), "{said}");
+        assert!(!dir.path().join(".codebutler/mcp.json").exists());
     }
 }

@@ -255,7 +255,7 @@ mod tests {
 
     fn finding(line: usize, severity: FindingSeverity, message: &str) -> GuideFinding {
         let file = ".codebutler/policy.json".to_owned();
-        GuideFinding { file, line, severity, message: message.to_owned() }
+        GuideFinding { file, line, column: 0, severity, message: message.to_owned() }
     }
 
     #[test]

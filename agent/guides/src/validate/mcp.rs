@@ -1,133 +1,180 @@
-//! `mcp.json`: which servers of the Model Context Protocol a repository wants, and for which roles. Its
-//! form is checked; the servers that run are those of the Repo.
+//! `mcp.json`, by the rules of [`read_mcp_file`], and what else a person should change in it.
 
-use std::collections::BTreeMap;
-
+use codebutler_mcp_file::{ProblemKind, WantedServer, read_mcp_file};
 use codebutler_redact::SecretRedactor;
-use serde::Deserialize;
 
-use super::{FindingSeverity, JudgedLines, line_in, line_of_quoted};
+use super::{FilePlace, FindingSeverity};
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct McpFile {
-    servers: BTreeMap<String, Server>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Server {
-    #[serde(default)]
-    command: Option<String>,
-    #[serde(default)]
-    args: Vec<String>,
-    #[serde(default)]
-    url: Option<String>,
-    #[serde(default)]
-    env: BTreeMap<String, String>,
-    #[serde(default)]
-    roles: Option<Vec<String>>,
-}
-
-/// What is wrong with a file.
-pub fn judge_mcp(text: &str) -> JudgedLines {
-    let unread = "this version of CodeButler does not read it: servers are named in the Repo";
-    let mut found = vec![(0, FindingSeverity::Warning, unread.to_owned())];
-    let file: McpFile = match serde_json::from_str(text) {
-        Ok(file) => file,
-        Err(error) => {
-            let message = error.to_string();
-            let line = line_in(&message).unwrap_or_else(|| error.line());
-            found.push((line, FindingSeverity::Error, message));
-            return found;
-        }
-    };
+/// Mistakes of a file, by line and column. `known`: all roles.
+pub fn judge_mcp(text: &str, known: &[String]) -> Vec<(FilePlace, FindingSeverity, String)> {
+    let (file, problems) = read_mcp_file(text);
+    let mut found: Vec<_> = problems
+        .into_iter()
+        .map(|problem| {
+            let severity = match problem.kind {
+                ProblemKind::Error => FindingSeverity::Error,
+                ProblemKind::Warning => FindingSeverity::Warning,
+            };
+            let place = FilePlace { line: problem.line, column: problem.column };
+            (place, severity, problem.message)
+        })
+        .collect();
     let (redactor, _) = SecretRedactor::new(&[]);
-    for (name, server) in &file.servers {
-        for what in of_server(name, server, &redactor) {
-            let message = format!("server `{name}`: {what}");
-            found.push((line_of_quoted(text, &message), FindingSeverity::Error, message));
-        }
+    for server in &file.servers {
+        found.extend(find_secrets(text, server, &redactor));
+        found.extend(find_strange_roles(text, server, known));
     }
     found
 }
 
-fn of_server(name: &str, server: &Server, redactor: &SecretRedactor) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    if name.is_empty() || name.len() > 32 || !name.bytes().all(plain) {
-        wrong.push("a name has 1 to 32 characters of a-z, 0-9 and `-`".to_owned());
-    }
-    match (&server.command, &server.url) {
-        (Some(command), None) if !command.trim().is_empty() => {}
-        (None, Some(url)) if url.starts_with("https://") || url.starts_with("http://") => {}
-        (None, Some(_)) => wrong.push("its `url` has to begin with https:// or http://".to_owned()),
-        _ => wrong.push("it needs either a `command` or a `url`".to_owned()),
-    }
-    if server.url.is_some() && !server.args.is_empty() {
-        wrong.push("`args` go with a `command`".to_owned());
-    }
-    for (variable, value) in &server.env {
-        let refers = value.starts_with("${") && value.ends_with('}');
-        let line = format!("{variable}={value}");
-        if !refers && redactor.mask(&line) != line {
-            wrong.push(format!(
-                "`{variable}` looks like a secret in plain text: revoke it, and write ${{{variable}}}"
-            ));
+/// Values that look like secrets. The value itself is not repeated.
+fn find_secrets(
+    text: &str,
+    server: &WantedServer,
+    redactor: &SecretRedactor,
+) -> Vec<(FilePlace, FindingSeverity, String)> {
+    let name = &server.name;
+    let env = server.env.iter().map(|(key, value)| (format!("`{key}`"), format!("{key}="), value));
+    let headers = server
+        .headers
+        .iter()
+        .map(|(key, value)| (format!("the header `{key}`"), format!("{key}: "), value));
+    let args = server.args.iter().map(|value| ("an argument".to_owned(), String::new(), value));
+    let url = server.url.iter().map(|value| ("its `url`".to_owned(), String::new(), value));
+    let all = env.chain(headers).chain(args).chain(url);
+    let is_secret = |before: &str, value: &str| {
+        let shown = format!("{before}{value}");
+        !is_reference(value) && redactor.mask(&shown) != shown
+    };
+    all.filter(|(_, before, value)| is_secret(before, value))
+        .map(|(what, _, value)| {
+            let message = format!(
+                "server `{name}`: {what} looks like a secret in plain text: revoke it, keep the new one in a Secret \
+                 that `spec.mcpServers` of the Repo names, and write `${{NAME}}` here"
+            );
+            (find_place(text, server.line, value), FindingSeverity::Error, message)
+        })
+        .collect()
+}
+
+/// True for `${NAME}`, with or without a scheme such as `Bearer` before it.
+fn is_reference(value: &str) -> bool {
+    let last = value.rsplit(' ').next().unwrap_or(value);
+    last.starts_with("${") && last.ends_with('}') && !last.contains(":-")
+}
+
+fn find_strange_roles(
+    text: &str,
+    server: &WantedServer,
+    known: &[String],
+) -> Vec<(FilePlace, FindingSeverity, String)> {
+    let name = &server.name;
+    let strange = server.roles.iter().flatten().filter(|role| !known.contains(role));
+    strange
+        .map(|role| {
+            let role = codebutler_mcp_file::clean_text(role);
+            let message = format!(
+                "server `{name}`: `{role}` is no role that CodeButler brings ({}), unless the Repo has an AgentRole of \
+                 that name (then say so with `--role {role}`)",
+                known.join(", ")
+            );
+            (find_place(text, server.line, &role), FindingSeverity::Warning, message)
+        })
+        .collect()
+}
+
+/// The first place of a value from a line on, or else the line.
+fn find_place(text: &str, from: usize, value: &str) -> FilePlace {
+    let lines = text.lines().enumerate().skip(from.saturating_sub(1));
+    let mut found = lines.filter_map(|(at, line)| Some((at, line, line.find(value)?)));
+    match found.next() {
+        Some((at, line, byte)) => {
+            FilePlace { line: at + 1, column: line[..byte].chars().count() + 1 }
         }
+        None => FilePlace { line: from, column: 0 },
     }
-    if server.roles.as_ref().is_some_and(Vec::is_empty) {
-        wrong.push("`roles` is empty: nobody has it; leave it out for everybody".to_owned());
-    }
-    wrong
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn errors(text: &str) -> Vec<(usize, String)> {
-        let found = judge_mcp(text)
-            .into_iter()
-            .filter(|(_, severity, _)| *severity == FindingSeverity::Error);
-        found.map(|(line, _, message)| (line, message)).collect()
+    fn judged(text: &str) -> Vec<(usize, usize, FindingSeverity, String)> {
+        let known = ["pm", "coder"].map(str::to_owned);
+        let found = judge_mcp(text, &known).into_iter();
+        found.map(|(place, severity, text)| (place.line, place.column, severity, text)).collect()
     }
 
     #[test]
-    fn a_file_of_the_right_form_is_only_warned_about() {
-        let good = r#"{"servers": {
-            "issues": {"command": "npx", "args": ["-y", "x"], "env": {"TOKEN": "${TOKEN}"}, "roles": ["pm"]},
-            "db": {"url": "https://mcp.example.com/sse"}}}"#;
-        assert_eq!(errors(good), []);
-        assert_eq!(judge_mcp(good).len(), 1);
+    fn both_forms_pass_in_silence() {
+        for field in ["servers", "mcpServers"] {
+            let good = format!(
+                r#"{{"{field}": {{
+            "issues": {{"command": "npx", "args": ["-y", "x"], "env": {{"TOKEN": "${{TOKEN}}"}}, "roles": ["pm"]}},
+            "docs": {{"type": "http", "url": "https://mcp.example.com/mcp",
+                "headers": {{"Authorization": "Bearer ${{TOKEN}}"}}}}}}}}"#
+            );
+            assert_eq!(judged(&good), []);
+        }
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
-        let secret = format!("gh{}_{}", 'p', "a1B2c3D4e5F6g7H8i9J0".repeat(2));
-        for (text, line, part) in [
-            ("{".to_owned(), 1, "EOF"),
-            ("{}".to_owned(), 1, "missing field `servers`"),
+    fn mistakes_have_line_and_column() {
+        for (text, line, column, part) in [
+            ("{", 1, 1, "Unterminated object"),
+            ("{}", 1, 1, "the field `servers` is missing"),
             (
-                "{\"servers\": {\n\"a\": {\n\"comand\": \"x\"}}}".to_owned(),
+                "{\"servers\": {\n\"a\": {\n \"comand\": \"x\"}}}",
                 3,
-                "unknown field `comand`",
+                2,
+                "unknown field `comand`: is it `command`?",
             ),
-            ("{\"servers\": {\n\"a\": {}}}".to_owned(), 2, "either a `command` or a `url`"),
-            ("{\"servers\": {\n\"a\": {\n\"url\": \"file:///x\"}}}".to_owned(), 3, "https://"),
-            ("{\"servers\": {\n\"A B\": {\"command\": \"x\"}}}".to_owned(), 2, "a name has"),
+            ("{\"servers\": {\n\"a\": {}}}", 2, 1, "either a `command` or a `url`"),
+            ("{\"servers\": {\n\"A B\": {\"command\": \"x\"}}}", 2, 1, "a name has"),
             (
-                format!(
-                    "{{\"servers\": {{\n\"a\": {{\"command\": \"x\",\n\"env\": {{\"GITHUB_TOKEN\": \"{secret}\"}}}}}}}}"
-                ),
-                3,
-                "looks like a secret in plain text",
+                "{\"servers\": {\"a\": {\"command\": \"x\"}},\n\"mcpServers\": {\"a\": {\"command\": \"x\"}}}",
+                2,
+                16,
+                "the server `a` stands in line 1 already",
             ),
         ] {
-            let errors = errors(&text);
-            assert_eq!(errors.len(), 1, "{text}: {errors:?}");
-            assert!(errors[0].1.contains(part) && !errors[0].1.contains(&secret), "{errors:?}");
-            assert_eq!(errors[0].0, line, "{text}: {errors:?}");
+            let found = judged(text);
+            assert_eq!(found.len(), 1, "{text}: {found:?}");
+            let (at, from, severity, message) = &found[0];
+            assert_eq!((*at, *from, *severity), (line, column, FindingSeverity::Error), "{text}");
+            assert!(message.contains(part), "{text}: {message}");
         }
+    }
+
+    #[test]
+    fn a_secret_in_plain_text_is_found_and_not_repeated() {
+        let secret = format!("gh{}_{}", 'p', "a1B2c3D4e5F6g7H8i9J0".repeat(2));
+        for (server, part) in [
+            (format!(r#""command": "x", "env": {{"GITHUB_TOKEN": "{secret}"}}"#), "`GITHUB_TOKEN`"),
+            (format!(r#""command": "x", "args": ["--token={secret}"]"#), "an argument"),
+            (format!(r#""url": "https://x.example/?key={secret}""#), "its `url`"),
+            (
+                format!(
+                    r#""url": "https://x.example/", "headers": {{"Authorization": "Bearer {secret}"}}"#
+                ),
+                "the header `Authorization`",
+            ),
+            (format!(r#""command": "x", "env": {{"TOKEN": "${{A:-{secret}}}"}}"#), "`TOKEN`"),
+        ] {
+            let found = judged(&format!("{{\"servers\": {{\n\"a\": {{\n{server}}}}}}}"));
+            assert_eq!(found.len(), 1, "{server}: {found:?}");
+            let (line, column, severity, message) = &found[0];
+            assert_eq!((*line, *severity), (3, FindingSeverity::Error), "{server}");
+            assert!(*column > 1 && message.contains(part), "{server}: {found:?}");
+            assert!(!message.contains(&secret), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_role_that_is_not_known_is_a_warning() {
+        let found = judged("{\"servers\": {\"a\": {\"command\": \"x\",\n \"roles\": [\"codr\"]}}}");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].0, found[0].1, found[0].2), (2, 12, FindingSeverity::Warning));
+        assert!(found[0].3.contains("`codr` is no role"), "{found:?}");
     }
 }

@@ -11,9 +11,12 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+use codebutler_mcp_file::MCP_FILE;
+
 use self::files::{FOLDER, GuideFiles};
 use crate::MAX_GUIDE;
 use crate::policy::rules::RiskRules;
+use crate::seeds;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingSeverity {
@@ -29,6 +32,8 @@ pub struct GuideFinding {
     pub file: String,
     /// Its line, from 1; 0 for all of it.
     pub line: usize,
+    /// Its column in characters, from 1; 0 for all of the line.
+    pub column: usize,
     pub severity: FindingSeverity,
     /// What is wrong and what to do.
     pub message: String,
@@ -41,9 +46,10 @@ impl fmt::Display for GuideFinding {
             FindingSeverity::Error => "error",
         };
         let file = &self.file;
-        match self.line {
-            0 => write!(f, "{file}: {severity}: {}", self.message),
-            line => write!(f, "{file}:{line}: {severity}: {}", self.message),
+        match (self.line, self.column) {
+            (0, _) => write!(f, "{file}: {severity}: {}", self.message),
+            (line, 0) => write!(f, "{file}:{line}: {severity}: {}", self.message),
+            (line, column) => write!(f, "{file}:{line}:{column}: {severity}: {}", self.message),
         }
     }
 }
@@ -70,29 +76,50 @@ pub fn run_validate(dir: &Path, strict: bool, roles: &[String], out: &mut impl W
 /// Everything that is wrong, by file and line. `roles`: those beside CodeButler's own.
 pub fn check_guides(files: &GuideFiles, roles: &[String]) -> Vec<GuideFinding> {
     let mut findings = Vec::new();
+    let mut known: Vec<String> = seeds::role_names().map(str::to_owned).collect();
+    known.extend(roles.iter().cloned());
     for (path, bytes) in files.all() {
         let Some(name) = files::name_in_folder(path) else { continue };
+        if path == MCP_FILE {
+            with_text(path, bytes, &mut findings, |text| mcp::judge_mcp(text, &known));
+            continue;
+        }
         let judge: fn(&str) -> JudgedLines = match name {
-            "mcp.json" => mcp::judge_mcp,
             "policy.json" => judge_policy,
             codebutler_roadmap::FILE => roadmap::judge_roadmap,
             _ => judge_guide,
         };
         with_text(path, bytes, &mut findings, judge);
     }
-    skill::judge_all(files, roles, &mut findings);
+    skill::judge_all(files, &known, &mut findings);
     findings.sort();
     findings
 }
 
 type JudgedLines = Vec<(usize, FindingSeverity, String)>;
 
-fn with_text(
+/// A place in a file, as [`GuideFinding`] has it.
+struct FilePlace {
+    line: usize,
+    column: usize,
+}
+
+impl From<usize> for FilePlace {
+    fn from(line: usize) -> Self {
+        Self { line, column: 0 }
+    }
+}
+
+fn with_text<P: Into<FilePlace>>(
     path: &str,
     bytes: &Result<Vec<u8>, String>,
     findings: &mut Vec<GuideFinding>,
-    judge: impl FnOnce(&str) -> JudgedLines,
+    judge: impl FnOnce(&str) -> Vec<(P, FindingSeverity, String)>,
 ) {
+    let mut add = |place: FilePlace, severity, message| {
+        let FilePlace { line, column } = place;
+        findings.push(GuideFinding { file: path.to_owned(), line, column, severity, message });
+    };
     let found = match bytes.as_ref().map(|bytes| std::str::from_utf8(bytes)) {
         Err(why) => vec![(0, FindingSeverity::Error, format!("can't be read: {why}"))],
         Ok(Err(error)) => {
@@ -100,11 +127,16 @@ fn with_text(
             let line = good.filter(|byte| **byte == b'\n').count() + 1;
             vec![(line, FindingSeverity::Error, "is no UTF-8: it is left out".to_owned())]
         }
-        Ok(Ok(text)) => judge(text).into_iter().chain(judge_text(text)).collect(),
+        Ok(Ok(text)) => {
+            for (place, severity, message) in judge(text) {
+                add(place.into(), severity, message);
+            }
+            judge_text(text)
+        }
     };
-    let finding =
-        |(line, severity, message)| GuideFinding { file: path.to_owned(), line, severity, message };
-    findings.extend(found.into_iter().map(finding));
+    for (line, severity, message) in found {
+        add(line.into(), severity, message);
+    }
 }
 
 /// A role's guide, `global.md` or `workflows.md`.
@@ -257,9 +289,11 @@ mod tests {
     #[test]
     fn warnings_fail_only_who_wants_that() {
         let (said, code, strict) =
-            checked(&[("mcp.json", b"{\"servers\": {}}"), ("pm.md", b" \n")]);
+            checked(&[("mcp.json", b"{\"servers\": {}, \"inputs\": []}"), ("pm.md", b" \n")]);
         assert!(
-            said.contains("mcp.json: warning: this version") && said.contains("pm.md: warning")
+            said.contains("mcp.json:1:16: warning: `inputs` is ignored")
+                && said.contains("pm.md: warning"),
+            "{said}"
         );
         assert_eq!((code, strict), (ExitCode::SUCCESS, ExitCode::FAILURE));
         let nothing = tempfile::tempdir().unwrap();

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::files::{FOLDER, GuideFiles, is_skill};
 use super::{FindingSeverity, GuideFinding, JudgedLines, with_text};
-use crate::seeds;
 use crate::skills::{self, SkillGuide};
 
 /// A skill that can be read, with its file and text.
@@ -14,10 +13,8 @@ struct Read {
     skill: SkillGuide,
 }
 
-/// Judges the skills of a repository.
-pub fn judge_all(files: &GuideFiles, roles: &[String], findings: &mut Vec<GuideFinding>) {
-    let mut known: Vec<String> = seeds::role_names().map(str::to_owned).collect();
-    known.extend(roles.iter().cloned());
+/// Judges the skills of a repository. `known`: all roles.
+pub fn judge_all(files: &GuideFiles, known: &[String], findings: &mut Vec<GuideFinding>) {
     let mut read: Vec<Read> = Vec::new();
     // The repository's own win over those in the open form.
     let mut skills: Vec<_> = files.all().filter(|(path, _)| is_skill(path)).collect();
@@ -28,7 +25,7 @@ pub fn judge_all(files: &GuideFiles, roles: &[String], findings: &mut Vec<GuideF
                 vec![(wrong.line, FindingSeverity::Error, format!("{}: it is left out", wrong.why))]
             }
             Ok(skill) => {
-                let found = judge_alone(&skill, text, &known);
+                let found = judge_alone(&skill, text, known);
                 read.push(Read { file: file.clone(), text: text.to_owned(), skill });
                 found
             }
@@ -71,7 +68,13 @@ fn judge_together(read: &[Read], findings: &mut Vec<GuideFinding>) {
     let mut phrases: BTreeMap<String, &Read> = BTreeMap::new();
     for one in read {
         let mut tell = |line, severity, message| {
-            findings.push(GuideFinding { file: one.file.clone(), line, severity, message });
+            findings.push(GuideFinding {
+                file: one.file.clone(),
+                line,
+                column: 0,
+                severity,
+                message,
+            });
         };
         if let Some(first) = names.get(one.skill.name.as_str()) {
             let name = &one.skill.name;
