@@ -40,6 +40,7 @@ pub async fn start_caches(
         github: super::github::GitHubAccess::default(),
         dialer,
         history: super::history::HistoryKeeper::default(),
+        mcp: super::mcp_facts::McpFacts::default(),
         pages: None,
     };
     // Whoever keeps them ends only when told to stop.

@@ -14,6 +14,7 @@ use super::attended::AttendedThreads;
 use super::dial::{DialReach, OutsideDialer};
 use super::github::GitHubAccess;
 use super::history::HistoryKeeper;
+use super::mcp_facts::McpFacts;
 use super::redact::RepoRedactors;
 use super::remote::{allows_url, annotation_name};
 use super::secrets::{OpenedSecret, SecretError};
@@ -38,6 +39,8 @@ pub struct GatewayContext {
     pub dialer: OutsideDialer,
     /// What happened in each conversation.
     pub history: HistoryKeeper,
+    /// Facts about servers of the Model Context Protocol.
+    pub mcp: McpFacts,
     /// Where people watch conversations, without a slash at the end.
     pub pages: Option<Arc<str>>,
 }

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use codebutler_crds::Repo;
 use codebutler_crds::guides::GuidesStatus;
 use codebutler_guides::seeds;
+use codebutler_guides::validate::files::GuideFiles;
 use codebutler_guides::validate::{FindingSeverity, GuideFinding, check_guides};
+use codebutler_mcp_file::{MCP_FILE, list_beyond};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::Patch;
@@ -24,6 +26,7 @@ use tokio::time::MissedTickBehavior;
 use super::api_error::ApiError;
 use super::git::guides::BaseCopy;
 use super::git::mirror::MirrorError;
+use super::mcp::choose::list_allowed;
 use super::repo_key::RepoKey;
 use super::work::WorkServices;
 use super::writes;
@@ -56,6 +59,15 @@ struct Judged {
     uid: Option<String>,
     commit: String,
     roles: Vec<String>,
+    /// Servers that the Repo allows.
+    servers: Vec<String>,
+}
+
+impl Judged {
+    /// True if both are of the same files, and of a Repo that says the same about them.
+    fn is_of(&self, other: &Self) -> bool {
+        self.commit == other.commit && self.roles == other.roles && self.servers == other.servers
+    }
 }
 
 /// Judges until the gateway stops. `poll`: how old what is known of a base branch may be.
@@ -108,15 +120,46 @@ async fn judge_guides(
     let Some(base) = BaseCopy::take(&gateway.git, repo).await? else { return Ok(None) };
     let roles = own_roles(gateway, repo);
     let (at, uid, commit) = (Instant::now(), repo.uid(), base.commit.clone());
-    let now = Judged { at, uid, commit, roles };
-    if last.is_some_and(|last| (&last.commit, &last.roles) == (&now.commit, &now.roles)) {
+    let servers = repo.spec.mcp_servers.iter().map(|server| server.name.clone()).collect();
+    let now = Judged { at, uid, commit, roles, servers };
+    if last.is_some_and(|last| last.is_of(&now)) {
         return Ok(Some(now));
     }
     let files = base.guides().await?;
+    let beyond = find_beyond(gateway, repo, &now.commit, &files);
     let roles = now.roles.clone();
-    let findings = tokio::task::spawn_blocking(move || check_guides(&files, &roles)).await?;
+    let judging = tokio::task::spawn_blocking(move || check_guides(&files, &roles));
+    let mut findings = judging.await?;
+    findings.extend(beyond);
+    findings.sort();
     tell_findings(gateway, repo, &now.commit, &findings).await?;
     Ok(Some(now))
+}
+
+/// Keeps the choice of servers, and finds those that the Repo does not allow: nothing of them is run.
+fn find_beyond(
+    gateway: &WorkServices,
+    repo: &Repo,
+    commit: &str,
+    files: &GuideFiles,
+) -> Vec<GuideFinding> {
+    let bytes = match files.all().find(|(path, _)| *path == MCP_FILE) {
+        None => None,
+        Some((_, Ok(bytes))) => Some(bytes.as_slice()),
+        Some((_, Err(_))) => return Vec::new(),
+    };
+    let choice = gateway.context.mcp.learn(repo, commit, bytes);
+    let Some(file) = &choice.file else { return Vec::new() };
+    let beyond = list_beyond(file, &list_allowed(repo)).into_iter();
+    beyond
+        .map(|server| GuideFinding {
+            file: MCP_FILE.to_owned(),
+            line: server.line,
+            column: 0,
+            severity: FindingSeverity::Warning,
+            message: server.message,
+        })
+        .collect()
 }
 
 /// The roles that the Repo has beside CodeButler's.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use codebutler_crds::Repo;
 use codebutler_guides::validate::files::{FOLDER, GuideFiles, OPEN, is_judged};
+use codebutler_mcp_file::MCP_FILE;
 
 use super::command::{CommandError, GitRepository};
 use super::host::GitHost;
@@ -67,6 +68,22 @@ async fn read_guides(git: &GitRepository, commit: &str) -> Result<GuideFiles, Co
         files.add(path, text);
     }
     Ok(files)
+}
+
+/// The file of a commit that chooses among the Repo's servers, if there is one.
+///
+/// # Errors
+/// When Git can't tell.
+pub async fn read_server_file(
+    git: &GitRepository,
+    commit: &str,
+) -> Result<Option<Vec<u8>>, CommandError> {
+    match git.run(&["cat-file", "blob", &format!("{commit}:{MCP_FILE}")], b"").await {
+        Ok(bytes) => Ok(Some(bytes)),
+        // There is none.
+        Err(CommandError::Failed { code: 128, .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// A file that is judged, as `ls-tree` lists it. What is no plain file is not read as one.

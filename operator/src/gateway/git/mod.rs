@@ -166,6 +166,7 @@ async fn try_bench(
     let snapshot = update_copy(gateway, repo, mirror, &host, fresh).await?;
     let bench = Bench { host, mirror: Arc::clone(mirror), snapshot };
     learn_patterns(gateway, repo, thread, &bench).await?;
+    learn_servers(gateway, repo, thread, &bench).await?;
     Ok(bench)
 }
 
@@ -263,14 +264,39 @@ async fn learn_patterns(
         "`.codebutler/policy.json` on `{base}` is invalid in part: {problems}. Until it is fixed, \
          what its last good version masked stays masked too."
     );
-    let key = format!("policy-{}", hex::encode(&Sha256::digest(&text)[..4]));
+    post_once(gateway, thread, "policy", text);
+    Ok(())
+}
+
+/// Keeps the base branch's choice of servers, and posts once in the thread what is wrong with it.
+async fn learn_servers(
+    gateway: &GitServices,
+    repo: &Repo,
+    thread: &ThreadKey,
+    bench: &Bench,
+) -> Result<(), MirrorError> {
+    let facts = &gateway.context.mcp;
+    let base = format!("refs/heads/{}", repo.spec.git.branch);
+    let Some(tip) = bench.snapshot.refs.get(&base) else { return Ok(()) };
+    if repo.spec.mcp_servers.is_empty() || facts.knows(repo, tip) {
+        return Ok(());
+    }
+    let file = guides::read_server_file(bench.mirror.git(), tip).await?;
+    if let Some(complaint) = facts.learn(repo, tip, file.as_deref()).complaint() {
+        post_once(gateway, thread, "mcp", format!("{complaint}."));
+    }
+    Ok(())
+}
+
+/// Posts a line about a file of the repository in a thread, once for each text.
+fn post_once(gateway: &GitServices, thread: &ThreadKey, about: &str, text: String) {
+    let key = format!("{about}-{}", hex::encode(&Sha256::digest(&text)[..4]));
     let (notices, thread) = (Arc::clone(&gateway.notices), thread.clone());
     gateway.calls.spawn(async move {
         if let Err(error) = notices.post_notice(&thread, &key, &text).await {
-            tracing::warn!(%error, "the thread could not be told what is wrong with its policy");
+            tracing::warn!(%error, key, "a file's mistake could not be posted in the thread");
         }
     });
-    Ok(())
 }
 
 /// What Git is answered, and how that is counted.

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use codebutler_crds::mcp::McpServerSpec;
 use codebutler_crds::role::AgentRoleSpec;
 use codebutler_crds::wire::MCP_PREFIX;
-use codebutler_mcp::config::AllowedServer;
 use codebutler_mcp::tools::{NamePatterns, PatternError, ToolFilter};
 
 use super::McpServers;
-use super::choose::choose;
+use super::choose::{allow_server, choose_for_role};
 use super::place::ServerPlace;
 use crate::gateway::caller::ProvenCaller;
 
@@ -90,15 +89,9 @@ impl RoleServers {
         let reached = |spec: &&McpServerSpec| rights.reaches(&spec.name);
         let reached: Vec<&McpServerSpec> =
             caller.repo.spec.mcp_servers.iter().filter(reached).collect();
-        let allowed = reached.iter().map(|spec| AllowedServer {
-            name: spec.name.clone(),
-            roles: (!spec.roles.is_empty()).then(|| spec.roles.clone()),
-        });
-        let role = caller.role_name().to_owned();
-        let has_role =
-            |one: &AllowedServer| one.roles.as_ref().is_none_or(|all| all.contains(&role));
-        let allowed = allowed.filter(has_role).collect();
-        let chosen = choose(servers, caller, allowed).await;
+        let allowed: Vec<_> = reached.iter().map(|spec| allow_server(spec)).collect();
+        let (context, name) = (&servers.context, caller.role_name());
+        let chosen = choose_for_role(context, &caller.repo, name, &allowed).await;
         let mut role = Self { servers: Vec::new(), rights, notices: chosen.notices };
         for spec in reached.into_iter().filter(|spec| chosen.names.contains(&spec.name)) {
             let rules = spec.tools.clone().unwrap_or_default();

@@ -6,7 +6,7 @@
 
 pub mod access;
 pub mod call;
-mod choose;
+pub mod choose;
 mod dialer;
 pub mod link;
 pub mod offer;

@@ -69,6 +69,7 @@ pub async fn measure_ingest() -> anyhow::Result<Vec<MeasuredFigure>> {
             ..DialOptions::default()
         })?,
         history: codebutler_operator::gateway::history::HistoryKeeper::default(),
+        mcp: codebutler_operator::gateway::mcp_facts::McpFacts::default(),
         pages: None,
     };
     let api_url = slack.api_url().parse()?;

@@ -91,6 +91,7 @@ impl Gateway {
             namespace: place.system.clone(),
             redactors: codebutler_operator::gateway::redact::RepoRedactors::default(),
             history: codebutler_operator::gateway::history::HistoryKeeper::default(),
+            mcp: codebutler_operator::gateway::mcp_facts::McpFacts::default(),
             pages: None,
             github: codebutler_operator::gateway::github::GitHubAccess::default(),
             dialer: OutsideDialer::new(&DialOptions::default()).unwrap(),
