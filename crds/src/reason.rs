@@ -50,6 +50,9 @@ reasons! {
         IssuesNotRead at "event": "Issues with the label of `spec.issues` can't be read.", "Let the token read issues, or see what GitHub says; it is tried again.";
         KeyRefused at "ModelReachable": "The model API does not take the key.", "Put a valid one into the Secret.";
         Known at "ModelsKnown": "The provider has the models of all roles.", "";
+        McpServerNotReady at "McpServersReady, event": "A server of `spec.mcpServers` can't be used; roles go on without its tools.", "Correct the field, the Secret or the server that the sentence names.";
+        McpServersReady at "McpServersReady, event": "Each server of `spec.mcpServers` answers, or starts when it is first used.", "";
+        McpSignInNeeded at "McpServersReady, event": "A server of `spec.mcpServers` with `oauth` wants a person to sign in.", "Put a token into a Secret that its `headers` name, if the server takes one.";
         MissingScope at "SlackReachable, event": "The Slack app lacks scopes.", "Add those that are named and install the app again.";
         ModelNotReachable at "Ready, Reconciling, event": "The model API does not serve the Repo.", "Correct `spec.model` or the Secret that is named.";
         ModelReachable at "event": "The model API serves the Repo again.", "";

@@ -48,6 +48,7 @@ use crate::wire::{CacheForm, EditForm};
     printcolumn = r#"{"name":"Today","type":"string","jsonPath":".status.spend.settled"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
     printcolumn = r#"{"name":"URL","type":"string","jsonPath":".spec.git.url","priority":1}"#,
+    printcolumn = r#"{"name":"MCP","type":"string","jsonPath":".status.conditions[?(@.type==\"McpServersReady\")].message","priority":1}"#,
     printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
     validation = Rule::new("self.metadata.name.size() <= 32")
         .message("a Repo's name is at most 32 characters, so that names derived from it stay valid"),
