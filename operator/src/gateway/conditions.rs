@@ -194,6 +194,49 @@ impl ConditionWriter {
             .await
     }
 
+    /// The state of the servers of `spec.mcpServers`. Answers whether the Repo says it now.
+    pub async fn servers(&self, repo: &Repo, finding: &ConditionFinding<'_>) -> bool {
+        self.put(repo, finding).await
+    }
+
+    /// Records good news as an event.
+    pub async fn note(&self, repo: &Repo, reason: &str, message: &str) {
+        let message = self.redactors.of(repo).mask_but(message, SHOWN).into_owned();
+        let event = Event { type_: EventType::Normal, ..warning_event(reason, &message) };
+        self.publish(repo, &event).await;
+    }
+
+    /// Removes a condition of what the Repo has no more.
+    pub async fn forget(&self, repo: &Repo, type_: &str) {
+        let has = |repo: &Repo| {
+            repo.status.iter().flat_map(|status| &status.conditions).any(|c| c.type_ == type_)
+        };
+        if !has(repo) {
+            return;
+        }
+        let api =
+            Api::<Repo>::namespaced(self.client.clone(), &repo.namespace().unwrap_or_default());
+        for _ in 0..ATTEMPTS {
+            let now = match api.get_opt(&repo.name_any()).await {
+                Ok(found) => found.filter(|now| now.uid() == repo.uid() && has(now)),
+                Err(error) => return tracing::warn!(type_, %error, "a condition is not removed"),
+            };
+            let Some(now) = now else { return };
+            let mut conditions = now.status.clone().unwrap_or_default().conditions;
+            condition::clear_condition(&mut conditions, type_);
+            let patch = json!({
+                "metadata": {"resourceVersion": now.resource_version()},
+                "status": {"conditions": conditions},
+            });
+            let params = writes::patch_params();
+            match api.patch_status(&repo.name_any(), &params, &Patch::Merge(patch)).await {
+                Err(kube::Error::Api(refused)) if refused.code == 409 => {}
+                Ok(_) => return,
+                Err(error) => return tracing::warn!(type_, %error, "a condition is not removed"),
+            }
+        }
+    }
+
     /// Tells that deliveries can't be checked, and why.
     pub async fn signing_fails(&self, repo: &Repo, why: &str) {
         let message = self.redactors.of(repo).mask_but(why, SHOWN).into_owned();
@@ -277,8 +320,11 @@ impl ConditionWriter {
     }
 
     async fn warn(&self, repo: &Repo, reason: &str, message: &str) {
-        let event = warning_event(reason, message);
-        if let Err(error) = self.recorder.publish(&event, &repo.object_ref(&())).await {
+        self.publish(repo, &warning_event(reason, message)).await;
+    }
+
+    async fn publish(&self, repo: &Repo, event: &Event) {
+        if let Err(error) = self.recorder.publish(event, &repo.object_ref(&())).await {
             tracing::warn!(repo = repo.name_any(), %error, "event not written");
         }
     }

@@ -14,6 +14,7 @@ use super::budget::pause;
 use super::drain::{self, DrainShares};
 use super::history::follow;
 use super::mark::OriginMark;
+use super::mcp::probe as servers;
 use super::models::facts::standing;
 use super::models::{self, settle};
 use super::state::{GatewayBase, SharedGateway};
@@ -187,6 +188,7 @@ async fn look_after(gateway: &SharedGateway, args: &GatewayArgs, mark: &OriginMa
     let judging = Box::pin(guides::run_guides(&gateway.work, args.github_poll()));
     let merging = Box::pin(train::run_trains(&gateway.work, args.github_poll()));
     let dividing = Box::pin(parts::run_parts(&gateway.work));
-    let repos = async { tokio::join!(comparing, beginning, judging, merging, dividing) };
+    let looking = Box::pin(servers::run_server_probe(&gateway.work));
+    let repos = async { tokio::join!(comparing, beginning, judging, merging, dividing, looking) };
     tokio::join!(people, knowing, found, hearing, following, repos);
 }

@@ -59,6 +59,8 @@ struct ServerState {
     calls: Mutex<Vec<ReceivedCall>>,
     cancelled: Mutex<HashSet<String>>,
     lists: Mutex<usize>,
+    /// Words with which it fails, and for how many messages.
+    failing: Mutex<Option<(String, usize)>>,
     changes: broadcast::Sender<&'static str>,
 }
 
@@ -83,6 +85,7 @@ impl McpServer {
             calls: Mutex::default(),
             cancelled: Mutex::default(),
             lists: Mutex::default(),
+            failing: Mutex::default(),
             changes: broadcast::channel(CHANGES).0,
         });
         let router = Router::new().fallback(handle_request).with_state(Arc::clone(&state));
@@ -122,6 +125,17 @@ impl McpServer {
     /// Wants another token from now on.
     pub fn set_token(&self, token: &str) {
         *self.state.token.lock() = Some(token.to_owned());
+    }
+
+    /// Answers so many messages with a status 500 and these words.
+    pub fn fail(&self, words: &str, messages: usize) {
+        *self.state.failing.lock() = (messages > 0).then(|| (words.to_owned(), messages));
+    }
+
+    /// True until it has failed as often as it should.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        self.state.failing.lock().is_some()
     }
 
     /// Calls of tools that it received, oldest first.
@@ -172,6 +186,9 @@ async fn handle_request(
             if header("content-type").is_none_or(|kind| !kind.starts_with("application/json")) {
                 return respond(StatusCode::UNSUPPORTED_MEDIA_TYPE, "text/plain", "JSON only");
             }
+            if let Some(words) = take_failure(&state) {
+                return respond(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", words);
+            }
             receive_message(&state, &headers, &body)
         }
         Method::GET => match check_session(&state, &headers) {
@@ -188,6 +205,13 @@ async fn handle_request(
         },
         _ => respond(StatusCode::METHOD_NOT_ALLOWED, "text/plain", ""),
     }
+}
+
+fn take_failure(state: &ServerState) -> Option<String> {
+    let mut failing = state.failing.lock();
+    let (words, left) = failing.take()?;
+    *failing = (left > 1).then(|| (words.clone(), left - 1));
+    Some(words)
 }
 
 /// The session of a request, which also has to name the version that was agreed on.

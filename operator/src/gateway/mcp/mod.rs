@@ -3,18 +3,23 @@
 //!
 //! [`access`] decides which servers and tools a role has, [`offer`] what a model is shown of them, [`call`] carries a
 //! call out, [`reads`] has resources and prompts. [`sessions`] keeps one session for each key, over a [`link`].
+//! [`probe`] looks at servers in the background, for people who read the Repo's status.
 
 pub mod access;
 pub mod call;
+mod check;
 pub mod choose;
 mod dialer;
 pub mod link;
+mod look;
 pub mod offer;
 pub mod place;
+pub mod probe;
 pub mod reads;
 mod refusal;
 mod result;
 pub mod sessions;
+mod status;
 mod words;
 
 use std::sync::Arc;

@@ -38,6 +38,7 @@ mod remote_change;
 mod replicas;
 mod rights;
 mod sending;
+mod servers;
 mod tls;
 mod trouble;
 mod watch;

@@ -10,7 +10,7 @@ use super::{World, eventually};
 
 impl World {
     /// What the Repo says, if it says it of itself as it is.
-    async fn word_on(&self, type_: &str) -> (String, String, String) {
+    pub(super) async fn word_on(&self, type_: &str) -> (String, String, String) {
         let repo = self.repo().await;
         let conditions = repo.status.unwrap_or_default().conditions;
         let found = conditions
@@ -19,7 +19,7 @@ impl World {
         found.map(|c| (c.status, c.reason, c.message)).unwrap_or_default()
     }
 
-    async fn comes_to(&self, type_: &str, status: &str, part: &str) {
+    pub(super) async fn comes_to(&self, type_: &str, status: &str, part: &str) {
         eventually(&format!("{type_} is {status}, with {part}"), || async {
             let (is, _, message) = self.word_on(type_).await;
             is == status && message.contains(part)
