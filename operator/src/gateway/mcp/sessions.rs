@@ -14,9 +14,11 @@ use codebutler_mcp::{
 };
 use parking_lot::Mutex;
 
+use self::lists::describe_list;
 use super::link::{LinkError, PodLinks, open_link};
 use super::place::{ServerPlace, SessionKey};
 use crate::gateway::context::GatewayContext;
+use crate::gateway::mcp_facts::SessionOutcome;
 use crate::gateway::metrics::GatewayMetrics;
 use crate::gateway::threads::keyed::KeyedLocks;
 use crate::recent::RecentMap;
@@ -144,15 +146,27 @@ impl SessionPool {
         match self.connect(place).await {
             Ok(open) => {
                 self.0.state.lock().failed.remove(&place.key);
+                if let Some(list) = self.known_list(place) {
+                    self.report(place, describe_list(place, &list));
+                }
                 Ok(open)
             }
             Err(error) => {
+                // That is no fault of the server.
+                if !matches!(error, LinkError::Full(_)) {
+                    self.report(place, SessionOutcome::Failed(error.to_string()));
+                }
                 let error = Arc::new(error);
                 let failed = (Instant::now(), place.fingerprint(), Arc::clone(&error));
                 self.0.state.lock().failed.insert(place.key.clone(), failed);
                 Err(error)
             }
         }
+    }
+
+    /// Lets people see in the Repo's status what a role's session has found.
+    fn report(&self, place: &ServerPlace, outcome: SessionOutcome) {
+        self.0.context.mcp.report_session(&place.repo, &place.spec.name, outcome);
     }
 
     /// The latest failure to open it, if it is not older than `age`.

@@ -14,8 +14,10 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::{AGAIN, OpenSession, SessionPool, SessionUse, SharedFailure};
+use crate::gateway::mcp::check::filter_tools;
 use crate::gateway::mcp::link::LinkError;
 use crate::gateway::mcp::place::ServerPlace;
+use crate::gateway::mcp_facts::SessionOutcome;
 use crate::gateway::redact::SecretRedactor;
 
 /// A list may be so old: a server that can't announce changes is asked again after it.
@@ -131,8 +133,12 @@ impl SessionPool {
     pub async fn ask(&self, place: &ServerPlace) -> Result<Arc<ServerList>, SharedFailure> {
         let open = self.open(place).await?;
         let listed = self.list_of(&open).await;
+        if let Ok(list) = &listed {
+            self.report(place, describe_list(place, list));
+        }
         listed.map_err(|error| {
             let error = Arc::new(LinkError::of_session(error, &place.spec));
+            self.report(place, SessionOutcome::Failed(error.to_string()));
             let failed = (Instant::now(), place.fingerprint(), Arc::clone(&error));
             self.0.state.lock().failed.insert(place.key.clone(), failed);
             error
@@ -181,6 +187,15 @@ impl SessionPool {
         let (of, list) = state.lists.get(&open.key)?;
         (*of == open.fingerprint && list.at.elapsed() < FRESH).then(|| Arc::clone(list))
     }
+}
+
+/// A list as the Repo's status shows it.
+pub(super) fn describe_list(place: &ServerPlace, list: &ServerList) -> SessionOutcome {
+    let filter = filter_tools(&place.spec).ok();
+    let is_allowed = |name: &str| filter.as_ref().is_none_or(|filter| filter.allows(name));
+    let tools = list.tools.iter().filter(|tool| is_allowed(&tool.name)).count();
+    let tools = u32::try_from(tools).unwrap_or(u32::MAX);
+    SessionOutcome::Answered { version: list.version.clone(), tools }
 }
 
 async fn read_list(open: &OpenSession) -> Result<ServerList, McpError> {
