@@ -1,12 +1,41 @@
 //! Tools, resources and prompts of a company's own servers (Model Context Protocol), as the gateway offers them to an
 //! agent. Every word of a server is untrusted.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Names of tools of servers begin with it: `mcp__SERVER__TOOL`.
 pub const MCP_PREFIX: &str = "mcp__";
+/// Longest pattern for names of tools, without the prefix.
+const MAX_PATTERN: usize = 96;
+
+/// True for what `spec.tools.allow` takes for tools of servers: such a name, with `*` and `?` in it.
+#[must_use]
+pub fn is_tool_pattern(name: &str) -> bool {
+    let takes = |b: u8| b.is_ascii_alphanumeric() || b"_.*?-".contains(&b);
+    name.strip_prefix(MCP_PREFIX)
+        .is_some_and(|rest| (1..=MAX_PATTERN).contains(&rest.len()) && rest.bytes().all(takes))
+}
+
+/// The server and its tool that a name stands for.
+#[must_use]
+pub fn split_tool_name(name: &str) -> Option<(&str, &str)> {
+    // Names of servers have no underscore.
+    let (server, tool) = name.strip_prefix(MCP_PREFIX)?.split_once("__")?;
+    (!server.is_empty() && !tool.is_empty()).then_some((server, tool))
+}
+
+/// A tool's name for people: `SERVER: TOOL` of a server's, and any other as it is.
+#[must_use]
+pub fn show_tool_name(name: &str) -> Cow<'_, str> {
+    match split_tool_name(name) {
+        Some((server, tool)) => Cow::Owned(format!("{server}: {tool}")),
+        None => Cow::Borrowed(name),
+    }
+}
 
 /// Tools of servers that the caller's role may use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -161,4 +190,38 @@ pub enum McpRisk {
     Visible,
     /// People say yes each time, to the exact arguments.
     Destructive,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_s_tool_is_shown_by_both_names() {
+        for (name, shown) in [
+            ("mcp__sentry__search_issues", "sentry: search_issues"),
+            ("mcp__my-db__a__b", "my-db: a__b"),
+            ("mcp__sentry", "mcp__sentry"),
+            ("mcp____x", "mcp____x"),
+            ("Bash", "Bash"),
+        ] {
+            assert_eq!(show_tool_name(name), shown);
+        }
+    }
+
+    #[test]
+    fn only_whole_prefixes_are_patterns() {
+        for (name, expected) in [
+            ("mcp__*", true),
+            ("mcp__sentry__*", true),
+            ("mcp__my-db__get_?", true),
+            ("mcp_sentry", false),
+            ("mcp__", false),
+            ("mcp__a b", false),
+            ("*", false),
+            ("Read", false),
+        ] {
+            assert_eq!(is_tool_pattern(name), expected, "{name}");
+        }
+    }
 }
