@@ -5,6 +5,7 @@ use std::sync::Arc;
 use codebutler_crds::condition::{self, PARALLEL};
 use codebutler_crds::names::LABEL_PROMPT;
 use codebutler_crds::role::{SandboxKind, TOOLS, WorktreeAccess};
+use codebutler_crds::wire::is_tool_pattern;
 use codebutler_crds::{AgentRole, AgentRoleStatus};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -132,13 +133,17 @@ fn one_by_one(
 
 fn unknown_tools(role: &AgentRole) -> Vec<ObjectHealth> {
     let allowed = role.spec.tools.allow.iter().enumerate();
-    let unknown = allowed.filter(|(_, tool)| !TOOLS.contains(&tool.as_str()));
+    let unknown =
+        allowed.filter(|(_, tool)| !TOOLS.contains(&tool.as_str()) && !is_tool_pattern(tool));
     let problem = |(i, tool): (usize, &String)| {
+        let hint = if tool.to_ascii_lowercase().starts_with("mcp") {
+            "tools of the Repo's servers are named `mcp__SERVER__TOOL`, with `*` for any, such as `mcp__sentry__*`"
+                .to_owned()
+        } else {
+            format!("the tools are {}", TOOLS.join(", "))
+        };
         let tool = crate::apply::shorten_text(tool, 60);
-        let message = format!(
-            "spec.tools.allow[{i}]: there is no tool `{tool}`; the tools are {}",
-            TOOLS.join(", ")
-        );
+        let message = format!("spec.tools.allow[{i}]: there is no tool `{tool}`; {hint}");
         ObjectHealth::new(HealthLevel::Stalled, "UnknownTool", message)
     };
     unknown.map(problem).collect()
@@ -184,6 +189,18 @@ mod tests {
         role.spec.tools.allow.push("Teleport".to_owned());
         role.metadata.generation = Some(2);
         insta::assert_yaml_snapshot!("role_unknown_tool", plan_role(&role, Ok(None), now));
+    }
+
+    #[test]
+    fn patterns_for_tools_of_servers_are_known_and_their_typing_errors_are_not() {
+        let mut role = testing::role("coder");
+        role.spec.tools.allow = vec!["Read".into(), "mcp__*".into(), "mcp__my-db__get_?".into()];
+        assert_eq!(unknown_tools(&role), []);
+        role.spec.tools.allow.push("mcp_sentry".into());
+        let [wrong] = &unknown_tools(&role)[..] else { panic!() };
+        let text = format!("{wrong:?}");
+        assert!(text.contains("spec.tools.allow[3]: there is no tool `mcp_sentry`"), "{text}");
+        assert!(text.contains("such as `mcp__sentry__*`"), "{text}");
     }
 
     #[test]
