@@ -4,6 +4,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use codebutler_wire::show_tool_name;
+
 use crate::history::{KeptHistory, RoleWork, list_work};
 
 /// Tools that are named of a role: those it used most.
@@ -42,8 +44,9 @@ fn show_work(work: &RoleWork) -> String {
     let models: Vec<_> = work.models.iter().map(|(name, n)| format!("{name} {n}")).collect();
     let mut tools: Vec<_> = work.tools.iter().collect();
     tools.sort_by_key(|(name, n)| (std::cmp::Reverse(**n), name.as_str()));
-    let tools: Vec<_> =
-        tools.into_iter().take(MAX_TOOLS).map(|(name, n)| format!("{name} {n}")).collect();
+    let tools =
+        tools.into_iter().take(MAX_TOOLS).map(|(name, n)| format!("{} {n}", show_tool_name(name)));
+    let tools: Vec<_> = tools.collect();
     let tools = if tools.is_empty() { "no tool".to_owned() } else { tools.join(", ") };
     format!("{}; {tools}; {}", models.join(", "), show_time(work.millis))
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use codebutler_wire::{RoleSession, RunProgress, SlackTs};
+use codebutler_wire::{RoleSession, RunProgress, SlackTs, show_tool_name};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -130,9 +130,10 @@ pub fn of_call(name: &str, arguments: &str) -> String {
     let value: Value = serde_json::from_str(arguments).unwrap_or_default();
     let about = TELLING.iter().find_map(|key| value.get(*key)?.as_str());
     let about = about.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
+    let name = show_tool_name(name);
     match about {
         Some(about) => format!("{name} {}", clip_text(about.trim(), 120)),
-        None => name.to_owned(),
+        None => name.into_owned(),
     }
 }
 
@@ -147,6 +148,7 @@ mod tests {
             ("Read", r#"{"path": "src/lib.rs"}"#, "Read src/lib.rs"),
             ("SendMessage", r#"{"message": "secret plans"}"#, "SendMessage"),
             ("Broken", "{", "Broken"),
+            ("mcp__sentry__search", r#"{"query": "crash"}"#, "sentry: search crash"),
         ] {
             assert_eq!(of_call(name, arguments), expected);
         }

@@ -1,9 +1,9 @@
 //! What a line of a history looks like.
 
-use codebutler_wire::MessageAuthor;
 use codebutler_wire::history::{
     CheckShown, HistoryEvent, HistoryLine, ItemShown, ModelCall, TodoEntry, ToolUse,
 };
+use codebutler_wire::{MessageAuthor, show_tool_name};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -116,7 +116,8 @@ impl StepView {
             }
             HistoryEvent::Asked { call } => {
                 let blocks = vec![show_arguments(call, whole)];
-                let title = format!("asks people whether it may use {}", call.tool);
+                let title =
+                    format!("asks people whether it may use {}", show_tool_name(&call.tool));
                 Self { class: "decision", title, blocks, ..self }
             }
             HistoryEvent::Decision { kind, choice, user, .. } => {
@@ -329,7 +330,7 @@ fn describe_test(exit_code: Option<i32>) -> (String, &'static str) {
 }
 
 fn join_tools(calls: &[ToolUse]) -> String {
-    calls.iter().map(|call| call.tool.as_str()).collect::<Vec<_>>().join(", ")
+    calls.iter().map(|call| show_tool_name(&call.tool)).collect::<Vec<_>>().join(", ")
 }
 
 fn name_author(author: &MessageAuthor) -> String {
@@ -349,9 +350,10 @@ fn describe_call(call: &ToolUse) -> String {
     let value: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
     let about = TELLING.iter().find_map(|key| value.get(*key)?.as_str());
     let about = about.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
-    let Some(about) = about else { return call.tool.clone() };
+    let tool = show_tool_name(&call.tool);
+    let Some(about) = about else { return tool.into_owned() };
     let end = about.floor_char_boundary(160);
-    format!("{} {}", call.tool, &about[..end])
+    format!("{tool} {}", &about[..end])
 }
 
 fn show_arguments(call: &ToolUse, whole: bool) -> TextBlock {

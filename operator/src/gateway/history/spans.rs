@@ -133,7 +133,7 @@ impl RunBeginnings {
 
 /// A model may have wanted anything.
 fn tool_name(name: &str) -> &str {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_-".contains(&b);
     let is_name = (1..=64).contains(&name.len()) && name.bytes().all(plain);
     if is_name { name } else { "unknown" }
 }
