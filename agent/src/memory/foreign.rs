@@ -1,7 +1,7 @@
 //! Whose words a learning has: what stands in a web page, at GitHub or in a file of the repository, and no person
 //! of this conversation said, is marked before people judge it. Found in what tools answered; no model is believed.
 
-use codebutler_wire::MessageAuthor;
+use codebutler_wire::{MCP_PREFIX, MessageAuthor};
 
 use super::{LearningEntry, MemoryCitation};
 
@@ -14,6 +14,7 @@ const LEAST: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ForeignSource {
     Web,
+    Server,
     GitHub,
     Repository,
 }
@@ -27,6 +28,8 @@ impl ForeignSource {
             // A command may show any of them.
             "Read" | "Grep" | "GitLog" | "GitShow" | "GitDiff" | "GitBlame" | "Bash" | "Test"
             | "RunTests" => Some(Self::Repository),
+            "ReadResource" | "ListResources" | "UsePrompt" | "FindTool" => Some(Self::Server),
+            _ if tool.starts_with(MCP_PREFIX) => Some(Self::Server),
             _ => None,
         }
     }
@@ -43,6 +46,7 @@ impl ForeignSource {
     pub const fn warning(self) -> &'static str {
         match self {
             Self::Web => "It comes from a web page.",
+            Self::Server => "It comes from a tool of a server outside of the repository.",
             Self::GitHub => "It comes from an issue or a comment at GitHub.",
             Self::Repository => {
                 "Its words stand in a file of the repository, and nobody said them here."
@@ -196,6 +200,8 @@ mod tests {
         assert_eq!(of("Bash", "{}"), Some(ForeignSource::Repository));
         assert_eq!(of("ReadMemory", r#"{"file":"research/a.md"}"#), Some(ForeignSource::Web));
         assert_eq!(of("ReadMemory", r#"{"file":"coder.md"}"#), None);
+        assert_eq!(of("mcp__tracker__search", "{}"), Some(ForeignSource::Server));
+        assert_eq!(of("ReadResource", "{}"), Some(ForeignSource::Server));
     }
 
     #[test]
