@@ -136,6 +136,12 @@ impl CommandShell {
         shell
     }
 
+    /// Keeps a text as a long output is kept; the file's path.
+    pub fn keep_output(&self, text: &str) -> Result<String, ToolError> {
+        let kept = self.logs.keep(text);
+        kept.map_err(|error| ToolError::refused(format!("it can't be kept: {error}")))
+    }
+
     /// Runs no command, and says why.
     pub fn refusing(mut self, why: &str) -> Self {
         self.level = Err(why.to_owned());

@@ -181,6 +181,14 @@ impl OutputLogs {
         Ok((file, place.join(name).display().to_string()))
     }
 
+    /// Keeps a text in a new file; its path.
+    pub fn keep(&self, text: &str) -> io::Result<String> {
+        let (mut file, path) = self.open()?;
+        let end = text.floor_char_boundary(MAX_LOG);
+        file.write_all(&text.as_bytes()[..end])?;
+        Ok(path)
+    }
+
     fn name(&self, number: u32) -> String {
         format!("{}-{number:04}.log", self.role)
     }
@@ -331,6 +339,15 @@ mod tests {
         let file = dir.path().join("out/pm-0001.log");
         assert!(output.take().contains(&format!("Read `{}`", file.display())));
         assert_eq!(fs::read(&file).unwrap(), whole);
+    }
+
+    #[test]
+    fn a_text_is_kept_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = "é\n".repeat(100_000);
+        let path = logs(&dir).keep(&text).unwrap();
+        assert_eq!(path, dir.path().join("out/pm-0001.log").display().to_string());
+        assert_eq!(fs::read_to_string(path).unwrap(), text);
     }
 
     #[test]

@@ -128,6 +128,10 @@ pub enum ToolboxRequest {
         /// As `Bash` named it.
         job: u32,
     },
+    /// Keeps a long text as a command's long output is kept. → [`ToolboxReply::Text`]: the file, which Read takes
+    KeepOutput {
+        text: String,
+    },
     /// Keeps index and worktree under a ref of their own. → [`ToolboxReply::Kept`]
     Snapshot,
     Bash(args::BashArgs),

@@ -166,6 +166,10 @@ impl Toolbox {
                     .map(ToolboxReply::Plan)
             }
             ToolboxRequest::Snapshot => self.keep_work().await,
+            ToolboxRequest::KeepOutput { text } => {
+                let shell = self.shell.clone();
+                run_blocking(move || shell.keep_output(&text)).await.map(ToolboxReply::Text)
+            }
             ToolboxRequest::Bash(args) => self.bash(&args).await,
             ToolboxRequest::Test(args) => self.test(&args).await,
             ToolboxRequest::Standing { tested } => {
