@@ -5,6 +5,7 @@
 //! here, with growing pauses, for as long as the caller is patient.
 
 mod chat;
+pub mod mcp;
 mod token;
 
 use std::net::SocketAddr;

@@ -56,6 +56,8 @@ pub struct PromptGuides {
     /// How the worktree was set up.
     pub set_up: Option<String>,
     pub surroundings: RoleSurroundings,
+    /// The company's servers have tools for the role.
+    pub servers: bool,
 }
 
 /// A guide as it is shown.

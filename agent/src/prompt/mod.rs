@@ -25,6 +25,8 @@ pub use window::{
 };
 
 const HOUSE: &str = include_str!("house.md");
+/// More of it, for roles that have tools of servers.
+const SERVERS: &str = include_str!("servers.md");
 
 /// The system prompt, in two parts: what all conversations of a role have, so that they share what the
 /// provider keeps of it, and what only this one has.
@@ -52,7 +54,9 @@ pub fn system_text(guides: &PromptGuides, session: &RoleSession) -> SystemText {
 }
 
 fn shared_text(guides: &PromptGuides, session: &RoleSession) -> String {
-    let house = [Some(HOUSE), family::family_addendum(&guides.model)].into_iter().flatten();
+    let servers = guides.servers.then_some(SERVERS);
+    let house =
+        [Some(HOUSE), servers, family::family_addendum(&guides.model)].into_iter().flatten();
     let shipped = guides.shipped.iter().map(String::as_str);
     let added = [session.prompt.as_deref(), guides.skills.as_deref()].into_iter().flatten();
     let mut out = String::new();

@@ -96,6 +96,7 @@ pub(super) fn guides() -> PromptGuides {
             nested: vec![],
             copies: false,
         },
+        servers: false,
     }
 }
 
@@ -251,6 +252,16 @@ fn first_request(role: &str, tools: &str, decisions: &[RoleDecision]) -> (usize,
     tools.suit(EditForm::default(), vec!["WriteMap", "ProposeMaps"]);
     let specs: usize = tools.specs().iter().map(|spec| spec.to_string().len()).sum();
     (system_text(&guides, &session).text.len() / TOKEN, specs / TOKEN)
+}
+
+#[test]
+fn only_a_role_with_servers_is_told_of_them() {
+    let (plain, session) = (guides(), session());
+    let with = PromptGuides { servers: true, ..guides() };
+    let (before, after) = (system_text(&plain, &session).text, system_text(&with, &session).text);
+    assert!(!before.contains("server-words") && after.contains("<server-words>"));
+    assert!(after.len() - before.len() < 100 * TOKEN, "{}", after.len() - before.len());
+    assert_eq!(after.replace(&format!("{}\n\n", SERVERS.trim()), ""), before);
 }
 
 /// What each role's first request may have is promised in `cargo figures price`.

@@ -18,6 +18,7 @@ use crate::tools::{
     CallRisk, RoleTools, StartedCall, ToolContext, ToolFailure, ToolOutcome, approved_form,
 };
 use crate::transcript::{ActionConsent, ResultKind, RunOutcome, TranscriptRecord};
+use codebutler_guides::policy::CommandPolicy;
 use codebutler_guides::text::{clip_text, head_and_tail};
 
 /// Calls that read at the same time.
@@ -56,7 +57,8 @@ impl Agent {
                 }
                 return Ok(None);
             }
-            let reads = open.iter().take_while(|open| is_harmless(tools, open)).count();
+            let harmless = |open: &&Open| is_harmless(tools, &self.policy, open);
+            let reads = open.iter().take_while(harmless).count();
             self.does(&progress::of_call(&first.call.name, &first.call.arguments));
             let ended = match reads {
                 0 => self.effect(tools, first, deadline).await?,
@@ -98,8 +100,10 @@ impl Agent {
         deadline: &RunDeadline,
     ) -> Result<Option<RunEnding>, RunError> {
         let cx = self.tools.clone();
-        let work = stream::iter(calls)
-            .map(|open| carry_out(tools, &cx, &open.call, "", false))
+        // The same ones after a crash: what a server was asked is found again by its key.
+        let keyed = calls.iter().map(|open| (open, self.proposed_key(open))).collect::<Vec<_>>();
+        let work = stream::iter(&keyed)
+            .map(|(open, key)| carry_out(tools, &cx, &open.call, key, false))
             .buffered(SIDE_BY_SIDE)
             .collect::<Vec<_>>();
         let results = match self.bounded(deadline, work).await {
@@ -261,11 +265,16 @@ impl Agent {
         cx: &ToolContext,
         open: &Open,
     ) -> Result<String, ToolFailure> {
+        let proposed = self.proposed_key(open);
+        tools.find(&open.call.name)?.key(cx, &open.call.arguments, &proposed).await
+    }
+
+    /// Unique to a call, and the same whenever it is carried out.
+    fn proposed_key(&self, open: &Open) -> String {
         let run = self.transcript.state().run();
         let (id, turns) = run.map_or(("", 0), |run| (run.id.as_str(), run.turns));
         let allowed = run.and_then(|run| run.answer.as_ref()?.allowed.clone());
-        let proposed = allowed.unwrap_or_else(|| format!("{id}.{turns}.{}", open.place));
-        tools.find(&open.call.name)?.key(cx, &open.call.arguments, &proposed).await
+        allowed.unwrap_or_else(|| format!("{id}.{turns}.{}", open.place))
     }
 
     fn conclude(
@@ -274,9 +283,9 @@ impl Agent {
         result: Result<ToolOutcome, ToolFailure>,
     ) -> Result<Option<RunEnding>, RunError> {
         match result {
-            Ok(ToolOutcome { text, kind, record }) => {
-                if let Some(record) = record {
-                    self.keep(&record)?;
+            Ok(ToolOutcome { text, kind, records }) => {
+                for record in &records {
+                    self.keep(record)?;
                 }
                 self.result(open, head_and_tail(&text, MAX_RESULT), kind)?;
             }
@@ -396,9 +405,12 @@ fn exact_words(arguments: &str) -> String {
     }
 }
 
-/// Calls that read, and calls of tools that don't exist.
-fn is_harmless(tools: &RoleTools, open: &Open) -> bool {
-    tools.find(&open.call.name).map_or(true, |tool| tool.risk() == CallRisk::Reads)
+/// Calls that read, unless the Repo is stricter with their tool, and calls of tools that don't exist.
+fn is_harmless(tools: &RoleTools, policy: &CommandPolicy, open: &Open) -> bool {
+    let ToolCall { name, arguments, .. } = &open.call;
+    tools.find(name).map_or(true, |tool| {
+        tool.risk() == CallRisk::Reads && tool.verdict(policy, arguments).tier == RiskTier::Read
+    })
 }
 
 async fn carry_out(

@@ -159,7 +159,7 @@ impl Agent {
                 return Ok(None);
             }
         };
-        let flaw = judge::find_flaw(&reply, &self.circumstances());
+        let flaw = judge::find_flaw(&reply, &self.circumstances(tools));
         if let Some(ReplyFlaw::Broken { said }) = flaw {
             let why = format!("the answer of the model `{}` broke off: {said}", self.model());
             return self.wait(CallTrouble::Lost, &why, deadline, patience).await;
@@ -193,13 +193,13 @@ impl Agent {
         Ok(None)
     }
 
-    fn circumstances(&self) -> ReplyCircumstances {
+    fn circumstances(&self, tools: &RoleTools) -> ReplyCircumstances {
         let (_, cap) = self.limits();
         let run = self.transcript.state().run();
         let last = self.is_last_call();
         ReplyCircumstances {
             cap: cap.into(),
-            tools: if last { Vec::new() } else { self.session.tools.clone() },
+            tools: if last { Vec::new() } else { tools.names() },
             spoke: run.is_some_and(OpenRun::spoke),
             can_nudge: !last && run.is_some_and(|run| run.nudges == 0),
         }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use codebutler_wire::{ErrorCode, PostMessage};
+use codebutler_wire::{ErrorCode, PostMessage, show_tool_name};
 use sha2::{Digest as _, Sha256};
 
 use super::{Agent, RunError};
@@ -98,6 +98,7 @@ impl Agent {
             research: self.research().await?,
             set_up,
             surroundings,
+            servers: false,
         };
         for cut in guides.cut() {
             self.tell_once("cut", &cut).await?;
@@ -275,7 +276,7 @@ impl Agent {
         let forgers = self.transcript.state().forgers();
         let fresh: Vec<String> = forgers.difference(&self.forgers_told).cloned().collect();
         for tool in fresh {
-            let text = forged_note(&format!("What the tool {tool} returned"));
+            let text = forged_note(&format!("What the tool {} returned", show_tool_name(&tool)));
             self.tell_once("voice", &text).await?;
             self.forgers_told.insert(tool);
         }

@@ -67,8 +67,8 @@ impl Agent {
                 let run = self.transcript.state().run().map(|run| run.id.clone());
                 let what = if committed { &message } else { "commits of the run" };
                 self.log.note(&run.unwrap_or_default(), LoggedKind::Visible, "GitPush", &[], what);
-                if let Some(record) = done.record {
-                    self.keep(&record)?;
+                for record in &done.records {
+                    self.keep(record)?;
                 }
                 let left = if left.is_empty() { left } else { format!(" In no commit: {left}.") };
                 let told = || {

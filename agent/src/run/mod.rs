@@ -24,6 +24,7 @@ mod progress;
 mod report;
 mod review;
 mod seat;
+mod servers;
 mod setup;
 mod skill;
 pub mod stuck;

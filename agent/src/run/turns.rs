@@ -7,6 +7,7 @@ use super::compact::CompactionOutcome;
 use super::patience::CallPatience;
 use super::review::SpokenWords;
 use super::seat::ConversationSeat;
+use super::servers::{ServerList, refresh};
 use super::view::{RunEnding, RunView, failed_end};
 use super::watch::{CutReason, RunDeadline};
 use super::{Agent, RunError, setup};
@@ -37,34 +38,28 @@ fn not_ready(what: &str) -> RunEnding {
     ))
 }
 
+/// What the turns of a run begin with.
+struct RunGround {
+    /// What has changed since the role was told of it.
+    facts: String,
+    /// Guides for the files of the plan.
+    brief: Option<String>,
+    deadline: RunDeadline,
+    view: RunView,
+    servers: Option<ServerList>,
+}
+
 impl Agent {
     /// Runs until an outcome. Mail is looked for before each model call, except the first one of a
     /// run that has just taken its mail.
     pub(super) async fn turns(&mut self, just_started: bool) -> Result<RunEnding, RunError> {
-        let limit = Duration::from_secs(self.session.timeout_seconds.into());
         let mut fresh = just_started;
-        if let Some(ended) = self.make_ready(limit).await? {
-            return Ok(ended);
-        }
-        let set_up = match self.set_up().await? {
-            Ok(fact) => fact,
-            Err(ended) => return Ok(ended),
-        };
-        let deadline = &RunDeadline::after(limit, &self.tools.builds.waits);
-        let guides = match self.look_around(set_up).await? {
-            Ok(guides) => guides,
-            Err(ended) => return Ok(ended),
-        };
-        let apart = self.seat.as_ref().map(ConversationSeat::note).unwrap_or_default();
-        let system = prompt::system_text(&guides, &self.session).with(&apart);
-        let facts = prompt::changing_facts(&guides, &self.session);
-        if just_started {
-            self.note_model();
-            self.begin_first_pass()?;
-        }
-        let brief = guides.for_plan(&self.session.base_branch);
-        let tools = RoleTools::new(&self.session.tools).deciding(&self.session.decisions);
-        let view = &mut RunView::new(system, tools);
+        let RunGround { facts, brief, deadline, mut view, mut servers } =
+            match self.prepare_run(just_started).await? {
+                Ok(ground) => *ground,
+                Err(ended) => return Ok(ended),
+            };
+        let (view, deadline) = (&mut view, &deadline);
         let patience = &mut CallPatience::new(self.model_patience);
         loop {
             if deadline.is_over() {
@@ -79,7 +74,8 @@ impl Agent {
                 }
                 NextStep::Ask => {
                     if !std::mem::take(&mut fresh) {
-                        if let Some(ended) = self.take_news().await? {
+                        let (news, ()) = tokio::join!(self.take_news(), refresh(&mut servers));
+                        if let Some(ended) = news? {
                             return Ok(ended);
                         }
                         let run = self.transcript.state().run();
@@ -102,6 +98,7 @@ impl Agent {
                         return Ok(ended);
                     }
                     view.suit(self.edit_form(), self.useless_tools());
+                    self.offer_servers(servers.as_mut(), view)?;
                     match self.compact(view, deadline, patience).await? {
                         CompactionOutcome::Made if self.shows_part(view) => view.read_back(),
                         CompactionOutcome::Made => {}
@@ -116,6 +113,7 @@ impl Agent {
                     self.transcript.append(&TranscriptRecord::Allowed { key })?;
                 }
                 NextStep::Act => {
+                    self.admit_calls(view);
                     if let Some(ended) = self.act(&view.tools, deadline).await? {
                         return Ok(ended);
                     }
@@ -141,6 +139,41 @@ impl Agent {
                 NextStep::GiveUp => return Ok(self.given_up()),
             }
         }
+    }
+
+    /// Everything that a run has before its first call. What servers offer is asked for meanwhile.
+    async fn prepare_run(
+        &mut self,
+        just_started: bool,
+    ) -> Result<Result<Box<RunGround>, RunEnding>, RunError> {
+        let limit = Duration::from_secs(self.session.timeout_seconds.into());
+        let mut servers = ServerList::ask(&self.tools.gateway, &self.session.tools);
+        if let Some(ended) = self.make_ready(limit).await? {
+            return Ok(Err(ended));
+        }
+        let set_up = match self.set_up().await? {
+            Ok(fact) => fact,
+            Err(ended) => return Ok(Err(ended)),
+        };
+        let deadline = RunDeadline::after(limit, &self.tools.builds.waits);
+        let mut guides = match self.look_around(set_up).await? {
+            Ok(guides) => guides,
+            Err(ended) => return Ok(Err(ended)),
+        };
+        refresh(&mut servers).await;
+        let known = !self.transcript.state().servers().names().is_empty();
+        guides.servers = known || servers.as_ref().is_some_and(ServerList::has_servers);
+        let apart = self.seat.as_ref().map(ConversationSeat::note).unwrap_or_default();
+        let system = prompt::system_text(&guides, &self.session).with(&apart);
+        let facts = prompt::changing_facts(&guides, &self.session);
+        if just_started {
+            self.note_model();
+            self.begin_first_pass()?;
+        }
+        let brief = guides.for_plan(&self.session.base_branch);
+        let tools = RoleTools::new(&self.session.tools).deciding(&self.session.decisions);
+        let view = RunView::new(system, tools);
+        Ok(Ok(Box::new(RunGround { facts, brief, deadline, view, servers })))
     }
 
     /// Reports that the run begins, and makes the worktree ready. Some: the run ends.

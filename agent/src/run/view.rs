@@ -4,7 +4,7 @@ use codebutler_wire::EditForm;
 use serde_json::Value;
 
 use crate::prompt::{self, SystemText};
-use crate::tools::RoleTools;
+use crate::tools::{RoleTool, RoleTools};
 use crate::transcript::RunOutcome;
 
 /// What stays the same in each call of a run.
@@ -34,18 +34,28 @@ impl RunView {
     pub fn suit(&mut self, form: EditForm, useless: Vec<&'static str>) {
         if self.tools.form() != form || self.tools.useless() != useless {
             self.tools.suit(form, useless);
-            self.specs = self.tools.specs();
-            self.specs.extend(self.reads_back.then(|| self.tools.back_spec()));
-            self.told = prompt::told_length(&self.system, &self.specs);
+            self.tell_specs();
         }
+    }
+
+    /// Offers these tools of servers from now on.
+    pub fn serve(&mut self, tools: Vec<Box<dyn RoleTool>>) {
+        self.tools.serve(tools);
+        self.tell_specs();
+    }
+
+    fn tell_specs(&mut self) {
+        let mut specs = self.tools.specs();
+        specs.extend(self.reads_back.then(|| self.tools.back_spec()));
+        self.told = prompt::told_length(&self.system, &specs);
+        self.specs = specs;
     }
 
     /// Offers the tool that shows what a model is not shown any more, from now on.
     pub fn read_back(&mut self) {
         if !self.reads_back {
             self.reads_back = true;
-            self.specs.push(self.tools.back_spec());
-            self.told = prompt::told_length(&self.system, &self.specs);
+            self.tell_specs();
         }
     }
 }

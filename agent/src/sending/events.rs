@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use codebutler_wire::history::{HistoryEvent, MAX_TEXT, TodoEntry, ToldEntry, ToolUse};
-use codebutler_wire::{PendingItem, ThreadMessage};
+use codebutler_wire::{PendingItem, ThreadMessage, show_tool_name};
 
 use crate::model::judge::ReplyFlaw;
 use crate::model::{AssistantMessage, ToolCall};
@@ -136,6 +136,11 @@ fn note_line(record: TranscriptRecord) -> Option<String> {
         TranscriptRecord::Stuck { why, .. } => format!("The run goes in circles: {why}."),
         TranscriptRecord::Held { why } | TranscriptRecord::LookBackOver { why } => why,
         TranscriptRecord::Note { text } | TranscriptRecord::Landed { text, .. } => text,
+        TranscriptRecord::ServerTools { text, .. } => text?,
+        TranscriptRecord::ToolsFound { tools } => {
+            let names: Vec<_> = tools.iter().map(|tool| show_tool_name(&tool.name)).collect();
+            format!("Found tools of servers: {}.", names.join(", "))
+        }
         TranscriptRecord::Picture(picture) => format!("Looked at {}.", picture.shown),
         TranscriptRecord::Planned { workflow, .. } => {
             format!("The plan follows the workflow {workflow}.")

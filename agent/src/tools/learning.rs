@@ -291,10 +291,7 @@ impl Handler for ProposeLearnings {
         } else {
             (ResultKind::Plain, " Nothing was proposed: go on.")
         };
-        Ok(ToolOutcome {
-            record,
-            ..ToolOutcome::of(format!("Posted as message {ts}.{then}"), kind)
-        })
+        Ok(ToolOutcome::of(format!("Posted as message {ts}.{then}"), kind).recording(record))
     }
 }
 

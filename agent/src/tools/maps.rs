@@ -186,7 +186,7 @@ impl Handler for ProposeMaps {
             files.join(", ")
         );
         let record = Some(TranscriptRecord::Proposed { message: ts, changes });
-        Ok(ToolOutcome { record, ..ToolOutcome::of(text, ResultKind::Waits) })
+        Ok(ToolOutcome::of(text, ResultKind::Waits).recording(record))
     }
 }
 

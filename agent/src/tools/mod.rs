@@ -10,6 +10,7 @@ mod history;
 mod kept;
 pub mod learning;
 mod maps;
+pub mod mcp;
 mod plan;
 pub mod proof;
 mod push;
@@ -18,6 +19,7 @@ mod remote_change;
 mod research;
 pub mod review;
 mod roadmap;
+mod role;
 mod schema;
 mod section;
 mod split;
@@ -31,7 +33,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use codebutler_wire::{EditForm, ErrorCode, NanoUsd, RiskTier, RoleDecision, SlackTs, TokenUsage};
+use codebutler_wire::{ErrorCode, NanoUsd, RiskTier, SlackTs, TokenUsage};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -45,11 +47,11 @@ use crate::review::ReviewGate;
 use crate::toolbox::client::{ToolboxClient, ToolboxError};
 use crate::transcript::{ResultKind, TranscriptRecord};
 use codebutler_guides::policy::{CommandPolicy, RiskVerdict};
-use codebutler_guides::text::clip_text;
 
 pub use canonical::approved_form;
 pub use family::call_in_form;
 pub use push::{PushResult, RelayedRequest};
+pub use role::RoleTools;
 
 /// What tools work with.
 #[derive(Clone)]
@@ -151,7 +153,7 @@ pub struct ToolOutcome {
     /// For the run.
     pub kind: ResultKind,
     /// For the transcript, before the result.
-    pub record: Option<TranscriptRecord>,
+    pub records: Vec<TranscriptRecord>,
 }
 
 impl ToolOutcome {
@@ -160,7 +162,13 @@ impl ToolOutcome {
     }
 
     fn of(text: impl Into<String>, kind: ResultKind) -> Self {
-        Self { text: text.into(), kind, record: None }
+        Self { text: text.into(), kind, records: Vec::new() }
+    }
+
+    /// With more for the transcript.
+    fn recording(mut self, more: impl IntoIterator<Item = TranscriptRecord>) -> Self {
+        self.records.extend(more);
+        self
     }
 }
 
@@ -220,7 +228,11 @@ impl From<ToolboxError> for ToolFailure {
 #[async_trait]
 pub trait RoleTool: Send + Sync {
     /// Its name.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
+    /// Its schema is a stranger's: arguments are passed on as the model wrote them.
+    fn is_foreign(&self) -> bool {
+        false
+    }
     /// What the model is told, in OpenAI's form.
     fn spec(&self) -> Value;
     /// What its arguments have to fit.
@@ -278,7 +290,7 @@ trait Handler: Send + Sync + 'static {
 
 #[async_trait]
 impl<H: Handler> RoleTool for H {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         H::NAME
     }
 
@@ -351,104 +363,6 @@ fn all() -> impl Iterator<Item = Box<dyn RoleTool>> {
         .chain(split::all())
         .chain(thread::all());
     workspace::all().into_iter().chain(web::all()).chain(remote)
-}
-
-/// The tools that a role has.
-pub struct RoleTools {
-    own: Vec<Box<dyn RoleTool>>,
-    /// Every role has it, and is offered it where it is shown only a part of its conversation.
-    back: Box<dyn RoleTool>,
-    /// The form in which they are offered.
-    form: EditForm,
-    /// Decisions that the role may ask people for; `None` stands for all.
-    decisions: Option<Vec<RoleDecision>>,
-    /// Tools that are not offered now.
-    useless: Vec<&'static str>,
-}
-
-impl RoleTools {
-    /// Those of all tools that `names` names.
-    pub fn new(names: &[String]) -> Self {
-        let tools: Vec<_> =
-            all().filter(|tool| names.iter().any(|name| name == tool.name())).collect();
-        for name in
-            names.iter().filter(|name| !tools.iter().any(|tool| tool.name() == name.as_str()))
-        {
-            tracing::warn!(name, "the role has a tool that does not exist");
-        }
-        Self {
-            own: tools,
-            back: Box::new(conversation::ReadBackTool),
-            form: EditForm::default(),
-            decisions: None,
-            useless: Vec::new(),
-        }
-    }
-
-    /// Offers messages with those decisions alone that the role may ask for.
-    #[must_use]
-    pub fn deciding(mut self, decisions: &[RoleDecision]) -> Self {
-        self.decisions = Some(decisions.to_vec());
-        self
-    }
-
-    /// Offers them from now on as a family of models knows them, and without those that are of no use now. What
-    /// is not offered still works.
-    pub fn suit(&mut self, form: EditForm, useless: Vec<&'static str>) {
-        (self.form, self.useless) = (form, useless);
-    }
-
-    /// Those that are not offered.
-    pub fn useless(&self) -> &[&'static str] {
-        &self.useless
-    }
-
-    /// The form in which they are offered.
-    pub fn form(&self) -> EditForm {
-        self.form
-    }
-
-    /// What the model is offered.
-    pub fn specs(&self) -> Vec<Value> {
-        let spec = |tool: &dyn RoleTool| {
-            let spec = family::spec_in_form(self.form, tool);
-            match &self.decisions {
-                Some(decisions) if tool.name() == thread::SEND => {
-                    thread::limit_spec(spec, decisions)
-                }
-                _ => spec,
-            }
-        };
-        let offered = self.own.iter().filter(|tool| !self.useless.contains(&tool.name()));
-        offered.map(|tool| spec(tool.as_ref())).collect()
-    }
-
-    /// The name by which the model knows a tool.
-    pub fn offered_name<'t>(&self, tool: &'t str) -> &'t str {
-        family::name_in_form(self.form, tool)
-    }
-
-    /// What a model is offered that is shown only a part of its conversation.
-    pub fn back_spec(&self) -> Value {
-        self.back.spec()
-    }
-
-    fn all(&self) -> impl Iterator<Item = &dyn RoleTool> {
-        self.own.iter().chain([&self.back]).map(AsRef::as_ref)
-    }
-
-    /// A tool by name; otherwise what the model is told.
-    pub fn find(&self, name: &str) -> Result<&dyn RoleTool, ToolFailure> {
-        self.all().find(|tool| tool.name() == name).ok_or_else(|| {
-            let names = self.own.iter().map(|tool| self.offered_name(tool.name()));
-            let names: Vec<_> = names.collect();
-            ToolFailure::Fault(format!(
-                "there is no tool `{}`; you have {}",
-                clip_text(name, 60),
-                names.join(", ")
-            ))
-        })
-    }
 }
 
 #[cfg(test)]

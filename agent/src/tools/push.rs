@@ -87,7 +87,7 @@ impl ToolContext {
         let record =
             (!self.planned.is_empty()).then_some(TranscriptRecord::Deviated { files: beside });
         let text = format!("{text}{told}");
-        let done = ToolOutcome { record, ..ToolOutcome::of(text, ResultKind::Published) };
+        let done = ToolOutcome::of(text, ResultKind::Published).recording(record);
         Ok(PushResult::Done(Box::new(done)))
     }
 

@@ -131,10 +131,8 @@ impl Handler for PlanReview {
             "Tests are missing: ask for them in this round, before you judge the logic."
         };
         let record = Some(TranscriptRecord::ReviewPlanned { missing_tests });
-        Ok(ToolOutcome {
-            record,
-            ..ToolOutcome::of(format!("Posted as message {ts}. {then}"), ResultKind::Plain)
-        })
+        Ok(ToolOutcome::of(format!("Posted as message {ts}. {then}"), ResultKind::Plain)
+            .recording(record))
     }
 }
 

@@ -95,7 +95,7 @@ impl Handler for ProposeItems {
         let text =
             format!("Posted as message {ts}. Your run ends here and goes on with the answers.");
         let record = Some(TranscriptRecord::Proposed { message: ts, changes });
-        Ok(ToolOutcome { record, ..ToolOutcome::of(text, ResultKind::Waits) })
+        Ok(ToolOutcome::of(text, ResultKind::Waits).recording(record))
     }
 }
 

@@ -218,7 +218,7 @@ impl Handler for SendMessage {
             (ResultKind::Plain, "")
         };
         let text = format!("Posted as message {ts}.{then}{}", show_overlaps(&overlaps));
-        Ok(ToolOutcome { record, ..ToolOutcome::of(text, kind) })
+        Ok(ToolOutcome::of(text, kind).recording(record))
     }
 }
 

@@ -74,6 +74,6 @@ impl Handler for ProposeWorkflow {
         let text =
             format!("Posted as message {ts}. Your run ends here and goes on with the answer.");
         let record = Some(TranscriptRecord::Proposed { message: ts, changes: vec![change] });
-        Ok(ToolOutcome { record, ..ToolOutcome::of(text, ResultKind::Waits) })
+        Ok(ToolOutcome::of(text, ResultKind::Waits).recording(record))
     }
 }

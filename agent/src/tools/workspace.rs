@@ -82,10 +82,7 @@ impl Handler for Todo {
             item.text = clip_text(&item.text.split_whitespace().collect::<Vec<_>>().join(" "), 200);
         }
         let text = format!("Kept {} items.", items.len());
-        Ok(ToolOutcome {
-            record: Some(TranscriptRecord::Todo { items }),
-            ..ToolOutcome::plain(text)
-        })
+        Ok(ToolOutcome::plain(text).recording([TranscriptRecord::Todo { items }]))
     }
 }
 
@@ -110,7 +107,7 @@ impl Handler for Read {
                 let text = format!("`{shown}` follows as a picture, if you can be shown any.");
                 let url = format!("data:{media_type};base64,{data}");
                 let record = TranscriptRecord::Picture(transcript::ModelPicture { shown, url });
-                Ok(ToolOutcome { record: Some(record), ..ToolOutcome::plain(text) })
+                Ok(ToolOutcome::plain(text).recording([record]))
             }
             ToolboxReply::Refused(why) => Err(ToolFailure::Respond(why)),
             ToolboxReply::Failed(why) => Err(ToolFailure::Stop(why)),
@@ -257,10 +254,10 @@ async fn run_build(
 /// The test command itself: what is seen of it goes on record.
 async fn run_test(cx: &ToolContext, args: args::BashArgs) -> Result<ToolOutcome, ToolFailure> {
     match cx.toolbox.ask(ToolboxRequest::Test(args)).await? {
-        ToolboxReply::Tested { text, run } => Ok(ToolOutcome {
-            record: Some(TranscriptRecord::Tested { test: run }),
-            ..ToolOutcome::plain(text)
-        }),
+        ToolboxReply::Tested { text, run } => {
+            let tested = TranscriptRecord::Tested { test: run };
+            Ok(ToolOutcome::plain(text).recording([tested]))
+        }
         ToolboxReply::Refused(why) => Err(ToolFailure::Respond(why)),
         ToolboxReply::Failed(why) => Err(ToolFailure::Stop(why)),
         other => Err(ToolFailure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),

@@ -13,7 +13,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use codebutler_wire::{NanoUsd, PendingItem, SlackTs, TestRun, ThreadMessage};
+use codebutler_wire::{McpTool, NanoUsd, PendingItem, SlackTs, TestRun, ThreadMessage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -251,6 +251,20 @@ pub enum TranscriptRecord {
     },
     /// People are asked which skill a message asks for.
     Offered(SkillOffer),
+    /// Tools of servers are offered in this order from now on, or something about servers is otherwise.
+    ServerTools {
+        /// All that were ever offered here, in the order in which they came: those that are not there now keep their
+        /// place.
+        names: Vec<String>,
+        /// Sentences that hold now.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notices: Vec<String>,
+        /// For the model: what is new of them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+    },
+    /// A search found these tools of servers: they are offered from now on.
+    ToolsFound { tools: Vec<McpTool> },
     /// The harness tells the role something, between runs.
     Note {
         /// For the model.

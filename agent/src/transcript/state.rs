@@ -22,6 +22,7 @@ pub use look_back::LookBack;
 pub use proposals::NewestProposals;
 pub use reviews::RoleReviews;
 pub use run::{EndedRun, MAX_FAULTS, NextStep, OpenAnswer, OpenRun, RunKind};
+use servers::KnownServers;
 use wishes::UserWishes;
 use words::{KeptWords, PostKind};
 
@@ -68,6 +69,7 @@ pub struct TranscriptState {
     summary: Option<String>,
     /// Tools whose results imitated the system's voice.
     forgers: BTreeSet<String>,
+    servers: KnownServers,
 }
 
 impl TranscriptState {
@@ -187,6 +189,11 @@ impl TranscriptState {
         &self.forgers
     }
 
+    /// What the role knows of the company's servers.
+    pub fn servers(&self) -> &KnownServers {
+        &self.servers
+    }
+
     /// Whether a message was taken.
     pub fn has_seen(&self, ts: &SlackTs) -> bool {
         self.seen.contains(ts)
@@ -293,6 +300,11 @@ impl TranscriptState {
                 self.show_plan((text.as_deref(), guides.as_deref()), message.as_ref(), *known);
             }
             TranscriptRecord::Skill { .. } | TranscriptRecord::Offered(_) => self.wish(record),
+            TranscriptRecord::ServerTools { names, notices, text } => {
+                self.servers.order(names, notices);
+                self.chat.extend(text.iter().map(|text| model::user_message(&speak(text))));
+            }
+            TranscriptRecord::ToolsFound { tools } => self.servers.find(tools),
             TranscriptRecord::Note { text } => self.chat.push(model::user_message(&speak(text))),
             TranscriptRecord::Compacted { upto, summary, room } => {
                 self.compact(*upto, summary, *room);
@@ -437,6 +449,7 @@ mod plan;
 mod proposals;
 mod reviews;
 mod run;
+pub mod servers;
 mod show;
 pub mod wishes;
 pub mod words;

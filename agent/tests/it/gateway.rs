@@ -2,6 +2,7 @@
 //! the conversation, and a real Git server behind it. What it knows is in [`known`].
 
 mod known;
+mod servers;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -37,6 +38,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 pub use known::{Inner, Model, check_keys};
+pub use servers::Servers;
 
 pub const HOST: &str = "codebutler-gateway.codebutler-system.svc";
 /// How long a gateway that hung up is away.
@@ -85,6 +87,7 @@ impl Gateway {
             .route("/v1/history/lines", get(lines))
             .route("/v1/chat/completions", post(chat))
             .route("/v1/git/{*path}", any(git))
+            .merge(servers::routes())
             .layer(middleware::from_fn_with_state(gateway.clone(), guard))
             .with_state(gateway.clone());
         let acceptor = TlsAcceptor::from(Arc::new(tls));

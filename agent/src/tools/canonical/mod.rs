@@ -13,7 +13,7 @@ mod names;
 
 use serde_json::{Map, Value};
 
-use super::{RoleTools, ToolFailure};
+use super::{RoleTool, RoleTools, ToolFailure};
 use crate::model::{AssistantMessage, ToolCall, WrittenCall};
 
 impl RoleTools {
@@ -41,6 +41,11 @@ impl RoleTools {
 
     /// A call in its one form.
     pub fn canonical(&self, call: &ToolCall) -> Result<ToolCall, ToolFailure> {
+        if let Ok(tool) = self.find(names::strip_name(call.name.trim()))
+            && tool.is_foreign()
+        {
+            return foreign_call(tool, call);
+        }
         let meant = names::resolve_name(&call.name, |name| self.has(name));
         let Some(mut meant) = meant else {
             return self.find(&call.name).map(|_| call.clone());
@@ -55,10 +60,17 @@ impl RoleTools {
             arguments: canonical_text(tool.name(), &tool.schema(), given)?,
         })
     }
+}
 
-    fn has(&self, name: &str) -> bool {
-        self.all().any(|tool| tool.name() == name)
-    }
+/// A call of a tool with a stranger's schema: its arguments as the model wrote them, in their order.
+fn foreign_call(tool: &dyn RoleTool, call: &ToolCall) -> Result<ToolCall, ToolFailure> {
+    let given = read_arguments(tool.name(), &call.arguments)?;
+    check_arguments(tool.name(), &tool.schema(), &given)?;
+    Ok(ToolCall {
+        id: call.id.clone(),
+        name: tool.name().to_owned(),
+        arguments: Value::Object(given).to_string(),
+    })
 }
 
 /// The arguments of a tool in their one form.
@@ -86,9 +98,31 @@ fn given_arguments(tool: &str, arguments: &str) -> Result<Map<String, Value>, To
     if tool == "Edit" && arguments.trim_start().starts_with("*** Begin Patch") {
         return Ok(Map::from_iter([("patch".to_owned(), arguments.into())]));
     }
+    read_arguments(tool, arguments)
+}
+
+/// Arguments as they are written.
+pub fn read_arguments(tool: &str, arguments: &str) -> Result<Map<String, Value>, ToolFailure> {
     json::read_object(arguments).map_err(|why| {
         ToolFailure::Fault(format!("the arguments of {tool} are not a JSON object: {why}"))
     })
+}
+
+/// Whether arguments have what a stranger's schema requires. It is the server that judges the rest.
+pub fn check_arguments(
+    tool: &str,
+    schema: &Value,
+    given: &Map<String, Value>,
+) -> Result<(), ToolFailure> {
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let missing: Vec<_> = required.filter(|name| !given.contains_key(*name)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(ToolFailure::Fault(format!(
+        "the arguments of {tool} do not fit its schema: `{}` is missing",
+        missing.join("`, `")
+    )))
 }
 
 fn canonical_text(

@@ -15,7 +15,7 @@ pub struct MeantTool {
 const PREFIXES: [&str; 5] = ["functions", "function", "tools", "default_api", "tool"];
 
 /// Own name, and what others call it.
-const NAMES: [(&str, &[&str]); 29] = [
+const NAMES: [(&str, &[&str]); 33] = [
     ("Read", &["readfile", "view", "viewfile", "openfile", "cat", "readtextfile", "fileread"]),
     ("Write", &["writefile", "createfile", "writetofile", "savefile", "filewrite", "newfile"]),
     (
@@ -133,6 +133,10 @@ const NAMES: [(&str, &[&str]); 29] = [
     ("SendMessage", &["message", "postmessage", "sendmessagetouser", "say"]),
     ("CloseThread", &["close"]),
     ("ReadConversation", &["conversation", "readmessages", "conversationhistory"]),
+    ("FindTool", &["toolsearch", "searchtools", "findtools", "toolsearchtool"]),
+    ("ListResources", &["listmcpresources", "listmcpresourcestool"]),
+    ("ReadResource", &["readmcpresource", "readmcpresourcetool", "fetchmcpresource"]),
+    ("UsePrompt", &["getprompt", "useprompts"]),
 ];
 
 /// The tool that a name means, among those that there are.
@@ -145,7 +149,7 @@ pub fn resolve_name(name: &str, has: impl Fn(&str) -> bool) -> Option<MeantTool>
 }
 
 /// Without `functions.` before it and `:0` after it.
-fn strip_name(name: &str) -> &str {
+pub fn strip_name(name: &str) -> &str {
     let bare = PREFIXES.iter().find_map(|prefix| {
         let head = name.get(..prefix.len())?;
         let rest = head.eq_ignore_ascii_case(prefix).then(|| &name[prefix.len()..])?;

@@ -65,7 +65,7 @@ impl Handler for AskRoles {
              says whose answer is missing, as long as one is."
         );
         let record = Some(TranscriptRecord::RolesAsked { roles });
-        Ok(ToolOutcome { record, ..ToolOutcome::of(text, ResultKind::Waits) })
+        Ok(ToolOutcome::of(text, ResultKind::Waits).recording(record))
     }
 }
 

@@ -11,6 +11,8 @@ use codebutler_wire::{
 };
 use serde_json::Value;
 
+use super::servers::Servers;
+
 /// What the model answers to a conversation: a whole body of a chat completion.
 pub type Model = Box<dyn Fn(&[Value]) -> Value + Send + Sync>;
 
@@ -66,6 +68,8 @@ pub struct Inner {
     pub building: u32,
     /// What was wanted of this pod's.
     pub builds: Vec<BuildWant>,
+    /// Of the company.
+    pub servers: Servers,
     pub(super) model: Model,
     clock: u32,
 }
@@ -155,6 +159,7 @@ impl Inner {
             away: None,
             building: 0,
             builds: vec![],
+            servers: Servers::default(),
             model,
             clock: 1000,
         }

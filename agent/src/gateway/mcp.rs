@@ -1,0 +1,115 @@
+//! Tools of the company's servers, through the gateway. A call may last for minutes, and is repeated only with its
+//! key, by which the gateway knows that it is the same.
+
+use std::time::{Duration, Instant};
+
+use codebutler_wire::{
+    ErrorCode, McpCall, McpPrompt, McpRead, McpResources, McpResult, McpTools, path,
+};
+use reqwest::{Method, RequestBuilder};
+use serde::de::DeserializeOwned;
+
+use super::{
+    FIRST_PAUSE, GatewayClient, GatewayError, LONGEST_PAUSE, PATIENCE, parse_answer, send_once,
+};
+
+/// A server's call has ten minutes at most, and its pod may have to start before.
+pub const CALL_LIMIT: Duration = Duration::from_mins(12);
+/// For a list, which the gateway has at hand.
+const LIST_LIMIT: Duration = Duration::from_secs(30);
+/// How long a list is asked for again where the gateway does not answer.
+const LIST_PATIENCE: Duration = Duration::from_secs(10);
+/// Tools that a search answers with.
+const MOST_FOUND: &str = "8";
+
+impl GatewayClient {
+    /// What the role is offered of the servers of its Repo.
+    pub async fn server_tools(&self) -> Result<McpTools, GatewayError> {
+        let answer = self.retried(LIST_PATIENCE, || {
+            Ok(self.request(Method::GET, path::MCP_TOOLS)?.timeout(LIST_LIMIT))
+        });
+        parse_answer(&answer.await?)
+    }
+
+    /// Tools whose descriptions fit these words best, of all that the role may use.
+    pub async fn find_server_tools(&self, words: &str) -> Result<McpTools, GatewayError> {
+        let query = [("find", words), ("most", MOST_FOUND)];
+        let answer = self.retried(PATIENCE, || {
+            let request = self.request(Method::GET, path::MCP_TOOLS)?;
+            Ok(request.query(&query).timeout(LIST_LIMIT))
+        });
+        parse_answer(&answer.await?)
+    }
+
+    /// Calls a tool. The same key is the same call.
+    pub async fn call_server(&self, call: &McpCall) -> Result<McpResult, GatewayError> {
+        self.patiently(|| Ok(self.request(Method::POST, path::MCP_CALLS)?.json(call))).await
+    }
+
+    /// Resources of one server, or of all.
+    pub async fn server_resources(
+        &self,
+        server: Option<&str>,
+    ) -> Result<McpResources, GatewayError> {
+        let query: Vec<_> = server.map(|server| ("server", server)).into_iter().collect();
+        self.patiently(|| Ok(self.request(Method::GET, path::MCP_RESOURCES)?.query(&query))).await
+    }
+
+    /// A resource of a server.
+    pub async fn read_resource(&self, read: &McpRead) -> Result<McpResult, GatewayError> {
+        self.patiently(|| Ok(self.request(Method::POST, path::MCP_READS)?.json(read))).await
+    }
+
+    /// A prompt of a server, filled in.
+    pub async fn fill_prompt(&self, prompt: &McpPrompt) -> Result<McpResult, GatewayError> {
+        self.patiently(|| Ok(self.request(Method::POST, path::MCP_PROMPTS)?.json(prompt))).await
+    }
+
+    /// As others are, but with time for what lasts: a connection that is lost after minutes is tried as long again as
+    /// one that is lost at once. A time limit that is over ends it.
+    async fn patiently<T: DeserializeOwned>(
+        &self,
+        build: impl Fn() -> Result<RequestBuilder, GatewayError>,
+    ) -> Result<T, GatewayError> {
+        let (mut since, mut pause) = (Instant::now(), FIRST_PAUSE);
+        loop {
+            let began = Instant::now();
+            let request = build().map(|request| request.timeout(CALL_LIMIT));
+            let error = match send_once(request).await {
+                Ok(answered) => return parse_answer(&answered.body),
+                Err(error) => error,
+            };
+            if began.elapsed() > PATIENCE {
+                (since, pause) = (Instant::now(), FIRST_PAUSE);
+            }
+            if !error.may_pass() || is_over(&error) || since.elapsed() + pause > PATIENCE {
+                return Err(error);
+            }
+            tracing::debug!(%error, ?pause, "asking the server again");
+            tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// True if the time for a call is over.
+pub fn is_over(error: &GatewayError) -> bool {
+    matches!(error, GatewayError::Unreachable(error) if error.is_timeout() && !error.is_connect())
+}
+
+/// What the model is told where a server's call came to nothing, if the run can go on.
+pub fn explain_refusal(error: &GatewayError) -> Option<String> {
+    match error {
+        GatewayError::Refused {
+            code: ErrorCode::ThreadClosed | ErrorCode::NotRegistered | ErrorCode::Unauthenticated,
+            ..
+        } => None,
+        GatewayError::Refused { message, .. } => Some(message.clone()),
+        GatewayError::Unexpected { .. } => Some(error.to_string()),
+        error if is_over(error) => Some(format!(
+            "no answer within {} minutes. It may have been carried out all the same: look before you repeat it",
+            CALL_LIMIT.as_secs() / 60
+        )),
+        _ => None,
+    }
+}

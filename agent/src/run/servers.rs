@@ -1,0 +1,238 @@
+//! What the company's servers offer, asked for while other things are done, so that no model call waits for it. The
+//! list that a model call was given stays as it is while that runs.
+
+use std::time::Duration;
+
+use codebutler_guides::text::clip_text;
+use codebutler_guides::voice::join_lines;
+use codebutler_wire::{MCP_PREFIX, McpServer, McpTool, McpTools, is_tool_pattern};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
+
+use super::view::RunView;
+use super::{Agent, RunError};
+use crate::gateway::{GatewayClient, GatewayError};
+use crate::tools::RoleTool;
+use crate::tools::mcp::{FIND, LIST, PROMPT, READ, ServerTool, lookup_tool};
+use crate::transcript::TranscriptRecord;
+use crate::transcript::state::servers::KnownServers;
+
+/// How long a run waits for the list, once.
+const WAIT: Duration = Duration::from_secs(3);
+/// Sentences that the model is told, and the longest.
+const MOST_NOTICES: usize = 12;
+const MAX_NOTICE: usize = 400;
+/// Names whose order is kept.
+const MOST_NAMES: usize = 400;
+/// While the list is not known.
+const UNKNOWN: &str = "Tools of the company's servers can't be listed now. Go on without them; they are offered as soon as \
+                       they can be.";
+
+/// The gateway's answer, while it is waited for.
+type AskedList = AbortOnDropHandle<Result<McpTools, GatewayError>>;
+
+/// What the company's servers offer.
+pub struct ServerList {
+    gateway: GatewayClient,
+    asked: Option<AskedList>,
+    known: Option<McpTools>,
+    /// The last answer did not come in time: no other turn waits for it.
+    late: bool,
+    /// What the model is offered, of which version of the list.
+    offered: (Option<String>, Vec<OfferedTool>),
+}
+
+impl ServerList {
+    /// Begins to ask; nothing for a role that may use no tool of a server.
+    pub fn ask(gateway: &GatewayClient, tools: &[String]) -> Option<Self> {
+        let uses = tools.iter().any(|tool| is_tool_pattern(tool));
+        let mut list = uses.then(|| Self {
+            gateway: gateway.clone(),
+            asked: None,
+            known: None,
+            late: false,
+            offered: (None, Vec::new()),
+        })?;
+        list.begin();
+        Some(list)
+    }
+
+    /// Whether there is a server.
+    pub fn has_servers(&self) -> bool {
+        self.known
+            .as_ref()
+            .is_some_and(|known| !known.servers.is_empty() || !known.tools.is_empty())
+    }
+
+    /// Takes the answer, or asks anew; waits a little for it, unless it is late already.
+    pub async fn refresh(&mut self) {
+        // A Repo without servers gets some from the next run on.
+        if self.asked.is_none() && (self.known.is_none() || self.has_servers()) {
+            self.begin();
+        }
+        let Some(asked) = &mut self.asked else { return };
+        let patience = if self.late { Duration::ZERO } else { WAIT };
+        let Ok(answer) = tokio::time::timeout(patience, asked).await else {
+            self.late = true;
+            return;
+        };
+        (self.asked, self.late) = (None, false);
+        match answer {
+            Ok(Ok(list)) => self.known = Some(list),
+            // A gateway that knows nothing of servers yet.
+            Ok(Err(GatewayError::Unexpected { status, .. })) if status.as_u16() == 404 => {
+                self.known = Some(McpTools::default());
+            }
+            Ok(Err(error)) => tracing::warn!(%error, "tools of servers are not listed"),
+            Err(error) => tracing::warn!(%error, "tools of servers are not listed"),
+        }
+    }
+
+    fn begin(&mut self) {
+        let gateway = self.gateway.clone();
+        let asking = async move { gateway.server_tools().await }.in_current_span();
+        self.asked = Some(AbortOnDropHandle::new(tokio::spawn(asking)));
+    }
+}
+
+/// Takes what servers offer now, for a role that may use some.
+pub async fn refresh(list: &mut Option<ServerList>) {
+    if let Some(list) = list {
+        list.refresh().await;
+    }
+}
+
+/// What is offered now, and what is to be put down of it.
+#[derive(Debug, PartialEq)]
+struct ServerOffer {
+    tools: Vec<OfferedTool>,
+    record: Option<TranscriptRecord>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum OfferedTool {
+    Server(McpTool),
+    Lookup(&'static str),
+}
+
+impl OfferedTool {
+    fn name(&self) -> &str {
+        match self {
+            Self::Server(tool) => &tool.name,
+            Self::Lookup(name) => name,
+        }
+    }
+}
+
+impl Agent {
+    /// Offers what servers have now, and tells the model what is new of them.
+    pub(super) fn offer_servers(
+        &mut self,
+        list: Option<&mut ServerList>,
+        view: &mut RunView,
+    ) -> Result<(), RunError> {
+        let Some(list) = list else { return Ok(()) };
+        let ServerOffer { tools, record } =
+            decide_offer(list.known.as_ref(), self.transcript.state().servers());
+        if let Some(record) = record {
+            self.transcript.append(&record)?;
+        }
+        let version = list.known.as_ref().map(|known| known.version.clone());
+        if list.offered == (version.clone(), tools.clone()) {
+            return Ok(());
+        }
+        list.offered = (version, tools.clone());
+        let servers = list.known.as_ref().map_or(&[][..], |known| &known.servers);
+        let tools = tools.into_iter().filter_map(|tool| match tool {
+            OfferedTool::Server(tool) => Some(Box::new(ServerTool::new(tool)) as Box<dyn RoleTool>),
+            OfferedTool::Lookup(name) => lookup_tool(name, servers),
+        });
+        view.serve(tools.collect());
+        Ok(())
+    }
+}
+
+impl Agent {
+    /// Lets recorded calls of servers' tools be carried out that are not offered now.
+    pub(super) fn admit_calls(&self, view: &mut RunView) {
+        let answer = self.transcript.state().run().and_then(|run| run.answer.as_ref());
+        let calls = answer.into_iter().flat_map(|answer| answer.open_calls());
+        let names = calls.map(|(_, call)| call.name.as_str());
+        for name in names.filter(|name| name.starts_with(MCP_PREFIX)) {
+            view.tools.admit(Box::new(ServerTool::unlisted(name)));
+        }
+    }
+}
+
+/// Tools keep the places that they had; new ones follow by name. Sentences are told once.
+fn decide_offer(list: Option<&McpTools>, known: &KnownServers) -> ServerOffer {
+    let mut names = known.names().to_vec();
+    let mut tools = list.map(|list| offered_tools(list, known)).unwrap_or_default();
+    let fresh = tools.iter().map(|tool| tool.name().to_owned());
+    let fresh: Vec<_> = fresh.filter(|name| !names.contains(name)).collect();
+    names.extend(fresh);
+    if names.len() > MOST_NAMES {
+        names.retain(|name| tools.iter().any(|tool| tool.name() == name));
+    }
+    let place = |tool: &OfferedTool| names.iter().position(|name| name == tool.name());
+    tools.sort_by_key(place);
+    let notices = list.map_or_else(|| vec![UNKNOWN.to_owned()], list_notices);
+    let is_new = names != known.names() || notices != known.notices();
+    let text = tell_notices(&notices, known.notices());
+    let record = is_new.then_some(TranscriptRecord::ServerTools { names, notices, text });
+    ServerOffer { tools, record }
+}
+
+/// Those that look around first, then those of servers by name.
+fn offered_tools(list: &McpTools, known: &KnownServers) -> Vec<OfferedTool> {
+    let resources = list.servers.iter().any(|server| server.resources);
+    let prompts = list.servers.iter().any(|server| !server.prompts.is_empty());
+    let lookups =
+        [(FIND, list.hidden > 0), (LIST, resources), (READ, resources), (PROMPT, prompts)];
+    let lookups = lookups.into_iter().filter(|(_, offered)| *offered);
+    let listed = |name: &str| list.tools.iter().any(|tool| tool.name == name);
+    let found = known.found().iter().filter(|tool| {
+        list.hidden > 0 && !listed(&tool.name) && has_server(&list.servers, &tool.name)
+    });
+    let mut served: Vec<_> = list.tools.iter().chain(found).cloned().collect();
+    served.sort_by(|one, other| one.name.cmp(&other.name));
+    served.dedup_by(|one, other| one.name == other.name);
+    // Whatever the gateway says: no name of another tool.
+    served.retain(|tool| tool.name.starts_with(MCP_PREFIX));
+    let lookups = lookups.map(|(name, _)| OfferedTool::Lookup(name));
+    lookups.chain(served.into_iter().map(OfferedTool::Server)).collect()
+}
+
+fn has_server(servers: &[McpServer], tool: &str) -> bool {
+    let rest = tool.strip_prefix(MCP_PREFIX).unwrap_or_default();
+    servers.iter().any(|server| {
+        rest.strip_prefix(server.name.as_str()).is_some_and(|rest| rest.starts_with("__"))
+    })
+}
+
+/// What the gateway says, and servers that are away of which it says nothing.
+fn list_notices(list: &McpTools) -> Vec<String> {
+    let line = |text: &str| clip_text(join_lines(text).trim(), MAX_NOTICE);
+    let said: Vec<String> = list.notices.iter().map(|notice| line(notice)).collect();
+    let away = list.servers.iter().filter(|server| !server.available);
+    let quoted = |server: &McpServer| format!("`{}`", server.name);
+    let unsaid = away.filter(|server| !said.iter().any(|text| text.contains(&quoted(server))));
+    let unsaid = unsaid.map(|server| {
+        format!("The server {} did not answer: go on without its tools.", quoted(server))
+    });
+    let unsaid: Vec<_> = unsaid.collect();
+    said.into_iter().chain(unsaid).take(MOST_NOTICES).collect()
+}
+
+/// What is new, and what does not hold any more.
+fn tell_notices(now: &[String], before: &[String]) -> Option<String> {
+    let new =
+        now.iter().filter(|notice| !before.contains(notice)).map(|notice| format!("- {notice}"));
+    let over = before.iter().filter(|notice| !now.contains(notice));
+    let over = over.map(|notice| format!("- No longer so: {notice}"));
+    let lines: Vec<_> = new.chain(over).collect();
+    (!lines.is_empty()).then(|| format!("About the company's servers:\n{}", lines.join("\n")))
+}
+
+#[cfg(test)]
+mod tests;

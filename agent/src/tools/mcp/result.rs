@@ -1,0 +1,119 @@
+//! What a server answered, for the model: its words in a fence, its pictures behind them, and all of a long text in a
+//! file.
+
+use std::fmt::Write as _;
+
+use codebutler_guides::text::clip_text;
+use codebutler_guides::voice::guard_fence;
+use codebutler_wire::{McpPicture, McpResult};
+
+use super::super::{ToolContext, ToolFailure, ToolOutcome};
+use crate::gateway::GatewayError;
+use crate::gateway::mcp::explain_refusal;
+use crate::toolbox::client::ToolboxError;
+use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
+use crate::transcript::{ModelPicture, TranscriptRecord};
+
+/// The tag around words of a server.
+const TAG: &str = "server-words";
+/// Bytes of a text that are kept in a file: escaped, they fit a frame of the toolbox.
+const MAX_WHOLE: usize = 3 * 1024 * 1024;
+/// Pictures that models take.
+const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Words of a server, marked as such.
+pub fn fence_words(text: &str) -> String {
+    format!("<{TAG}>\n{}\n</{TAG}>", guard_fence(text.trim_end(), TAG))
+}
+
+/// What a call comes to that the gateway refused or could not carry out.
+pub fn explain_failure(error: GatewayError) -> ToolFailure {
+    match explain_refusal(&error) {
+        Some(why) => ToolFailure::Respond(why),
+        None => error.into(),
+    }
+}
+
+/// A result for the model, with a sentence of our own behind it.
+pub async fn show_result(cx: &ToolContext, result: McpResult, note: &str) -> ToolOutcome {
+    let McpResult { text, failed, whole, pictures } = result;
+    let mut out = String::new();
+    if failed {
+        out.push_str("Error: the server says that this failed.\n");
+    }
+    if text.trim().is_empty() {
+        let nothing =
+            if pictures.is_empty() { "The server answered without a word.\n" } else { "" };
+        out.push_str(nothing);
+    } else {
+        let _ = writeln!(out, "{}", fence_words(&text));
+    }
+    if let Some(whole) = whole {
+        let _ = writeln!(out, "[note] {}", keep_whole(cx, &whole).await);
+    }
+    let mut records = Vec::new();
+    for (index, picture) in pictures.into_iter().enumerate() {
+        match read_picture(index + 1, picture) {
+            Ok(picture) => {
+                let shown = &picture.shown;
+                let _ = writeln!(
+                    out,
+                    "[note] `{shown}` follows as a picture, if you can be shown any."
+                );
+                records.push(TranscriptRecord::Picture(picture));
+            }
+            Err(why) => {
+                let _ = writeln!(out, "[note] {why}");
+            }
+        }
+    }
+    out.push_str(note);
+    ToolOutcome::plain(out.trim_end()).recording(records)
+}
+
+/// Keeps a text in a file, and says where.
+async fn keep_whole(cx: &ToolContext, whole: &str) -> String {
+    let end = whole.floor_char_boundary(MAX_WHOLE);
+    let cut = if end < whole.len() { "\n[the rest is not kept]\n" } else { "" };
+    let text = format!("{}{cut}", &whole[..end]);
+    let length = whole.len();
+    match cx.toolbox.ask(ToolboxRequest::KeepOutput { text }).await {
+        Ok(ToolboxReply::Text(path)) => {
+            format!("All of it, {length} bytes, is in `{path}`: Read it from an offset.")
+        }
+        Ok(ToolboxReply::Refused(why) | ToolboxReply::Failed(why)) => {
+            tracing::warn!(why, "a long result of a server is not kept");
+            format!("All of it is {length} bytes, which could not be kept: ask for less.")
+        }
+        Ok(other) => {
+            tracing::warn!(?other, "a long result of a server is not kept");
+            format!("All of it is {length} bytes, which could not be kept: ask for less.")
+        }
+        Err(error) => {
+            let why = match error {
+                ToolboxError::TooLarge => "it is too long to be kept",
+                _ => "it could not be kept",
+            };
+            tracing::warn!(%error, "a long result of a server is not kept");
+            format!("All of it is {length} bytes: {why}. Ask for less.")
+        }
+    }
+}
+
+/// A picture for the transcript, or why there is none.
+fn read_picture(number: usize, picture: McpPicture) -> Result<ModelPicture, String> {
+    let McpPicture { media_type, data } = picture;
+    let is_base64 = |b: u8| b.is_ascii_alphanumeric() || b"+/=".contains(&b);
+    if !PICTURES.contains(&media_type.as_str()) {
+        let kind: String = media_type.chars().filter(|c| !c.is_control() && *c != '`').collect();
+        return Err(format!(
+            "Picture {number} is left out: `{}` is no type that can be shown.",
+            clip_text(&kind, 40)
+        ));
+    }
+    if data.is_empty() || !data.bytes().all(is_base64) {
+        return Err(format!("Picture {number} is left out: it can't be read."));
+    }
+    let shown = format!("picture {number} of the result");
+    Ok(ModelPicture { shown, url: format!("data:{media_type};base64,{data}") })
+}

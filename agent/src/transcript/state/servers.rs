@@ -1,0 +1,43 @@
+//! What a role knows of the company's servers: the order in which it was offered their tools, so that the list stays
+//! as it was where nothing changed, what a search found, and what it was told.
+
+use codebutler_wire::McpTool;
+
+/// Tools that a search found: the newest.
+const MOST_FOUND: usize = 40;
+
+/// What a role knows of the company's servers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KnownServers {
+    names: Vec<String>,
+    found: Vec<McpTool>,
+    notices: Vec<String>,
+}
+
+impl KnownServers {
+    /// Names of tools, in the order in which they were offered first.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Tools that a search found, the newest last.
+    pub fn found(&self) -> &[McpTool] {
+        &self.found
+    }
+
+    /// Sentences that held when the role was told last.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
+    pub(super) fn order(&mut self, names: &[String], notices: &[String]) {
+        (self.names, self.notices) = (names.to_vec(), notices.to_vec());
+    }
+
+    pub(super) fn find(&mut self, tools: &[McpTool]) {
+        self.found.retain(|known| tools.iter().all(|tool| tool.name != known.name));
+        self.found.extend_from_slice(tools);
+        let old = self.found.len().saturating_sub(MOST_FOUND);
+        self.found.drain(..old);
+    }
+}
