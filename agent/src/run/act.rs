@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use super::keepsake::{KeepOutcome, note_after_crash, with_note};
 use super::view::RunEnding;
 use super::watch::{CutReason, RunDeadline};
-use super::{Agent, RunError, progress};
+use super::{Agent, RunError, progress, setup};
 use crate::decisions::LoggedKind;
 use crate::gateway::GatewayError;
 use crate::memory::LearningChange;
@@ -198,7 +198,7 @@ impl Agent {
             tool: name.clone(),
             summary: clip_text(&verdict.why, 200),
             hash: hash.clone(),
-            detail: Some(exact_words(arguments)),
+            detail: Some(exact_words(name, arguments)),
         };
         let reply = match self.tools.gateway.approval(&request).await {
             // Nobody was asked: too much is open, or the gateway has no such question.
@@ -395,8 +395,11 @@ enum Permit {
 
 /// What people are asked about: the command itself, and where it runs unless that is the root; or all
 /// arguments.
-fn exact_words(arguments: &str) -> String {
-    let value: Option<serde_json::Value> = serde_json::from_str(arguments).ok();
+fn exact_words(tool: &str, arguments: &str) -> String {
+    // Of another tool, an argument of that name is not all of them.
+    let commands = tool == setup::TOOL;
+    let value: Option<serde_json::Value> =
+        commands.then(|| serde_json::from_str(arguments).ok()).flatten();
     let text = |name: &str| value.as_ref().and_then(|value| value.get(name)?.as_str());
     match (text("command"), text("workdir").filter(|folder| !matches!(*folder, "" | "." | "./"))) {
         (Some(command), None) => command.to_owned(),

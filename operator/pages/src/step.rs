@@ -3,7 +3,7 @@
 use codebutler_wire::history::{
     CheckShown, HistoryEvent, HistoryLine, ItemShown, ModelCall, TodoEntry, ToolUse,
 };
-use codebutler_wire::{MessageAuthor, show_tool_name};
+use codebutler_wire::{MessageAuthor, show_tool_name, split_tool_name};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -356,9 +356,15 @@ fn describe_call(call: &ToolUse) -> String {
     format!("{tool} {}", &about[..end])
 }
 
+/// Of a server's tool, an argument that looks like one of ours is not all of them.
+fn is_foreign(call: &ToolUse) -> bool {
+    split_tool_name(&call.tool).is_some()
+}
+
 fn show_arguments(call: &ToolUse, whole: bool) -> TextBlock {
     let value: Option<Value> = serde_json::from_str(&call.arguments).ok();
     let command = value.as_ref().and_then(|value| value.get("command")?.as_str());
+    let command = command.filter(|_| !is_foreign(call));
     let shown = match (command, &value) {
         (Some(command), _) => command.to_owned(),
         (None, Some(value)) => serde_json::to_string_pretty(value).unwrap_or_default(),
@@ -369,6 +375,9 @@ fn show_arguments(call: &ToolUse, whole: bool) -> TextBlock {
 
 /// What a call changes in files, where its arguments say so.
 fn show_changes(call: &ToolUse, whole: bool) -> Vec<TextBlock> {
+    if is_foreign(call) {
+        return Vec::new();
+    }
     let value: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
     let edits = value["edits"].as_array().into_iter().flatten();

@@ -240,3 +240,16 @@ fn a_page_adds_up_what_calls_have_cost() {
     let page = crate::render_thread(&page, &PageVisitor::default());
     assert!(page.contains("$1.000123459"), "{page}");
 }
+
+#[test]
+fn a_server_s_tool_is_shown_as_people_know_it_with_all_of_its_arguments() {
+    let arguments = r#"{"command":"DROP TABLE a","force":true}"#.to_owned();
+    let call = ToolUse { tool: "mcp__my-db__run".to_owned(), arguments };
+    let (output, source) = (String::new(), String::new());
+    let event = HistoryEvent::Tool { call, output, ok: true, exit_code: None, millis: None };
+    let line =
+        HistoryLine { v: 1, at: 1, source, seq: None, key: None, role: None, run: None, event };
+    let step = StepView::of(1, &line, &UserNames::new(), true).unwrap();
+    assert_eq!(step.title, "my-db: run DROP TABLE a");
+    assert!(format!("{:?}", step.blocks).contains("force"), "{:?}", step.blocks);
+}
