@@ -11,7 +11,7 @@ use super::action::{RawAction, WaitCondition};
 use super::places::{PlaceKey, ScenarioPlace, YamlPlaces, show_path};
 use super::{
     FirstContent, MessageMatch, PlayableScenario, ScenarioAction, ScenarioExpectations,
-    ScenarioRepository, ScenarioSettings,
+    ScenarioRepository, ScenarioServer, ScenarioSettings,
 };
 use crate::models::ModelScript;
 
@@ -63,6 +63,9 @@ struct RawScenario {
     /// Timing.
     #[serde(default)]
     settings: ScenarioSettings,
+    /// Servers of the Repo (MCP) whose tools roles may use.
+    #[serde(default)]
+    servers: Vec<ScenarioServer>,
     /// What the people do, in order.
     #[schemars(length(min = 1))]
     conversation: Vec<RawAction>,
@@ -189,6 +192,12 @@ fn check_scenario(raw: RawScenario, folder: &Path) -> Result<PlayableScenario, L
     }
     let senders: BTreeSet<&str> =
         users.iter().chain(&roles).map(String::as_str).chain(["codebutler"]).collect();
+    for (n, server) in raw.servers.iter().enumerate() {
+        if let Some(role) = server.roles.iter().find(|role| !roles.contains(role)) {
+            let path = [PlaceKey::from("servers"), n.into(), "roles".into()];
+            return Err(load_mistake(&path, format!("`{role}` is not a role of this scenario")));
+        }
+    }
     let conversation = read_conversation(raw.conversation, &users, &senders)?;
     check_expectations(&expect, &roles, &senders)?;
     Ok(PlayableScenario {
@@ -196,6 +205,7 @@ fn check_scenario(raw: RawScenario, folder: &Path) -> Result<PlayableScenario, L
         description: raw.description,
         repository: read_repository(raw.repository, folder)?,
         settings: raw.settings,
+        servers: raw.servers,
         users,
         roles,
         conversation,

@@ -13,6 +13,7 @@ mod expect;
 mod load;
 pub mod places;
 mod player;
+mod servers;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ pub use self::expect::{
 };
 pub use self::load::{ScenarioError, scenario_schema};
 pub use self::player::{ScenarioReport, ScenarioWorld, WorldError, play_scenario};
+pub use self::servers::{ScenarioServer, ScenarioServers, ScenarioTool};
 pub use self::watch::SpectatorEvent;
 use crate::models::ModelScript;
 
@@ -52,6 +54,8 @@ pub struct PlayableScenario {
     pub roles: Vec<String>,
     /// Timing.
     pub settings: ScenarioSettings,
+    /// Servers of the Repo.
+    pub servers: Vec<ScenarioServer>,
     /// What the people do.
     pub conversation: Vec<ScenarioAction>,
     /// What the models answer.

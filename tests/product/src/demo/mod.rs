@@ -12,6 +12,7 @@ pub(crate) mod world;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
@@ -23,7 +24,9 @@ use self::transcript::DemoTranscript;
 use self::world::StackWorld;
 use crate::bench::{self, BenchArgs};
 use codebutler_testbed::place::InstallPlace;
-use codebutler_testbed::scenario::{FirstContent, PlayableScenario, play_scenario};
+use codebutler_testbed::scenario::{
+    FirstContent, PlayableScenario, ScenarioServers, play_scenario,
+};
 use codebutler_testbed::stack::nodes::NodeArgs;
 use codebutler_testbed::stack::outside::{
     OWNER, RepositoryContent, StackSurroundings, repository_dir,
@@ -197,6 +200,9 @@ async fn play_file(
     if std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty()) {
         options.place = InstallPlace::own();
     }
+    let servers = ScenarioServers::start(&scenario.servers).await?;
+    let specs = servers.specs();
+    options.edit_repo = Some(Arc::new(move |repo| repo.mcp_servers.extend(specs.iter().cloned())));
     let stack = RunningStack::start_in(options, surroundings).await?;
     let lease = (!stack.place.is_usual()).then(|| stack.place.lease(&stack.cluster));
     say(&format!("export KUBECONFIG={}", stack.cluster.kubeconfig().display()));

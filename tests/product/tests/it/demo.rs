@@ -115,6 +115,7 @@ async fn people_change_their_minds_ask_say_no_and_come_two_at_a_time() {
         "roadmap",
         "from-kubectl",
         "steering",
+        "servers",
         "destructive",
     ];
     for name in names {
