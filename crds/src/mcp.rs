@@ -30,6 +30,10 @@ pub const MOST_SERVERS: usize = 32;
         "message": "`command`, `env`, `egress`, `worktree` and `resources` belong to a server with an `image`; one with a `url` has `headers`"
     },
     {
+        "rule": "!has(self.worktree) || !has(self.scope) || self.scope == 'Thread'",
+        "message": "`worktree` needs `scope: Thread`: a server that all Threads share has no worktree"
+    },
+    {
         "rule": "!has(self.image) || (!has(self.headers) && !has(self.oauth))",
         "message": "`headers` and `oauth` belong to a server with a `url`; one with an `image` has `env`"
     }
@@ -237,9 +241,9 @@ pub struct ThreadMcpServer {
     /// Calls that were carried out.
     #[serde(default)]
     pub calls: u32,
-    /// When its pod was last wanted: it is started, and kept for `idleSeconds`.
+    /// Its pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wanted: Option<Time>,
+    pub pod: Option<McpPod>,
     /// Tools that people have allowed for this Thread: hashes of their names and definitions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
@@ -249,6 +253,24 @@ pub struct ThreadMcpServer {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub keys: Vec<String>,
+}
+
+/// The pod of a server with an `image`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct McpPod {
+    /// When it was last wanted: it is started, and kept for `idleSeconds`. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<Time>,
+    /// A hash of the server for which the hosts of its Secrets were checked: no other one is started. (Gateway.)
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub spec: String,
+    /// UID of the pod that speaks for the server. (Controller.)
+    #[serde(default, rename = "podUID", skip_serializing_if = "Option::is_none")]
+    pub pod_uid: Option<String>,
+    /// A sentence about what keeps it from working. (Controller.)
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub trouble: String,
 }
 
 const fn idle_seconds() -> u32 {

@@ -8,6 +8,8 @@ pub const LABEL_REPO: &str = "codebutler.dev/repo";
 pub const LABEL_THREAD: &str = "codebutler.dev/thread";
 /// Label on pods: the role that runs in it. For people and selectors; it proves nothing.
 pub const LABEL_ROLE: &str = "codebutler.dev/role";
+/// Label on the pod of a server of `spec.mcpServers`: its name. It proves nothing either.
+pub const LABEL_MCP_SERVER: &str = "codebutler.dev/mcp-server";
 /// Label on Threads that nobody asked for in Slack: what began them, such as `schedule`.
 pub const LABEL_ORIGIN: &str = "codebutler.dev/origin";
 /// `app.kubernetes.io/managed-by` of every child, and its well-known sisters' values.
@@ -81,6 +83,21 @@ pub fn branch_name(thread: &str) -> String {
 #[must_use]
 pub fn pod_name(thread: &str, role: &str) -> String {
     format!("{thread}-{role}")
+}
+
+/// Between the names of its owner and of its server in the name of a server's pod. No role's name has a dot.
+const MCP: &str = ".mcp.";
+
+/// The pod of a server that belongs to a Thread or a Repo.
+#[must_use]
+pub fn mcp_pod_name(owner: &str, server: &str) -> String {
+    format!("{owner}{MCP}{server}")
+}
+
+/// The server whose pod has this name; none if it is another pod of `owner`.
+#[must_use]
+pub fn server_of_pod<'a>(owner: &str, pod: &'a str) -> Option<&'a str> {
+    pod.strip_prefix(owner)?.strip_prefix(MCP)
 }
 
 /// The worktree volume claim of a Thread.

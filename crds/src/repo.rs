@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use crate::branches::BranchesSpec;
 use crate::guides::GuidesStatus;
 use crate::history::{ClosedThread, ThreadsSpec};
 use crate::limits::{LimitsSpec, ModelPrice};
-use crate::mcp::{MOST_SERVERS, McpServerSpec, McpServerStatus};
+use crate::mcp::{MOST_SERVERS, McpPod, McpServerSpec, McpServerStatus};
 use crate::pods::PodSettings;
 use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
 use crate::retrospective::RetrospectiveSpec;
@@ -375,9 +375,9 @@ pub struct RepoStatus {
     #[schemars(length(max = MOST_SERVERS))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub mcp_servers: Vec<McpServerStatus>,
-    /// When the pods of servers that the whole Repo shares were last wanted, by server. Written by the gateway.
+    /// Pods of servers that belong to no Thread, by server.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub mcp_wanted: BTreeMap<String, Time>,
+    pub mcp_pods: BTreeMap<String, McpPod>,
     /// Closed Threads that were deleted, the newest last. Written by the controller.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]

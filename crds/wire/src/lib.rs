@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod approval;
+mod bridge;
 mod build;
 mod ci_words;
 mod error;
@@ -31,6 +32,7 @@ mod tools;
 mod web;
 
 pub use approval::*;
+pub use bridge::*;
 pub use build::*;
 pub use ci_words::{break_ci_words, has_ci_words};
 pub use error::*;
@@ -120,6 +122,8 @@ pub mod path {
     pub const MCP_READS: &str = "/v1/mcp/reads";
     /// `POST` [`super::McpPrompt`] → [`super::McpResult`].
     pub const MCP_PROMPTS: &str = "/v1/mcp/prompts";
+    /// `GET` with `Upgrade: codebutler-mcp` → 101, from the pod of a server only: frames as [`super::BridgeFrame`] has them.
+    pub const MCP_BRIDGE: &str = "/v1/mcp/bridge";
     /// `POST` [`super::WebFetch`] → [`super::WebPage`].
     pub const WEB_FETCH: &str = "/v1/web/fetch";
     /// `POST` [`super::WebSearch`] → [`super::WebResults`].

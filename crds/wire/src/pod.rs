@@ -32,3 +32,16 @@ pub const TOKEN_FILE: &str = "/var/run/secrets/codebutler/token";
 pub const CA_FILE: &str = "/var/run/codebutler-ca/ca.crt";
 /// Where the relay listens on the pod's loopback.
 pub const RELAY: &str = "127.0.0.1:8417";
+
+/// The container with a server of `spec.mcpServers`, in the server's own image.
+pub const SERVER: &str = "server";
+/// The container that connects a server to the gateway.
+pub const BRIDGE: &str = "bridge";
+/// The init container that puts the binary into [`BIN_DIR`].
+pub const INSTALL: &str = "install";
+/// The Unix socket between the two.
+pub const SERVER_SOCKET: &str = "/run/codebutler/mcp.sock";
+/// `HOME` of a server, a folder of its own.
+pub const SERVER_HOME: &str = "/home/mcp";
+/// The worktree in the pod of a server that may read it.
+pub const SERVER_TREE: &str = "/workspace";
