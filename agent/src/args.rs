@@ -50,12 +50,81 @@ pub enum AgentCommand {
     /// One command in its sandbox; started by the toolbox.
     #[command(hide = true)]
     Exec(ExecArgs),
+    /// Puts this binary into a folder; started in the pod of a server.
+    #[command(hide = true)]
+    McpInstall(InstallArgs),
+    /// The program of a server behind a socket; started in the pod of a server.
+    #[command(hide = true)]
+    McpServer(HostArgs),
+    /// The connection of a server to the gateway; started in the pod of a server.
+    #[command(hide = true)]
+    McpBridge(BridgeArgs),
     /// Checks a repository's `.codebutler/`: 0 if nothing is wrong, 1 if something is.
     Validate(ValidateArgs),
     /// Writes the `.codebutler/` that a repository begins with.
     Init(InitArgs),
     /// Says what commands would be taken for: whether they run, run after a snapshot, or ask people first.
     Policy(PolicyArgs),
+}
+
+/// Where the binary is put.
+#[derive(Clone, Debug, clap::Args)]
+pub struct InstallArgs {
+    /// The folder.
+    pub dir: PathBuf,
+}
+
+/// The configuration of a server's own container.
+#[derive(Clone, Debug, clap::Args)]
+pub struct HostArgs {
+    /// The socket to listen on.
+    #[arg(long, default_value = pod::SERVER_SOCKET)]
+    pub socket: PathBuf,
+    /// What confines the program.
+    #[arg(long, value_enum, default_value_t = SandboxMode::Landlock)]
+    pub sandbox: SandboxMode,
+    /// Folders in which it may do anything.
+    #[arg(long)]
+    pub write: Vec<PathBuf>,
+    /// The program and its arguments.
+    #[arg(last = true, required = true)]
+    pub command: Vec<OsString>,
+}
+
+impl HostArgs {
+    /// How the program is confined.
+    pub fn exec(&self) -> ExecArgs {
+        ExecArgs {
+            sandbox: self.sandbox,
+            write: self.write.clone(),
+            read: Vec::new(),
+            hide: Vec::new(),
+            command: self.command.clone(),
+        }
+    }
+}
+
+/// The bridge's configuration.
+#[derive(Clone, Debug, clap::Args)]
+pub struct BridgeArgs {
+    /// URL of the gateway. TLS is verified by this name.
+    #[arg(long, env = "CODEBUTLER_GATEWAY")]
+    pub gateway: String,
+    /// Where the gateway listens: there is no DNS in the pod.
+    #[arg(long, env = "CODEBUTLER_GATEWAY_ADDRESS")]
+    pub gateway_address: Option<SocketAddr>,
+    /// The pod's projected token.
+    #[arg(long, default_value = pod::TOKEN_FILE, hide = true)]
+    pub token_file: PathBuf,
+    /// The gateway's CA bundle, the only one that is trusted.
+    #[arg(long, default_value = pod::CA_FILE, hide = true)]
+    pub ca_file: PathBuf,
+    /// The socket of the server's container.
+    #[arg(long, default_value = pod::SERVER_SOCKET, hide = true)]
+    pub socket: PathBuf,
+    /// Where the relay listens.
+    #[arg(long, default_value = pod::RELAY, hide = true)]
+    pub relay: SocketAddr,
 }
 
 /// Where the loop is listened to.

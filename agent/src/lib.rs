@@ -11,6 +11,7 @@
 //! - `codebutler_guides` reads and judges what a repository says in `.codebutler/`, `validate` in its CI.
 //! - `init` writes the one that a repository begins with.
 //! - `alive` is how the kubelet learns that the loop still turns.
+//! - [`server_pod`] is what the pod of a server of `spec.mcpServers` runs.
 //! - [`install`] copies this binary to where the toolbox's container waits for it.
 
 mod alive;
@@ -34,6 +35,7 @@ mod review;
 pub mod run;
 pub mod sandbox;
 mod sending;
+pub mod server_pod;
 pub mod step;
 pub mod supervise;
 pub mod toolbox;
@@ -100,6 +102,12 @@ fn start_command(command: args::AgentCommand) -> anyhow::Result<ExitCode> {
                 served => Ok(served.map(|()| ExitCode::SUCCESS)?),
             }
         }
+        args::AgentCommand::McpInstall(args) => {
+            install::install_binary(&args.dir)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        args::AgentCommand::McpServer(args) => runtime()?.block_on(server_pod::host_server(args)),
+        args::AgentCommand::McpBridge(args) => runtime()?.block_on(server_pod::run_bridge(args)),
         args::AgentCommand::Run(args) => {
             step::arm(args.die_at_step);
             if let Some(dir) = &args.share {

@@ -7,6 +7,7 @@
 mod chat;
 pub mod mcp;
 mod token;
+mod upgrade;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

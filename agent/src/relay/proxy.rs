@@ -4,7 +4,7 @@
 use std::io;
 
 use codebutler_wire::{TUNNEL, path};
-use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, UPGRADE};
+use http::header::{HOST, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
@@ -13,7 +13,7 @@ use reqwest::Upgraded;
 use tokio::sync::Semaphore;
 
 use super::{Body, end_to_end, full_body};
-use crate::gateway::{GatewayClient, GatewayError, read_refusal};
+use crate::gateway::{GatewayClient, GatewayError};
 
 /// Told to clients besides the text: most show no body of a refused CONNECT.
 const REFUSED: HeaderName = HeaderName::from_static("x-codebutler-refused");
@@ -38,7 +38,7 @@ pub async fn answer_request(
             "only CONNECT and http:// URLs are carried on",
         );
     };
-    let tunnel = match open_tunnel(gateway, &to).await {
+    let tunnel = match gateway.upgrade(path::CONNECT, &[("to", to.as_str())], TUNNEL).await {
         Ok(tunnel) => tunnel,
         Err(GatewayError::Unreachable(_) | GatewayError::Token { .. }) => {
             return refuse_request(
@@ -84,23 +84,6 @@ fn proxy_target(request: &Request<Incoming>) -> Option<String> {
         _ if plain => Some(authority.to_owned()),
         _ => None,
     }
-}
-
-async fn open_tunnel(gateway: &GatewayClient, to: &str) -> Result<Upgraded, GatewayError> {
-    let answer = gateway
-        .raw(Method::GET, path::CONNECT, None)?
-        .query(&[("to", to)])
-        .header(CONNECTION, "upgrade")
-        .header(UPGRADE, TUNNEL)
-        .send()
-        .await
-        .map_err(GatewayError::Unreachable)?;
-    let status = answer.status();
-    if status == StatusCode::SWITCHING_PROTOCOLS {
-        return answer.upgrade().await.map_err(GatewayError::Unreachable);
-    }
-    let body = answer.bytes().await.map_err(GatewayError::Unreachable)?;
-    Err(read_refusal(status, &body))
 }
 
 /// One request of plain http through a tunnel of its own.
