@@ -51,6 +51,7 @@ reasons! {
         KeyRefused at "ModelReachable": "The model API does not take the key.", "Put a valid one into the Secret.";
         Known at "ModelsKnown": "The provider has the models of all roles.", "";
         McpServerNotReady at "McpServersReady, event": "A server of `spec.mcpServers` can't be used; roles go on without its tools.", "Correct the field, the Secret or the server that the sentence names.";
+        McpServerStarted at "event": "A server of `spec.mcpServers` has got a pod.", "";
         McpServersReady at "McpServersReady, event": "Each server of `spec.mcpServers` answers, or starts when it is first used.", "";
         McpSignInNeeded at "McpServersReady, event": "A server of `spec.mcpServers` with `oauth` wants a person to sign in.", "Put a token into a Secret that its `headers` name, if the server takes one.";
         MissingScope at "SlackReachable, event": "The Slack app lacks scopes.", "Add those that are named and install the app again.";
@@ -123,6 +124,7 @@ reasons! {
         ImageNotPulled at "Ready, Reconciling, event": "An image can't be pulled.", "Correct the image, or let nodes pull it (`images.pullSecrets`).";
         LimitReached at "BudgetExceeded": "A limit of the Repo is reached.", "Answer in the thread, or raise `spec.limits`.";
         Lost at "WorktreeReady": "The volume behind the claim is gone.", "Nothing: it is made again.";
+        McpServerStarted at "event": "A server of `spec.mcpServers` has got a pod.", "";
         Merged at "Finished": "Its pull request was merged.", "";
         NameTaken at "Ready, Stalled, event": "An object that belongs to somebody else has the name that a pod or volume needs.", "Delete or rename that object.";
         NoFreeSlot at "Queued": "All places of the Repo are taken.", "Wait, or raise `spec.limits.concurrentThreads` or `concurrentRuns`.";

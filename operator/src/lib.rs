@@ -24,6 +24,7 @@ mod queue;
 mod recent;
 mod schedule;
 pub mod scope;
+pub mod server_spec;
 pub mod step;
 pub mod tasks;
 pub mod telemetry;

@@ -32,6 +32,9 @@ pub struct ControllerCaches {
     pub closed: Arc<ObjectIndex<Thread, ()>>,
     pub parts: Arc<ObjectIndex<Thread, ()>>,
     pub pods: Arc<ObjectIndex<Pod, Pod>>,
+    /// Pods of servers by their Thread, and those that belong to a Repo.
+    pub server_pods: Arc<ObjectIndex<Pod, Pod>>,
+    pub repo_server_pods: Arc<ObjectIndex<Pod, Pod>>,
     pub volumes: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
     pub accounts: Store<ServiceAccount>,
     /// The Repos' network policies.
@@ -89,7 +92,9 @@ pub fn start_watches(
         open: Arc::new(ObjectIndex::new(open_in)),
         closed: Arc::new(ObjectIndex::new(closed_in)),
         parts: Arc::new(ObjectIndex::new(parent_of)),
-        pods: Arc::new(ObjectIndex::new(by_thread)),
+        pods: Arc::new(ObjectIndex::new(role_pod)),
+        server_pods: Arc::new(ObjectIndex::new(server_pod)),
+        repo_server_pods: Arc::new(ObjectIndex::new(by_repo)),
         volumes: Arc::new(ObjectIndex::new(by_thread)),
         accounts: accounts.reader(),
         policies: policies.reader(),
@@ -111,7 +116,15 @@ pub fn start_watches(
     let fenced = (slots.clone(), fence.clone());
     watches.watch(listed, &list_config(), on_thread(threads, indices, fenced, queues.clone()));
     let of_threads = list_config().labels(names::LABEL_THREAD);
-    watches.watch(listed, &of_threads, on_child(caches.pods.clone(), queues.clone()));
+    let pods = [&caches.pods, &caches.server_pods].map(Arc::clone);
+    watches.watch(listed, &of_threads, on_pod(pods, queues.clone()));
+    let shared_servers = format!("{},!{}", names::LABEL_MCP_SERVER, names::LABEL_THREAD);
+    let shared_servers = list_config().labels(&shared_servers);
+    watches.watch(
+        listed,
+        &shared_servers,
+        on_repo_pod(caches.repo_server_pods.clone(), queues.clone()),
+    );
     watches.watch(listed, &of_threads, on_child(caches.volumes.clone(), queues.clone()));
     let of_repos = list_config().labels(names::LABEL_REPO);
     watches.watch(listed, &of_repos, on_repo_child(accounts, queues.clone()));
@@ -165,10 +178,30 @@ fn parent_of(thread: &Thread) -> Option<(ObjectKey, Option<()>)> {
 
 /// By the Thread that owns it. Labels only narrow the watch: anybody may edit them.
 fn by_thread<K: Resource + Clone>(child: &K) -> Option<(ObjectKey, Option<K>)> {
+    by_owner(child, &Thread::kind(&()))
+}
+
+fn by_owner<K: Resource + Clone>(child: &K, kind: &str) -> Option<(ObjectKey, Option<K>)> {
     let mut owners = child.meta().owner_references.iter().flatten();
-    let thread = Thread::kind(&());
-    let owner = owners.find(|owner| owner.controller == Some(true) && owner.kind == thread)?;
+    let owner = owners.find(|owner| owner.controller == Some(true) && owner.kind == kind)?;
     Some((ObjectKey::new(child.meta().namespace.clone()?, &owner.name), Some(child.clone())))
+}
+
+fn role_pod(pod: &Pod) -> Option<(ObjectKey, Option<Pod>)> {
+    by_thread(pod).filter(|(thread, _)| !is_of_server(pod, thread))
+}
+
+fn server_pod(pod: &Pod) -> Option<(ObjectKey, Option<Pod>)> {
+    by_thread(pod).filter(|(thread, _)| is_of_server(pod, thread))
+}
+
+fn by_repo(pod: &Pod) -> Option<(ObjectKey, Option<Pod>)> {
+    by_owner(pod, &Repo::kind(&())).filter(|(repo, _)| is_of_server(pod, repo))
+}
+
+/// By its name, which can't be edited, unlike its labels.
+fn is_of_server(pod: &Pod, owner: &ObjectKey) -> bool {
+    names::server_of_pod(&owner.name, &pod.name_any()).is_some()
 }
 
 /// What tells a change of an object that its dependents care for from one of its status.
@@ -248,6 +281,23 @@ fn on_thread(
             }
         }
     }
+}
+
+fn on_pod(
+    [roles, servers]: [Arc<ObjectIndex<Pod, Pod>>; 2],
+    queues: ControllerQueues,
+) -> impl FnMut(&Event<Pod>) {
+    move |event| {
+        let touched = [roles.apply(event), servers.apply(event)];
+        touched.iter().flatten().for_each(|thread| queues.thread(thread));
+    }
+}
+
+fn on_repo_pod(
+    servers: Arc<ObjectIndex<Pod, Pod>>,
+    queues: ControllerQueues,
+) -> impl FnMut(&Event<Pod>) {
+    move |event| servers.apply(event).iter().for_each(|repo| queues.repo(repo))
 }
 
 fn on_child<K: Resource>(

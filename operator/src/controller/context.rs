@@ -46,6 +46,10 @@ pub struct ControllerContext {
     /// Which open Threads a Repo has.
     pub open: Arc<ObjectIndex<Thread, ()>>,
     pub pods: Arc<ObjectIndex<Pod, Pod>>,
+    /// Pods of servers, by their Thread.
+    pub server_pods: Arc<ObjectIndex<Pod, Pod>>,
+    /// Pods of servers that belong to a Repo.
+    pub repo_server_pods: Arc<ObjectIndex<Pod, Pod>>,
     pub volumes: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
     pub accounts: Store<ServiceAccount>,
     /// The Repos' network policies.

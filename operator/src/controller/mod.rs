@@ -24,6 +24,7 @@ mod rewritten;
 mod role;
 mod scale_up;
 mod schedules;
+mod servers;
 mod serving;
 mod slots;
 mod spelling;
@@ -164,6 +165,8 @@ impl Replica {
             all_threads: caches.threads.clone(),
             open: caches.open.clone(),
             pods: caches.pods.clone(),
+            server_pods: caches.server_pods.clone(),
+            repo_server_pods: caches.repo_server_pods.clone(),
             volumes: caches.volumes.clone(),
             accounts: caches.accounts.clone(),
             policies: caches.policies.clone(),
@@ -209,7 +212,7 @@ impl Replica {
                     &caches.repos,
                     repos,
                     context(),
-                    repo::reconcile_repo,
+                    servers::look_at_repo,
                     stop()
                 ),
                 drive::drive_reconciler(
@@ -224,7 +227,7 @@ impl Replica {
                     &caches.threads,
                     threads,
                     context(),
-                    thread::reconcile_thread,
+                    servers::look_at_thread,
                     stop()
                 ),
             )

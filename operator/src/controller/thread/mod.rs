@@ -6,29 +6,29 @@ mod disruption;
 mod ends;
 mod fence;
 mod hang;
-mod life;
+pub mod life;
 mod lineage;
-mod observe;
+pub mod observe;
 mod plan;
 mod pod;
 mod queue;
 mod repair;
 mod role;
 mod scale_up;
-mod security;
+pub mod security;
 mod shield;
-mod size;
+pub mod size;
 mod status;
 mod stranded;
 mod view;
-mod volume;
+pub mod volume;
 mod volume_need;
-mod volumes;
+pub mod volumes;
 
 #[cfg(test)]
 mod tests;
 
-pub use fence::CacheFence;
+pub use fence::{CacheFence, CachedSight};
 pub use queue::{prime_late, prime_queue};
 
 use std::sync::Arc;
@@ -45,7 +45,6 @@ use crate::apply::{ApplyError, ApplyRefusal, MadeObject};
 use crate::metrics::repo_of;
 use crate::notice::EventNotice;
 use crate::queue::FollowUp;
-use fence::CachedSight;
 use plan::ThreadPlan;
 
 /// Looks at a Thread and does what is due.

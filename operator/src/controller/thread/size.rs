@@ -23,6 +23,12 @@ impl ContainerSize {
         Self { cpu: "250m", memory: "512Mi", memory_limit: "2Gi", disk: "1Gi" };
     pub const AGENT: Self =
         Self { cpu: "50m", memory: "64Mi", memory_limit: "512Mi", disk: "64Mi" };
+    /// The program of a server of `spec.mcpServers`, with `/tmp` and `HOME`.
+    pub const SERVER: Self =
+        Self { cpu: "50m", memory: "128Mi", memory_limit: "1Gi", disk: "256Mi" };
+    /// Connects such a server to the gateway.
+    pub const BRIDGE: Self =
+        Self { cpu: "10m", memory: "16Mi", memory_limit: "128Mi", disk: "64Mi" };
 }
 
 /// What is given, or else the usual. What a container may take of the node's disk is always asked for:

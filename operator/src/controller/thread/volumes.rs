@@ -36,8 +36,8 @@ pub fn pod_volumes(thread: &str, extra: &[ExtraVolume]) -> Vec<Volume> {
         empty_volume(RUN, "16Mi"),
         empty_volume(TMP, "4Gi"),
         Volume { persistent_volume_claim: Some(claim), ..claim_volume(THREAD) },
-        Volume { projected: Some(token_volume()), ..claim_volume(TOKEN) },
-        Volume { config_map: Some(authority_volume()), ..claim_volume(CA) },
+        token_volume(),
+        authority_volume(),
     ];
     all.extend(extra.iter().map(extra_volume));
     all
@@ -65,32 +65,36 @@ pub fn extra_mount(volume: &ExtraVolume) -> VolumeMount {
     }
 }
 
-fn token_volume() -> ProjectedVolumeSource {
+/// The token that says which pod it is.
+pub fn token_volume() -> Volume {
     let token = ServiceAccountTokenProjection {
         audience: Some(names::TOKEN_AUDIENCE.to_owned()),
         expiration_seconds: Some(TOKEN_SECONDS),
         path: file_name(names::pod::TOKEN_FILE),
     };
-    ProjectedVolumeSource {
+    let projected = ProjectedVolumeSource {
         sources: Some(vec![VolumeProjection {
             service_account_token: Some(token),
             ..VolumeProjection::default()
         }]),
         default_mode: Some(0o440),
-    }
+    };
+    Volume { projected: Some(projected), ..claim_volume(TOKEN) }
 }
 
-fn authority_volume() -> ConfigMapVolumeSource {
+/// The gateway's certificate authority.
+pub fn authority_volume() -> Volume {
     let file = KeyToPath {
         key: names::CA_KEY.to_owned(),
         path: file_name(names::pod::CA_FILE),
         mode: None,
     };
-    ConfigMapVolumeSource {
+    let config_map = ConfigMapVolumeSource {
         name: names::CA_CONFIG_MAP.to_owned(),
         items: Some(vec![file]),
         ..ConfigMapVolumeSource::default()
-    }
+    };
+    Volume { config_map: Some(config_map), ..claim_volume(CA) }
 }
 
 pub fn mount_volume(volume: &str, dir: &str) -> VolumeMount {
@@ -112,7 +116,8 @@ fn file_name(path: &str) -> String {
     path.rsplit_once('/').map_or(path, |(_, name)| name).to_owned()
 }
 
-fn empty_volume(name: &str, limit: &str) -> Volume {
+/// A folder of the pod's own.
+pub fn empty_volume(name: &str, limit: &str) -> Volume {
     let size_limit = Some(Quantity(limit.to_owned()));
     let empty_dir = Some(EmptyDirVolumeSource { size_limit, medium: None });
     Volume { empty_dir, ..claim_volume(name) }
