@@ -26,8 +26,9 @@ pub async fn start_caches(
 ) -> Option<GatewayContext> {
     let (index, attended) = (index.clone(), AttendedThreads::default());
     let attends = attended.clone();
+    let repo_index = index.clone();
     let context = GatewayContext {
-        repos: keep_cache(&client, scope, stop, |_| {}),
+        repos: keep_cache(&client, scope, stop, move |event| repo_index.observe_repo(event)),
         roles: keep_cache(&client, &scope.and(&namespace), stop, |_| {}),
         threads: keep_cache(&client, scope, stop, move |event: &Event<Thread>| {
             index.observe(event);

@@ -16,7 +16,7 @@ use tracing::field::display;
 
 use super::api_error::ApiError;
 use super::bodies::{BodyBudget, BodyClaim, FREE, NoRoom};
-use super::caller::ProvenCaller;
+use super::caller::{ProvenCaller, ProvenServer};
 use super::identity::{self, CallerIdentity};
 use super::metrics::GatewayMetrics;
 use super::pulse::AgentHeartbeats;
@@ -91,6 +91,50 @@ where
             return Err(ApiError::new(ErrorCode::ThreadClosed, "the Thread is closed"));
         }
         Ok(Self(caller))
+    }
+}
+
+/// A server whose Thread is not closed. The token of its pod opens nothing else.
+pub struct ServerCaller(pub ProvenServer);
+
+impl<S> FromRequestParts<S> for ServerCaller
+where
+    Arc<CallerGate>: FromRef<S>,
+    S: Send + Sync,
+{
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let gate = Arc::<CallerGate>::from_ref(state);
+        let server = Box::pin(gate.identity.server(&parts.headers)).await?;
+        tracing::Span::current().record("thread", display(server.key()));
+        if server.is_over() {
+            gate.metrics.refused("thread_closed");
+            return Err(ApiError::new(ErrorCode::ThreadClosed, "the Thread is closed"));
+        }
+        Ok(Self(server))
+    }
+}
+
+/// Who may connect to the outside.
+pub enum OutsideCaller {
+    /// A role, for its commands.
+    Role(ProvenCaller),
+    /// A server, for its program.
+    Server(ProvenServer),
+}
+
+impl<S> FromRequestParts<S> for OutsideCaller
+where
+    Arc<CallerGate>: FromRef<S>,
+    S: Send + Sync,
+{
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        if Arc::<CallerGate>::from_ref(state).identity.claims_server(&parts.headers) {
+            let ServerCaller(server) = ServerCaller::from_request_parts(parts, state).await?;
+            return Ok(Self::Server(server));
+        }
+        OpenCaller::from_request_parts(parts, state).await.map(|OpenCaller(role)| Self::Role(role))
     }
 }
 

@@ -1,5 +1,5 @@
 //! Who calls. A bearer token proves a pod (TokenReview); the pod's UID in a Thread's status makes it
-//! a role of that Thread. Names and labels of pods prove nothing and are not read.
+//! a role of that Thread, or one of its servers. Names and labels of pods prove nothing and are not read.
 
 mod claim;
 mod index;
@@ -12,13 +12,16 @@ use codebutler_crds::thread::ThreadState;
 use codebutler_crds::wire::ErrorCode;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use kube::ResourceExt as _;
 
 pub use self::index::PodIndex;
+use self::index::PodPart;
 use self::review::TokenReviewCache;
 use super::api_error::ApiError;
-use super::caller::ProvenCaller;
+use super::caller::{ProvenCaller, ProvenServer};
 use super::context::GatewayContext;
 use super::metrics::GatewayMetrics;
+use crate::server_spec::fingerprint_server;
 
 /// A pod, proven by its token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +48,12 @@ enum RefusedToken {
     OtherServiceAccount,
     #[error("the Thread's Repo does not exist, or no longer names this role")]
     NoRole,
+    #[error("the pod of a server may only connect its server and use the server's own egress")]
+    Server,
+    #[error("this is for pods of servers only")]
+    NotServer,
+    #[error("the Repo no longer names this server, or names it otherwise")]
+    NoServer,
     #[error("the token can't be reviewed right now: try again")]
     ReviewFailed,
 }
@@ -59,6 +68,9 @@ impl RefusedToken {
             Self::NotRegistered => "not_registered",
             Self::OtherServiceAccount => "other_service_account",
             Self::NoRole => "no_role",
+            Self::Server => "server_pod",
+            Self::NotServer => "not_server",
+            Self::NoServer => "no_server",
             Self::ReviewFailed => "review_failed",
         }
     }
@@ -69,7 +81,11 @@ impl RefusedToken {
                 ErrorCode::Unauthenticated
             }
             Self::NotRegistered => ErrorCode::NotRegistered,
-            Self::OtherServiceAccount | Self::NoRole => ErrorCode::Forbidden,
+            Self::OtherServiceAccount
+            | Self::NoRole
+            | Self::Server
+            | Self::NotServer
+            | Self::NoServer => ErrorCode::Forbidden,
             Self::ReviewFailed => ErrorCode::Unavailable,
         }
     }
@@ -96,25 +112,44 @@ impl CallerIdentity {
     /// # Errors
     /// `Unauthenticated`, `NotRegistered`, `Forbidden` or, if nobody could be asked, `Unavailable`.
     pub async fn caller(&self, headers: &HeaderMap) -> Result<ProvenCaller, ApiError> {
-        let outcome = async {
-            let token = bearer_token(headers).ok_or(RefusedToken::NoToken)?;
-            // Who is nobody's pod need not be proven to be it: a flood of tokens asks nobody.
-            let claim = claim::read_claim(token)?;
-            self.index.find(&claim.namespace, &claim.uid).ok_or(RefusedToken::NotRegistered)?;
-            let pod = self.reviews.pod(token, claim).await?;
-            self.resolve(&pod)
-        };
-        outcome.await.map_err(|refused| {
-            self.metrics.refused(refused.reason());
-            tracing::debug!(reason = refused.reason(), "refused a caller");
-            ApiError::new(refused.code(), refused.to_string())
-        })
+        let outcome = async { self.resolve(&self.prove(headers).await?) };
+        outcome.await.map_err(|refused| self.refuse(refused))
+    }
+
+    /// The server behind the token of a request.
+    ///
+    /// # Errors
+    /// As [`Self::caller`]; `Forbidden` for the pod of a role.
+    pub async fn server(&self, headers: &HeaderMap) -> Result<ProvenServer, ApiError> {
+        let outcome = async { self.resolve_server(&self.prove(headers).await?) };
+        outcome.await.map_err(|refused| self.refuse(refused))
+    }
+
+    /// True if the token says that it is of the pod of a server. Nothing of that is proven.
+    pub fn claims_server(&self, headers: &HeaderMap) -> bool {
+        let claim = bearer_token(headers).and_then(|token| claim::read_claim(token).ok());
+        let found = claim.and_then(|claim| self.index.find(&claim.namespace, &claim.uid));
+        matches!(found, Some(PodPart::Server(..) | PodPart::Shared(..)))
+    }
+
+    async fn prove(&self, headers: &HeaderMap) -> Result<CallingPod, RefusedToken> {
+        let token = bearer_token(headers).ok_or(RefusedToken::NoToken)?;
+        // Who is nobody's pod need not be proven to be it: a flood of tokens asks nobody.
+        let claim = claim::read_claim(token)?;
+        self.index.find(&claim.namespace, &claim.uid).ok_or(RefusedToken::NotRegistered)?;
+        self.reviews.pod(token, claim).await
+    }
+
+    fn refuse(&self, refused: RefusedToken) -> ApiError {
+        self.metrics.refused(refused.reason());
+        tracing::debug!(reason = refused.reason(), "refused a caller");
+        ApiError::new(refused.code(), refused.to_string())
     }
 
     /// Looked up for every call, so that a pod that was replaced is nobody at once.
     fn resolve(&self, pod: &CallingPod) -> Result<ProvenCaller, RefusedToken> {
-        let (key, role) =
-            self.index.find(&pod.namespace, &pod.uid).ok_or(RefusedToken::NotRegistered)?;
+        let part = self.index.find(&pod.namespace, &pod.uid).ok_or(RefusedToken::NotRegistered)?;
+        let PodPart::Role(key, role) = part else { return Err(RefusedToken::Server) };
         let thread = self.context.thread(&key).ok_or(RefusedToken::NotRegistered)?;
         // The index only hints; the Thread as it is cached now decides.
         let registered = thread
@@ -133,6 +168,33 @@ impl CallerIdentity {
         let mut roles = self.context.roles_of(&repo).into_iter();
         let role = roles.find(|known| known.spec.role == role).ok_or(RefusedToken::NoRole)?;
         Ok(ProvenCaller { thread, repo, role })
+    }
+
+    /// The same of a server: what is registered now decides, and what the Repo says now.
+    fn resolve_server(&self, pod: &CallingPod) -> Result<ProvenServer, RefusedToken> {
+        let part = self.index.find(&pod.namespace, &pod.uid).ok_or(RefusedToken::NotRegistered)?;
+        let (repo, thread, name) = match part {
+            PodPart::Role(..) => return Err(RefusedToken::NotServer),
+            PodPart::Server(key, name) => {
+                let thread = self.context.thread(&key).ok_or(RefusedToken::NotRegistered)?;
+                let repo = self.context.repo(&key.namespace, &thread.spec.repo);
+                (repo, Some(thread), name)
+            }
+            PodPart::Shared(key, name) => {
+                (self.context.repo(&key.namespace, &key.name), None, name)
+            }
+        };
+        let repo = repo.ok_or(RefusedToken::NoServer)?;
+        let server = ProvenServer::find(repo, thread, &name).ok_or(RefusedToken::NoServer)?;
+        let registered = server.pod().filter(|known| known.pod_uid.as_ref() == Some(&pod.uid));
+        let registered = registered.ok_or(RefusedToken::NotRegistered)?;
+        if names::service_account(&server.repo.name_any()) != pod.service_account {
+            return Err(RefusedToken::OtherServiceAccount);
+        }
+        if registered.spec != fingerprint_server(&server.spec) {
+            return Err(RefusedToken::NoServer);
+        }
+        Ok(server)
     }
 }
 

@@ -14,6 +14,7 @@ mod walls;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use codebutler_crds::mcp::McpServerSpec;
 use codebutler_crds::policy::EgressSpec;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -55,16 +56,16 @@ impl ThreadEgress {
         Arc::clone(&self.layouts).acquire_owned().await.ok()
     }
 
-    /// A connection to a target that the Repo lists.
+    /// A connection to a target that is listed.
     ///
     /// # Errors
     /// In words.
     pub async fn open(
         &self,
-        rules: &EgressSpec,
+        list: impl Into<HostList<'_>>,
         target: &EgressTarget,
     ) -> Result<DialedLine, EgressRefusal> {
-        check_listed(rules, target)?;
+        check_listed(list.into(), target)?;
         self.dialer.dial(target).await
     }
 
@@ -79,7 +80,7 @@ impl ThreadEgress {
     ) -> Result<reqwest::RequestBuilder, EgressRefusal> {
         let none = || EgressRefusal::Form(url.scheme().to_owned());
         let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or_else(none)?;
-        check_listed(rules, &EgressTarget::new(host, port)?)?;
+        check_listed(rules.into(), &EgressTarget::new(host, port)?)?;
         self.dialer.admit(url)?;
         Ok(self.dialer.http(DialReach::Outside).get(url.clone()))
     }
@@ -97,11 +98,35 @@ impl ThreadEgress {
     }
 }
 
-fn check_listed(rules: &EgressSpec, target: &EgressTarget) -> Result<(), EgressRefusal> {
-    if allows_target(&rules.hosts, target) {
+/// Hosts that somebody may connect to.
+#[derive(Clone, Copy, Debug)]
+pub struct HostList<'a> {
+    hosts: &'a [String],
+    /// Where a person adds one.
+    place: &'static str,
+}
+
+impl<'a> From<&'a EgressSpec> for HostList<'a> {
+    fn from(rules: &'a EgressSpec) -> Self {
+        Self { hosts: &rules.hosts, place: "spec.egress.hosts of its Repo" }
+    }
+}
+
+impl<'a> From<&'a McpServerSpec> for HostList<'a> {
+    fn from(server: &'a McpServerSpec) -> Self {
+        Self {
+            hosts: &server.egress,
+            place: "`egress` of the server in spec.mcpServers of its Repo",
+        }
+    }
+}
+
+fn check_listed(list: HostList<'_>, target: &EgressTarget) -> Result<(), EgressRefusal> {
+    if allows_target(list.hosts, target) {
         return Ok(());
     }
-    Err(EgressRefusal::NotListed { host: target.host.clone(), port: target.port })
+    let (host, port, place) = (target.host.clone(), target.port, list.place);
+    Err(EgressRefusal::NotListed { host, port, place })
 }
 
 struct Permit {

@@ -16,14 +16,15 @@ pub enum EgressRefusal {
     Form(String),
     /// Not listed.
     #[error(
-        "{host}:{port} is not among the hosts that this repository allows (spec.egress.hosts of \
-         its Repo): a person has to add it"
+        "{host}:{port} is not among the hosts that this repository allows ({place}): a person has to add it"
     )]
     NotListed {
         /// As asked.
         host: String,
         /// As asked.
         port: u16,
+        /// Where the list is.
+        place: &'static str,
     },
     /// Private, local, or a cloud's metadata.
     #[error("{0} leads to an internal address, which workspaces must not reach")]

@@ -41,7 +41,7 @@ async fn asked(
     to: &str,
 ) -> Result<Vec<SocketAddr>, EgressRefusal> {
     let target = EgressTarget::parse(to)?;
-    check_listed(&rules(hosts), &target)?;
+    check_listed((&rules(hosts)).into(), &target)?;
     egress.dialer.addresses(&target).await
 }
 

@@ -14,10 +14,10 @@ use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Instant;
 
-use super::{EgressTarget, Permit};
+use super::{EgressTarget, HostList, Permit};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::egress::services::EgressServices;
-use crate::gateway::extract::{OpenCaller, QueryParams, needs_tool};
+use crate::gateway::extract::{OutsideCaller, QueryParams, needs_tool};
 
 /// How long nothing may be said in either direction, and how long a connection may last at all.
 const IDLE: Duration = Duration::from_mins(5);
@@ -36,7 +36,7 @@ pub struct WantedHost {
 /// Connects, and answers 101 once that worked.
 pub async fn open_tunnel(
     State(gateway): State<Arc<EgressServices>>,
-    OpenCaller(caller): OpenCaller,
+    caller: OutsideCaller,
     QueryParams(wanted): QueryParams<WantedHost>,
     mut request: Request,
 ) -> Result<Response, ApiError> {
@@ -44,7 +44,13 @@ pub async fn open_tunnel(
         gateway.metrics.egress_refused(reason);
         error
     };
-    needs_tool(&caller, &["Bash"]).map_err(|error| refused(error, "no_tool"))?;
+    let (key, list) = match &caller {
+        OutsideCaller::Role(caller) => {
+            needs_tool(caller, &["Bash"]).map_err(|error| refused(error, "no_tool"))?;
+            (caller.key(), HostList::from(&caller.repo.spec.egress))
+        }
+        OutsideCaller::Server(server) => (server.key(), HostList::from(&server.spec)),
+    };
     let upgrade = request.headers().get(UPGRADE).and_then(|value| value.to_str().ok());
     if upgrade != Some(TUNNEL) {
         let message = format!("ask for `Upgrade: {TUNNEL}`");
@@ -52,8 +58,8 @@ pub async fn open_tunnel(
     }
     let opened = async {
         let target = EgressTarget::parse(&wanted.to)?;
-        let permit = gateway.egress.permit(&caller.key())?;
-        let stream = gateway.egress.open(&caller.repo.spec.egress, &target).await?;
+        let permit = gateway.egress.permit(&key)?;
+        let stream = gateway.egress.open(list, &target).await?;
         Ok((permit, stream))
     };
     let (permit, stream) = opened.await.map_err(|refusal: super::EgressRefusal| {

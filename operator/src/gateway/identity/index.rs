@@ -1,17 +1,29 @@
-//! From a pod's UID to the role that it claims to be in a Thread, kept by the watch on Threads.
+//! From a pod's UID to the role or server that it claims to be, kept by the watches on Threads and Repos.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use codebutler_crds::Thread;
+use codebutler_crds::{Repo, Thread};
 use kube::runtime::watcher::Event;
 use parking_lot::RwLock;
 
+use crate::gateway::repo_key::RepoKey;
 use crate::gateway::thread_key::ThreadKey;
 
-/// An index over the pods in Threads' statuses. Cheap to clone; all clones are one index.
+/// What a pod is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodPart {
+    /// A role of a Thread.
+    Role(ThreadKey, String),
+    /// A server of a Thread.
+    Server(ThreadKey, String),
+    /// A server of a Repo.
+    Shared(RepoKey, String),
+}
+
+/// An index over the pods in the statuses of Threads and Repos. Cheap to clone; all clones are one index.
 ///
-/// What it answers is a hint to be checked against the Thread itself.
+/// What it answers is a hint to be checked against the object itself.
 #[derive(Clone, Debug, Default)]
 pub struct PodIndex(Arc<RwLock<Maps>>);
 
@@ -19,11 +31,14 @@ pub struct PodIndex(Arc<RwLock<Maps>>);
 struct Maps {
     /// By namespace and pod UID. A status can repeat another Thread's UID only in its own
     /// namespace, and only the controller writes either.
-    roles: HashMap<(String, String), (ThreadKey, String)>,
+    parts: HashMap<(String, String), PodPart>,
     /// What each Thread contributed, to be taken back.
     pods: HashMap<ThreadKey, Vec<String>>,
     /// Threads seen since the watch began anew.
     listed: Option<HashSet<ThreadKey>>,
+    /// The same of Repos.
+    repo_pods: HashMap<RepoKey, Vec<String>>,
+    listed_repos: Option<HashSet<RepoKey>>,
 }
 
 impl PodIndex {
@@ -51,10 +66,34 @@ impl PodIndex {
         }
     }
 
-    /// The Thread and role that named this pod when last heard of.
-    pub fn find(&self, namespace: &str, uid: &str) -> Option<(ThreadKey, String)> {
+    /// The same of Repos.
+    pub fn observe_repo(&self, event: &Event<Repo>) {
+        let mut maps = self.0.write();
+        match event {
+            Event::Apply(repo) => maps.set_repo(repo),
+            Event::Delete(repo) => maps.remove_repo(&RepoKey::from(repo)),
+            Event::Init => maps.listed_repos = Some(HashSet::new()),
+            Event::InitApply(repo) => {
+                maps.set_repo(repo);
+                if let Some(listed) = &mut maps.listed_repos {
+                    listed.insert(RepoKey::from(repo));
+                }
+            }
+            Event::InitDone => {
+                let Some(listed) = maps.listed_repos.take() else { return };
+                let gone: Vec<_> =
+                    maps.repo_pods.keys().filter(|key| !listed.contains(key)).cloned().collect();
+                for key in gone {
+                    maps.remove_repo(&key);
+                }
+            }
+        }
+    }
+
+    /// What named this pod when last heard of.
+    pub fn find(&self, namespace: &str, uid: &str) -> Option<PodPart> {
         let maps = self.0.read();
-        maps.roles.get(&(namespace.to_owned(), uid.to_owned())).cloned()
+        maps.parts.get(&(namespace.to_owned(), uid.to_owned())).cloned()
     }
 }
 
@@ -62,23 +101,61 @@ impl Maps {
     fn set(&mut self, thread: &Thread) {
         let key = ThreadKey::from(thread);
         self.remove(&key);
-        let roles = thread.status.iter().flat_map(|status| &status.roles);
-        let mut pods = Vec::new();
-        for (role, status) in roles {
-            let Some(uid) = status.pod_uid.clone().filter(|uid| !uid.is_empty()) else { continue };
-            self.roles.insert((key.namespace.clone(), uid.clone()), (key.clone(), role.clone()));
-            pods.push(uid);
-        }
+        let Some(status) = &thread.status else { return };
+        let roles = status.roles.iter().filter_map(|(role, known)| {
+            Some((known.pod_uid.clone()?, PodPart::Role(key.clone(), role.clone())))
+        });
+        let servers = status.mcp.iter().flat_map(|mcp| &mcp.servers).filter_map(|(name, known)| {
+            let uid = known.pod.as_ref()?.pod_uid.clone()?;
+            Some((uid, PodPart::Server(key.clone(), name.clone())))
+        });
+        let pods = self.add(&key.namespace, servers.chain(roles).collect());
         if !pods.is_empty() {
             self.pods.insert(key, pods);
         }
     }
 
+    fn set_repo(&mut self, repo: &Repo) {
+        let key = RepoKey::from(repo);
+        self.remove_repo(&key);
+        let known = repo.status.iter().flat_map(|status| &status.mcp_pods);
+        let servers = known.filter_map(|(name, pod)| {
+            Some((pod.pod_uid.clone()?, PodPart::Shared(key.clone(), name.clone())))
+        });
+        let pods = self.add(&key.namespace, servers.collect());
+        if !pods.is_empty() {
+            self.repo_pods.insert(key, pods);
+        }
+    }
+
+    fn add(&mut self, namespace: &str, found: Vec<(String, PodPart)>) -> Vec<String> {
+        let found = found.into_iter().filter(|(uid, _)| !uid.is_empty());
+        let added = found.map(|(uid, part)| {
+            self.parts.insert((namespace.to_owned(), uid.clone()), part);
+            uid
+        });
+        added.collect()
+    }
+
     fn remove(&mut self, key: &ThreadKey) {
         for uid in self.pods.remove(key).unwrap_or_default() {
             let entry = (key.namespace.clone(), uid);
-            if self.roles.get(&entry).is_some_and(|(owner, _)| owner == key) {
-                self.roles.remove(&entry);
+            if let Some(PodPart::Role(owner, _) | PodPart::Server(owner, _)) =
+                self.parts.get(&entry)
+                && owner == key
+            {
+                self.parts.remove(&entry);
+            }
+        }
+    }
+
+    fn remove_repo(&mut self, key: &RepoKey) {
+        for uid in self.repo_pods.remove(key).unwrap_or_default() {
+            let entry = (key.namespace.clone(), uid);
+            if let Some(PodPart::Shared(owner, _)) = self.parts.get(&entry)
+                && owner == key
+            {
+                self.parts.remove(&entry);
             }
         }
     }
@@ -102,7 +179,45 @@ mod tests {
     }
 
     fn role(index: &PodIndex, uid: &str) -> Option<String> {
-        index.find("team", uid).map(|(key, role)| format!("{}/{role}", key.name))
+        match index.find("team", uid)? {
+            PodPart::Role(key, role) => Some(format!("{}/{role}", key.name)),
+            PodPart::Server(key, name) => Some(format!("{}/server {name}", key.name)),
+            PodPart::Shared(key, name) => Some(format!("repo {}/server {name}", key.name)),
+        }
+    }
+
+    #[test]
+    fn a_servers_pod_is_a_server_until_its_owner_names_another_one() {
+        let index = PodIndex::default();
+        let mut thread = thread("a", &[("pm", "1")]);
+        let servers = serde_json::json!({"servers": {"db": {"pod": {"podUID": "7"}}}});
+        thread.status.as_mut().unwrap().mcp = serde_json::from_value(servers).unwrap();
+        index.observe(&Event::Apply(thread.clone()));
+        assert_eq!(role(&index, "7"), Some("a/server db".into()));
+        assert_eq!(role(&index, "1"), Some("a/pm".into()));
+        thread.status.as_mut().unwrap().mcp = None;
+        index.observe(&Event::Apply(thread));
+        assert_eq!(role(&index, "7"), None);
+
+        let mut repo = serde_json::from_value::<Repo>(serde_json::json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
+            "metadata": {"name": "shop", "namespace": "team"},
+            "spec": {
+                "git": {"url": "https://git.example/acme/shop", "credentials": {"name": "git"}},
+                "slack": {"channel": "C0TEAM", "credentials": {"name": "slack"}},
+                "model": {"credentials": {"name": "model"}},
+                "roles": ["pm"],
+            },
+        }))
+        .unwrap();
+        repo.status =
+            serde_json::from_value(serde_json::json!({"mcpPods": {"web": {"podUID": "8"}}})).ok();
+        index.observe_repo(&Event::Apply(repo));
+        assert_eq!(role(&index, "8"), Some("repo shop/server web".into()));
+        index.observe_repo(&Event::Init);
+        index.observe_repo(&Event::InitDone);
+        assert_eq!(role(&index, "8"), None);
+        assert_eq!(role(&index, "1"), Some("a/pm".into()), "Threads are another list");
     }
 
     #[test]
