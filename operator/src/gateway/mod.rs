@@ -8,6 +8,7 @@ pub mod api_error;
 pub mod approval;
 pub mod attended;
 pub mod bodies;
+pub mod bridges;
 pub mod budget;
 pub mod builds;
 pub mod caches;

@@ -7,6 +7,7 @@ use axum::extract::FromRef;
 use tokio_util::sync::CancellationToken;
 
 use super::bodies::BodyBudget;
+use super::bridges::{BridgeDesk, BridgeServices};
 use super::budget::Ledger;
 use super::budget::pause::SlackBudget;
 use super::builds::BuildPlaces;
@@ -67,6 +68,7 @@ pub struct GatewayParts {
     pub models: Arc<ModelServices>,
     pub egress: Arc<EgressServices>,
     pub work: Arc<WorkServices>,
+    pub bridges: Arc<BridgeServices>,
     pub builds: BuildPlaces,
     pub mcp: Arc<McpServers>,
     pub connections: TaskGroup,
@@ -131,6 +133,11 @@ impl GatewayBase {
             metrics: metrics.clone(),
             shutdown: shutdown.clone(),
         };
+        let bridges = BridgeServices {
+            context: context.clone(),
+            desk: BridgeDesk::default(),
+            shutdown: shutdown.clone(),
+        };
         let models = Arc::new(models);
         let mcp = Arc::new(self.begin_servers(&models, &consent, &outcomes, Arc::new(NoPods)));
         let work = WorkServices {
@@ -153,6 +160,7 @@ impl GatewayBase {
             mcp,
             egress: Arc::new(egress),
             work: Arc::new(work),
+            bridges: Arc::new(bridges),
             builds: BuildPlaces::default(),
             connections: TaskGroup::default(),
         }))
@@ -240,5 +248,11 @@ impl FromRef<SharedGateway> for Arc<EgressServices> {
 impl FromRef<SharedGateway> for Arc<WorkServices> {
     fn from_ref(gateway: &SharedGateway) -> Self {
         Self::clone(&gateway.work)
+    }
+}
+
+impl FromRef<SharedGateway> for Arc<BridgeServices> {
+    fn from_ref(gateway: &SharedGateway) -> Self {
+        Self::clone(&gateway.bridges)
     }
 }

@@ -26,7 +26,7 @@ use tracing::field::Empty;
 
 use super::api_error::ApiError;
 use super::state::SharedGateway;
-use super::{close, egress, git, models, web};
+use super::{bridges, close, egress, git, models, web};
 
 /// All paths of [`path`], with the methods that each has.
 pub fn build_router(gateway: SharedGateway) -> Router {
@@ -125,6 +125,7 @@ fn list_endpoints() -> Vec<(String, &'static [Method], MethodRouter<SharedGatewa
         (path::IMAGES.into(), POST, post(models::generate_images)),
         (path::TRANSCRIPTIONS.into(), POST, post(models::transcribe_sound)),
         (path::CONNECT.into(), GET, get(egress::open_tunnel)),
+        (path::MCP_BRIDGE.into(), GET, get(bridges::endpoint::open_bridge)),
         (path::EGRESS_CHECK.into(), POST, post(egress::check::report_egress)),
         (path::MCP_TOOLS.into(), GET, get(mcp::read_tools)),
         (path::MCP_CALLS.into(), POST, post(mcp::call_tool)),

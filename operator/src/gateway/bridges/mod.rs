@@ -1,0 +1,13 @@
+//! Servers that run in pods of their own: connections of their bridges ([`desk`]), the endpoint where those arrive
+//! ([`endpoint`]), sessions over them ([`link`]), and how a pod comes to be ([`pod_link`]).
+
+mod check;
+mod desk;
+pub mod endpoint;
+mod link;
+mod pod_link;
+mod services;
+
+pub use self::desk::BridgeDesk;
+pub use self::pod_link::{PodLink, PodLinkError, keep_pod, open_pod_link};
+pub use self::services::BridgeServices;
