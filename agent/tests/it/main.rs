@@ -20,6 +20,7 @@ mod patience;
 mod pictures;
 mod plans;
 mod redteam;
+mod server_pod;
 mod servers;
 mod setup;
 mod steer;
