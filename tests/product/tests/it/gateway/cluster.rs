@@ -88,6 +88,17 @@ impl Cluster {
         self.inner.client()
     }
 
+    /// A client with the controller's own rights.
+    pub async fn controller(&self) -> Client {
+        let manifests = include_str!("../../../../../operator/deploy/controller.yaml");
+        self.inner.apply_yaml(&self.place.adapted(manifests).unwrap()).await.unwrap();
+        let (system, hour) = (&self.place.system, Duration::from_hours(1));
+        let config = self.inner.kubeconfig_for(system, "codebutler-controller", hour).await;
+        let config = Kubeconfig::from_yaml(&config.unwrap()).unwrap();
+        let options = KubeConfigOptions::default();
+        Client::try_from(Config::from_custom_kubeconfig(config, &options).await.unwrap()).unwrap()
+    }
+
     /// A kubeconfig with the gateway's own rights, for a process of its own.
     pub async fn kubeconfig(&self) -> String {
         let hour = Duration::from_hours(1);

@@ -38,6 +38,7 @@ mod remote_change;
 mod replicas;
 mod rights;
 mod sending;
+mod server_pods;
 mod servers;
 mod tls;
 mod trouble;
