@@ -40,6 +40,7 @@ mod mark;
 mod masks;
 pub mod mcp;
 pub mod mcp_facts;
+mod mcp_pods;
 pub mod metrics;
 pub mod models;
 pub mod notices;

@@ -24,7 +24,8 @@ use super::git::outcome::HostOutcomes;
 use super::git::services::GitServices;
 use super::identity::CallerIdentity;
 use super::mcp::call::{CallBook, ToolForms};
-use super::mcp::{McpServers, NoPods, PodLinks, SessionPool};
+use super::mcp::{McpServers, PodLinks, SessionPool};
+use super::mcp_pods::BridgedPods;
 use super::metrics::GatewayMetrics;
 use super::models::ModelPool;
 use super::models::services::ModelServices;
@@ -133,13 +134,14 @@ impl GatewayBase {
             metrics: metrics.clone(),
             shutdown: shutdown.clone(),
         };
-        let bridges = BridgeServices {
+        let bridges = Arc::new(BridgeServices {
             context: context.clone(),
             desk: BridgeDesk::default(),
             shutdown: shutdown.clone(),
-        };
+        });
+        let pods = Arc::new(BridgedPods(Arc::clone(&bridges)));
         let models = Arc::new(models);
-        let mcp = Arc::new(self.begin_servers(&models, &consent, &outcomes, Arc::new(NoPods)));
+        let mcp = Arc::new(self.begin_servers(&models, &consent, &outcomes, pods));
         let work = WorkServices {
             context: context.clone(),
             threads: threads.clone(),
@@ -160,7 +162,7 @@ impl GatewayBase {
             mcp,
             egress: Arc::new(egress),
             work: Arc::new(work),
-            bridges: Arc::new(bridges),
+            bridges,
             builds: BuildPlaces::default(),
             connections: TaskGroup::default(),
         }))

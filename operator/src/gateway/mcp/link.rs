@@ -68,7 +68,10 @@ pub trait PodLinks: Send + Sync {
     ///
     /// # Errors
     /// A sentence for people and models.
-    async fn open_pod_link(&self, place: &ServerPlace) -> Result<ServerLink, LinkError>;
+    async fn open_pod_link(&self, place: &ServerPlace) -> Result<OpenedLink, LinkError>;
+
+    /// Keeps the pod of a server whose session is in use.
+    async fn keep_pod(&self, place: &ServerPlace);
 }
 
 /// An installation that starts no pods for servers.
@@ -76,7 +79,9 @@ pub struct NoPods;
 
 #[async_trait]
 impl PodLinks for NoPods {
-    async fn open_pod_link(&self, _: &ServerPlace) -> Result<ServerLink, LinkError> {
+    async fn keep_pod(&self, _: &ServerPlace) {}
+
+    async fn open_pod_link(&self, _: &ServerPlace) -> Result<OpenedLink, LinkError> {
         let text = "this installation starts no pods for servers with an `image`: only those with a `url` can be used";
         Err(LinkError::Pod(text.to_owned()))
     }
@@ -97,7 +102,7 @@ pub async fn open_link(
     place: &ServerPlace,
 ) -> Result<OpenedLink, LinkError> {
     let Some(url) = &place.spec.url else {
-        return Ok(OpenedLink { link: pods.open_pod_link(place).await?, secrets: Vec::new() });
+        return pods.open_pod_link(place).await;
     };
     let url = Url::parse(url).map_err(LinkError::Url)?;
     let (mut headers, mut secrets) = (HeaderMap::new(), Vec::new());

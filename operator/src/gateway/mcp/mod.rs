@@ -32,7 +32,7 @@ use super::models::services::ModelServices;
 use super::threads::ThreadWriter;
 use crate::tasks::TaskGroup;
 
-pub use self::link::{LinkError, NoPods, PodLinks};
+pub use self::link::{LinkError, OpenedLink, PodLinks};
 pub use self::place::{ServerPlace, SessionKey};
 pub use self::sessions::{ServerList, SessionPool};
 

@@ -131,6 +131,9 @@ impl SessionPool {
     /// A sentence that can have words of the server in it.
     pub async fn open(&self, place: &ServerPlace) -> Result<SessionUse, SharedFailure> {
         if let Some(open) = self.find(place) {
+            if place.spec.image.is_some() {
+                self.0.pods.keep_pod(place).await;
+            }
             return Ok(open);
         }
         let begun = Instant::now();
