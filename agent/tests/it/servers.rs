@@ -294,17 +294,13 @@ async fn servers_that_are_away_are_named_once() {
     world.one_pod().await;
     let inner = world.gateway.lock();
     let asked = inner.asked.last().unwrap();
-    let told: Vec<_> = asked
-        .iter()
-        .filter_map(|message| message["content"].as_str())
-        .filter(|text| text.contains("About the company's servers"))
-        .collect();
+    let texts = asked.iter().filter_map(|message| message["content"].as_str());
+    let told: Vec<_> = texts.filter_map(|text| text.split_once("[CodeButler] About the")).collect();
+    let [(_, told)] = told[..] else { panic!("{told:?}") };
     assert_eq!(
         told,
-        [
-            "[CodeButler] About the company's servers:\n- Sign in to `linear`: ask a person to open the link.\n\
-          - The server `pg` did not answer: go on without its tools."
-        ]
+        " company's servers:\n- Sign in to `linear`: ask a person to open the link.\n\
+         - The server `pg` did not answer: go on without its tools."
     );
 }
 
