@@ -197,7 +197,8 @@ mod tests {
         role.spec.tools.allow = vec!["Read".into(), "mcp__*".into(), "mcp__my-db__get_?".into()];
         assert_eq!(unknown_tools(&role), []);
         role.spec.tools.allow.push("mcp_sentry".into());
-        let [wrong] = &unknown_tools(&role)[..] else { panic!() };
+        let unknown = unknown_tools(&role);
+        let [wrong] = &unknown[..] else { panic!("{unknown:?}") };
         let text = format!("{wrong:?}");
         assert!(text.contains("spec.tools.allow[3]: there is no tool `mcp_sentry`"), "{text}");
         assert!(text.contains("such as `mcp__sentry__*`"), "{text}");
