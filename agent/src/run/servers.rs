@@ -17,8 +17,9 @@ use crate::tools::mcp::{FIND, LIST, PROMPT, READ, ServerTool, lookup_tool};
 use crate::transcript::TranscriptRecord;
 use crate::transcript::state::servers::KnownServers;
 
-/// How long a run waits for the list, once.
+/// How long a run waits for the list, once; and a turn that has an older one.
 const WAIT: Duration = Duration::from_secs(3);
+const BRIEF_WAIT: Duration = Duration::from_millis(250);
 /// Sentences that the model is told, and the longest.
 const MOST_NOTICES: usize = 12;
 const MAX_NOTICE: usize = 400;
@@ -64,14 +65,19 @@ impl ServerList {
             .is_some_and(|known| !known.servers.is_empty() || !known.tools.is_empty())
     }
 
-    /// Takes the answer, or asks anew; waits a little for it, unless it is late already.
+    /// Takes the answer, or asks anew; waits a little for it, unless it is late already. The gateway holds its
+    /// answer back for servers that are starting: their tools come with a later turn.
     pub async fn refresh(&mut self) {
         // A Repo without servers gets some from the next run on.
         if self.asked.is_none() && (self.known.is_none() || self.has_servers()) {
             self.begin();
         }
         let Some(asked) = &mut self.asked else { return };
-        let patience = if self.late { Duration::ZERO } else { WAIT };
+        let patience = match &self.known {
+            _ if self.late => Duration::ZERO,
+            Some(_) => BRIEF_WAIT,
+            None => WAIT,
+        };
         let Ok(answer) = tokio::time::timeout(patience, asked).await else {
             self.late = true;
             return;
