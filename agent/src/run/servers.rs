@@ -15,6 +15,7 @@ use crate::gateway::{GatewayClient, GatewayError};
 use crate::tools::RoleTool;
 use crate::tools::mcp::{FIND, LIST, PROMPT, READ, ServerTool, lookup_tool};
 use crate::transcript::TranscriptRecord;
+use crate::transcript::state::OpenAnswer;
 use crate::transcript::state::servers::KnownServers;
 
 /// How long a run waits for the list, once; and a turn that has an older one.
@@ -162,7 +163,7 @@ impl Agent {
     /// Lets recorded calls of servers' tools be carried out that are not offered now.
     pub(super) fn admit_calls(&self, view: &mut RunView) {
         let answer = self.transcript.state().run().and_then(|run| run.answer.as_ref());
-        let calls = answer.into_iter().flat_map(|answer| answer.open_calls());
+        let calls = answer.into_iter().flat_map(OpenAnswer::open_calls);
         let names = calls.map(|(_, call)| call.name.as_str());
         for name in names.filter(|name| name.starts_with(MCP_PREFIX)) {
             view.tools.admit(Box::new(ServerTool::unlisted(name)));

@@ -229,12 +229,7 @@ impl TranscriptState {
                 self.take(messages, pending, pictures);
             }
             TranscriptRecord::Request { request, messages, pending } => {
-                self.see(messages);
-                self.decided.extend(pending.iter().map(|p| p.id.clone()));
-                for message in messages {
-                    self.words.hear(std::slice::from_ref(message), self.chat.len(), false);
-                    self.chat.push(show_request(message));
-                }
+                self.follow_request(messages, pending);
                 self.desk.give(request, messages, pending);
             }
             TranscriptRecord::Answered { request, answered } => self.desk.answer(request, answered),
@@ -300,11 +295,9 @@ impl TranscriptState {
                 self.show_plan((text.as_deref(), guides.as_deref()), message.as_ref(), *known);
             }
             TranscriptRecord::Skill { .. } | TranscriptRecord::Offered(_) => self.wish(record),
-            TranscriptRecord::ServerTools { names, notices, text } => {
-                self.servers.order(names, notices);
-                self.chat.extend(text.iter().map(|text| model::user_message(&speak(text))));
+            TranscriptRecord::ServerTools { .. } | TranscriptRecord::ToolsFound { .. } => {
+                self.learn_servers(record);
             }
-            TranscriptRecord::ToolsFound { tools } => self.servers.find(tools),
             TranscriptRecord::Note { text } => self.chat.push(model::user_message(&speak(text))),
             TranscriptRecord::Compacted { upto, summary, room } => {
                 self.compact(*upto, summary, *room);
@@ -325,6 +318,28 @@ impl TranscriptState {
                     last.reported = true;
                 }
             }
+        }
+    }
+
+    /// What is answered in a conversation of its own.
+    fn follow_request(&mut self, messages: &[ThreadMessage], pending: &[PendingItem]) {
+        self.see(messages);
+        self.decided.extend(pending.iter().map(|p| p.id.clone()));
+        for message in messages {
+            self.words.hear(std::slice::from_ref(message), self.chat.len(), false);
+            self.chat.push(show_request(message));
+        }
+    }
+
+    /// What is offered of servers from now on, and what the model is told of them.
+    fn learn_servers(&mut self, record: &TranscriptRecord) {
+        match record {
+            TranscriptRecord::ServerTools { names, notices, text } => {
+                self.servers.order(names, notices);
+                self.chat.extend(text.iter().map(|text| model::user_message(&speak(text))));
+            }
+            TranscriptRecord::ToolsFound { tools } => self.servers.find(tools),
+            _ => {}
         }
     }
 
