@@ -49,7 +49,7 @@ pub struct ReceivedCall {
     pub arguments: Value,
 }
 
-struct ServerState {
+struct PlayedServer {
     token: Mutex<Option<String>>,
     tools: Mutex<BTreeMap<String, (Value, ToolAnswer)>>,
     resources: Mutex<BTreeMap<String, String>>,
@@ -66,7 +66,7 @@ struct ServerState {
 
 /// A running server.
 pub struct McpServer {
-    state: Arc<ServerState>,
+    state: Arc<PlayedServer>,
     running: RunningServer,
 }
 
@@ -76,7 +76,7 @@ impl McpServer {
     /// # Errors
     /// When no port can be had.
     pub async fn start(token: Option<&str>) -> std::io::Result<Self> {
-        let state = Arc::new(ServerState {
+        let state = Arc::new(PlayedServer {
             token: Mutex::new(token.map(str::to_owned)),
             tools: Mutex::default(),
             resources: Mutex::default(),
@@ -164,7 +164,7 @@ impl McpServer {
 }
 
 async fn handle_request(
-    State(state): State<Arc<ServerState>>,
+    State(state): State<Arc<PlayedServer>>,
     method: Method,
     headers: HeaderMap,
     body: Bytes,
@@ -207,7 +207,7 @@ async fn handle_request(
     }
 }
 
-fn take_failure(state: &ServerState) -> Option<String> {
+fn take_failure(state: &PlayedServer) -> Option<String> {
     let mut failing = state.failing.lock();
     let (words, left) = failing.take()?;
     *failing = (left > 1).then(|| (words.clone(), left - 1));
@@ -215,7 +215,7 @@ fn take_failure(state: &ServerState) -> Option<String> {
 }
 
 /// The session of a request, which also has to name the version that was agreed on.
-fn check_session(state: &ServerState, headers: &HeaderMap) -> Result<String, Box<Response>> {
+fn check_session(state: &PlayedServer, headers: &HeaderMap) -> Result<String, Box<Response>> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let refuse = |status, text| Err(Box::new(respond(status, "text/plain", text)));
     let Some(session) = header("mcp-session-id") else {
@@ -231,7 +231,7 @@ fn check_session(state: &ServerState, headers: &HeaderMap) -> Result<String, Box
     Ok(session.to_owned())
 }
 
-fn receive_message(state: &Arc<ServerState>, headers: &HeaderMap, body: &Bytes) -> Response {
+fn receive_message(state: &Arc<PlayedServer>, headers: &HeaderMap, body: &Bytes) -> Response {
     let Ok(message) = serde_json::from_slice::<Value>(body) else {
         return json_response(
             StatusCode::BAD_REQUEST,
@@ -265,7 +265,7 @@ fn receive_message(state: &Arc<ServerState>, headers: &HeaderMap, body: &Bytes) 
     }
 }
 
-fn greet_client(state: &ServerState, message: &Value) -> Response {
+fn greet_client(state: &PlayedServer, message: &Value) -> Response {
     let wanted = message["params"]["protocolVersion"].as_str().unwrap_or_default();
     if message["params"]["clientInfo"]["name"].as_str().is_none_or(str::is_empty) {
         let error = rpc_error(&message["id"], -32_602, "`clientInfo` has no name");
@@ -295,7 +295,7 @@ fn greet_client(state: &ServerState, message: &Value) -> Response {
     response
 }
 
-fn take_notification(state: &ServerState, session: &str, message: &Value) {
+fn take_notification(state: &PlayedServer, session: &str, message: &Value) {
     match message["method"].as_str() {
         Some("notifications/initialized") => {
             if let Some((_, greeted)) = state.sessions.lock().get_mut(session) {
@@ -309,7 +309,7 @@ fn take_notification(state: &ServerState, session: &str, message: &Value) {
     }
 }
 
-fn answer_request(state: &ServerState, method: &str, message: &Value) -> Value {
+fn answer_request(state: &PlayedServer, method: &str, message: &Value) -> Value {
     let (id, params) = (&message["id"], &message["params"]);
     match method {
         "ping" => rpc_result(id, &json!({})),
@@ -366,7 +366,7 @@ fn answer_request(state: &ServerState, method: &str, message: &Value) -> Value {
     }
 }
 
-fn call_tool(state: &Arc<ServerState>, message: &Value) -> Response {
+fn call_tool(state: &Arc<PlayedServer>, message: &Value) -> Response {
     let (id, params) = (&message["id"], &message["params"]);
     let tool = params["name"].as_str().unwrap_or_default().to_owned();
     let arguments = params["arguments"].clone();
@@ -405,7 +405,7 @@ fn open_silence() -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
 }
 
 /// The stream on which a server says what it does by itself.
-fn stream_changes(state: &ServerState) -> Response {
+fn stream_changes(state: &PlayedServer) -> Response {
     let mut changes = state.changes.subscribe();
     let (sender, receiver) = mpsc::channel::<Result<Bytes, Infallible>>(CHANGES);
     tokio::spawn(async move {
