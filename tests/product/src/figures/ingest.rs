@@ -65,7 +65,7 @@ pub async fn measure_ingest() -> anyhow::Result<Vec<MeasuredFigure>> {
         github: codebutler_operator::gateway::github::GitHubAccess::default(),
         // Slack is on this machine, where no Repo's Secret may be sent otherwise.
         dialer: OutsideDialer::new(&DialOptions {
-            egress_allow: vec!["127.0.0.0/8".parse()?],
+            egress_allow: vec!["127.0.0.0/8".parse().map_err(anyhow::Error::msg)?],
             ..DialOptions::default()
         })?,
         history: codebutler_operator::gateway::history::HistoryKeeper::default(),
