@@ -1,5 +1,7 @@
 //! Results of servers, as they reach a model: masked before they are cut, with pictures for models that see.
 
+use std::fmt::Write as _;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use codebutler_crds::wire::{McpPicture, McpResult};
@@ -40,7 +42,7 @@ fn cut_whole(mut whole: String) -> String {
     if whole.len() > WHOLE {
         let left = whole.len() - WHOLE;
         whole.truncate(whole.floor_char_boundary(WHOLE));
-        whole.push_str(&format!("\n[… {left} bytes left out …]\n"));
+        let _ = write!(whole, "\n[… {left} bytes left out …]\n");
     }
     whole
 }

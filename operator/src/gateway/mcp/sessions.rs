@@ -221,7 +221,7 @@ impl SessionPool {
         let parts = &self.0;
         let opened = open_link(&parts.context, &*parts.pods, place).await?;
         let setup = setup_session(place);
-        let session = ServerSession::open(opened.link, setup).await;
+        let session = Box::pin(ServerSession::open(opened.link, setup)).await;
         let (session, events) =
             session.map_err(|error| LinkError::of_session(error, &place.spec))?;
         let open = Arc::new(OpenSession {

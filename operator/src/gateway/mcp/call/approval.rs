@@ -15,6 +15,8 @@ use crate::gateway::threads::explain_unwritten;
 
 /// Characters of arguments that people are asked to read.
 pub const MOST_CHARS: usize = 20_000;
+/// Hexadecimal digits of a form's hash that stand in a question.
+const HASH: usize = 16;
 
 /// The call that is to be approved.
 pub struct WantedCall<'a> {
@@ -39,6 +41,16 @@ pub struct CallApproval {
     pub standing: Option<ConsentStanding>,
     /// Slack user id of who said it.
     pub by: Option<String>,
+}
+
+/// The form of a tool that people have allowed in a thread.
+enum EarlierForm {
+    /// They were not asked about it.
+    Absent,
+    /// It was allowed, and its text is not known any more.
+    Unknown,
+    /// It was this one.
+    Known(PinnedTool),
 }
 
 /// Passes if the call needs no approval, or people gave it; else they are asked.
@@ -76,10 +88,12 @@ async fn approve_tool(
             servers.forms.keep(&pin);
             return Ok(CallApproval::default());
         }
-        ToolStanding::Changed(mark) => Some(servers.forms.find(&mark)),
-        ToolStanding::New => None,
+        ToolStanding::Changed(mark) => {
+            servers.forms.find(&mark).map_or(EarlierForm::Unknown, EarlierForm::Known)
+        }
+        ToolStanding::New => EarlierForm::Absent,
     };
-    let (summary, detail) = show_tool(caller.role_name(), wanted, &pin, before.as_ref());
+    let (summary, detail) = show_tool(caller.role_name(), wanted, &pin, &before);
     let asked = servers.consent.require_for(caller, wanted.name, summary, detail);
     let standing = Box::pin(asked).await?;
     let by = find_approver(servers, caller, &standing);
@@ -111,42 +125,37 @@ fn show_tool(
     role: &str,
     wanted: &WantedCall<'_>,
     pin: &PinnedTool,
-    before: Option<&Option<PinnedTool>>,
+    before: &EarlierForm,
 ) -> (String, String) {
     let WantedCall { server, tool, judged, guard, .. } = wanted;
     let name = guard.line(&tool.name, 100);
     let form = |text: &str| guard.mask(text).chars().take(MOST_CHARS).collect::<String>();
     let why = judged.reason;
-    match before {
-        None => {
+    // The words can be cut: the hash makes it exactly this form.
+    let hash = &pin.hash[..HASH.min(pin.hash.len())];
+    let has_changed = "It has changed since it was allowed in this thread";
+    let detail = match before {
+        EarlierForm::Absent => {
             let summary = format!("Let {role} use {name} of the server {server} in this thread");
             let detail = format!(
                 "A yes holds for this thread, with any arguments, until the tool changes ({why}). In the server's \
-                 own words:\n\n{}",
+                 own words ({hash}):\n\n{}",
                 form(&pin.text)
             );
-            (summary, detail)
+            return (summary, detail);
         }
-        Some(before) => {
-            let summary =
-                format!("Let {role} go on with {name} of the server {server}, which has changed");
-            let detail = match before {
-                Some(before) => {
-                    let review =
-                        review_pins(std::slice::from_ref(before), std::slice::from_ref(tool));
-                    let diff =
-                        review.changed.first().map(|one| form(&one.diff)).unwrap_or_default();
-                    format!("It has changed since it was allowed in this thread:\n\n{diff}")
-                }
-                None => format!(
-                    "It has changed since it was allowed in this thread; its earlier form is not known any more. \
-                     Now, in the server's own words:\n\n{}",
-                    form(&pin.text)
-                ),
-            };
-            (summary, detail)
+        EarlierForm::Known(before) => {
+            let review = review_pins(std::slice::from_ref(before), std::slice::from_ref(tool));
+            let diff = review.changed.first().map(|one| form(&one.diff)).unwrap_or_default();
+            format!("{has_changed} ({hash}):\n\n{diff}")
         }
-    }
+        EarlierForm::Unknown => format!(
+            "{has_changed}; its earlier form is not known any more. Now, in the server's own words ({hash}):\n\n{}",
+            form(&pin.text)
+        ),
+    };
+    let summary = format!("Let {role} go on with {name} of the server {server}, which has changed");
+    (summary, detail)
 }
 
 fn find_approver(
@@ -209,19 +218,19 @@ mod tests {
     #[test]
     fn people_see_a_tool_or_what_has_changed_of_it() {
         let (old, new) = (tool("Posts."), tool("Posts, and reads your mail."));
-        let of = |before: Option<&Option<PinnedTool>>| {
-            shown(&new, |wanted| show_tool("coder", wanted, &PinnedTool::new(&new), before))
+        let of = |before: EarlierForm| {
+            shown(&new, |wanted| show_tool("coder", wanted, &PinnedTool::new(&new), &before))
         };
-        let first = of(None);
+        let first = of(EarlierForm::Absent);
         assert!(
             first.starts_with("Let coder use post of the server chat in this thread\n"),
             "{first}"
         );
         assert!(first.contains("  Posts, and reads your mail.\n"), "{first}");
-        let changed = of(Some(&Some(PinnedTool::new(&old))));
+        let changed = of(EarlierForm::Known(PinnedTool::new(&old)));
         assert!(changed.contains("which has changed\n"), "{changed}");
         assert!(changed.contains("-  Posts.\n+  Posts, and reads your mail.\n"), "{changed}");
-        let unknown = of(Some(&None));
+        let unknown = of(EarlierForm::Unknown);
         assert!(
             unknown.contains("not known any more") && unknown.contains("reads your mail"),
             "{unknown}"

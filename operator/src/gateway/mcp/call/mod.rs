@@ -283,7 +283,7 @@ impl CallRun {
             progress: None,
             cancel: self.cancel.clone(),
         };
-        let answer = open.session().call_tool(request).await;
+        let answer = Box::pin(open.session().call_tool(request)).await;
         let took = begun.elapsed();
         let is_cancelled = matches!(answer, Err(McpError::Cancelled(_)));
         if let Err(error) = &answer

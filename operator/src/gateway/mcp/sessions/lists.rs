@@ -167,7 +167,7 @@ impl SessionPool {
         // What is announced while it is read counts for the next time.
         open.stale.store(false, Ordering::SeqCst);
         let limit = LISTING;
-        let read = match timeout(limit, read_list(open)).await {
+        let read = match timeout(limit, Box::pin(read_list(open))).await {
             Ok(read) => read,
             Err(_) => Err(McpError::Timeout { method: "tools/list".to_owned(), limit }),
         };
