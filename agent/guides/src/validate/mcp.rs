@@ -174,7 +174,7 @@ mod tests {
     fn a_role_that_is_not_known_is_a_warning() {
         let found = judged("{\"servers\": {\"a\": {\"command\": \"x\",\n \"roles\": [\"codr\"]}}}");
         assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!((found[0].0, found[0].1, found[0].2), (2, 12, FindingSeverity::Warning));
+        assert_eq!((found[0].0, found[0].1, found[0].2), (2, 13, FindingSeverity::Warning));
         assert!(found[0].3.contains("`codr` is no role"), "{found:?}");
     }
 }

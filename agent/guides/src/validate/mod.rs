@@ -291,7 +291,7 @@ mod tests {
         let (said, code, strict) =
             checked(&[("mcp.json", b"{\"servers\": {}, \"inputs\": []}"), ("pm.md", b" \n")]);
         assert!(
-            said.contains("mcp.json:1:16: warning: `inputs` is ignored")
+            said.contains("mcp.json:1:17: warning: `inputs` is ignored")
                 && said.contains("pm.md: warning"),
             "{said}"
         );

@@ -99,6 +99,12 @@ fn judge_together(read: &[Read], findings: &mut Vec<GuideFinding>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::seeds;
+
+    /// The roles that CodeButler brings, and one of the Repo's own.
+    fn roles(own: &[&str]) -> Vec<String> {
+        seeds::role_names().chain(own.iter().copied()).map(str::to_owned).collect()
+    }
 
     fn skill(name: &str, triggers: &str, role: &str, prompt: &str) -> String {
         format!(
@@ -127,7 +133,7 @@ mod tests {
         write(".claude/skills/pdf/SKILL.md", open);
         write(".claude/skills/bad/SKILL.md", "# bad\n");
         let mut findings = Vec::new();
-        judge_all(&GuideFiles::read(dir.path()), &[], &mut findings);
+        judge_all(&GuideFiles::read(dir.path()), &roles(&[]), &mut findings);
         findings.sort();
         let shown: Vec<String> = findings.iter().map(ToString::to_string).collect();
         let shown = shown.join("\n");
@@ -144,7 +150,7 @@ mod tests {
         "#);
         // A Repo may have roles of its own.
         let mut findings = Vec::new();
-        judge_all(&GuideFiles::read(dir.path()), &["builder".into()], &mut findings);
+        judge_all(&GuideFiles::read(dir.path()), &roles(&["builder"]), &mut findings);
         assert!(findings.iter().all(|found| !found.file.ends_with("/builder.md")), "{findings:?}");
     }
 
@@ -157,7 +163,7 @@ mod tests {
             std::fs::write(folder.join(name), text).unwrap();
         }
         let mut findings = Vec::new();
-        judge_all(&GuideFiles::read(dir.path()), &[], &mut findings);
+        judge_all(&GuideFiles::read(dir.path()), &roles(&[]), &mut findings);
         assert_eq!(findings, []);
     }
 }

@@ -19,7 +19,7 @@ use codebutler_testbed::models::ModelScript;
 use codebutler_testbed::stack::toolchain::{AGENT_IMAGE, build_images};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use k8s_openapi::api::core::v1::{Pod, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use tokio_rustls::TlsAcceptor;
