@@ -102,7 +102,7 @@ mod tests {
     use crate::seeds;
 
     /// The roles that CodeButler brings, and one of the Repo's own.
-    fn roles(own: &[&str]) -> Vec<String> {
+    fn roles(own: &[&'static str]) -> Vec<String> {
         seeds::role_names().chain(own.iter().copied()).map(str::to_owned).collect()
     }
 

@@ -68,7 +68,8 @@ pub async fn check_secrets(
 
 fn read_hosts(annotation: &str) -> Vec<String> {
     let entries = annotation.split(',').map(str::trim).filter(|entry| !entry.is_empty());
-    entries.map(str::to_ascii_lowercase).collect()
+    let plain = |entry: &str| entry.to_ascii_lowercase().trim_start_matches("https://").to_owned();
+    entries.map(plain).collect()
 }
 
 /// True if everything that an entry of `egress` lets through is among the hosts of an annotation. Without a port it

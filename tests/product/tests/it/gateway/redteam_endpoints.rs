@@ -138,7 +138,7 @@ impl Siege {
                 "GET",
                 "/v1/session" | "/v1/inbox" | "/v1/threads" | "/v1/pull-request" | "/v1/issues"
                 | "/v1/history" | "/v1/history/lines" | "/v1/git/info/refs" | "/v1/mcp/tools"
-                | "/v1/mcp/resources",
+                | "/v1/mcp/resources" | "/v1/mcp/bridge",
             ) => {
                 return Body::None;
             }
