@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use codebutler_crds::redact::log::{MaskedLog, OneLine};
+use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
@@ -19,9 +20,9 @@ const SPANS: &str = "codebutler_operator=info";
 /// Starts logging to stderr, credentials masked, and sending spans where a collector is named, until what is
 /// answered is dropped. A filter that can't be parsed is reported and replaced by `info`.
 pub fn init_telemetry(args: &TelemetryArgs, service: &'static str) -> Option<TraceExporter> {
-    let (filter, problem) = match EnvFilter::try_new(&args.log) {
+    let (filter, problem) = match parse_filter(&args.log) {
         Ok(filter) => (filter, None),
-        Err(error) => (EnvFilter::new("info"), Some(error)),
+        Err(error) => (EnvFilter::new(quiet_sessions("info")), Some(error)),
     };
     let (filter, handle) = reload::Layer::new(filter);
     let lines = if args.log_json {
@@ -67,6 +68,15 @@ pub fn read_filter() -> Option<String> {
     FILTER.get()?.with_current(ToString::to_string).ok()
 }
 
+fn parse_filter(text: &str) -> Result<EnvFilter, ParseError> {
+    EnvFilter::try_new(quiet_sessions(text))
+}
+
+/// The SDK of the Model Context Protocol logs each session at `info` with the words of its server, who is a stranger.
+fn quiet_sessions(filter: &str) -> String {
+    if filter.contains("rmcp") { filter.to_owned() } else { format!("{filter},rmcp=warn") }
+}
+
 /// Changes what is logged from now on, until the process ends.
 ///
 /// # Errors
@@ -74,11 +84,28 @@ pub fn read_filter() -> Option<String> {
 pub fn set_filter(filter: &str) -> Result<(), FilterError> {
     let text = filter.trim();
     let unparsed = || FilterError::Unparsed(text.chars().take(200).collect());
-    let parsed = EnvFilter::try_new(text).ok().filter(|_| !text.is_empty());
+    let parsed = parse_filter(text).ok().filter(|_| !text.is_empty());
     let parsed = parsed.ok_or_else(unparsed)?;
     if let Some(handle) = FILTER.get() {
         handle.reload(parsed)?;
         tracing::info!(filter = text, "logging by another filter");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_servers_are_logged_for_those_who_ask_for_them_alone() {
+        for (filter, whole) in [
+            ("info", "info,rmcp=warn"),
+            ("warn,codebutler_operator=debug", "warn,codebutler_operator=debug,rmcp=warn"),
+            ("info,rmcp=debug", "info,rmcp=debug"),
+        ] {
+            assert_eq!(quiet_sessions(filter), whole);
+            assert!(parse_filter(filter).is_ok(), "{filter}");
+        }
+    }
 }
