@@ -3,7 +3,8 @@
 use std::sync::OnceLock;
 
 use codebutler_crds::redact::log::{MaskedLog, OneLine};
-use tracing_subscriber::filter::ParseError;
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
@@ -20,9 +21,9 @@ const SPANS: &str = "codebutler_operator=info";
 /// Starts logging to stderr, credentials masked, and sending spans where a collector is named, until what is
 /// answered is dropped. A filter that can't be parsed is reported and replaced by `info`.
 pub fn init_telemetry(args: &TelemetryArgs, service: &'static str) -> Option<TraceExporter> {
-    let (filter, problem) = match parse_filter(&args.log) {
+    let (filter, problem) = match EnvFilter::try_new(&args.log) {
         Ok(filter) => (filter, None),
-        Err(error) => (EnvFilter::new(quiet_sessions("info")), Some(error)),
+        Err(error) => (EnvFilter::new("info"), Some(error)),
     };
     let (filter, handle) = reload::Layer::new(filter);
     let lines = if args.log_json {
@@ -39,7 +40,7 @@ pub fn init_telemetry(args: &TelemetryArgs, service: &'static str) -> Option<Tra
         Err(error) => (None, Some(error)),
     };
     let spans = traces.as_ref().map(|traces| traces.layer().with_filter(EnvFilter::new(SPANS)));
-    let lines = lines.with_filter(filter);
+    let lines = lines.with_filter(filter.and(filter_fn(may_log)));
     // A second call (tests) keeps the first subscriber.
     if tracing_subscriber::registry().with(lines).with(spans).try_init().is_ok() {
         let _ = FILTER.set(handle);
@@ -68,13 +69,9 @@ pub fn read_filter() -> Option<String> {
     FILTER.get()?.with_current(ToString::to_string).ok()
 }
 
-fn parse_filter(text: &str) -> Result<EnvFilter, ParseError> {
-    EnvFilter::try_new(quiet_sessions(text))
-}
-
 /// The SDK of the Model Context Protocol logs each session at `info` with the words of its server, who is a stranger.
-fn quiet_sessions(filter: &str) -> String {
-    if filter.contains("rmcp") { filter.to_owned() } else { format!("{filter},rmcp=warn") }
+fn may_log(about: &Metadata<'_>) -> bool {
+    *about.level() <= Level::WARN || !about.target().starts_with("rmcp")
 }
 
 /// Changes what is logged from now on, until the process ends.
@@ -84,7 +81,7 @@ fn quiet_sessions(filter: &str) -> String {
 pub fn set_filter(filter: &str) -> Result<(), FilterError> {
     let text = filter.trim();
     let unparsed = || FilterError::Unparsed(text.chars().take(200).collect());
-    let parsed = parse_filter(text).ok().filter(|_| !text.is_empty());
+    let parsed = EnvFilter::try_new(text).ok().filter(|_| !text.is_empty());
     let parsed = parsed.ok_or_else(unparsed)?;
     if let Some(handle) = FILTER.get() {
         handle.reload(parsed)?;
@@ -95,17 +92,39 @@ pub fn set_filter(filter: &str) -> Result<(), FilterError> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
     use super::*;
 
-    #[test]
-    fn words_of_servers_are_logged_for_those_who_ask_for_them_alone() {
-        for (filter, whole) in [
-            ("info", "info,rmcp=warn"),
-            ("warn,codebutler_operator=debug", "warn,codebutler_operator=debug,rmcp=warn"),
-            ("info,rmcp=debug", "info,rmcp=debug"),
-        ] {
-            assert_eq!(quiet_sessions(filter), whole);
-            assert!(parse_filter(filter).is_ok(), "{filter}");
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
         }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn words_of_servers_are_in_no_line() {
+        let kept = Kept::default();
+        let lines = fmt::layer().with_ansi(false).with_writer({
+            let kept = kept.clone();
+            move || kept.clone()
+        });
+        let lines = lines.with_filter(EnvFilter::new("debug").and(filter_fn(may_log)));
+        tracing::subscriber::with_default(Registry::default().with(lines), || {
+            tracing::info!(target: "rmcp::service", name = "obey", "initialized");
+            tracing::warn!(target: "rmcp::service", "a stream ended");
+            tracing::info!("serving");
+        });
+        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        assert!(text.contains("serving") && text.contains("a stream ended"), "{text}");
+        assert!(!text.contains("obey"), "{text}");
     }
 }

@@ -1,7 +1,7 @@
 //! The program of a server: how it is found, confined, and ended with everything that it started.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -46,7 +46,7 @@ impl ProgramPlan {
     /// Starts it.
     pub fn start(&self) -> Result<RunningProgram, NotStarted> {
         let program = self.exec.command.first().cloned().unwrap_or_default();
-        if !is_program(&program, env::var_os("PATH").unwrap_or_default()) {
+        if !is_program(&program, &env::var_os("PATH").unwrap_or_default()) {
             return Err(NotStarted::Missing(program.to_string_lossy().into_owned()));
         }
         let mut command = Command::new(&self.supervisor);
@@ -73,7 +73,7 @@ impl ProgramPlan {
 }
 
 /// True if `program` can be started: a path, or a name in one of the folders of `path`.
-fn is_program(program: &OsString, path: OsString) -> bool {
+fn is_program(program: &OsStr, path: &OsStr) -> bool {
     let runs = |file: &Path| {
         file.metadata()
             .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
@@ -84,7 +84,7 @@ fn is_program(program: &OsString, path: OsString) -> bool {
     if program.to_string_lossy().contains('/') {
         return runs(Path::new(program));
     }
-    env::split_paths(&path).any(|folder| runs(&folder.join(program)))
+    env::split_paths(path).any(|folder| runs(&folder.join(program)))
 }
 
 /// Ends a program whose standard input is closed: it has a while to end by itself, then it is asked, then killed.
@@ -133,7 +133,7 @@ mod tests {
             std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).unwrap();
         }
         let path = || env::join_paths([Path::new("/nowhere"), dir.path()]).unwrap();
-        let found = |program: &str| is_program(&program.into(), path());
+        let found = |program: &str| is_program(OsStr::new(program), &path());
         assert!(found("tool") && found(tool.to_str().unwrap()));
         assert!(!found("data"), "not executable");
         assert!(!found("tool --flag") && !found("other") && !found(""));

@@ -118,9 +118,9 @@ where
 /// Who may connect to the outside.
 pub enum OutsideCaller {
     /// A role, for its commands.
-    Role(ProvenCaller),
+    Role(Box<ProvenCaller>),
     /// A server, for its program.
-    Server(ProvenServer),
+    Server(Box<ProvenServer>),
 }
 
 impl<S> FromRequestParts<S> for OutsideCaller
@@ -132,9 +132,11 @@ where
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         if Arc::<CallerGate>::from_ref(state).identity.claims_server(&parts.headers) {
             let ServerCaller(server) = ServerCaller::from_request_parts(parts, state).await?;
-            return Ok(Self::Server(server));
+            return Ok(Self::Server(Box::new(server)));
         }
-        OpenCaller::from_request_parts(parts, state).await.map(|OpenCaller(role)| Self::Role(role))
+        OpenCaller::from_request_parts(parts, state)
+            .await
+            .map(|OpenCaller(role)| Self::Role(Box::new(role)))
     }
 }
 

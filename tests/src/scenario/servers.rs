@@ -7,6 +7,10 @@ use serde_json::{Value, json};
 
 use crate::mcp::{McpServer, ToolAnswer};
 
+/// What the API server fills in.
+const IDLE_SECONDS: u32 = 300;
+const CALL_SECONDS: u32 = 90;
+
 /// A server of the Repo.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -65,10 +69,13 @@ impl ScenarioServers {
     /// Entries of `spec.mcpServers`.
     #[must_use]
     pub fn specs(&self) -> Vec<McpServerSpec> {
-        let spec = |(server, playing): &(ScenarioServer, McpServer)| {
-            let roles = &server.roles;
-            let spec = json!({"name": server.name, "url": playing.url(), "roles": roles});
-            serde_json::from_value(spec).expect("a spec of a server is one")
+        let spec = |(server, playing): &(ScenarioServer, McpServer)| McpServerSpec {
+            name: server.name.clone(),
+            url: Some(playing.url()),
+            roles: server.roles.clone(),
+            idle_seconds: IDLE_SECONDS,
+            call_seconds: CALL_SECONDS,
+            ..McpServerSpec::default()
         };
         self.running.iter().map(spec).collect()
     }

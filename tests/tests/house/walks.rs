@@ -35,10 +35,10 @@ fn walks_name_what_there_is() {
 }
 
 fn is_found(root: &Path, sources: &[(PathBuf, String)], name: &str) -> bool {
-    if name.contains('/') || name.contains('.') && name.ends_with(".rs") {
+    if name.contains('/') || Path::new(name).extension().is_some_and(|end| end == "rs") {
         let below = |base: &&str| root.join(base).join(name).exists();
         let anywhere = |(path, _): &(PathBuf, String)| path.ends_with(name);
-        return BASES.iter().any(|base| below(&base)) || sources.iter().any(anywhere);
+        return BASES.iter().any(below) || sources.iter().any(anywhere);
     }
     if name.contains(' ') || name.contains('<') || name.contains("_total") {
         // A command, a field of an object, or a metric: those have tests of their own.

@@ -328,7 +328,7 @@ impl ServerPodInput<'_> {
             ..PodAffinityTerm::default()
         };
         let mut all = settings.affinity.clone().unwrap_or_default();
-        let required = &mut all.pod_affinity.get_or_insert_default();
+        let required = all.pod_affinity.get_or_insert_default();
         required
             .required_during_scheduling_ignored_during_execution
             .get_or_insert_default()

@@ -138,10 +138,8 @@ impl Carrying {
     async fn take(&mut self, frames: Vec<BridgeFrame>) -> bool {
         for frame in frames {
             match frame.kind {
-                FrameKind::Output => {
-                    if self.output.write_all(&frame.bytes).await.is_err() {
-                        return true;
-                    }
+                FrameKind::Output if self.output.write_all(&frame.bytes).await.is_err() => {
+                    return true;
                 }
                 // A session that does not read them lacks nothing.
                 FrameKind::Errors => drop(self.errors.write_all(&frame.bytes).await),
@@ -193,10 +191,9 @@ fn read_exit(frame: &BridgeFrame) -> ProgramExit {
 /// The last line of standard error; nothing for a program that ended well.
 fn describe_exit(exit: &ProgramExit) -> String {
     match (exit.code, exit.signal) {
-        (Some(0), _) => String::new(),
+        (Some(0), _) | (None, None) => String::new(),
         (Some(code), _) => format!("\nthe program has ended with exit code {code}\n"),
         (None, Some(signal)) => format!("\nthe program was ended by signal {signal}\n"),
-        (None, None) => String::new(),
     }
 }
 

@@ -212,20 +212,15 @@ async fn ask_for_pod(
     pod["trouble"] = serde_json::Value::Null;
     let namespace = server.repo.namespace().unwrap_or_default();
     let (client, params) = (services.context.client.clone(), writes::patch_params());
-    let written = match &server.thread {
-        Some(thread) => {
-            let status = json!({"status": {"mcp": {"servers": {name: {"pod": pod}}}}});
-            let threads = Api::<Thread>::namespaced(client, &namespace);
-            threads.patch_status(&thread.name_any(), &params, &Patch::Merge(status)).await.map(drop)
-        }
-        None => {
-            let status = json!({"status": {"mcpPods": {name: pod}}});
-            let repos = Api::<Repo>::namespaced(client, &namespace);
-            repos
-                .patch_status(&server.repo.name_any(), &params, &Patch::Merge(status))
-                .await
-                .map(drop)
-        }
+    let written = if let Some(thread) = &server.thread {
+        let status = json!({"status": {"mcp": {"servers": {name: {"pod": pod}}}}});
+        let threads = Api::<Thread>::namespaced(client, &namespace);
+        threads.patch_status(&thread.name_any(), &params, &Patch::Merge(status)).await.map(drop)
+    } else {
+        let status = json!({"status": {"mcpPods": {name: pod}}});
+        let repos = Api::<Repo>::namespaced(client, &namespace);
+        let name = server.repo.name_any();
+        repos.patch_status(&name, &params, &Patch::Merge(status)).await.map(drop)
     };
     written.map_err(|source| PodLinkError::Unwritten { server: name.clone(), source })?;
     Ok(now)

@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    fn check(servers: Value) -> Result<(), String> {
+    fn check(servers: &Value) -> Result<(), String> {
         let repo: Repo = serde_json::from_value(json!({
             "metadata": {"namespace": "team", "name": "shop"},
             "spec": {
@@ -164,10 +164,10 @@ mod tests {
                 "`{` is no pattern",
             ),
         ] {
-            let error = check(servers).unwrap_err();
+            let error = check(&servers).unwrap_err();
             assert!(error.contains(part), "{error}");
         }
-        assert_eq!(check(json!([image(json!(["npx", "-y"]))])), Ok(()));
+        assert_eq!(check(&json!([image(json!(["npx", "-y"]))])), Ok(()));
     }
 
     #[test]

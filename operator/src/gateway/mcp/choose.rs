@@ -37,18 +37,14 @@ pub async fn choose_for_role(
     if allowed.is_empty() {
         return RoleChoice::default();
     }
-    match read_choice(context, repo).await {
-        Some(choice) => narrow_servers(&choice, allowed, role),
-        None => {
-            let mut all = narrow_servers(&RepositoryChoice::default(), allowed, role);
-            let why = format!(
-                "`{MCP_FILE}` of the base branch can't be read at the moment: you have the servers that the Repo gives \
-                 your role"
-            );
-            all.notices.push(why);
-            all
-        }
+    if let Some(choice) = read_choice(context, repo).await {
+        return narrow_servers(&choice, allowed, role);
     }
+    let mut all = narrow_servers(&RepositoryChoice::default(), allowed, role);
+    all.notices.push(format!(
+        "`{MCP_FILE}` of the base branch can't be read at the moment: you have the servers that the Repo gives your role"
+    ));
+    all
 }
 
 /// The servers that a Repo may give roles, as the choice narrows them.

@@ -202,7 +202,7 @@ impl Reading<'_> {
         let guard = WordGuard::new(redactor, open.secrets());
         let begun = Instant::now();
         let answer = read(&open).await;
-        let took = begun.elapsed();
+        let elapsed = begun.elapsed();
         if let Err(error) = &answer
             && (error.is_lost_connection() || is_sign_in(error))
         {
@@ -228,8 +228,8 @@ impl Reading<'_> {
             arguments: arguments.to_string(),
             approved_by: None,
         };
-        let taken = CallTaken::of(outcome.as_ref().ok(), false, took);
-        record_call(servers, caller, &guard, &sent, &taken);
+        let facts = CallTaken::of(outcome.as_ref().ok(), false, elapsed);
+        record_call(servers, caller, &guard, &sent, &facts);
         outcome
     }
 }

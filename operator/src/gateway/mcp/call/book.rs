@@ -48,9 +48,8 @@ impl CallEnd {
             retry_after: error.retry_after,
         };
         match self {
-            Self::Refused(error) => Err(copy(error)),
+            Self::Refused(error) | Self::Sent(Err(error)) => Err(copy(error)),
             Self::Sent(Ok(result)) => Ok(result.clone()),
-            Self::Sent(Err(error)) => Err(copy(error)),
         }
     }
 
@@ -131,7 +130,7 @@ impl CallBook {
     }
 
     /// Ends a call. A large result is handed to those that wait, and not kept.
-    pub fn finish(&self, key: &CallKey, call: NewCall, end: CallEnd) {
+    pub fn finish(&self, key: &CallKey, call: &NewCall, end: CallEnd) {
         let is_kept = end.is_small();
         call.sender.send_replace(Some(Arc::new(end)));
         if !is_kept {
@@ -183,7 +182,7 @@ mod tests {
         let (other, none) = book.join(&key(), "d").unwrap();
         assert!(none.is_none());
         assert_eq!(book.join(&key(), "other").err(), Some(OtherCall));
-        book.finish(&key(), call.unwrap(), sent("done"));
+        book.finish(&key(), &call.unwrap(), sent("done"));
         for waiter in [one, other, book.join(&key(), "d").unwrap().0] {
             assert_eq!(waiter.end().await.unwrap().unwrap().text, "done");
         }
@@ -194,7 +193,7 @@ mod tests {
         let book = CallBook::default();
         let (waiter, call) = book.join(&key(), "d").unwrap();
         let refusal = ApiError::new(ErrorCode::NeedsApproval, "ask");
-        book.finish(&key(), call.unwrap(), CallEnd::Refused(refusal));
+        book.finish(&key(), &call.unwrap(), CallEnd::Refused(refusal));
         assert_eq!(waiter.end().await.unwrap().unwrap_err().message, "ask");
         let (waiter, call) = book.join(&key(), "d").unwrap();
         drop(call.unwrap());
@@ -218,7 +217,7 @@ mod tests {
     async fn a_large_result_is_answered_and_not_kept() {
         let book = CallBook::default();
         let (waiter, call) = book.join(&key(), "d").unwrap();
-        book.finish(&key(), call.unwrap(), sent(&"x".repeat(KEPT + 1)));
+        book.finish(&key(), &call.unwrap(), sent(&"x".repeat(KEPT + 1)));
         assert_eq!(waiter.end().await.unwrap().unwrap().text.len(), KEPT + 1);
         assert!(book.join(&key(), "d").unwrap().1.is_some());
     }

@@ -139,7 +139,8 @@ async fn find_server(
 
 impl CallRun {
     async fn run(self, key: CallKey, new: NewCall) {
-        let prepared = self.cancel.clone().run_until_cancelled_owned(self.prepare()).await;
+        let prepared =
+            self.cancel.clone().run_until_cancelled_owned(Box::pin(self.prepare())).await;
         let end = match prepared {
             Some(Ok(ready)) => self.send(ready).await,
             Some(Err(error)) => CallEnd::Refused(error),
@@ -154,7 +155,7 @@ impl CallRun {
                 "refused",
             );
         }
-        self.servers.calls.finish(&key, new, end);
+        self.servers.calls.finish(&key, &new, end);
     }
 
     fn name(&self) -> &str {
@@ -224,10 +225,10 @@ impl CallRun {
         }
         let list = list.map_err(|error| Arc::new(LinkError::of_session(error, &place.spec)))?;
         let usable = || list.tools.iter().filter(|tool| self.server.filter.allows(&tool.name));
-        let named = |tool: &ServerTool| name_tool(self.name(), &tool.name);
-        let tool = usable().find(|tool| named(tool) == self.call.tool).cloned();
-        let names = if tool.is_none() { usable().map(named).collect() } else { Vec::new() };
-        Ok((open, tool, names))
+        let full_name = |tool: &ServerTool| name_tool(self.name(), &tool.name);
+        let tool = usable().find(|tool| full_name(tool) == self.call.tool).cloned();
+        let others = if tool.is_none() { usable().map(full_name).collect() } else { Vec::new() };
+        Ok((open, tool, others))
     }
 
     fn mark(&self, reads: bool) -> Option<String> {
@@ -262,10 +263,10 @@ impl CallRun {
             count_later(servers, thread, self.name());
             return Ok(());
         }
-        let begin =
+        let count =
             |status: &mut ThreadStatus| Ok(begin_call(status, self.name(), mark.as_deref(), most));
-        let begun = servers.threads.try_update(&thread, begin).await;
-        let (_, start) = begun.map_err(|error| explain_unwritten(&error))?;
+        let counted = servers.threads.try_update(&thread, count).await;
+        let (_, start) = counted.map_err(|error| explain_unwritten(&error))?;
         Ok(self.started(start)?)
     }
 
@@ -351,9 +352,9 @@ pub async fn begin_reading(
         count_later(servers, caller.key(), &spec.name);
         return Ok(());
     };
-    let begin = |status: &mut ThreadStatus| Ok(begin_call(status, &spec.name, None, Some(most)));
-    let begun = servers.threads.try_update(&caller.key(), begin).await;
-    match begun.map_err(|error| explain_unwritten(&error))?.1 {
+    let count = |status: &mut ThreadStatus| Ok(begin_call(status, &spec.name, None, Some(most)));
+    let counted = servers.threads.try_update(&caller.key(), count).await;
+    match counted.map_err(|error| explain_unwritten(&error))?.1 {
         CallStart::Begins => Ok(()),
         _ => Err(McpRefusal::UsedUp { server: spec.name.clone(), most }.into()),
     }

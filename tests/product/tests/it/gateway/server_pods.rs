@@ -96,8 +96,8 @@ impl Node {
         // The account of these tests is the Repo's, as the controller makes it.
         let owner = json!({"apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo", "name": "shop",
             "uid": world.repo().await.uid(), "controller": true});
-        let owned = json!({"metadata": {"ownerReferences": [owner]}});
-        cluster.patch::<ServiceAccount>(cluster.team(), ACCOUNT, &owned).await;
+        let change = json!({"metadata": {"ownerReferences": [owner]}});
+        cluster.patch::<ServiceAccount>(cluster.team(), ACCOUNT, &change).await;
         cluster
             .apply(&json!({
                 "apiVersion": "v1", "kind": "Service",
@@ -285,7 +285,9 @@ async fn the_token_of_a_server_opens_no_endpoint_of_agents() {
     let node = Node::start(json!([server("db")])).await;
     let world = &node.world;
     world.cluster.secret("tracker", "https://allowed.invalid", &json!({"token": "s3cr3t"})).await;
-    node.open("db").await.map(drop).unwrap_or_else(|e| panic!("{e}"));
+    if let Err(error) = node.open("db").await {
+        panic!("{error}");
+    }
     let token = node.token("db").await;
     let own = ["/v1/mcp/bridge", "/v1/connect"];
     for (method, path) in api::agent_calls() {
@@ -303,8 +305,8 @@ async fn the_token_of_a_server_opens_no_endpoint_of_agents() {
     let (status, said) = world.get("coder", "/v1/mcp/bridge").await;
     assert_eq!(status, 403, "{said}");
     // What the Repo no longer names has no identity.
-    let none = json!({"spec": {"mcpServers": null}});
-    world.cluster.patch::<Repo>(world.cluster.team(), "shop", &none).await;
+    let unnamed = json!({"spec": {"mcpServers": null}});
+    world.cluster.patch::<Repo>(world.cluster.team(), "shop", &unnamed).await;
     eventually("the token to open nothing", || async {
         world.get(&token, "/v1/mcp/bridge").await.0 != 400
     })
