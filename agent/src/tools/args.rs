@@ -202,7 +202,7 @@ pub struct GhCreatePr {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct SendMessage {
-    /// Markdown. Start a line with `@codebutler.<role>` to hand over to that role.
+    /// Markdown.
     pub message: String,
     /// End your run and be woken by the answer; always so with `decision`.
     #[serde(default)]
@@ -214,8 +214,7 @@ pub struct SendMessage {
     /// Two to five short answers to the question in `message`, each a button. Without `decision`.
     #[serde(default)]
     pub choices: Vec<String>,
-    /// With a plan: the one command whose success shows that the work is done, such as `cargo test`; the
-    /// repository's own comes first.
+    /// With a plan: the command whose success shows that the work is done, such as `cargo test`.
     #[serde(default)]
     pub test: Option<String>,
     /// With a plan: how hard the work is, for the choice of a model.
@@ -268,7 +267,6 @@ pub struct TodoArgs {
 pub struct TodoItem {
     /// One line.
     pub text: String,
-    /// How it stands.
     #[serde(default)]
     pub state: TodoState,
 }

@@ -232,7 +232,7 @@ impl Handler for GhReview {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IssuesArgs {
-    /// One issue, with its comments; otherwise the newest open ones.
+    /// One issue; otherwise the newest open ones.
     #[serde(default)]
     pub number: Option<u64>,
     /// Only issues with this label.

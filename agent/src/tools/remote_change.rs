@@ -104,7 +104,8 @@ struct GhAnswer;
 impl Handler for GhAnswer {
     type Args = AnswerArgs;
     const NAME: &'static str = "GHAnswer";
-    const DESCRIPTION: &'static str = "Comments on an issue or another pull request (GHComment is for this conversation's own). People are asked first, as for GHLabel.";
+    const DESCRIPTION: &'static str =
+        "Comments on an issue or another pull request. People are asked first, as for GHLabel.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(

@@ -29,7 +29,7 @@ struct ListThreads;
 impl Handler for ListThreads {
     type Args = args::NoArgs;
     const NAME: &'static str = "ListThreads";
-    const DESCRIPTION: &'static str = "Lists the other open conversations of this repository: branch, phase, planned and changed files, those shared with this one, and whether the branches conflict.";
+    const DESCRIPTION: &'static str = "Lists the other open conversations: branch, phase, files, those shared with this one, and whether the branches conflict.";
     const RISK: CallRisk = CallRisk::Reads;
 
     async fn call(

@@ -164,9 +164,9 @@ fn for_team(skill: SkillGuide, roles: &[String]) -> Result<SkillGuide, SkillFaul
 
 /// What the role that users talk to first is told of all of them.
 pub fn index_skills(skills: &[SkillGuide]) -> Option<String> {
-    let mut out = "# Skills\n\nPeople can ask for these in a few words; then CodeButler gives you the prompt. If one fits and \
-                   CodeButler said nothing, read `skills/<name>.md` with `ReadMemory` (a `SKILL.md` with `Read`), fill in \
-                   what the message names, and do it or hand it to its role.\n\n"
+    let mut out = "# Skills\n\nPeople ask for these in a few words, and CodeButler gives you the prompt. If one fits and it did not, \
+                   read `skills/<name>.md` with `ReadMemory` (a `SKILL.md` with `Read`), fill in what the message names, \
+                   and do it or hand it over.\n\n"
         .to_owned();
     for skill in skills {
         let line = line_of(skill);

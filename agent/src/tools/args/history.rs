@@ -54,7 +54,7 @@ pub struct GitDiff {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GitShow {
-    /// Commit or branch, such as `HEAD~1`, `main` or the beginning of an id.
+    /// Such as `HEAD~1`, `main` or an id.
     pub commit: String,
     /// Only this file or folder.
     #[serde(default)]

@@ -366,7 +366,7 @@ mod tests {
     fn a_server_that_fails_is_looked_at_ever_more_seldom() {
         let due = |failures, seconds| {
             let at = Instant::now().checked_sub(Duration::from_secs(seconds));
-            ServerLook { failures, at, ..ServerLook::new(1) }.is_due()
+            ServerLook { at, failures, ..ServerLook::new(1) }.is_due()
         };
         assert!(!due(0, 299) && due(0, 300));
         assert!(!due(1, 2) && due(1, 3));

@@ -200,13 +200,13 @@ mod tests {
         ServerStanding { name: name.to_owned(), outcome }
     }
 
-    fn answers(tools: u32) -> Option<ServerOutcome> {
+    fn answers(tools: u32) -> ServerOutcome {
         let (version, remark) = ("1.2.0".to_owned(), String::new());
-        Some(ServerOutcome::Answers { version, tools, remark })
+        ServerOutcome::Answers { version, tools, remark }
     }
 
-    fn fails(kind: FailureKind) -> Option<ServerOutcome> {
-        Some(ServerOutcome::Fails { kind, message: "it is away".to_owned() })
+    fn fails(kind: FailureKind) -> ServerOutcome {
+        ServerOutcome::Fails { kind, message: "it is away".to_owned() }
     }
 
     fn at(second: i64) -> Time {
@@ -216,16 +216,16 @@ mod tests {
     #[test]
     fn an_entry_keeps_its_time_until_it_flips() {
         let one = |outcome| [standing("docs", outcome)];
-        let first = write_entries(&one(answers(2)), &[], &at(100));
+        let first = write_entries(&one(Some(answers(2))), &[], &at(100));
         assert_eq!(
             (first[0].ready, first[0].tools, first[0].since.clone()),
             (true, 2, Some(at(100)))
         );
-        let more = write_entries(&one(answers(3)), &first, &at(200));
+        let more = write_entries(&one(Some(answers(3))), &first, &at(200));
         assert_eq!((more[0].tools, more[0].since.clone()), (3, Some(at(100))));
         let uncertain = write_entries(&one(None), &more, &at(300));
         assert_eq!(uncertain, more);
-        let away = write_entries(&one(fails(FailureKind::Server)), &more, &at(400));
+        let away = write_entries(&one(Some(fails(FailureKind::Server))), &more, &at(400));
         assert_eq!((away[0].ready, &*away[0].version, away[0].tools), (false, "1.2.0", 3));
         assert_eq!((away[0].since.clone(), &*away[0].message), (Some(at(400)), "it is away"));
         assert_eq!(write_entries(&[], &away, &at(500)), []);
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn the_condition_names_what_fails_first() {
         let standings = [
-            standing("docs", answers(1)),
+            standing("docs", Some(answers(1))),
             standing("db", Some(ServerOutcome::Waits)),
             standing("issues", None),
         ];
@@ -246,8 +246,8 @@ mod tests {
             "`docs` 1.2.0 has 1 tool; `db`: it starts when it is first used"
         );
         let failing = [
-            standing("docs", answers(1)),
-            standing("issues", fails(FailureKind::SignIn)),
+            standing("docs", Some(answers(1))),
+            standing("issues", Some(fails(FailureKind::SignIn))),
             standing("new", None),
         ];
         let entries = write_entries(&failing, &[], &at(0));
@@ -257,7 +257,7 @@ mod tests {
             verdict.message,
             "`issues` can't be used since 1970-01-01T00:00:00Z: it is away; `docs` 1.2.0 has 1 tool"
         );
-        let both = [failing[1].clone(), standing("db", fails(FailureKind::Entry))];
+        let both = [failing[1].clone(), standing("db", Some(fails(FailureKind::Entry)))];
         assert_eq!(judge_servers(&both, &[]).unwrap().reason, "McpServerNotReady");
     }
 }
