@@ -106,7 +106,7 @@ impl From<McpRefusal> for ApiError {
 
 /// Names that are like a wrong one, the most alike first.
 pub fn closest_names<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    const LIKE: f64 = 0.6;
+    const LIKE: f64 = 0.7;
     const MOST: usize = 3;
     let mut alike: Vec<(f64, &str)> = names
         .map(|name| (strsim::normalized_damerau_levenshtein(wrong, name), name))
