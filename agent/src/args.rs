@@ -80,7 +80,7 @@ pub struct HostArgs {
     /// The socket to listen on.
     #[arg(long, default_value = pod::SERVER_SOCKET)]
     pub socket: PathBuf,
-    /// What confines the program.
+    /// The sandbox of the program.
     #[arg(long, value_enum, default_value_t = SandboxMode::Landlock)]
     pub sandbox: SandboxMode,
     /// Folders in which it may do anything.
@@ -92,7 +92,7 @@ pub struct HostArgs {
 }
 
 impl HostArgs {
-    /// How the program is confined.
+    /// Arguments with which `exec` starts the program.
     pub fn exec(&self) -> ExecArgs {
         ExecArgs {
             sandbox: self.sandbox,

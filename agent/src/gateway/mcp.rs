@@ -17,13 +17,13 @@ use super::{
 pub const CALL_LIMIT: Duration = Duration::from_mins(12);
 /// For a list, which the gateway has at hand.
 const LIST_LIMIT: Duration = Duration::from_secs(30);
-/// How long a list is asked for again where the gateway does not answer.
+/// Retries of a list end after this time.
 const LIST_PATIENCE: Duration = Duration::from_secs(10);
 /// Tools that a search answers with.
 const MOST_FOUND: &str = "8";
 
 impl GatewayClient {
-    /// What the role is offered of the servers of its Repo.
+    /// Lists the servers' tools that the role is offered.
     pub async fn server_tools(&self) -> Result<McpTools, GatewayError> {
         let answer = self.retried(LIST_PATIENCE, || {
             Ok(self.request(Method::GET, path::MCP_TOOLS)?.timeout(LIST_LIMIT))
@@ -97,7 +97,7 @@ pub fn is_over(error: &GatewayError) -> bool {
     matches!(error, GatewayError::Unreachable(error) if error.is_timeout() && !error.is_connect())
 }
 
-/// What the model is told where a server's call came to nothing, if the run can go on.
+/// Text for the model where a call failed and the run can go on.
 pub fn explain_refusal(error: &GatewayError) -> Option<String> {
     match error {
         GatewayError::Refused {

@@ -23,7 +23,7 @@ pub use read::{FinishReason, ModelReply, UnreadableReply, parse_reply};
 pub const THINKER: &str = "codebutler.thinker";
 /// Newest pictures that the model is shown again with each answer.
 pub const PICTURES: usize = 4;
-/// How the message begins that stands for all that was said before a compaction.
+/// First words of the message that replaces everything said before a compaction.
 pub const EARLIER: &str =
     "[CodeButler] What was said and done before, as you wrote it down yourself.";
 /// Stands in place of the others.

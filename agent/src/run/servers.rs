@@ -18,7 +18,7 @@ use crate::transcript::TranscriptRecord;
 use crate::transcript::state::OpenAnswer;
 use crate::transcript::state::servers::KnownServers;
 
-/// How long a run waits for the list, once; and a turn that has an older one.
+/// Longest wait of a run for its first list, and of a turn that has an older one.
 const WAIT: Duration = Duration::from_secs(3);
 const BRIEF_WAIT: Duration = Duration::from_millis(250);
 /// Sentences that the model is told, and the longest.

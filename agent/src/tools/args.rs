@@ -204,7 +204,7 @@ pub struct GhCreatePr {
 pub struct SendMessage {
     /// Markdown.
     pub message: String,
-    /// End your run and be woken by the answer; always so with `decision`.
+    /// End your run and be woken by the answer; the default with `decision`.
     #[serde(default)]
     pub wait_for_reply: Option<bool>,
     /// Ask the user to decide with buttons: `plan` when the message is a plan to approve, `merge`

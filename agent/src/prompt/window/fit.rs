@@ -65,7 +65,7 @@ fn level_messages(chat: &mut [ShownMessage<'_>], room: usize) {
     if total <= room {
         return;
     }
-    // What stands for all that came before holds the task and the rules: it is the last to be cut.
+    // The summary of a compaction holds the task and the rules: it is the last to be cut.
     let kept =
         chat.iter().filter(|shown| stands_for_earlier(shown)).map(text_length).sum::<usize>();
     let spares = room.saturating_sub(kept) >= room / 3;
