@@ -10,8 +10,8 @@ use bytes::{Bytes, BytesMut};
 use codebutler_crds::Repo;
 use codebutler_crds::names::secret_key;
 use codebutler_crds::wire::ErrorCode;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderValue, StatusCode};
+use http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE};
+use http::{HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
@@ -342,6 +342,14 @@ impl<'a> ModelUpstream<'a> {
         refusal::shown_refusal(said, key.trim_start_matches("Bearer "), &self.redactor)
     }
 
+    /// A request with the key. Servers without TLS get a connection for each one: llama.cpp's closes it
+    /// after every stream, whatever its `Keep-Alive` header says, and a request that meets the end is lost.
+    fn request(&self, http: &reqwest::Client, method: Method, url: Url) -> reqwest::RequestBuilder {
+        let plain = url.scheme() == "http";
+        let request = http.request(method, url).header(AUTHORIZATION, self.authorization.clone());
+        if plain { request.header(CONNECTION, "close") } else { request }
+    }
+
     async fn send(
         &self,
         http: &reqwest::Client,
@@ -352,9 +360,8 @@ impl<'a> ModelUpstream<'a> {
             .map_err(|()| ModelError::BaseUrl)?
             .pop_if_empty()
             .extend(question.path);
-        let sent = http
-            .post(url)
-            .header(AUTHORIZATION, self.authorization.clone())
+        let sent = self
+            .request(http, Method::POST, url)
             .header(CONTENT_TYPE, question.content_type.clone())
             .body(question.body.clone())
             .send();

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
-use http::header::AUTHORIZATION;
+use http::{Method, StatusCode};
 use tokio::time::timeout;
 
 use super::{ModelError, ModelUpstream, collect_answer, read_beginning};
@@ -87,7 +86,7 @@ impl ModelUpstream<'_> {
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().pop().push("props");
         }
-        let request = http.get(url).header(AUTHORIZATION, self.authorization.clone()).send();
+        let request = self.request(http, Method::GET, url).send();
         let Ok(Ok(response)) = timeout(PATIENCE, request).await else {
             return LlamaProps::default();
         };
@@ -119,7 +118,7 @@ impl ModelUpstream<'_> {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        let request = http.get(url).header(AUTHORIZATION, self.authorization.clone()).send();
+        let request = self.request(http, Method::GET, url).send();
         let answered = timeout(PATIENCE, request).await;
         let answered =
             answered.map_err(|_| NoModelList::new(LookupMeans::Away, "no answer in time"))?;
@@ -165,7 +164,7 @@ impl ModelUpstream<'_> {
         let mut url = self.url.clone();
         url.path_segments_mut().ok()?.pop_if_empty().push("generation");
         url.query_pairs_mut().append_pair("id", id);
-        let request = http.get(url).header(AUTHORIZATION, self.authorization.clone());
+        let request = self.request(http, Method::GET, url);
         let response = timeout(Duration::from_secs(10), request.send()).await.ok()?.ok()?;
         match response.status() {
             StatusCode::OK => collect_answer(response).await.ok(),

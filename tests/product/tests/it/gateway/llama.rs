@@ -9,6 +9,8 @@ use codebutler_testbed::llama::{LlamaError, LlamaOptions, LlamaServer};
 use codebutler_testbed::models::ModelScript;
 use codebutler_testbed::pytools::PyToolsError;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{World, eventually};
@@ -25,17 +27,23 @@ async fn world(options: LlamaOptions) -> Option<(World, LlamaServer)> {
         }
         Err(error) => panic!("{:#}", anyhow::Error::from(error)),
     };
+    let world = world_asking(server.url()).await;
+    Some((world, server))
+}
+
+/// A world whose coder asks a server at this address.
+async fn world_asking(url: &str) -> World {
     let spec = json!({
-        "model": {"baseURL": server.url()},
+        "model": {"baseURL": url},
         "limits": {"budget": {"perThread": "0.0001"}},
     });
     let world =
         World::play(ModelScript::of("coder", vec![]), &spec, &json!({"default": "random"})).await;
-    world.cluster.secret("model", server.url(), &json!({"apiKey": "none"})).await;
+    world.cluster.secret("model", url, &json!({"apiKey": "none"})).await;
     // As every agent begins: from then on the server's list is known, and that nothing there costs money.
     let (status, session) = world.get("coder", "/v1/session").await;
     assert_eq!(status, 200, "{session}");
-    Some((world, server))
+    world
 }
 
 fn ask(messages: &Value, tools: bool) -> Value {
@@ -58,6 +66,61 @@ async fn condition_says(world: &World, expected: &str) {
         AbortOnDropHandle::new(tokio::spawn(async move { standing::run_standing(&knowing).await }));
     eventually(expected, || async { world.condition("ModelsKnown").await.contains(expected) })
         .await;
+}
+
+/// Answers one request a connection, and ends the connection when a second one comes: as llama.cpp's
+/// server does after a stream when the next request is on its way already.
+async fn serve_one_request_a_connection(listener: TcpListener) {
+    loop {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        tokio::spawn(async move {
+            let request = read_request(&mut stream).await?;
+            let (kind, body) = if request.starts_with("POST") {
+                let piece = json!({"id": "a", "object": "chat.completion.chunk", "model": "random",
+                    "choices": [{"index": 0, "delta": {"content": "hello"}, "finish_reason": "stop"}],
+                    "usage": {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10}});
+                ("text/event-stream", format!("data: {piece}\n\ndata: [DONE]\n\n"))
+            } else {
+                let list = json!({"object": "list", "data": [{"id": "random", "object": "model"}]});
+                ("application/json", list.to_string())
+            };
+            let length = body.len();
+            let head = format!("HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5, max=100\r\n");
+            let rest = format!("Content-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}");
+            stream.write_all((head + &rest).as_bytes()).await.ok()?;
+            read_request(&mut stream).await.map(drop)
+        });
+    }
+}
+
+/// A request with its body; nothing at the end of the connection.
+async fn read_request(stream: &mut TcpStream) -> Option<String> {
+    let mut read = Vec::new();
+    loop {
+        if stream.read_buf(&mut read).await.ok()? == 0 {
+            return None;
+        }
+        let text = String::from_utf8_lossy(&read).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.to_lowercase();
+        let length = length.lines().find_map(|line| line.strip_prefix("content-length: "));
+        if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+            return Some(text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_ends_connections_after_streams_loses_no_call() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let _serving = AbortOnDropHandle::new(tokio::spawn(serve_one_request_a_connection(listener)));
+    let world = world_asking(&url).await;
+    for _ in 0..5 {
+        let (status, answer) = world.post("coder", CHAT, &ask(&hello(), true)).await;
+        assert_eq!(status, 200, "{answer}");
+        assert_eq!(answer["choices"][0]["message"]["content"], "hello", "{answer}");
+    }
 }
 
 #[tokio::test]
