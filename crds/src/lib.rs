@@ -12,6 +12,7 @@ pub mod guides;
 pub mod history;
 pub mod limits;
 pub mod mcp;
+pub mod model;
 pub mod names;
 pub mod pods;
 pub mod policy;

@@ -11,8 +11,9 @@ use crate::SlackTs;
 use crate::branches::BranchesSpec;
 use crate::guides::GuidesStatus;
 use crate::history::{ClosedThread, ThreadsSpec};
-use crate::limits::{LimitsSpec, ModelPrice};
+use crate::limits::LimitsSpec;
 use crate::mcp::{MOST_SERVERS, McpPod, McpServerSpec, McpServerStatus};
+pub use crate::model::{ModelApi, ModelNote, ModelProvider, ModelProviderSpec, ModelSpec};
 use crate::pods::PodSettings;
 use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
 use crate::retrospective::RetrospectiveSpec;
@@ -26,7 +27,6 @@ use crate::starts::{
     ScheduleStatus,
 };
 use crate::unclear::UnclearConversation;
-use crate::wire::{CacheForm, EditForm};
 
 /// A Git repository, its Slack channel, and the models and roles that work on it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -208,71 +208,6 @@ pub struct SlackSpec {
     pub debounce_seconds: u32,
 }
 
-/// Which model API answers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelSpec {
-    /// Base URL of an OpenAI-compatible API, up to and with `/v1`.
-    #[serde(default = "openrouter")]
-    #[schemars(regex(pattern = r"^https?://[^@\s]+$"), length(max = 512))]
-    #[serde(rename = "baseURL")]
-    pub base_url: String,
-    /// Secret with the key `apiKey`.
-    pub credentials: SecretRef,
-    /// What the API understands beyond what all OpenAI-compatible ones share; told by the host if
-    /// absent. To be set where one of these is behind a proxy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub api: Option<SpelledWord<ModelApi>>,
-    /// Prices by model, for providers that report no cost with their answers. What the provider's list
-    /// says if absent.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub prices: BTreeMap<String, ModelPrice>,
-    /// What models can do, by id. It counts more than what the provider's list says.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub models: BTreeMap<String, ModelNote>,
-}
-
-/// The kind of a model API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum ModelApi {
-    /// As openrouter.ai.
-    OpenRouter,
-    /// As api.openai.com.
-    #[serde(rename = "openAI")]
-    OpenAi,
-    /// OpenAI's models at Azure.
-    Azure,
-    /// Any other.
-    Plain,
-}
-
-/// What somebody knows of a model better than its provider's list. What is absent is as the list says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelNote {
-    /// Tokens that it takes, the answer included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1000, max = 10_000_000))]
-    pub context_tokens: Option<u32>,
-    /// Longest answer, in tokens, reasoning included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 256, max = 1_000_000))]
-    pub max_tokens: Option<u32>,
-    /// Whether it can call tools.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tools: Option<bool>,
-    /// Whether it can be shown pictures.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sees: Option<bool>,
-    /// How the provider keeps what it was sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache: Option<SpelledWord<CacheForm>>,
-    /// The form in which it changes files, where its name does not tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub edits: Option<SpelledWord<EditForm>>,
-}
-
 /// The volume that each Thread works in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -431,10 +366,7 @@ impl RepoSpec {
     #[must_use]
     pub fn outdated(&self) -> Vec<OutdatedSpelling> {
         let merge = self.git.merge_method.and_then(|word| word.outdated("spec.git.mergeMethod"));
-        let api = self.model.api.and_then(|word| word.outdated("spec.model.api"));
-        let mut caches = self.model.models.values().filter_map(|note| note.cache);
-        let cache = caches.find_map(|word| word.outdated("spec.model.models.*.cache"));
-        merge.into_iter().chain(api).chain(cache).chain(self.policy.outdated()).collect()
+        merge.into_iter().chain(self.model.outdated()).chain(self.policy.outdated()).collect()
     }
 }
 
@@ -463,9 +395,6 @@ pub struct EndedThread {
 
 fn main_branch() -> String {
     "main".to_owned()
-}
-fn openrouter() -> String {
-    "https://openrouter.ai/api/v1".to_owned()
 }
 fn size() -> String {
     "2Gi".to_owned()

@@ -50,6 +50,16 @@ pub(super) struct CataloguePage {
     #[serde(default)]
     offset: usize,
     limit: Option<usize>,
+    /// Kinds of answers, joined by commas, or `all`; models that write text, if absent.
+    output_modalities: Option<String>,
+}
+
+impl CataloguePage {
+    fn shows(&self, card: &ModelCard) -> bool {
+        let wanted = self.output_modalities.as_deref().unwrap_or("text");
+        wanted == "all"
+            || wanted.split(',').any(|kind| card.output_modalities.iter().any(|own| own == kind))
+    }
 }
 
 pub(super) async fn serve_models(
@@ -62,12 +72,17 @@ pub(super) async fn serve_models(
         return refuse_key();
     }
     let limit = page.limit.unwrap_or(PAGE).min(PAGE);
-    let cards = shared.cards().into_iter().skip(page.offset).take(limit);
+    let mut shown = shared.cards();
+    if catalogue == PlayedCatalogue::OpenRouter {
+        shown.retain(|card| page.shows(card));
+    }
+    let total = shown.len();
+    let cards = shown.into_iter().skip(page.offset).take(limit);
     let data: Vec<Value> = cards.map(|card| catalogue_entry(catalogue, &card)).collect();
     match catalogue {
         PlayedCatalogue::OpenRouter => {
-            let (total, next) = (shared.cards().len(), Value::Null);
-            let all = json!({"data": data, "total_count": total, "links": {"next": next}});
+            let links = json!({"next": Value::Null});
+            let all = json!({"data": data, "total_count": total, "links": links});
             axum::Json(all).into_response()
         }
         _ => axum::Json(json!({"object": "list", "data": data})).into_response(),

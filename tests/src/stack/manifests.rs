@@ -125,6 +125,7 @@ pub fn team_manifests(
             api: None,
             prices: BTreeMap::new(),
             models: BTreeMap::new(),
+            providers: Vec::new(),
         },
         roles,
         worktree: WorktreeSpec::default(),

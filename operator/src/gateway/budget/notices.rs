@@ -28,5 +28,5 @@ pub trait BudgetNotices: Send + Sync {
     fn report_fallback(&self, caller: &ProvenCaller, asked: &str, instead: &str, since: Instant);
 
     /// Posts, once a day, that answers are cut short by what the account has left.
-    fn report_short_credit(&self, caller: &ProvenCaller, model: &str, tokens: u32);
+    fn report_short_credit(&self, caller: &ProvenCaller, of: (&str, &str), tokens: u32);
 }

@@ -127,9 +127,13 @@ impl BudgetNotices for SlackBudget {
         self.post(caller, id, text);
     }
 
-    fn report_short_credit(&self, caller: &ProvenCaller, model: &str, tokens: u32) {
+    fn report_short_credit(
+        &self,
+        caller: &ProvenCaller,
+        (model, secret): (&str, &str),
+        tokens: u32,
+    ) {
         let day = calendar::find_moment(Timestamp::now(), &caller.repo.spec.limits.time_zone).day;
-        let secret = &caller.repo.spec.model.credentials.name;
         let text = format!(
             "The credit of Secret `{secret}` is nearly used up: `{model}` may answer with {tokens} \
              tokens at most. Add some before the work stops."

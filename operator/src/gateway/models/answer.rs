@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::billing::{self, ProviderBill};
 use super::complaint::{self, ProviderComplaint};
 use super::job::ModelJob;
-use super::slow::AnswerPatience;
+use super::slow::{AnswerPatience, SlowModel};
 use super::stream::{self, AnswerNews};
 use super::upstream::{self, ModelError};
 use crate::gateway::budget::{BilledCall, estimate};
@@ -48,7 +48,7 @@ pub fn of_bill(bill: Option<&ProviderBill>, failed: bool) -> GrantEnd {
 pub async fn read_whole(
     response: reqwest::Response,
     job: &ModelJob,
-    (asked, patience, model): (Instant, &AnswerPatience, &str),
+    (asked, patience, model): (Instant, &AnswerPatience, &SlowModel<'_>),
     call: &mut BilledCall,
 ) -> Result<ReadAnswer, ModelError> {
     let streamed = is_stream(&response);

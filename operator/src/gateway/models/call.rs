@@ -22,6 +22,7 @@ use super::breaker::ChosenModel;
 use super::dialect::ApiDialect;
 use super::facts::KnownModelFacts;
 use super::facts::price::ModelPrices;
+use super::facts::route::RoutedModel;
 use super::job::ModelJob;
 use super::prepare::RequestShape;
 use super::slow::AnswerPatience;
@@ -169,6 +170,10 @@ struct Begun<'a> {
     prices: Option<ModelPrices>,
     estimate: NanoUsd,
     upstream: ModelUpstream<'a>,
+    /// What it costs where nobody names a price.
+    unlisted: ModelPrice,
+    /// The model's id at its provider.
+    id: String,
 }
 
 /// What a model costs for which neither its list nor the Repo names a price. Before the list was asked for, it
@@ -177,12 +182,10 @@ fn unlisted_price(
     gateway: &ModelServices,
     caller: &ProvenCaller,
     upstream: &ModelUpstream<'_>,
+    routed: &RoutedModel<'_, '_>,
 ) -> ModelPrice {
-    if gateway.models.catalog.has_asked(&caller.repo) && upstream.is_free() {
-        ModelPrice::default()
-    } else {
-        estimate::UNKNOWN
-    }
+    let has_asked = gateway.models.catalog.has_asked(&caller.repo, &routed.provider);
+    if has_asked && upstream.is_free() { ModelPrice::default() } else { estimate::UNKNOWN }
 }
 
 /// Whether the answer is read as a stream: a server that may be slow is heard of only so.
@@ -234,13 +237,16 @@ async fn begin_call<'a>(
     model: &str,
     failed: impl Fn() -> bool,
 ) -> Result<Begun<'a>, ModelError> {
-    let ask_where = || ModelUpstream::of(&gateway.models.keys, &gateway.context, &caller.repo);
+    let routed = gateway.models.catalog.route(&caller.repo, model);
+    let (keys, context) = (&gateway.models.keys, &gateway.context);
+    let ask_where = || ModelUpstream::of(keys, context, &caller.repo, &routed.provider);
     let mut upstream = ask_where().await?;
     let mut renewed = false;
-    let facts = gateway.models.catalog.facts(&caller.repo, model);
+    let facts = gateway.models.catalog.facts_at(&caller.repo, &routed);
     let session = session_id(caller);
     let mut shape = RequestShape {
         dialect: upstream.dialect,
+        id: routed.id,
         facts: &facts,
         role: &caller.role.spec.model,
         session: &session,
@@ -249,14 +255,14 @@ async fn begin_call<'a>(
     };
     let nearest = || gateway.models.catalog.nearest(&caller.repo, model);
     let role = caller.role.name_any();
-    let subject = CallSubject { model, role: &role, nearest: &nearest };
+    let subject = CallSubject { model, id: routed.id, role: &role, nearest: &nearest };
     refuse_lost_tools(&upstream, job, &facts, &subject)?;
     let (content_type, body) = job.body(model, &shape).map_err(|_| ModelError::Garbled)?;
     let price = facts
         .prices
         .as_ref()
         .map(|prices| prices.at(estimate::prompt_tokens(&body), Timestamp::now()));
-    let unlisted = unlisted_price(gateway, caller, &upstream);
+    let unlisted = unlisted_price(gateway, caller, &upstream, &routed);
     let first = job.estimate(&body, &shape, &price.unwrap_or(unlisted));
     let first = first + facts.prices.as_ref().map(ModelPrices::per_request).unwrap_or_default();
     let estimate = gateway.models.calibration.apply(caller, model, first);
@@ -272,7 +278,17 @@ async fn begin_call<'a>(
                     call.known_as(id);
                 }
                 let prices = facts.prices;
-                return Ok(Begun { call, response, asked, prices, estimate, upstream });
+                let id = routed.id.to_owned();
+                return Ok(Begun {
+                    call,
+                    response,
+                    asked,
+                    prices,
+                    estimate,
+                    upstream,
+                    unlisted,
+                    id,
+                });
             }
             Err(error) if error.may_be_billed() => {
                 call.flag();
@@ -297,13 +313,13 @@ async fn begin_call<'a>(
             }
             // Dropped, the call is taken back, unless a shorter answer is within reach.
             Err(error) => {
-                gateway.models.catalog.learn_window(&caller.repo, model, error.window());
+                gateway.models.catalog.learn_window(&caller.repo, &routed, error.window());
                 let least = shape.affordable.is_none().then(|| error.affordable()).flatten();
                 let Some(tokens) = least.filter(|tokens| *tokens >= WORTH) else {
                     return Err(error);
                 };
                 shape.affordable = Some(tokens);
-                gateway.budget.report_short_credit(caller, model, tokens);
+                gateway.budget.report_short_credit(caller, (model, upstream.secret()), tokens);
                 tracing::warn!(model, tokens, %error, "asking for a shorter answer");
                 question.body = job.body(model, &shape).map_err(|_| ModelError::Garbled)?.1;
             }
@@ -354,8 +370,7 @@ async fn finish_call(
     wanted: WantedReply,
     made: &mut Made,
 ) -> Result<(), Arc<ModelError>> {
-    let Begun { mut call, response, asked, prices, estimate, upstream } = begun;
-    let unlisted = unlisted_price(gateway, caller, &upstream);
+    let Begun { mut call, response, asked, prices, estimate, upstream, unlisted, id } = begun;
     let known = Known { prices: prices.as_ref(), unlisted, estimate };
     if job.streams() {
         let (pieces, reader) = mpsc::channel(BUFFER);
@@ -371,7 +386,8 @@ async fn finish_call(
         return outcome.map_err(Arc::new);
     }
     let patience = AnswerPatience::of(upstream.is_internal());
-    let how = (asked, &patience, made.model.as_str());
+    let slow = upstream.slow_model(&made.model, &id);
+    let how = (asked, &patience, &slow);
     let outcome = answer::read_whole(response, job, how, &mut call).await;
     step::point("after answer");
     let told = match outcome {
@@ -397,11 +413,12 @@ async fn finish_call(
                     let nearest = || gateway.models.catalog.nearest(&caller.repo, &made.model);
                     let role = caller.role.name_any();
                     let subject =
-                        CallSubject { model: &made.model, role: &role, nearest: &nearest };
+                        CallSubject { model: &made.model, id: &id, role: &role, nearest: &nearest };
                     let status = complaint.status.unwrap_or(200);
                     let error = upstream.tell(&subject, status, classify_inner(complaint));
                     let catalog = &gateway.models.catalog;
-                    catalog.learn_window(&caller.repo, &made.model, error.window());
+                    let routed = catalog.route(&caller.repo, &made.model);
+                    catalog.learn_window(&caller.repo, &routed, error.window());
                     Err(error)
                 }
                 None if completed => Ok(answer),

@@ -1,8 +1,7 @@
 //! What an API understands beyond the words that all OpenAI-compatible ones share. Strict ones refuse
 //! fields that they don't know, so each word goes only where it is known to mean something. Pure.
 
-use codebutler_crds::Repo;
-use codebutler_crds::repo::ModelApi;
+use codebutler_crds::model::{ModelApi, ModelProvider};
 use url::{Host, Url};
 
 use crate::gateway::dial::is_outside;
@@ -21,15 +20,14 @@ pub enum ApiDialect {
 }
 
 impl ApiDialect {
-    /// What the Repo says, or else told by the host.
-    pub fn of(repo: &Repo) -> Self {
-        let spec = &repo.spec.model;
-        match spec.api.as_deref() {
+    /// As the Repo says of the provider, or else by its host.
+    pub fn of(provider: &ModelProvider<'_>) -> Self {
+        match provider.api {
             Some(ModelApi::OpenRouter) => Self::OpenRouter,
             Some(ModelApi::OpenAi) => Self::OpenAi,
             Some(ModelApi::Azure) => Self::Azure,
             Some(ModelApi::Plain) => Self::Plain,
-            None => Url::parse(&spec.base_url).map_or(Self::Plain, |url| Self::at(&url)),
+            None => Url::parse(provider.base_url).map_or(Self::Plain, |url| Self::at(&url)),
         }
     }
 

@@ -91,11 +91,11 @@ impl RecordingForm {
         Self { model, sound, file_name, content_type: kind, fields }
     }
 
-    /// The form to forward, and its type.
-    pub fn body(&self) -> (HeaderValue, Bytes) {
+    /// The form to forward, and its type, for the model with this id.
+    pub fn body(&self, id: &str) -> (HeaderValue, Bytes) {
         let boundary = format!("codebutler{:032x}", rand::random::<u128>());
         let mut body = BytesMut::with_capacity(self.sound.len() + 1024);
-        let model = ("model".to_owned(), self.model.clone());
+        let model = ("model".to_owned(), id.to_owned());
         for (name, value) in std::iter::once(&model).chain(&self.fields) {
             let head = format!(
                 "--{boundary}\r\ncontent-disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"

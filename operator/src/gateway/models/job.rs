@@ -78,7 +78,7 @@ impl ModelJob {
         }
     }
 
-    /// What is sent, for `model`.
+    /// The body to send, for `model`, as the role calls it.
     ///
     /// # Errors
     /// Never, as far as is known.
@@ -90,8 +90,8 @@ impl ModelJob {
         let json = HeaderValue::from_static("application/json");
         match self {
             Self::Chat(request) => Ok((json, request.body(model, shape)?.into())),
-            Self::Images(request) => Ok((json, request.bare_body(model)?.into())),
-            Self::Speech(recording) => Ok(recording.body()),
+            Self::Images(request) => Ok((json, request.bare_body(shape.id)?.into())),
+            Self::Speech(recording) => Ok(recording.body(shape.id)),
         }
     }
 }

@@ -21,7 +21,9 @@ const LEAST_THINKING: u32 = 1024;
 pub struct RequestShape<'a> {
     /// What its API understands.
     pub dialect: ApiDialect,
-    /// What is known of the model that is asked.
+    /// The id of the model that is asked, at its provider.
+    pub id: &'a str,
+    /// What is known of it.
     pub facts: &'a KnownModelFacts,
     pub role: &'a RoleModel,
     /// The same for all calls of a conversation: what a provider has kept of it stays of use.
@@ -34,8 +36,8 @@ pub struct RequestShape<'a> {
 
 impl RequestShape<'_> {
     /// True if the model takes tools whose argument is free text.
-    fn takes_text(&self, model: &str) -> bool {
-        self.facts.edit_form(self.dialect, model) == EditForm::FreePatch
+    fn takes_text(&self) -> bool {
+        self.facts.edit_form(self.dialect, self.id) == EditForm::FreePatch
     }
 }
 
@@ -53,12 +55,12 @@ impl ForwardableRequest {
         Some(shape.affordable.map_or(cap, |most| cap.min(most.into())))
     }
 
-    /// The body to forward, for `model`.
+    /// The body to forward, for `model`, as the role calls it.
     ///
     /// # Errors
     /// Never, as far as is known.
     pub fn body(&self, model: &str, shape: &RequestShape<'_>) -> Result<Vec<u8>, RequestError> {
-        let mut own = vec![("model", Value::from(model))];
+        let mut own = vec![("model", Value::from(shape.id))];
         if self.stream || shape.collects {
             own.push(("stream", true.into()));
             if shape.dialect.streams_usage_when_asked() {
@@ -93,8 +95,7 @@ impl ForwardableRequest {
         let own = own.collect::<Result<Vec<_>, RequestError>>()?;
         let messages = self.messages(model, shape);
         let tools = self.fields.get("tools");
-        let tools =
-            tools.and_then(|tools| tools::suit_tools(tools, shape.takes_text(model), model));
+        let tools = tools.and_then(|tools| tools::suit_tools(tools, shape.takes_text(), shape.id));
         let others = self.fields.iter().map(|(name, value)| (name.as_str(), &**value));
         let mut fields: BTreeMap<&str, &RawValue> = others.collect();
         if cap.is_some() {
@@ -129,7 +130,7 @@ impl ForwardableRequest {
         let has = |name: &str| memmem::find(field.get().as_bytes(), name.as_bytes()).is_some();
         let foreign = model != self.model && has("\"reasoning");
         let unmarked = shape.facts.cache != CacheForm::Marked && has("\"cache_control\"");
-        let unfree = has("\"custom\"") && !shape.takes_text(model);
+        let unfree = has("\"custom\"") && !shape.takes_text();
         if !foreign && !unmarked && !unfree {
             return None;
         }
@@ -248,6 +249,7 @@ mod tests {
         let request = ForwardableRequest::read(body.to_string().as_bytes(), &role).unwrap();
         let shape = RequestShape {
             dialect,
+            id: model,
             facts,
             role: &role,
             session: "s1",
@@ -384,6 +386,7 @@ mod tests {
             let facts = KnownModelFacts::default();
             let shape = RequestShape {
                 dialect,
+                id: "m/x",
                 facts: &facts,
                 role: &role,
                 session: "s",
@@ -407,6 +410,7 @@ mod tests {
         let facts = KnownModelFacts::default();
         let shape = |affordable| RequestShape {
             dialect: ApiDialect::OpenRouter,
+            id: "m/x",
             facts: &facts,
             role: &role,
             session: "s",

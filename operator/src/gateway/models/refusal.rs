@@ -22,6 +22,8 @@ pub struct RefusedModel {
 #[derive(Clone, Copy, Debug)]
 pub struct RefusalSubject<'a> {
     pub secret: &'a str,
+    /// The field of the Repo that describes the provider.
+    pub field: &'a str,
     /// The model that was asked for.
     pub model: &'a str,
     /// The `AgentRole`.
@@ -124,7 +126,7 @@ pub fn shown_refusal(said: &str, key: &str, redactor: &SecretRedactor) -> String
 }
 
 fn refusal_sentence(verdict: AnswerVerdict, about: &RefusalSubject<'_>) -> String {
-    let RefusalSubject { secret, model, role, status, window, .. } = *about;
+    let RefusalSubject { secret, field: place, model, role, status, window, .. } = *about;
     let field = |field: &str| format!("{field} of AgentRole `{role}`");
     match verdict {
         AnswerVerdict::Again => "the provider is not available right now: try again".to_owned(),
@@ -161,7 +163,7 @@ fn refusal_sentence(verdict: AnswerVerdict, about: &RefusalSubject<'_>) -> Strin
              more: add some"
         ),
         AnswerVerdict::WrongAddress => format!(
-            "what answers at spec.model.baseURL of the Repo is no model API (status {status}): \
+            "what answers at {place}.baseURL of the Repo is no model API (status {status}): \
              correct the address, or have the proxy on the way let these requests through"
         ),
         AnswerVerdict::Request => {
@@ -176,7 +178,7 @@ fn refusal_sentence(verdict: AnswerVerdict, about: &RefusalSubject<'_>) -> Strin
 
 /// What a model, or those who serve it, can't do.
 fn model_sentence(verdict: AnswerVerdict, about: &RefusalSubject<'_>) -> String {
-    let RefusalSubject { model, role, nearest, .. } = *about;
+    let RefusalSubject { field: place, model, role, nearest, .. } = *about;
     let field = |field: &str| format!("{field} of AgentRole `{role}`");
     match verdict {
         AnswerVerdict::UnknownModel if !nearest.is_empty() => format!(
@@ -223,7 +225,7 @@ fn model_sentence(verdict: AnswerVerdict, about: &RefusalSubject<'_>) -> String 
             field("spec.model")
         ),
         _ => format!(
-            "the provider does not know the model `{model}`: correct {}, or spec.model.baseURL \
+            "the provider does not know the model `{model}`: correct {}, or {place}.baseURL \
              of the Repo",
             field("spec.model")
         ),
@@ -236,6 +238,7 @@ mod tests {
 
     const ABOUT: RefusalSubject<'static> = RefusalSubject {
         secret: "model",
+        field: "spec.model",
         model: "x/y",
         role: "coder",
         nearest: &[],

@@ -78,12 +78,17 @@ fn known_model(
     told: Option<String>,
 ) -> String {
     let repo = gateway.context.repo(&lost.repo.namespace, &lost.repo.name);
-    let roles = repo.map(|repo| gateway.context.roles_of(&repo)).unwrap_or_default();
+    let roles = repo.as_ref().map(|repo| gateway.context.roles_of(repo)).unwrap_or_default();
     let Some(own) = roles.iter().find(|own| own.spec.role == role) else {
         return "unknown".to_owned();
     };
     let models = &own.spec.model;
-    told.filter(|told| models.allowed().any(|model| model == told))
+    let repo = repo.as_ref();
+    let is_own = |model: &str, told: &str| {
+        let id = repo.and_then(|repo| repo.spec.model.split_name(model)).map(|(_, id)| id);
+        model == told || id == Some(told)
+    };
+    told.and_then(|told| models.allowed().find(|model| is_own(model, &told)).map(str::to_owned))
         .unwrap_or_else(|| models.default.clone())
 }
 
@@ -93,10 +98,23 @@ async fn ask_cost(
     lost: &LostCall,
 ) -> Option<(TokenUsage, Option<String>)> {
     let repo = gateway.context.repo(&lost.repo.namespace, &lost.repo.name)?;
-    let upstream = ModelUpstream::of(&gateway.models.keys, &gateway.context, &repo).await;
-    let upstream = upstream.inspect_err(|error| tracing::info!(%error, "nobody can be asked"));
-    let told = upstream.ok()?.generation(gateway.context.http(), &lost.id).await?;
-    read_cost(&told, &lost.id)
+    // The record says no provider's name; an id is of one of them alone.
+    for provider in repo.spec.model.all_providers() {
+        let keys = &gateway.models.keys;
+        let upstream = ModelUpstream::of(keys, &gateway.context, &repo, &provider).await;
+        let upstream = match upstream {
+            Ok(upstream) => upstream,
+            Err(error) => {
+                tracing::info!(%error, provider = provider.name, "a call's cost can't be asked for");
+                continue;
+            }
+        };
+        let told = upstream.generation(gateway.context.http(), &lost.id).await;
+        if let Some(cost) = told.and_then(|told| read_cost(&told, &lost.id)) {
+            return Some(cost);
+        }
+    }
+    None
 }
 
 #[derive(Deserialize)]

@@ -31,24 +31,35 @@ impl AnswerPatience {
     }
 }
 
+/// A model that may be slow, and the field of the Repo that says what it can do.
+#[derive(Clone, Debug)]
+pub struct SlowModel<'a> {
+    pub model: &'a str,
+    pub field: String,
+}
+
 /// Of a model that has not begun to answer.
-pub fn tell_silence(model: &str, waited: Duration) -> String {
+pub fn tell_silence(SlowModel { model, field }: &SlowModel<'_>, waited: Duration) -> String {
     format!(
         "the model `{model}` has not answered within {}: it may be slow. `maxTokens` of \
-         `spec.model.models.{model}` of the Repo makes its answers shorter, and `contextTokens` its \
+         `{field}` of the Repo makes its answers shorter, and `contextTokens` its \
          conversations; or choose a faster model",
         tell_minutes(waited)
     )
 }
 
 /// Of a model whose answer is not complete.
-pub fn tell_slowness(model: &str, tokens: u64, waited: Duration) -> String {
+pub fn tell_slowness(
+    SlowModel { model, field }: &SlowModel<'_>,
+    tokens: u64,
+    waited: Duration,
+) -> String {
     let seconds = waited.as_secs().max(1);
     let tenths = tokens * 10 / seconds;
     let proposed = (tokens * COMFORTABLE / seconds / 100 * 100).max(LEAST);
     format!(
         "the model `{model}` is slow, about {}.{} tokens a second: its answer was not complete after {}. Set \
-         `spec.model.models.{model}.maxTokens` of the Repo to {proposed}, or choose a faster model",
+         `{field}.maxTokens` of the Repo to {proposed}, or choose a faster model",
         tenths / 10,
         tenths % 10,
         tell_minutes(waited)
@@ -66,9 +77,13 @@ fn tell_minutes(time: Duration) -> String {
 mod tests {
     use super::*;
 
+    fn m() -> SlowModel<'static> {
+        SlowModel { model: "m", field: "spec.model.models.m".to_owned() }
+    }
+
     #[test]
     fn who_is_slow_is_told_the_length_that_takes_ten_minutes() {
-        let told = tell_slowness("m", 3_300, Duration::from_mins(25));
+        let told = tell_slowness(&m(), 3_300, Duration::from_mins(25));
         assert!(told.contains("about 2.2 tokens a second"), "{told}");
         assert!(
             told.ends_with(
@@ -76,8 +91,8 @@ mod tests {
             ),
             "{told}"
         );
-        let crawling = tell_slowness("m", 30, Duration::from_mins(25));
+        let crawling = tell_slowness(&m(), 30, Duration::from_mins(25));
         assert!(crawling.contains("to 256,"), "no shorter one is taken: {crawling}");
-        assert!(tell_silence("m", Duration::from_mins(20)).contains("within 20 min"));
+        assert!(tell_silence(&m(), Duration::from_mins(20)).contains("within 20 min"));
     }
 }

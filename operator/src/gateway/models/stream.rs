@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::collect::StreamedAnswer;
-use super::slow::{self, AnswerPatience};
+use super::slow::{self, AnswerPatience, SlowModel};
 use super::sse::EventTap;
 use super::upstream::{self, MAX_ANSWER, ModelError};
 use crate::gateway::budget::BilledCall;
@@ -109,7 +109,7 @@ pub enum AnswerNews<'a> {
 pub async fn collect_stream(
     mut response: reqwest::Response,
     (asked, patience): (Instant, &AnswerPatience),
-    model: &str,
+    model: &SlowModel<'_>,
     mut news: impl FnMut(AnswerNews<'_>),
 ) -> Result<Bytes, ModelError> {
     let mut answer = StreamedAnswer::default();
@@ -192,11 +192,13 @@ mod tests {
         let serving = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         let response = reqwest::get(url).await.unwrap();
         let mut named = false;
-        let whole = collect_stream(response, (Instant::now(), &patience), "m", |news| match news {
-            AnswerNews::Id(id) => named = id == "c1",
-            AnswerNews::Lasts => {}
-        })
-        .await;
+        let model = SlowModel { model: "m", field: "spec.model.models.m".to_owned() };
+        let whole =
+            collect_stream(response, (Instant::now(), &patience), &model, |news| match news {
+                AnswerNews::Id(id) => named = id == "c1",
+                AnswerNews::Lasts => {}
+            })
+            .await;
         serving.abort();
         (whole.map(|whole| String::from_utf8(whole.to_vec()).unwrap()), named)
     }

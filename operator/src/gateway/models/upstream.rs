@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use codebutler_crds::Repo;
+use codebutler_crds::model::ModelProvider;
 use codebutler_crds::names::secret_key;
 use codebutler_crds::wire::ErrorCode;
 use http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE};
@@ -22,7 +23,7 @@ use super::complaint;
 use super::dialect::{ApiDialect, is_internal_url};
 use super::refusal::{self, RefusalSubject, RefusedModel};
 use super::retry;
-use super::slow;
+use super::slow::{self, SlowModel};
 use super::verdict::{self, AnswerVerdict, ModelRefusal};
 use crate::gateway::budget::BilledCall;
 use crate::gateway::context::GatewayContext;
@@ -45,8 +46,8 @@ pub const MAX_ANSWER: usize = 32 * 1024 * 1024;
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    #[error("the Repo's spec.model.baseURL can't be used: write https://host/v1")]
-    BaseUrl,
+    #[error("{0}.baseURL of the Repo can't be used: write https://host/v1")]
+    BaseUrl(String),
     #[error(transparent)]
     Secret(#[from] SecretError),
     /// The key has characters that no header can carry.
@@ -94,7 +95,7 @@ impl ModelError {
             Self::Lost | Self::Garbled | Self::TooLong => ErrorCode::Unanswered,
             Self::Unavailable { .. } | Self::Unrecorded => ErrorCode::Unavailable,
             Self::Exceeded(_) => ErrorCode::BudgetExceeded,
-            Self::BaseUrl
+            Self::BaseUrl(_)
             | Self::Secret(_)
             | Self::KeyForm(_)
             | Self::Barred { .. }
@@ -142,7 +143,7 @@ impl ModelError {
 
     pub fn outcome(&self) -> &'static str {
         match self {
-            Self::BaseUrl | Self::Secret(_) | Self::KeyForm(_) | Self::Barred { .. } => {
+            Self::BaseUrl(_) | Self::Secret(_) | Self::KeyForm(_) | Self::Barred { .. } => {
                 "misconfigured"
             }
             Self::Refused(refused) => refused.outcome(),
@@ -170,10 +171,10 @@ impl ProviderKeys {
         &self,
         context: &GatewayContext,
         repo: &Repo,
-        url: &Url,
+        (provider, url): (&ModelProvider<'_>, &Url),
     ) -> Result<(KeyId, HeaderValue), ModelError> {
-        let host = annotation_name(url).ok_or(ModelError::BaseUrl)?;
-        let credentials = &repo.spec.model.credentials;
+        let host = annotation_name(url).ok_or_else(|| ModelError::BaseUrl(provider.field()))?;
+        let credentials = provider.credentials;
         let namespace = repo.namespace().unwrap_or_default();
         let id = (namespace, credentials.name.clone(), host);
         let known = self.lock().get(&id).cloned();
@@ -214,6 +215,8 @@ pub struct ModelUpstream<'a> {
     authorization: HeaderValue,
     redactor: Arc<SecretRedactor>,
     pub dialect: ApiDialect,
+    /// The field of the Repo that describes it, for sentences.
+    field: String,
 }
 
 pub struct UpstreamRequest<'a> {
@@ -230,8 +233,10 @@ pub struct UpstreamRequest<'a> {
 /// Who asks for what, for sentences.
 #[derive(Clone, Copy)]
 pub struct CallSubject<'a> {
-    /// The model's name, as the provider is told it.
+    /// The model's name, as the role says it.
     pub model: &'a str,
+    /// Its id at the provider.
+    pub id: &'a str,
     /// The caller's `AgentRole`.
     pub role: &'a str,
     /// Models of the provider with similar names.
@@ -239,7 +244,7 @@ pub struct CallSubject<'a> {
 }
 
 impl<'a> ModelUpstream<'a> {
-    /// The provider of a Repo.
+    /// One of the providers of a Repo.
     ///
     /// # Errors
     /// When the Repo or its Secret does not say it.
@@ -247,13 +252,19 @@ impl<'a> ModelUpstream<'a> {
         keys: &'a ProviderKeys,
         context: &GatewayContext,
         repo: &Repo,
+        provider: &ModelProvider<'_>,
     ) -> Result<Self, ModelError> {
-        let spec = &repo.spec.model;
-        let url = Url::parse(&spec.base_url).map_err(|_| ModelError::BaseUrl)?;
-        let (id, authorization) = keys.of(context, repo, &url).await?;
-        let dialect = ApiDialect::of(repo);
+        let field = provider.field();
+        let url = Url::parse(provider.base_url).map_err(|_| ModelError::BaseUrl(field.clone()))?;
+        let (id, authorization) = keys.of(context, repo, (provider, &url)).await?;
+        let dialect = ApiDialect::of(provider);
         let redactor = context.redactors.of(repo);
-        Ok(Self { keys, id, url, authorization, redactor, dialect })
+        Ok(Self { keys, id, url, authorization, redactor, dialect, field })
+    }
+
+    /// The model with this id there, for what is said of slow answers.
+    pub fn slow_model<'m>(&self, model: &'m str, id: &str) -> SlowModel<'m> {
+        SlowModel { model, field: format!("{}.models.{id}", self.field) }
     }
 
     /// Whether it is a server of one's own network.
@@ -332,7 +343,9 @@ impl<'a> ModelUpstream<'a> {
         let nearest = if unknown { (subject.nearest)() } else { Vec::new() };
         let CallSubject { model, role, .. } = *subject;
         let secret = &self.id.1;
-        let about = RefusalSubject { secret, model, role, nearest: &nearest, status, window };
+        let field = self.field.as_str();
+        let about =
+            RefusalSubject { secret, field, model, role, nearest: &nearest, status, window };
         ModelError::Refused(Box::new(RefusedModel::new(verdict, &about, &said)))
     }
 
@@ -357,7 +370,7 @@ impl<'a> ModelUpstream<'a> {
     ) -> Result<ProviderAttempt, ModelError> {
         let mut url = self.url.clone();
         url.path_segments_mut()
-            .map_err(|()| ModelError::BaseUrl)?
+            .map_err(|()| ModelError::BaseUrl(self.field.clone()))?
             .pop_if_empty()
             .extend(question.path);
         let sent = self
@@ -382,7 +395,8 @@ impl<'a> ModelUpstream<'a> {
             }
             Err(_) => {
                 tracing::warn!(?patience, "a model call got no answer in time");
-                let told = slow::tell_silence(question.subject.model, patience);
+                let CallSubject { model, id, .. } = question.subject;
+                let told = slow::tell_silence(&self.slow_model(model, id), patience);
                 return Err(if self.is_internal() {
                     ModelError::Slow(told)
                 } else {

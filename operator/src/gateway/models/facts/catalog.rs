@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::Repo;
+use codebutler_crds::model::ModelProvider;
 use codebutler_crds::role::RoleModel;
 use codebutler_crds::wire::ModelFacts;
 use kube::ResourceExt as _;
@@ -13,6 +14,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
 use super::check::{self, CheckedModels};
+use super::route::{RoutedModel, route_model};
 use super::{KnownModelFacts, builtin};
 use crate::gateway::conditions::ServedModel;
 use crate::gateway::context::GatewayContext;
@@ -68,28 +70,48 @@ pub(super) struct ListedModels {
     is_ollama: bool,
 }
 
-pub(super) fn list_source(repo: &Repo) -> ListSource {
-    let spec = &repo.spec.model;
-    (spec.base_url.clone(), repo.namespace().unwrap_or_default(), spec.credentials.name.clone())
+pub(super) fn list_source(repo: &Repo, provider: &ModelProvider<'_>) -> ListSource {
+    let namespace = repo.namespace().unwrap_or_default();
+    (provider.base_url.to_owned(), namespace, provider.credentials.name.clone())
 }
 
 impl ModelCatalog {
+    /// The provider that a model's name begins with, or the first whose list has it, or the default one.
+    pub fn route<'r, 'm>(&self, repo: &'r Repo, model: &'m str) -> RoutedModel<'r, 'm> {
+        route_model(&repo.spec.model, model, |provider| {
+            let listed = self.list(repo, provider).and_then(|list| list.known.ok());
+            listed.is_some_and(|listed| check::find_model(model, &listed.models).is_some())
+        })
+    }
+
     /// What is known of a model, as the Repo asks for it.
     pub fn facts(&self, repo: &Repo, model: &str) -> KnownModelFacts {
-        let listed = self.list(repo).and_then(|list| list.known.ok());
-        self.narrowed(repo, model, model_facts(repo, model, listed.as_deref()))
+        self.facts_at(repo, &self.route(repo, model))
+    }
+
+    /// What is known of a model at its provider.
+    pub fn facts_at(
+        &self,
+        repo: &Repo,
+        RoutedModel { provider, id }: &RoutedModel<'_, '_>,
+    ) -> KnownModelFacts {
+        let listed = self.list(repo, provider).and_then(|list| list.known.ok());
+        let facts = model_facts(provider, id, listed.as_deref());
+        let learned = (list_source(repo, provider), (*id).to_owned());
+        let learned = lock(&self.windows).get(&learned).copied();
+        KnownModelFacts { window: facts.window.into_iter().chain(learned).min(), ..facts }
     }
 
     /// The server has refused a conversation as too long, and named what the model takes.
-    pub fn learn_window(&self, repo: &Repo, model: &str, window: Option<u32>) {
+    pub fn learn_window(
+        &self,
+        repo: &Repo,
+        RoutedModel { provider, id }: &RoutedModel<'_, '_>,
+        window: Option<u32>,
+    ) {
         let Some(window) = window else { return };
-        tracing::info!(repo = repo.name_any(), model, window, "the window is what the server says");
-        lock(&self.windows).insert((list_source(repo), model.to_owned()), window);
-    }
-
-    fn narrowed(&self, repo: &Repo, model: &str, facts: KnownModelFacts) -> KnownModelFacts {
-        let learned = lock(&self.windows).get(&(list_source(repo), model.to_owned())).copied();
-        KnownModelFacts { window: facts.window.into_iter().chain(learned).min(), ..facts }
+        tracing::info!(repo = repo.name_any(), id, window, "the window is what the server says");
+        lock(&self.windows).insert((list_source(repo, provider), (*id).to_owned()), window);
     }
 
     /// What the agent is told of all models that a role may use.
@@ -98,33 +120,43 @@ impl ModelCatalog {
         repo: &Repo,
         role: &RoleModel,
     ) -> impl Iterator<Item = (String, ModelFacts)> {
-        let dialect = ApiDialect::of(repo);
         role.allowed().map(move |model| {
-            let facts = self.facts(repo, model);
-            let edits = facts.edit_form(dialect, model);
+            let routed = self.route(repo, model);
+            let facts = self.facts_at(repo, &routed);
+            let edits = facts.edit_form(ApiDialect::of(&routed.provider), routed.id);
             (model.to_owned(), ModelFacts { edits, ..facts.wire() })
         })
     }
 
-    /// Whether the provider was asked what its models cost, whatever it said.
-    pub fn has_asked(&self, repo: &Repo) -> bool {
-        self.list(repo).is_some()
+    /// Whether a provider was asked what its models cost, whatever it said.
+    pub fn has_asked(&self, repo: &Repo, provider: &ModelProvider<'_>) -> bool {
+        self.list(repo, provider).is_some()
     }
 
-    /// Names of the provider that are like one that it does not know.
+    /// Names of models that are like one that no provider knows, in code marks.
     pub fn nearest(&self, repo: &Repo, model: &str) -> Vec<String> {
-        let listed = self.list(repo).and_then(|list| list.known.ok());
-        let known = |listed: &Arc<ListedModels>| check::nearest_models(model, listed.models.keys());
-        listed.as_ref().map(known).unwrap_or_default()
+        let spec = &repo.spec.model;
+        let lists: Vec<_> = spec
+            .all_providers()
+            .filter_map(|provider| Some((provider.name, self.list(repo, &provider)?.known.ok()?)))
+            .collect();
+        let lists = lists.iter().map(|(provider, listed)| (*provider, &listed.models));
+        check::nearest_names(spec, model, lists)
     }
 
-    pub(super) fn list(&self, repo: &Repo) -> Option<ModelList> {
-        lock(&self.lists).get(&list_source(repo)).cloned()
+    pub(super) fn list(&self, repo: &Repo, provider: &ModelProvider<'_>) -> Option<ModelList> {
+        lock(&self.lists).get(&list_source(repo, provider)).cloned()
     }
 
     /// Asks if there is no list, or only one older than `age`.
-    pub(super) async fn refresh(&self, asker: &CatalogAsker<'_>, repo: &Repo, age: Duration) {
-        let source = list_source(repo);
+    pub(super) async fn refresh(
+        &self,
+        asker: &CatalogAsker<'_>,
+        repo: &Repo,
+        provider: &ModelProvider<'_>,
+        age: Duration,
+    ) {
+        let source = list_source(repo, provider);
         let turn = Arc::clone(lock(&self.asking).entry(source.clone()).or_default());
         let _turn = turn.lock().await;
         let is_good = |list: &ModelList| {
@@ -133,10 +165,15 @@ impl ModelCatalog {
         if lock(&self.lists).get(&source).is_some_and(is_good) {
             return;
         }
-        let secret = self.secret(asker.context, repo).await;
-        let (known, served) = ask_for_models(asker, repo).await;
+        let secret = self.secret(asker.context, repo, provider).await;
+        let (known, served) = ask_for_models(asker, repo, provider).await;
         if let Err(why) = &known {
-            tracing::info!(repo = repo.name_any(), why, "the provider's models are not known");
+            tracing::info!(
+                repo = repo.name_any(),
+                provider = provider.name,
+                why,
+                "the provider's models are not known"
+            );
         }
         // It may be served with another window now; if not, the next refusal says so again.
         let is_listed = |model: &str| {
@@ -149,22 +186,31 @@ impl ModelCatalog {
         lock(&self.lists).insert(source, ModelList { at, known, served, secret });
     }
 
-    /// The Secret with the Repo's key, as it is.
-    pub(super) async fn secret(&self, context: &GatewayContext, repo: &Repo) -> Option<String> {
-        let (_, namespace, name) = list_source(repo);
+    /// The Secret with the key of a provider, as it is.
+    pub(super) async fn secret(
+        &self,
+        context: &GatewayContext,
+        repo: &Repo,
+        provider: &ModelProvider<'_>,
+    ) -> Option<String> {
+        let (_, namespace, name) = list_source(repo, provider);
         self.secrets.of(context, &namespace, &name).await
     }
 
-    /// Waits a moment for a list that nobody has asked for yet. Who comes next does not wait again.
+    /// Waits a moment for lists that were not asked for yet. Who comes next does not wait again.
     pub async fn ready(&self, asker: &CatalogAsker<'_>, repo: &Repo) {
-        if self.list(repo).is_some() {
-            return;
-        }
-        if timeout(PATIENCE, self.refresh(asker, repo, GOOD)).await.is_err() {
+        let missing = repo.spec.model.all_providers();
+        let missing = missing.filter(|provider| self.list(repo, provider).is_none());
+        futures::future::join_all(missing.map(|provider| self.ready_list(asker, repo, provider)))
+            .await;
+    }
+
+    async fn ready_list(&self, asker: &CatalogAsker<'_>, repo: &Repo, provider: ModelProvider<'_>) {
+        if timeout(PATIENCE, self.refresh(asker, repo, &provider, GOOD)).await.is_err() {
             let why = "no answer in time".to_owned();
             let (known, served) = (Err(why.clone()), ServedModel::Unasked(why));
             let none = ModelList { at: Instant::now(), known, served, secret: None };
-            lock(&self.lists).entry(list_source(repo)).or_insert(none);
+            lock(&self.lists).entry(list_source(repo, &provider)).or_insert(none);
         }
     }
 
@@ -175,27 +221,30 @@ impl ModelCatalog {
     }
 }
 
+/// What a provider's list, the built-in knowledge and the Repo say of the model `id`.
 pub(super) fn model_facts(
-    repo: &Repo,
-    model: &str,
+    provider: &ModelProvider<'_>,
+    id: &str,
     listed: Option<&ListedModels>,
 ) -> KnownModelFacts {
-    let told = listed.and_then(|listed| check::find_model(model, &listed.models)).cloned();
-    let facts = told.unwrap_or_default().or(builtin::builtin_facts(ApiDialect::of(repo), model));
+    let told = listed.and_then(|listed| check::find_model(id, &listed.models)).cloned();
+    let built_in = builtin::builtin_facts(ApiDialect::of(provider), id);
+    let facts = told.unwrap_or_default().or(built_in);
     let served = if listed.is_some_and(|listed| listed.is_ollama) {
         builtin::ollama_facts()
     } else {
         KnownModelFacts::default()
     };
-    facts.or(served).noted(repo, model)
+    facts.or(served).noted(provider, id)
 }
 
 /// All pages of the list, and what that says of the key.
 async fn ask_for_models(
     asker: &CatalogAsker<'_>,
     repo: &Repo,
+    provider: &ModelProvider<'_>,
 ) -> (Result<ListedModels, String>, ServedModel) {
-    let upstream = match ModelUpstream::of(asker.keys, asker.context, repo).await {
+    let upstream = match ModelUpstream::of(asker.keys, asker.context, repo, provider).await {
         Ok(upstream) => upstream,
         Err(error) => {
             let error = NoModelList::from(error);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use codebutler_crds::AgentRole;
+use codebutler_crds::model::{DEFAULT_PROVIDER, ModelSpec};
 use jiff::civil::Date;
 use kube::ResourceExt as _;
 
@@ -30,19 +31,33 @@ pub struct RepoWorker<'a> {
     pub facts: &'a dyn Fn(&str) -> KnownModelFacts,
 }
 
+/// Whether a provider has a model.
+pub enum ListedModel {
+    /// One has it, or the list that would tell is not known.
+    Usable,
+    /// None has it: of whom, and names that are like it, in code marks.
+    Missing { of: String, nearest: Vec<String> },
+}
+
 /// One sentence about all that is wrong; nothing if all is well.
 pub fn find_faults(
     workers: &[RepoWorker<'_>],
-    listed: &CheckedModels,
+    find_listed: &dyn Fn(&str) -> ListedModel,
     today: Date,
 ) -> Option<String> {
     let mut faults: Vec<String> = Vec::new();
     for RepoWorker { role, facts } in workers {
         let has_tools = role.spec.tools.offered().next().is_some();
-        for (field, model) in role.spec.model.talking() {
-            let Some(fault) = find_fault(model, listed, &facts(model), has_tools, today) else {
-                continue;
+        let spec = &role.spec.model;
+        let talking = spec.talking().map(|(field, model)| (field, model, has_tools));
+        let image = spec.image.as_deref().map(|model| ("image", model, false));
+        let audio = spec.audio.as_deref().map(|model| ("audio", model, false));
+        for (field, model, has_tools) in talking.chain(image).chain(audio) {
+            let fault = match find_listed(model) {
+                ListedModel::Missing { of, nearest } => Some(missing_sentence(&of, &nearest)),
+                ListedModel::Usable => find_fault(&facts(model), has_tools, today),
             };
+            let Some(fault) = fault else { continue };
             faults.push(format!(
                 "`{model}` in spec.model.{field} of AgentRole `{}` {fault}",
                 role.name_any()
@@ -56,47 +71,46 @@ pub fn find_faults(
     (!faults.is_empty()).then(|| faults.join("; ") + &rest)
 }
 
+fn missing_sentence(of: &str, nearest: &[String]) -> String {
+    if nearest.is_empty() {
+        format!("is no model of {of}: choose one of its list")
+    } else {
+        format!("is no model of {of}: nearest are {}", nearest.join(", "))
+    }
+}
+
 /// What models count as for which neither the provider nor the Repo has a price: without it, a bill
-/// would look like one.
-pub fn tell_unpriced(workers: &[RepoWorker<'_>], is_free: bool) -> Option<String> {
-    let mut models: Vec<String> = Vec::new();
+/// would look like one. `is_free` says whether a model is served in the own network.
+pub fn tell_unpriced(workers: &[RepoWorker<'_>], is_free: &dyn Fn(&str) -> bool) -> Option<String> {
+    let mut models: Vec<&str> = Vec::new();
     for RepoWorker { role, facts } in workers {
-        let unpriced = role.spec.model.talking().filter(|(_, model)| facts(model).prices.is_none());
-        models.extend(unpriced.map(|(_, model)| format!("`{model}`")));
+        let talking = role.spec.model.talking().map(|(_, model)| model);
+        models.extend(talking.filter(|model| facts(model).prices.is_none()));
     }
     models.sort_unstable();
     models.dedup();
+    let (free, paid): (Vec<&str>, Vec<&str>) = models.into_iter().partition(|model| is_free(model));
+    let told = [
+        tell_counted(&free, "count as free, since they are served in your own network"),
+        tell_counted(&paid, "are estimated as those of a large model"),
+    ];
+    let told: Vec<String> = told.into_iter().flatten().collect();
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
+fn tell_counted(models: &[&str], counted: &str) -> Option<String> {
     let more = models.len().saturating_sub(TOLD);
-    models.truncate(TOLD);
+    let named: Vec<String> = models.iter().take(TOLD).map(|model| format!("`{model}`")).collect();
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let counted = if is_free {
-        "count as free, since they are served in your own network"
-    } else {
-        "are estimated as those of a large model"
-    };
     (!models.is_empty()).then(|| {
         format!(
             "it names no prices for {}{rest}: their calls {counted}, until spec.model.prices names them",
-            models.join(", ")
+            named.join(", ")
         )
     })
 }
 
-fn find_fault(
-    model: &str,
-    listed: &CheckedModels,
-    facts: &KnownModelFacts,
-    has_tools: bool,
-    today: Date,
-) -> Option<String> {
-    if find_model(model, listed).is_none() {
-        let near = nearest_models(model, listed.keys());
-        return Some(if near.is_empty() {
-            "is no model of the provider: choose one of its list".to_owned()
-        } else {
-            format!("is no model of the provider: nearest are {}", near.join(", "))
-        });
-    }
+fn find_fault(facts: &KnownModelFacts, has_tools: bool, today: Date) -> Option<String> {
     if has_tools && facts.is_template_toolless {
         return Some(
             "is served with a chat template that knows no tools, which the role has: have it served \
@@ -131,8 +145,28 @@ pub fn find_model<'a>(model: &str, listed: &'a CheckedModels) -> Option<&'a Know
         .or_else(|| plain(&format!("models/{model}")))
 }
 
+/// Names of models that are like one that no provider knows, in code marks, as a role would write them.
+/// `lists` are the providers' lists by name.
+pub fn nearest_names<'a>(
+    spec: &ModelSpec,
+    model: &str,
+    lists: impl Iterator<Item = (&'a str, &'a CheckedModels)>,
+) -> Vec<String> {
+    let wanted = spec.split_name(model);
+    let names = lists.flat_map(|(provider, models)| {
+        let is_wanted = wanted.as_ref().is_none_or(|(wanted, _)| wanted.name == provider);
+        let names = models.keys().filter(move |_| is_wanted);
+        names.map(move |id| match provider {
+            DEFAULT_PROVIDER => id.clone(),
+            provider => format!("{provider}/{id}"),
+        })
+    });
+    let names: Vec<String> = names.collect();
+    nearest_models(model, names.iter())
+}
+
 /// The names most like one that does not exist, in code marks.
-pub fn nearest_models<'a>(model: &str, known: impl Iterator<Item = &'a String>) -> Vec<String> {
+fn nearest_models<'a>(model: &str, known: impl Iterator<Item = &'a String>) -> Vec<String> {
     let wanted = fold_spelling(model);
     let mut scored: Vec<(f64, &String)> = known
         .map(|id| (name_likeness(&wanted, &fold_spelling(id)), id))
@@ -201,7 +235,17 @@ mod tests {
         let listed = listed();
         let facts = |model: &str| find_model(model, &listed).cloned().unwrap_or_default();
         let workers: Vec<_> = roles.iter().map(|role| RepoWorker { role, facts: &facts }).collect();
-        find_faults(&workers, &listed, "2026-11-22".parse().unwrap())
+        find_faults(&workers, &find_in(&listed), "2026-11-22".parse().unwrap())
+    }
+
+    fn find_in(listed: &CheckedModels) -> impl Fn(&str) -> ListedModel {
+        |model| match find_model(model, listed) {
+            Some(_) => ListedModel::Usable,
+            None => ListedModel::Missing {
+                of: "the provider".to_owned(),
+                nearest: nearest_models(model, listed.keys()),
+            },
+        }
     }
 
     #[test]
@@ -237,7 +281,7 @@ mod tests {
         let told = |tools: &[&str]| {
             let role = role("coder", tools, json!({"default": "m"}));
             let workers = [RepoWorker { role: &role, facts: &facts }];
-            find_faults(&workers, &listed, "2026-11-22".parse().unwrap())
+            find_faults(&workers, &find_in(&listed), "2026-11-22".parse().unwrap())
         };
         assert!(told(&["Bash"]).unwrap().contains("AgentRole `coder` takes 4096 tokens, too few"));
         assert_eq!(told(&[]), None);
@@ -254,7 +298,8 @@ mod tests {
         let facts = |model: &str| listed[model].clone();
         let role = role("coder", &["Bash"], json!({"default": "m"}));
         let workers = [RepoWorker { role: &role, facts: &facts }];
-        let found = find_faults(&workers, &listed, "2026-11-22".parse().unwrap()).unwrap();
+        let found =
+            find_faults(&workers, &find_in(&listed), "2026-11-22".parse().unwrap()).unwrap();
         assert!(found.contains("a chat template that knows no tools"), "{found}");
     }
 
@@ -268,7 +313,7 @@ mod tests {
             |model: &str| if model == "a" { priced.clone() } else { KnownModelFacts::default() };
         let role = role("pm", &[], json!({"default": "a", "pool": ["b", "c", "b"]}));
         let workers = [RepoWorker { role: &role, facts: &facts }];
-        let told = |free| tell_unpriced(&workers, free).unwrap();
+        let told = |free| tell_unpriced(&workers, &|_: &str| free).unwrap();
         assert!(
             told(true).starts_with("it names no prices for `b`, `c`: their calls count as free")
         );
@@ -278,7 +323,7 @@ mod tests {
         );
         let known = |_: &str| priced.clone();
         let workers = [RepoWorker { role: &role, facts: &known }];
-        assert_eq!(tell_unpriced(&workers, true), None);
+        assert_eq!(tell_unpriced(&workers, &|_| true), None);
     }
 
     #[test]

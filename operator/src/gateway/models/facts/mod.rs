@@ -2,7 +2,7 @@
 //! list ([`list`]), or built in where that tells less ([`builtin`]); the Repo's own word counts more
 //! than both.
 //!
-//! Pure: [`builtin`], [`check`], [`family`], [`list`], [`llama`], [`price`]. [`catalog`] asks the providers and keeps what
+//! Pure: [`builtin`], [`check`], [`family`], [`list`], [`llama`], [`price`], [`route`]. [`catalog`] asks the providers and keeps what
 //! they say, [`standing`] says on the Repos how that is.
 
 pub mod builtin;
@@ -12,10 +12,10 @@ pub mod family;
 pub mod list;
 pub mod llama;
 pub mod price;
+pub mod route;
 pub mod standing;
 
-use codebutler_crds::Repo;
-use codebutler_crds::repo::ModelNote;
+use codebutler_crds::model::{ModelNote, ModelProvider};
 use codebutler_crds::role::{ReasoningEffort, RoleModel};
 use codebutler_crds::wire::{CacheForm, EditForm, ModelFacts};
 
@@ -84,12 +84,11 @@ impl KnownModelFacts {
         }
     }
 
-    /// With the Repo's own word on the model `id`.
+    /// With what the Repo itself says of the model `id` of a provider.
     #[must_use]
-    pub fn noted(mut self, repo: &Repo, id: &str) -> Self {
-        let spec = &repo.spec.model;
+    pub fn noted(mut self, provider: &ModelProvider<'_>, id: &str) -> Self {
         let ModelNote { context_tokens, max_tokens, tools, sees, cache, edits } =
-            spec.models.get(id).copied().unwrap_or_default();
+            provider.models.get(id).copied().unwrap_or_default();
         self.window = context_tokens.or(self.window);
         self.max_tokens = max_tokens.or(self.max_tokens);
         self.tools = tools.or(self.tools);
@@ -97,7 +96,7 @@ impl KnownModelFacts {
         self.sees = sees.or(self.sees);
         self.cache = cache.map_or(self.cache, |cache| *cache);
         self.edits = edits.map_or(self.edits, |edits| Some(*edits));
-        if let Some(price) = spec.prices.get(id) {
+        if let Some(price) = provider.prices.get(id) {
             self.prices = Some(ModelPrices::from(*price));
         }
         self
@@ -133,6 +132,7 @@ impl KnownModelFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use codebutler_crds::model::ModelSpec;
     use serde_json::json;
 
     fn role(max_tokens: Option<u32>) -> RoleModel {
@@ -162,32 +162,24 @@ mod tests {
 
     #[test]
     fn the_repos_own_word_counts_more_than_the_list() {
-        let repo: Repo = serde_json::from_value(json!({
-            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
-            "metadata": {"name": "shop", "namespace": "team"},
-            "spec": {
-                "git": {"url": "https://git.example/acme/shop", "credentials": {"name": "git"}},
-                "slack": {"channel": "C0TEAM", "credentials": {"name": "slack"}},
-                "model": {
-                    "credentials": {"name": "model"},
-                    "prices": {"m": {"prompt": "1"}},
-                    "models": {"m": {"contextTokens": 32000, "tools": true, "cache": "Marked"}},
-                },
-                "roles": ["pm"],
-            },
+        let spec: ModelSpec = serde_json::from_value(json!({
+            "credentials": {"name": "model"},
+            "prices": {"m": {"prompt": "1"}},
+            "models": {"m": {"contextTokens": 32000, "tools": true, "cache": "Marked"}},
         }))
         .unwrap();
+        let provider = spec.default_provider();
         let listed = KnownModelFacts {
             window: Some(128_000),
             max_tokens: Some(4_096),
             tools: Some(false),
             ..KnownModelFacts::default()
         };
-        let facts = listed.clone().noted(&repo, "m");
+        let facts = listed.clone().noted(&provider, "m");
         assert_eq!((facts.window, facts.max_tokens), (Some(32_000), Some(4_096)));
         assert_eq!((facts.tools, facts.cache), (Some(true), CacheForm::Marked));
         assert!(facts.prices.is_some());
-        assert_eq!(listed.clone().noted(&repo, "other"), listed);
+        assert_eq!(listed.clone().noted(&provider, "other"), listed);
         assert_eq!(KnownModelFacts::default().wire(), ModelFacts::default());
     }
 }

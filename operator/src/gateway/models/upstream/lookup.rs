@@ -63,8 +63,15 @@ impl ModelUpstream<'_> {
         http: &reqwest::Client,
         page: Option<(usize, usize)>,
     ) -> Result<ListPage, NoModelList> {
-        let page = page
-            .map(|(offset, limit)| [("offset", offset.to_string()), ("limit", limit.to_string())]);
+        // Without the last one, models that draw or transcribe are not on the list.
+        let page = page.map(|(offset, limit)| {
+            let all = "all".to_owned();
+            [
+                ("offset", offset.to_string()),
+                ("limit", limit.to_string()),
+                ("output_modalities", all),
+            ]
+        });
         let response = self.look_up(http, "models", page.as_ref().map_or(&[], |page| page)).await?;
         let body = timeout(PATIENCE, collect_answer(response)).await;
         let body =
@@ -114,7 +121,10 @@ impl ModelUpstream<'_> {
         query: &[(&str, String)],
     ) -> Result<reqwest::Response, NoModelList> {
         let mut url = self.url.clone();
-        url.path_segments_mut().map_err(|()| ModelError::BaseUrl)?.pop_if_empty().push(what);
+        url.path_segments_mut()
+            .map_err(|()| ModelError::BaseUrl(self.field.clone()))?
+            .pop_if_empty()
+            .push(what);
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }

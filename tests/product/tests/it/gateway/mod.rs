@@ -40,6 +40,7 @@ mod rights;
 mod sending;
 mod server_pods;
 mod servers;
+mod several_providers;
 mod tls;
 mod trouble;
 mod watch;
