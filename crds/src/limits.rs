@@ -92,6 +92,9 @@ pub struct ModelPrice {
     /// A minute of audio heard.
     #[serde(default)]
     pub audio_minute: NanoUsd,
+    /// A search of the web that a model makes.
+    #[serde(default)]
+    pub search: NanoUsd,
 }
 
 const fn threads() -> u32 {

@@ -15,7 +15,7 @@ use crate::limits::LimitsSpec;
 use crate::mcp::{MOST_SERVERS, McpPod, McpServerSpec, McpServerStatus};
 pub use crate::model::{ModelApi, ModelNote, ModelProvider, ModelProviderSpec, ModelSpec};
 use crate::pods::PodSettings;
-use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
+use crate::policy::{AccessSpec, EgressSpec, PolicySpec, WebSpec};
 use crate::retrospective::RetrospectiveSpec;
 use crate::review::ReviewSpec;
 use crate::roadmap::RoadmapSpec;
@@ -83,6 +83,9 @@ pub struct RepoSpec {
     /// Where workspaces may connect to.
     #[serde(default)]
     pub egress: EgressSpec,
+    /// What web tools may read beside that. As its defaults say, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub web: Option<WebSpec>,
     /// What is forbidden, masked, or waits for a person.
     #[serde(default)]
     pub policy: PolicySpec,

@@ -58,6 +58,7 @@ pub mod repo_key;
 mod revisions;
 mod rights;
 mod roadmap;
+pub mod searcher;
 pub mod secrets;
 mod serve;
 pub mod slack;

@@ -27,14 +27,14 @@ use super::mcp::call::{CallBook, ToolForms};
 use super::mcp::{McpServers, PodLinks, SessionPool};
 use super::mcp_pods::BridgedPods;
 use super::metrics::GatewayMetrics;
-use super::models::ModelPool;
 use super::models::services::ModelServices;
+use super::models::{ModelPool, build_searcher};
 use super::notices::ThreadNotices;
 use super::pulse::AgentHeartbeats;
 use super::slack::SlackGateway;
 use super::slack_consent::SlackConsent;
 use super::threads::ThreadWriter;
-use super::web::SearchEngine;
+use super::web::{FoundPages, SearchEngine};
 use super::work::WorkServices;
 use crate::tasks::TaskGroup;
 
@@ -124,16 +124,6 @@ impl GatewayBase {
             answers: TaskGroup::default(),
             shutdown: shutdown.clone(),
         };
-        let egress = EgressServices {
-            context: context.clone(),
-            conditions: conditions.clone(),
-            egress: self.egress.clone(),
-            search: self.search.clone(),
-            notices,
-            outcomes: outcomes.clone(),
-            metrics: metrics.clone(),
-            shutdown: shutdown.clone(),
-        };
         let bridges = Arc::new(BridgeServices {
             context: context.clone(),
             desk: BridgeDesk::default(),
@@ -141,6 +131,18 @@ impl GatewayBase {
         });
         let pods = Arc::new(BridgedPods(Arc::clone(&bridges)));
         let models = Arc::new(models);
+        let egress = EgressServices {
+            context: context.clone(),
+            conditions: conditions.clone(),
+            egress: self.egress.clone(),
+            search: self.search.clone(),
+            searcher: build_searcher(&models),
+            found: FoundPages::default(),
+            notices,
+            outcomes: outcomes.clone(),
+            metrics: metrics.clone(),
+            shutdown: shutdown.clone(),
+        };
         let mcp = Arc::new(self.begin_servers(&models, &consent, &outcomes, pods));
         let work = WorkServices {
             context: context.clone(),

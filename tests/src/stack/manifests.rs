@@ -132,6 +132,7 @@ pub fn team_manifests(
         limits: LimitsSpec::default(),
         access: AccessSpec::default(),
         egress: EgressSpec::default(),
+        web: None,
         policy: PolicySpec::default(),
         pods: None,
         threads: None,

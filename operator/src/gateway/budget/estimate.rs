@@ -23,6 +23,7 @@ pub const UNKNOWN: ModelPrice = ModelPrice {
     completion: NanoUsd(15_000_000_000),
     image: NanoUsd(100_000_000),
     audio_minute: NanoUsd(10_000_000),
+    search: NanoUsd(40_000_000),
     cache_read: None,
     cache_write: None,
 };

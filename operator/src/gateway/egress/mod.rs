@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use codebutler_crds::mcp::McpServerSpec;
-use codebutler_crds::policy::EgressSpec;
+use codebutler_crds::policy::{EgressSpec, WebSpec};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
@@ -69,18 +69,24 @@ impl ThreadEgress {
         self.dialer.dial(target).await
     }
 
-    /// A request for a page of a host that the Repo lists. Every redirect needs another one.
+    /// A request for a page of a host that one of the lists has; without lists, of any host outside. Every
+    /// redirect needs another one.
     ///
     /// # Errors
     /// In words.
     pub fn get(
         &self,
-        rules: &EgressSpec,
+        lists: Option<&[HostList<'_>; 2]>,
         url: &Url,
     ) -> Result<reqwest::RequestBuilder, EgressRefusal> {
         let none = || EgressRefusal::Form(url.scheme().to_owned());
         let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or_else(none)?;
-        check_listed(rules.into(), &EgressTarget::new(host, port)?)?;
+        let target = EgressTarget::new(host, port)?;
+        if let Some([first, second]) = lists
+            && check_listed(*second, &target).is_err()
+        {
+            check_listed(*first, &target)?;
+        }
         self.dialer.admit(url)?;
         Ok(self.dialer.http(DialReach::Outside).get(url.clone()))
     }
@@ -109,6 +115,14 @@ pub struct HostList<'a> {
 impl<'a> From<&'a EgressSpec> for HostList<'a> {
     fn from(rules: &'a EgressSpec) -> Self {
         Self { hosts: &rules.hosts, place: "spec.egress.hosts of its Repo" }
+    }
+}
+
+impl<'a> From<&'a WebSpec> for HostList<'a> {
+    fn from(rules: &'a WebSpec) -> Self {
+        let place =
+            "spec.web.hosts of its Repo (for pages), or spec.egress.hosts (for commands, too)";
+        Self { hosts: &rules.hosts, place }
     }
 }
 

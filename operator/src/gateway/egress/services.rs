@@ -10,7 +10,8 @@ use crate::gateway::context::GatewayContext;
 use crate::gateway::git::outcome::HostOutcomes;
 use crate::gateway::metrics::GatewayMetrics;
 use crate::gateway::notices::ThreadNotices;
-use crate::gateway::web::SearchEngine;
+use crate::gateway::searcher::WebSearcher;
+use crate::gateway::web::{FoundPages, SearchEngine};
 
 /// Services of one term of the leader.
 pub struct EgressServices {
@@ -22,6 +23,10 @@ pub struct EgressServices {
     pub egress: ThreadEgress,
     /// The search provider of the installation.
     pub search: SearchEngine,
+    /// Searches where the installation has none.
+    pub searcher: WebSearcher,
+    /// Pages that searches have found.
+    pub found: FoundPages,
     /// Posts lines of CodeButler's own.
     pub notices: Arc<dyn ThreadNotices>,
     /// Masks what may not leave.

@@ -75,6 +75,8 @@ pub async fn read_whole(
             let bytes = u64::try_from(recording.sound.len()).unwrap_or(u64::MAX);
             ProviderBill { seconds: Some(estimate::sound_seconds(bytes)), ..bill }
         }
+        // Told only where it is in the cost already.
+        ModelJob::Search(_) if bill.completed => ProviderBill { searches: 1, ..bill },
         _ => bill,
     });
     let is_uncounted = streamed && bill.is_some_and(|bill| bill.completed && !bill.reported);
@@ -96,7 +98,15 @@ mod tests {
     fn a_grant_ends_with_what_is_known_of_the_bill() {
         let bill = |completed, priced, reported| {
             let usage = TokenUsage::default();
-            ProviderBill { usage, priced, reported, completed, images: 0, seconds: None }
+            ProviderBill {
+                usage,
+                priced,
+                reported,
+                completed,
+                images: 0,
+                seconds: None,
+                searches: 0,
+            }
         };
         for (told, failed, end) in [
             (bill(true, true, true), false, "settle"),

@@ -28,6 +28,8 @@ pub struct ProviderBill {
     pub images: u64,
     /// Seconds of sound that were heard, rounded up.
     pub seconds: Option<u64>,
+    /// Searches of the web that the model made.
+    pub searches: u64,
 }
 
 #[derive(Deserialize)]
@@ -171,6 +173,7 @@ pub fn read_bill(body: &[u8]) -> Option<ProviderBill> {
             .and_then(|usage| usage.seconds)
             .or(answer.duration)
             .and_then(whole_seconds),
+        searches: 0,
     })
 }
 
@@ -224,7 +227,8 @@ impl ProviderBill {
         let Some(price) = price.filter(|_| !self.priced) else { return self };
         self.usage.cost = estimate::price_tokens(&self.usage, price)
             + estimate::estimate_images(self.images, price)
-            + estimate::price_sound(self.seconds.unwrap_or(0), price);
+            + estimate::price_sound(self.seconds.unwrap_or(0), price)
+            + price.search.times(self.searches, 1);
         self.priced = true;
         self
     }
@@ -267,6 +271,7 @@ mod tests {
                 completed: true,
                 images: 0,
                 seconds: None,
+                searches: 0,
             };
             assert_eq!(bill, expected, "{text}");
         }

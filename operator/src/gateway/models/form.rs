@@ -149,7 +149,7 @@ mod tests {
     async fn a_form_is_put_together_from_what_was_checked() {
         let given = [("file", "RIFF"), ("model", "whisper-1"), ("language", "es")];
         let recording = read(&given).await.unwrap();
-        let (kind, body) = recording.body();
+        let (kind, body) = recording.body("whisper-1");
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]);
         let again = RecordingForm::read(&headers, body, &models()).await.unwrap();
         assert_eq!((again.model.as_str(), &again.sound[..]), ("whisper-1", &b"RIFF"[..]));

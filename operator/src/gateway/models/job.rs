@@ -1,4 +1,4 @@
-//! The three kinds of call, as far as they differ: where they go, what they may cost, and what is
+//! The kinds of call, as far as they differ: where they go, what they may cost, and what is
 //! sent.
 
 use bytes::Bytes;
@@ -11,18 +11,23 @@ use super::prepare::RequestShape;
 use super::request::{ForwardableRequest, RequestError};
 use crate::gateway::budget::estimate;
 
+/// Bytes of what a search shows to the model, which are billed as if they had been sent.
+const FOUND: usize = 16 * 1024;
+
 #[derive(Debug)]
 pub enum ModelJob {
     Chat(ForwardableRequest),
     Images(ForwardableRequest),
     Speech(RecordingForm),
+    /// A web search of the provider's own.
+    Search(ForwardableRequest),
 }
 
 impl ModelJob {
     /// Below the provider's base URL.
     pub const fn path(&self) -> &'static [&'static str] {
         match self {
-            Self::Chat(_) => &["chat", "completions"],
+            Self::Chat(_) | Self::Search(_) => &["chat", "completions"],
             Self::Images(_) => &["images", "generations"],
             Self::Speech(_) => &["audio", "transcriptions"],
         }
@@ -31,7 +36,7 @@ impl ModelJob {
     /// The model that was asked for.
     pub fn model(&self) -> &str {
         match self {
-            Self::Chat(request) | Self::Images(request) => &request.model,
+            Self::Chat(request) | Self::Images(request) | Self::Search(request) => &request.model,
             Self::Speech(recording) => &recording.model,
         }
     }
@@ -67,6 +72,12 @@ impl ModelJob {
                 estimate::estimate_chat(body, request.cap(shape), request.answers, price)
                     + estimate::estimate_images(images, price)
             }
+            Self::Search(request) => {
+                // OpenRouter's list tells no price of a search.
+                let search = price.search.max(estimate::UNKNOWN.search);
+                let shown = estimate::estimate_chat(&[b' '; FOUND], Some(0), 1, price);
+                estimate::estimate_chat(body, request.cap(shape), 1, price) + shown + search
+            }
             Self::Images(request) => {
                 estimate::estimate_images(request.answers, price)
                     + estimate::estimate_chat(body, Some(0), 1, price)
@@ -89,7 +100,9 @@ impl ModelJob {
     ) -> Result<(HeaderValue, Bytes), RequestError> {
         let json = HeaderValue::from_static("application/json");
         match self {
-            Self::Chat(request) => Ok((json, request.body(model, shape)?.into())),
+            Self::Chat(request) | Self::Search(request) => {
+                Ok((json, request.body(model, shape)?.into()))
+            }
             Self::Images(request) => Ok((json, request.bare_body(shape.id)?.into())),
             Self::Speech(recording) => Ok(recording.body(shape.id)),
         }

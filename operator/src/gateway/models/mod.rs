@@ -3,7 +3,7 @@
 //! never logged.
 //!
 //! Pure: [`billing`], [`breaker`], [`collect`], [`complaint`], [`dialect`], [`form`], [`job`], [`prepare`],
-//! [`refusal`], [`request`], [`retry`], [`slow`], [`sse`], [`verdict`]. [`facts`] knows the models,
+//! [`refusal`], [`request`], [`retry`], [`search`], [`slow`], [`sse`], [`verdict`]. [`facts`] knows the models,
 //! [`flights`] how many calls a role makes at once, [`call`] makes one, [`upstream`] talks to the
 //! provider, [`stream`] hands on, [`settle`] asks what lost answers have cost.
 
@@ -25,6 +25,7 @@ pub mod prepare;
 pub mod refusal;
 pub mod request;
 pub mod retry;
+mod search;
 pub mod services;
 pub mod settle;
 mod slow;
@@ -41,14 +42,16 @@ use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use codebutler_crds::wire::ErrorCode;
+use codebutler_crds::wire::{ErrorCode, WebResults};
 use http::HeaderMap;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use jiff::Timestamp;
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::Instrument as _;
 
 use self::call::ModelReply;
 use self::calling::AdmittedCaller;
+use self::dialect::ApiDialect;
 use self::flights::CallSlot;
 use self::form::RecordingForm;
 use self::job::ModelJob;
@@ -57,8 +60,10 @@ use self::request::ForwardableRequest;
 use self::services::ModelServices;
 use self::upstream::ModelError;
 use super::api_error::ApiError;
+use super::budget::estimate;
 use super::caller::ProvenCaller;
 use super::extract::BoundedBody;
+use super::searcher::WebSearcher;
 use super::speech::{SoundRecording, SpeechScribe};
 
 /// `POST /v1/chat/completions`
@@ -129,6 +134,76 @@ async fn write_down(
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("the gateway lost the call".to_owned()),
     }
+}
+
+/// Searches the web for a role with a model whose provider can, within the role's budget and on its account.
+pub fn build_searcher(gateway: &Arc<ModelServices>) -> WebSearcher {
+    let gateway = Arc::clone(gateway);
+    Arc::new(move |caller, query| {
+        let gateway = Arc::clone(&gateway);
+        Box::pin(async move { search_by_model(gateway, caller, query).await })
+    })
+}
+
+async fn search_by_model(
+    gateway: Arc<ModelServices>,
+    caller: ProvenCaller,
+    query: String,
+) -> Result<WebResults, ApiError> {
+    let (model, dialect) = choose_searcher(&gateway, &caller)?;
+    let body = search::search_request(dialect, &model, &query);
+    let request = ForwardableRequest::own(model, &body).map_err(|e| invalid_request(&e))?;
+    let (reply, answered) = tokio::sync::oneshot::channel();
+    let making = call::make_call(gateway.clone(), caller, ModelJob::Search(request), reply);
+    gateway.answers.spawn(making.in_current_span());
+    let failed =
+        |why: &str| ApiError::new(ErrorCode::Upstream, format!("the web search failed: {why}"));
+    match answered.await {
+        Ok(Ok(ModelReply::Whole(answer))) => {
+            search::read_sources(&answer).ok_or_else(|| failed("its answer can't be read"))
+        }
+        Ok(Ok(ModelReply::Stream(_))) => Err(failed("it was answered in pieces")),
+        Ok(Err(error)) => {
+            Err(ApiError::new(error.code(), format!("the web search failed: {error}")))
+        }
+        Err(_) => {
+            Err(ApiError::new(ErrorCode::Unavailable, "the gateway lost this search: try again"))
+        }
+    }
+}
+
+/// The model that the Repo names for searches, or the cheapest of the role's that can search.
+fn choose_searcher(
+    gateway: &ModelServices,
+    caller: &ProvenCaller,
+) -> Result<(String, ApiDialect), ApiError> {
+    let catalog = &gateway.models.catalog;
+    let wanted = caller.repo.spec.web.as_ref().and_then(|web| web.search_model.as_deref());
+    let now = Timestamp::now();
+    let own = caller.role.spec.model.talking().map(|(_, model)| model);
+    let candidates = own.filter(|model| wanted.is_none_or(|wanted| *model == wanted));
+    let able = candidates.filter_map(|model| {
+        let routed = catalog.route(&caller.repo, model);
+        let dialect = ApiDialect::of(&routed.provider);
+        let facts = catalog.facts_at(&caller.repo, &routed);
+        let price = facts.prices.map_or(estimate::UNKNOWN, |prices| prices.at(0, now));
+        let can = search::can_search(dialect, routed.id) && facts.tools != Some(false);
+        can.then(|| ((price.prompt, price.completion), model.to_owned(), dialect))
+    });
+    let cheapest = able.min_by_key(|(price, ..)| *price);
+    cheapest.map(|(_, model, dialect)| (model, dialect)).ok_or_else(|| {
+        let message = match wanted {
+            Some(wanted) => format!(
+                "the model `{wanted}` of spec.web.searchModel is none of this role's, or can't search the web: a \
+                 person has to name one of OpenRouter's, or one of OpenAI's search models, that the role has"
+            ),
+            None => "no web search is to be had: none of this role's models can search, and the installation \
+                     names no search provider (--search-provider). Work with what you have, or ask a person to \
+                     look it up"
+                .to_owned(),
+        };
+        ApiError::new(ErrorCode::Forbidden, message)
+    })
 }
 
 /// A request that may be forwarded, masked where the Repo wants that. Takes the body, so that nothing

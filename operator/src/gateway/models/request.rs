@@ -151,6 +151,16 @@ impl ForwardableRequest {
         Ok(Self { fields, model, stream, max_tokens, answers, draws })
     }
 
+    /// One of CodeButler's own, which may name a tool of the provider's.
+    ///
+    /// # Errors
+    /// When it is no JSON object.
+    pub fn own(model: String, body: &Value) -> Result<Self, RequestError> {
+        let fields = serde_json::from_str(&body.to_string()).map_err(|_| RequestError::NotJson)?;
+        let max_tokens = body["max_tokens"].as_u64();
+        Ok(Self { fields, model, stream: false, max_tokens, answers: 1, draws: false })
+    }
+
     /// Masks what must not reach a model in every text of the request. Pictures stay as they are.
     pub fn mask(&mut self, redactor: &SecretRedactor) {
         for name in TEXTS {
@@ -299,6 +309,7 @@ mod tests {
             let body = r#"{"model":"m/x","stream":true,"stream_options":{"include_usage":false},"max_tokens":9}"#;
             let shape = RequestShape {
                 dialect,
+                id: "m/x",
                 facts: &facts,
                 role: &role,
                 session: "s",

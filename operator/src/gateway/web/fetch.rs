@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use codebutler_crds::policy::EgressSpec;
+use codebutler_crds::policy::{EgressSpec, WebSpec};
 use codebutler_crds::wire::{ErrorCode, WebPage};
 use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use url::Url;
 
+use super::found::stays_on_site;
 use super::text;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::dial::{find_refusal, find_trouble};
@@ -69,21 +70,35 @@ impl From<FetchError> for ApiError {
     }
 }
 
+/// Which pages may be read.
+pub struct PageRules<'a> {
+    /// Hosts that commands reach, too.
+    pub egress: &'a EgressSpec,
+    pub web: &'a WebSpec,
+    /// Whether a search has found a page.
+    pub is_found: &'a (dyn Fn(&Url) -> bool + Sync),
+}
+
 /// The page at `url`, as text.
 ///
 /// # Errors
 /// In words.
 pub async fn fetch_page(
     egress: &ThreadEgress,
-    rules: &EgressSpec,
+    rules: &PageRules<'_>,
     url: &str,
 ) -> Result<WebPage, FetchError> {
     let fetching = async {
         let mut url = parse_url(url)?;
+        let mut found = (rules.is_found)(&url);
         for _ in 0..=MOST_REDIRECTS {
-            let answer = ask_host(egress, rules, &url).await?;
+            let answer = ask_host(egress, rules, &url, found).await?;
             match next_address(&url, &answer)? {
-                Some(elsewhere) => url = elsewhere,
+                Some(elsewhere) => {
+                    found =
+                        (rules.is_found)(&elsewhere) || found && stays_on_site(&url, &elsewhere);
+                    url = elsewhere;
+                }
                 None => return read_page(egress, &url, answer).await,
             }
         }
@@ -108,11 +123,13 @@ fn check_url(url: &Url) -> Result<(), FetchError> {
 /// Connects to addresses that were looked at and to no other.
 async fn ask_host(
     egress: &ThreadEgress,
-    rules: &EgressSpec,
+    rules: &PageRules<'_>,
     url: &Url,
+    found: bool,
 ) -> Result<reqwest::Response, FetchError> {
+    let listed = [rules.web.into(), rules.egress.into()];
     egress
-        .get(rules, url)?
+        .get(if found { None } else { Some(&listed) }, url)?
         .header(ACCEPT, "text/html, text/plain, text/markdown, application/json;q=0.9, */*;q=0.1")
         .send()
         .await

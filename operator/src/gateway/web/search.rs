@@ -30,7 +30,7 @@ pub enum SearchProvider {
 /// Which provider, and where.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct SearchOptions {
-    /// Who answers WebSearch; without one the tool says that there is none.
+    /// Who answers WebSearch; without one a model of the role does whose provider has a search of its own.
     #[arg(long, env = "CODEBUTLER_SEARCH_PROVIDER")]
     pub search_provider: Option<SearchProvider>,
     /// Its base URL, where it is not the provider's own (SearXNG has none of its own).
@@ -52,6 +52,11 @@ impl From<SearchOptions> for SearchEngine {
 }
 
 impl SearchEngine {
+    /// Whether the installation names a search provider.
+    pub const fn is_configured(&self) -> bool {
+        self.0.search_provider.is_some()
+    }
+
     /// What the provider finds.
     ///
     /// # Errors
@@ -62,16 +67,12 @@ impl SearchEngine {
         query: &str,
     ) -> Result<WebResults, ApiError> {
         let absent = || {
-            let message = "no web search is configured for this installation (--search-provider): \
-                           work with what you have, or ask a person to look it up";
+            let message = "the installation's web search has no address (--search-url): work with what you \
+                           have, or ask a person to look it up";
             ApiError::new(ErrorCode::Forbidden, message)
         };
         let provider = self.0.search_provider.ok_or_else(absent)?;
-        let query = query.trim();
-        if query.is_empty() || query.len() > LONGEST_QUERY {
-            let message = "`query` has to have 1 to 400 characters";
-            return Err(ApiError::new(ErrorCode::InvalidRequest, message));
-        }
+        let query = check_query(query)?;
         let (base, path) = match (provider, &self.0.search_url) {
             (SearchProvider::Brave, None) => {
                 ("https://api.search.brave.com".to_owned(), "/res/v1/web/search")
@@ -116,6 +117,19 @@ impl SearchEngine {
         }
         read_results(provider, &body).map_err(|_| failed("answered something unreadable"))
     }
+}
+
+/// The words to search for.
+///
+/// # Errors
+/// When there are none, or too many.
+pub fn check_query(query: &str) -> Result<&str, ApiError> {
+    let query = query.trim();
+    if query.is_empty() || query.len() > LONGEST_QUERY {
+        let message = "`query` has to have 1 to 400 characters";
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    }
+    Ok(query)
 }
 
 #[derive(Deserialize)]

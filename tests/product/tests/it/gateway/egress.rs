@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 
 use super::{World, eventually, set_tools};
 
-const FETCH: &str = "/v1/web/fetch";
+pub(super) const FETCH: &str = "/v1/web/fetch";
 
 impl World {
     async fn allow(&self, hosts: &[&str]) {

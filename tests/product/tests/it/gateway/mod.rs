@@ -37,6 +37,7 @@ mod remote;
 mod remote_change;
 mod replicas;
 mod rights;
+mod searching;
 mod sending;
 mod server_pods;
 mod servers;

@@ -21,7 +21,7 @@ const KEY: &str = "k3y-of-no-known-form";
 const LIST: &str = include_str!("../../../../corpus/openrouter-models.json");
 
 /// Answers with what was put down for it, in order, and then as a model would.
-struct Provider {
+pub(super) struct Provider {
     url: String,
     state: Arc<Play>,
     _serving: AbortOnDropHandle<()>,
@@ -34,7 +34,7 @@ struct Play {
 }
 
 impl Provider {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let state = Arc::<Play>::default();
         let app = axum::Router::new()
             .route("/v1/models", get(|| async { LIST }))
@@ -46,18 +46,24 @@ impl Provider {
         Self { url, state, _serving: AbortOnDropHandle::new(serving) }
     }
 
-    fn next(&self, status: u16, retry_after: Option<u32>, body: &Value) {
+    pub(super) fn next(&self, status: u16, retry_after: Option<u32>, body: &Value) {
         let answer = (status, retry_after, body.to_string());
         self.state.answers.lock().unwrap().push_back(answer);
     }
 
-    fn asked(&self) -> Vec<Value> {
+    pub(super) fn asked(&self) -> Vec<Value> {
         self.state.asked.lock().unwrap().clone()
     }
 
     /// A world whose coder asks here.
     async fn world(&self, model: &Value) -> World {
-        let spec = json!({"model": {"baseURL": self.url, "api": "OpenRouter"}});
+        self.world_with(model, &json!({})).await
+    }
+
+    /// The same, with these fields in the Repo's `spec`.
+    pub(super) async fn world_with(&self, model: &Value, fields: &Value) -> World {
+        let mut spec = json!({"model": {"baseURL": self.url, "api": "OpenRouter"}});
+        json_patch::merge(&mut spec, fields);
         let world = World::play(ModelScript::of("coder", vec![]), &spec, model).await;
         world.cluster.secret("model", &self.url, &json!({"apiKey": KEY})).await;
         world

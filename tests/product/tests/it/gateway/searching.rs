@@ -1,0 +1,105 @@
+//! Web search where the installation names no search provider: a model of the role's searches, and what it has
+//! found may be opened.
+
+use codebutler_crds::NanoUsd;
+use serde_json::{Value, json};
+
+use super::egress::FETCH;
+use super::providers::Provider;
+use super::{World, eventually, set_tools};
+
+const SEARCH: &str = "/v1/web/search";
+const HAIKU: &str = "anthropic/claude-haiku-4.5";
+const OPUS: &str = "anthropic/claude-opus-5";
+
+fn found(cost: f64) -> Value {
+    let cite = |url: &str, title: &str| {
+        let citation = json!({"url": url, "title": title, "content": "It says so.", "start_index": 0, "end_index": 4});
+        json!({"type": "url_citation", "url_citation": citation})
+    };
+    let annotations = [
+        cite("https://docs.search.invalid/guide", "Guide"),
+        cite("https://169.254.169.254/x", "Inside"),
+    ];
+    let message =
+        json!({"role": "assistant", "content": "Two sources.", "annotations": annotations});
+    let usage = json!({"prompt_tokens": 4_000, "completion_tokens": 60, "total_tokens": 4_060, "cost": cost,
+        "server_tool_use_details": {"web_search_requests": 1}});
+    let choice = json!({"index": 0, "message": message, "finish_reason": "stop"});
+    json!({"id": "gen-1", "object": "chat.completion", "choices": [choice], "usage": usage})
+}
+
+async fn searching_world(provider: &Provider, spec: &Value) -> World {
+    let world = provider.world_with(&json!({"default": OPUS, "pool": [HAIKU]}), spec).await;
+    set_tools(&world, "coder", &["Read", "WebFetch", "WebSearch"]).await;
+    let (status, session) = world.get("coder", "/v1/session").await;
+    assert_eq!(status, 200, "{session}");
+    eventually("the role to have its tools", || async {
+        world.post("coder", SEARCH, &json!({"query": ""})).await.0 == 400
+    })
+    .await;
+    world
+}
+
+#[tokio::test]
+async fn the_cheapest_model_searches_and_its_cost_is_the_roles() {
+    let provider = Provider::start().await;
+    let world = searching_world(&provider, &json!({})).await;
+    provider.next(200, None, &found(0.0291));
+    let (status, answer) = world.post("coder", SEARCH, &json!({"query": "release notes"})).await;
+    assert_eq!(status, 200, "{answer}");
+    let first = json!({"title": "Guide", "url": "https://docs.search.invalid/guide", "snippet": "It says so."});
+    assert_eq!(answer["results"][0], first);
+    let asked = provider.asked();
+    assert_eq!((asked.len(), &asked[0]["model"]), (1, &json!(HAIKU)));
+    assert_eq!(asked[0]["tools"][0]["type"], "openrouter:web_search");
+    assert_eq!(asked[0]["tools"][0]["parameters"]["max_uses"], 1, "one search is paid for");
+    assert!(asked[0]["messages"][0]["content"].as_str().unwrap().ends_with("release notes"));
+    eventually("the cost to be on the Thread", || async {
+        let status = world.thread().await.status.unwrap_or_default();
+        let usage = status.roles.get("coder").map(|role| role.usage);
+        usage.is_some_and(|usage| usage.calls == 1 && usage.cost == NanoUsd(29_100_000))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_found_may_be_opened_and_nothing_beside_it() {
+    let provider = Provider::start().await;
+    let world = searching_world(&provider, &json!({"web": {"hosts": ["listed.invalid"]}})).await;
+    let fetch = |url: &'static str| {
+        let world = &world;
+        async move {
+            let (_, answer) = world.post("coder", FETCH, &json!({"url": url})).await;
+            answer["error"]["message"].as_str().unwrap_or_default().to_owned()
+        }
+    };
+    let page = "https://docs.search.invalid/guide";
+    let refused = fetch(page).await;
+    assert!(refused.contains("spec.web.hosts"), "before it was found: {refused}");
+    provider.next(200, None, &found(0.01));
+    assert_eq!(world.post("coder", SEARCH, &json!({"query": "guide"})).await.0, 200);
+    // Nobody answers for these names: an allowed page is tried, and can't be had.
+    for tried in [page, "https://docs.search.invalid/guide#part", "https://listed.invalid/any"] {
+        let said = fetch(tried).await;
+        assert!(said.contains("can't be had"), "{tried}: {said}");
+    }
+    for other in [
+        "https://docs.search.invalid/other",
+        "https://docs.search.invalid/guide?leak=1",
+        "https://169.254.169.254/x",
+    ] {
+        let said = fetch(other).await;
+        assert!(!said.is_empty() && !said.contains("can't be had"), "{other}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_search_that_fails_says_what_to_do() {
+    let provider = Provider::start().await;
+    let spec = json!({"web": {"searchModel": "x/unknown", "openResults": false}});
+    let world = searching_world(&provider, &spec).await;
+    let (status, answer) = world.post("coder", SEARCH, &json!({"query": "a"})).await;
+    let said = answer["error"]["message"].as_str().unwrap_or_default();
+    assert!(status == 403 && said.contains("spec.web.searchModel"), "{answer}");
+}
