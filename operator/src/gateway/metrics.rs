@@ -340,6 +340,7 @@ mod tests {
                 completed: true,
                 images: 1,
                 seconds: Some(2),
+                searches: 1,
             };
             for number in 0..threads {
                 let caller = caller(number);

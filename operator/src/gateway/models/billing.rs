@@ -347,6 +347,7 @@ mod tests {
             completion: NanoUsd(2_000_000_000),
             image: NanoUsd(40_000_000),
             audio_minute: NanoUsd(6_000_000),
+            search: NanoUsd(10_000_000),
             cache_read: Some(NanoUsd(100_000_000)),
             cache_write: Some(NanoUsd(1_250_000_000)),
         };
