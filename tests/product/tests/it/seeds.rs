@@ -5,7 +5,7 @@ use std::path::Path;
 
 use codebutler_crds::AgentRole;
 use codebutler_crds::role::{DataCollection, TOOLS};
-use codebutler_operator::gateway::models::facts::check::{self, RepoWorker};
+use codebutler_operator::gateway::models::facts::check::{self, ListedModel, RepoWorker};
 use codebutler_operator::gateway::models::facts::list;
 
 fn seed(path: &str) -> String {
@@ -200,7 +200,11 @@ fn the_shipped_models_are_on_the_providers_list_and_can_do_the_work() {
         let text = std::fs::read_to_string(role.unwrap().path()).unwrap();
         let role: AgentRole = serde_saphyr::from_str(&text).unwrap();
         let workers = [RepoWorker { role: &role, facts: &known }];
-        let faults = check::find_faults(&workers, &listed, "2026-11-22".parse().unwrap());
+        let find_listed = |model: &str| match check::find_model(model, &listed) {
+            Some(_) => ListedModel::Usable,
+            None => ListedModel::Missing { of: "the list".to_owned(), nearest: Vec::new() },
+        };
+        let faults = check::find_faults(&workers, &find_listed, "2026-11-22".parse().unwrap());
         assert_eq!(faults, None);
         for (field, model) in role.spec.model.talking() {
             let facts = known(model);
