@@ -9,6 +9,15 @@ use sha2::{Digest as _, Sha256};
 
 use crate::pytools::cache_dir;
 
+/// The official servers of the Model Context Protocol, and the client that comes with them.
+pub const MCP_SERVERS: &[&str] = &[
+    "@modelcontextprotocol/server-everything@2026.8.31",
+    "@modelcontextprotocol/server-filesystem@2026.8.31",
+    "@modelcontextprotocol/server-memory@2026.8.31",
+    "@modelcontextprotocol/server-sequential-thinking@2026.8.31",
+    "@modelcontextprotocol/sdk@1.32.2",
+];
+
 /// Why a test has no packages.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeToolsError {

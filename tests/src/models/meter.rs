@@ -65,10 +65,13 @@ impl KeptMeter {
                 self.marked((&card.id, provider), &boundaries, minimum, (life, now))
             }
         };
-        let reasoning = reply.reasoning.as_deref().map_or(0, tokens_of);
-        let said = reply.content.as_deref().map_or(0, tokens_of);
-        let called: u64 =
-            reply.calls.iter().map(|call| tokens_of(&call.name) + tokens_of(&call.arguments)).sum();
+        let reasoning = reply.reasoning.as_deref().map_or(0, count_tokens);
+        let said = reply.content.as_deref().map_or(0, count_tokens);
+        let called: u64 = reply
+            .calls
+            .iter()
+            .map(|call| count_tokens(&call.name) + count_tokens(&call.arguments))
+            .sum();
         let completion = reasoning + said + called;
         let rates = card.pricing.of(prompt);
         let amount = rates.prompt.times(prompt - cached - written)
@@ -161,8 +164,9 @@ fn plain_amount(amount: NanoUsd) -> String {
     amount.to_string()
 }
 
-/// Tokens of a text.
-pub(super) fn tokens_of(text: &str) -> u64 {
+/// Tokens of a text, as the provider counts them.
+#[must_use]
+pub fn count_tokens(text: &str) -> u64 {
     u64::try_from(text.len()).unwrap_or(u64::MAX).div_ceil(TOKEN)
 }
 

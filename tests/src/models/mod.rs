@@ -41,6 +41,7 @@ pub use self::catalogue::PlayedCatalogue;
 use self::ledger::ModelLedger;
 pub use self::ledger::{ModelBill, ModelRequest, PlayedMischief, RoleBill, ServedAnswer};
 use self::meter::KeptMeter;
+pub use self::meter::count_tokens;
 pub use self::mischief::{MischiefKind, MischiefList, ModelMischief, RandomMischief};
 pub use self::options::ModelOptions;
 pub use self::otherwise::OtherwiseAnswers;

@@ -1,5 +1,6 @@
 //! Puts a [`RunningStack`] together, from the outside in.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{OpenOptionsExt as _, symlink};
@@ -20,7 +21,7 @@ use crate::apiserver;
 use crate::cluster::TestCluster;
 use crate::controllers::{ControllerManager, ControllerOptions};
 use crate::kubelet::{
-    HOST_IP, KubeletError, KubeletOptions, NetworkLeak, ProcessKubelet, ServiceForward,
+    HOST_IP, KubeletError, KubeletOptions, LocalImage, NetworkLeak, ProcessKubelet, ServiceForward,
 };
 use crate::models::ModelServer;
 use crate::serving::own_loopback_address;
@@ -172,7 +173,9 @@ async fn start_here(
     };
     let api = url::Url::parse(cluster.url()).map_err(part_error("API server"))?;
     let agent = surroundings.agent.as_ref().unwrap_or(&options.program);
-    let kubelet = start_kubelet(cluster, &api, &options, agent, gateway_address).await;
+    let mut images = build_images(agent);
+    images.extend(surroundings.images.clone());
+    let kubelet = start_kubelet(cluster, &api, &options, images, gateway_address).await;
     let kubelet = kubelet.map_err(part_error("kubelet"))?;
     let processes = Processes { cluster, options: &options, operator, watched };
     let silence = options.agent_silence;
@@ -295,13 +298,13 @@ async fn start_kubelet(
     cluster: &TestCluster,
     api: &url::Url,
     stack: &StackOptions,
-    agent: &Path,
+    images: BTreeMap<String, LocalImage>,
     gateway: SocketAddr,
 ) -> Result<ProcessKubelet, KubeletError> {
     let place = &stack.place;
     let node = place.named(NODE);
     let mut options = KubeletOptions::new(node, stack.dir.join("node"), &stack.program);
-    options.images = build_images(agent);
+    options.images = images;
     if cluster.is_shared() {
         options.namespaces = vec![place.team.clone(), place.system.clone()];
     }

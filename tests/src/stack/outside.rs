@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::kept::KeptLife;
 use super::{StackError, StackOptions};
 use crate::github::{DrivenRepository, FirstCommit, GitHubOptions, GitHubServer};
+use crate::kubelet::LocalImage;
 use crate::models::{ModelOptions, ModelServer, OtherwiseAnswers};
 use crate::serving::ListenAddress;
 use crate::slack::{self, ChatSuggestion, SlackServer};
@@ -29,6 +30,8 @@ pub struct StackSurroundings {
     pub provider: ModelOptions,
     /// What pods run, where it is not the binary that is every process of the product.
     pub agent: Option<PathBuf>,
+    /// Images that the node has besides the product's own, by name.
+    pub images: BTreeMap<String, LocalImage>,
 }
 
 /// Who answers for the models.
@@ -98,7 +101,8 @@ pub(super) async fn start_outside(
     options: &StackOptions,
     surroundings: &StackSurroundings,
 ) -> Result<OutsideWorld, StackError> {
-    let StackSurroundings { models, content, suggestions, life, provider, agent: _ } = surroundings;
+    let StackSurroundings { models, content, suggestions, life, provider, agent: _, images: _ } =
+        surroundings;
     let life = life.as_ref();
     let ports = life.map(|life| life.ports).unwrap_or_default();
     let address = options.nodes.as_ref().map(|nodes| nodes.address);

@@ -9,19 +9,11 @@ use std::time::Duration;
 use codebutler_mcp::{
     EventStream, McpError, ServerLink, ServerSession, SessionEvent, SessionSetup,
 };
-use codebutler_testbed::nodetools::{NodeToolsError, ensure_modules};
+use codebutler_testbed::nodetools::{MCP_SERVERS, NodeToolsError, ensure_modules};
 use codebutler_testbed::pytools::{PyToolsError, ensure_venv};
 use tokio::process::{Child, Command};
 
 use super::dialer::LocalDialer;
-
-const NODE: &[&str] = &[
-    "@modelcontextprotocol/server-everything@2026.8.31",
-    "@modelcontextprotocol/server-filesystem@2026.8.31",
-    "@modelcontextprotocol/server-memory@2026.8.31",
-    "@modelcontextprotocol/server-sequential-thinking@2026.8.31",
-    "@modelcontextprotocol/sdk@1.32.2",
-];
 
 /// A command of an official server; none where the machine has no node.
 pub async fn node_server(name: &str) -> Option<Command> {
@@ -30,7 +22,7 @@ pub async fn node_server(name: &str) -> Option<Command> {
 
 /// A script of the installed packages; none where the machine has no node.
 pub async fn node_script(path: &str) -> Option<Command> {
-    let modules = match tokio::task::spawn_blocking(|| ensure_modules(NODE)).await.unwrap() {
+    let modules = match tokio::task::spawn_blocking(|| ensure_modules(MCP_SERVERS)).await.unwrap() {
         Ok(modules) => modules,
         Err(NodeToolsError::NoNode) => {
             eprintln!("skipped: no node with npm on this machine");
