@@ -23,10 +23,13 @@ const LIST_PATIENCE: Duration = Duration::from_secs(10);
 const MOST_FOUND: &str = "8";
 
 impl GatewayClient {
-    /// Lists the servers' tools that the role is offered.
-    pub async fn server_tools(&self) -> Result<McpTools, GatewayError> {
+    /// Lists the servers' tools that the role is offered. A list of the version that was seen is only said to be
+    /// unchanged.
+    pub async fn server_tools(&self, seen: Option<&str>) -> Result<McpTools, GatewayError> {
+        let query: Vec<_> = seen.map(|version| ("seen", version)).into_iter().collect();
         let answer = self.retried(LIST_PATIENCE, || {
-            Ok(self.request(Method::GET, path::MCP_TOOLS)?.timeout(LIST_LIMIT))
+            let request = self.request(Method::GET, path::MCP_TOOLS)?;
+            Ok(request.query(&query).timeout(LIST_LIMIT))
         });
         parse_answer(&answer.await?)
     }

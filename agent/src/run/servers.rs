@@ -85,6 +85,7 @@ impl ServerList {
         };
         (self.asked, self.late) = (None, false);
         match answer {
+            Ok(Ok(list)) if list.unchanged => {}
             Ok(Ok(list)) => self.known = Some(list),
             // A gateway that knows nothing of servers yet.
             Ok(Err(GatewayError::Unexpected { status, .. })) if status.as_u16() == 404 => {
@@ -97,7 +98,8 @@ impl ServerList {
 
     fn begin(&mut self) {
         let gateway = self.gateway.clone();
-        let asking = async move { gateway.server_tools().await }.in_current_span();
+        let seen = self.known.as_ref().map(|known| known.version.clone());
+        let asking = async move { gateway.server_tools(seen.as_deref()).await }.in_current_span();
         self.asked = Some(AbortOnDropHandle::new(tokio::spawn(asking)));
     }
 }

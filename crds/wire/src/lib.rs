@@ -111,8 +111,8 @@ pub mod path {
     pub const CONNECT: &str = "/v1/connect";
     /// `POST` [`super::EgressReport`] → `{}`; refused where the Repo wants enforcement and has none.
     pub const EGRESS_CHECK: &str = "/v1/egress-check";
-    /// `GET ?find=<words>&most=<n>` → [`super::McpTools`]: those that the model is offered, or with `find` those that a search
-    /// finds among all.
+    /// `GET ?seen=<version>` → [`super::McpTools`]: those that the model is offered. With `seen`, a list of that version is only
+    /// said to be unchanged. `GET ?find=<words>&most=<n>` → those that a search finds among all.
     pub const MCP_TOOLS: &str = "/v1/mcp/tools";
     /// `POST` [`super::McpCall`] → [`super::McpResult`].
     pub const MCP_CALLS: &str = "/v1/mcp/calls";

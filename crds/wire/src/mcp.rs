@@ -43,6 +43,9 @@ pub fn show_tool_name(name: &str) -> Cow<'_, str> {
 pub struct McpTools {
     /// Another one whenever anything else of this is another.
     pub version: String,
+    /// It is the version that the caller has seen: the rest is left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unchanged: bool,
     /// Tools that the model is offered, or that a search found, best first.
     #[serde(default)]
     pub tools: Vec<McpTool>,
@@ -55,6 +58,14 @@ pub struct McpTools {
     /// Sentences about what is not available and what to do, for the model.
     #[serde(default)]
     pub notices: Vec<String>,
+}
+
+impl McpTools {
+    /// An answer to who has seen this version.
+    #[must_use]
+    pub fn unchanged_since(version: String) -> Self {
+        Self { version, unchanged: true, ..Self::default() }
+    }
 }
 
 /// A tool of a server.

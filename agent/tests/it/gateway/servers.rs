@@ -79,6 +79,9 @@ async fn tools(
         let fits = |tool: &&McpTool| words.split(' ').any(|word| tool.description.contains(word));
         list.tools = servers.hidden.iter().filter(fits).cloned().collect();
     }
+    if query.get("seen") == Some(&list.version) {
+        return Json(McpTools::unchanged_since(list.version));
+    }
     Json(list)
 }
 

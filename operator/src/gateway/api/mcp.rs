@@ -19,6 +19,7 @@ const FIND: usize = 500;
 pub struct ToolsWanted {
     find: Option<String>,
     most: Option<usize>,
+    seen: Option<String>,
 }
 
 /// Parameters of a list of resources.
@@ -37,7 +38,9 @@ pub async fn read_tools(
         let find = find.chars().take(FIND).collect();
         ToolSearch { find, most: wanted.most }
     });
-    Ok(Json(list_tools(&gateway.mcp, &caller, search.as_ref()).await?))
+    let listed = list_tools(&gateway.mcp, &caller, search.as_ref()).await?;
+    let is_seen = wanted.seen.as_ref() == Some(&listed.version);
+    Ok(Json(if is_seen { McpTools::unchanged_since(listed.version) } else { listed }))
 }
 
 /// Calls a tool.

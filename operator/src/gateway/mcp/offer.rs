@@ -249,5 +249,12 @@ fn list_notices(
 fn add_version(tools: McpTools) -> McpTools {
     let McpTools { tools, hidden, servers, notices, .. } = tools;
     let hash = Sha256::digest(json!([tools, hidden, servers, notices]).to_string());
-    McpTools { version: hex::encode(&hash[..12]), tools, hidden, servers, notices }
+    McpTools {
+        version: hex::encode(&hash[..12]),
+        unchanged: false,
+        tools,
+        hidden,
+        servers,
+        notices,
+    }
 }
