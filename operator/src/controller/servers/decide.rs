@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::mcp::{McpPod, McpScope, McpServerSpec};
+use codebutler_crds::mcp::{McpPod, McpScope, McpServerSpec, McpWorktree};
 use codebutler_crds::names::pod as path;
 use codebutler_crds::{Repo, names};
 use jiff::{SignedDuration, Timestamp};
@@ -172,7 +172,9 @@ fn plan_server(
     let input = ServerPodInput { owner, repo, server, gateway, args, user };
     let name = names::mcp_pod_name(&owner.name(), &server.name);
     let Some(pod) = view.pods.iter().find(|pod| pod.name_any() == name) else {
-        if view.prepared {
+        if !has_worktree(view.owner, server) {
+            plan.look_again_in(LOOK);
+        } else if view.prepared {
             plan.create.insert(server.name.clone(), input.build());
         }
         return OwnPod::default();
@@ -193,6 +195,18 @@ fn plan_server(
     }
     let trouble = tell_trouble(pod, &server.name, view.now).unwrap_or_default();
     OwnPod { pod_uid: pod.uid(), trouble }
+}
+
+/// False where a server is to read a worktree that no role has cloned yet. The clone is put in place of an empty folder,
+/// which a pod that was there before would go on seeing.
+fn has_worktree(owner: ServerOwner<'_>, server: &McpServerSpec) -> bool {
+    let (ServerOwner::Thread(thread), Some(McpWorktree::ReadOnly)) = (owner, server.worktree)
+    else {
+        return true;
+    };
+    let mut roles = thread.status.iter().flat_map(|status| status.roles.values());
+    // A run clones before it asks its model.
+    roles.any(|role| role.turns > 0)
 }
 
 fn is_ready(pod: &Pod) -> bool {

@@ -124,7 +124,13 @@ fn a_wanted_server_gets_a_pod_without_a_token_where_its_program_runs() {
 fn the_worktree_is_there_to_read_only_for_a_server_that_is_to_have_it() {
     let mut with = server();
     with["worktree"] = json!("ReadOnly");
-    let plan = World::new(with).plan();
+    let mut world = World::new(with);
+    let before = world.plan();
+    assert!(before.create.is_empty(), "no role has cloned it yet: it would stay empty");
+    assert!(before.again.is_some() && before.own["db"].trouble.is_empty(), "{before:?}");
+    let status = json!({"roles": {"coder": {"turns": 1}}});
+    world.thread = testing::thread(&status);
+    let plan = world.plan();
     let spec = plan.create["db"].spec.clone().unwrap();
     let mounts = spec.containers[0].volume_mounts.clone().unwrap();
     let tree = mounts.iter().find(|mount| mount.mount_path == "/workspace").unwrap();
