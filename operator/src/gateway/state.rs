@@ -24,7 +24,7 @@ use super::git::outcome::HostOutcomes;
 use super::git::services::GitServices;
 use super::identity::CallerIdentity;
 use super::mcp::call::{CallBook, ToolForms};
-use super::mcp::{McpServers, PodLinks, SessionPool};
+use super::mcp::{McpServers, PodLinks, SessionPool, SessionWays, TroubleDesk};
 use super::mcp_pods::BridgedPods;
 use super::metrics::GatewayMetrics;
 use super::models::services::ModelServices;
@@ -181,8 +181,10 @@ impl GatewayBase {
     ) -> McpServers {
         let (context, metrics, tasks) =
             (self.context.clone(), self.metrics.clone(), TaskGroup::default());
+        let trouble = TroubleDesk::new(Arc::new(self.slack.clone()), tasks.clone());
+        let ways = SessionWays { context: context.clone(), pods, trouble };
         McpServers {
-            sessions: SessionPool::new(context.clone(), pods, metrics.clone(), tasks.clone()),
+            sessions: SessionPool::new(ways, metrics.clone(), tasks.clone()),
             context,
             threads: self.threads.clone(),
             consent: Arc::clone(consent),

@@ -20,6 +20,7 @@ mod refusal;
 mod result;
 pub mod sessions;
 mod status;
+mod trouble;
 mod words;
 
 use std::sync::Arc;
@@ -34,7 +35,8 @@ use crate::tasks::TaskGroup;
 
 pub use self::link::{LinkError, OpenedLink, PodLinks};
 pub use self::place::{ServerPlace, SessionKey};
-pub use self::sessions::{ServerList, SessionPool};
+pub use self::sessions::{ServerList, SessionPool, SessionWays};
+pub use self::trouble::TroubleDesk;
 
 /// Services of one term of the leader.
 pub struct McpServers {

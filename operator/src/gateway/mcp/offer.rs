@@ -81,9 +81,13 @@ pub async fn list_tools(
     let mut tools = offer_tools(&role, &known, search, &look);
     tools.notices.clone_from(&role.notices);
     for one in &known {
+        if let ToolsOutlook::Failed(error) = &one.outlook {
+            servers.sessions.post_trouble(&one.server.place, error);
+        }
         let away = servers.sessions.failure(&one.server.place, PATIENCE * 10);
         tools.servers.push(describe_server(one, away.is_none(), &guard_for));
-        tools.notices.extend(list_notices(one, &guard_for));
+        let secrets = servers.sessions.known_secrets(&one.server.place);
+        tools.notices.extend(list_notices(one, &secrets, &guard_for));
     }
     Ok(add_version(tools))
 }
@@ -214,13 +218,14 @@ fn describe_server(
 
 fn list_notices(
     known: &KnownServer<'_>,
+    secrets: &[String],
     guard_for: &dyn Fn(&[String]) -> WordGuard,
 ) -> Vec<String> {
     let name = &known.server.place.spec.name;
     let list = match &known.outlook {
         ToolsOutlook::Known(list) => list,
         ToolsOutlook::Failed(error) => {
-            let why = guard_for(&[]).error(error);
+            let why = guard_for(secrets).error(error);
             return vec![format!(
                 "the server `{name}` can't be used now: {why}. Go on without its tools"
             )];

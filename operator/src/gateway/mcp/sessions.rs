@@ -17,6 +17,8 @@ use parking_lot::Mutex;
 use self::lists::describe_list;
 use super::link::{LinkError, PodLinks, open_link};
 use super::place::{ServerPlace, SessionKey};
+use super::trouble::TroubleDesk;
+use super::words::WordGuard;
 use crate::gateway::context::GatewayContext;
 use crate::gateway::mcp_facts::SessionOutcome;
 use crate::gateway::metrics::GatewayMetrics;
@@ -93,11 +95,24 @@ struct PoolState {
     open: HashMap<SessionKey, Arc<OpenSession>>,
     failed: RecentMap<SessionKey, (Instant, String, SharedFailure)>,
     lists: RecentMap<SessionKey, (String, Arc<ServerList>)>,
+    /// Values that servers were sent as credentials: their last words can have them.
+    secrets: RecentMap<SessionKey, Vec<String>>,
+}
+
+/// Ways to servers, and to the people who wait for them.
+pub struct SessionWays {
+    /// Caches and the gateway's own Kubernetes identity.
+    pub context: GatewayContext,
+    /// Opens links to servers in pods.
+    pub pods: Arc<dyn PodLinks>,
+    /// Says in threads what is wrong with servers.
+    pub trouble: TroubleDesk,
 }
 
 struct PoolParts {
     context: GatewayContext,
     pods: Arc<dyn PodLinks>,
+    trouble: TroubleDesk,
     metrics: GatewayMetrics,
     tasks: TaskGroup,
     opening: KeyedLocks<SessionKey>,
@@ -110,19 +125,16 @@ pub struct SessionPool(Arc<PoolParts>);
 
 impl SessionPool {
     /// No session is open yet.
-    pub fn new(
-        context: GatewayContext,
-        pods: Arc<dyn PodLinks>,
-        metrics: GatewayMetrics,
-        tasks: TaskGroup,
-    ) -> Self {
+    pub fn new(ways: SessionWays, metrics: GatewayMetrics, tasks: TaskGroup) -> Self {
+        let SessionWays { context, pods, trouble } = ways;
         let state = PoolState {
             open: HashMap::new(),
             failed: RecentMap::new(REMEMBERED),
             lists: RecentMap::new(REMEMBERED),
+            secrets: RecentMap::new(REMEMBERED),
         };
         let (opening, state) = (KeyedLocks::default(), Mutex::new(state));
-        Self(Arc::new(PoolParts { context, pods, metrics, tasks, opening, state }))
+        Self(Arc::new(PoolParts { context, pods, trouble, metrics, tasks, opening, state }))
     }
 
     /// The session of a server, opened if it is not.
@@ -133,6 +145,7 @@ impl SessionPool {
         if let Some(open) = self.find(place) {
             if place.spec.image.is_some() {
                 self.0.pods.keep_pod(place).await;
+                self.report_list(place);
             }
             return Ok(open);
         }
@@ -149,9 +162,7 @@ impl SessionPool {
         match self.connect(place).await {
             Ok(open) => {
                 self.0.state.lock().failed.remove(&place.key);
-                if let Some(list) = self.known_list(place) {
-                    self.report(place, describe_list(place, &list));
-                }
+                self.report_list(place);
                 Ok(open)
             }
             Err(error) => {
@@ -159,11 +170,30 @@ impl SessionPool {
                 if !matches!(error, LinkError::Full(_)) {
                     self.report(place, SessionOutcome::Failed(error.to_string()));
                 }
+                self.post_trouble(place, &error);
                 let error = Arc::new(error);
                 let failed = (Instant::now(), place.fingerprint(), Arc::clone(&error));
                 self.0.state.lock().failed.insert(place.key.clone(), failed);
                 Err(error)
             }
+        }
+    }
+
+    /// Posts in the place's thread why its server can't be used, once for each reason.
+    pub fn post_trouble(&self, place: &ServerPlace, error: &LinkError) {
+        let redactor = self.0.context.redactors.of(&place.repo);
+        let guard = WordGuard::new(redactor, &self.known_secrets(place));
+        self.0.trouble.post(place, error, &guard);
+    }
+
+    /// Values that a server was sent as credentials when it was last connected to.
+    pub fn known_secrets(&self, place: &ServerPlace) -> Vec<String> {
+        self.0.state.lock().secrets.get(&place.key).cloned().unwrap_or_default()
+    }
+
+    fn report_list(&self, place: &ServerPlace) {
+        if let Some(list) = self.known_list(place) {
+            self.report(place, describe_list(place, &list));
         }
     }
 
@@ -221,6 +251,7 @@ impl SessionPool {
         let parts = &self.0;
         let opened = open_link(&parts.context, &*parts.pods, place).await?;
         let setup = setup_session(place);
+        parts.state.lock().secrets.insert(place.key.clone(), opened.secrets.clone());
         let session = Box::pin(ServerSession::open(opened.link, setup)).await;
         let (session, events) =
             session.map_err(|error| LinkError::of_session(error, &place.spec))?;

@@ -170,12 +170,16 @@ impl CallRun {
         if plain.finds_secret(&call.arguments) {
             return Err(McpRefusal::Secret(call.tool.clone()).into());
         }
-        let away = |error: &dyn std::fmt::Display| McpRefusal::Away {
-            server: self.name().to_owned(),
-            why: plain.error(error),
+        let away = |error: &dyn std::fmt::Display| {
+            let secrets = servers.sessions.known_secrets(&self.server.place);
+            let why = WordGuard::new(redactor.clone(), &secrets).error(error);
+            McpRefusal::Away { server: self.name().to_owned(), why }
         };
-        let (open, tool, names) = self.find_tool().await.map_err(|error| away(&error))?;
-        let guard = WordGuard::new(redactor, open.secrets());
+        let (open, tool, names) = self.find_tool().await.map_err(|error| {
+            servers.sessions.post_trouble(&self.server.place, &error);
+            away(&error)
+        })?;
+        let guard = WordGuard::new(redactor.clone(), open.secrets());
         let Some(tool) = tool else {
             let closest = closest_names(&call.tool, names.iter().map(String::as_str));
             return Err(McpRefusal::Unknown { name: call.tool.clone(), closest }.into());

@@ -140,6 +140,7 @@ impl SessionPool {
             let error = Arc::new(LinkError::of_session(error, &place.spec));
             self.report(place, SessionOutcome::Failed(error.to_string()));
             let failed = (Instant::now(), place.fingerprint(), Arc::clone(&error));
+            self.post_trouble(place, &error);
             self.0.state.lock().failed.insert(place.key.clone(), failed);
             error
         })
