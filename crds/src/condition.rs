@@ -38,8 +38,8 @@ pub const MODEL_REACHABLE: &str = "ModelReachable";
 pub const EGRESS_ENFORCED: &str = "EgressEnforced";
 /// Each file of `.codebutler/` on the base branch can be used as it stands. Absent until there is a copy of it.
 pub const GUIDES_VALID: &str = "GuidesValid";
-/// Each server of a Repo's `spec.mcpServers` answers, or will be started when it is first used. Absent where there is
-/// none.
+/// Each server of a Repo's `spec.mcpServers` answers. Unknown while all that were asked do, and others were never started.
+/// Absent where there is none.
 pub const MCP_SERVERS_READY: &str = "McpServersReady";
 /// Each of a Repo's schedules names times that come. Present only while false.
 pub const SCHEDULES_VALID: &str = "SchedulesValid";

@@ -223,6 +223,9 @@ pub struct McpServerStatus {
     /// What is wrong with it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// For a server with an `image` that was used: a hash of the entry and its Secrets as they were then.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub used_spec: String,
 }
 
 /// What a Thread has made of the servers of its Repo.

@@ -52,7 +52,8 @@ reasons! {
         Known at "ModelsKnown": "The provider has the models of all roles.", "";
         McpServerNotReady at "McpServersReady, event": "A server of `spec.mcpServers` can't be used; roles go on without its tools.", "Correct the field, the Secret or the server that the sentence names.";
         McpServerStarted at "event": "A server of `spec.mcpServers` has got a pod.", "";
-        McpServersReady at "McpServersReady, event": "Each server of `spec.mcpServers` answers, or starts when it is first used.", "";
+        McpServersNotStarted at "McpServersReady": "A server of `spec.mcpServers` with an `image` was never started: it starts when a role first uses it, and only then shows that it works. All others answer.", "";
+        McpServersReady at "McpServersReady, event": "Each server of `spec.mcpServers` answered when it was last asked or used.", "";
         McpSignInNeeded at "McpServersReady, event": "A server of `spec.mcpServers` with `oauth` wants a person to sign in.", "Put a token into a Secret that its `headers` name, if the server takes one.";
         MissingScope at "SlackReachable, event": "The Slack app lacks scopes.", "Add those that are named and install the app again.";
         ModelNotReachable at "Ready, Reconciling, event": "The model API does not serve the Repo.", "Correct `spec.model` or the Secret that is named.";

@@ -61,6 +61,8 @@ pub enum SessionOutcome {
         version: String,
         /// Tools that may be used.
         tools: u32,
+        /// A sentence about what is left out, if anything.
+        remark: String,
     },
     /// A sentence about its failure, without the secrets that the server was sent.
     Failed(String),

@@ -234,6 +234,7 @@ fn condition_samples(repo: &Repo) -> Vec<([String; 2], f64)> {
         condition::EGRESS_ENFORCED,
         condition::MODELS_KNOWN,
         condition::MODEL_REACHABLE,
+        condition::MCP_SERVERS_READY,
     ];
     let listed = conditions.unwrap_or_default().iter();
     listed

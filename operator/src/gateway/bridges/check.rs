@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use codebutler_crds::mcp::McpServerSpec;
 use codebutler_crds::names;
 use codebutler_crds::repo::SecretRef;
-use kube::ResourceExt as _;
 
-use super::services::BridgeServices;
-use crate::gateway::caller::ProvenServer;
+use crate::gateway::context::GatewayContext;
 use crate::gateway::secrets::SecretError;
 
 /// Why a server may not have a Secret.
@@ -32,32 +31,39 @@ pub enum ServerSecretError {
     Host { secret: String, server: String, host: String },
 }
 
+impl ServerSecretError {
+    /// True if it can pass without a change of the Repo or of a Secret.
+    pub const fn is_passing(&self) -> bool {
+        matches!(self, Self::Secret(SecretError::Unreadable { .. }))
+    }
+}
+
 /// Checks all Secrets of a server's environment; answers their values, which its answers must not show.
 ///
 /// # Errors
 /// A sentence that names Secret, host or key, and never a value.
 pub async fn check_secrets(
-    services: &BridgeServices,
-    server: &ProvenServer,
+    context: &GatewayContext,
+    namespace: &str,
+    spec: &McpServerSpec,
 ) -> Result<Vec<String>, ServerSecretError> {
     let mut values = Vec::new();
-    let namespace = server.repo.namespace().unwrap_or_default();
     let mut keys: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for secret in server.spec.env.iter().filter_map(|value| value.secret.as_ref()) {
+    for secret in spec.env.iter().filter_map(|value| value.secret.as_ref()) {
         keys.entry(&secret.name).or_default().push(&secret.key);
     }
     for (name, keys) in keys {
         let reference = SecretRef { name: name.to_owned() };
-        let opened = services.context.read_secret(&namespace, &reference).await?;
+        let opened = context.read_secret(namespace, &reference).await?;
         for key in keys {
             values.push(opened.value(key)?);
         }
-        let (secret, server_name) = (|| name.to_owned(), || server.spec.name.clone());
+        let (secret, server_name) = (|| name.to_owned(), || spec.name.clone());
         let allowed = read_hosts(opened.allowed_hosts());
         if allowed.is_empty() {
             return Err(ServerSecretError::NoHosts { secret: secret(), server: server_name() });
         }
-        let mut hosts = server.spec.egress.iter();
+        let mut hosts = spec.egress.iter();
         if let Some(host) = hosts.find(|host| !allows_host(&allowed, host)) {
             let host = host.clone();
             return Err(ServerSecretError::Host { secret: secret(), server: server_name(), host });

@@ -8,6 +8,7 @@ mod link;
 mod pod_link;
 mod services;
 
+pub use self::check::{ServerSecretError, check_secrets};
 pub use self::desk::BridgeDesk;
 pub use self::pod_link::{PodLink, PodLinkError, keep_pod, open_pod_link};
 pub use self::services::BridgeServices;

@@ -87,7 +87,7 @@ pub async fn open_pod_link(
     if server.is_over() {
         return Err(PodLinkError::Closed);
     }
-    let secrets = check_secrets(services, &server).await?;
+    let secrets = check_server(services, &server).await?;
     let asked = ask_for_pod(services, &server).await?;
     let deadline = Instant::now() + PATIENCE;
     let stop = services.shutdown.child_token();
@@ -139,7 +139,7 @@ pub async fn keep_pod(
     if is_fresh(&server, Timestamp::now()).is_some() {
         return Ok(());
     }
-    check_secrets(services, &server).await?;
+    check_server(services, &server).await?;
     ask_for_pod(services, &server).await.map(drop)
 }
 
@@ -155,6 +155,14 @@ fn find_server(
         server.thread = None;
     }
     refresh_server(services, &server)
+}
+
+async fn check_server(
+    services: &BridgeServices,
+    server: &ProvenServer,
+) -> Result<Vec<String>, ServerSecretError> {
+    let namespace = server.repo.namespace().unwrap_or_default();
+    check_secrets(&services.context, &namespace, &server.spec).await
 }
 
 /// The server as the caches have it now.

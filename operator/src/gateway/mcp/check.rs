@@ -8,11 +8,11 @@ use http::HeaderName;
 use kube::ResourceExt as _;
 use url::Url;
 
+use crate::gateway::bridges::{ServerSecretError, check_secrets};
 use crate::gateway::context::GatewayContext;
 use crate::gateway::dial::DialReach;
 use crate::gateway::egress::EgressRefusal;
-use crate::gateway::remote::allows_url;
-use crate::gateway::secrets::{OpenedSecret, SecretError};
+use crate::gateway::secrets::SecretError;
 
 /// Key of an OAuth client's id in its Secret.
 const CLIENT_ID: &str = "clientId";
@@ -43,12 +43,19 @@ pub enum EntryError {
     /// A value that can't be had.
     #[error(transparent)]
     Secret(#[from] SecretError),
+    /// A value that a program may not have.
+    #[error(transparent)]
+    Environment(#[from] ServerSecretError),
 }
 
 impl EntryError {
     /// True if it can pass without a change of the Repo or of a Secret.
     pub const fn is_passing(&self) -> bool {
-        matches!(self, Self::Secret(SecretError::Unreadable { .. }))
+        match self {
+            Self::Secret(error) => matches!(error, SecretError::Unreadable { .. }),
+            Self::Environment(error) => error.is_passing(),
+            _ => false,
+        }
     }
 }
 
@@ -73,12 +80,7 @@ pub async fn check_entry(
         }
         return Ok(secrets);
     }
-    for wanted in spec.env.iter().filter_map(|variable| variable.secret.as_ref()) {
-        let secret = context.read_secret(&namespace, &named(wanted)).await?;
-        secrets.push(secret.value(&wanted.key)?);
-        check_hosts(&secret, &spec.egress)?;
-    }
-    Ok(secrets)
+    Ok(check_secrets(context, &namespace, spec).await?)
 }
 
 fn named(wanted: &McpSecretKey) -> SecretRef {
@@ -111,22 +113,8 @@ pub fn filter_tools(spec: &McpServerSpec) -> Result<ToolFilter, PatternError> {
     ToolFilter::new(&rules.allow, &rules.deny)
 }
 
-/// A value that a program has can be sent wherever the program may connect to.
-fn check_hosts(secret: &OpenedSecret, egress: &[String]) -> Result<(), SecretError> {
-    let is_allowed = |host: &str| {
-        let url = Url::parse(&format!("https://{host}/"));
-        url.is_ok_and(|url| allows_url(secret.allowed_hosts(), &url))
-    };
-    match egress.iter().find(|host| !is_allowed(host)) {
-        None => Ok(()),
-        Some(host) => Err(SecretError::Host { name: secret.name.clone(), host: host.clone() }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use codebutler_crds::names;
-    use k8s_openapi::api::core::v1::Secret;
     use serde_json::{Value, json};
 
     use super::*;
@@ -168,21 +156,5 @@ mod tests {
             assert!(error.contains(part), "{error}");
         }
         assert_eq!(check(&json!([image(json!(["npx", "-y"]))])), Ok(()));
-    }
-
-    #[test]
-    fn a_program_gets_a_secret_that_may_be_sent_to_all_of_its_hosts() {
-        let mut secret = Secret::default();
-        let hosts = "db.example:5432, api.example.com, *.example.org".to_owned();
-        secret.metadata.annotations = Some([(names::ANNOTATION_HOSTS.to_owned(), hosts)].into());
-        let secret = OpenedSecret::new("db", secret);
-        let check = |hosts: &[&str]| {
-            let hosts: Vec<_> = hosts.iter().map(|host| (*host).to_owned()).collect();
-            check_hosts(&secret, &hosts).map_err(|error| error.to_string())
-        };
-        assert_eq!(check(&[]), Ok(()));
-        assert_eq!(check(&["db.example:5432", "api.example.com", "*.example.org"]), Ok(()));
-        let error = check(&["api.example.com", "db.example"]).unwrap_err();
-        assert!(error.contains("Secret `db` may not be sent to `db.example`"), "{error}");
     }
 }

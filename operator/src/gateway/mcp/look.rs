@@ -9,7 +9,7 @@ use codebutler_mcp::{McpError, ServerSession, SessionSetup};
 use super::check::{check_entry, filter_tools};
 use super::link::{LinkError, NoPods, OpenedLink, open_link};
 use super::place::ServerPlace;
-use super::words::WordGuard;
+use super::words::{WordGuard, describe_left_out};
 use crate::apply::shorten_text;
 use crate::gateway::context::GatewayContext;
 
@@ -136,11 +136,7 @@ async fn list_tools(
     let filter = filter_tools(spec).ok();
     let is_allowed = |name: &str| filter.as_ref().is_none_or(|filter| filter.allows(name));
     let tools = listed.items.iter().filter(|tool| is_allowed(&tool.name)).count();
-    let remark = match (&*listed.skipped, listed.is_cut) {
-        ([], false) => String::new(),
-        ([], true) => "it has more tools than are read".to_owned(),
-        ([first, ..], _) => format!("{} of its tools are left out: {first}", listed.skipped.len()),
-    };
+    let remark = describe_left_out(&listed.skipped, listed.is_cut);
     Ok(ListedServer { version, tools: u32::try_from(tools).unwrap_or(u32::MAX), remark })
 }
 

@@ -2,7 +2,6 @@
 //! changed, and every few minutes. One failed look is no news about a server that worked; two are.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,13 +9,15 @@ use codebutler_crds::Repo;
 use codebutler_crds::condition::MCP_SERVERS_READY;
 use codebutler_crds::mcp::McpServerSpec;
 use kube::ResourceExt as _;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, timeout};
 
 use super::choose::read_choice;
 use super::look::{FailureKind, ServerOutcome, ServerSight, look_at_server, mask_words};
-use super::status::{ServerStanding, publish_servers};
+use super::status::{ServerStanding, ServersState, publish_servers, recall_outcome};
 use crate::gateway::mcp_facts::SessionOutcome;
 use crate::gateway::repo_key::RepoKey;
 use crate::gateway::revisions::PolledRevisions;
@@ -72,7 +73,7 @@ struct LookKey {
 /// The state of a server, as looks have found it.
 struct ServerLook {
     /// Of the entry and its Secrets.
-    fingerprint: u64,
+    fingerprint: String,
     /// When this entry was first seen.
     begun: Instant,
     /// When a look at it was begun, or else ended.
@@ -86,7 +87,7 @@ struct ServerLook {
 }
 
 impl ServerLook {
-    fn new(fingerprint: u64) -> Self {
+    fn new(fingerprint: String) -> Self {
         let begun = Instant::now();
         Self {
             fingerprint,
@@ -138,7 +139,7 @@ enum EndedTask {
 /// A look that ended.
 struct EndedLook {
     key: LookKey,
-    fingerprint: u64,
+    fingerprint: String,
     sight: ServerSight,
 }
 
@@ -146,7 +147,7 @@ struct ServerProbe<'a> {
     gateway: &'a WorkServices,
     looks: HashMap<LookKey, ServerLook>,
     /// The condition of each Repo as it was written last.
-    ready: HashMap<RepoKey, bool>,
+    ready: HashMap<RepoKey, ServersState>,
     running: JoinSet<EndedTask>,
     /// Repositories whose choice is being read.
     choosing: HashSet<RepoKey>,
@@ -204,9 +205,10 @@ impl ServerProbe<'_> {
         let context = &self.gateway.context;
         let fingerprint = take_fingerprint(repo, spec, &self.revisions(repo, spec).await);
         let key = LookKey { repo: RepoKey::from(&**repo), server: spec.name.clone() };
-        let look = self.looks.entry(key.clone()).or_insert_with(|| ServerLook::new(fingerprint));
+        let look =
+            self.looks.entry(key.clone()).or_insert_with(|| ServerLook::new(fingerprint.clone()));
         if look.fingerprint != fingerprint {
-            *look = ServerLook::new(fingerprint);
+            *look = ServerLook::new(fingerprint.clone());
         }
         if !look.is_due() {
             return;
@@ -277,10 +279,10 @@ impl ServerProbe<'_> {
         let key = RepoKey::from(repo);
         let standings: Vec<ServerStanding> =
             repo.spec.mcp_servers.iter().map(|spec| self.judge_standing(repo, spec)).collect();
-        let was_ready = self.ready.get(&key).copied().or_else(|| said_ready(repo));
+        let before = self.ready.get(&key).copied().or_else(|| said_state(repo));
         let (client, conditions) = (&self.gateway.context.client, &self.gateway.conditions);
-        match publish_servers(client, conditions, repo, (&standings, was_ready)).await {
-            Some(is_ready) => drop(self.ready.insert(key, is_ready)),
+        match publish_servers(client, conditions, repo, (&standings, before)).await {
+            Some(state) => drop(self.ready.insert(key, state)),
             None => drop(self.ready.remove(&key)),
         }
     }
@@ -288,48 +290,54 @@ impl ServerProbe<'_> {
     fn judge_standing(&self, repo: &Repo, spec: &McpServerSpec) -> ServerStanding {
         let (context, name) = (&self.gateway.context, spec.name.clone());
         let key = LookKey { repo: RepoKey::from(repo), server: name.clone() };
-        let Some(look) = self.looks.get(&key) else {
-            return ServerStanding { name, outcome: None };
-        };
-        let mut outcome = look.certain_outcome();
-        // Only a role's own session starts a server with an image.
-        if outcome == Some(ServerOutcome::Waits) {
-            outcome = match context.mcp.session_since(&key.repo, &name, look.begun) {
-                Some(SessionOutcome::Answered { version, tools }) => {
-                    let version = mask_words(context, repo, &look.secrets, &version);
-                    Some(ServerOutcome::Answers { version, tools, remark: String::new() })
-                }
-                Some(SessionOutcome::Failed(words)) => {
-                    let (kind, message) =
-                        (FailureKind::Server, mask_words(context, repo, &look.secrets, &words));
-                    Some(ServerOutcome::Fails { kind, message })
-                }
-                None => outcome,
-            };
+        let Some(look) = self.looks.get(&key) else { return ServerStanding::seen(name, None) };
+        let outcome = look.certain_outcome();
+        if outcome != Some(ServerOutcome::Waits) {
+            return ServerStanding::seen(name, outcome);
         }
-        ServerStanding { name, outcome }
+        // Only a role's own session starts a server with an image.
+        let mask = |words: &str| mask_words(context, repo, &look.secrets, words);
+        let used = match context.mcp.session_since(&key.repo, &name, look.begun) {
+            Some(SessionOutcome::Answered { version, tools, remark }) => {
+                let (version, remark) = (mask(&version), mask(&remark));
+                Some(ServerOutcome::Answers { version, tools, remark })
+            }
+            Some(SessionOutcome::Failed(words)) => {
+                let (kind, message) = (FailureKind::Server, mask(&words));
+                Some(ServerOutcome::Fails { kind, message })
+            }
+            None => {
+                let entries = repo.status.as_ref().map_or(&[][..], |status| &status.mcp_servers);
+                recall_outcome(entries, &name, &look.fingerprint)
+            }
+        };
+        let used_spec = used.as_ref().map(|_| look.fingerprint.clone()).unwrap_or_default();
+        ServerStanding { name, outcome: used.or(outcome), used_spec }
     }
 }
 
 /// Another one once the server may answer otherwise.
-fn take_fingerprint(repo: &Repo, spec: &McpServerSpec, revisions: &[Option<String>]) -> u64 {
-    let mut hasher = DefaultHasher::new();
+fn take_fingerprint(repo: &Repo, spec: &McpServerSpec, revisions: &[Option<String>]) -> String {
     let twins = repo.spec.mcp_servers.iter().filter(|server| server.name == spec.name).count();
-    let entry = serde_json::to_string(spec).unwrap_or_default();
-    (&repo.metadata.uid, entry, twins, revisions).hash(&mut hasher);
-    hasher.finish()
+    let parts = json!([repo.metadata.uid, spec, twins, revisions]);
+    hex::encode(&Sha256::digest(parts.to_string())[..12])
 }
 
 /// True if the status says anything of servers.
 fn has_status(repo: &Repo) -> bool {
     let status = repo.status.as_ref();
-    status.is_some_and(|status| !status.mcp_servers.is_empty()) || said_ready(repo).is_some()
+    status.is_some_and(|status| !status.mcp_servers.is_empty()) || said_state(repo).is_some()
 }
 
 /// The condition as the Repo has it.
-fn said_ready(repo: &Repo) -> Option<bool> {
+fn said_state(repo: &Repo) -> Option<ServersState> {
     let mut conditions = repo.status.iter().flat_map(|status| &status.conditions);
-    conditions.find(|c| c.type_ == MCP_SERVERS_READY).map(|c| c.status == "True")
+    let said = conditions.find(|c| c.type_ == MCP_SERVERS_READY)?;
+    Some(match &*said.status {
+        "True" => ServersState::Ready,
+        "False" => ServersState::Failing,
+        _ => ServersState::NotStarted,
+    })
 }
 
 #[cfg(test)]
@@ -342,7 +350,7 @@ mod tests {
 
     #[test]
     fn one_failed_look_is_no_news_and_two_are() {
-        let mut look = ServerLook::new(1);
+        let mut look = ServerLook::new(String::new());
         assert!(look.is_due() && look.certain_outcome().is_none());
         look.keep(ServerOutcome::Waits);
         assert_eq!(look.certain_outcome(), Some(ServerOutcome::Waits));
@@ -357,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_mistake_in_the_entry_counts_at_once() {
-        let mut look = ServerLook::new(1);
+        let mut look = ServerLook::new(String::new());
         look.keep(fails(FailureKind::Entry));
         assert_eq!(look.certain_outcome(), Some(fails(FailureKind::Entry)));
     }
@@ -366,7 +374,7 @@ mod tests {
     fn a_server_that_fails_is_looked_at_ever_more_seldom() {
         let due = |failures, seconds| {
             let at = Instant::now().checked_sub(Duration::from_secs(seconds));
-            ServerLook { at, failures, ..ServerLook::new(1) }.is_due()
+            ServerLook { at, failures, ..ServerLook::new(String::new()) }.is_due()
         };
         assert!(!due(0, 299) && due(0, 300));
         assert!(!due(1, 2) && due(1, 3));

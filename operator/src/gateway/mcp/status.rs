@@ -19,7 +19,7 @@ const ATTEMPTS: u32 = 8;
 /// Bytes of the condition's message.
 const MESSAGE: usize = 4000;
 /// Message of a server that has not been started.
-const WAITS: &str = "it starts when it is first used";
+const WAITS: &str = "not started yet; starts on first use";
 
 /// One server as it stands; no outcome where there is no certain one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,13 +28,43 @@ pub struct ServerStanding {
     pub name: String,
     /// The latest outcome that counts.
     pub outcome: Option<ServerOutcome>,
+    /// The fingerprint with which a role's session had this outcome; empty where a look had it.
+    pub used_spec: String,
+}
+
+impl ServerStanding {
+    /// A server of which looks alone say something, or nothing does.
+    pub const fn seen(name: String, outcome: Option<ServerOutcome>) -> Self {
+        Self { name, outcome, used_spec: String::new() }
+    }
+}
+
+/// The state of all servers of a Repo together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServersState {
+    /// All have answered.
+    Ready,
+    /// Those that were asked or used have answered; others were never started.
+    NotStarted,
+    /// At least one can't be used.
+    Failing,
+}
+
+impl ServersState {
+    const fn holds(self) -> Option<bool> {
+        match self {
+            Self::Ready => Some(true),
+            Self::NotStarted => None,
+            Self::Failing => Some(false),
+        }
+    }
 }
 
 /// The condition's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServersVerdict {
-    /// All can be used.
-    pub is_ready: bool,
+    /// All of them together.
+    pub state: ServersState,
     /// Reason of the condition.
     pub reason: &'static str,
     /// Its message.
@@ -65,7 +95,26 @@ fn write_entry(
     };
     let since = before.filter(is_same).and_then(|entry| entry.since.clone());
     let since = Some(since.unwrap_or_else(|| now.clone()));
-    Some(McpServerStatus { name: standing.name.clone(), ready, version, tools, since, message })
+    let (name, used_spec) = (standing.name.clone(), standing.used_spec.clone());
+    Some(McpServerStatus { name, ready, version, tools, since, message, used_spec })
+}
+
+/// The outcome of the last use of a server that no session of this gateway's has used, as the status has it.
+pub fn recall_outcome(
+    entries: &[McpServerStatus],
+    name: &str,
+    fingerprint: &str,
+) -> Option<ServerOutcome> {
+    let entry = entries.iter().find(|entry| entry.name == name)?;
+    if entry.used_spec != fingerprint {
+        return None;
+    }
+    let McpServerStatus { version, tools, message, .. } = entry.clone();
+    Some(if entry.ready {
+        ServerOutcome::Answers { version, tools, remark: message }
+    } else {
+        ServerOutcome::Fails { kind: FailureKind::Server, message }
+    })
 }
 
 fn write_entries(
@@ -81,23 +130,25 @@ fn judge_servers(
     standings: &[ServerStanding],
     entries: &[McpServerStatus],
 ) -> Option<ServersVerdict> {
-    let entry = |name: &str| entries.iter().find(|entry| entry.name == name);
-    let (mut failing, mut usable, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
-    for ServerStanding { name, outcome } in standings {
+    let since = |name: &str| {
+        let entry = entries.iter().find(|entry| entry.name == name);
+        let since = entry.and_then(|entry| entry.since.as_ref());
+        since.map(|since| format!(" since {:.0}", since.0)).unwrap_or_default()
+    };
+    let (mut failing, mut usable, mut kinds, mut has_waiting) =
+        (Vec::new(), Vec::new(), Vec::new(), false);
+    for ServerStanding { name, outcome, .. } in standings {
         match outcome {
             Some(ServerOutcome::Fails { kind, message }) => {
-                let since = entry(name).and_then(|entry| entry.since.as_ref());
-                let since = since.map(|since| format!(" since {:.0}", since.0)).unwrap_or_default();
-                failing.push(format!("`{name}` can't be used{since}: {message}"));
+                failing.push(format!("`{name}` can't be used{}: {message}", since(name)));
                 kinds.push(*kind);
             }
-            Some(ServerOutcome::Waits) => usable.push(format!("`{name}`: {WAITS}")),
-            Some(ServerOutcome::Answers { version, tools, .. }) => {
-                let version =
-                    if version.is_empty() { String::new() } else { format!(" {version}") };
-                let tools =
-                    if *tools == 1 { "1 tool".to_owned() } else { format!("{tools} tools") };
-                usable.push(format!("`{name}`{version} has {tools}"));
+            Some(ServerOutcome::Waits) => {
+                has_waiting = true;
+                usable.push(format!("`{name}`: {WAITS}"));
+            }
+            Some(ServerOutcome::Answers { version, tools, remark }) => {
+                usable.push(describe_usable(name, version, *tools, remark) + &since(name));
             }
             None => {}
         }
@@ -106,50 +157,59 @@ fn judge_servers(
     if failing.is_empty() && !is_certain {
         return None;
     }
-    let reason = match &*kinds {
-        [] => "McpServersReady",
-        kinds if kinds.iter().all(|kind| *kind == FailureKind::SignIn) => "McpSignInNeeded",
-        _ => "McpServerNotReady",
+    let (state, reason) = match &*kinds {
+        [] if has_waiting => (ServersState::NotStarted, "McpServersNotStarted"),
+        [] => (ServersState::Ready, "McpServersReady"),
+        kinds if kinds.iter().all(|kind| *kind == FailureKind::SignIn) => {
+            (ServersState::Failing, "McpSignInNeeded")
+        }
+        _ => (ServersState::Failing, "McpServerNotReady"),
     };
-    let is_ready = failing.is_empty();
     let message = shorten_text(&[failing, usable].concat().join("; "), MESSAGE);
-    Some(ServersVerdict { is_ready, reason, message })
+    Some(ServersVerdict { state, reason, message })
 }
 
-/// Brings the Repo's status up to date. `was_ready`: the condition that was written last. Answers what it is now.
+fn describe_usable(name: &str, version: &str, tools: u32, remark: &str) -> String {
+    let version = if version.is_empty() { String::new() } else { format!(" {version}") };
+    let tools = if tools == 1 { "1 tool".to_owned() } else { format!("{tools} tools") };
+    let remark = if remark.is_empty() { String::new() } else { format!(" ({remark})") };
+    format!("`{name}`{version} has {tools}{remark}, ready")
+}
+
+/// Brings the Repo's status up to date. `before`: the condition that was written last. Answers what it is now.
 pub async fn publish_servers(
     client: &Client,
     conditions: &ConditionWriter,
     repo: &Repo,
-    (standings, was_ready): (&[ServerStanding], Option<bool>),
-) -> Option<bool> {
+    (standings, before): (&[ServerStanding], Option<ServersState>),
+) -> Option<ServersState> {
     let entries = match update_entries(client, repo, standings).await {
         Ok(entries) => entries,
         Err(error) => {
             tracing::warn!(repo = repo.name_any(), %error, "the status of servers is not written");
-            return was_ready;
+            return before;
         }
     };
     if standings.is_empty() {
         conditions.forget(repo, MCP_SERVERS_READY).await;
         return None;
     }
-    let Some(verdict) = judge_servers(standings, &entries) else { return was_ready };
-    let ServersVerdict { is_ready, reason, message } = &verdict;
+    let Some(verdict) = judge_servers(standings, &entries) else { return before };
+    let ServersVerdict { state, reason, message } = &verdict;
     let finding = ConditionFinding {
         type_: MCP_SERVERS_READY,
-        holds: Some(*is_ready),
+        holds: state.holds(),
         reason,
         message,
         event: reason,
     };
     if !conditions.servers(repo, &finding).await {
-        return was_ready;
+        return before;
     }
-    if *is_ready && was_ready == Some(false) {
+    if *state == ServersState::Ready && before == Some(ServersState::Failing) {
         conditions.note(repo, reason, message).await;
     }
-    Some(*is_ready)
+    Some(*state)
 }
 
 /// Writes the entries, and answers them.
@@ -197,7 +257,7 @@ mod tests {
     use super::*;
 
     fn standing(name: &str, outcome: Option<ServerOutcome>) -> ServerStanding {
-        ServerStanding { name: name.to_owned(), outcome }
+        ServerStanding::seen(name.to_owned(), outcome)
     }
 
     fn answers(tools: u32) -> ServerOutcome {
@@ -239,12 +299,15 @@ mod tests {
             standing("issues", None),
         ];
         assert_eq!(judge_servers(&standings, &[]), None);
-        let verdict = judge_servers(&standings[..2], &[]).unwrap();
-        assert_eq!((verdict.is_ready, verdict.reason), (true, "McpServersReady"));
-        assert_eq!(
-            verdict.message,
-            "`docs` 1.2.0 has 1 tool; `db`: it starts when it is first used"
-        );
+        let entries = write_entries(&standings, &[], &at(0));
+        let verdict = judge_servers(&standings[..1], &entries).unwrap();
+        assert_eq!((verdict.state, verdict.reason), (ServersState::Ready, "McpServersReady"));
+        let docs = "`docs` 1.2.0 has 1 tool, ready since 1970-01-01T00:00:00Z";
+        assert_eq!(verdict.message, docs);
+        let verdict = judge_servers(&standings[..2], &entries).unwrap();
+        let waits = (ServersState::NotStarted, "McpServersNotStarted");
+        assert_eq!((verdict.state, verdict.reason), waits);
+        assert_eq!(verdict.message, format!("{docs}; `db`: not started yet; starts on first use"));
         let failing = [
             standing("docs", Some(answers(1))),
             standing("issues", Some(fails(FailureKind::SignIn))),
@@ -252,12 +315,27 @@ mod tests {
         ];
         let entries = write_entries(&failing, &[], &at(0));
         let verdict = judge_servers(&failing, &entries).unwrap();
-        assert_eq!((verdict.is_ready, verdict.reason), (false, "McpSignInNeeded"));
-        assert_eq!(
-            verdict.message,
-            "`issues` can't be used since 1970-01-01T00:00:00Z: it is away; `docs` 1.2.0 has 1 tool"
-        );
+        assert_eq!((verdict.state, verdict.reason), (ServersState::Failing, "McpSignInNeeded"));
+        let away = "`issues` can't be used since 1970-01-01T00:00:00Z: it is away";
+        assert_eq!(verdict.message, format!("{away}; {docs}"));
         let both = [failing[1].clone(), standing("db", Some(fails(FailureKind::Entry)))];
         assert_eq!(judge_servers(&both, &[]).unwrap().reason, "McpServerNotReady");
+    }
+
+    #[test]
+    fn a_gateway_that_takes_over_goes_by_the_last_use_of_the_same_entry() {
+        let used = |outcome| ServerStanding {
+            used_spec: "a1".to_owned(),
+            ..standing("db", Some(outcome))
+        };
+        for outcome in [answers(2), fails(FailureKind::Server)] {
+            let entries = write_entries(&[used(outcome.clone())], &[], &at(0));
+            assert_eq!(recall_outcome(&entries, "db", "a1"), Some(outcome));
+            assert_eq!(recall_outcome(&entries, "db", "b2"), None, "another entry");
+            assert_eq!(recall_outcome(&entries, "other", "a1"), None);
+        }
+        let looked =
+            write_entries(&[standing("db", Some(fails(FailureKind::Server)))], &[], &at(0));
+        assert_eq!(recall_outcome(&looked, "db", "a1"), None, "a look is simply made again");
     }
 }

@@ -18,6 +18,15 @@ const SHORTEST: usize = 6;
 /// In place of a Secret's value.
 const MASK: &str = "[redacted:secret]";
 
+/// A sentence about tools of a server that are left out; empty where none is.
+pub fn describe_left_out(skipped: &[String], is_cut: bool) -> String {
+    match (skipped, is_cut) {
+        ([], false) => String::new(),
+        ([], true) => "it has more tools than are read".to_owned(),
+        ([first, ..], _) => format!("{} of its tools are left out: {first}", skipped.len()),
+    }
+}
+
 /// Masks and guards texts of servers.
 #[derive(Clone)]
 pub struct WordGuard {

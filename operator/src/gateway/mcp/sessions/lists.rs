@@ -17,6 +17,7 @@ use super::{AGAIN, OpenSession, SessionPool, SessionUse, SharedFailure};
 use crate::gateway::mcp::check::filter_tools;
 use crate::gateway::mcp::link::LinkError;
 use crate::gateway::mcp::place::ServerPlace;
+use crate::gateway::mcp::words::describe_left_out;
 use crate::gateway::mcp_facts::SessionOutcome;
 use crate::gateway::redact::SecretRedactor;
 
@@ -139,8 +140,8 @@ impl SessionPool {
         listed.map_err(|error| {
             let error = Arc::new(LinkError::of_session(error, &place.spec));
             self.report(place, SessionOutcome::Failed(error.to_string()));
-            let failed = (Instant::now(), place.fingerprint(), Arc::clone(&error));
             self.post_trouble(place, &error);
+            let failed = (Instant::now(), place.fingerprint(), Arc::clone(&error));
             self.0.state.lock().failed.insert(place.key.clone(), failed);
             error
         })
@@ -196,7 +197,8 @@ pub(super) fn describe_list(place: &ServerPlace, list: &ServerList) -> SessionOu
     let is_allowed = |name: &str| filter.as_ref().is_none_or(|filter| filter.allows(name));
     let tools = list.tools.iter().filter(|tool| is_allowed(&tool.name)).count();
     let tools = u32::try_from(tools).unwrap_or(u32::MAX);
-    SessionOutcome::Answered { version: list.version.clone(), tools }
+    let (version, remark) = (list.version.clone(), describe_left_out(&list.skipped, list.is_cut));
+    SessionOutcome::Answered { version, tools, remark }
 }
 
 async fn read_list(open: &OpenSession) -> Result<ServerList, McpError> {
