@@ -13,6 +13,7 @@ mod handover;
 mod idle;
 mod ingest;
 mod learnings;
+mod mcp;
 mod memory;
 mod operator;
 mod overlap;
@@ -133,6 +134,7 @@ pub const NAMES: &[&str] = &[
     "flood",
     "handover",
     "ingest",
+    "mcp",
     "memory",
     "overlap",
     "packs",
@@ -160,6 +162,7 @@ pub async fn measure_figure(name: &str) -> anyhow::Result<Vec<MeasuredFigure>> {
         "flood" => Box::pin(flood::measure_flood()).await,
         "handover" => Box::pin(handover::measure_handover()).await,
         "ingest" => ingest::measure_ingest().await,
+        "mcp" => Box::pin(mcp::measure_mcp()).await,
         "memory" => learnings::measure_memory(),
         "overlap" => Box::pin(overlap::measure_overlap()).await,
         "packs" => packs::measure_packs().await,

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_mins(5);
 /// Between two conversations: one app may read 50 a minute at Slack, and what waits for that is no part
 /// of the figure.
 const PAUSE: Duration = Duration::from_secs(4);
-const ROLE: &str = "pm";
+pub(super) const ROLE: &str = "pm";
 
 /// What people wait for.
 ///
@@ -107,7 +107,10 @@ async fn measure_conversation(
 }
 
 /// Somebody writes; the conversation, and the milliseconds until a model is called.
-async fn await_call(stack: &RunningStack, root: Option<&str>) -> anyhow::Result<(String, f64)> {
+pub(super) async fn await_call(
+    stack: &RunningStack,
+    root: Option<&str>,
+) -> anyhow::Result<(String, f64)> {
     let user = stack.users.get("ana").context("ana")?;
     let before = stack.models.served().len();
     let begun = Instant::now();
@@ -120,7 +123,7 @@ async fn await_call(stack: &RunningStack, root: Option<&str>) -> anyhow::Result<
 }
 
 /// Waits until the role has nothing left to do, and its pod still runs.
-async fn await_settled(stack: &RunningStack, root: &str) -> anyhow::Result<()> {
+pub(super) async fn await_settled(stack: &RunningStack, root: &str) -> anyhow::Result<()> {
     let (threads, name) = (stack.threads(), names::thread_name(&stack.repo, &root.parse()?));
     let idle = |thread: Thread| {
         let status = thread.status.unwrap_or_default();

@@ -1,0 +1,92 @@
+//! What the tools of ten servers take of a model's window: as a role's first request has them, against a plain list of
+//! all of them. The definitions are those of the official servers.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use codebutler_testbed::mcp::{McpServer, ToolAnswer};
+use codebutler_testbed::models::count_tokens;
+use serde_json::{Value, json};
+
+use super::super::wake::{ROLE, await_call, await_settled};
+use super::super::{MeasuredFigure, wait_until};
+use super::bed::McpBed;
+use super::direct::DirectClient;
+
+const SERVERS: usize = 10;
+const TOOLS: usize = 20;
+const OFFICIAL: [&str; 4] = ["everything", "filesystem", "memory", "sequential-thinking"];
+const PATIENCE: Duration = Duration::from_mins(2);
+const LIMIT: f64 = 0.5;
+
+/// The ratio of both.
+pub async fn measure_list(bed: &McpBed) -> anyhow::Result<MeasuredFigure> {
+    let definitions = collect_definitions(bed).await?;
+    let (mut playing, mut specs, mut plain) = (Vec::new(), Vec::new(), Vec::new());
+    for at in 0..SERVERS {
+        let name = format!("server-{at}");
+        let server = McpServer::start(None).await?;
+        let own: Vec<&Value> = definitions.iter().cycle().skip(at * TOOLS).take(TOOLS).collect();
+        server.set_tools(own.iter().map(|tool| ((*tool).clone(), ToolAnswer::Text("done".into()))));
+        plain.extend(own.iter().map(|tool| show_plainly(&name, tool)));
+        specs.push(json!({"name": name, "url": server.url()}));
+        playing.push(server);
+    }
+    bed.set_servers(&[]).await?;
+    let without = await_first_request(bed).await?;
+    bed.set_servers(&specs).await?;
+    wait_until("all servers to be listed", PATIENCE, async || {
+        let list = bed.gateway.server_tools(None).await?;
+        let there = list.servers.iter().filter(|server| server.available).count();
+        Ok((there == SERVERS && list.notices.is_empty()).then_some(()))
+    })
+    .await?;
+    let with = await_first_request(bed).await?;
+    let is_shown = with["tools"].to_string().contains("mcp__server-");
+    ensure!(is_shown, "the role was shown no tool of a server");
+    let shown = count_request(&with) - count_request(&without);
+    let plain = count(&Value::Array(plain));
+    Ok(MeasuredFigure::ratio("mcp.list_tokens", shown, plain, LIMIT))
+}
+
+async fn collect_definitions(bed: &McpBed) -> anyhow::Result<Vec<Value>> {
+    let mut all = Vec::new();
+    for server in OFFICIAL {
+        let mut client = DirectClient::start(bed.dir.path(), &bed.modules, server)?;
+        all.extend(client.list_tools().await.with_context(|| server.to_owned())?);
+    }
+    // Else a server would have the same tool twice.
+    ensure!(all.len() >= TOOLS, "the official servers have only {} tools", all.len());
+    Ok(all)
+}
+
+/// As Claude Code sends a tool to its model.
+fn show_plainly(server: &str, tool: &Value) -> Value {
+    json!({
+        "name": format!("mcp__{server}__{}", tool["name"].as_str().unwrap_or_default()),
+        "description": tool["description"], "input_schema": tool["inputSchema"],
+    })
+}
+
+/// The first request of a new conversation.
+async fn await_first_request(bed: &McpBed) -> anyhow::Result<Value> {
+    let before = bed.stack.models.requests().len();
+    let (root, _) = await_call(&bed.stack, None).await?;
+    await_settled(&bed.stack, &root).await?;
+    let requests = bed.stack.models.requests();
+    let first = requests.iter().skip(before).find(|request| is_of_role(request));
+    Ok(first.context("the role did not ask its model")?.body.clone())
+}
+
+fn is_of_role(request: &codebutler_testbed::models::ModelRequest) -> bool {
+    request.role.as_deref() == Some(ROLE)
+}
+
+fn count_request(body: &Value) -> f64 {
+    count(&body["tools"]) + count(&body["messages"])
+}
+
+#[allow(clippy::cast_precision_loss)] // thousands
+fn count(value: &Value) -> f64 {
+    count_tokens(&value.to_string()) as f64
+}
