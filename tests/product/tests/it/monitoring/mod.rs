@@ -7,7 +7,9 @@ mod prometheus;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use codebutler_crds::mcp::McpServerSpec;
 use codebutler_operator::metrics::catalog::{self, CatalogEntry};
+use codebutler_testbed::mcp::{McpServer, ToolAnswer};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 use serde_json::{Value, json};
 
@@ -42,7 +44,8 @@ fn script() -> ModelScript {
     let edit = json!({"path": "src/price.txt", "edits": [{"old": "0.1", "new": "0.2"}]});
     let cost = |step: ScriptStep| step.costing(1200, 90, "0.0123");
     let pm = [
-        ScriptStep::tool("WebFetch", json!({"url": "https://not-listed.example/"})),
+        ScriptStep::tool("WebFetch", json!({"url": "https://not-listed.example/"}))
+            .and_tool("mcp__prices__look_up", json!({})),
         asks("Plan: set the price to 0.2 (src/price.txt:1).", "plan"),
     ];
     let coder = [
@@ -81,8 +84,18 @@ async fn every_panel_and_rule_has_data_from_a_thread_that_was_merged() {
     if needs_process_kubelet("it talks to the processes at addresses of this machine") {
         return;
     }
+    let prices = McpServer::start(None).await.unwrap();
+    let look_up = json!({
+        "name": "look_up", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true},
+    });
+    prices.set_tool(look_up, ToolAnswer::Text("0.2".to_owned()));
+    let server = json!({"name": "prices", "url": prices.url()});
+    let server: McpServerSpec = serde_json::from_value(server).unwrap();
     let setup = Setup::new(script())
-        .repo(|repo| repo.limits.budget.per_day = Some("20".parse().unwrap()))
+        .repo(move |repo| {
+            repo.limits.budget.per_day = Some("20".parse().unwrap());
+            repo.mcp_servers.push(server.clone());
+        })
         .role(|role| {
             role.model.image = Some("scripted/brush".to_owned());
             role.model.audio = Some("scripted/ear".to_owned());
@@ -160,14 +173,8 @@ async fn what_is_logged_is_changed_while_it_runs() {
     team.stop().await;
 }
 
-/// The gateway polls pull requests once a minute, which is later than this; Slack's fields are readable here, and no
-/// tool of a server is called.
-const LATER: [&str; 4] = [
-    "codebutler_pull_request_rounds_total",
-    "codebutler_slack_unread_total",
-    "codebutler_mcp_calls_total",
-    "codebutler_mcp_call_duration_seconds",
-];
+/// The gateway polls pull requests once a minute, which is later than this; Slack's fields are readable here.
+const LATER: [&str; 2] = ["codebutler_pull_request_rounds_total", "codebutler_slack_unread_total"];
 
 /// Every family of the list is shown with its type, unit, help and labels, and no other one is.
 fn is_as_listed(page: &str, entries: &[CatalogEntry]) {
