@@ -19,6 +19,7 @@ mod identity;
 mod incoming;
 mod llama;
 mod mcp;
+pub mod mcp_page;
 mod merging;
 mod models;
 mod moved;
