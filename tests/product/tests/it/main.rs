@@ -79,6 +79,7 @@ mod starts;
 mod stop;
 mod support;
 mod switching;
+mod tool_servers;
 mod traces;
 mod trains;
 mod webhooks;

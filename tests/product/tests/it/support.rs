@@ -1,5 +1,6 @@
 //! What the tests of the whole product share.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::RoleState;
 use codebutler_crds::{AgentRoleSpec, RepoSpec, Thread};
-use codebutler_testbed::kubelet::{InjectEnv, ProcessKubelet};
+use codebutler_testbed::kubelet::{InjectEnv, LocalImage, ProcessKubelet};
 use codebutler_testbed::models::{ModelOptions, ModelScript, ScriptStep};
 use codebutler_testbed::place::{InstallPlace, PlaceLease};
 use codebutler_testbed::slack::MessageView;
@@ -75,6 +76,8 @@ pub struct Setup {
     pub pages: PagesAccess,
     /// Of the team.
     pub roles: Vec<String>,
+    /// Images that the node has besides the product's own.
+    pub images: BTreeMap<String, LocalImage>,
 }
 
 impl Setup {
@@ -93,6 +96,7 @@ impl Setup {
             agent_silence: None,
             pages: PagesAccess::default(),
             roles: ["pm", "coder", "reviewer", "lead"].map(str::to_owned).to_vec(),
+            images: BTreeMap::new(),
         }
     }
 
@@ -129,6 +133,12 @@ impl Setup {
     /// With one more role than the usual four.
     pub fn and_role(mut self, role: &str) -> Self {
         self.roles.push(role.to_owned());
+        self
+    }
+
+    /// With an image on the node.
+    pub fn image(mut self, name: &str, image: LocalImage) -> Self {
+        self.images.insert(name.to_owned(), image);
         self
     }
 
@@ -202,8 +212,12 @@ impl Setup {
         };
         std::fs::create_dir_all(&options.dir).unwrap();
         let models = self.real.map_or(ModelSource::Scripted, ModelSource::Real);
-        let surroundings =
-            StackSurroundings { models, provider: self.models, ..StackSurroundings::default() };
+        let surroundings = StackSurroundings {
+            models,
+            provider: self.models,
+            images: self.images,
+            ..StackSurroundings::default()
+        };
         let stack = match RunningStack::start_in(options, surroundings).await {
             Ok(stack) => stack,
             Err(error) => panic!("{:#}", anyhow::Error::from(error)),
