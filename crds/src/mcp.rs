@@ -64,7 +64,8 @@ pub struct McpServerSpec {
     #[schemars(length(max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub headers: Vec<McpValue>,
-    /// A person signs in to `url`, from a link in Slack that only they see.
+    /// A person signs in to `url`, from a link in Slack that only they see. Their tokens are kept in the Secret
+    /// `codebutler-mcp-tokens` of the namespace, which has to exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oauth: Option<McpOauth>,
     /// Roles that may use it; all roles of the Repo that have `mcp__…` among their tools, if empty.

@@ -20,6 +20,8 @@ pub const CONTROLLER: &str = "codebutler-controller";
 pub const GATEWAY: &str = "codebutler-gateway";
 /// The ClusterRole that a team binds so that the gateway reads its namespace's Secrets.
 pub const SECRETS_ROLE: &str = "codebutler-gateway-secrets";
+/// The Secret in which the gateway keeps people's sign-ins to servers of `spec.mcpServers`, in each Repo's namespace.
+pub const MCP_TOKENS: &str = "codebutler-mcp-tokens";
 /// Annotation on a Secret: comma-separated hosts (`host` or `host:port`) that it may be sent to.
 pub const ANNOTATION_HOSTS: &str = "codebutler.dev/hosts";
 /// What the items of a roadmap may cost together, in USD, on the Thread of each: known where their parent is gone.

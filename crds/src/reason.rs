@@ -54,7 +54,7 @@ reasons! {
         McpServerStarted at "event": "A server of `spec.mcpServers` has got a pod.", "";
         McpServersNotStarted at "McpServersReady": "A server of `spec.mcpServers` with an `image` was never started: it starts when a role first uses it, and only then shows that it works. All others answer.", "";
         McpServersReady at "McpServersReady, event": "Each server of `spec.mcpServers` answered when it was last asked or used.", "";
-        McpSignInNeeded at "McpServersReady, event": "A server of `spec.mcpServers` with `oauth` wants a person to sign in.", "Put a token into a Secret that its `headers` name, if the server takes one.";
+        McpSignInNeeded at "McpServersReady, event": "A server of `spec.mcpServers` with `oauth` wants a person to sign in.", "Write in a thread whose role uses it and sign in with the link that comes, or change what the sentence names.";
         MissingScope at "SlackReachable, event": "The Slack app lacks scopes.", "Add those that are named and install the app again.";
         ModelNotReachable at "Ready, Reconciling, event": "The model API does not serve the Repo.", "Correct `spec.model` or the Secret that is named.";
         ModelReachable at "event": "The model API serves the Repo again.", "";

@@ -10,6 +10,7 @@ use codebutler_mcp_file::{FileProblem, MCP_FILE, McpFile, ProblemKind, read_mcp_
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
 
+use super::mcp_grants::GrantBook;
 use super::repo_key::RepoKey;
 
 /// Time before a repository that could not be read is asked again.
@@ -80,6 +81,8 @@ struct FactBook {
 #[derive(Clone, Debug, Default)]
 pub struct McpFacts {
     book: Arc<Mutex<FactBook>>,
+    /// Grants of people.
+    pub grants: GrantBook,
 }
 
 impl McpFacts {
@@ -132,6 +135,7 @@ impl McpFacts {
     /// Forgets Repos that are gone.
     pub fn keep_only(&self, is_kept: impl Fn(&RepoKey) -> bool) {
         self.book.lock().sessions.retain(|(repo, _), _| is_kept(repo));
+        self.grants.keep_only(is_kept);
     }
 }
 

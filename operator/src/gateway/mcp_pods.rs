@@ -27,7 +27,7 @@ impl PodLinks for BridgedPods {
         let opened = open_pod_link(&self.0, &place.repo, thread.as_ref(), name).await;
         let PodLink { link, secrets } =
             opened.map_err(|error| LinkError::Pod(error.to_string()))?;
-        Ok(OpenedLink { link, secrets })
+        Ok(OpenedLink { link, secrets, grant: None })
     }
 
     async fn keep_pod(&self, place: &ServerPlace) {

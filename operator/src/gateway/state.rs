@@ -24,6 +24,7 @@ use super::git::outcome::HostOutcomes;
 use super::git::services::GitServices;
 use super::identity::CallerIdentity;
 use super::mcp::call::{CallBook, ToolForms};
+use super::mcp::sign_in::ask::SignInAsks;
 use super::mcp::{McpServers, PodLinks, SessionPool, SessionWays, TroubleDesk};
 use super::mcp_pods::BridgedPods;
 use super::metrics::GatewayMetrics;
@@ -189,6 +190,9 @@ impl GatewayBase {
             threads: self.threads.clone(),
             consent: Arc::clone(consent),
             outcomes: outcomes.clone(),
+            notices: Arc::new(self.slack.clone()),
+            people: Arc::new(self.slack.clone()),
+            asks: SignInAsks::default(),
             models: Arc::clone(models),
             metrics,
             calls: CallBook::default(),

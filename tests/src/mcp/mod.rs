@@ -2,26 +2,30 @@
 //! both media types, its session, the negotiated version and the end of the greeting before it answers anything.
 
 mod answer;
+pub mod authority;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::Response;
 use futures::StreamExt as _;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, Uri};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc};
 
+use self::authority::{AuthorityState, SignInAuthority};
 use self::answer::{json_response, respond, rpc_error, rpc_result};
 use crate::serving::RunningServer;
 
 /// Versions that it speaks.
 const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
+/// Path of the metadata of a server with an authority.
+const RESOURCE: &str = "/.well-known/oauth-protected-resource/mcp";
 /// Tools on a page of its list.
 const PAGE: usize = 500;
 /// Changes that a stream of events can be behind.
@@ -51,6 +55,7 @@ pub struct ReceivedCall {
 
 struct PlayedServer {
     token: Mutex<Option<String>>,
+    authority: Option<(Arc<AuthorityState>, OnceLock<String>)>,
     tools: Mutex<BTreeMap<String, (Value, ToolAnswer)>>,
     resources: Mutex<BTreeMap<String, String>>,
     prompts: Mutex<BTreeMap<String, String>>,
@@ -76,8 +81,24 @@ impl McpServer {
     /// # Errors
     /// When no port can be had.
     pub async fn start(token: Option<&str>) -> std::io::Result<Self> {
+        Self::start_with(token, None).await
+    }
+
+    /// Starts one whose requests have to bear a token that the authority has given for it.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub async fn start_signed(authority: &SignInAuthority) -> std::io::Result<Self> {
+        Self::start_with(None, Some(authority.state())).await
+    }
+
+    async fn start_with(
+        token: Option<&str>,
+        authority: Option<Arc<AuthorityState>>,
+    ) -> std::io::Result<Self> {
         let state = Arc::new(PlayedServer {
             token: Mutex::new(token.map(str::to_owned)),
+            authority: authority.map(|authority| (authority, OnceLock::new())),
             tools: Mutex::default(),
             resources: Mutex::default(),
             prompts: Mutex::default(),
@@ -89,7 +110,11 @@ impl McpServer {
             changes: broadcast::channel(CHANGES).0,
         });
         let router = Router::new().fallback(handle_request).with_state(Arc::clone(&state));
-        Ok(Self { state, running: RunningServer::start(router).await? })
+        let running = RunningServer::start(router).await?;
+        if let Some((authority, own)) = &state.authority {
+            authority.protect(own.get_or_init(|| format!("{}/mcp", running.url())));
+        }
+        Ok(Self { state, running })
     }
 
     /// Its address.
@@ -166,16 +191,29 @@ impl McpServer {
 async fn handle_request(
     State(state): State<Arc<PlayedServer>>,
     method: Method,
+    uri: Uri,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some((authority, own)) = &state.authority {
+        let own = own.get().map_or("", String::as_str);
+        if uri.path() == RESOURCE && method == Method::GET {
+            return json_response(StatusCode::OK, &authority.describe_resource(own));
+        }
+        let token = header("authorization").and_then(|value| value.strip_prefix("Bearer "));
+        if !token.is_some_and(|token| authority.accepts(token, own)) {
+            let metadata = own.replace("/mcp", RESOURCE);
+            let error = if token.is_some() { "error=\"invalid_token\", " } else { "" };
+            return refuse_token(&format!("Bearer {error}resource_metadata=\"{metadata}\""));
+        }
+    }
+    if uri.path() != "/mcp" {
+        return respond(StatusCode::NOT_FOUND, "text/plain", "nothing is here");
+    }
     let wanted = state.token.lock().as_ref().map(|token| format!("Bearer {token}"));
     if wanted.is_some() && header("authorization") != wanted.as_deref() {
-        let mut refused = respond(StatusCode::UNAUTHORIZED, "text/plain", "no such token");
-        let challenge = http::HeaderValue::from_static("Bearer error=\"invalid_token\"");
-        refused.headers_mut().insert("www-authenticate", challenge);
-        return refused;
+        return refuse_token("Bearer error=\"invalid_token\"");
     }
     let accepted = header("accept").unwrap_or_default();
     match method {
@@ -205,6 +243,14 @@ async fn handle_request(
         },
         _ => respond(StatusCode::METHOD_NOT_ALLOWED, "text/plain", ""),
     }
+}
+
+fn refuse_token(challenge: &str) -> Response {
+    let mut refused = respond(StatusCode::UNAUTHORIZED, "text/plain", "no such token");
+    if let Ok(challenge) = http::HeaderValue::from_str(challenge) {
+        refused.headers_mut().insert("www-authenticate", challenge);
+    }
+    refused
 }
 
 fn take_failure(state: &PlayedServer) -> Option<String> {

@@ -4,8 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use rand::Rng as _;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use url::Url;
@@ -33,7 +34,7 @@ pub enum TokenError {
 }
 
 /// A client that an authorization server knows.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientRegistration {
     /// Its name there.
     pub client_id: String,
@@ -50,7 +51,7 @@ impl fmt::Debug for ClientRegistration {
 }
 
 /// Proof that a code is used by the client that asked for it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PkcePair {
     /// Kept here until the code comes.
     pub verifier: String,
@@ -84,7 +85,7 @@ fn random_text() -> String {
 }
 
 /// The link for the one person who signs in, and what has to be kept until they come back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuthorizationLink {
     /// For the person alone.
     pub url: Url,
@@ -164,6 +165,8 @@ pub struct TokenRequest {
     pub url: Url,
     /// The body, `application/x-www-form-urlencoded`.
     pub body: String,
+    /// Header `Authorization`, for a server that takes a client's secret nowhere else.
+    pub authorization: Option<String>,
 }
 
 impl fmt::Debug for TokenRequest {
@@ -212,12 +215,29 @@ impl TokenRequest {
         pairs: &[(&str, &str)],
     ) -> Self {
         let mut form = url::form_urlencoded::Serializer::new(String::new());
-        form.extend_pairs(pairs).append_pair("client_id", &client.client_id);
-        if let Some(secret) = &client.client_secret {
-            form.append_pair("client_secret", secret);
+        form.extend_pairs(pairs);
+        let mut authorization = None;
+        match &client.client_secret {
+            Some(secret) if server.wants_basic => {
+                authorization = Some(write_basic(&client.client_id, secret));
+            }
+            Some(secret) => {
+                form.append_pair("client_id", &client.client_id);
+                form.append_pair("client_secret", secret);
+            }
+            None => {
+                form.append_pair("client_id", &client.client_id);
+            }
         }
-        Self { url: server.token_endpoint.clone(), body: form.finish() }
+        Self { url: server.token_endpoint.clone(), body: form.finish(), authorization }
     }
+}
+
+/// Both parts are encoded as in a form before they are joined (RFC 6749, section 2.3.1).
+fn write_basic(id: &str, secret: &str) -> String {
+    let encode =
+        |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    format!("Basic {}", STANDARD.encode(format!("{}:{}", encode(id), encode(secret))))
 }
 
 /// Tokens for one resource.
@@ -283,7 +303,11 @@ pub fn registration_request(
     redirect: &Url,
     server: &AuthorizationServer,
 ) -> Value {
-    let method = if server.allows_public_clients { "none" } else { "client_secret_post" };
+    let method = match server {
+        AuthorizationServer { allows_public_clients: true, .. } => "none",
+        AuthorizationServer { wants_basic: true, .. } => "client_secret_basic",
+        _ => "client_secret_post",
+    };
     json!({
         "client_name": client_name,
         "redirect_uris": [redirect.as_str()],
@@ -324,6 +348,7 @@ mod tests {
             registration_endpoint: None,
             scopes: Vec::new(),
             allows_public_clients: true,
+            wants_basic: false,
             names_issuer: false,
         }
     }
@@ -390,6 +415,17 @@ mod tests {
             Err(TokenError::Form("token_type"))
         );
         assert_eq!(read_tokens(200, b"{}", None), Err(TokenError::Form("token_type")));
+    }
+
+    #[test]
+    fn a_secret_goes_into_a_header_where_a_server_takes_it_nowhere_else() {
+        let client =
+            ClientRegistration { client_id: "a:b".into(), client_secret: Some("c d".into()) };
+        let resource = Url::parse("https://m.example/mcp").unwrap();
+        let server = AuthorizationServer { wants_basic: true, ..server() };
+        let request = TokenRequest::of_refresh(&server, &client, "r", &resource);
+        assert_eq!(request.authorization.as_deref(), Some("Basic YSUzQWI6Yytk"));
+        assert!(!request.body.contains("client"), "{}", request.body);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Discovery of the place where people sign in for a server.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::{Host, Url};
 
@@ -50,8 +51,44 @@ pub struct ProtectedResource {
     pub scopes: Vec<String>,
 }
 
+impl ProtectedResource {
+    /// Of a server without metadata of its own, as they were before RFC 9728: its origin issues the tokens.
+    pub fn of_origin(server: &Url) -> Result<Self, MetadataError> {
+        require_tls(server)?;
+        let mut origin = server.clone();
+        origin.set_path("/");
+        origin.set_query(None);
+        origin.set_fragment(None);
+        let mut resource = server.clone();
+        resource.set_fragment(None);
+        Ok(Self { resource, authorization_servers: vec![origin], scopes: Vec::new() })
+    }
+}
+
+/// The scope to ask for: that of the entry, else that of the challenge, else all that the resource names. Tokens that
+/// last need `offline_access` where the authorization server has it.
+pub fn choose_scope(
+    wanted: &[String],
+    challenge: &ResourceChallenge,
+    resource: &ProtectedResource,
+    server: &AuthorizationServer,
+) -> Option<String> {
+    if !wanted.is_empty() {
+        return Some(wanted.join(" "));
+    }
+    let mut scope = match &challenge.scope {
+        Some(scope) => scope.split_whitespace().map(str::to_owned).collect(),
+        None => resource.scopes.clone(),
+    };
+    let offline = "offline_access";
+    if server.scopes.iter().any(|one| one == offline) && !scope.iter().any(|one| one == offline) {
+        scope.push(offline.to_owned());
+    }
+    (!scope.is_empty()).then(|| scope.join(" "))
+}
+
 /// RFC 8414.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuthorizationServer {
     /// Its name.
     pub issuer: String,
@@ -65,6 +102,8 @@ pub struct AuthorizationServer {
     pub scopes: Vec<String>,
     /// Clients without a secret are allowed.
     pub allows_public_clients: bool,
+    /// It takes a client's secret in header `Authorization` alone.
+    pub wants_basic: bool,
     /// Answers name the issuer (RFC 9207).
     pub names_issuer: bool,
 }
@@ -202,6 +241,7 @@ pub fn read_authorization_server(
         return Err(MetadataError::NoPkce);
     }
     let methods = texts_at(&value, "token_endpoint_auth_methods_supported");
+    let has_method = |name: &str| methods.iter().any(|method| method == name);
     let registration_endpoint = match value.get("registration_endpoint") {
         Some(Value::String(_)) => Some(secure_url_at(&value, "registration_endpoint")?),
         _ => None,
@@ -212,7 +252,8 @@ pub fn read_authorization_server(
         token_endpoint: secure_url_at(&value, "token_endpoint")?,
         registration_endpoint,
         scopes: texts_at(&value, "scopes_supported"),
-        allows_public_clients: methods.is_empty() || methods.iter().any(|method| method == "none"),
+        allows_public_clients: methods.is_empty() || has_method("none"),
+        wants_basic: has_method("client_secret_basic") && !has_method("client_secret_post"),
         names_issuer: value.get("authorization_response_iss_parameter_supported")
             == Some(&Value::Bool(true)),
     })
@@ -304,6 +345,30 @@ mod tests {
             ]
         );
         assert_eq!(authorization_server_urls(&url("https://a.example")).len(), 2);
+    }
+
+    #[test]
+    fn the_scope_is_that_of_the_entry_then_of_the_challenge_then_of_the_resource() {
+        let resource = ProtectedResource {
+            scopes: vec!["all".to_owned()],
+            ..ProtectedResource::of_origin(&url("https://m.example/mcp")).unwrap()
+        };
+        let body = json!({
+            "issuer": "https://m.example", "authorization_endpoint": "https://m.example/a",
+            "token_endpoint": "https://m.example/t", "code_challenge_methods_supported": ["S256"],
+            "scopes_supported": ["all", "offline_access"],
+        });
+        let issuer = &resource.authorization_servers[0];
+        let server = read_authorization_server(body.to_string().as_bytes(), issuer).unwrap();
+        let asked = read_challenge("Bearer scope=\"read offline_access\"");
+        let scope = |wanted: &[String], challenge: &ResourceChallenge| {
+            choose_scope(wanted, challenge, &resource, &server)
+        };
+        assert_eq!(scope(&["own".to_owned()], &asked).as_deref(), Some("own"));
+        assert_eq!(scope(&[], &asked).as_deref(), Some("read offline_access"));
+        let none = ResourceChallenge::default();
+        assert_eq!(scope(&[], &none).as_deref(), Some("all offline_access"));
+        assert!(ProtectedResource::of_origin(&url("http://m.example/mcp")).is_err());
     }
 
     #[test]

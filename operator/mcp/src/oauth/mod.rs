@@ -12,6 +12,6 @@ pub use grant::{
 };
 pub use metadata::{
     AuthorizationServer, MetadataError, ProtectedResource, ResourceChallenge,
-    authorization_server_urls, read_authorization_server, read_challenge, read_protected_resource,
-    resource_metadata_urls,
+    authorization_server_urls, choose_scope, read_authorization_server, read_challenge,
+    read_protected_resource, resource_metadata_urls,
 };

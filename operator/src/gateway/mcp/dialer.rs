@@ -14,6 +14,7 @@ use url::Url;
 use crate::gateway::dial::{DialReach, DialTrouble, OutsideDialer, find_refusal, find_trouble};
 
 /// Sends requests of sessions.
+#[derive(Clone)]
 pub struct SessionDialer(pub OutsideDialer);
 
 impl HttpDialer for SessionDialer {

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use codebutler_crds::mcp::{McpServerSpec, McpValue};
 use codebutler_crds::secret_ref::SecretRef;
-use codebutler_mcp::{McpError, ServerLink};
+use codebutler_mcp::{HttpDialer, McpError, ServerLink};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
 use super::dialer::SessionDialer;
 use super::place::ServerPlace;
+use super::sign_in::{ServerGrant, SignedDialer};
 use crate::gateway::context::GatewayContext;
 use crate::gateway::dial::DialReach;
+use crate::gateway::mcp_grants::seconds_now;
 use crate::gateway::redact::log;
 use crate::gateway::secrets::SecretError;
 
@@ -41,7 +43,12 @@ pub enum LinkError {
     Credentials,
     /// A person has to sign in.
     #[error("a person has to sign in to the server before it can be used")]
-    SignIn,
+    SignIn {
+        /// Header `WWW-Authenticate`, as it came.
+        challenge: String,
+        /// When it came, in seconds since 1970.
+        at: i64,
+    },
     /// The session.
     #[error(transparent)]
     Server(McpError),
@@ -54,7 +61,9 @@ impl LinkError {
     /// The failure of a session with a server of this entry.
     pub fn of_session(error: McpError, spec: &McpServerSpec) -> Self {
         match error {
-            McpError::SignIn { .. } if spec.oauth.is_some() => Self::SignIn,
+            McpError::SignIn { challenge } if spec.oauth.is_some() => {
+                Self::SignIn { challenge, at: seconds_now() }
+            }
             McpError::SignIn { .. } => Self::Credentials,
             error => Self::Server(error),
         }
@@ -93,6 +102,8 @@ pub struct OpenedLink {
     pub link: ServerLink,
     /// Values of Secrets.
     pub secrets: Vec<String>,
+    /// The grant whose tokens it is sent, of a server that people sign in to.
+    pub grant: Option<ServerGrant>,
 }
 
 /// Opens the way to a server.
@@ -115,8 +126,13 @@ pub async fn open_link(
         headers.append(name, header);
         secrets.extend(secret);
     }
-    let dialer = Arc::new(SessionDialer(context.dialer.clone()));
-    Ok(OpenedLink { link: ServerLink::Http { dialer, url, headers }, secrets })
+    let dialer = SessionDialer(context.dialer.clone());
+    let grant = place.spec.oauth.as_ref().map(|_| ServerGrant::new(context, place));
+    let dialer: Arc<dyn HttpDialer> = match &grant {
+        Some(grant) => Arc::new(SignedDialer::new(dialer, grant.clone())),
+        None => Arc::new(dialer),
+    };
+    Ok(OpenedLink { link: ServerLink::Http { dialer, url, headers }, secrets, grant })
 }
 
 /// The text of a header, and the secret in it.

@@ -9,6 +9,8 @@ use codebutler_mcp::{McpError, ServerSession, SessionSetup};
 use super::check::{check_entry, filter_tools};
 use super::link::{LinkError, NoPods, OpenedLink, open_link};
 use super::place::ServerPlace;
+use super::sign_in::ask::describe_need;
+use super::sign_in::{ServerGrant, check_sign_in};
 use super::words::{WordGuard, describe_left_out};
 use crate::apply::shorten_text;
 use crate::gateway::context::GatewayContext;
@@ -67,8 +69,8 @@ pub async fn look_at_server(
     spec: &McpServerSpec,
 ) -> ServerSight {
     match check_entry(context, repo, spec).await {
-        Ok(secrets) => {
-            let outcome = ask_server(context, repo, spec, &secrets).await;
+        Ok(mut secrets) => {
+            let outcome = ask_server(context, repo, spec, &mut secrets).await;
             ServerSight { outcome, secrets }
         }
         Err(error) => {
@@ -83,14 +85,18 @@ async fn ask_server(
     context: &GatewayContext,
     repo: &Arc<Repo>,
     spec: &McpServerSpec,
-    secrets: &[String],
+    secrets: &mut Vec<String>,
 ) -> ServerOutcome {
     if spec.url.is_none() {
         return ServerOutcome::Waits;
     }
     let place = ServerPlace::new(repo, spec, None);
     let outcome = match open_link(context, &NoPods, &place).await {
-        Ok(OpenedLink { link, .. }) => list_tools(link, spec).await,
+        Ok(OpenedLink { link, grant, .. }) => {
+            let listed = list_tools(link, spec).await;
+            secrets.extend(grant.iter().flat_map(ServerGrant::secrets));
+            listed
+        }
         Err(error) => Err(error),
     };
     let mask = |text: &str| mask_words(context, repo, secrets, text);
@@ -100,9 +106,13 @@ async fn ask_server(
             tools: listed.tools,
             remark: mask(&listed.remark),
         },
+        Err(LinkError::SignIn { challenge, .. }) => {
+            let checked = check_sign_in(context, &place, &challenge).await;
+            let message = mask(&describe_need(checked.map(|stored| stored.lost)));
+            ServerOutcome::Fails { kind: FailureKind::SignIn, message }
+        }
         Err(error) => {
             let kind = match &error {
-                LinkError::SignIn => FailureKind::SignIn,
                 LinkError::Url(_) | LinkError::Header(_) => FailureKind::Entry,
                 _ => FailureKind::Server,
             };

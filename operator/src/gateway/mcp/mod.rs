@@ -2,7 +2,8 @@
 //! and the credentials; an agent sees one endpoint, and every word of a server is masked and guarded on its way.
 //!
 //! [`access`] decides which servers and tools a role has, [`offer`] what a model is shown of them, [`call`] carries a
-//! call out, [`reads`] has resources and prompts. [`sessions`] keeps one session for each key, over a [`link`].
+//! call out, [`reads`] has resources and prompts. [`sessions`] keeps one session for each key, over a [`link`],
+//! with the tokens of people's [`sign_in`]s.
 //! [`probe`] looks at servers in the background, for people who read the Repo's status.
 
 pub mod access;
@@ -19,6 +20,7 @@ pub mod reads;
 mod refusal;
 mod result;
 pub mod sessions;
+pub mod sign_in;
 mod status;
 mod trouble;
 mod words;
@@ -30,6 +32,8 @@ use super::context::GatewayContext;
 use super::git::outcome::HostOutcomes;
 use super::metrics::GatewayMetrics;
 use super::models::services::ModelServices;
+use super::notices::ThreadNotices;
+use super::personal::PersonalNotices;
 use super::threads::ThreadWriter;
 use crate::tasks::TaskGroup;
 
@@ -50,6 +54,12 @@ pub struct McpServers {
     pub outcomes: HostOutcomes,
     /// Knows which models see pictures.
     pub models: Arc<ModelServices>,
+    /// Posts lines in threads.
+    pub notices: Arc<dyn ThreadNotices>,
+    /// Tells one person what others are not to see.
+    pub people: Arc<dyn PersonalNotices>,
+    /// People who were asked to sign in.
+    pub asks: sign_in::ask::SignInAsks,
     /// Counters.
     pub metrics: GatewayMetrics,
     /// Open sessions, and the latest lists of tools.

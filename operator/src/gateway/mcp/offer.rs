@@ -18,6 +18,7 @@ use sha2::{Digest as _, Sha256};
 use super::McpServers;
 use super::access::{RoleServer, RoleServers};
 use super::sessions::{DescribedTools, ServerList, ToolsOutlook};
+use super::sign_in::ask::explain_failure;
 use super::words::WordGuard;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
@@ -63,7 +64,7 @@ pub struct ToolSearch {
 /// # Errors
 /// When the patterns that mask texts of the Repo are not known.
 pub async fn list_tools(
-    servers: &McpServers,
+    servers: &Arc<McpServers>,
     caller: &ProvenCaller,
     search: Option<&ToolSearch>,
 ) -> Result<McpTools, ApiError> {
@@ -87,7 +88,14 @@ pub async fn list_tools(
         let away = servers.sessions.failure(&one.server.place, PATIENCE * 10);
         tools.servers.push(describe_server(one, away.is_none(), &guard_for));
         let secrets = servers.sessions.known_secrets(&one.server.place);
-        tools.notices.extend(list_notices(one, &secrets, &guard_for));
+        let plain = guard_for(&secrets);
+        let why = match &one.outlook {
+            ToolsOutlook::Failed(error) => {
+                explain_failure(servers, caller, &one.server.place, error, &plain).await
+            }
+            _ => String::new(),
+        };
+        tools.notices.extend(list_notices(one, &why, &guard_for));
     }
     Ok(add_version(tools))
 }
@@ -218,14 +226,13 @@ fn describe_server(
 
 fn list_notices(
     known: &KnownServer<'_>,
-    secrets: &[String],
+    why: &str,
     guard_for: &dyn Fn(&[String]) -> WordGuard,
 ) -> Vec<String> {
     let name = &known.server.place.spec.name;
     let list = match &known.outlook {
         ToolsOutlook::Known(list) => list,
-        ToolsOutlook::Failed(error) => {
-            let why = guard_for(secrets).error(error);
+        ToolsOutlook::Failed(_) => {
             return vec![format!(
                 "the server `{name}` can't be used now: {why}. Go on without its tools"
             )];

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use codebutler_crds::Repo;
 use codebutler_crds::condition::MCP_SERVERS_READY;
 use codebutler_crds::mcp::McpServerSpec;
+use codebutler_crds::{Repo, names};
 use kube::ResourceExt as _;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -239,6 +239,8 @@ impl ServerProbe<'_> {
             .filter_map(|value| value.secret.as_ref())
             .map(|secret| secret.name.as_str())
             .chain(client.map(|client| client.name.as_str()))
+            // A person may have signed in.
+            .chain(spec.oauth.as_ref().map(|_| names::MCP_TOKENS))
             .collect();
         names.sort_unstable();
         names.dedup();

@@ -16,6 +16,7 @@ use super::link::LinkError;
 use super::refusal::{McpRefusal, closest_names};
 use super::result::{read_result, sees_pictures};
 use super::sessions::{SessionUse, is_sign_in};
+use super::sign_in::ask::explain_failure;
 use super::words::WordGuard;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
@@ -47,7 +48,7 @@ pub async fn list_resources(
     let reading = wanted.iter().map(async |server| {
         let listing = async {
             let open = servers.sessions.open(&server.place).await?;
-            let guard = WordGuard::new(redactor.clone(), open.secrets());
+            let guard = WordGuard::new(redactor.clone(), &open.secrets());
             let listed = read_resources(&open, &server.place.spec.name, &guard).await;
             listed.map_err(|error| Arc::new(LinkError::of_session(error, &server.place.spec)))
         };
@@ -62,7 +63,7 @@ pub async fn list_resources(
                 all.resources.extend(listed.resources);
             }
             Ok(Err(error)) => {
-                let why = plain.error(&error);
+                let why = explain_failure(servers, caller, &server.place, &error, &plain).await;
                 all.notices.push(format!("the resources of `{name}` can't be listed: {why}"));
             }
             Err(_) => all.notices.push(format!("`{name}` has not listed its resources in time")),
@@ -195,11 +196,16 @@ impl Reading<'_> {
         if plain.finds_secret(&arguments) {
             return Err(McpRefusal::Secret(method.to_owned()).into());
         }
-        let open = servers.sessions.open(&server.place).await;
-        let open = open
-            .map_err(|error| McpRefusal::Away { server: name.clone(), why: plain.error(&error) })?;
+        let away = async |error: &LinkError| {
+            let why = explain_failure(servers, caller, &server.place, error, &plain).await;
+            ApiError::from(McpRefusal::Away { server: name.clone(), why })
+        };
+        let open = match servers.sessions.open(&server.place).await {
+            Ok(open) => open,
+            Err(error) => return Err(away(&error).await),
+        };
         begin_reading(servers, caller, &server).await?;
-        let guard = WordGuard::new(redactor, open.secrets());
+        let guard = WordGuard::new(redactor, &open.secrets());
         let begun = Instant::now();
         let answer = read(&open).await;
         let elapsed = begun.elapsed();
@@ -216,6 +222,9 @@ impl Reading<'_> {
             }
             Err(error) => {
                 let error = LinkError::of_session(error, &server.place.spec);
+                if matches!(error, LinkError::SignIn { .. }) {
+                    return Err(away(&error).await);
+                }
                 let (tool, why) = (format!("{method} of {name}"), guard.error(&error));
                 Err(ApiError::from(McpRefusal::NoResult { tool, why, reads: true }))
             }

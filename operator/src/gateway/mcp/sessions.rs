@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use self::lists::describe_list;
 use super::link::{LinkError, PodLinks, open_link};
 use super::place::{ServerPlace, SessionKey};
+use super::sign_in::ServerGrant;
 use super::trouble::TroubleDesk;
 use super::words::WordGuard;
 use crate::gateway::context::GatewayContext;
@@ -47,6 +48,7 @@ pub struct OpenSession {
     session: ServerSession,
     fingerprint: String,
     secrets: Vec<String>,
+    grant: Option<ServerGrant>,
     running: AtomicUsize,
     used: Mutex<Instant>,
     /// Its list has changed since it was read.
@@ -70,8 +72,8 @@ impl SessionUse {
     }
 
     /// Values that the server was sent as credentials.
-    pub fn secrets(&self) -> &[String] {
-        &self.0.secrets
+    pub fn secrets(&self) -> Vec<String> {
+        self.0.secrets()
     }
 }
 
@@ -83,6 +85,12 @@ impl Drop for SessionUse {
 }
 
 impl OpenSession {
+    fn secrets(&self) -> Vec<String> {
+        let mut secrets = self.secrets.clone();
+        secrets.extend(self.grant.iter().flat_map(ServerGrant::secrets));
+        secrets
+    }
+
     fn is_idle(&self, patience: Duration) -> bool {
         self.running.load(Ordering::SeqCst) == 0 && self.used.lock().elapsed() >= patience
     }
@@ -260,6 +268,7 @@ impl SessionPool {
             session,
             fingerprint: place.fingerprint(),
             secrets: opened.secrets,
+            grant: opened.grant,
             running: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
             stale: AtomicBool::new(true),

@@ -34,7 +34,7 @@ impl TroubleDesk {
     /// Posts in the background why a server can't be used, unless the thread has that line already.
     pub fn post(&self, place: &ServerPlace, error: &LinkError, guard: &WordGuard) {
         // A person who is to sign in is asked elsewhere, and too many sessions are no fault of the server.
-        if matches!(error, LinkError::SignIn | LinkError::Full(_)) {
+        if matches!(error, LinkError::SignIn { .. } | LinkError::Full(_)) {
             return;
         }
         let Some(thread) = place.thread.clone() else { return };

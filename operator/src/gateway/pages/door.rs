@@ -284,6 +284,21 @@ impl ThreadSight {
         Ok(Some(permit))
     }
 
+    /// Who somebody is in a channel; nothing where nobody has to say it.
+    ///
+    /// # Errors
+    /// When they are not in it, or Slack does not say.
+    pub async fn find_member(
+        &self,
+        viewer: &PageViewer,
+        repo: &Repo,
+        channel: &str,
+    ) -> Result<Option<String>, PageProblem> {
+        let PageViewer::Person(person) = viewer else { return Ok(None) };
+        let user = self.member(person, repo, channel).await?;
+        user.map(Some).ok_or(PageProblem::NotShown)
+    }
+
     async fn member(
         &self,
         person: &SignedInPerson,

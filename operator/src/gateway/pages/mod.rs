@@ -16,6 +16,7 @@ mod port;
 mod problem;
 mod roadmap;
 mod seal;
+mod servers;
 mod shelf;
 mod signing;
 mod whole;
@@ -41,6 +42,7 @@ use self::problem::PageProblem;
 use self::shelf::{HistoryShelf, NumberedLine};
 use self::signing::SignedChange;
 use super::history::millis_now;
+use super::mcp::sign_in::{DONE, OPEN};
 use super::state::GatewayBase;
 use super::thread_key::ThreadKey;
 use crate::listen::listen_on;
@@ -98,6 +100,11 @@ fn build_router(pages: Pages) -> Router {
         .route("/assets/page.js", asset("text/javascript; charset=utf-8", SCRIPT))
         .route("/sign-in", get(signing::begin_signin))
         .route(door::DONE, get(signing::finish_signin))
+        .route(
+            &format!("{OPEN}/{{namespace}}/{{repo}}/{{server}}/{{ticket}}"),
+            get(servers::begin_server_signin),
+        )
+        .route(DONE, get(servers::finish_server_signin))
         .route("/sign-out", post(signing::sign_out))
         .route("/{namespace}/{name}", get(serve_thread))
         .route("/{namespace}/{name}/stop", post(end_runs))

@@ -27,6 +27,12 @@ pub enum PageProblem {
     },
     /// An answer of the issuer that nobody waits for.
     SignedInLate,
+    /// The link to sign in to a server was used, or its time is over.
+    ServerLinkGone,
+    /// It was sent to another person.
+    ServerLinkForeign,
+    /// The server, or its authorization server, said no; sentences.
+    ServerNotSignedIn(String),
     /// Slack does not hand a picture out; a sentence.
     NoPicture(String),
     /// Slack or the cluster does not say; a sentence.
@@ -98,6 +104,22 @@ impl IntoResponse for PageProblem {
                 "Signing in takes ten minutes at most, and is done in one browser.".to_owned(),
                 Some((again("/"), "Sign in")),
             ),
+            Self::ServerLinkGone => (
+                StatusCode::BAD_REQUEST,
+                "This link has expired",
+                "It works once, for 15 minutes and in one browser. Write in the thread again to get another one."
+                    .to_owned(),
+                None,
+            ),
+            Self::ServerLinkForeign => (
+                StatusCode::FORBIDDEN,
+                "This link is for another person",
+                "It signs in the person to whom it was sent. Write in the thread to get one of your own.".to_owned(),
+                None,
+            ),
+            Self::ServerNotSignedIn(text) => {
+                (StatusCode::BAD_GATEWAY, "You are not signed in", text, None)
+            }
             Self::NoPicture(sentence) => {
                 (StatusCode::NOT_FOUND, "This picture can't be shown", sentence, None)
             }

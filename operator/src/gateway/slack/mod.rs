@@ -53,6 +53,7 @@ mod notices;
 mod open;
 mod people;
 mod person;
+mod personal;
 mod picture_files;
 mod pictures;
 mod pinned;

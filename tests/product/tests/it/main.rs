@@ -71,6 +71,7 @@ mod sandbox;
 mod scan;
 mod scenario;
 mod seeds;
+mod server_sign_in;
 mod signing_by_mail;
 mod signing_in;
 mod skills;

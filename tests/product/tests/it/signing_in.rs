@@ -76,7 +76,7 @@ impl Browsing {
         (answer.status(), answer.text().await.unwrap())
     }
 
-    async fn sign_in(team: &Team, user: &str, workspace: Option<&str>, to: &str) -> Self {
+    pub async fn sign_in(team: &Team, user: &str, workspace: Option<&str>, to: &str) -> Self {
         let mut browsing = Self::new(team);
         team.stack.slack.sit_down(user, workspace);
         browsing.open(&format!("/sign-in?to={to}")).await;

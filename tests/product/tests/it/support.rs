@@ -357,7 +357,7 @@ impl Team {
         told.map(describe).collect::<Vec<_>>().join("\n\n")
     }
 
-    fn logs(&self) -> String {
+    pub fn logs(&self) -> String {
         let tail = |path: &Path| {
             let text = std::fs::read_to_string(path).unwrap_or_default();
             let lines: Vec<&str> = text.lines().collect();

@@ -28,6 +28,7 @@ use super::offer::judge_tool;
 use super::refusal::{McpRefusal, closest_names};
 use super::result::{read_result, sees_pictures};
 use super::sessions::{SessionUse, is_sign_in};
+use super::sign_in::ask::explain_failure;
 use super::words::WordGuard;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
@@ -175,11 +176,16 @@ impl CallRun {
             let why = WordGuard::new(redactor.clone(), &secrets).error(error);
             McpRefusal::Away { server: self.name().to_owned(), why }
         };
-        let (open, tool, names) = self.find_tool().await.map_err(|error| {
-            servers.sessions.post_trouble(&self.server.place, &error);
-            away(&error)
-        })?;
-        let guard = WordGuard::new(redactor.clone(), open.secrets());
+        let (open, tool, names) = match self.find_tool().await {
+            Ok(found) => found,
+            Err(error) => {
+                servers.sessions.post_trouble(&self.server.place, &error);
+                let secrets = servers.sessions.known_secrets(&self.server.place);
+                let guard = WordGuard::new(redactor.clone(), &secrets);
+                return Err(self.refuse_away(&error, &guard).await);
+            }
+        };
+        let guard = WordGuard::new(redactor.clone(), &open.secrets());
         let Some(tool) = tool else {
             let closest = closest_names(&call.tool, names.iter().map(String::as_str));
             return Err(McpRefusal::Unknown { name: call.tool.clone(), closest }.into());
@@ -303,7 +309,7 @@ impl CallRun {
                 let text = guard.text(&error.to_string());
                 Ok(McpResult { text, failed: true, ..McpResult::default() })
             }
-            Err(error) => Err(self.no_result(error, &guard, reads)),
+            Err(error) => Err(self.no_result(error, &guard, reads).await),
         };
         let sent = SentCall {
             key: &self.call.key,
@@ -317,12 +323,18 @@ impl CallRun {
         CallEnd::Sent(outcome)
     }
 
-    fn no_result(&self, error: McpError, guard: &WordGuard, reads: bool) -> ApiError {
+    /// The server can't be used now.
+    async fn refuse_away(&self, error: &LinkError, guard: &WordGuard) -> ApiError {
+        let (servers, caller, place) = (&self.servers, &self.caller, &self.server.place);
+        let why = explain_failure(servers, caller, place, error, guard).await;
+        McpRefusal::Away { server: self.name().to_owned(), why }.into()
+    }
+
+    async fn no_result(&self, error: McpError, guard: &WordGuard, reads: bool) -> ApiError {
         let error = LinkError::of_session(error, &self.server.place.spec);
         // The server has refused it before it looked at it.
-        if matches!(error, LinkError::Credentials | LinkError::SignIn) {
-            let server = self.name().to_owned();
-            return McpRefusal::Away { server, why: guard.error(&error) }.into();
+        if matches!(error, LinkError::Credentials | LinkError::SignIn { .. }) {
+            return self.refuse_away(&error, guard).await;
         }
         let tool = self.call.tool.clone();
         McpRefusal::NoResult { tool, why: guard.error(&error), reads }.into()

@@ -17,6 +17,7 @@ use super::{AGAIN, OpenSession, SessionPool, SessionUse, SharedFailure};
 use crate::gateway::mcp::check::filter_tools;
 use crate::gateway::mcp::link::LinkError;
 use crate::gateway::mcp::place::ServerPlace;
+use crate::gateway::mcp::sign_in::ask::has_signed_in;
 use crate::gateway::mcp::words::describe_left_out;
 use crate::gateway::mcp_facts::SessionOutcome;
 use crate::gateway::redact::SecretRedactor;
@@ -94,7 +95,9 @@ impl SessionPool {
             // A server that is away now keeps its tools: a call says what is wrong.
             return ToolsOutlook::Known(list);
         }
-        if let Some(failure) = self.failure(place, AGAIN) {
+        if let Some(failure) = self.failure(place, AGAIN)
+            && !self.is_over(place, &failure).await
+        {
             return ToolsOutlook::Failed(failure);
         }
         match timeout(patience, self.ask_later(place)).await {
@@ -102,6 +105,12 @@ impl SessionPool {
             Ok(Ok(Some(Err(failure)))) => ToolsOutlook::Failed(failure),
             _ => ToolsOutlook::Asked,
         }
+    }
+
+    /// True if a person has signed in since.
+    async fn is_over(&self, place: &ServerPlace, failure: &LinkError) -> bool {
+        let LinkError::SignIn { at, .. } = failure else { return false };
+        has_signed_in(&self.0.context, place, *at).await
     }
 
     /// Reads a list anew that is old. Nothing is started for that but a session with a remote server.
@@ -223,7 +232,7 @@ async fn read_list(open: &OpenSession) -> Result<ServerList, McpError> {
         prompts: prompts.items,
         has_resources: facts.has("resources"),
         version: facts.version.clone(),
-        secrets: open.secrets.clone(),
+        secrets: open.secrets(),
         described: Mutex::default(),
         at: Instant::now(),
     })

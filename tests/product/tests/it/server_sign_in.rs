@@ -1,0 +1,201 @@
+//! Signing in to a remote server: from its 401 to a called tool, newer tokens, a grant that is taken back, and links and
+//! answers that reach the wrong hands.
+
+use codebutler_crds::Repo;
+use codebutler_crds::condition::MCP_SERVERS_READY;
+use codebutler_crds::mcp::{McpOauth, McpServerSpec};
+use codebutler_testbed::mcp::authority::SignInAuthority;
+use codebutler_testbed::mcp::{McpServer, ToolAnswer};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
+use codebutler_testbed::slack::MessageView;
+use codebutler_testbed::stack::PagesAccess;
+use kube::Api;
+use serde_json::json;
+
+use crate::signing_in::Browsing;
+use crate::support::{Setup, Team};
+
+const TOOL: &str = "mcp__docs__search";
+
+struct Library {
+    team: Team,
+    authority: SignInAuthority,
+    server: McpServer,
+}
+
+impl Library {
+    /// A team whose coder may use a server that people sign in to.
+    async fn open(script: ModelScript, pages: PagesAccess) -> Self {
+        let authority = SignInAuthority::start().await.unwrap();
+        let server = McpServer::start_signed(&authority).await.unwrap();
+        let tool = json!({
+            "name": "search", "description": "Searches.", "annotations": {"readOnlyHint": true},
+            "inputSchema": {"type": "object", "properties": {"q": {"type": "string"}}},
+        });
+        server.set_tool(tool, ToolAnswer::Text("page 7".to_owned()));
+        let spec = McpServerSpec {
+            name: "docs".to_owned(),
+            url: Some(server.url()),
+            oauth: Some(McpOauth::default()),
+            roles: vec!["coder".to_owned()],
+            idle_seconds: 300,
+            call_seconds: 90,
+            ..McpServerSpec::default()
+        };
+        let setup = Setup::new(script)
+            .pages(pages)
+            .repo(move |repo| repo.mcp_servers = vec![spec.clone()])
+            .role(|role| role.tools.allow.push("mcp__*".to_owned()));
+        Self { team: setup.start().await, authority, server }
+    }
+
+    /// Waits until the Repo's condition says something of its servers.
+    async fn condition(&self, reason: &str, words: &str) -> String {
+        let stack = &self.team.stack;
+        let repos = Api::<Repo>::namespaced(stack.cluster.client(), &stack.place.team);
+        let found = || async {
+            let status = repos.get("shop").await.unwrap().status?;
+            let found = status.conditions.into_iter().find(|c| c.type_ == MCP_SERVERS_READY)?;
+            (found.reason == reason && found.message.contains(words)).then_some(found.message)
+        };
+        self.team.until(&format!("the condition {reason} with `{words}`"), found).await
+    }
+
+    async fn create_tokens(&self) {
+        let stack = &self.team.stack;
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "codebutler-mcp-tokens", "namespace": stack.place.team},
+        });
+        stack.cluster.apply_yaml(&secret.to_string()).await.unwrap();
+    }
+
+    /// The newest link that was sent after so many others, and the person who alone sees it.
+    async fn link(&self, root: &str, others: usize) -> (String, String) {
+        let found = || async {
+            let links: Vec<MessageView> =
+                self.team.messages(root).into_iter().filter(|m| m.shown.contains("/sign-in/server/")).collect();
+            (links.len() > others).then(|| links.last().cloned()).flatten()
+        };
+        let link = self.team.until("a link to sign in", found).await;
+        let address = link.shown.split(['<', '>', '|', ' ', '(', ')']);
+        let address = address.into_iter().find(|part| part.contains("/sign-in/server/")).unwrap();
+        (address.to_owned(), link.ephemeral_for.clone().expect("one person alone sees it"))
+    }
+}
+
+/// The address to which a browser is sent.
+async fn follow(browsing: &mut Browsing, url: &str) -> String {
+    let answer = browsing.get(url).await;
+    let status = answer.status();
+    assert!(status.is_redirection(), "{url}: {status} {}", answer.text().await.unwrap());
+    answer.headers()["location"].to_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_person_signs_in_and_the_role_calls_renews_and_loses_the_grant() {
+    let search = || ScriptStep::tool(TOOL, json!({"q": "tax"}));
+    let steps = vec![
+        ScriptStep::say("I need the docs."),
+        search(),
+        ScriptStep::say("It is on the page."),
+        search(),
+        ScriptStep::say("Still there."),
+        search(),
+        ScriptStep::say("I can't look any more."),
+    ];
+    let library = Library::open(ModelScript::of("coder", steps), PagesAccess::Slack).await;
+    let Library { team, authority, server } = &library;
+    let (ana, ben) = (team.stack.users["ana"].clone(), team.stack.users["ben"].clone());
+
+    // Without a place for the tokens nobody is sent anywhere.
+    library.condition("McpSignInNeeded", "create secret generic codebutler-mcp-tokens").await;
+    library.create_tokens().await;
+    let root = team.says("ana", None, "@codebutler.coder where is the tax?");
+    team.message(&root, "I need the docs.").await;
+    let (link, only) = library.link(&root, 0).await;
+    assert_eq!(only, ana);
+    assert_eq!((server.calls().len(), authority.clients()), (0, 1));
+
+    // It is of no use to another person, nor is what it leads to.
+    let mut other = Browsing::sign_in(team, &ben, None, "/").await;
+    let (status, text) = other.open(&link).await;
+    assert!(status == 403 && text.contains("for another person"), "{status} {text}");
+    let mut browsing = Browsing::sign_in(team, &ana, None, "/").await;
+    let there = follow(&mut browsing, &link).await;
+    assert!(there.starts_with(authority.origin()), "{there}");
+    let back = follow(&mut other, &there).await;
+    let stolen = other.open(&back).await;
+    assert_eq!(stolen.0, 400, "the state alone, in another browser: {}", stolen.1);
+    let wrong = back.replace("state=", "state=x");
+    let (status, text) = browsing.open(&wrong).await;
+    assert!(status == 400 && text.contains("expired"), "{status} {text}");
+    let iss = back.replace("iss=http", "iss=https");
+    assert_eq!(browsing.open(&iss).await.0, 400, "an answer of another issuer");
+
+    let (status, text) = browsing.open(&there).await;
+    assert!(status == 200 && text.contains("You are signed in to docs"), "{status} {text}");
+    let again = browsing.sent.last().unwrap().clone();
+    assert_eq!(browsing.open(&again).await.0, 400, "it was done once");
+    assert_eq!(browsing.open(&link).await.0, 400, "so is the link");
+    team.message(&root, "has signed in to the server").await;
+    team.message(&root, "It is on the page.").await;
+    assert_eq!(server.calls().len(), 1);
+    library.condition("McpServersReady", "`docs` 1.2.3 has 1 tool").await;
+
+    // Newer tokens: nobody notices.
+    authority.end_access();
+    team.says("ben", Some(&root), "@codebutler.coder and now?");
+    team.message(&root, "Still there.").await;
+    assert_eq!((server.calls().len(), authority.refreshes()), (2, 1));
+
+    // Taken back: said in the thread, and to the person who asks.
+    authority.revoke();
+    team.says("ben", Some(&root), "@codebutler.coder once more");
+    let said = team.message(&root, "no longer valid").await;
+    assert!(said.ephemeral_for.is_none() && said.shown.contains("ben"), "{}", said.shown);
+    let (_, only) = library.link(&root, 1).await;
+    assert_eq!(only, ben);
+    team.message(&root, "I can't look any more.").await;
+    assert_eq!(server.calls().len(), 2);
+    library.condition("McpSignInNeeded", "no longer valid").await;
+
+    let shown = serde_json::to_string(&team.stack.slack.snapshot()).unwrap() + &team.logs();
+    let secrets = authority.secrets();
+    assert!(secrets.len() >= 5, "{}", secrets.len());
+    for secret in secrets {
+        assert!(!shown.contains(&secret), "a secret is shown: {secret}");
+    }
+    library.team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sign_in_that_is_refused_or_has_no_address_is_said_with_the_remedy() {
+    let say = |text: &str| ScriptStep::say(text);
+    let script = ModelScript::of("coder", vec![say("I need the docs."), say("Again."), say("Good.")]);
+    let library = Library::open(script, PagesAccess::Open).await;
+    let Library { team, authority, server } = &library;
+    library.create_tokens().await;
+    let root = team.says("ana", None, "@codebutler.coder where is the tax?");
+    let (link, _) = library.link(&root, 0).await;
+    authority.refuse(true);
+    let mut browsing = Browsing::new(team);
+    let (status, text) = browsing.open(&link).await;
+    assert!(status == 502 && text.contains("access_denied"), "{status} {text}");
+    assert_eq!(browsing.open(&link).await.0, 400, "it was used");
+    team.message(&root, "I need the docs.").await;
+
+    // The next message brings another link, of the same client.
+    authority.refuse(false);
+    team.says("ana", Some(&root), "@codebutler.coder again");
+    let (link, _) = library.link(&root, 1).await;
+    let (status, text) = browsing.open(&link).await;
+    assert!(status == 200 && text.contains("You are signed in"), "{status} {text}");
+    assert_eq!((authority.clients(), server.calls().len()), (1, 0));
+    library.team.stop().await;
+
+    let script = ModelScript::of("coder", Vec::new());
+    let library = Library::open(script, PagesAccess::default()).await;
+    library.condition("McpSignInNeeded", "set `pages.enabled`, `pages.url` and `pages.signIn`").await;
+    library.team.stop().await;
+}
