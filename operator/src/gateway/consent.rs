@@ -39,6 +39,8 @@ pub enum ConsentStanding {
     Denied,
     /// They were asked too often.
     Unanswered,
+    /// They said yes as often as they are asked, and each yes was used.
+    UsedUp,
 }
 
 /// A yes, by its identity in the Thread's status.
@@ -67,6 +69,11 @@ impl ConsentStanding {
             Self::Unanswered => Some((
                 "nobody answered",
                 "people were asked several times and nobody answered: ask in the thread",
+            )),
+            Self::UsedUp => Some((
+                "it was approved as often as people are asked",
+                "people have said yes to exactly this several times in this thread, and each yes is used: they are asked \
+                 no more about the same arguments. Ask in the thread how to go on",
             )),
         }
     }
@@ -184,6 +191,7 @@ mod tests {
             ConsentStanding::Waits { again: true },
             ConsentStanding::Denied,
             ConsentStanding::Unanswered,
+            ConsentStanding::UsedUp,
         ];
         for standing in others {
             assert!(standing.refusal().is_some(), "{standing:?}");

@@ -37,7 +37,7 @@ impl EffectConsent for SlackConsent {
         caller: &ProvenCaller,
         mut request: ApprovalRequest,
     ) -> Result<ConsentStanding, ApiError> {
-        let (key, mut again) = (request.key.clone(), false);
+        let (key, mut again, mut was_used) = (request.key.clone(), false, false);
         for round in 1..=ROUNDS {
             request.key = format!("{key}.{round}");
             let reply = self.slack.approval(caller, &request, WAIT).await?;
@@ -48,10 +48,13 @@ impl EffectConsent for SlackConsent {
                 ApprovalState::Denied => return Ok(ConsentStanding::Denied),
                 ApprovalState::Pending => return Ok(ConsentStanding::Waits { again }),
                 // Neither a yes nor a no, or a yes that was used: the effect has to be asked for again.
-                ApprovalState::Expired => again = reply.by.is_none(),
+                ApprovalState::Expired => {
+                    again = reply.by.is_none();
+                    was_used |= reply.by.is_some();
+                }
             }
         }
-        Ok(ConsentStanding::Unanswered)
+        Ok(if was_used { ConsentStanding::UsedUp } else { ConsentStanding::Unanswered })
     }
 
     async fn spend(&self, caller: &ProvenCaller, standing: &ConsentStanding) {
