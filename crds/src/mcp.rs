@@ -64,8 +64,7 @@ pub struct McpServerSpec {
     #[schemars(length(max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub headers: Vec<McpValue>,
-    /// A person signs in to `url`, from a link in Slack that only they see. Their tokens are kept in the Secret
-    /// `codebutler-mcp-tokens` of the namespace, which has to exist.
+    /// A person signs in to `url`, from a link in Slack that only they see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oauth: Option<McpOauth>,
     /// Roles that may use it; all roles of the Repo that have `mcp__…` among their tools, if empty.
@@ -252,6 +251,10 @@ pub struct ThreadMcpServer {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub allowed: Vec<String>,
+    /// Short definitions of tools in `allowed`, masked, so that a change can be shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), inner(length(max = 2100)))]
+    pub forms: Vec<String>,
     /// Latest calls that may have changed something: hashes of their keys. They are not repeated, even by another
     /// gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

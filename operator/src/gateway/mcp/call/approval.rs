@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::McpServers;
 use super::super::words::WordGuard;
-use super::usage::{ToolStanding, allow_tool, find_standing};
+use super::usage::{ToolStanding, allow_tool, find_form, find_standing};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::consent::{ApprovedEffect, ConsentStanding};
@@ -89,7 +89,10 @@ async fn approve_tool(
             return Ok(CallApproval::default());
         }
         ToolStanding::Changed(mark) => {
-            servers.forms.find(&mark).map_or(EarlierForm::Unknown, EarlierForm::Known)
+            let kept = |text| PinnedTool { name: pin.name.clone(), hash: mark.clone(), text };
+            let known = servers.forms.find(&mark);
+            let known = known.or_else(|| find_form(status, wanted.server, &mark).map(kept));
+            known.map_or(EarlierForm::Unknown, EarlierForm::Known)
         }
         ToolStanding::New => EarlierForm::Absent,
     };
@@ -97,8 +100,10 @@ async fn approve_tool(
     let asked = servers.consent.require_for(caller, wanted.name, summary, detail);
     let standing = Box::pin(asked).await?;
     let by = find_approver(servers, caller, &standing);
-    let allow =
-        |status: &mut codebutler_crds::ThreadStatus| allow_tool(status, wanted.server, &pin);
+    let text = wanted.guard.mask(&pin.text);
+    let allow = |status: &mut codebutler_crds::ThreadStatus| {
+        allow_tool(status, wanted.server, &pin, &text);
+    };
     let kept = servers.threads.update(&key, allow).await;
     kept.map_err(|error| explain_unwritten(&error))?;
     servers.forms.keep(&pin);

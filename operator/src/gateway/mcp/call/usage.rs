@@ -8,6 +8,9 @@ use sha2::{Digest as _, Sha256};
 
 /// Allowed tools of a server that are kept.
 const ALLOWED: usize = 64;
+/// Definitions of a server's tools that are kept, and characters of one.
+const FORMS: usize = 8;
+const FORM: usize = 2000;
 /// Keys of calls of a server that are kept.
 const KEYS: usize = 32;
 /// Hexadecimal digits of a hash of a name, and of a definition or a key.
@@ -103,14 +106,27 @@ pub fn find_standing(
     }
 }
 
-/// Keeps that people have allowed a tool, in place of an earlier form of it.
-pub fn allow_tool(status: &mut ThreadStatus, server: &str, pin: &PinnedTool) {
+/// The masked definition of the form with this mark, if it was short enough to be kept.
+pub fn find_form(status: Option<&ThreadStatus>, server: &str, mark: &str) -> Option<String> {
+    let known = status.and_then(|status| status.mcp.as_ref()?.servers.get(server))?;
+    let mut forms = known.forms.iter().filter_map(|form| form.split_once('\n'));
+    forms.find(|(own, _)| *own == mark).map(|(_, text)| text.to_owned())
+}
+
+/// Keeps that people have allowed a tool, in place of an earlier form of it. `text`: its definition, masked.
+pub fn allow_tool(status: &mut ThreadStatus, server: &str, pin: &PinnedTool, text: &str) {
     let (mark, name) = (mark_tool(pin), mark_name(&pin.name));
     let server = server_entry(status, server);
     server.allowed.retain(|one| !one.starts_with(&name));
-    server.allowed.push(mark);
+    server.allowed.push(mark.clone());
     let old = server.allowed.len().saturating_sub(ALLOWED);
     server.allowed.drain(..old);
+    server.forms.retain(|one| !one.starts_with(&name));
+    if text.chars().count() <= FORM {
+        server.forms.push(format!("{mark}\n{text}"));
+        let old = server.forms.len().saturating_sub(FORMS);
+        server.forms.drain(..old);
+    }
 }
 
 fn server_entry<'a>(status: &'a mut ThreadStatus, server: &str) -> &'a mut ThreadMcpServer {
@@ -145,10 +161,12 @@ mod tests {
         let mut status = ThreadStatus::default();
         for n in 0..100 {
             begin_call(&mut status, "db", Some(&format!("k{n}")), None);
-            allow_tool(&mut status, "db", &pin(&format!("t{n}"), "x"));
+            let tool = pin(&format!("t{n}"), "x");
+            allow_tool(&mut status, "db", &tool, "x");
         }
         let server = &status.mcp.as_ref().unwrap().servers["db"];
         assert_eq!((server.keys.len(), server.allowed.len()), (KEYS, ALLOWED));
+        assert_eq!(server.forms.len(), FORMS);
         assert_eq!(find_standing(Some(&status), "db", &pin("t99", "x")), ToolStanding::Allowed);
     }
 
@@ -157,12 +175,14 @@ mod tests {
         let mut status = ThreadStatus::default();
         let (old, new) = (pin("post", "says hello"), pin("post", "sends your files"));
         assert_eq!(find_standing(Some(&status), "s", &old), ToolStanding::New);
-        allow_tool(&mut status, "s", &old);
+        allow_tool(&mut status, "s", &old, &old.text);
         assert_eq!(find_standing(Some(&status), "s", &old), ToolStanding::Allowed);
         assert_eq!(find_standing(Some(&status), "other", &old), ToolStanding::New);
         let changed = ToolStanding::Changed(mark_tool(&old));
         assert_eq!(find_standing(Some(&status), "s", &new), changed);
-        allow_tool(&mut status, "s", &new);
+        assert_eq!(find_form(Some(&status), "s", &mark_tool(&old)).as_deref(), Some("says hello"));
+        allow_tool(&mut status, "s", &new, &"x".repeat(FORM + 1));
+        assert_eq!(find_form(Some(&status), "s", &mark_tool(&new)), None, "too long to be kept");
         assert_eq!(find_standing(Some(&status), "s", &new), ToolStanding::Allowed);
         assert_eq!(status.mcp.unwrap().servers["s"].allowed.len(), 1);
     }
