@@ -1,13 +1,32 @@
-//! Lines that one person of a thread sees, for services that know nothing of Slack.
+//! Questions and lines for one person of a thread, for services that know nothing of Slack.
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::api_error::ApiError;
+use super::caller::ProvenCaller;
+use super::notices::ThreadNotices;
 use super::thread_key::ThreadKey;
 
-/// Finds the person to ask in a thread, and tells them what nobody else is to see.
+/// A question with answers to choose from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonQuestion {
+    /// Identity of its message.
+    pub key: String,
+    /// Markdown of our own.
+    pub text: String,
+    /// Words of a stranger, shown as they are under it.
+    pub quote: String,
+    /// Answers: 2 to 5, of at most 75 characters.
+    pub choices: Vec<String>,
+    /// Slack user id of the person who is asked.
+    pub to: String,
+}
+
+/// Finds the person to ask in a thread, and speaks with them.
 #[async_trait]
-pub trait PersonalNotices: Send + Sync {
+pub trait PersonalNotices: ThreadNotices {
     /// Slack user id of the person who asked last and may decide; else of one who may.
     async fn find_decider(&self, thread: &ThreadKey) -> Option<String>;
 
@@ -16,4 +35,19 @@ pub trait PersonalNotices: Send + Sync {
     /// # Errors
     /// A sentence for the log.
     async fn whisper(&self, thread: &ThreadKey, user: &str, text: &str) -> Result<(), ApiError>;
+
+    /// Asks in the thread, and answers which one was chosen, from 0; none if that takes too long: then the question
+    /// can't be answered any more.
+    ///
+    /// # Errors
+    /// When it can't be asked.
+    async fn choose(
+        &self,
+        caller: &ProvenCaller,
+        question: &PersonQuestion,
+        patience: Duration,
+    ) -> Result<Option<usize>, ApiError>;
+
+    /// Shows how far a role's call is, beside what the role does; an empty line ends that.
+    fn show_progress(&self, caller: &ProvenCaller, line: &str);
 }

@@ -23,14 +23,15 @@ use super::git::mirror::RepoMirrors;
 use super::git::outcome::HostOutcomes;
 use super::git::services::GitServices;
 use super::identity::CallerIdentity;
+use super::mcp::ask::SignInAsks;
 use super::mcp::call::{CallBook, ToolForms};
-use super::mcp::sign_in::ask::SignInAsks;
 use super::mcp::{McpServers, PodLinks, SessionPool, SessionWays, TroubleDesk};
 use super::mcp_pods::BridgedPods;
 use super::metrics::GatewayMetrics;
 use super::models::services::ModelServices;
 use super::models::{ModelPool, build_searcher};
 use super::notices::ThreadNotices;
+use super::personal::PersonalNotices;
 use super::pulse::AgentHeartbeats;
 use super::slack::SlackGateway;
 use super::slack_consent::SlackConsent;
@@ -182,16 +183,17 @@ impl GatewayBase {
     ) -> McpServers {
         let (context, metrics, tasks) =
             (self.context.clone(), self.metrics.clone(), TaskGroup::default());
+        let people: Arc<dyn PersonalNotices> = Arc::new(self.slack.clone());
         let trouble = TroubleDesk::new(Arc::new(self.slack.clone()), tasks.clone());
-        let ways = SessionWays { context: context.clone(), pods, trouble };
+        let ways =
+            SessionWays { context: context.clone(), pods, trouble, people: Arc::clone(&people) };
         McpServers {
             sessions: SessionPool::new(ways, metrics.clone(), tasks.clone()),
             context,
             threads: self.threads.clone(),
             consent: Arc::clone(consent),
             outcomes: outcomes.clone(),
-            notices: Arc::new(self.slack.clone()),
-            people: Arc::new(self.slack.clone()),
+            people,
             asks: SignInAsks::default(),
             models: Arc::clone(models),
             metrics,

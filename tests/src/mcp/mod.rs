@@ -2,6 +2,7 @@
 //! both media types, its session, the negotiated version and the end of the greeting before it answers anything.
 
 mod answer;
+mod asking;
 pub mod authority;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -16,10 +17,10 @@ use futures::StreamExt as _;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc, oneshot};
 
-use self::authority::{AuthorityState, SignInAuthority};
 use self::answer::{json_response, respond, rpc_error, rpc_result};
+use self::authority::{AuthorityState, SignInAuthority};
 use crate::serving::RunningServer;
 
 /// Versions that it speaks.
@@ -38,6 +39,8 @@ pub enum ToolAnswer {
     Result(Value),
     /// A result of one text.
     Text(String),
+    /// It asks the person first, with these parameters of `elicitation/create`; its text is their answer.
+    Asks(Value),
     /// The answer never comes.
     Never,
     /// It hangs up in the middle of the answer.
@@ -66,6 +69,7 @@ struct PlayedServer {
     lists: Mutex<usize>,
     /// Words with which it fails, and for how many messages.
     failing: Mutex<Option<(String, usize)>>,
+    asked: Mutex<HashMap<String, oneshot::Sender<Value>>>,
     changes: broadcast::Sender<&'static str>,
 }
 
@@ -107,6 +111,7 @@ impl McpServer {
             cancelled: Mutex::default(),
             lists: Mutex::default(),
             failing: Mutex::default(),
+            asked: Mutex::default(),
             changes: broadcast::channel(CHANGES).0,
         });
         let router = Router::new().fallback(handle_request).with_state(Arc::clone(&state));
@@ -297,6 +302,9 @@ fn receive_message(state: &Arc<PlayedServer>, headers: &HeaderMap, body: &Bytes)
         Err(refused) => return *refused,
     };
     if id.is_null() || method.is_empty() {
+        if method.is_empty() {
+            asking::take_answer(state, &message);
+        }
         take_notification(state, &session, &message);
         return respond(StatusCode::ACCEPTED, "text/plain", "");
     }
@@ -432,6 +440,7 @@ fn call_tool(state: &Arc<PlayedServer>, message: &Value) -> Response {
     let result = match answer {
         ToolAnswer::Result(result) => result,
         ToolAnswer::Text(text) => json!({"content": [{"type": "text", "text": text}]}),
+        ToolAnswer::Asks(question) => return asking::ask_person(state, message, &question),
         ToolAnswer::Never => return answer::stream_body(Body::from_stream(open_silence())),
         ToolAnswer::HangUp => {
             let cut = futures::stream::iter([

@@ -1,6 +1,7 @@
 //! Requests of a server to us.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -88,6 +89,7 @@ impl SessionHandler {
                 .put_noise("more questions at once than a person can answer: declined");
             return json!({"action": "decline"});
         };
+        let _waits = QuestionWait::begin(&self.intake);
         let is_form = matches!(question, ServerQuestion::Form { .. });
         let answer = tokio::select! {
             answer = handler.ask(question) => answer,
@@ -102,6 +104,22 @@ impl SessionHandler {
             QuestionAnswer::Declined => json!({"action": "decline"}),
             QuestionAnswer::Cancelled => json!({"action": "cancel"}),
         }
+    }
+}
+
+/// Counted while a person is asked.
+struct QuestionWait<'a>(&'a Intake);
+
+impl<'a> QuestionWait<'a> {
+    fn begin(intake: &'a Intake) -> Self {
+        intake.questions.fetch_add(1, Ordering::SeqCst);
+        Self(intake)
+    }
+}
+
+impl Drop for QuestionWait<'_> {
+    fn drop(&mut self) {
+        self.0.questions.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -1,6 +1,7 @@
 //! One request: waiting for its answer with two time limits, and taking it back.
 
 use std::error::Error;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rmcp::model::{
@@ -98,6 +99,12 @@ impl ServerSession {
                     return Err(McpError::Cancelled(method.to_owned()));
                 }
                 () = sleep_until(idle_until.min(begun + limits.total)) => {
+                    let is_asking = self.intake.questions.load(Ordering::SeqCst) > 0;
+                    if is_asking && Instant::now() < begun + limits.total {
+                        // The server waits for a person, and is not late.
+                        idle_until = Instant::now() + limits.idle;
+                        continue;
+                    }
                     let is_idle = idle_until < begun + limits.total;
                     guard.reason = "timeout";
                     return Err(late(if is_idle { limits.idle } else { limits.total }));

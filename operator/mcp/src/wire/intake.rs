@@ -3,6 +3,7 @@
 //! fits none of its types, and notifications, which it would handle in any order, are taken out here.
 
 use std::collections::HashSet;
+use std::sync::atomic::AtomicUsize;
 
 use parking_lot::Mutex;
 use rmcp::model::{
@@ -44,13 +45,16 @@ struct IntakeState {
 pub(crate) struct Intake {
     pub events: EventSink,
     pub progress: ProgressBook,
+    /// Questions that wait for people: the calls that they belong to are not late meanwhile.
+    pub questions: AtomicUsize,
     server_requests: usize,
     state: Mutex<IntakeState>,
 }
 
 impl Intake {
     pub fn new(events: EventSink, server_requests: usize) -> Self {
-        Self { events, progress: ProgressBook::default(), server_requests, state: Mutex::default() }
+        let (progress, questions) = (ProgressBook::default(), AtomicUsize::new(0));
+        Self { events, progress, questions, server_requests, state: Mutex::default() }
     }
 
     pub fn greeting(&self) -> Option<ServerGreeting> {

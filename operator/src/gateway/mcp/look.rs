@@ -6,10 +6,10 @@ use codebutler_crds::Repo;
 use codebutler_crds::mcp::McpServerSpec;
 use codebutler_mcp::{McpError, ServerSession, SessionSetup};
 
+use super::ask::describe_need;
 use super::check::{check_entry, filter_tools};
 use super::link::{LinkError, NoPods, OpenedLink, open_link};
 use super::place::ServerPlace;
-use super::sign_in::ask::describe_need;
 use super::sign_in::{ServerGrant, check_sign_in};
 use super::words::{WordGuard, describe_left_out};
 use crate::apply::shorten_text;
@@ -99,6 +99,7 @@ async fn ask_server(
         }
         Err(error) => Err(error),
     };
+    let secrets: &[String] = secrets;
     let mask = |text: &str| mask_words(context, repo, secrets, text);
     match outcome {
         Ok(listed) => ServerOutcome::Answers {

@@ -7,6 +7,7 @@
 //! [`probe`] looks at servers in the background, for people who read the Repo's status.
 
 pub mod access;
+pub mod ask;
 pub mod call;
 mod check;
 pub mod choose;
@@ -16,6 +17,8 @@ mod look;
 pub mod offer;
 pub mod place;
 pub mod probe;
+mod progress;
+mod questions;
 pub mod reads;
 mod refusal;
 mod result;
@@ -32,7 +35,6 @@ use super::context::GatewayContext;
 use super::git::outcome::HostOutcomes;
 use super::metrics::GatewayMetrics;
 use super::models::services::ModelServices;
-use super::notices::ThreadNotices;
 use super::personal::PersonalNotices;
 use super::threads::ThreadWriter;
 use crate::tasks::TaskGroup;
@@ -54,12 +56,10 @@ pub struct McpServers {
     pub outcomes: HostOutcomes,
     /// Knows which models see pictures.
     pub models: Arc<ModelServices>,
-    /// Posts lines in threads.
-    pub notices: Arc<dyn ThreadNotices>,
-    /// Tells one person what others are not to see.
+    /// Speaks with people of threads.
     pub people: Arc<dyn PersonalNotices>,
     /// People who were asked to sign in.
-    pub asks: sign_in::ask::SignInAsks,
+    pub asks: ask::SignInAsks,
     /// Counters.
     pub metrics: GatewayMetrics,
     /// Open sessions, and the latest lists of tools.

@@ -17,8 +17,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::McpServers;
 use super::access::{RoleServer, RoleServers};
+use super::ask::explain_failure;
 use super::sessions::{DescribedTools, ServerList, ToolsOutlook};
-use super::sign_in::ask::explain_failure;
 use super::words::WordGuard;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;

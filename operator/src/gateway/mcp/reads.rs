@@ -11,12 +11,12 @@ use tokio::time::timeout;
 
 use super::McpServers;
 use super::access::{RoleServer, RoleServers};
+use super::ask::explain_failure;
 use super::call::{CallTaken, SentCall, begin_reading, record_call};
 use super::link::LinkError;
 use super::refusal::{McpRefusal, closest_names};
 use super::result::{read_result, sees_pictures};
 use super::sessions::{SessionUse, is_sign_in};
-use super::sign_in::ask::explain_failure;
 use super::words::WordGuard;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;

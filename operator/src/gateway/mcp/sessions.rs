@@ -17,12 +17,15 @@ use parking_lot::Mutex;
 use self::lists::describe_list;
 use super::link::{LinkError, PodLinks, open_link};
 use super::place::{ServerPlace, SessionKey};
+use super::questions::{CallerMark, SessionCallers, SessionQuestions};
 use super::sign_in::ServerGrant;
 use super::trouble::TroubleDesk;
 use super::words::WordGuard;
+use crate::gateway::caller::ProvenCaller;
 use crate::gateway::context::GatewayContext;
 use crate::gateway::mcp_facts::SessionOutcome;
 use crate::gateway::metrics::GatewayMetrics;
+use crate::gateway::personal::PersonalNotices;
 use crate::gateway::threads::keyed::KeyedLocks;
 use crate::recent::RecentMap;
 use crate::tasks::TaskGroup;
@@ -33,6 +36,8 @@ pub use self::lists::{DescribedTools, ServerList, ToolsOutlook};
 const MOST: usize = 256;
 /// Failures and lists that are remembered.
 const REMEMBERED: usize = 1024;
+/// Characters of an entry of a server's log that people see.
+const LOG: usize = 120;
 /// A failure holds for those that waited for the same start.
 const RECENT: Duration = Duration::from_secs(3);
 /// A list that was asked for in the background is not asked for again so soon after a failure.
@@ -49,6 +54,7 @@ pub struct OpenSession {
     fingerprint: String,
     secrets: Vec<String>,
     grant: Option<ServerGrant>,
+    callers: Arc<SessionCallers>,
     running: AtomicUsize,
     used: Mutex<Instant>,
     /// Its list has changed since it was read.
@@ -69,6 +75,11 @@ impl SessionUse {
     /// The session.
     pub fn session(&self) -> &ServerSession {
         &self.0.session
+    }
+
+    /// Lets the session know whose call it works on.
+    pub fn begin_call(&self, caller: &ProvenCaller, guard: &WordGuard) -> CallerMark {
+        self.0.callers.begin(caller, guard)
     }
 
     /// Values that the server was sent as credentials.
@@ -115,12 +126,15 @@ pub struct SessionWays {
     pub pods: Arc<dyn PodLinks>,
     /// Says in threads what is wrong with servers.
     pub trouble: TroubleDesk,
+    /// Asks people what servers want to know.
+    pub people: Arc<dyn PersonalNotices>,
 }
 
 struct PoolParts {
     context: GatewayContext,
     pods: Arc<dyn PodLinks>,
     trouble: TroubleDesk,
+    people: Arc<dyn PersonalNotices>,
     metrics: GatewayMetrics,
     tasks: TaskGroup,
     opening: KeyedLocks<SessionKey>,
@@ -134,7 +148,7 @@ pub struct SessionPool(Arc<PoolParts>);
 impl SessionPool {
     /// No session is open yet.
     pub fn new(ways: SessionWays, metrics: GatewayMetrics, tasks: TaskGroup) -> Self {
-        let SessionWays { context, pods, trouble } = ways;
+        let SessionWays { context, pods, trouble, people } = ways;
         let state = PoolState {
             open: HashMap::new(),
             failed: RecentMap::new(REMEMBERED),
@@ -142,7 +156,8 @@ impl SessionPool {
             secrets: RecentMap::new(REMEMBERED),
         };
         let (opening, state) = (KeyedLocks::default(), Mutex::new(state));
-        Self(Arc::new(PoolParts { context, pods, trouble, metrics, tasks, opening, state }))
+        let parts = PoolParts { context, pods, trouble, people, metrics, tasks, opening, state };
+        Self(Arc::new(parts))
     }
 
     /// The session of a server, opened if it is not.
@@ -258,7 +273,13 @@ impl SessionPool {
         self.make_room()?;
         let parts = &self.0;
         let opened = open_link(&parts.context, &*parts.pods, place).await?;
-        let setup = setup_session(place);
+        let callers = Arc::<SessionCallers>::default();
+        let questions = SessionQuestions {
+            server: place.spec.name.clone(),
+            callers: Arc::clone(&callers),
+            people: Arc::clone(&parts.people),
+        };
+        let setup = setup_session(place, questions);
         parts.state.lock().secrets.insert(place.key.clone(), opened.secrets.clone());
         let session = Box::pin(ServerSession::open(opened.link, setup)).await;
         let (session, events) =
@@ -269,6 +290,7 @@ impl SessionPool {
             fingerprint: place.fingerprint(),
             secrets: opened.secrets,
             grant: opened.grant,
+            callers,
             running: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
             stale: AtomicBool::new(true),
@@ -298,6 +320,14 @@ impl SessionPool {
         Ok(())
     }
 
+    /// An entry of a server's log is shown where its one call is waited for.
+    fn show_log(&self, open: &OpenSession, level: &str, text: &str) {
+        tracing::debug!(server = open.key.server, level, "a server has logged");
+        if let Some((caller, guard)) = open.callers.only_one().filter(|_| level != "debug") {
+            self.0.people.show_progress(&caller, &guard.line(text, LOG));
+        }
+    }
+
     /// Reads what a server does by itself, until its session is over.
     async fn tend(self, open: Arc<OpenSession>, mut events: EventStream, idle: Duration) {
         let tick = (idle / 4).clamp(Duration::from_millis(500), TICK);
@@ -320,6 +350,7 @@ impl SessionPool {
                             tracing::debug!(%error, "a changed list was not read");
                         }
                     }
+                    Some(SessionEvent::Log { level, text, .. }) => self.show_log(&open, &level, &text),
                     Some(event) => tracing::debug!(server = open.key.server, ?event, "a server says"),
                 },
                 () = tokio::time::sleep(tick) => {}
@@ -337,8 +368,9 @@ impl SessionPool {
     }
 }
 
-fn setup_session(place: &ServerPlace) -> SessionSetup {
+fn setup_session(place: &ServerPlace, questions: SessionQuestions) -> SessionSetup {
     SessionSetup {
+        questions: Some(Arc::new(questions)),
         client_name: "codebutler".to_owned(),
         client_version: env!("CARGO_PKG_VERSION").to_owned(),
         limits: SessionLimits {

@@ -1,14 +1,25 @@
-//! Slack as a place for lines that one person sees, for services that know only [`PersonalNotices`].
+//! Slack as a place for lines and questions for one person, for services that know only [`PersonalNotices`].
+
+use std::time::Duration;
 
 use async_trait::async_trait;
+use codebutler_crds::thread::SettledQuestion;
+use codebutler_crds::wire::PostMessage;
+use codebutler_crds::{SlackTs, ThreadStatus};
+use tokio::time::Instant;
 
-use super::SlackGateway;
+use super::effects::RouteEffect;
+use super::{SlackGateway, show_literally};
 use crate::gateway::api_error::{ApiError, require_conversation};
-use crate::gateway::personal::PersonalNotices;
+use crate::gateway::caller::ProvenCaller;
+use crate::gateway::personal::{PersonQuestion, PersonalNotices};
 use crate::gateway::thread_key::ThreadKey;
+use crate::gateway::threads;
 
 /// People of `spec.access.users` that are considered.
 const CONSIDERED: usize = 10;
+/// Time between two looks for an answer.
+const LOOK: Duration = Duration::from_millis(150);
 
 #[async_trait]
 impl PersonalNotices for SlackGateway {
@@ -23,7 +34,7 @@ impl PersonalNotices for SlackGateway {
                 Ok(true) => return Some(user),
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "Slack does not say whether a person may decide")
+                    tracing::warn!(%error, "Slack does not say whether a person may decide");
                 }
             }
         }
@@ -42,4 +53,84 @@ impl PersonalNotices for SlackGateway {
             Err(error) => Err(self.inner.failed(error, &repo).await),
         }
     }
+
+    async fn choose(
+        &self,
+        caller: &ProvenCaller,
+        question: &PersonQuestion,
+        patience: Duration,
+    ) -> Result<Option<usize>, ApiError> {
+        let message = PostMessage {
+            key: question.key.clone(),
+            text: format!("{}\n{}", question.text, quote_words(&question.quote)),
+            choices: question.choices.clone(),
+            to: Some(question.to.clone()),
+            ..PostMessage::default()
+        };
+        let posted = self.post(caller, &message, None).await?;
+        let (thread, deadline) = (caller.key(), Instant::now() + patience);
+        loop {
+            if let Some(item) = self.find_choice(&thread, &posted.ts) {
+                self.take_offer(&thread, &posted.ts).await;
+                return Ok(Some(item));
+            }
+            if Instant::now() >= deadline {
+                // An answer that comes in between counts.
+                return Ok(self.take_offer(&thread, &posted.ts).await);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    fn show_progress(&self, caller: &ProvenCaller, line: &str) {
+        self.inner.progress.note(&caller.key(), caller.role_name(), line);
+    }
+}
+
+impl SlackGateway {
+    /// The answer that was chosen, from 0.
+    fn find_choice(&self, thread: &ThreadKey, message: &SlackTs) -> Option<usize> {
+        let thread = self.inner.thread(thread)?;
+        chosen_item(thread.status.as_ref()?, message)
+    }
+
+    /// Ends a question. Its answer is for the one who waits, and no news for the role.
+    async fn take_offer(&self, thread: &ThreadKey, message: &SlackTs) -> Option<usize> {
+        let take = |status: &mut ThreadStatus| {
+            let chosen = chosen_item(status, message);
+            status.offers.retain(|offer| offer.ts != *message);
+            let own = format!("offer:{message}:");
+            status.pending.retain(|item| !item.id.starts_with(&own));
+            if chosen.is_none() {
+                let (choice, user) = (None, None);
+                threads::settle_question(
+                    status,
+                    SettledQuestion { ts: message.clone(), choice, user },
+                );
+            }
+            Ok(chosen)
+        };
+        match self.inner.threads.try_update(thread, take).await {
+            Ok((_, chosen)) => {
+                let settled = RouteEffect::Settled { thread: thread.clone() };
+                self.inner.follow_up(vec![settled]);
+                chosen
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a question that is over keeps its buttons");
+                None
+            }
+        }
+    }
+}
+
+/// Words of a stranger address no role, and are no markup.
+fn quote_words(words: &str) -> String {
+    show_literally(&words.replace('@', "\u{ff20}"))
+}
+
+fn chosen_item(status: &ThreadStatus, message: &SlackTs) -> Option<usize> {
+    let offer = status.offers.iter().find(|offer| offer.ts == *message)?;
+    let item = offer.answers.first()?.item;
+    usize::try_from(item).ok()?.checked_sub(1)
 }

@@ -73,8 +73,12 @@ impl Library {
     /// The newest link that was sent after so many others, and the person who alone sees it.
     async fn link(&self, root: &str, others: usize) -> (String, String) {
         let found = || async {
-            let links: Vec<MessageView> =
-                self.team.messages(root).into_iter().filter(|m| m.shown.contains("/sign-in/server/")).collect();
+            let links: Vec<MessageView> = self
+                .team
+                .messages(root)
+                .into_iter()
+                .filter(|m| m.shown.contains("/sign-in/server/"))
+                .collect();
             (links.len() > others).then(|| links.last().cloned()).flatten()
         };
         let link = self.team.until("a link to sign in", found).await;
@@ -172,7 +176,8 @@ async fn one_person_signs_in_and_the_role_calls_renews_and_loses_the_grant() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sign_in_that_is_refused_or_has_no_address_is_said_with_the_remedy() {
     let say = |text: &str| ScriptStep::say(text);
-    let script = ModelScript::of("coder", vec![say("I need the docs."), say("Again."), say("Good.")]);
+    let script =
+        ModelScript::of("coder", vec![say("I need the docs."), say("Again."), say("Good.")]);
     let library = Library::open(script, PagesAccess::Open).await;
     let Library { team, authority, server } = &library;
     library.create_tokens().await;
@@ -196,6 +201,8 @@ async fn a_sign_in_that_is_refused_or_has_no_address_is_said_with_the_remedy() {
 
     let script = ModelScript::of("coder", Vec::new());
     let library = Library::open(script, PagesAccess::default()).await;
-    library.condition("McpSignInNeeded", "set `pages.enabled`, `pages.url` and `pages.signIn`").await;
+    library
+        .condition("McpSignInNeeded", "set `pages.enabled`, `pages.url` and `pages.signIn`")
+        .await;
     library.team.stop().await;
 }

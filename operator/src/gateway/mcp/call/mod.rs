@@ -16,6 +16,7 @@ use codebutler_mcp::{McpError, ToolCall};
 use kube::ResourceExt as _;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::approval::{CallApproval, MOST_CHARS, WantedCall, approve_call};
@@ -23,12 +24,13 @@ use self::book::{CallEnd, CallKey, NewCall};
 use self::usage::{CallStart, begin_call, check_start, mark_key};
 use super::McpServers;
 use super::access::{RoleServer, RoleServers};
+use super::ask::explain_failure;
 use super::link::LinkError;
 use super::offer::judge_tool;
+use super::progress::watch_call;
 use super::refusal::{McpRefusal, closest_names};
 use super::result::{read_result, sees_pictures};
 use super::sessions::{SessionUse, is_sign_in};
-use super::sign_in::ask::explain_failure;
 use super::words::WordGuard;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
@@ -41,6 +43,8 @@ pub use self::record::{CallTaken, SentCall, record_call};
 
 /// Bytes of a key.
 const KEY: usize = 200;
+/// Steps of progress that wait to be shown.
+const STEPS: usize = 8;
 /// Bytes of arguments.
 const ARGUMENTS: usize = 1 << 20;
 
@@ -288,13 +292,18 @@ impl CallRun {
             self.servers.consent.spend(&self.caller, standing).await;
         }
         let begun = Instant::now();
+        let (sender, steps) = mpsc::channel(STEPS);
         let request = ToolCall {
             name: tool.name.clone(),
             arguments: self.arguments.clone(),
-            progress: None,
+            progress: Some(sender),
             cancel: self.cancel.clone(),
         };
-        let answer = Box::pin(open.session().call_tool(request)).await;
+        let mark = open.begin_call(&self.caller, &guard);
+        let calling = Box::pin(open.session().call_tool(request));
+        let people = &self.servers.people;
+        let answer = watch_call(people, &self.caller, &guard, calling, steps).await;
+        drop(mark);
         let took = begun.elapsed();
         let is_cancelled = matches!(answer, Err(McpError::Cancelled(_)));
         if let Err(error) = &answer

@@ -17,7 +17,7 @@ use super::{AGAIN, OpenSession, SessionPool, SessionUse, SharedFailure};
 use crate::gateway::mcp::check::filter_tools;
 use crate::gateway::mcp::link::LinkError;
 use crate::gateway::mcp::place::ServerPlace;
-use crate::gateway::mcp::sign_in::ask::has_signed_in;
+use crate::gateway::mcp::sign_in::has_signed_in;
 use crate::gateway::mcp::words::describe_left_out;
 use crate::gateway::mcp_facts::SessionOutcome;
 use crate::gateway::redact::SecretRedactor;

@@ -8,7 +8,7 @@ use super::SignInError;
 use super::begin::ticket_id;
 use super::client::{find_client, request_tokens};
 use super::stored::{
-    PendingSignIn, StoredTokens, grant_key, read_stored, thread_of, update_stored,
+    PendingSignIn, StoredSignIn, StoredTokens, grant_key, read_stored, thread_of, update_stored,
 };
 use crate::gateway::context::GatewayContext;
 use crate::gateway::mcp_grants::seconds_now;
@@ -112,7 +112,7 @@ pub async fn finish_sign_in(
         Ok(tokens) => StoredTokens::new(tokens, &pending.user).map_err(SignInError::Token)?,
         Err(error) => {
             // The client may be what is not accepted: the next sign-in registers anew.
-            let forget = |stored: &mut super::stored::StoredSignIn| {
+            let forget = |stored: &mut StoredSignIn| {
                 if stored.tokens.is_none() {
                     stored.client = None;
                 }

@@ -2,9 +2,8 @@
 //! person gets a link that only they see; what they bring back becomes tokens in a Secret of the namespace.
 //!
 //! [`discover`] finds the authorization server, [`client`] registers there, [`begin`] makes the link, [`finish`] takes
-//! the answer, [`stored`] keeps it, [`renew`] brings newer tokens, [`signed`] sends them, and [`ask`] chooses the person.
+//! the answer, [`stored`] keeps it, [`renew`] brings newer tokens, and [`signed`] sends them.
 
-pub mod ask;
 mod begin;
 mod client;
 mod discover;
@@ -15,11 +14,11 @@ mod stored;
 
 use codebutler_mcp::oauth::{MetadataError, TokenError};
 
-pub use self::begin::{DONE, OPEN, check_sign_in};
+pub use self::begin::{DONE, OPEN, PersonalLink, SignInAsker, begin_sign_in, check_sign_in};
 pub use self::finish::{SignInVisit, VisitError, finish_sign_in, open_visit};
 pub use self::renew::ServerGrant;
 pub use self::signed::SignedDialer;
-pub use self::stored::StoreError;
+pub use self::stored::{StoreError, has_signed_in};
 use crate::gateway::secrets::SecretError;
 
 /// A sign-in that can't begin or end. None of its words is a secret.
@@ -66,17 +65,4 @@ pub enum SignInError {
     /// The authorization server's answer.
     #[error("{0}")]
     Token(#[from] TokenError),
-}
-
-impl SignInError {
-    /// True if only a change of the Repo, a Secret or the installation helps.
-    pub const fn needs_change(&self) -> bool {
-        match self {
-            Self::NoAddress | Self::Url(_) | Self::NoRegistration { .. } => true,
-            Self::Store(error) => error.needs_change(),
-            Self::Secret(SecretError::Unreadable { .. }) => false,
-            Self::Secret(_) => true,
-            _ => false,
-        }
-    }
 }

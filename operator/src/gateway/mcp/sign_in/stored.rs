@@ -58,13 +58,6 @@ pub enum StoreError {
     Contended,
 }
 
-impl StoreError {
-    /// True if only a person can help.
-    pub const fn needs_change(&self) -> bool {
-        matches!(self, Self::Missing { .. } | Self::Forbidden { .. })
-    }
-}
-
 /// Tokens as they are kept.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredTokens {
@@ -196,6 +189,12 @@ pub async fn read_stored(
 ) -> Result<StoredSignIn, StoreError> {
     let secret = read_secret(context, &place.key.namespace).await?;
     Ok(parse_stored(&secret, place))
+}
+
+/// True if a person has signed in since a failure.
+pub async fn has_signed_in(context: &GatewayContext, place: &ServerPlace, since: i64) -> bool {
+    let stored = read_stored(context, place).await;
+    stored.is_ok_and(|stored| stored.tokens.is_some_and(|tokens| tokens.since >= since))
 }
 
 /// Changes what is kept of a server, and answers what the change does.

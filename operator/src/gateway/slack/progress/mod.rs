@@ -62,6 +62,8 @@ pub(super) struct ShownRun {
     id: String,
     turns: u32,
     doing: String,
+    /// Progress of the call that it waits for.
+    note: String,
     /// When it was first heard of, and last.
     since: (Instant, Timestamp),
     heard: Instant,
@@ -87,6 +89,11 @@ impl ProgressBoard {
         run.heard = now;
     }
 
+    /// Progress of a call that a role waits for; an empty line ends it.
+    pub fn note(&self, thread: &ThreadKey, role: &str, line: &str) {
+        self.with(&(thread.clone(), role.to_owned()), |run| line.clone_into(&mut run.note));
+    }
+
     /// A run has begun or ended: looked at without delay.
     pub fn changed(&self) {
         self.changed.notify_one();
@@ -100,11 +107,21 @@ impl ProgressBoard {
 }
 
 impl ShownRun {
+    /// What it does, and how far it is.
+    fn line(&self) -> String {
+        if self.note.is_empty() {
+            self.doing.clone()
+        } else {
+            format!("{}: {}", self.doing, self.note)
+        }
+    }
+
     fn new(progress: &RunProgress, now: Instant) -> Self {
         Self {
             id: progress.run.clone(),
             turns: progress.turns,
             doing: progress.doing.clone(),
+            note: String::new(),
             since: (now, Timestamp::now()),
             heard: now,
             ts: None,
@@ -238,7 +255,7 @@ async fn show_run(inner: &Arc<Inner>, thread: &Thread, key: &RunKey) -> Result<(
     let account = inner.account(&repo).await?;
     let redactor = masks::as_known(&inner.context, &repo).await;
     let text = shown::progress_text(&shown::ProgressWords {
-        doing: &redactor.mask(&run.doing),
+        doing: &redactor.mask(&run.line()),
         name: (!account.customizes()).then_some(role.spec.display.name.as_str()),
         turns: run.turns,
         cost: entry.usage.cost.less(shown.cost),
@@ -270,7 +287,7 @@ async fn show_run(inner: &Arc<Inner>, thread: &Thread, key: &RunKey) -> Result<(
         edit_line(inner, &account, thread, key, (slack, &ts, &shown.run), (&text, &blocks)).await?;
     }
     let now = Instant::now();
-    inner.progress.with(key, |known| known.told = Some((now, run.turns, run.doing)));
+    inner.progress.with(key, |known| known.told = Some((now, run.turns, run.line())));
     Ok(())
 }
 

@@ -65,6 +65,6 @@ pub fn next_step(
 fn is_due(run: &ShownRun, now: Instant, pace: Duration) -> bool {
     let Some((at, turns, doing)) = &run.told else { return true };
     let old = now.duration_since(*at);
-    let news = *turns != run.turns || *doing != run.doing;
+    let news = *turns != run.turns || *doing != run.line();
     old >= pace.max(if news { EVERY } else { CLOCK })
 }

@@ -118,7 +118,10 @@ async fn a_gateway_that_was_taken_over_leads_to_no_other_account() {
     // Sign-ins of people to servers: this one name, and only while its team has it.
     assert!(world.can(team, "patch", secrets, "codebutler-mcp-tokens").await, "its sign-ins");
     for verb in ["create", "update", "delete"] {
-        assert!(!world.can(team, verb, secrets, "codebutler-mcp-tokens").await, "{verb} its sign-ins");
+        assert!(
+            !world.can(team, verb, secrets, "codebutler-mcp-tokens").await,
+            "{verb} its sign-ins"
+        );
     }
     assert!(!world.can(team, "patch", secrets, "git").await, "another Secret of the team");
     let slices = ("discovery.k8s.io", "endpointslices", "");

@@ -10,14 +10,11 @@ use kube::ResourceExt as _;
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use super::super::McpServers;
-use super::super::link::LinkError;
-use super::super::place::ServerPlace;
-use super::super::words::WordGuard;
-use super::SignInError;
-use super::begin::{PersonalLink, SignInAsker, begin_sign_in};
-use super::renew::ServerGrant;
-use super::stored::read_stored;
+use super::McpServers;
+use super::link::LinkError;
+use super::place::ServerPlace;
+use super::sign_in::{PersonalLink, ServerGrant, SignInAsker, SignInError, begin_sign_in};
+use super::words::WordGuard;
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::thread_key::ThreadKey;
 use crate::recent::RecentMap;
@@ -174,19 +171,9 @@ async fn report_loss(servers: &McpServers, place: &ServerPlace, key: &AskKey, us
     );
     let mail = key.mail.as_ref().map(ToString::to_string).unwrap_or_default();
     let line = format!("mcp-lost-{server}-{mail}");
-    if let Err(error) = servers.notices.post_notice(&key.thread, &line, &text).await {
+    if let Err(error) = servers.people.post_notice(&key.thread, &line, &text).await {
         tracing::warn!(server = place.spec.name, %error, "a lost sign-in is not said in the thread");
     }
-}
-
-/// True if a person has signed in since a failure.
-pub async fn has_signed_in(
-    servers: &crate::gateway::context::GatewayContext,
-    place: &ServerPlace,
-    since: i64,
-) -> bool {
-    let stored = read_stored(servers, place).await;
-    stored.is_ok_and(|stored| stored.tokens.is_some_and(|tokens| tokens.since >= since))
 }
 
 /// The sentence of the Repo's condition for a server that wants a sign-in.
