@@ -72,18 +72,15 @@ impl Library {
 
     /// The newest link that was sent after so many others, and the person who alone sees it.
     async fn link(&self, root: &str, others: usize) -> (String, String) {
+        let is_link = |message: &MessageView| message.text.contains("/sign-in/server/");
         let found = || async {
-            let links: Vec<MessageView> = self
-                .team
-                .messages(root)
-                .into_iter()
-                .filter(|m| m.shown.contains("/sign-in/server/"))
-                .collect();
-            (links.len() > others).then(|| links.last().cloned()).flatten()
+            let links: Vec<MessageView> =
+                self.team.messages(root).into_iter().filter(is_link).collect();
+            links.last().filter(|_| links.len() > others).cloned()
         };
         let link = self.team.until("a link to sign in", found).await;
-        let address = link.shown.split(['<', '>', '|', ' ', '(', ')']);
-        let address = address.into_iter().find(|part| part.contains("/sign-in/server/")).unwrap();
+        let mut parts = link.text.split(['<', '>', '|']);
+        let address = parts.find(|part| part.contains("/sign-in/server/")).unwrap();
         (address.to_owned(), link.ephemeral_for.clone().expect("one person alone sees it"))
     }
 }
