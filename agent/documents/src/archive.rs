@@ -1,0 +1,288 @@
+//! Archives: a list of what is in them, or one member. Nothing is unpacked to a disk.
+
+use std::io::{Cursor, Read};
+
+use flate2::read::MultiGzDecoder;
+use zip::ZipArchive;
+
+use super::kind::{DocumentKind, is_document, sniff_kind};
+use super::package::explain_zip;
+use super::{
+    DocumentContent, DocumentText, MAX_NESTED, MAX_PART, PartEntry, Unreadable, read_nested,
+};
+
+/// Members that are listed, and looked through.
+const LISTED: usize = 2_000;
+const MAX_MEMBERS: usize = 200_000;
+/// Most bytes of something compressed as a whole.
+const MAX_UNPACKED: u64 = 256 * 1024 * 1024;
+/// Memory that an xz stream may ask for, in KiB, and the window of a zstd one, in bytes.
+const XZ_MEMORY: u32 = 128 * 1024;
+const ZSTD_WINDOW: u64 = 128 * 1024 * 1024;
+
+/// What is in an archive.
+#[derive(Debug, Default)]
+struct Listing {
+    members: Vec<Member>,
+    more: bool,
+}
+
+#[derive(Debug)]
+struct Member {
+    name: String,
+    size: u64,
+    note: &'static str,
+    is_folder: bool,
+}
+
+/// Lists an archive, or reads a member of it.
+pub fn read_archive(
+    kind: DocumentKind,
+    bytes: Vec<u8>,
+    name: &str,
+    part: Option<&str>,
+    depth: usize,
+) -> Result<DocumentContent, Unreadable> {
+    match kind {
+        DocumentKind::Zip | DocumentKind::Tar => open_members(kind, bytes, part, depth),
+        _ => {
+            let unpacked = unpack(kind, &bytes)?;
+            drop(bytes);
+            let inner = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+            match sniff_kind(&unpacked) {
+                Some(DocumentKind::Tar) => open_members(DocumentKind::Tar, unpacked, part, depth),
+                Some(inside) if !is_archive(inside) => {
+                    read_nested(unpacked, inner, part, depth + 1)
+                }
+                _ if part.is_some() => Err(Unreadable::NoPart(part.unwrap_or_default().to_owned())),
+                _ => hand_out(inner.to_owned(), unpacked),
+            }
+        }
+    }
+}
+
+fn is_archive(kind: DocumentKind) -> bool {
+    matches!(
+        kind,
+        DocumentKind::Zip
+            | DocumentKind::Tar
+            | DocumentKind::Gzip
+            | DocumentKind::Xz
+            | DocumentKind::Zstd
+            | DocumentKind::OtherArchive
+    )
+}
+
+fn hand_out(name: String, bytes: Vec<u8>) -> Result<DocumentContent, Unreadable> {
+    if bytes.len() > MAX_PART {
+        return Err(Unreadable::TooLarge(format!(
+            "`{name}` in it has {} bytes, and {MAX_PART} are shown: unpack it with a program of the workspace, in Bash",
+            bytes.len()
+        )));
+    }
+    Ok(DocumentContent::Part { name, bytes })
+}
+
+/// Everything that is compressed as a whole.
+fn unpack(kind: DocumentKind, bytes: &[u8]) -> Result<Vec<u8>, Unreadable> {
+    let input = Cursor::new(bytes);
+    match kind {
+        DocumentKind::Gzip => read_bounded(MultiGzDecoder::new(input)),
+        DocumentKind::Xz => {
+            read_bounded(lzma_rust2::XzReader::new_mem_limit(input, true, XZ_MEMORY))
+        }
+        _ => {
+            let decoder =
+                ruzstd::decoding::StreamingDecoder::new_with_max_window_size(input, ZSTD_WINDOW);
+            read_bounded(decoder.map_err(Unreadable::damaged)?)
+        }
+    }
+}
+
+fn read_bounded(reader: impl Read) -> Result<Vec<u8>, Unreadable> {
+    let mut bytes = Vec::new();
+    reader.take(MAX_UNPACKED + 1).read_to_end(&mut bytes).map_err(Unreadable::damaged)?;
+    if bytes.len() as u64 > MAX_UNPACKED {
+        return Err(Unreadable::TooLarge(format!(
+            "it unpacks to more than {} MiB",
+            MAX_UNPACKED >> 20
+        )));
+    }
+    Ok(bytes)
+}
+
+fn open_members(
+    kind: DocumentKind,
+    bytes: Vec<u8>,
+    part: Option<&str>,
+    depth: usize,
+) -> Result<DocumentContent, Unreadable> {
+    let Some(part) = part.map(|part| part.trim_matches('/')).filter(|part| !part.is_empty()) else {
+        let listing = match kind {
+            DocumentKind::Zip => list_zip(bytes)?,
+            _ => list_tar(&bytes)?,
+        };
+        return Ok(DocumentContent::Text(show_listing(&listing)));
+    };
+    let (name, member, rest) = match kind {
+        DocumentKind::Zip => find_in_zip(bytes, part)?,
+        _ => find_in_tar(&bytes, part)?,
+    };
+    let is_inner = is_document(&member);
+    let nests = is_inner && sniff_kind(&member).is_some_and(is_archive);
+    if nests && depth >= MAX_NESTED {
+        return Err(Unreadable::Unsupported(format!(
+            "has an archive in an archive (`{name}`), which is not opened here: unpack it with a program of the workspace, in \
+             Bash"
+        )));
+    }
+    if is_inner {
+        return read_nested(member, &name, rest.as_deref(), depth + 1);
+    }
+    match rest {
+        Some(_) => Err(Unreadable::NoPart(part.to_owned())),
+        None => hand_out(name, member),
+    }
+}
+
+fn show_listing(listing: &Listing) -> DocumentText {
+    let files = listing.members.iter().filter(|member| !member.is_folder);
+    let (count, total) = files
+        .clone()
+        .fold((0_usize, 0_u64), |(n, sum), member| (n + 1, sum.saturating_add(member.size)));
+    let more = if listing.more { " or more" } else { "" };
+    let mut notes = vec![format!(
+        "{count}{more} files of {total} bytes together; one is Read by its path behind the archive's"
+    )];
+    if count > LISTED {
+        notes.push(format!("the first {LISTED} are listed"));
+    }
+    let parts = files.take(LISTED).map(|member| PartEntry {
+        name: printable(&member.name),
+        about: format!("{} bytes{}", member.size, member.note),
+    });
+    DocumentText { notes, parts: parts.collect(), ..DocumentText::default() }
+}
+
+/// A name without what moves a cursor or turns the direction of writing.
+fn printable(name: &str) -> String {
+    let harmless = |c: &char| {
+        !c.is_control()
+            && !matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    name.chars().filter(harmless).take(300).collect()
+}
+
+/// The name of a member as it is asked for.
+fn normal(name: &str) -> String {
+    let name = name.replace('\\', "/");
+    name.trim_start_matches("./").trim_matches('/').to_owned()
+}
+
+/// True if `part` is this member, or something in it: what is behind its name.
+fn reaches<'p>(name: &str, part: &'p str) -> Option<Option<&'p str>> {
+    match part.strip_prefix(name)? {
+        "" => Some(None),
+        rest => rest.strip_prefix('/').map(Some),
+    }
+}
+
+type FoundMember = (String, Vec<u8>, Option<String>);
+
+fn open_zip(bytes: Vec<u8>) -> Result<ZipArchive<Cursor<Vec<u8>>>, Unreadable> {
+    let archive = ZipArchive::new(Cursor::new(bytes)).map_err(explain_zip)?;
+    if archive.len() > MAX_MEMBERS {
+        return Err(Unreadable::TooLarge(format!("it has {} members", archive.len())));
+    }
+    Ok(archive)
+}
+
+fn list_zip(bytes: Vec<u8>) -> Result<Listing, Unreadable> {
+    let mut archive = open_zip(bytes)?;
+    let mut listing = Listing::default();
+    for index in 0..archive.len() {
+        let member = archive.by_index_raw(index).map_err(explain_zip)?;
+        let name = member.name().map_err(explain_zip)?.into_owned();
+        listing.members.push(Member {
+            is_folder: name.ends_with('/'),
+            name: normal(&name),
+            size: member.size(),
+            note: if member.encrypted() { ", locked with a password" } else { "" },
+        });
+    }
+    Ok(listing)
+}
+
+fn find_in_zip(bytes: Vec<u8>, part: &str) -> Result<FoundMember, Unreadable> {
+    let mut archive = open_zip(bytes)?;
+    let mut found: Option<(usize, String, Option<String>)> = None;
+    for index in 0..archive.len() {
+        let member = archive.by_index_raw(index).map_err(explain_zip)?;
+        let name = normal(&member.name().map_err(explain_zip)?);
+        if name.is_empty() || member.is_dir() {
+            continue;
+        }
+        if let Some(rest) = reaches(&name, part) {
+            found = Some((index, name, rest.map(str::to_owned)));
+        }
+    }
+    let (index, name, rest) = found.ok_or_else(|| Unreadable::NoPart(printable(part)))?;
+    let member = archive.by_index(index).map_err(explain_zip)?;
+    Ok((name, read_bounded(member)?, rest))
+}
+
+fn list_tar(bytes: &[u8]) -> Result<Listing, Unreadable> {
+    let mut archive = tar::Archive::new(Cursor::new(bytes));
+    let mut listing = Listing::default();
+    for entry in archive.entries().map_err(Unreadable::damaged)? {
+        let entry = match entry {
+            Ok(entry) => entry,
+            // What was read before a broken end is worth showing.
+            Err(error) if listing.members.is_empty() => return Err(Unreadable::damaged(error)),
+            Err(_) => {
+                listing.more = true;
+                break;
+            }
+        };
+        let kind = entry.header().entry_type();
+        let note = match kind {
+            kind if kind.is_symlink() || kind.is_hard_link() => ", a link",
+            kind if kind.is_file() || kind.is_dir() || kind.is_gnu_sparse() => "",
+            _ => ", no regular file",
+        };
+        listing.members.push(Member {
+            name: normal(&String::from_utf8_lossy(&entry.path_bytes())),
+            size: entry.size(),
+            note,
+            is_folder: kind.is_dir(),
+        });
+        if listing.members.len() >= MAX_MEMBERS {
+            listing.more = true;
+            break;
+        }
+    }
+    Ok(listing)
+}
+
+fn find_in_tar(bytes: &[u8], part: &str) -> Result<FoundMember, Unreadable> {
+    let mut archive = tar::Archive::new(Cursor::new(bytes));
+    // A later member of the same name replaces an earlier one.
+    let mut found: Option<FoundMember> = None;
+    for entry in archive.entries().map_err(Unreadable::damaged)?.take(MAX_MEMBERS) {
+        let Ok(entry) = entry else { break };
+        let name = normal(&String::from_utf8_lossy(&entry.path_bytes()));
+        let Some(rest) = reaches(&name, part).filter(|_| !name.is_empty()) else { continue };
+        let kind = entry.header().entry_type();
+        if kind.is_symlink() || kind.is_hard_link() {
+            let to = entry.link_name_bytes().map(|to| String::from_utf8_lossy(&to).into_owned());
+            return Err(Unreadable::Unsupported(format!(
+                "has a link there, to `{}`: Read that member",
+                printable(&to.unwrap_or_default())
+            )));
+        }
+        if kind.is_file() {
+            found = Some((name, read_bounded(entry)?, rest.map(str::to_owned)));
+        }
+    }
+    found.ok_or_else(|| Unreadable::NoPart(printable(part)))
+}

@@ -1,0 +1,149 @@
+//! The ZIP file that an Office document is: parts by name, relations between them, all within bounds.
+
+use std::collections::HashMap;
+use std::io::{Cursor, Read as _};
+
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+use super::Unreadable;
+use super::xml::{self, Element};
+
+/// Largest part that is unpacked, and all of them together, in bytes.
+const MAX_PART: u64 = 96 * 1024 * 1024;
+const MAX_TOGETHER: u64 = 256 * 1024 * 1024;
+/// Most parts.
+const MAX_PARTS: usize = 50_000;
+
+/// An opened document.
+pub struct Package {
+    archive: ZipArchive<Cursor<Vec<u8>>>,
+    left: u64,
+}
+
+/// A relation of a part.
+#[derive(Clone, Debug, Default)]
+pub struct Relation {
+    /// The last part of its type's address, such as `hyperlink`.
+    pub kind: String,
+    /// The part's path, or the address outside.
+    pub target: String,
+    /// It leads outside.
+    pub external: bool,
+}
+
+/// Relations by id.
+pub type Relations = HashMap<String, Relation>;
+
+impl Package {
+    /// Opens it.
+    pub fn open(bytes: Vec<u8>) -> Result<Self, Unreadable> {
+        let archive = ZipArchive::new(Cursor::new(bytes)).map_err(explain_zip)?;
+        if archive.len() > MAX_PARTS {
+            return Err(Unreadable::TooLarge(format!("it has {} parts", archive.len())));
+        }
+        Ok(Self { archive, left: MAX_TOGETHER })
+    }
+
+    /// The bytes of a part, if it is there. Names differ in case between writers.
+    pub fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>, Unreadable> {
+        let name = name.trim_start_matches('/');
+        let index = self.archive.index_for_name(name).or_else(|| {
+            self.archive.file_names().position(|other| {
+                other.is_ok_and(|other| other.replace('\\', "/").eq_ignore_ascii_case(name))
+            })
+        });
+        let Some(index) = index else { return Ok(None) };
+        let most = self.left.min(MAX_PART);
+        let part = self.archive.by_index(index).map_err(explain_zip)?;
+        let mut bytes = Vec::new();
+        part.take(most + 1).read_to_end(&mut bytes).map_err(Unreadable::damaged)?;
+        let size = bytes.len() as u64;
+        if size > most {
+            return Err(Unreadable::TooLarge(format!(
+                "`{name}` in it unpacks to more than {} MiB",
+                most >> 20
+            )));
+        }
+        self.left -= size;
+        Ok(Some(bytes))
+    }
+
+    /// The text of a part.
+    pub fn text(&mut self, name: &str) -> Result<Option<String>, Unreadable> {
+        Ok(self.part(name)?.map(|bytes| xml::decode(&bytes)))
+    }
+
+    /// Relations of a part; of the whole document for the empty name.
+    pub fn relations(&mut self, part: &str) -> Result<Relations, Unreadable> {
+        let (folder, file) = part.rsplit_once('/').unwrap_or(("", part));
+        let slash = if folder.is_empty() { "" } else { "/" };
+        let Some(text) = self.text(&format!("{folder}{slash}_rels/{file}.rels"))? else {
+            return Ok(Relations::new());
+        };
+        let document = xml::parse(&text)?;
+        let all = document
+            .root_element()
+            .descendants()
+            .filter(|node| node.has_tag_name_local("Relationship"));
+        Ok(all
+            .filter_map(|node| {
+                let id = node.attribute_local("Id")?.to_owned();
+                let kind = node.attribute_local("Type").unwrap_or_default();
+                let external = node.attribute_local("TargetMode") == Some("External");
+                let target = node.attribute_local("Target").unwrap_or_default();
+                let target =
+                    if external { target.to_owned() } else { resolve_target(folder, target) };
+                let kind = kind.rsplit('/').next().unwrap_or_default().to_owned();
+                Some((id, Relation { kind, target, external }))
+            })
+            .collect())
+    }
+
+    /// The document's main part.
+    pub fn main_part(&mut self, usual: &str) -> Result<String, Unreadable> {
+        let relations = self.relations("")?;
+        let main = relations.into_values().find(|relation| relation.kind == "officeDocument");
+        Ok(main.map_or_else(|| usual.to_owned(), |relation| relation.target))
+    }
+}
+
+/// A target relative to the folder of the part that names it.
+fn resolve_target(folder: &str, target: &str) -> String {
+    let target = target.replace('\\', "/");
+    let mut parts: Vec<&str> =
+        if target.starts_with('/') { Vec::new() } else { folder.split('/').collect() };
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join("/")
+}
+
+/// Relations of a kind, in the order of their ids.
+pub fn relations_of(relations: &Relations, kind: &str) -> Vec<String> {
+    let mut found: Vec<_> = relations
+        .iter()
+        .filter(|(_, relation)| relation.kind == kind && !relation.external)
+        .collect();
+    found.sort_by_key(|(id, _)| (id.len(), id.as_str().to_owned()));
+    found.into_iter().map(|(_, relation)| relation.target.clone()).collect()
+}
+
+/// Why a ZIP file can't be read.
+pub fn explain_zip(error: ZipError) -> Unreadable {
+    match error {
+        ZipError::UnsupportedArchive(why) if why.to_ascii_lowercase().contains("password") => {
+            Unreadable::Locked
+        }
+        ZipError::InvalidPassword => Unreadable::Locked,
+        ZipError::UnsupportedArchive(why) => Unreadable::Unsupported(format!(
+            "is compressed in a way that can't be read here ({why}): unpack it with a program of the workspace, in Bash"
+        )),
+        error => Unreadable::damaged(error),
+    }
+}

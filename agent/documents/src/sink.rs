@@ -1,0 +1,90 @@
+//! Where readers put their text: bounded, and with a note of where each page, slide or sheet begins.
+
+use serde::{Deserialize, Serialize};
+
+use super::MAX_TEXT;
+
+/// The beginning of a page, slide or sheet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// What begins.
+    pub title: String,
+    /// Its first line, counted from 1.
+    pub line: usize,
+}
+
+/// The text so far.
+#[derive(Debug, Default)]
+pub struct TextSink {
+    text: String,
+    lines: usize,
+    places: Vec<Place>,
+    full: bool,
+}
+
+impl TextSink {
+    /// Begins a page, slide or sheet with a line of its own.
+    pub fn begin(&mut self, title: &str) {
+        if self.lines > 0 {
+            self.line("");
+        }
+        let title = one_line(title);
+        self.line(&format!("== {title} =="));
+        if !self.full {
+            self.places.push(Place { title, line: self.lines });
+        }
+    }
+
+    /// Adds lines.
+    pub fn line(&mut self, text: &str) {
+        for line in text.split('\n') {
+            if self.full || self.text.len() + line.len() >= MAX_TEXT {
+                self.full = true;
+                return;
+            }
+            self.text.extend(line.trim_end().chars().filter(|c| *c == '\t' || !c.is_control()));
+            self.text.push('\n');
+            self.lines += 1;
+        }
+    }
+
+    /// True if nothing more is taken.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// True if there are no words but titles.
+    pub fn is_blank(&self) -> bool {
+        let is_title = |line: &str| line.starts_with("== ") && line.ends_with(" ==");
+        self.text.lines().all(|line| line.trim().is_empty() || is_title(line))
+    }
+
+    /// The text, where its pages begin, and a sentence if some of it is left out.
+    pub fn end(self) -> (String, Vec<Place>, Option<String>) {
+        let cut = self.full.then(|| {
+            format!("only the first {} MiB of its text are here", MAX_TEXT / (1024 * 1024))
+        });
+        (self.text, self.places, cut)
+    }
+}
+
+/// A text on one line.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A cell of a table that is printed with bars.
+pub fn table_cell(text: &str) -> String {
+    one_line(text).replace('|', "\\|")
+}
+
+/// A row of a table.
+pub fn table_row<'a>(cells: impl IntoIterator<Item = &'a str>) -> String {
+    let mut row = String::from("|");
+    for cell in cells {
+        row.push(' ');
+        row.push_str(cell);
+        row.push_str(" |");
+    }
+    row
+}

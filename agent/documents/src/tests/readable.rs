@@ -1,0 +1,239 @@
+//! What is read of documents, and what is said of them.
+
+use super::*;
+
+fn p(text: &str) -> String {
+    format!("<w:p><w:r><w:t>{text}</w:t></w:r></w:p>")
+}
+
+#[test]
+fn everything_in_a_paragraph_is_text() {
+    let body = r#"<w:p><w:r><w:t xml:space="preserve">a </w:t><w:tab/><w:t>b</w:t></w:r>
+        <w:smartTag><w:r><w:t> tagged</w:t></w:r></w:smartTag>
+        <w:sdt><w:sdtPr><w:alias w:val="no"/></w:sdtPr><w:sdtContent><w:r><w:t> controlled</w:t></w:r></w:sdtContent></w:sdt>
+        <w:ins><w:r><w:t> new</w:t></w:r></w:ins><w:del><w:r><w:delText> old</w:delText></w:r></w:del>
+        <w:hyperlink r:id="r1"><w:r><w:t> link</w:t></w:r></w:hyperlink>
+        <w:r><w:fldChar w:fldCharType="begin"/><w:instrText>PAGE</w:instrText><w:fldChar w:fldCharType="separate"/><w:t> 7</w:t><w:fldChar w:fldCharType="end"/></w:r>
+        <w:r><w:rPr><w:vanish/></w:rPr><w:t>secret</w:t></w:r>
+        <m:oMath><m:r><m:t>E=mc</m:t></m:r></m:oMath><w:r><w:footnoteReference w:id="2"/></w:r></w:p>"#;
+    let notes = format!(
+        r#"<w:footnotes {SPACES}><w:footnote w:type="separator" w:id="0"><w:p/></w:footnote><w:footnote w:id="2">{}</w:footnote></w:footnotes>"#,
+        p("the note")
+    );
+    let file = docx(
+        body,
+        &[("hyperlink", "https://example.com/x"), ("footnotes", "footnotes.xml")],
+        &[("word/footnotes.xml", notes.as_bytes())],
+    );
+    let text = text_of(file, "a.docx");
+    assert_eq!(
+        text.text,
+        "a \tb tagged controlled new[deleted: old] link (https://example.com/x) 7[hidden: secret]E=mc[^2]\n\n\
+         == Footnotes ==\n[^2] the note\n"
+    );
+    assert_eq!(text.kind, "Word document");
+    assert!(text.notes.iter().any(|note| note.contains("tracked changes")), "{:?}", text.notes);
+}
+
+#[test]
+fn text_boxes_are_read_once_and_tables_keep_their_cells() {
+    let boxed = |text: &str| format!("<w:txbxContent>{}</w:txbxContent>", p(text));
+    let body = format!(
+        r#"<w:p><w:r><mc:AlternateContent><mc:Choice><w:drawing><wps:txbx>{0}</wps:txbx></w:drawing></mc:Choice>
+        <mc:Fallback><w:pict>{0}</w:pict></mc:Fallback></mc:AlternateContent></w:r></w:p>
+        <w:tbl><w:tr><w:tc><w:tcPr><w:gridSpan w:val="2"/></w:tcPr>{1}</w:tc></w:tr>
+        <w:tr><w:tc><w:tcPr><w:vMerge w:val="restart"/></w:tcPr>{2}{3}</w:tc><w:tc><w:tbl><w:tr><w:tc>{4}</w:tc></w:tr></w:tbl></w:tc></w:tr>
+        <w:tr><w:tc><w:tcPr><w:vMerge/></w:tcPr><w:p/></w:tc><w:tc>{5}</w:tc></w:tr></w:tbl>"#,
+        boxed("in a box"),
+        p("wide"),
+        p("one"),
+        p("two"),
+        p("inner"),
+        p("a|b"),
+    );
+    let text = text_of(docx(&body, &[], &[]), "a.docx").text;
+    assert_eq!(
+        text,
+        "\n[text box: in a box]\n| wide | < |\n| --- | --- |\n| one / two | [inner] |\n| ^ | a\\|b |\n"
+    );
+}
+
+#[test]
+fn list_items_have_the_numbers_that_word_prints() {
+    let item = |list: u32, level: u32, text: &str| {
+        format!(
+            r#"<w:p><w:pPr><w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="{list}"/></w:numPr></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"#
+        )
+    };
+    let numbering = format!(
+        r#"<w:numbering {SPACES}><w:abstractNum w:abstractNumId="0">
+        <w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="decimal"/><w:lvlText w:val="%1."/></w:lvl>
+        <w:lvl w:ilvl="1"><w:start w:val="1"/><w:numFmt w:val="lowerLetter"/><w:lvlText w:val="%1.%2)"/></w:lvl></w:abstractNum>
+        <w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num>
+        <w:num w:numId="2"><w:abstractNumId w:val="0"/><w:lvlOverride w:ilvl="0"><w:startOverride w:val="1"/></w:lvlOverride></w:num>
+        </w:numbering>"#
+    );
+    let body = [
+        item(1, 0, "a"),
+        item(1, 1, "b"),
+        item(1, 1, "c"),
+        item(1, 0, "d"),
+        item(1, 1, "e"),
+        item(2, 0, "f"),
+    ];
+    let file = docx(
+        &body.concat(),
+        &[("numbering", "numbering.xml")],
+        &[("word/numbering.xml", numbering.as_bytes())],
+    );
+    assert_eq!(text_of(file, "a.docx").text, "1. a\n  1.a) b\n  1.b) c\n2. d\n  2.a) e\n1. f\n");
+}
+
+#[test]
+fn a_sheet_says_what_it_hides() {
+    let sheet = r#"<worksheet><cols><col min="2" max="3" hidden="1"/></cols><sheetData>
+        <row r="1"><c r="A1" t="inlineStr"><is><t>Name</t></is></c><c r="C1" t="inlineStr"><is><t>When</t></is></c></row>
+        <row r="3" hidden="1"><c r="A3" t="b"><v>1</v></c><c r="B3" s="1"><v>46082</v></c><c r="C3"><f>1/0</f><v></v></c></row>
+        </sheetData><mergeCells><mergeCell ref="A1:B1"/></mergeCells><headerFooter><oddHeader>&amp;L&amp;"Arial"Draft &amp;P</oddHeader></headerFooter></worksheet>"#;
+    let styles =
+        r#"<styleSheet><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/></cellXfs></styleSheet>"#;
+    let text = text_of(xlsx(sheet, &[("xl/styles.xml", styles.as_bytes())]), "a.xlsx").text;
+    assert_eq!(
+        text,
+        "== Sheet One (A1:C3) ==\n[1 rows with cells are hidden, and marked so]\n[hidden columns: B to C]\n\
+         [merged cells, with their value at the top left: A1:B1]\n[printed with each page: Draft (page)]\n\
+         |  | A | B | C |\n| 1 | Name |  | When |\n| 3 hidden | TRUE | 2026-03-01 | not calculated yet [=1/0] |\n"
+    );
+}
+
+#[test]
+fn slides_come_in_their_order_with_their_tables() {
+    let title = r#"<p:sp><p:nvSpPr><p:nvPr><p:ph type="title"/></p:nvPr></p:nvSpPr><p:txBody><a:p><a:r><a:t>Plan</a:t></a:r></a:p></p:txBody></p:sp>"#;
+    let table = r#"<p:grpSp><p:graphicFrame><a:graphic><a:graphicData><a:tbl><a:tr><a:tc><a:txBody><a:p><a:r><a:t>x</a:t></a:r></a:p></a:txBody></a:tc><a:tc hMerge="1"/></a:tr></a:tbl></a:graphicData></a:graphic></p:graphicFrame></p:grpSp>"#;
+    let text = text_of(pptx(&[title, table]), "a.pptx");
+    assert_eq!(text.text, "== Slide 1 of 2 ==\n# Plan\n\n== Slide 2 of 2 ==\n| x | < |\n");
+    assert_eq!(text.places[1].line, 4);
+}
+
+#[test]
+fn pages_of_a_pdf_are_named_and_those_without_text_said() {
+    let text = text_of(pdf(&["Invoice 0.30", "", "The end"]), "a.pdf");
+    assert_eq!(
+        text.text,
+        "== Page 1 of 3 ==\nInvoice 0.30\n\n== Page 2 of 3 ==\n\n== Page 3 of 3 ==\nThe end\n"
+    );
+    assert!(text.notes.iter().any(|note| note.ends_with("or empty): 2")), "{:?}", text.notes);
+}
+
+#[test]
+fn a_pdf_without_any_text_says_so() {
+    let said = why(pdf(&["", ""]), None).to_string();
+    assert!(said.starts_with("has no text: its 2 pages are empty"), "{said}");
+}
+
+#[test]
+fn a_name_that_promises_something_else_is_told() {
+    let notes = |name| text_of(pdf(&["x"]), name).notes;
+    assert!(
+        notes("a.docx")[0].contains("ends with .docx, but its content is a PDF"),
+        "{:?}",
+        notes("a.docx")
+    );
+    assert_eq!(notes("a.pdf"), Vec::<String>::new());
+    assert_eq!(notes("F01"), Vec::<String>::new());
+}
+
+#[test]
+fn archives_are_listed_and_their_members_read() {
+    let inner = zip_of(&[("deep.txt", b"deep")]);
+    let deeper = zip_of(&[("inner.zip", &inner)]);
+    let files: &[(&str, &[u8])] = &[
+        ("docs/", b""),
+        ("docs/a.txt", b"hello"),
+        ("inner.zip", &inner),
+        ("deeper.zip", &deeper),
+        ("report.pdf", &pdf(&["In an archive"])),
+    ];
+    let file = zip_of(files);
+    let listing = text_of(file.clone(), "a.zip");
+    let names: Vec<_> =
+        listing.parts.iter().map(|part| (part.name.as_str(), part.about.as_str())).collect();
+    assert_eq!(names[0], ("docs/a.txt", "5 bytes"));
+    assert_eq!(names.len(), 4);
+    let read = |part: &str| read_document(file.clone(), "a.zip", Some(part));
+    assert_eq!(
+        read("docs/a.txt"),
+        Ok(DocumentContent::Part { name: "docs/a.txt".into(), bytes: b"hello".into() })
+    );
+    assert_eq!(
+        read("inner.zip/deep.txt"),
+        Ok(DocumentContent::Part { name: "deep.txt".into(), bytes: b"deep".into() })
+    );
+    match read("report.pdf").unwrap() {
+        DocumentContent::Text(text) => assert!(text.text.contains("In an archive")),
+        other => panic!("{other:?}"),
+    }
+    assert!(
+        read("deeper.zip/inner.zip/deep.txt")
+            .unwrap_err()
+            .to_string()
+            .contains("archive in an archive")
+    );
+    assert_eq!(read("docs/b.txt").unwrap_err(), Unreadable::NoPart("docs/b.txt".into()));
+    assert_eq!(read("../docs/a.txt").unwrap_err(), Unreadable::NoPart("../docs/a.txt".into()));
+}
+
+#[test]
+fn compressed_archives_of_all_kinds_are_read() {
+    let mut builder = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(3);
+    header.set_mode(0o644);
+    header.set_cksum();
+    builder.append_data(&mut header, "src/a.txt", &b"abc"[..]).unwrap();
+    let mut link = tar::Header::new_gnu();
+    link.set_entry_type(tar::EntryType::Symlink);
+    link.set_size(0);
+    builder.append_link(&mut link, "link", "/etc/passwd").unwrap();
+    let plain = builder.into_inner().unwrap();
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(&plain).unwrap();
+    for (name, bytes) in [("a.tar", plain), ("a.tar.gz", gz.finish().unwrap())] {
+        let listing = text_of(bytes.clone(), name);
+        assert_eq!(listing.parts[0].name, "src/a.txt", "{name}");
+        assert_eq!(listing.parts[1].about, "0 bytes, a link");
+        let part = read_document(bytes.clone(), name, Some("src/a.txt"));
+        assert_eq!(
+            part,
+            Ok(DocumentContent::Part { name: "src/a.txt".into(), bytes: b"abc".into() })
+        );
+        assert!(why(bytes, Some("link")).to_string().contains("`/etc/passwd`"), "{name}");
+    }
+}
+
+#[test]
+fn a_file_that_is_only_compressed_is_what_is_in_it() {
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(b"line 1\nline 2\n").unwrap();
+    let read = read_document(gz.finish().unwrap(), "app.log.gz", None);
+    assert_eq!(
+        read,
+        Ok(DocumentContent::Part { name: "app.log".into(), bytes: b"line 1\nline 2\n".into() })
+    );
+}
+
+#[test]
+fn pictures_are_listed_and_handed_out_by_number() {
+    let body = r#"<w:p><w:r><w:drawing><wp:inline xmlns:wp="wp"><wp:docPr descr="A red button"/><a:blip r:embed="r1"/></wp:inline></w:drawing></w:r></w:p>"#;
+    let file = docx(body, &[("image", "media/image1.png")], &[("word/media/image1.png", PNG)]);
+    let text = text_of(file.clone(), "a.docx");
+    assert_eq!(
+        (text.parts[0].name.as_str(), text.parts[0].about.as_str()),
+        ("picture-1", "image1.png: A red button")
+    );
+    let picture = read_document(file.clone(), "a.docx", Some("picture-1"));
+    assert_eq!(picture, Ok(DocumentContent::Part { name: "image1.png".into(), bytes: PNG.into() }));
+    for other in ["picture-0", "picture-2", "picture-x", "word/document.xml"] {
+        assert_eq!(why(file.clone(), Some(other)), Unreadable::NoPart(other.into()));
+    }
+}

@@ -1,0 +1,197 @@
+//! DOCX: the body with tables, links, changes and notes, then headers, footers, notes and comments.
+
+mod body;
+mod numbering;
+
+use std::collections::HashMap;
+
+use self::body::BodyReader;
+use self::numbering::Numbering;
+use super::package::{Package, Relations, relations_of};
+use super::sink::{TextSink, one_line};
+use super::xml::{self, Element};
+use super::{DocumentContent, DocumentText, PartEntry, Unreadable, pick_picture};
+
+/// Reads it, or a picture of it.
+pub fn read_word(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentContent, Unreadable> {
+    let mut package = Package::open(bytes)?;
+    let main = package.main_part("word/document.xml")?;
+    let relations = package.relations(&main)?;
+    let Some(text) = package.text(&main)? else {
+        return Err(Unreadable::Damaged("its main part is missing".to_owned()));
+    };
+    let document = xml::parse(&text)?;
+    if let Some(part) = part {
+        let targets = list_pictures(document.root_element(), &relations);
+        return hand_out_picture(
+            &mut package,
+            targets.into_iter().map(|(target, _)| target).collect(),
+            part,
+        );
+    }
+    let styles = read_headings(&mut package, &relations)?;
+    let numbering = match relations_of(&relations, "numbering").first() {
+        Some(target) => {
+            let text = package.text(target)?.unwrap_or_default();
+            if text.is_empty() {
+                Numbering::default()
+            } else {
+                Numbering::read(xml::parse(&text)?.root_element())
+            }
+        }
+        None => Numbering::default(),
+    };
+    let mut sink = TextSink::default();
+    let pictures = list_pictures(document.root_element(), &relations);
+    let mut reader = BodyReader::new(&mut sink, &relations, &styles, numbering);
+    reader.read_body(document.root_element());
+    let mut notes = reader.describe_marks();
+    if relations_of(&relations, "altChunk").len() + relations_of(&relations, "aFChunk").len() > 0 {
+        notes.push("it includes another file whose text is not shown here".to_owned());
+    }
+    for (kind, title) in [
+        ("header", "Headers"),
+        ("footer", "Footers"),
+        ("footnotes", "Footnotes"),
+        ("endnotes", "Endnotes"),
+        ("comments", "Comments"),
+    ] {
+        add_beside(&mut package, &mut sink, &relations, &styles, (kind, title))?;
+    }
+    if sink.is_blank() {
+        let why = match pictures.len() {
+            0 => "it is empty".to_owned(),
+            n => format!("it holds {n} pictures and no words; Read them one by one"),
+        };
+        if pictures.is_empty() {
+            return Err(Unreadable::NoText(why));
+        }
+        notes.push(format!("no text was found: {why}"));
+    }
+    let (text, places, cut) = sink.end();
+    notes.extend(cut);
+    let parts = name_pictures(&pictures);
+    Ok(DocumentContent::Text(DocumentText {
+        notes,
+        places,
+        parts,
+        text,
+        ..DocumentText::default()
+    }))
+}
+
+/// Entries for pictures: by number, with what the document calls them.
+pub fn name_pictures(pictures: &[(String, String)]) -> Vec<PartEntry> {
+    let named = pictures.iter().enumerate().map(|(index, (target, about))| {
+        let file = target.rsplit('/').next().unwrap_or_default();
+        let about = if about.is_empty() { file.to_owned() } else { format!("{file}: {about}") };
+        PartEntry {
+            name: format!("picture-{}", index + 1),
+            about: one_line(&about).chars().take(120).collect(),
+        }
+    });
+    named.collect()
+}
+
+/// The bytes of a picture of an Office document.
+pub fn hand_out_picture(
+    package: &mut Package,
+    targets: Vec<String>,
+    part: &str,
+) -> Result<DocumentContent, Unreadable> {
+    let target = pick_picture(targets, part)?;
+    let bytes = package.part(&target)?.ok_or_else(|| Unreadable::NoPart(part.to_owned()))?;
+    if bytes.len() > super::MAX_PART {
+        return Err(Unreadable::TooLarge(format!("`{part}` in it has {} bytes", bytes.len())));
+    }
+    let name = target.rsplit('/').next().unwrap_or_default().to_owned();
+    Ok(DocumentContent::Part { name, bytes })
+}
+
+/// Pictures in the order in which they stand, each once, with their description.
+fn list_pictures(root: roxmltree::Node<'_, '_>, relations: &Relations) -> Vec<(String, String)> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    for node in root.descendants().filter(|node| ["blip", "imagedata"].contains(&node.local())) {
+        let Some(relation) = node.relation_id().and_then(|id| relations.get(id)) else { continue };
+        if relation.external || found.iter().any(|(target, _)| *target == relation.target) {
+            continue;
+        }
+        let described = node.ancestors().take(12).find_map(|node| {
+            node.child("docPr")
+                .or_else(|| node.child("nvPicPr").and_then(|about| about.child("cNvPr")))
+        });
+        let about = described.and_then(|node| node.attribute_local("descr")).unwrap_or_default();
+        found.push((relation.target.clone(), about.to_owned()));
+    }
+    found
+}
+
+/// Levels of headings by style.
+fn read_headings(
+    package: &mut Package,
+    relations: &Relations,
+) -> Result<HashMap<String, usize>, Unreadable> {
+    let mut levels = HashMap::new();
+    let Some(target) = relations_of(relations, "styles").into_iter().next() else {
+        return Ok(levels);
+    };
+    let Some(text) = package.text(&target)? else { return Ok(levels) };
+    let document = xml::parse(&text)?;
+    for style in document.root_element().children().filter(|node| node.has_tag_name_local("style"))
+    {
+        let Some(id) = style.attribute_local("styleId") else { continue };
+        let name =
+            style.child("name").and_then(|node| node.attribute_local("val")).unwrap_or_default();
+        let name = name.to_ascii_lowercase();
+        let level = match name
+            .strip_prefix("heading ")
+            .and_then(|level| level.trim().parse::<usize>().ok())
+        {
+            Some(level @ 1..=9) => Some(level),
+            _ if name == "title" => Some(1),
+            _ => style
+                .child("pPr")
+                .and_then(|node| node.child("outlineLvl"))
+                .and_then(|node| node.attribute_local("val")?.parse::<usize>().ok())
+                .filter(|level| *level < 9)
+                .map(|level| level + 1),
+        };
+        levels.extend(level.map(|level| (id.to_owned(), level)));
+    }
+    Ok(levels)
+}
+
+/// Adds what stands beside the body.
+fn add_beside(
+    package: &mut Package,
+    sink: &mut TextSink,
+    relations: &Relations,
+    styles: &HashMap<String, usize>,
+    (kind, title): (&str, &str),
+) -> Result<(), Unreadable> {
+    let mut shown: Vec<String> = Vec::new();
+    for target in relations_of(relations, kind) {
+        let Some(text) = package.text(&target)? else { continue };
+        let own = package.relations(&target)?;
+        let document = xml::parse(&text)?;
+        let mut inner = TextSink::default();
+        let mut reader = BodyReader::new(&mut inner, &own, styles, Numbering::default());
+        match kind {
+            "footnotes" | "endnotes" => {
+                reader.read_notes(document.root_element(), kind == "endnotes")
+            }
+            "comments" => reader.read_comments(document.root_element()),
+            _ => reader.read_body(document.root_element()),
+        }
+        let text = inner.end().0.trim().to_owned();
+        // The first page, even and odd pages often say the same.
+        if !text.is_empty() && !shown.contains(&text) {
+            shown.push(text);
+        }
+    }
+    if !shown.is_empty() {
+        sink.begin(title);
+        sink.line(&shown.join("\n"));
+    }
+    Ok(())
+}
