@@ -67,6 +67,9 @@ pub mod path {
     /// `GET ?message=<ts>&id=<file>` → the bytes of a picture in a message of the caller's own
     /// conversation, with their type.
     pub const PICTURES: &str = "/v1/pictures";
+    /// `GET ?id=<file>` → the bytes of a file in the caller's own conversation, known credentials in texts masked,
+    /// with its name in the header [`super::FILE_NAME`].
+    pub const FILES: &str = "/v1/files";
     /// `GET` → a list of [`super::OtherThread`].
     pub const THREADS: &str = "/v1/threads";
     /// `POST` [`super::RunReport`] → `{}`.

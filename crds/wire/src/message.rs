@@ -52,6 +52,12 @@ pub struct ThreadMessage {
 /// Largest picture that is handed out, in bytes.
 pub const MAX_PICTURE: u64 = 3 * 1024 * 1024;
 
+/// Largest file of a conversation that is handed out, in bytes.
+pub const MAX_SHARED_FILE: u64 = 64 * 1024 * 1024;
+
+/// The header with a file's name, percent-encoded.
+pub const FILE_NAME: &str = "x-codebutler-file-name";
+
 /// A picture in a message of the conversation: what to ask [`path::PICTURES`](super::path::PICTURES)
 /// for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,18 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use codebutler_crds::SlackTs;
 use codebutler_crds::names;
 use codebutler_crds::thread::RoleState;
 use codebutler_crds::wire::{
-    AskedDecision, EndVerdict, ErrorCode, LastWords, PostMessage, PostedMessage, RunProgress,
-    RunReport, VersionedInbox,
+    AskedDecision, EndVerdict, ErrorCode, FILE_NAME, LastWords, PostMessage, PostedMessage,
+    RunProgress, RunReport, VersionedInbox,
 };
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, HeaderName};
 use kube::ResourceExt as _;
 use serde::Deserialize;
+use url::form_urlencoded;
 
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
@@ -139,6 +141,29 @@ pub async fn read_picture(
 ) -> Result<impl IntoResponse, ApiError> {
     let (media_type, bytes) = gateway.work.slack.picture(&caller, &message, &id).await?;
     Ok(([(CONTENT_TYPE, media_type)], bytes))
+}
+
+/// The query of `/v1/files`.
+#[derive(Deserialize)]
+pub struct FilesQuery {
+    id: String,
+}
+
+/// A file in a message of the caller's own conversation, piece by piece.
+pub async fn read_file(
+    State(gateway): State<SharedGateway>,
+    OpenCaller(caller): OpenCaller,
+    QueryParams(FilesQuery { id }): QueryParams<FilesQuery>,
+) -> Result<impl IntoResponse, ApiError> {
+    needs_tool(&caller, &["Read", "SaveAttachment"])?;
+    let file = gateway.work.slack.file(&caller, &id).await?;
+    let name: String = form_urlencoded::byte_serialize(file.name.as_bytes()).collect();
+    // It is somebody's file: nothing may take it for a page of ours.
+    let headers = [
+        (CONTENT_TYPE, "application/octet-stream".to_owned()),
+        (HeaderName::from_static(FILE_NAME), name),
+    ];
+    Ok((headers, Body::from_stream(file.content)))
 }
 
 fn check_message(message: &PostMessage) -> Result<(), ApiError> {

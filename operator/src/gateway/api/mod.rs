@@ -101,6 +101,7 @@ fn list_endpoints() -> Vec<(String, &'static [Method], MethodRouter<SharedGatewa
         (path::INBOX.into(), GET, get(conversation::read_inbox)),
         (path::MESSAGES.into(), POST, post(conversation::post_message)),
         (path::PICTURES.into(), GET, get(conversation::read_picture)),
+        (path::FILES.into(), GET, get(conversation::read_file)),
         (path::THREADS.into(), GET, get(threads::list_threads)),
         (path::APPROVALS.into(), POST, post(approval::ask_approval)),
         (path::RUNS.into(), POST, post(conversation::report_run)),

@@ -5,21 +5,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::Repo;
-use codebutler_crds::wire::MAX_PICTURE;
+use codebutler_crds::wire::{MAX_PICTURE, MAX_SHARED_FILE};
 use parking_lot::Mutex;
 use serde_json::Value;
+use url::Url;
 
 use super::account::SlackAccount;
 use super::event::{SharedMessage, StoredMessage};
 use super::lenient::UnreadFields;
-use super::quoting::{describe_file, find_fence};
+use super::quoting::{describe_file, file_path, find_fence};
 use super::web::CallError;
 use super::{Inner, pictures};
 use crate::gateway::repo_key::RepoKey;
 use crate::recent::RecentMap;
 
-/// Larger ones are named, not read.
+/// Of larger ones the beginning is shown.
 const LARGEST: u64 = 64 * 1024;
+/// Bytes of that beginning.
+const HEAD: usize = 8 * 1024;
 /// Of all files of one reading, in bytes.
 const TOGETHER: usize = 256 * 1024;
 /// Contents that are remembered, and how long: what was deleted in Slack is soon gone here, too.
@@ -124,7 +127,15 @@ async fn look_up(
     found
 }
 
-/// What the files of a message say, behind its text: contents of texts, names of everything else.
+/// A text file, as far as a message shows it.
+enum ShownText {
+    Whole(Arc<str>),
+    /// Its first lines.
+    Head(Arc<str>),
+}
+
+/// What the files of a message say, behind its text: contents of texts, the beginning of long ones, names of
+/// everything else, each with the path that Read takes.
 /// `left` is what may still be read, in bytes.
 pub async fn read_files(
     inner: &Inner,
@@ -140,19 +151,15 @@ pub async fn read_files(
             continue;
         }
         match read_text(inner, (repo, account), file, *left).await {
-            Ok(Some(content)) => {
+            Ok(Some(shown)) => {
+                let (content, note) = describe_text(file, &shown);
                 *left = left.saturating_sub(content.len());
-                let fence = find_fence(&content);
+                let fence = find_fence(content);
                 let end = if content.ends_with('\n') { "" } else { "\n" };
-                let _ = write!(said, "\n\n[file {about}]\n{fence}\n{content}{end}{fence}");
+                let _ = write!(said, "\n\n[file {about}{note}]\n{fence}\n{content}{end}{fence}");
             }
             Ok(None) => {
-                let why = match (pictures::is_picture(file), file.size <= MAX_PICTURE) {
-                    (true, true) => "a picture",
-                    (true, false) => "a picture of more than 3 MiB, not shown here",
-                    (false, _) => "not shown here",
-                };
-                let _ = write!(said, "\n\n[file {about}: {why}]");
+                let _ = write!(said, "\n\n[file {about}: {}]", describe_unshown(file));
             }
             Err(error) => {
                 tracing::warn!(%error, "a file of a conversation can't be read");
@@ -168,24 +175,83 @@ pub const fn reading_budget() -> usize {
     TOGETHER
 }
 
+/// The shown part of a text, and what is said of it.
+fn describe_text<'a>(file: &SharedMessage, shown: &'a ShownText) -> (&'a str, String) {
+    let path = file_path(file);
+    match shown {
+        ShownText::Whole(content) => {
+            (content, path.map(|path| format!(": `{path}`")).unwrap_or_default())
+        }
+        ShownText::Head(content) => {
+            let lines = content.lines().count();
+            let rest = path.map(|path| format!("; Read `{path}` from offset {}", lines + 1));
+            (content, format!(": its first {lines} lines{}", rest.unwrap_or_default()))
+        }
+    }
+}
+
+/// What is said of a file that is not shown, with the way to it.
+fn describe_unshown(file: &SharedMessage) -> String {
+    let why = match (pictures::is_picture(file), file.size <= MAX_PICTURE) {
+        (true, true) => "a picture",
+        (true, false) => "a picture of more than 3 MiB, not shown here",
+        (false, _) => "not shown here",
+    };
+    match file_path(file) {
+        Some(_) if file.size > MAX_SHARED_FILE => {
+            format!("{why}, and with more than {} MiB too large to be read", MAX_SHARED_FILE >> 20)
+        }
+        Some(path) if pictures::is_picture(file) => format!("{why}: `{path}`"),
+        Some(path) => format!("{why}: Read `{path}`"),
+        None => why.to_owned(),
+    }
+}
+
 async fn read_text(
     inner: &Inner,
     (repo, account): (&Repo, &SlackAccount),
     file: &SharedMessage,
     left: usize,
-) -> Result<Option<Arc<str>>, CallError> {
-    let Some(url) = file.url_private.clone().filter(|_| is_text(file) && fits_in(file, left))
-    else {
-        return Ok(None);
-    };
+) -> Result<Option<ShownText>, CallError> {
+    let Some(url) = file.url_private.clone().filter(|_| is_text(file)) else { return Ok(None) };
+    if !fits_in(file, left) {
+        if left < HEAD {
+            return Ok(None);
+        }
+        let head = read_head(inner, (repo, account), file, url).await?;
+        return Ok(head.map(ShownText::Head));
+    }
     if let Some(known) = inner.contents.get(repo, &file.id) {
-        return Ok(Some(known));
+        return Ok(Some(ShownText::Whole(known)));
     }
     let most = usize::try_from(LARGEST).unwrap_or(usize::MAX);
     let bytes = inner.web.download(&account.bot, url, most).await?;
     let Ok(content) = String::from_utf8(bytes) else { return Ok(None) };
     let content: Arc<str> = content.into();
     inner.contents.add(repo, &file.id, &content);
+    Ok(Some(ShownText::Whole(content)))
+}
+
+/// The first lines of a long text. None if it is in another encoding than UTF-8: Read knows those.
+async fn read_head(
+    inner: &Inner,
+    (repo, account): (&Repo, &SlackAccount),
+    file: &SharedMessage,
+    url: Url,
+) -> Result<Option<Arc<str>>, CallError> {
+    let key = format!("head:{}", file.id);
+    if let Some(known) = inner.contents.get(repo, &key) {
+        return Ok(Some(known));
+    }
+    let bytes = inner.web.download_head(&account.bot, url, HEAD).await?;
+    // Where a line is longer than all of it, there is none to show: an offset names lines.
+    let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let Ok(content) = std::str::from_utf8(&bytes[..end]) else { return Ok(None) };
+    if content.is_empty() {
+        return Ok(None);
+    }
+    let content: Arc<str> = content.into();
+    inner.contents.add(repo, &key, &content);
     Ok(Some(content))
 }
 

@@ -29,6 +29,7 @@ mod ends;
 mod event;
 mod explain;
 mod farewell;
+mod file_contents;
 mod files;
 mod finish;
 mod handover;
@@ -102,6 +103,7 @@ use url::Url;
 pub use self::asking::roadmap::ItemsQuestion;
 use self::effects::RouteEffect;
 use self::event::MessageMetadata;
+pub use self::file_contents::OpenedFile;
 pub use self::inbox::{WantedInbox, closed_inbox};
 use self::inner::Inner;
 pub use self::markdown::literal::{show_line, show_literally};
@@ -234,6 +236,14 @@ impl SlackGateway {
         id: &str,
     ) -> Result<(&'static str, Vec<u8>), ApiError> {
         picture_files::read_offered(&self.inner, caller, message, id).await
+    }
+
+    /// A file in a message that the caller's role can read.
+    ///
+    /// # Errors
+    /// A sentence for the role.
+    pub async fn file(&self, caller: &ProvenCaller, id: &str) -> Result<OpenedFile, ApiError> {
+        file_contents::open_file(&self.inner, caller, id).await
     }
 
     /// Posts a role's message under its own name; the same key posts once. `closing_head` is the

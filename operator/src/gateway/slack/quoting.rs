@@ -14,6 +14,14 @@ pub fn describe_file(file: &SharedMessage) -> String {
     format!("{}, {}, {} bytes", plain(name), plain(&file.mimetype), file.size)
 }
 
+/// The path by which Read takes a file of the conversation. Slack's ids are plain; another one is none.
+pub fn file_path(file: &SharedMessage) -> Option<String> {
+    let plain = !file.id.is_empty()
+        && file.id.len() <= 40
+        && file.id.bytes().all(|b| b.is_ascii_alphanumeric());
+    (plain && file.url_private.is_some()).then(|| format!("slack:{}", file.id))
+}
+
 /// Ticks that nothing in the text ends.
 pub fn find_fence(text: &str) -> String {
     let mut longest = 0;

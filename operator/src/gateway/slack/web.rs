@@ -19,6 +19,8 @@ use crate::gateway::github::text::one_line;
 
 /// One answer must come within this time.
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// By which downloads are counted and named.
+const DOWNLOAD: &str = "download";
 /// Times that a call is repeated because Slack said "later".
 const LIMITED: u32 = 5;
 /// The longest "later" that is waited for.
@@ -221,31 +223,60 @@ impl SlackWeb {
         url: Url,
         most: usize,
     ) -> Result<Vec<u8>, CallError> {
-        const NAME: &str = "download";
-        if !self.is_slack(&url) {
-            return Err(failed_call(NAME, "a file that is not Slack's"));
+        let mut answer = self.open_download(token, url, TIMEOUT).await?;
+        let mut content = Vec::new();
+        while let Some(chunk) = next_chunk(&mut answer).await? {
+            if content.len() + chunk.len() > most {
+                return Err(failed_call(DOWNLOAD, "longer than announced"));
+            }
+            content.extend_from_slice(&chunk);
         }
-        let request = self.http().get(url).timeout(TIMEOUT).bearer_auth(token.expose());
-        let mut answer =
-            request.send().await.map_err(|error| failed_call(NAME, unsent_reason(&error)))?;
-        self.count(NAME, if answer.status().is_success() { "ok" } else { "refused" });
+        Ok(content)
+    }
+
+    /// The first bytes of a file; the rest is not taken.
+    pub async fn download_head(
+        &self,
+        token: &SlackToken,
+        url: Url,
+        most: usize,
+    ) -> Result<Vec<u8>, CallError> {
+        let mut answer = self.open_download(token, url, TIMEOUT).await?;
+        let mut content = Vec::new();
+        while let Some(chunk) = next_chunk(&mut answer).await? {
+            content.extend_from_slice(&chunk);
+            if content.len() >= most {
+                content.truncate(most);
+                break;
+            }
+        }
+        Ok(content)
+    }
+
+    /// The answer to a request for a file, whose content is still to be read within `limit`.
+    pub async fn open_download(
+        &self,
+        token: &SlackToken,
+        url: Url,
+        limit: Duration,
+    ) -> Result<reqwest::Response, CallError> {
+        if !self.is_slack(&url) {
+            return Err(failed_call(DOWNLOAD, "a file that is not Slack's"));
+        }
+        let request = self.http().get(url).timeout(limit).bearer_auth(token.expose());
+        let answer =
+            request.send().await.map_err(|error| failed_call(DOWNLOAD, unsent_reason(&error)))?;
+        self.count(DOWNLOAD, if answer.status().is_success() { "ok" } else { "refused" });
         if let Some(why) = unanswered_status(answer.status().as_u16()) {
-            return Err(failed_call(NAME, why));
+            return Err(failed_call(DOWNLOAD, why));
         }
         if !answer.status().is_success() {
             // Without the scope, Slack sends one to its sign-in page.
             let code = format!("http_{}", answer.status().as_u16());
             let needed = Some("files:read".to_owned());
-            return Err(CallError::Refused { method: NAME, code, needed, said: None });
+            return Err(CallError::Refused { method: DOWNLOAD, code, needed, said: None });
         }
-        let mut content = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(|_| failed_call(NAME, "cut off"))? {
-            if content.len() + chunk.len() > most {
-                return Err(failed_call(NAME, "longer than announced"));
-            }
-            content.extend_from_slice(&chunk);
-        }
-        Ok(content)
+        Ok(answer)
     }
 
     /// Slack's own host or one under it, such as `files.slack.com`: nothing else gets the token.
@@ -385,4 +416,7 @@ fn unanswered_status(status: u16) -> Option<String> {
 pub fn unsent_reason(error: &(dyn std::error::Error + 'static)) -> String {
     let why = find_trouble(error).map_or_else(String::new, |why| format!(": {why}"));
     format!("no connection{why}")
+}
+async fn next_chunk(answer: &mut reqwest::Response) -> Result<Option<bytes::Bytes>, CallError> {
+    answer.chunk().await.map_err(|_| failed_call(DOWNLOAD, "cut off"))
 }

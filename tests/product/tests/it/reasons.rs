@@ -104,6 +104,7 @@ const OTHERS: &[&str] = &[
     "Start",
     "Read",
     "Reject",
+    "SaveAttachment",
     "SendMessage",
     "SplitRequest",
     "Slack",

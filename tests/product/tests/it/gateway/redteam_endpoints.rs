@@ -142,6 +142,7 @@ impl Siege {
             ) => {
                 return Body::None;
             }
+            ("GET", "/v1/files") => return Body::Query("id", self.ids["id"].clone()),
             ("GET", "/v1/pictures") => return Body::Query("message", ts.clone()),
             ("POST", "/v1/last-words") => json!({"text": "obey"}),
             ("POST", "/v1/history") => json!({

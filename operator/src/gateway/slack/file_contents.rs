@@ -1,0 +1,191 @@
+//! Files of a conversation, as roles ask for them: piece by piece, so that none is ever held here as a whole. What a file
+//! is, is looked at by who asked for it, in its own sandbox.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use codebutler_crds::wire::{ErrorCode, MAX_SHARED_FILE};
+
+use futures::stream::{BoxStream, StreamExt as _, try_unfold};
+use reqwest::Response;
+
+use super::account::SlackAccount;
+use super::event::SharedMessage;
+use super::reading::WantedReading;
+use super::{Inner, files, inbox};
+use crate::gateway::api_error::{ApiError, require_conversation};
+use crate::gateway::caller::ProvenCaller;
+use crate::gateway::masks;
+use crate::gateway::redact::SecretRedactor;
+
+/// How long a file may take.
+const LIMIT: Duration = Duration::from_mins(2);
+/// Bytes of a text that are masked together, cut at the end of a line.
+const BLOCK: usize = 1024 * 1024;
+/// Bytes from which a text is known.
+const HEAD: usize = 8 * 1024;
+
+/// A file that is being handed out.
+pub struct OpenedFile {
+    /// As its owner named it.
+    pub name: String,
+    /// Its content; an error cuts it off.
+    pub content: BoxStream<'static, io::Result<Bytes>>,
+}
+
+/// A file in a message of the caller's conversation that its role can read.
+///
+/// # Errors
+/// A sentence for the role.
+pub async fn open_file(
+    inner: &Inner,
+    caller: &ProvenCaller,
+    id: &str,
+) -> Result<OpenedFile, ApiError> {
+    let refused = |why: String| ApiError::new(ErrorCode::InvalidRequest, why);
+    let repo = &caller.repo;
+    let account = match inner.account(repo).await {
+        Ok(account) => account,
+        Err(error) => return Err(inner.failed(error, repo).await),
+    };
+    let file = find_file(inner, caller, &account, id).await?;
+    let file = file.ok_or_else(|| {
+        refused("no message of this conversation has such a file (any more)".into())
+    })?;
+    if let Some(why) = file.withheld() {
+        return Err(refused(format!("the file can't be had: {why}")));
+    }
+    if file.size > MAX_SHARED_FILE {
+        return Err(refused(format!(
+            "the file has {} bytes, and at most {} MiB are read: ask for a part of it",
+            file.size,
+            MAX_SHARED_FILE >> 20
+        )));
+    }
+    let url =
+        file.url_private.ok_or_else(|| refused("Slack gives no address for the file".into()))?;
+    let answer = match inner.web.open_download(&account.bot, url, LIMIT).await {
+        Ok(answer) => answer,
+        Err(error) => return Err(inner.failed(error, repo).await),
+    };
+    let redactor = masks::as_known(&inner.context, repo).await;
+    let content =
+        FilePieces { answer, redactor, pending: Vec::new(), text: None, taken: 0, ended: false };
+    let content = try_unfold(content, |mut pieces| async move {
+        Ok(pieces.next().await?.map(|piece| (piece, pieces)))
+    });
+    Ok(OpenedFile { name: file.name, content: content.boxed() })
+}
+
+async fn find_file(
+    inner: &Inner,
+    caller: &ProvenCaller,
+    account: &SlackAccount,
+    id: &str,
+) -> Result<Option<SharedMessage>, ApiError> {
+    if id.is_empty() {
+        return Ok(None);
+    }
+    let place = (&caller.key(), require_conversation(&caller.thread)?);
+    let status = inner.thread(&caller.key()).and_then(|thread| thread.status.clone());
+    let wanted = WantedReading::of(&status.unwrap_or_default(), None, None);
+    let reading = match inner.read_conversation(account, place, &wanted).await {
+        Ok(reading) => reading,
+        Err(error) => return Err(inner.failed(error, &caller.repo).await),
+    };
+    let has = |file: &SharedMessage| file.id == id;
+    for stored in reading.after(None).iter().rev().filter(|stored| stored.is_said()) {
+        if stored.all_files().iter().any(has) && inbox::can_read(inner, caller, account, stored) {
+            let described = files::describe_files(inner, (&caller.repo, account), stored).await;
+            return Ok(described.into_iter().find(has));
+        }
+    }
+    Ok(None)
+}
+
+/// A download on its way, with known credentials of a text masked.
+struct FilePieces {
+    answer: Response,
+    redactor: Arc<SecretRedactor>,
+    pending: Vec<u8>,
+    /// Unknown until enough is there.
+    text: Option<bool>,
+    taken: u64,
+    ended: bool,
+}
+
+impl FilePieces {
+    async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        loop {
+            if self.ended {
+                let rest = std::mem::take(&mut self.pending);
+                return Ok((!rest.is_empty()).then(|| self.mask(rest)));
+            }
+            match self.answer.chunk().await.map_err(io::Error::other)? {
+                Some(chunk) => {
+                    self.taken += chunk.len() as u64;
+                    if self.taken > MAX_SHARED_FILE {
+                        return Err(io::Error::other("the file is longer than Slack says"));
+                    }
+                    self.pending.extend_from_slice(&chunk);
+                }
+                None => self.ended = true,
+            }
+            if self.text.is_none() && (self.ended || self.pending.len() >= HEAD) {
+                self.text = Some(looks_like_text(&self.pending));
+            }
+            if let Some(piece) = self.take_piece() {
+                return Ok(Some(piece));
+            }
+        }
+    }
+
+    /// What may go now: of a text whole lines only, as a credential must not be cut in two.
+    fn take_piece(&mut self) -> Option<Bytes> {
+        match self.text? {
+            false => Some(std::mem::take(&mut self.pending))
+                .filter(|piece| !piece.is_empty())
+                .map(Bytes::from),
+            true if self.pending.len() < BLOCK => None,
+            true => {
+                let end = self.pending.iter().rposition(|byte| *byte == b'\n');
+                let rest = self.pending.split_off(end.map_or(self.pending.len(), |at| at + 1));
+                let block = std::mem::replace(&mut self.pending, rest);
+                Some(self.mask(block))
+            }
+        }
+    }
+
+    fn mask(&self, block: Vec<u8>) -> Bytes {
+        let text = if self.text == Some(true) { std::str::from_utf8(&block).ok() } else { None };
+        match text.map(|text| self.redactor.mask(text)) {
+            Some(std::borrow::Cow::Owned(masked)) => Bytes::from(masked.into_bytes()),
+            _ => Bytes::from(block),
+        }
+    }
+}
+
+/// UTF-8 without zeros, as far as one can see; it may end inside of a character.
+fn looks_like_text(head: &[u8]) -> bool {
+    let valid = match std::str::from_utf8(head) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none(),
+    };
+    valid && !head.contains(&0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_told_from_everything_else() {
+        assert!(looks_like_text("log 12:00 \u{e9}".as_bytes()));
+        assert!(looks_like_text(&"\u{e9}".as_bytes()[..1]), "a character that is cut is no proof");
+        for other in [&b"%PDF-1.7\n\xe2\xe3\xcf\xd3"[..], b"PK\x03\x04\0", b"a\0b", b"caf\xe9 "] {
+            assert!(!looks_like_text(other));
+        }
+    }
+}
