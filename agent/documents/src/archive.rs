@@ -180,11 +180,14 @@ fn normal(name: &str) -> String {
 }
 
 /// True if `part` is this member, or something in it: what is behind its name.
-fn reaches<'p>(name: &str, part: &'p str) -> Option<Option<&'p str>> {
-    match part.strip_prefix(name)? {
-        "" => Some(None),
-        rest => rest.strip_prefix('/').map(Some),
-    }
+fn reaches<'p>(name: &str, part: &'p str) -> Option<&'p str> {
+    let rest = part.strip_prefix(name)?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
+}
+
+/// What is meant inside of a member; nothing where it is the member itself.
+fn inner_part(rest: &str) -> Option<String> {
+    (!rest.is_empty()).then(|| rest.to_owned())
 }
 
 type FoundMember = (String, Vec<u8>, Option<String>);
@@ -223,7 +226,7 @@ fn find_in_zip(bytes: Vec<u8>, part: &str) -> Result<FoundMember, Unreadable> {
             continue;
         }
         if let Some(rest) = reaches(&name, part) {
-            found = Some((index, name, rest.map(str::to_owned)));
+            found = Some((index, name, inner_part(rest)));
         }
     }
     let (index, name, rest) = found.ok_or_else(|| Unreadable::NoPart(printable(part)))?;
@@ -281,7 +284,7 @@ fn find_in_tar(bytes: &[u8], part: &str) -> Result<FoundMember, Unreadable> {
             )));
         }
         if kind.is_file() {
-            found = Some((name, read_bounded(entry)?, rest.map(str::to_owned)));
+            found = Some((name, read_bounded(entry)?, inner_part(rest)));
         }
     }
     found.ok_or_else(|| Unreadable::NoPart(printable(part)))

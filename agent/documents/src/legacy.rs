@@ -40,7 +40,7 @@ pub fn read_old_workbook(
         let title = format!("Sheet {name}{mark}");
         match workbook.worksheet_range(&sheet.name) {
             Ok(range) => {
-                print_sheet(&mut sink, &title, &read_range(&mut workbook, &sheet.name, &range)?)
+                print_sheet(&mut sink, &title, &read_range(&mut workbook, &sheet.name, &range)?);
             }
             Err(error) => {
                 sink.begin(&title);
@@ -104,7 +104,7 @@ fn narrow(number: usize) -> u32 {
 fn show_value(value: &Data) -> String {
     match value {
         Data::Empty => String::new(),
-        Data::String(text) => text.clone(),
+        Data::String(text) | Data::DurationIso(text) => text.clone(),
         Data::Bool(true) => "TRUE".to_owned(),
         Data::Bool(false) => "FALSE".to_owned(),
         Data::Int(number) => number.to_string(),
@@ -123,7 +123,6 @@ fn show_value(value: &Data) -> String {
                 .unwrap_or_else(|| date.as_f64().to_string()),
         },
         Data::DateTimeIso(text) => text.trim_end_matches("T00:00:00").to_owned(),
-        Data::DurationIso(text) => text.clone(),
         Data::Error(error) => error.to_string(),
     }
 }

@@ -141,15 +141,15 @@ fn read_nested(
             opendocument::read_open_document(kind, bytes, part)?
         }
         DocumentKind::LockedOffice => return Err(Unreadable::Locked),
-        DocumentKind::OldWord | DocumentKind::OldSlides | DocumentKind::OldOther => {
-            return Err(Unreadable::Unsupported(kind.refusal().to_owned()));
-        }
         DocumentKind::Zip
         | DocumentKind::Tar
         | DocumentKind::Gzip
         | DocumentKind::Xz
         | DocumentKind::Zstd => archive::read_archive(kind, bytes, name, part, depth)?,
-        DocumentKind::OtherArchive => {
+        DocumentKind::OldWord
+        | DocumentKind::OldSlides
+        | DocumentKind::OldOther
+        | DocumentKind::OtherArchive => {
             return Err(Unreadable::Unsupported(kind.refusal().to_owned()));
         }
     };

@@ -1,5 +1,7 @@
 //! ODT and ODP: headings, lists, tables, notes and comments of `content.xml`, slides with their notes.
 
+use std::fmt::Write as _;
+
 use roxmltree::Node;
 
 use super::kind::DocumentKind;
@@ -212,13 +214,19 @@ fn add_inline(node: Node<'_, '_>, text: &mut String, depth: usize) {
             }
             "tab" => text.push('\t'),
             "line-break" => text.push('\n'),
-            "note" => text.push_str(&format!(
-                "[note: {}]",
-                child.child("note-body").map(|body| flat_text(body, depth + 1)).unwrap_or_default()
-            )),
+            "note" => {
+                let _ = write!(
+                    text,
+                    "[note: {}]",
+                    child
+                        .child("note-body")
+                        .map(|body| flat_text(body, depth + 1))
+                        .unwrap_or_default()
+                );
+            }
             "annotation" => {
                 let by = child.child("creator").and_then(|node| node.text()).unwrap_or("unknown");
-                text.push_str(&format!("[comment by {by}: {}]", flat_text(child, depth + 1)));
+                let _ = write!(text, "[comment by {by}: {}]", flat_text(child, depth + 1));
             }
             "a" => {
                 add_inline(child, text, depth + 1);
@@ -226,7 +234,7 @@ fn add_inline(node: Node<'_, '_>, text: &mut String, depth: usize) {
                     .attribute_local("href")
                     .filter(|href| href.contains("://") && !text.ends_with(*href))
                 {
-                    text.push_str(&format!(" ({href})"));
+                    let _ = write!(text, " ({href})");
                 }
             }
             "image" => text.push_str("[picture]"),

@@ -144,7 +144,7 @@ fn list_fields(document: &PdfDocument) -> Vec<String> {
             FieldValue::Text(text) | FieldValue::Name(text) => text.clone(),
             FieldValue::Boolean(on) => on.to_string(),
             FieldValue::Array(all) => all.join(", "),
-            _ => return None,
+            FieldValue::None => return None,
         };
         let value = one_line(&value);
         (!value.is_empty()).then(|| format!("{}: {value}", one_line(&field.full_name)))

@@ -1,5 +1,7 @@
 //! PPTX: slides in their order, with tables, diagrams, speaker notes and comments.
 
+use std::fmt::Write as _;
+
 use roxmltree::Node;
 
 use super::package::{Package, Relations, relations_of};
@@ -184,7 +186,7 @@ fn paragraph_text(paragraph: Node<'_, '_>, relations: &Relations) -> String {
                 if let Some(target) =
                     target.filter(|target| target.external && !text.contains(&target.target))
                 {
-                    text.push_str(&format!(" ({})", one_line(&target.target)));
+                    let _ = write!(text, " ({})", one_line(&target.target));
                 }
             }
             "br" => text.push('\n'),

@@ -180,7 +180,7 @@ impl CellReader<'_> {
             "v" if !empty => self.place = Place::Value,
             "f" if !empty => self.place = Place::Formula,
             "t" if !empty && self.open.is_some() && self.phonetic == 0 => {
-                self.place = Place::Inline
+                self.place = Place::Inline;
             }
             "rPh" if !empty => self.phonetic += 1,
             "mergeCell" => self.sheet.merged.extend(attribute(start, "ref")),
@@ -271,15 +271,12 @@ pub fn unescape_controls(text: &str) -> String {
             .filter(|code| code.bytes().all(|b| b.is_ascii_hexdigit()))
             .and_then(|code| u32::from_str_radix(code, 16).ok())
             .and_then(char::from_u32);
-        match found {
-            Some(c) => {
-                out.push(c);
-                rest = &rest[at + 7..];
-            }
-            None => {
-                out.push_str("_x");
-                rest = &rest[at + 2..];
-            }
+        if let Some(c) = found {
+            out.push(c);
+            rest = &rest[at + 7..];
+        } else {
+            out.push_str("_x");
+            rest = &rest[at + 2..];
         }
     }
     out.push_str(rest);

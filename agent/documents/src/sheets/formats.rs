@@ -129,7 +129,7 @@ pub fn show_date(number: f64, (day, time): (bool, bool), is_1904: bool) -> Optio
             (false, _) => civil(days - 25_569),
         };
     }
-    if (time && (!has_day || seconds != 0)) || (!time && seconds != 0 && has_day) || !has_day {
+    if !has_day || seconds != 0 {
         let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
         let space = if out.is_empty() { "" } else { " " };
         let _ = write!(out, "{space}{hours:02}:{minutes:02}");

@@ -131,7 +131,7 @@ fn read_strings(xml: &str) -> Result<Vec<String>, Unreadable> {
                 _ => {}
             },
             Event::Empty(start) if start.local_name().as_ref() == "si" => {
-                strings.push(String::new())
+                strings.push(String::new());
             }
             Event::End(end) => match end.local_name().as_ref() {
                 "si" => strings.push(unescape_controls(&text)),

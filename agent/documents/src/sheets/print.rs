@@ -79,9 +79,11 @@ fn describe_sheet(sheet: &SheetCells) -> Vec<String> {
         notes.push(format!("{hidden} rows with cells are hidden, and marked so"));
     }
     if !sheet.hidden_columns.is_empty() {
-        let named = sheet.hidden_columns.iter().map(|(first, last)| match first == last {
-            true => column_name(*first),
-            false => format!("{} to {}", column_name(*first), column_name(*last)),
+        let named = sheet.hidden_columns.iter().map(|(first, last)| {
+            if first == last {
+                return column_name(*first);
+            }
+            format!("{} to {}", column_name(*first), column_name(*last))
         });
         notes.push(format!("hidden columns: {}", list(named.collect())));
     }

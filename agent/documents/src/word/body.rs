@@ -1,9 +1,10 @@
 //! The flow of a document: paragraphs, tables, and whatever wraps either.
 
-use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use roxmltree::Node;
 
+use super::ParagraphStyles;
 use super::numbering::Numbering;
 use crate::package::Relations;
 use crate::sink::{TextSink, one_line, table_cell, table_row};
@@ -16,12 +17,11 @@ const MAX_SPAN: usize = 64;
 pub struct BodyReader<'r> {
     sink: &'r mut TextSink,
     relations: &'r Relations,
-    headings: &'r HashMap<String, usize>,
+    styles: &'r ParagraphStyles,
     numbering: Numbering,
     page: usize,
     changed: bool,
     hidden: bool,
-    pictures: usize,
 }
 
 /// A paragraph as it is put together.
@@ -40,19 +40,10 @@ impl<'r> BodyReader<'r> {
     pub fn new(
         sink: &'r mut TextSink,
         relations: &'r Relations,
-        headings: &'r HashMap<String, usize>,
+        styles: &'r ParagraphStyles,
         numbering: Numbering,
     ) -> Self {
-        Self {
-            sink,
-            relations,
-            headings,
-            numbering,
-            page: 1,
-            changed: false,
-            hidden: false,
-            pictures: 0,
-        }
+        Self { sink, relations, styles, numbering, page: 1, changed: false, hidden: false }
     }
 
     /// What has to be said of marks in the text.
@@ -125,12 +116,9 @@ impl<'r> BodyReader<'r> {
         let style = properties
             .and_then(|node| node.child("pStyle"))
             .and_then(|node| node.attribute_local("val"));
-        let level = style.and_then(|style| self.headings.get(style)).copied();
+        let level = style.and_then(|style| self.styles.headings.get(style)).copied();
         let text = words.text.trim_end();
-        let mark = match (properties.and_then(|node| node.child("numPr")), text.trim().is_empty()) {
-            (Some(list), false) => self.list_mark(list),
-            _ => String::new(),
-        };
+        let mark = if text.trim().is_empty() { String::new() } else { self.list_mark(node) };
         for _ in 0..words.breaks {
             self.page += 1;
             self.sink.begin(&format!("Page {} as Word last laid it out", self.page));
@@ -143,13 +131,22 @@ impl<'r> BodyReader<'r> {
         }
     }
 
-    fn list_mark(&mut self, list: Node<'_, '_>) -> String {
-        let value = |name| list.child(name).and_then(|node| node.attribute_local("val"));
-        let level = value("ilvl").and_then(|level| level.parse::<usize>().ok()).unwrap_or(0).min(8);
-        match value("numId") {
+    /// The mark of a paragraph in a list: by itself, or by its style.
+    fn list_mark(&mut self, paragraph: Node<'_, '_>) -> String {
+        let Some(properties) = paragraph.child("pPr") else { return String::new() };
+        let value = |node: Node<'_, '_>, name: &str| {
+            node.child(name).and_then(|child| child.attribute_local("val")).map(str::to_owned)
+        };
+        let of_style =
+            value(properties, "pStyle").and_then(|style| self.styles.lists.get(&style).cloned());
+        let own = properties.child("numPr");
+        let level = own.and_then(|list| value(list, "ilvl")?.parse::<usize>().ok());
+        let level = level.or(of_style.as_ref().map(|(_, level)| *level)).unwrap_or(0).min(8);
+        let list = own.and_then(|list| value(list, "numId")).or(of_style.map(|(list, _)| list));
+        match list.as_deref() {
             None | Some("0") => String::new(),
-            Some(id) => {
-                let mark = self.numbering.next_mark(id, level);
+            Some(list) => {
+                let mark = self.numbering.next_mark(list, level);
                 format!("{}{mark} ", "  ".repeat(level))
             }
         }
@@ -200,10 +197,8 @@ impl<'r> BodyReader<'r> {
                 "p" => {
                     let mut words = Words::default();
                     self.read_inline(child, &mut words, depth);
-                    let mark = match child.child("pPr").and_then(|node| node.child("numPr")) {
-                        Some(list) if !words.text.trim().is_empty() => self.list_mark(list),
-                        _ => String::new(),
-                    };
+                    let blank = words.text.trim().is_empty();
+                    let mark = if blank { String::new() } else { self.list_mark(child) };
                     let boxes = words.boxes.iter().map(|text| format!("[text box: {text}]"));
                     let all = std::iter::once(format!("{mark}{}", words.text)).chain(boxes);
                     parts.extend(all.map(|text| one_line(&text)).filter(|text| !text.is_empty()));
@@ -260,7 +255,7 @@ impl<'r> BodyReader<'r> {
             .get(start..)
             .is_some_and(|shown| !shown.trim().is_empty() && shown.trim() != target.target)
         {
-            words.text.push_str(&format!(" ({})", one_line(&target.target)));
+            let _ = write!(words.text, " ({})", one_line(&target.target));
         }
     }
 
@@ -269,7 +264,7 @@ impl<'r> BodyReader<'r> {
         let text: String = texts.filter_map(|node| node.text()).collect();
         if !text.trim().is_empty() {
             self.changed = true;
-            words.text.push_str(&format!("[deleted: {}]", one_line(&text)));
+            let _ = write!(words.text, "[deleted: {}]", one_line(&text));
         }
     }
 
@@ -314,21 +309,23 @@ impl<'r> BodyReader<'r> {
                     .filter(|c| !('\u{e000}'..='\u{f8ff}').contains(c));
                 words.text.push(shown.unwrap_or('\u{2022}'));
             }
-            "footnoteReference" => words
-                .text
-                .push_str(&format!("[^{}]", node.attribute_local("id").unwrap_or_default())),
-            "endnoteReference" => words
-                .text
-                .push_str(&format!("[^e{}]", node.attribute_local("id").unwrap_or_default())),
+            "footnoteReference" => {
+                let _ = write!(words.text, "[^{}]", node.attribute_local("id").unwrap_or_default());
+            }
+            "endnoteReference" => {
+                let _ =
+                    write!(words.text, "[^e{}]", node.attribute_local("id").unwrap_or_default());
+            }
             "commentReference" => {
-                words.text.push_str(&format!(
+                let _ = write!(
+                    words.text,
                     "[comment {}]",
                     node.attribute_local("id").unwrap_or_default()
-                ));
+                );
             }
             "delText" => {
                 self.changed = true;
-                words.text.push_str(&format!("[deleted: {}]", node.text().unwrap_or_default()));
+                let _ = write!(words.text, "[deleted: {}]", node.text().unwrap_or_default());
             }
             "drawing" | "pict" | "object" => self.read_drawing(node, words, depth),
             "AlternateContent" => {
@@ -361,7 +358,6 @@ impl<'r> BodyReader<'r> {
         let pictures =
             node.descendants().filter(|node| ["blip", "imagedata"].contains(&node.local()));
         if pictures.filter(|node| node.relation_id().is_some()).count() > 0 {
-            self.pictures += 1;
             words.text.push_str("[picture]");
         }
     }

@@ -5,6 +5,8 @@ mod numbering;
 
 use std::collections::HashMap;
 
+use roxmltree::Node;
+
 use self::body::BodyReader;
 use self::numbering::Numbering;
 use super::package::{Package, Relations, relations_of};
@@ -29,7 +31,7 @@ pub fn read_word(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentContent, 
             part,
         );
     }
-    let styles = read_headings(&mut package, &relations)?;
+    let styles = read_styles(&mut package, &relations)?;
     let numbering = match relations_of(&relations, "numbering").first() {
         Some(target) => {
             let text = package.text(target)?.unwrap_or_default();
@@ -109,7 +111,7 @@ pub fn hand_out_picture(
 }
 
 /// Pictures in the order in which they stand, each once, with their description.
-fn list_pictures(root: roxmltree::Node<'_, '_>, relations: &Relations) -> Vec<(String, String)> {
+fn list_pictures(root: Node<'_, '_>, relations: &Relations) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     for node in root.descendants().filter(|node| ["blip", "imagedata"].contains(&node.local())) {
         let Some(relation) = node.relation_id().and_then(|id| relations.get(id)) else { continue };
@@ -126,39 +128,64 @@ fn list_pictures(root: roxmltree::Node<'_, '_>, relations: &Relations) -> Vec<(S
     found
 }
 
-/// Levels of headings by style.
-fn read_headings(
+/// What styles say of paragraphs, by their ids.
+#[derive(Debug, Default)]
+pub struct ParagraphStyles {
+    /// Levels of headings.
+    pub headings: HashMap<String, usize>,
+    /// List and level of those that number their paragraphs.
+    pub lists: HashMap<String, (String, usize)>,
+}
+
+/// Styles that one is based on, one behind the other.
+const MAX_BASED: usize = 10;
+
+fn read_styles(
     package: &mut Package,
     relations: &Relations,
-) -> Result<HashMap<String, usize>, Unreadable> {
-    let mut levels = HashMap::new();
+) -> Result<ParagraphStyles, Unreadable> {
+    let mut styles = ParagraphStyles::default();
     let Some(target) = relations_of(relations, "styles").into_iter().next() else {
-        return Ok(levels);
+        return Ok(styles);
     };
-    let Some(text) = package.text(&target)? else { return Ok(levels) };
+    let Some(text) = package.text(&target)? else { return Ok(styles) };
     let document = xml::parse(&text)?;
-    for style in document.root_element().children().filter(|node| node.has_tag_name_local("style"))
-    {
+    let nodes = document.root_element().children().filter(|node| node.has_tag_name_local("style"));
+    let mut bases: HashMap<String, String> = HashMap::new();
+    for style in nodes {
         let Some(id) = style.attribute_local("styleId") else { continue };
-        let name =
-            style.child("name").and_then(|node| node.attribute_local("val")).unwrap_or_default();
-        let name = name.to_ascii_lowercase();
-        let level = match name
-            .strip_prefix("heading ")
-            .and_then(|level| level.trim().parse::<usize>().ok())
-        {
-            Some(level @ 1..=9) => Some(level),
-            _ if name == "title" => Some(1),
-            _ => style
-                .child("pPr")
-                .and_then(|node| node.child("outlineLvl"))
-                .and_then(|node| node.attribute_local("val")?.parse::<usize>().ok())
-                .filter(|level| *level < 9)
-                .map(|level| level + 1),
+        styles.headings.extend(heading_level(style).map(|level| (id.to_owned(), level)));
+        let value = |node: Node<'_, '_>, name: &str| {
+            node.child(name).and_then(|child| child.attribute_local("val")).map(str::to_owned)
         };
-        levels.extend(level.map(|level| (id.to_owned(), level)));
+        if let Some(list) = style.child("pPr").and_then(|node| node.child("numPr")) {
+            let level = value(list, "ilvl").and_then(|level| level.parse().ok()).unwrap_or(0);
+            styles.lists.extend(value(list, "numId").map(|list| (id.to_owned(), (list, level))));
+        }
+        bases.extend(value(style, "basedOn").map(|base| (id.to_owned(), base)));
     }
-    Ok(levels)
+    for (id, base) in &bases {
+        let behind = std::iter::successors(Some(base), |style| bases.get(*style));
+        let found = behind.take(MAX_BASED).find_map(|style| styles.lists.get(style)).cloned();
+        if let Some(found) = found {
+            styles.lists.entry(id.clone()).or_insert(found);
+        }
+    }
+    Ok(styles)
+}
+
+fn heading_level(style: Node<'_, '_>) -> Option<usize> {
+    let name = style.child("name").and_then(|node| node.attribute_local("val")).unwrap_or_default();
+    let name = name.to_ascii_lowercase();
+    if name == "title" {
+        return Some(1);
+    }
+    let named = name.strip_prefix("heading ").and_then(|level| level.trim().parse::<usize>().ok());
+    let outline = || {
+        let level = style.child("pPr")?.child("outlineLvl")?.attribute_local("val")?;
+        level.parse::<usize>().ok().map(|level| level + 1)
+    };
+    named.or_else(outline).filter(|level| (1..=9).contains(level))
 }
 
 /// Adds what stands beside the body.
@@ -166,7 +193,7 @@ fn add_beside(
     package: &mut Package,
     sink: &mut TextSink,
     relations: &Relations,
-    styles: &HashMap<String, usize>,
+    styles: &ParagraphStyles,
     (kind, title): (&str, &str),
 ) -> Result<(), Unreadable> {
     let mut shown: Vec<String> = Vec::new();
@@ -178,7 +205,7 @@ fn add_beside(
         let mut reader = BodyReader::new(&mut inner, &own, styles, Numbering::default());
         match kind {
             "footnotes" | "endnotes" => {
-                reader.read_notes(document.root_element(), kind == "endnotes")
+                reader.read_notes(document.root_element(), kind == "endnotes");
             }
             "comments" => reader.read_comments(document.root_element()),
             _ => reader.read_body(document.root_element()),
