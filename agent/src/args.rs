@@ -50,6 +50,9 @@ pub enum AgentCommand {
     /// One command in its sandbox; started by the toolbox.
     #[command(hide = true)]
     Exec(ExecArgs),
+    /// A document on standard input as text; started by the toolbox.
+    #[command(hide = true)]
+    ReadDocument(ReadDocumentArgs),
     /// Puts this binary into a folder; started in the pod of a server.
     #[command(hide = true)]
     McpInstall(InstallArgs),
@@ -270,6 +273,27 @@ pub struct ExecArgs {
     /// The program and its arguments.
     #[arg(last = true, required = true)]
     pub command: Vec<OsString>,
+}
+
+/// `read-document`'s configuration.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReadDocumentArgs {
+    /// What the file is called.
+    #[arg(long, default_value = "", allow_hyphen_values = true)]
+    pub name: String,
+    /// A picture or member of it, instead of all.
+    #[arg(long, allow_hyphen_values = true)]
+    pub part: Option<String>,
+}
+
+impl ReadDocumentArgs {
+    /// The command line that parses to this.
+    pub fn words(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["read-document".into()];
+        words.push(format!("--name={}", self.name).into());
+        words.extend(self.part.iter().map(|part| format!("--part={part}").into()));
+        words
+    }
 }
 
 impl ExecArgs {

@@ -8,6 +8,7 @@
 //! - [`sending`] sends what transcripts record to the gateway, for people to see.
 //! - [`builds`] keeps the pod's build slot at the gateway.
 //! - [`supervise`] is what the toolbox starts for each command, and [`sandbox`] what confines it.
+//! - [`reading`] reads one document, in a process that the toolbox starts for each.
 //! - `codebutler_guides` reads and judges what a repository says in `.codebutler/`, `validate` in its CI.
 //! - `init` writes the one that a repository begins with.
 //! - `alive` is how the kubelet learns that the loop still turns.
@@ -29,6 +30,7 @@ pub mod memory;
 pub mod model;
 mod policy_told;
 pub mod prompt;
+pub mod reading;
 pub mod relay;
 pub mod research;
 mod review;
@@ -79,6 +81,7 @@ fn start_command(command: args::AgentCommand) -> anyhow::Result<ExitCode> {
     match command {
         args::AgentCommand::Alive(args) => Ok(alive::judge_beats(&args.share, args.within)),
         args::AgentCommand::Exec(args) => Ok(supervise::run_supervised(&args)),
+        args::AgentCommand::ReadDocument(args) => Ok(reading::run_reader(&args)),
         args::AgentCommand::Validate(args) => Ok(codebutler_guides::validate::run_validate(
             &args.dir,
             args.strict,

@@ -5,6 +5,7 @@
 //! here, with growing pauses, for as long as the caller is patient.
 
 mod chat;
+mod files;
 pub mod mcp;
 mod token;
 mod upgrade;
@@ -30,6 +31,7 @@ use serde::de::DeserializeOwned;
 
 pub use chat::ChatError;
 use codebutler_guides::text::clip_text;
+pub use files::SharedFile;
 
 use crate::experiment::{PromptExperiment, change_session};
 pub use token::TokenFile;

@@ -270,7 +270,7 @@ fn first_requests_are_short() {
     let pm = "Read Bash Grep Glob GitLog GitDiff GitShow GitBlame GHStatus GHIssues GHLabel GHOpenIssue GHAnswer \
               GHRelease ReadMemory WriteMap Todo SplitRequest ListThreads SendMessage CloseThread";
     let coder = "Read Write Edit Bash Grep Glob GitLog GitDiff GitShow GitBlame GitCommit GitUpdate GitPush GHCreatePR \
-                 GHStatus GHComment ReadMemory WriteMap Todo SendMessage";
+                 GHStatus GHComment ReadMemory WriteMap Todo SaveAttachment SendMessage";
     for (role, tools, decisions, most) in [
         ("pm", pm, &[RoleDecision::Plan, RoleDecision::Choice][..], 6_000),
         ("coder", coder, &[], 4_600),

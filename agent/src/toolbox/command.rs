@@ -2,6 +2,7 @@
 //! run in the background.
 
 mod jobs;
+mod reading;
 
 use std::fmt::Write as _;
 use std::io;

@@ -6,9 +6,11 @@
 //! in the toolbox.
 
 mod answers;
+mod attachments;
 pub mod client;
 mod command;
 mod copy;
+mod documents;
 mod environment;
 pub mod files;
 pub mod git;

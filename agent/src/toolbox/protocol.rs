@@ -99,6 +99,18 @@ pub enum ToolboxRequest {
     Head,
     /// → [`ToolboxReply::Text`], as all below unless said otherwise, or [`ToolboxReply::Picture`]
     Read(args::ReadArgs),
+    /// The path of a kept file of the conversation. → [`ToolboxReply::Names`], empty if there is none
+    FindAttachment {
+        id: String,
+    },
+    /// Keeps the next part of a file of the conversation. → [`ToolboxReply::Text`]: its path, with the last one
+    KeepAttachment(AttachmentPart),
+    /// Puts a kept file into the worktree; one that is there already is fine.
+    SaveAttachment {
+        id: String,
+        path: String,
+        replace: bool,
+    },
     Write(args::WriteArgs),
     /// Checks an edit without doing it. → [`ToolboxReply::Plan`]
     PlanEdit(args::EditArgs),
@@ -181,6 +193,20 @@ pub enum ToolboxRequest {
     Cancel {
         id: u64,
     },
+}
+
+/// A part of a file of the conversation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AttachmentPart {
+    /// Slack's id of the file.
+    pub id: String,
+    /// As its owner named it.
+    pub name: String,
+    /// Bytes before it.
+    pub offset: u64,
+    /// Base64.
+    pub data: String,
+    pub last: bool,
 }
 
 /// What the toolbox has to know.

@@ -1,5 +1,7 @@
 //! Answers the agent's requests, any number at a time.
 
+mod reading;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +19,7 @@ use super::ToolError;
 use super::answers::{answer_memory, answer_work};
 use super::command::{CommandShell, command_seconds, unit_note};
 use super::copy::WorktreeCopy;
+use super::documents::DocumentReader;
 use super::environment::CommandEnvironment;
 use super::files::{self, SeenFiles};
 use super::git::{self, GitSite};
@@ -92,6 +95,7 @@ struct Toolbox {
     seen: Mutex<Arc<SeenFiles>>,
     /// One command at a time: what it leaves behind can be told from anything else only so.
     command: Arc<tokio::sync::Mutex<()>>,
+    documents: DocumentReader,
 }
 
 impl Toolbox {
@@ -105,6 +109,7 @@ impl Toolbox {
             programs: KnownPrograms::default(),
             seen: Mutex::default(),
             command: Arc::default(),
+            documents: DocumentReader::default(),
         }
     }
 
@@ -141,10 +146,10 @@ impl Toolbox {
                 run_blocking(move || answer_memory(&place, request)).await
             }
             ToolboxRequest::Surroundings { programs } => self.surroundings(programs).await,
-            ToolboxRequest::Read(args) => {
-                let tree = self.readable(&args.path)?;
-                run_blocking(move || files::read_file(&tree, &seen, &args)).await
-            }
+            ToolboxRequest::Read(args) => self.read(seen, args).await,
+            request @ (ToolboxRequest::FindAttachment { .. }
+            | ToolboxRequest::KeepAttachment(_)
+            | ToolboxRequest::SaveAttachment { .. }) => self.attachment(request, scratch).await,
             ToolboxRequest::EndJobs => {
                 self.shell.end_jobs().await;
                 Ok(ToolboxReply::Text(String::new()))

@@ -20,6 +20,23 @@ pub struct ReadArgs {
     /// Number of lines; 2000 if absent.
     #[serde(default)]
     pub limit: Option<u32>,
+    /// Instead of both: pages of a document, such as `3` or `2-5`. Models that know it use it without being told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-hidden" = true))]
+    pub pages: Option<String>,
+}
+
+/// `SaveAttachment`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SaveAttachment {
+    /// Such as `slack:F0123`.
+    pub file: String,
+    /// Where to.
+    pub path: String,
+    /// Replace a file that is there.
+    #[serde(default)]
+    pub replace: Option<bool>,
 }
 
 /// `Write`

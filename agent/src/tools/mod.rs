@@ -3,6 +3,7 @@
 
 pub mod args;
 mod asked;
+mod attachment;
 mod canonical;
 mod conversation;
 mod family;
@@ -362,7 +363,7 @@ fn all() -> impl Iterator<Item = Box<dyn RoleTool>> {
         .chain(workflow::all())
         .chain(split::all())
         .chain(thread::all());
-    workspace::all().into_iter().chain(web::all()).chain(remote)
+    workspace::all().into_iter().chain(attachment::all()).chain(web::all()).chain(remote)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::asked::{ask_done, ask_text, read_reply};
 use super::{
     CallRisk, Handler, PushResult, RelayedRequest, RoleTool, StartedCall, ToolContext, ToolFailure,
-    ToolOutcome, args, history,
+    ToolOutcome, args, attachment, history,
 };
 use crate::builds::BuildSlot;
 use crate::gateway::GatewayError;
@@ -92,7 +92,7 @@ struct Read;
 impl Handler for Read {
     type Args = args::ReadArgs;
     const NAME: &'static str = "Read";
-    const DESCRIPTION: &'static str = "Shows a file: text with line numbers, notebooks by cells, pictures. A first line in parentheses describes one that is not plain UTF-8 with LF.";
+    const DESCRIPTION: &'static str = "Shows a file: numbered lines, notebooks by cells, pictures, documents and archives as text. A first line in parentheses describes what is not plain UTF-8 with LF.";
     const RISK: CallRisk = CallRisk::Reads;
 
     async fn call(
@@ -101,6 +101,7 @@ impl Handler for Read {
         args: args::ReadArgs,
         _: StartedCall<'_>,
     ) -> Result<ToolOutcome, ToolFailure> {
+        let args = locate_attachment(cx, args).await?;
         match cx.toolbox.ask(ToolboxRequest::Read(args)).await? {
             ToolboxReply::Text(text) => Ok(ToolOutcome::plain(text)),
             ToolboxReply::Picture(WorktreePicture { media_type, data, shown }) => {
@@ -116,6 +117,20 @@ impl Handler for Read {
             }
         }
     }
+}
+
+/// A path of a file of the conversation becomes that of the kept file.
+async fn locate_attachment(
+    cx: &ToolContext,
+    args: args::ReadArgs,
+) -> Result<args::ReadArgs, ToolFailure> {
+    let Some((id, inside)) = attachment::split_path(&args.path) else { return Ok(args) };
+    let kept = attachment::keep_attachment(cx, id).await?;
+    let path = match inside {
+        Some(inside) => format!("{kept}/{inside}"),
+        None => kept,
+    };
+    Ok(args::ReadArgs { path, ..args })
 }
 
 struct Write;

@@ -22,10 +22,10 @@ use axum::routing::{any, get, post};
 use codebutler_wire::history::{HistoryLine, ToldEntry, VERSION};
 use codebutler_wire::{
     ApprovalReply, ApprovalRequest, ApprovalState, BuildClaim, BuildTurn, BuildWant, CloseThread,
-    EndVerdict, ErrorBody, ErrorCode, ErrorDetail, HistoryBatch, HistoryKept, HistoryLines,
-    LastWords, MessageAuthor, OpenPullRequest, OtherThread, PostMessage, PostedMessage,
-    PullRequestState, RoleInbox, RoleSession, RoleState, RunReport, SlackTs, ThreadClosed,
-    ThreadMessage, VersionedInbox,
+    EndVerdict, ErrorBody, ErrorCode, ErrorDetail, FILE_NAME, HistoryBatch, HistoryKept,
+    HistoryLines, LastWords, MessageAuthor, OpenPullRequest, OtherThread, PostMessage,
+    PostedMessage, PullRequestState, RoleInbox, RoleSession, RoleState, RunReport, SlackTs,
+    ThreadClosed, ThreadMessage, VersionedInbox,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -81,6 +81,7 @@ impl Gateway {
             .route("/v1/close", post(close))
             .route("/v1/approvals", post(approval))
             .route("/v1/pictures", get(picture))
+            .route("/v1/files", get(file))
             .route("/v1/threads", get(threads))
             .route("/v1/builds", post(build))
             .route("/v1/history", get(kept).post(history))
@@ -250,6 +251,22 @@ async fn message(
 struct Pictured {
     message: SlackTs,
     id: String,
+}
+
+#[derive(Deserialize)]
+struct WantedFile {
+    id: String,
+}
+
+async fn file(State(gateway): State<Gateway>, Query(wanted): Query<WantedFile>) -> Response {
+    let mut inner = gateway.lock();
+    inner.files_got += 1;
+    match inner.files.get(&wanted.id) {
+        Some((name, content)) => {
+            ([(FILE_NAME, name.clone())], Body::from(content.clone())).into_response()
+        }
+        None => refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest, "no such file"),
+    }
 }
 
 async fn picture(State(gateway): State<Gateway>, Query(wanted): Query<Pictured>) -> Response {

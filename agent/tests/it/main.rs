@@ -6,6 +6,7 @@
 
 mod answers;
 mod crash;
+mod documents;
 mod ends;
 mod forgetting;
 mod found;

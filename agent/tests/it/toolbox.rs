@@ -106,7 +106,12 @@ async fn all_of_a_long_output_can_be_read_afterwards() {
     let long = text(&t.toolbox, bash("seq 1 100000", None)).await;
     let (_, rest) = long.split_once("Read `").unwrap();
     let path = rest.split('`').next().unwrap();
-    let read = args::ReadArgs { path: path.into(), offset: Some(50_000), limit: Some(1) };
+    let read = args::ReadArgs {
+        path: path.into(),
+        offset: Some(50_000),
+        limit: Some(1),
+        ..Default::default()
+    };
     let part = text(&t.toolbox, ToolboxRequest::Read(read)).await;
     assert!(part.starts_with(" 50000\t50000\n"), "{part}");
     let found = text(&t.toolbox, bash(&format!("grep -c 9 {path}"), None)).await;
@@ -320,8 +325,7 @@ async fn requests_are_answered_side_by_side() {
     let read = || {
         t.toolbox.ask(ToolboxRequest::Read(args::ReadArgs {
             path: "README".into(),
-            offset: None,
-            limit: None,
+            ..Default::default()
         }))
     };
     let slow = t.toolbox.ask(bash("sleep 300", Some(600)));
@@ -372,8 +376,7 @@ async fn sigterm_ends_it_with_its_commands() {
 async fn paths_outside_and_frames_too_long_are_refused() {
     let t = start().await;
     for path in ["../token", "/etc/passwd", ".git/config", "a/../../token"] {
-        let read =
-            ToolboxRequest::Read(args::ReadArgs { path: path.into(), offset: None, limit: None });
+        let read = ToolboxRequest::Read(args::ReadArgs { path: path.into(), ..Default::default() });
         assert!(matches!(t.toolbox.ask(read).await.unwrap(), ToolboxReply::Refused(_)), "{path}");
         let write =
             ToolboxRequest::Write(args::WriteArgs { path: path.into(), content: String::new() });

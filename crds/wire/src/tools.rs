@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 40] = [
+pub const TOOLS: [&str; 41] = [
     "Read",
     "Write",
     "Edit",
@@ -20,6 +20,7 @@ pub const TOOLS: [&str; 40] = [
     "GitPush",
     "ReadMemory",
     "Todo",
+    "SaveAttachment",
     "WebFetch",
     "WebSearch",
     "GHCreatePR",
@@ -48,7 +49,8 @@ pub const TOOLS: [&str; 40] = [
 ];
 
 /// The tools that change a worktree. Whoever has one works on one request at a time.
-pub const CHANGING: [&str; 6] = ["Write", "Edit", "Bash", "GitCommit", "GitUpdate", "GitPush"];
+pub const CHANGING: [&str; 7] =
+    ["Write", "Edit", "Bash", "GitCommit", "GitUpdate", "GitPush", "SaveAttachment"];
 
 /// The form in which a model was trained to change files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

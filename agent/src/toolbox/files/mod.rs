@@ -2,12 +2,14 @@
 
 mod edit;
 mod hints;
+mod large;
 mod lenient;
 mod missing;
 mod opened;
 mod patch;
 mod read;
 mod replace;
+mod save;
 mod seen;
 #[cfg(test)]
 mod tests;
@@ -29,7 +31,8 @@ use crate::tools::args;
 
 pub use edit::{edit_files, plan_edit};
 pub use missing::not_found;
-pub use read::read_file;
+pub use read::{DocumentPlace, FileRead, number_lines, read_file, show_bytes};
+pub use save::save_file;
 pub use seen::SeenFiles;
 
 /// Largest file that is read or edited, in bytes.

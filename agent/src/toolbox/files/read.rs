@@ -1,7 +1,12 @@
 //! Read: numbered lines of a text, cells of a notebook, or a picture; and what a file is when it is not plain text.
+//! Documents are found here and read elsewhere.
 
 use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 
+use codebutler_documents::is_document;
 use codebutler_guides::text::{clip_text, head_and_tail};
 use codebutler_textform::{CellOutput, LinedText, TextForm, UnfitText, read_text};
 
@@ -9,36 +14,151 @@ use super::super::paths::{LocatedPath, WorktreeRoot};
 use super::super::protocol::ToolboxReply;
 use super::super::{ToolError, names, show};
 use super::hints::EncodingHints;
+use super::large::read_large;
 use super::opened::{CONVERT, OpenedFile, describe_mismatch, is_lfs_pointer};
-use super::{SeenFiles, load_existing, sha256};
+use super::{MAX_FILE, SeenFiles, io_error, not_found, regular_size, sha256};
 use crate::tools::args;
+use nix::fcntl::OFlag;
 
-const DEFAULT_LINES: usize = 2000;
-const MAX_LINE_CHARS: usize = 2000;
+pub(super) const DEFAULT_LINES: usize = 2000;
+pub(super) const MAX_LINE_CHARS: usize = 2000;
 /// Most text that one Read answers with, in bytes.
 pub(super) const MAX_TEXT: usize = 60_000;
 /// Characters of one output of a notebook.
 const MAX_OUTPUT: usize = 2_000;
 
-/// Numbered lines of a text file, or a picture.
+/// Bytes by which a document is known.
+const HEAD: u64 = 1024;
+
+/// What Read finds.
+#[derive(Debug)]
+pub enum FileRead {
+    /// Something to show.
+    Shown(Box<ToolboxReply>),
+    /// A document, which is not looked into in this process.
+    Document(DocumentPlace),
+}
+
+/// An open document.
+#[derive(Debug)]
+pub struct DocumentPlace {
+    /// The file.
+    pub at: LocatedPath,
+    /// What is meant inside of it.
+    pub part: Option<String>,
+    /// At its beginning.
+    pub file: File,
+}
+
+/// Numbered lines of a text file, a picture, or a document that somebody else reads.
 pub fn read_file(
     tree: &WorktreeRoot,
     seen: &SeenFiles,
     args: &args::ReadArgs,
-) -> Result<ToolboxReply, ToolError> {
+) -> Result<FileRead, ToolError> {
+    if let Some(found) = find_inside(tree, &args.path)? {
+        return Ok(FileRead::Document(found));
+    }
     let (at, alike) = names::locate_existing(tree, &args.path)?;
-    let bytes = load_existing(tree, &at)?;
-    if let Some(media_type) = show::media_type(&bytes) {
-        return show::read_picture(&at, media_type, &bytes).map(ToolboxReply::Picture);
+    let Some(size) = regular_size(&at)? else { return Err(not_found(tree, &at)) };
+    let (mut file, head) = open_plain(&at)?;
+    if is_document(&head) && show::media_type(&head).is_none() {
+        return Ok(FileRead::Document(DocumentPlace { at, part: None, file }));
+    }
+    if size > MAX_FILE && show::media_type(&head).is_none() {
+        let text = read_large(&at, file, args)?;
+        let reply = ToolboxReply::Text(alike.unwrap_or_default() + &text);
+        return Ok(FileRead::Shown(Box::new(reply)));
+    }
+    let mut bytes = Vec::new();
+    file.by_ref()
+        .take(MAX_FILE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| io_error(&at, "can't be read", &e))?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(ToolError::refused(format!("`{}` grows while it is read", at.shown)));
+    }
+    show_file(tree, seen, &at, &bytes, alike, args).map(|reply| FileRead::Shown(Box::new(reply)))
+}
+
+/// A document of which the path names a part, as if it were a folder.
+fn find_inside(tree: &WorktreeRoot, path: &str) -> Result<Option<DocumentPlace>, ToolError> {
+    let Ok(asked) = tree.locate(path) else { return Ok(None) };
+    if asked.full.symlink_metadata().is_ok() {
+        return Ok(None);
+    }
+    for full in asked.full.ancestors().skip(1).take_while(|full| full.starts_with(tree.root())) {
+        let Ok(meta) = full.symlink_metadata() else { continue };
+        let (Ok(inside), Ok(shown)) =
+            (asked.full.strip_prefix(full), full.strip_prefix(tree.root()))
+        else {
+            break;
+        };
+        if !meta.is_file() {
+            break;
+        }
+        let at = LocatedPath { full: full.to_owned(), shown: shown.to_string_lossy().into_owned() };
+        let (file, head) = open_plain(&at)?;
+        let part = Some(inside.to_string_lossy().into_owned());
+        return Ok(is_document(&head).then_some(DocumentPlace { at, part, file }));
+    }
+    Ok(None)
+}
+
+/// A file and its first bytes; it is at its beginning again. No link that appeared meanwhile is followed, and no
+/// pipe is waited for.
+fn open_plain(at: &LocatedPath) -> Result<(File, Vec<u8>), ToolError> {
+    let fail = |e: std::io::Error| io_error(at, "can't be read", &e);
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let mut file =
+        OpenOptions::new().read(true).custom_flags(flags.bits()).open(&at.full).map_err(fail)?;
+    let mut head = Vec::new();
+    file.by_ref().take(HEAD).read_to_end(&mut head).map_err(fail)?;
+    file.rewind().map_err(fail)?;
+    Ok((file, head))
+}
+
+/// A part of a document that is none itself, as a file of that name would be shown.
+pub fn show_bytes(
+    shown: &str,
+    bytes: &[u8],
+    args: &args::ReadArgs,
+) -> Result<ToolboxReply, ToolError> {
+    let at = LocatedPath { full: shown.into(), shown: shown.to_owned() };
+    if let Some(media_type) = show::media_type(bytes) {
+        return show::read_picture(&at, media_type, bytes).map(ToolboxReply::Picture);
+    }
+    match read_text(bytes, &EncodingHints::default().as_form()) {
+        Ok((_, text)) => number_lines(shown, &text, &[], args).map(ToolboxReply::Text),
+        Err(UnfitText::Binary) => {
+            let size = bytes.len();
+            Err(ToolError::refused(format!("`{shown}` is a binary file of {size} bytes")))
+        }
+        Err(_) => {
+            number_lines(shown, &String::from_utf8_lossy(bytes), &[], args).map(ToolboxReply::Text)
+        }
+    }
+}
+
+fn show_file(
+    tree: &WorktreeRoot,
+    seen: &SeenFiles,
+    at: &LocatedPath,
+    bytes: &[u8],
+    alike: Option<String>,
+    args: &args::ReadArgs,
+) -> Result<ToolboxReply, ToolError> {
+    if let Some(media_type) = show::media_type(bytes) {
+        return show::read_picture(at, media_type, bytes).map(ToolboxReply::Picture);
     }
     // Plain ASCII is the same in whatever is said of it.
     let hints = if bytes.is_ascii() && !bytes.contains(&0) {
         EncodingHints::default()
     } else {
-        EncodingHints::find(tree, &at)
+        EncodingHints::find(tree, at)
     };
-    let shown = match read_text(&bytes, &hints.as_form()) {
-        Ok((form, raw)) => show_text(&at, args, form, raw, &hints, is_lfs_pointer(&bytes))?,
+    let shown = match read_text(bytes, &hints.as_form()) {
+        Ok((form, raw)) => show_text(at, args, form, raw, &hints, is_lfs_pointer(bytes))?,
         Err(UnfitText::Binary) => {
             let size = bytes.len();
             return Err(ToolError::refused(format!(
@@ -51,11 +171,11 @@ pub fn read_file(
                 "({unfit}; what is not known is shown as \u{fffd}. Edit and Write leave it alone: {CONVERT})\n"
             );
             let note = note.replacen("(is ", "(", 1);
-            let text = LinedText::split(&String::from_utf8_lossy(&bytes));
+            let text = LinedText::split(&String::from_utf8_lossy(bytes));
             note + &number_lines(&at.shown, text.text(), &[], args)?
         }
     };
-    seen.remember(&at.full, &sha256(&bytes));
+    seen.remember(&at.full, &sha256(bytes));
     let alike = alike.map(|note| note + "\n").unwrap_or_default();
     Ok(ToolboxReply::Text(alike + &shown))
 }
@@ -94,7 +214,8 @@ fn show_text(
     Ok(shown + &text)
 }
 
-fn number_lines(
+/// Lines with their numbers, so many from so many on.
+pub fn number_lines(
     shown: &str,
     text: &str,
     outputs: &[CellOutput],

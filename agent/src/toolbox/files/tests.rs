@@ -33,10 +33,13 @@ impl Place {
         offset: Option<u32>,
         limit: Option<u32>,
     ) -> Result<String, ToolError> {
-        let args = args::ReadArgs { path: path.into(), offset, limit };
+        let args = args::ReadArgs { path: path.into(), offset, limit, ..args::ReadArgs::default() };
         match read_file(&self.tree, &self.seen, &args)? {
-            ToolboxReply::Text(text) => Ok(text),
-            other => panic!("{other:?}"),
+            FileRead::Shown(reply) => match *reply {
+                ToolboxReply::Text(text) => Ok(text),
+                other => panic!("{other:?}"),
+            },
+            FileRead::Document(place) => panic!("{} is a document", place.at.shown),
         }
     }
     fn write(&self, path: &str, content: &str) -> Result<String, ToolError> {
@@ -94,11 +97,11 @@ fn pictures_are_shown_and_notebooks_told() {
     let place = place();
     place.put("a.png", b"\x89PNG\r\n\x1a\n\0\0rest");
     let args = |path: &str| args::ReadArgs { path: path.into(), ..args::ReadArgs::default() };
-    let ToolboxReply::Picture(picture) =
-        read_file(&place.tree, &place.seen, &args("a.png")).unwrap()
+    let FileRead::Shown(reply) = read_file(&place.tree, &place.seen, &args("a.png")).unwrap()
     else {
         panic!()
     };
+    let ToolboxReply::Picture(picture) = *reply else { panic!() };
     assert_eq!((&*picture.media_type, &*picture.shown), ("image/png", "a.png"));
     let mut large = b"\xff\xd8\xff".to_vec();
     large.resize(4 * 1024 * 1024, 0);
@@ -171,7 +174,7 @@ fn what_was_read_may_be_edited_after_a_restart() {
     let place = place();
     place.put("a.txt", "one\n");
     let kept = place.dir.path().join("seen.json");
-    let first = args::ReadArgs { path: "a.txt".into(), offset: None, limit: None };
+    let first = args::ReadArgs { path: "a.txt".into(), ..args::ReadArgs::default() };
     read_file(&place.tree, &SeenFiles::kept_in(kept.clone()), &first).unwrap();
     let edit = edits_of("a.txt", &[("one", "two")]);
     assert!(plan_edit(&place.tree, &SeenFiles::default(), &edit).is_err());

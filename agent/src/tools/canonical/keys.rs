@@ -109,6 +109,11 @@ fn more_keys(place: &str) -> Others {
             ("text", &["content", "step", "title", "task", "description", "name"]),
             ("state", &["status"]),
         ],
+        "SaveAttachment" => &[
+            ("file", &["id", "attachment", "fileid"]),
+            ("path", &["filepath", "filename", "to", "destination", "target"]),
+            ("replace", &["overwrite", "force"]),
+        ],
         "WebFetch" => &[("url", &["uri", "link", "href"])],
         "WebSearch" => &[("query", &["q", "searchquery", "searchterm", "search"])],
         "GHCreatePR" => &[("body", &["description", "summary"])],

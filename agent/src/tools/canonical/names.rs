@@ -15,7 +15,7 @@ pub struct MeantTool {
 const PREFIXES: [&str; 5] = ["functions", "function", "tools", "default_api", "tool"];
 
 /// Own name, and what others call it.
-const NAMES: [(&str, &[&str]); 33] = [
+const NAMES: [(&str, &[&str]); 34] = [
     ("Read", &["readfile", "view", "viewfile", "openfile", "cat", "readtextfile", "fileread"]),
     ("Write", &["writefile", "createfile", "writetofile", "savefile", "filewrite", "newfile"]),
     (
@@ -115,6 +115,10 @@ const NAMES: [(&str, &[&str]); 33] = [
             "todos",
             "plan",
         ],
+    ),
+    (
+        "SaveAttachment",
+        &["saveattachments", "downloadattachment", "downloadfile", "savefileattachment"],
     ),
     (
         "WebFetch",

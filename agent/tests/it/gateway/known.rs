@@ -40,6 +40,9 @@ pub struct Inner {
     /// Pictures by id, and how often one was got.
     pub pictures: HashMap<String, Vec<u8>>,
     pub pictures_got: usize,
+    /// Name and content, by id.
+    pub files: HashMap<String, (String, Vec<u8>)>,
+    pub files_got: usize,
     pub others: Vec<OtherThread>,
     /// What journals told, by journal.
     pub history: BTreeMap<String, Vec<ToldEntry>>,
@@ -144,6 +147,8 @@ impl Inner {
             asked_for: vec![],
             pictures: HashMap::new(),
             pictures_got: 0,
+            files: HashMap::new(),
+            files_got: 0,
             history: BTreeMap::new(),
             others: vec![],
             overlaps: vec![],

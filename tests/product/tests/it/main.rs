@@ -19,6 +19,7 @@ mod controller;
 mod controllers;
 mod deliveries;
 mod demo;
+mod documents;
 mod egress;
 mod endurance;
 mod expectations;

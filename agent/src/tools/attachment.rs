@@ -1,0 +1,129 @@
+//! Files that people put into the conversation: got once, kept beside the worktree, read from there, and saved into it.
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::asked::{ask_done, ask_text};
+use super::{
+    CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome, args,
+};
+use crate::gateway::GatewayError;
+use crate::toolbox::protocol::{AttachmentPart, ToolboxReply, ToolboxRequest};
+
+/// What stands before a file's id in a path.
+pub const SCHEME: &str = "slack:";
+/// Bytes that are handed to the toolbox together: in base64 they fit a frame.
+const PIECE: usize = 2 * 1024 * 1024;
+
+/// In the order in which the model sees them.
+pub fn all() -> Vec<Box<dyn RoleTool>> {
+    vec![Box::new(SaveAttachment)]
+}
+
+struct SaveAttachment;
+
+#[async_trait]
+impl Handler for SaveAttachment {
+    type Args = args::SaveAttachment;
+    const NAME: &'static str = "SaveAttachment";
+    const DESCRIPTION: &'static str =
+        "Puts a file of the conversation into the worktree, byte for byte.";
+    const RISK: CallRisk = CallRisk::Changes;
+
+    /// The content is the key: saving it again changes nothing.
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: args::SaveAttachment,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        let (id, inside) = split_path(&args.file).unwrap_or((args.file.trim(), None));
+        if inside.is_some() {
+            return Err(ToolFailure::Respond(
+                "only whole files are saved: save the archive, and unpack it with Bash".to_owned(),
+            ));
+        }
+        keep_attachment(cx, id).await?;
+        let request = ToolboxRequest::SaveAttachment {
+            id: id.to_owned(),
+            path: args.path,
+            replace: args.replace.unwrap_or(false),
+        };
+        ask_done(cx, request).await
+    }
+}
+
+/// Id of a file of the conversation, and what is meant inside of it.
+pub fn split_path(path: &str) -> Option<(&str, Option<&str>)> {
+    let rest = path.trim().strip_prefix(SCHEME)?.trim_start_matches('/');
+    Some(match rest.split_once('/') {
+        Some((id, inside)) => (id, Some(inside).filter(|inside| !inside.is_empty())),
+        None => (rest, None),
+    })
+}
+
+/// The path of a file of the conversation in the toolbox; it is got if it is not there yet.
+pub async fn keep_attachment(cx: &ToolContext, id: &str) -> Result<String, ToolFailure> {
+    let plain = !id.is_empty() && id.len() <= 40 && id.bytes().all(|b| b.is_ascii_alphanumeric());
+    if !plain {
+        return Err(ToolFailure::Respond(format!(
+            "a file of the conversation is named by its id, such as `{SCHEME}F0123ABC`, as the message says it"
+        )));
+    }
+    if let Some(path) = find_attachment(cx, id).await? {
+        return Ok(path);
+    }
+    let mut file = cx.gateway.open_file(id).await?;
+    let (mut pending, mut offset) = (Vec::new(), 0);
+    loop {
+        let piece = file.next().await.map_err(|error| explain_cut(&error))?;
+        let last = piece.is_none();
+        pending.extend_from_slice(&piece.unwrap_or_default());
+        while pending.len() >= PIECE || last {
+            let rest = pending.split_off(pending.len().min(PIECE));
+            let ends = last && rest.is_empty();
+            let part = AttachmentPart {
+                id: id.to_owned(),
+                name: file.name.clone(),
+                offset,
+                data: STANDARD.encode(&pending),
+                last: ends,
+            };
+            offset += pending.len() as u64;
+            pending = rest;
+            let path = ask_text(cx, ToolboxRequest::KeepAttachment(part)).await?;
+            if ends {
+                return Ok(path);
+            }
+        }
+    }
+}
+
+async fn find_attachment(cx: &ToolContext, id: &str) -> Result<Option<String>, ToolFailure> {
+    match cx.toolbox.ask(ToolboxRequest::FindAttachment { id: id.to_owned() }).await? {
+        ToolboxReply::Names(names) => Ok(names.into_iter().next()),
+        ToolboxReply::Refused(why) => Err(ToolFailure::Respond(why)),
+        ToolboxReply::Failed(why) => Err(ToolFailure::Stop(why)),
+        other => Err(ToolFailure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
+    }
+}
+
+fn explain_cut(error: &GatewayError) -> ToolFailure {
+    tracing::warn!(%error, "a file of the conversation was cut off");
+    ToolFailure::Respond("the file was cut off on its way: try again".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_a_file_and_what_is_in_it() {
+        assert_eq!(split_path("slack:F01"), Some(("F01", None)));
+        assert_eq!(split_path(" slack:F01/ "), Some(("F01", None)));
+        assert_eq!(split_path("slack:F01/a/b.txt"), Some(("F01", Some("a/b.txt"))));
+        assert_eq!(split_path("slack://F01/picture-1"), Some(("F01", Some("picture-1"))));
+        assert_eq!(split_path("docs/slack:F01"), None);
+    }
+}
