@@ -81,7 +81,9 @@ fn start_command(command: args::AgentCommand) -> anyhow::Result<ExitCode> {
     match command {
         args::AgentCommand::Alive(args) => Ok(alive::judge_beats(&args.share, args.within)),
         args::AgentCommand::Exec(args) => Ok(supervise::run_supervised(&args)),
-        args::AgentCommand::ReadDocument(args) => Ok(reading::run_reader(&args)),
+        args::AgentCommand::ReadDocument(args) => {
+            Ok(reading::run_reader(&args.name, args.part.as_deref()))
+        }
         args::AgentCommand::Validate(args) => Ok(codebutler_guides::validate::run_validate(
             &args.dir,
             args.strict,

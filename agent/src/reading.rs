@@ -8,8 +8,6 @@ use codebutler_documents::{DocumentContent, DocumentText, Unreadable, read_docum
 use nix::sys::resource::{Resource, setrlimit};
 use serde::{Deserialize, Serialize};
 
-use crate::args::ReadDocumentArgs;
-
 /// Largest document, in bytes.
 pub const MAX_DOCUMENT: u64 = 64 * 1024 * 1024;
 /// Memory of a reader, in bytes.
@@ -43,23 +41,23 @@ pub enum ReadAnswer {
 }
 
 /// Reads the document on standard input.
-pub fn run_reader(args: &ReadDocumentArgs) -> ExitCode {
+pub fn run_reader(name: &str, part: Option<&str>) -> ExitCode {
     // Both fail only where the limits are lower already.
     let _ = setrlimit(Resource::RLIMIT_AS, MAX_MEMORY, MAX_MEMORY);
     let _ = setrlimit(Resource::RLIMIT_CPU, MAX_SECONDS, MAX_SECONDS);
-    match answer(args) {
+    match write_answer(name, part) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn answer(args: &ReadDocumentArgs) -> io::Result<()> {
+fn write_answer(name: &str, part: Option<&str>) -> io::Result<()> {
     let mut bytes = Vec::new();
     io::stdin().lock().take(MAX_DOCUMENT + 1).read_to_end(&mut bytes)?;
     let read = if bytes.len() as u64 > MAX_DOCUMENT {
         Err(Unreadable::TooLarge(format!("it has more than {} MiB", MAX_DOCUMENT >> 20)))
     } else {
-        read_document(bytes, &args.name, args.part.as_deref())
+        read_document(bytes, name, part)
     };
     let mut out = io::stdout().lock();
     let (head, rest) = match read {

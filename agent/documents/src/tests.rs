@@ -41,7 +41,7 @@ pub fn relations(all: &[(&str, &str)]) -> String {
     });
     format!(
         r#"<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{}</Relationships>"#,
-        entries.collect::<String>()
+        entries.collect::<Vec<_>>().concat()
     )
 }
 
@@ -88,8 +88,10 @@ pub fn pptx(slides: &[&str]) -> Vec<u8> {
     let targets: Vec<String> = (1..=slides.len()).map(|n| format!("slides/slide{n}.xml")).collect();
     let own: Vec<(&str, &str)> = targets.iter().map(|target| ("slide", target.as_str())).collect();
     let own = relations(&own);
-    let ids: String =
-        (1..=slides.len()).map(|n| format!(r#"<p:sldId id="{}" r:id="r{n}"/>"#, 255 + n)).collect();
+    let ids = (1..=slides.len())
+        .map(|n| format!(r#"<p:sldId id="{}" r:id="r{n}"/>"#, 255 + n))
+        .collect::<Vec<_>>()
+        .concat();
     let main = format!("<p:presentation {SPACES}><p:sldIdLst>{ids}</p:sldIdLst></p:presentation>");
     let texts: Vec<String> = slides
         .iter()
@@ -131,7 +133,7 @@ pub fn pdf_of(objects: &[String]) -> Vec<u8> {
 
 /// A PDF with one page for each text.
 pub fn pdf(pages: &[&str]) -> Vec<u8> {
-    let kids: String = (0..pages.len()).map(|n| format!("{} 0 R ", 4 + 2 * n)).collect();
+    let kids = (0..pages.len()).map(|n| format!("{} 0 R ", 4 + 2 * n)).collect::<Vec<_>>().concat();
     let mut objects = vec![
         "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
         format!("<< /Type /Pages /Kids [{kids}] /Count {} >>", pages.len()),

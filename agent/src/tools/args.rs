@@ -29,7 +29,7 @@ pub struct ReadArgs {
 /// `SaveAttachment`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct SaveAttachment {
+pub struct SaveArgs {
     /// Such as `slack:F0123`.
     pub file: String,
     /// Where to.

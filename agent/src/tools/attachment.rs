@@ -25,7 +25,7 @@ struct SaveAttachment;
 
 #[async_trait]
 impl Handler for SaveAttachment {
-    type Args = args::SaveAttachment;
+    type Args = args::SaveArgs;
     const NAME: &'static str = "SaveAttachment";
     const DESCRIPTION: &'static str =
         "Puts a file of the conversation into the worktree, byte for byte.";
@@ -35,7 +35,7 @@ impl Handler for SaveAttachment {
     async fn call(
         &self,
         cx: &ToolContext,
-        args: args::SaveAttachment,
+        args: args::SaveArgs,
         _: StartedCall<'_>,
     ) -> Result<ToolOutcome, ToolFailure> {
         let (id, inside) = split_path(&args.file).unwrap_or((args.file.trim(), None));

@@ -12,10 +12,11 @@ use tokio::process::Command;
 use super::{CommandShell, Running, ToolError, lock};
 use crate::args::{ExecArgs, ReadDocumentArgs};
 use crate::reading::{ReadAnswer, read_answer};
-use crate::supervise::NOT_CONFINED;
 
 /// Longest time that a reader has. Its processor time is limited in itself.
 const LIMIT: Duration = Duration::from_secs(90);
+/// What `exec` ends with when it can't confine a command.
+const NOT_CONFINED: i32 = 125;
 /// Most that a reader may answer, in bytes.
 const MAX_ANSWER: u64 = 40 * 1024 * 1024;
 
@@ -97,7 +98,7 @@ fn judge_end(
             ReadAnswer::Unreadable(why) => Err(why),
         });
     }
-    if ended.code() == Some(i32::from(NOT_CONFINED)) {
+    if ended.code() == Some(NOT_CONFINED) {
         return Err(ToolError::refused(
             "the reader of documents can't be confined here, so it is not run",
         ));

@@ -8,8 +8,7 @@ use codebutler_guides::text::clip_text;
 
 use super::super::ToolError;
 use super::super::paths::LocatedPath;
-use super::io_error;
-use super::read::{DEFAULT_LINES, MAX_LINE_CHARS, MAX_TEXT};
+use super::{DEFAULT_LINES, MAX_LINE_CHARS, MAX_TEXT, io_error};
 use crate::tools::args;
 
 /// Bytes of a line that are held; the rest of it is passed over.

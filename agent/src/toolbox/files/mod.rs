@@ -37,6 +37,11 @@ pub use seen::SeenFiles;
 
 /// Largest file that is read or edited, in bytes.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
+/// Lines that Read shows by default, and characters of each.
+const DEFAULT_LINES: usize = 2000;
+const MAX_LINE_CHARS: usize = 2000;
+/// Most text that one Read answers with, in bytes.
+const MAX_TEXT: usize = 60_000;
 /// Nobody writes one file for this long.
 const ABANDONED: Duration = Duration::from_hours(1);
 

@@ -16,14 +16,13 @@ use super::super::{ToolError, names, show};
 use super::hints::EncodingHints;
 use super::large::read_large;
 use super::opened::{CONVERT, OpenedFile, describe_mismatch, is_lfs_pointer};
-use super::{MAX_FILE, SeenFiles, io_error, not_found, regular_size, sha256};
+use super::{
+    DEFAULT_LINES, MAX_FILE, MAX_LINE_CHARS, MAX_TEXT, SeenFiles, io_error, not_found,
+    regular_size, sha256,
+};
 use crate::tools::args;
 use nix::fcntl::OFlag;
 
-pub(super) const DEFAULT_LINES: usize = 2000;
-pub(super) const MAX_LINE_CHARS: usize = 2000;
-/// Most text that one Read answers with, in bytes.
-pub(super) const MAX_TEXT: usize = 60_000;
 /// Characters of one output of a notebook.
 const MAX_OUTPUT: usize = 2_000;
 

@@ -3,7 +3,6 @@ mod property;
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::read::MAX_TEXT;
 use super::*;
 use crate::toolbox::protocol::ToolboxReply;
 

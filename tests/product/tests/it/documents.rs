@@ -161,8 +161,9 @@ fn read_step(arguments: &serde_json::Value) -> ScriptStep {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_log_from_slack_begins_in_the_message_and_is_read_on() {
-    let log: String =
+    let log: Vec<String> =
         (1..=4000).map(|n| format!("{n} 12:00 INFO all is well in the shop\n")).collect();
+    let log = log.concat();
     let log = log.replace(
         "\n3999 12:00 INFO",
         "\n3999 12:00 ERROR token=ghp_0123456789abcdefghijklmnopqrstuvwxyz",
