@@ -111,7 +111,8 @@ mod tests {
         }
         desk.post(&of("shop-1"), &pod("there is no program `db`"), &guard);
         desk.post(&of("shop-2"), &pod("there is no program `db`"), &guard);
-        desk.post(&of("shop-2"), &LinkError::SignIn, &guard);
+        let sign_in = LinkError::SignIn { challenge: String::new(), at: 0 };
+        desk.post(&of("shop-2"), &sign_in, &guard);
         desk.post(&ServerPlace::new(&repo, &spec, None), &pod("it is away"), &guard);
         assert!(tasks.rest(Duration::from_secs(10)).await);
         let mut posted = kept.0.lock().clone();
