@@ -76,6 +76,7 @@ const OTHERS: &[&str] = &[
     "Connect",
     "Record",
     // Buttons, tools, kinds of approvals, and names for people.
+    "Accept",
     "Approve",
     "Bash",
     "Bot",
@@ -85,16 +86,19 @@ const OTHERS: &[&str] = &[
     "CloseThread",
     "CodeButler",
     "Controller",
+    "Decline",
     "Deny",
     "DialOptions",
     "Gateway",
     "Git",
     "GitPush",
+    "GrantBook",
     "Hold",
     "Keep",
     "ListThreads",
     "Merge",
     "Modify",
+    "No",
     "PlanReview",
     "ProposeLearnings",
     "ProposeMaps",
@@ -112,6 +116,7 @@ const OTHERS: &[&str] = &[
     "Stop",
     "WebFetch",
     "WebSearch",
+    "Yes",
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -154,7 +154,7 @@ async fn one_person_signs_in_and_the_role_calls_renews_and_loses_the_grant() {
     authority.revoke();
     team.says("ben", Some(&root), "@codebutler.coder once more");
     let said = team.message(&root, "no longer valid").await;
-    assert!(said.ephemeral_for.is_none() && said.shown.contains("ben"), "{}", said.shown);
+    assert!(said.ephemeral_for.is_none() && said.shown.contains(&ben), "{}", said.shown);
     let (_, only) = library.link(&root, 1).await;
     assert_eq!(only, ben);
     team.message(&root, "I can't look any more.").await;

@@ -260,6 +260,8 @@ mod tests {
         `anthropic/claude-opus-4-6` in spec.model.default of AgentRole `coder` is no model of the provider: nearest are `anthropic/claude-opus-4.6`, `anthropic/claude-opus-5`, `anthropic/claude-sonnet-4.5`
         `claude-sonnet-4-5-20250929` in spec.model.pool of AgentRole `coder` is no model of the provider: nearest are `anthropic/claude-sonnet-4.5`, `anthropic/claude-opus-4.6`, `anthropic/claude-opus-5`
         `zzz` in spec.model.tiers.complex of AgentRole `coder` is no model of the provider: choose one of its list
+        `unlisted/brush` in spec.model.image of AgentRole `coder` is no model of the provider: choose one of its list
+        `unlisted/ear` in spec.model.audio of AgentRole `coder` is no model of the provider: choose one of its list
         ");
     }
 

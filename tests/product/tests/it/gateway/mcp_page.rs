@@ -52,7 +52,7 @@ fn is_kept(written: &Value, kept: &Value) {
 async fn the_examples_of_the_page_are_taken_as_they_stand() {
     let (servers, secrets) = manifests(&read_page());
     let names: Vec<&str> = servers.iter().map(|server| server["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["postgres", "sentry", "playwright"]);
+    assert_eq!(names, ["postgres", "sentry", "playwright", "linear"]);
     let world = World::with_servers(json!([])).await;
     let team = world.cluster.team().to_owned();
     let all = json!({"spec": {"mcpServers": servers}});

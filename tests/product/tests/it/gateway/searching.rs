@@ -79,10 +79,10 @@ async fn what_was_found_may_be_opened_and_nothing_beside_it() {
     assert!(refused.contains("spec.web.hosts"), "before it was found: {refused}");
     provider.next(200, None, &found(0.01));
     assert_eq!(world.post("coder", SEARCH, &json!({"query": "guide"})).await.0, 200);
-    // Nobody answers for these names: an allowed page is tried, and can't be had.
+    // Nothing answers for these names: an allowed page is tried, and its name can't be resolved.
     for tried in [page, "https://docs.search.invalid/guide#part", "https://listed.invalid/any"] {
         let said = fetch(tried).await;
-        assert!(said.contains("can't be had"), "{tried}: {said}");
+        assert!(said.contains("can't be resolved"), "{tried}: {said}");
     }
     for other in [
         "https://docs.search.invalid/other",
@@ -90,7 +90,7 @@ async fn what_was_found_may_be_opened_and_nothing_beside_it() {
         "https://169.254.169.254/x",
     ] {
         let said = fetch(other).await;
-        assert!(!said.is_empty() && !said.contains("can't be had"), "{other}: {said}");
+        assert!(!said.is_empty() && !said.contains("can't be resolved"), "{other}: {said}");
     }
 }
 

@@ -59,7 +59,8 @@ async fn an_agent_looks_at_a_page_and_is_shown_a_picture_of_it() {
     let host = page.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
     // As the page has it, but for where the program is, and that a page on loopback goes through the proxy too.
     let (mut servers, _) = manifests(&read_page());
-    let mut server = servers.pop().unwrap();
+    let at = servers.iter().position(|server| server["name"] == "playwright").unwrap();
+    let mut server = servers.swap_remove(at);
     assert_eq!(server["command"][0], "playwright-mcp");
     let flags = server["command"].as_array().unwrap().iter().skip(1).cloned();
     let program = node_command("@playwright/mcp/cli.js").into_iter().map(Value::from);

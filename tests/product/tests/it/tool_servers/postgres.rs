@@ -203,7 +203,7 @@ async fn an_agent_queries_a_real_database_through_the_gateway() {
     assert!(shown.contains("/prices/schema"), "the table is a resource: {shown}");
     assert!(!shown.contains(PASSWORD), "{shown}");
     // The answer to two statements has an item that the protocol does not know: the session goes on.
-    team.calls_are_counted(&root, &[("postgres", 5)]).await;
+    team.calls_are_counted(&root, &[("postgres", 4)]).await;
     team.servers_are("True", "has 1 tool, ready since").await;
     team.stop().await;
     drop(database);
