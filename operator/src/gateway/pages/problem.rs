@@ -44,6 +44,20 @@ pub enum PageProblem {
     Away(std::io::Error),
 }
 
+/// Status, title, text, and where to go from there.
+type ProblemWords = (StatusCode, &'static str, String, Option<(String, &'static str)>);
+
+fn describe_gone_link() -> ProblemWords {
+    let text = "It works once, for 15 minutes and in one browser. Write in the thread again to get another one.";
+    (StatusCode::BAD_REQUEST, "This link has expired", text.to_owned(), None)
+}
+
+fn describe_foreign_link() -> ProblemWords {
+    let text =
+        "It signs in the person to whom it was sent. Write in the thread to get one of your own.";
+    (StatusCode::FORBIDDEN, "This link is for another person", text.to_owned(), None)
+}
+
 impl IntoResponse for PageProblem {
     fn into_response(self) -> Response {
         let again = |to: &str| {
@@ -104,19 +118,8 @@ impl IntoResponse for PageProblem {
                 "Signing in takes ten minutes at most, and is done in one browser.".to_owned(),
                 Some((again("/"), "Sign in")),
             ),
-            Self::ServerLinkGone => (
-                StatusCode::BAD_REQUEST,
-                "This link has expired",
-                "It works once, for 15 minutes and in one browser. Write in the thread again to get another one."
-                    .to_owned(),
-                None,
-            ),
-            Self::ServerLinkForeign => (
-                StatusCode::FORBIDDEN,
-                "This link is for another person",
-                "It signs in the person to whom it was sent. Write in the thread to get one of your own.".to_owned(),
-                None,
-            ),
+            Self::ServerLinkGone => describe_gone_link(),
+            Self::ServerLinkForeign => describe_foreign_link(),
             Self::ServerNotSignedIn(text) => {
                 (StatusCode::BAD_GATEWAY, "You are not signed in", text, None)
             }

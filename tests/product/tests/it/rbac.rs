@@ -50,6 +50,7 @@ const RARELY: &[(&str, &str)] = &[
     ("gateway: patch events.k8s.io/events ", "such an event that comes again"),
     ("gateway: get discovery.k8s.io/endpointslices ", LEASE),
     ("gateway: patch discovery.k8s.io/endpointslices ", LEASE),
+    ("gateway: patch /secrets team/codebutler-mcp-tokens", "a person who signs in to a server"),
     ("gateway: get coordination.k8s.io/leases ", LEASE),
     ("gateway: update coordination.k8s.io/leases ", LEASE),
 ];

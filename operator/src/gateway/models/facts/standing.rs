@@ -110,8 +110,9 @@ async fn look_at_models(
 /// The first provider that does not serve, or else the first that was not asked.
 fn join_served<'a>(all: impl Iterator<Item = &'a ServedModel>) -> ServedModel {
     all.fold(ServedModel::Yes, |joined, served| match (&joined, served) {
-        (ServedModel::No(..), _) | (ServedModel::Unasked(_), ServedModel::Unasked(_)) => joined,
-        (_, ServedModel::Yes) => joined,
+        (_, ServedModel::Yes)
+        | (ServedModel::No(..), _)
+        | (ServedModel::Unasked(_), ServedModel::Unasked(_)) => joined,
         (_, other) => other.clone(),
     })
 }
