@@ -115,7 +115,10 @@ pub fn check_arguments(
     given: &Map<String, Value>,
 ) -> Result<(), ToolFailure> {
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let missing: Vec<_> = required.filter(|name| !given.contains_key(*name)).collect();
+    // Some generators call fields required that have a default, and their servers put it in.
+    let has_default = |name: &str| schema["properties"][name].get("default").is_some();
+    let missing: Vec<_> =
+        required.filter(|name| !given.contains_key(*name) && !has_default(name)).collect();
     if missing.is_empty() {
         return Ok(());
     }

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::super::{RoleTools, ToolFailure};
+use super::check_arguments;
 use crate::model::{AssistantMessage, ToolCall};
 use codebutler_guides::policy::CommandPolicy;
 
@@ -395,4 +396,20 @@ fn an_answer_is_recorded_in_form_and_what_is_not_understood_as_it_was() {
     let calls = all().canonical_answer(message).tool_calls;
     let shown: Vec<_> = calls.iter().map(|c| (c.name.as_str(), c.arguments.as_str())).collect();
     assert_eq!(shown, [("Bash", r#"{"command":"ls"}"#), ("Teleport", "{"), ("Read", "{")]);
+}
+
+#[test]
+fn a_required_field_with_a_default_may_be_left_out() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"scale": {"type": "string", "default": "css"}, "url": {"type": "string"}},
+        "required": ["scale", "url"],
+    });
+    let check = |given: Value| {
+        let given = given.as_object().unwrap().clone();
+        check_arguments("mcp__browser__shot", &schema, &given)
+    };
+    assert!(check(json!({"url": "https://shop.example"})).is_ok());
+    let Err(ToolFailure::Fault(why)) = check(json!({})) else { panic!("it needs a URL") };
+    assert!(why.ends_with("`url` is missing"), "{why}");
 }

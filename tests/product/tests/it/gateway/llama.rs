@@ -85,7 +85,7 @@ async fn serve_one_request_a_connection(listener: TcpListener) {
                 ("application/json", list.to_string())
             };
             let length = body.len();
-            let head = format!("HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5, max=100\r\n");
+            let head = "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5, max=100\r\n".to_owned();
             let rest = format!("Content-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}");
             stream.write_all((head + &rest).as_bytes()).await.ok()?;
             read_request(&mut stream).await.map(drop)

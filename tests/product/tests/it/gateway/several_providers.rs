@@ -61,7 +61,7 @@ impl Provider {
 
 async fn list(State(own): State<Arc<Own>>, headers: HeaderMap) -> Response {
     if let Err(refusal) = own.admit(&headers) {
-        return refusal;
+        return *refusal;
     }
     let models = own.models.iter().map(|id| json!({"id": id, "object": "model"}));
     axum::Json(json!({"object": "list", "data": models.collect::<Vec<_>>()})).into_response()
@@ -70,7 +70,7 @@ async fn list(State(own): State<Arc<Own>>, headers: HeaderMap) -> Response {
 async fn complete(State(own): State<Arc<Own>>, headers: HeaderMap, body: Bytes) -> Response {
     let body = match own.take(CHAT, &headers, &body) {
         Ok(body) => body,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let usage = json!({"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100});
     let message = json!({"role": "assistant", "content": own.key});
@@ -82,33 +82,33 @@ async fn complete(State(own): State<Arc<Own>>, headers: HeaderMap, body: Bytes) 
 
 async fn draw(State(own): State<Arc<Own>>, headers: HeaderMap, body: Bytes) -> Response {
     if let Err(refusal) = own.take(IMAGES, &headers, &body) {
-        return refusal;
+        return *refusal;
     }
     axum::Json(json!({"created": 1, "data": [{"b64_json": "aGk="}]})).into_response()
 }
 
 impl Own {
-    fn admit(&self, headers: &HeaderMap) -> Result<(), Response> {
+    fn admit(&self, headers: &HeaderMap) -> Result<(), Box<Response>> {
         let key = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         if key == Some(&format!("Bearer {}", self.key)) {
             return Ok(());
         }
         let error =
             json!({"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}});
-        Err((StatusCode::UNAUTHORIZED, axum::Json(error)).into_response())
+        Err(Box::new((StatusCode::UNAUTHORIZED, axum::Json(error)).into_response()))
     }
 
-    fn take(&self, path: &str, headers: &HeaderMap, body: &Bytes) -> Result<Value, Response> {
+    fn take(&self, path: &str, headers: &HeaderMap, body: &Bytes) -> Result<Value, Box<Response>> {
         self.admit(headers)?;
         let body: Value = serde_json::from_slice(body).unwrap();
         self.asked.lock().unwrap().push((path.to_owned(), body.clone()));
         if *self.is_down.lock().unwrap() {
-            return Err(StatusCode::SERVICE_UNAVAILABLE.into_response());
+            return Err(Box::new(StatusCode::SERVICE_UNAVAILABLE.into_response()));
         }
         if !self.models.iter().any(|id| body["model"] == *id) {
             let message = format!("The model {} does not exist", body["model"]);
             let error = json!({"error": {"message": message, "code": "model_not_found"}});
-            return Err((StatusCode::NOT_FOUND, axum::Json(error)).into_response());
+            return Err(Box::new((StatusCode::NOT_FOUND, axum::Json(error)).into_response()));
         }
         Ok(body)
     }
