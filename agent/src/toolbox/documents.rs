@@ -224,6 +224,7 @@ mod tests {
         }
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "it is made for the call")]
     fn show(args: args::ReadArgs) -> Result<String, String> {
         show_document("a.pdf", &document(), &args).map_err(|error| error.to_string())
     }

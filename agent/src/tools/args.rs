@@ -34,7 +34,7 @@ pub struct SaveArgs {
     pub file: String,
     /// Where to.
     pub path: String,
-    /// Replace a file that is there.
+    /// Replace a file.
     #[serde(default)]
     pub replace: Option<bool>,
 }

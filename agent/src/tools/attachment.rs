@@ -27,8 +27,7 @@ struct SaveAttachment;
 impl Handler for SaveAttachment {
     type Args = args::SaveArgs;
     const NAME: &'static str = "SaveAttachment";
-    const DESCRIPTION: &'static str =
-        "Puts a file of the conversation into the worktree, byte for byte.";
+    const DESCRIPTION: &'static str = "Saves a file of the conversation.";
     const RISK: CallRisk = CallRisk::Changes;
 
     /// The content is the key: saving it again changes nothing.

@@ -133,6 +133,7 @@ mod tests {
 
     use super::*;
 
+    #[allow(clippy::needless_pass_by_value, reason = "it is made for the call")]
     fn form(properties: Value, required: &[&str]) -> Result<Vec<ChoiceField>, FormRefusal> {
         read_form(&json!({"type": "object", "properties": properties, "required": required}))
     }
