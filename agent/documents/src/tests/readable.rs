@@ -171,7 +171,7 @@ fn archives_are_listed_and_their_members_read() {
     );
     match read("report.pdf").unwrap() {
         DocumentContent::Text(text) => assert!(text.text.contains("In an archive")),
-        other => panic!("{other:?}"),
+        other @ DocumentContent::Part { .. } => panic!("{other:?}"),
     }
     assert!(
         read("deeper.zip/inner.zip/deep.txt")
