@@ -24,7 +24,7 @@ enum AnswerHead {
     Unreadable(Unreadable),
 }
 
-/// What a reader says.
+/// The output of a reader.
 #[derive(Debug)]
 pub enum ReadAnswer {
     /// The document, as text.
@@ -73,7 +73,7 @@ fn write_answer(name: &str, part: Option<&str>) -> io::Result<()> {
     out.flush()
 }
 
-/// What a reader wrote, if it is whole.
+/// The output of a reader, if it is whole.
 pub fn read_answer(bytes: &[u8]) -> Option<ReadAnswer> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let rest = &bytes[end + 1..];

@@ -20,7 +20,7 @@ const MAX_UNPACKED: u64 = 256 * 1024 * 1024;
 const XZ_MEMORY: u32 = 128 * 1024;
 const ZSTD_WINDOW: u64 = 128 * 1024 * 1024;
 
-/// What is in an archive.
+/// The contents of an archive.
 #[derive(Debug, Default)]
 struct Listing {
     members: Vec<Member>,
@@ -185,7 +185,7 @@ fn reaches<'p>(name: &str, part: &'p str) -> Option<&'p str> {
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
 }
 
-/// What is meant inside of a member; nothing where it is the member itself.
+/// A part inside of a member; nothing where the member itself is wanted.
 fn inner_part(rest: &str) -> Option<String> {
     (!rest.is_empty()).then(|| rest.to_owned())
 }
@@ -240,7 +240,7 @@ fn list_tar(bytes: &[u8]) -> Result<Listing, Unreadable> {
     for entry in archive.entries().map_err(Unreadable::damaged)? {
         let entry = match entry {
             Ok(entry) => entry,
-            // What was read before a broken end is worth showing.
+            // Text before a broken end is worth showing.
             Err(error) if listing.members.is_empty() => return Err(Unreadable::damaged(error)),
             Err(_) => {
                 listing.more = true;

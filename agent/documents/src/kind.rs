@@ -5,7 +5,7 @@ use std::io::Cursor;
 
 use serde::{Deserialize, Serialize};
 
-/// What a document is.
+/// Kinds of documents, by their content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DocumentKind {

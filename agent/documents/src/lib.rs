@@ -77,9 +77,9 @@ pub struct PartEntry {
 pub struct DocumentText {
     /// In words, such as `PDF`.
     pub kind: String,
-    /// What a reader has to know of it, a sentence each.
+    /// Remarks for the reader, a sentence each.
     pub notes: Vec<String>,
-    /// Where its pages, slides and sheets begin.
+    /// The lines at which its pages, slides and sheets begin.
     pub places: Vec<Place>,
     /// Its pictures, or the members of an archive.
     pub parts: Vec<PartEntry>,
@@ -87,7 +87,7 @@ pub struct DocumentText {
     pub text: String,
 }
 
-/// What was found.
+/// The content of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DocumentContent {
     /// Something to read.

@@ -19,7 +19,7 @@ const MAX_PIXELS: u64 = 50_000_000;
 /// Fields of a form that are named.
 const MAX_FIELDS: usize = 2_000;
 
-/// Where a picture is: page and place on it.
+/// The place of a picture: its page, and where on it.
 struct FoundPicture {
     page: usize,
     index: usize,

@@ -7,7 +7,7 @@ use super::MAX_TEXT;
 /// The beginning of a page, slide or sheet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// What begins.
+    /// The page, slide or sheet.
     pub title: String,
     /// Its first line, counted from 1.
     pub line: usize,

@@ -8,7 +8,7 @@ use reqwest::{Method, Response, Url};
 
 use super::{FIRST_PAUSE, GatewayClient, GatewayError, LONGEST_PAUSE, PATIENCE, read_refusal};
 
-/// How long a file may take.
+/// Timeout of a file.
 const TIMEOUT: Duration = Duration::from_mins(3);
 
 /// A file that is being got.
@@ -23,7 +23,7 @@ impl SharedFile {
     /// The next piece; none at its end.
     ///
     /// # Errors
-    /// When it is cut off: what came before is not the file.
+    /// If it is cut off: the part that came is not the file.
     pub async fn next(&mut self) -> Result<Option<Bytes>, GatewayError> {
         self.answer.chunk().await.map_err(GatewayError::Unreachable)
     }

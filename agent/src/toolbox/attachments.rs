@@ -24,7 +24,7 @@ const MAX_TOGETHER: u64 = 512 * 1024 * 1024;
 /// Largest file.
 const MAX_FILE: u64 = codebutler_wire::MAX_SHARED_FILE;
 
-/// Where files of the conversation are kept.
+/// The folder of the conversation's files.
 #[derive(Clone, Debug)]
 pub struct KeptAttachments {
     build: PathBuf,

@@ -108,7 +108,7 @@ fn explain(file: &str, shown: &str, why: &Unreadable) -> String {
     }
 }
 
-/// What is where, then the lines that were asked for.
+/// An overview, then the lines that were asked for.
 fn show_document(
     shown: &str,
     text: &DocumentText,

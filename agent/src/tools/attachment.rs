@@ -11,7 +11,7 @@ use super::{
 use crate::gateway::GatewayError;
 use crate::toolbox::protocol::{AttachmentPart, ToolboxReply, ToolboxRequest};
 
-/// What stands before a file's id in a path.
+/// Prefix of a file's id in a path.
 pub const SCHEME: &str = "slack:";
 /// Bytes that are handed to the toolbox together: in base64 they fit a frame.
 const PIECE: usize = 2 * 1024 * 1024;

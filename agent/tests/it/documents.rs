@@ -111,7 +111,7 @@ async fn members_of_an_archive_are_files_below_it() {
     assert!(text(&t.toolbox, read("all.zip/spec.docx", None)).await.contains("\tInside\n"));
     assert!(refused(&t, "all.zip/x.bin").await.contains("binary file of 3 bytes"));
     assert!(refused(&t, "all.zip/none").await.contains("has no `none` in it"));
-    // What is no archive has nothing below it.
+    // Nothing is below a file that is no archive.
     put(&t, "plain.txt", b"x");
     let said = refused(&t, "plain.txt/x").await;
     assert!(said.contains("plain.txt"), "{said}");

@@ -36,13 +36,13 @@ pub struct SheetCells {
     pub hidden_columns: Vec<(u32, u32)>,
     /// Merged cells, such as `A1:C1`.
     pub merged: Vec<String>,
-    /// What is printed above and below.
+    /// Headers and footers of the printed page.
     pub printed: Vec<String>,
     /// There are more cells than are read.
     pub cut: bool,
 }
 
-/// What cells refer to.
+/// Texts and styles that cells refer to.
 pub struct CellContext<'a> {
     /// Texts by number.
     pub strings: &'a [String],
@@ -64,7 +64,7 @@ struct OpenCell {
     inline: String,
 }
 
-/// Where text goes.
+/// The element that text belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     None,
@@ -117,7 +117,7 @@ pub fn attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
     found.normalized_value(XmlVersion::Implicit1_0).ok().map(std::borrow::Cow::into_owned)
 }
 
-/// What a reference stands for: only those that every document knows.
+/// The character of an entity: only those that every document knows.
 pub fn resolve(reference: &BytesRef<'_>) -> String {
     if let Ok(Some(c)) = reference.resolve_char_ref() {
         return c.to_string();

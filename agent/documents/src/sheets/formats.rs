@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// What a number format makes of a number.
+/// The kind of value that a number format shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NumberForm {
     /// As it is.

@@ -155,7 +155,7 @@ fn read_strings(xml: &str) -> Result<Vec<String>, Unreadable> {
     Ok(strings)
 }
 
-/// What styles make of numbers, by the number of the style.
+/// Number formats, by the number of the style.
 fn read_forms(xml: &str) -> Result<Vec<NumberForm>, Unreadable> {
     if xml.is_empty() {
         return Ok(Vec::new());

@@ -71,7 +71,7 @@ fn show_cell(cell: &Cell) -> String {
     text
 }
 
-/// What a table can't show.
+/// Things that a table can't show.
 fn describe_sheet(sheet: &SheetCells) -> Vec<String> {
     let mut notes = Vec::new();
     if !sheet.hidden_rows.is_empty() {

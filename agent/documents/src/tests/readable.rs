@@ -1,4 +1,4 @@
-//! What is read of documents, and what is said of them.
+//! Documents as text, with the remarks on them.
 
 use super::*;
 

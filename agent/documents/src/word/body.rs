@@ -46,7 +46,7 @@ impl<'r> BodyReader<'r> {
         Self { sink, relations, styles, numbering, page: 1, changed: false, hidden: false }
     }
 
-    /// What has to be said of marks in the text.
+    /// Remarks on marks in the text.
     pub fn describe_marks(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.changed {
@@ -219,7 +219,7 @@ impl<'r> BodyReader<'r> {
         }
     }
 
-    /// What is in a paragraph.
+    /// The content of a paragraph.
     fn read_inline(&mut self, node: Node<'_, '_>, words: &mut Words, depth: usize) {
         if depth > MAX_DEPTH {
             return;
@@ -363,7 +363,7 @@ impl<'r> BodyReader<'r> {
     }
 }
 
-/// What a reader that knows everything takes of several forms of the same.
+/// The form to take where the same is written in several.
 fn chosen<'a, 'input>(node: Node<'a, 'input>) -> Node<'a, 'input> {
     node.child("Choice").or_else(|| node.child("Fallback")).unwrap_or(node)
 }

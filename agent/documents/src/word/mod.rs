@@ -128,7 +128,7 @@ fn list_pictures(root: Node<'_, '_>, relations: &Relations) -> Vec<(String, Stri
     found
 }
 
-/// What styles say of paragraphs, by their ids.
+/// Styles of paragraphs, by their ids.
 #[derive(Debug, Default)]
 pub struct ParagraphStyles {
     /// Levels of headings.

@@ -15,7 +15,7 @@ use crate::reading::{ReadAnswer, read_answer};
 
 /// Longest time that a reader has. Its processor time is limited in itself.
 const LIMIT: Duration = Duration::from_secs(90);
-/// What `exec` ends with when it can't confine a command.
+/// Exit code of `exec` when it can't confine a command.
 const NOT_CONFINED: i32 = 125;
 /// Most that a reader may answer, in bytes.
 const MAX_ANSWER: u64 = 40 * 1024 * 1024;
@@ -83,7 +83,7 @@ impl CommandShell {
     }
 }
 
-/// What a reader said, or why it said nothing.
+/// The output of a reader, or the reason that there is none.
 fn judge_end(
     answer: &[u8],
     ended: ExitStatus,

@@ -29,7 +29,7 @@ const MAX_OUTPUT: usize = 2_000;
 /// Bytes by which a document is known.
 const HEAD: u64 = 1024;
 
-/// What Read finds.
+/// The content that Read finds.
 #[derive(Debug)]
 pub enum FileRead {
     /// Something to show.

@@ -46,7 +46,7 @@ pub enum LinkError {
     SignIn {
         /// Header `WWW-Authenticate`, as it came.
         challenge: String,
-        /// When it came, in seconds since 1970.
+        /// Time of the answer, in seconds since 1970.
         at: i64,
     },
     /// The session.

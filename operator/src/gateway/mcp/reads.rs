@@ -1,4 +1,5 @@
-//! Resources and prompts of servers: they change nothing, so that nobody is asked, and count like calls.
+//! Resources and prompts of servers: they change nothing, so that nobody is asked. Reading one counts like a call,
+//! listing them does not.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

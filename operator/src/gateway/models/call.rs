@@ -170,7 +170,7 @@ struct Begun<'a> {
     prices: Option<ModelPrices>,
     estimate: NanoUsd,
     upstream: ModelUpstream<'a>,
-    /// What it costs where nobody names a price.
+    /// The price that counts where none is named.
     unlisted: ModelPrice,
     /// The model's id at its provider.
     id: String,

@@ -23,7 +23,7 @@ pub struct RequestShape<'a> {
     pub dialect: ApiDialect,
     /// The id of the model that is asked, at its provider.
     pub id: &'a str,
-    /// What is known of it.
+    /// Its known facts.
     pub facts: &'a KnownModelFacts,
     pub role: &'a RoleModel,
     /// The same for all calls of a conversation: what a provider has kept of it stays of use.

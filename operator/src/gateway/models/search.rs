@@ -14,7 +14,7 @@ const EXCERPT: usize = 800;
 /// Longest answer, in tokens: only its sources are used.
 const ANSWER: u32 = 1_200;
 
-/// Whether a model can search the web by itself at its API.
+/// True for models that search the web by themselves at their API.
 pub fn can_search(dialect: ApiDialect, id: &str) -> bool {
     match dialect {
         ApiDialect::OpenRouter => true,

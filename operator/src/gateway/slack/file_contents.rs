@@ -20,7 +20,7 @@ use crate::gateway::caller::ProvenCaller;
 use crate::gateway::masks;
 use crate::gateway::redact::SecretRedactor;
 
-/// How long a file may take.
+/// Timeout of a file.
 const LIMIT: Duration = Duration::from_mins(2);
 /// Bytes of a text that are masked together, cut at the end of a line.
 const BLOCK: usize = 1024 * 1024;
@@ -142,7 +142,7 @@ impl FilePieces {
         }
     }
 
-    /// What may go now: of a text whole lines only, as a credential must not be cut in two.
+    /// The bytes that may go now: of a text whole lines only, as a credential must not be cut in two.
     fn take_piece(&mut self) -> Option<Bytes> {
         match self.text? {
             false => Some(std::mem::take(&mut self.pending))

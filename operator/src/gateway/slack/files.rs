@@ -190,7 +190,7 @@ fn describe_text<'a>(file: &SharedMessage, shown: &'a ShownText) -> (&'a str, St
     }
 }
 
-/// What is said of a file that is not shown, with the way to it.
+/// The remark on a file that is not shown, with the way to it.
 fn describe_unshown(file: &SharedMessage) -> String {
     let why = match (pictures::is_picture(file), file.size <= MAX_PICTURE) {
         (true, true) => "a picture",

@@ -75,7 +75,7 @@ pub struct PageRules<'a> {
     /// Hosts that commands reach, too.
     pub egress: &'a EgressSpec,
     pub web: &'a WebSpec,
-    /// Whether a search has found a page.
+    /// True for pages that a search has found.
     pub is_found: &'a (dyn Fn(&Url) -> bool + Sync),
 }
 

@@ -11,7 +11,7 @@ use crate::gateway::thread_key::ThreadKey;
 const PAGES: usize = 100;
 const THREADS: usize = 1_000;
 
-/// What was found lately. A gateway that has just begun knows of nothing: the search is made again.
+/// Results of recent searches. They are lost with the gateway's process: the role searches again.
 #[derive(Debug, Default)]
 pub struct FoundPages {
     inner: Mutex<FoundByThread>,
@@ -44,7 +44,7 @@ impl FoundPages {
         pages.drain(..surplus);
     }
 
-    /// Whether a search of the Thread has found this page.
+    /// True if a search of the Thread has found this page.
     pub fn has(&self, thread: &ThreadKey, url: &Url) -> bool {
         let page = without_fragment(url.clone());
         self.inner.lock().pages.get(thread).is_some_and(|pages| pages.contains(&page))

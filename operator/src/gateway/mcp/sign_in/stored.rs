@@ -69,7 +69,7 @@ pub struct StoredTokens {
     /// The end of the access token, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<i64>,
-    /// When they were given.
+    /// Time at which they were given.
     pub since: i64,
     /// Slack user id of the person who signed in.
     pub by: String,
@@ -127,7 +127,7 @@ pub struct PendingSignIn {
     pub thread: String,
     /// The role that needs it.
     pub role: String,
-    /// When the link ends, in seconds since 1970.
+    /// End of the link, in seconds since 1970.
     pub until: i64,
 }
 

@@ -221,7 +221,7 @@ impl ModelCatalog {
     }
 }
 
-/// What a provider's list, the built-in knowledge and the Repo say of the model `id`.
+/// Facts of the model `id` from a provider's list, the built-in ones and the Repo.
 pub(super) fn model_facts(
     provider: &ModelProvider<'_>,
     id: &str,

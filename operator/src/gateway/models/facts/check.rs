@@ -31,7 +31,7 @@ pub struct RepoWorker<'a> {
     pub facts: &'a dyn Fn(&str) -> KnownModelFacts,
 }
 
-/// Whether a provider has a model.
+/// A model as the providers' lists have it.
 pub enum ListedModel {
     /// One has it, or the list that would tell is not known.
     Usable,

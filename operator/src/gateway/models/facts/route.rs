@@ -2,7 +2,7 @@
 
 use codebutler_crds::model::{ModelProvider, ModelSpec};
 
-/// Where a model is asked for, and its id there.
+/// The provider of a model, and the model's id there.
 #[derive(Clone, Copy, Debug)]
 pub struct RoutedModel<'r, 'm> {
     pub provider: ModelProvider<'r>,

@@ -200,7 +200,7 @@ fn route_by_lists<'r, 'm>(
     })
 }
 
-/// Whether a provider has a model, as far as their lists tell.
+/// Finds a model in the providers' lists, as far as these are known.
 fn find_listed(
     spec: &ModelSpec,
     lists: &[(&str, &CheckedModels)],

@@ -7,7 +7,7 @@ use codebutler_testbed::kubelet::LocalImage;
 use codebutler_testbed::nodetools::{NodeToolsError, ensure_modules};
 use codebutler_testbed::pytools::{PyToolsError, ensure_venv};
 
-/// Where packages of npm are in an image.
+/// The folder of npm's packages in an image.
 const MODULES: &str = "/srv/node_modules";
 
 pub fn skip(why: &str) {
@@ -55,7 +55,7 @@ pub fn python_image(venv: &Path, script: &Path) -> LocalImage {
         (venv.to_owned(), "/srv/venv".to_owned()),
         (script.to_owned(), "/srv/server.py".to_owned()),
     ];
-    // What is below `/usr` is in every image.
+    // Everything below `/usr` is in every image.
     if !base.starts_with("/usr") {
         binds.push((base.to_owned(), base.to_str().unwrap().to_owned()));
     }
