@@ -9,7 +9,7 @@ use super::sheets::cells::{Cell, SheetCells};
 use super::sheets::formats::show_date;
 use super::sheets::print::print_sheet;
 use super::sink::{TextSink, one_line};
-use super::{DocumentContent, DocumentText, Unreadable};
+use super::{DocumentContent, Unreadable};
 
 /// Most cells of a sheet, empty ones included: they are held side by side.
 const MAX_CELLS: usize = 20_000_000;
@@ -53,9 +53,7 @@ pub fn read_old_workbook(
         notes.push(format!("hidden sheets: {}", hidden.join(", ")));
     }
     notes.push("hidden rows and columns are among the others in this kind of workbook".to_owned());
-    let (text, places, cut) = sink.end();
-    notes.extend(cut);
-    Ok(DocumentContent::Text(DocumentText { notes, places, text, ..DocumentText::default() }))
+    Ok(sink.finish(notes, Vec::new()))
 }
 
 fn read_range(

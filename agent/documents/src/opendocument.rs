@@ -9,7 +9,7 @@ use super::package::Package;
 use super::sink::{TextSink, one_line, table_cell, table_row};
 use super::word::{hand_out_picture, name_pictures};
 use super::xml::{self, Element, MAX_DEPTH};
-use super::{DocumentContent, DocumentText, Unreadable};
+use super::{DocumentContent, Unreadable};
 
 /// Most cells that repeat one.
 const MAX_REPEATED: usize = 64;
@@ -63,16 +63,7 @@ pub fn read_open_document(
         }
         notes.push("no text was found: it holds pictures only; Read them one by one".to_owned());
     }
-    let (text, places, cut) = sink.end();
-    notes.extend(cut);
-    let parts = name_pictures(&pictures);
-    Ok(DocumentContent::Text(DocumentText {
-        notes,
-        places,
-        parts,
-        text,
-        ..DocumentText::default()
-    }))
+    Ok(sink.finish(notes, name_pictures(&pictures)))
 }
 
 fn list_pictures(root: Node<'_, '_>) -> Vec<(String, String)> {

@@ -7,7 +7,7 @@ use pdf_oxide::PdfDocument;
 use pdf_oxide::extractors::forms::{FieldValue, FormExtractor};
 
 use super::sink::{TextSink, one_line};
-use super::{DocumentContent, DocumentText, MAX_PART, PartEntry, Unreadable};
+use super::{DocumentContent, MAX_PART, PartEntry, Unreadable};
 
 /// Most pages.
 const MAX_PAGES: usize = 10_000;
@@ -78,20 +78,11 @@ pub fn read_pdf(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentContent, U
     if total > MAX_PAGES {
         notes.push(format!("only the first {MAX_PAGES} of its {total} pages are here"));
     }
-    let (text, places, cut) = sink.end();
-    notes.extend(cut);
     let parts = pictures.iter().enumerate().map(|(index, found)| PartEntry {
         name: format!("picture-{}", index + 1),
         about: format!("page {}, {} x {}", found.page + 1, found.width, found.height),
     });
-    let parts = parts.collect();
-    Ok(DocumentContent::Text(DocumentText {
-        notes,
-        places,
-        parts,
-        text,
-        ..DocumentText::default()
-    }))
+    Ok(sink.finish(notes, parts.collect()))
 }
 
 /// A page's text. None if its reader fails on it: other pages are readable still.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::MAX_TEXT;
+use super::{DocumentContent, DocumentText, MAX_TEXT, PartEntry};
 
 /// The beginning of a page, slide or sheet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,12 +59,20 @@ impl TextSink {
         self.text.lines().all(|line| line.trim().is_empty() || is_title(line))
     }
 
-    /// The text, where its pages begin, and a sentence if some of it is left out.
-    pub fn end(self) -> (String, Vec<Place>, Option<String>) {
-        let cut = self.full.then(|| {
-            format!("only the first {} MiB of its text are here", MAX_TEXT / (1024 * 1024))
-        });
-        (self.text, self.places, cut)
+    /// The text alone.
+    pub fn into_text(self) -> String {
+        self.text
+    }
+
+    /// The document of this text, with a remark if some of it is left out.
+    pub fn finish(self, mut notes: Vec<String>, parts: Vec<PartEntry>) -> DocumentContent {
+        if self.full {
+            let most = MAX_TEXT / (1024 * 1024);
+            notes.push(format!("only the first {most} MiB of its text are here"));
+        }
+        let Self { text, places, .. } = self;
+        let read = DocumentText { notes, places, parts, text, ..DocumentText::default() };
+        DocumentContent::Text(read)
     }
 }
 

@@ -8,7 +8,7 @@ use super::package::{Package, Relations, relations_of};
 use super::sink::{TextSink, one_line, table_cell, table_row};
 use super::word::{hand_out_picture, name_pictures};
 use super::xml::{self, Element, MAX_DEPTH};
-use super::{DocumentContent, DocumentText, Unreadable};
+use super::{DocumentContent, Unreadable};
 
 /// Most slides that are read.
 const MAX_SLIDES: usize = 5_000;
@@ -57,16 +57,7 @@ pub fn read_slides(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentContent
             "no text was found: its {total} slides hold pictures only; Read them one by one"
         ));
     }
-    let (text, places, cut) = sink.end();
-    notes.extend(cut);
-    let parts = name_pictures(&pictures);
-    Ok(DocumentContent::Text(DocumentText {
-        notes,
-        places,
-        parts,
-        text,
-        ..DocumentText::default()
-    }))
+    Ok(sink.finish(notes, name_pictures(&pictures)))
 }
 
 /// The slides in the order in which they are shown.

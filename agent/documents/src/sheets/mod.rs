@@ -14,7 +14,7 @@ use super::package::{Package, Relations, relations_of};
 use super::sink::{TextSink, one_line};
 use super::word::{hand_out_picture, name_pictures};
 use super::xml::{self, Element};
-use super::{DocumentContent, DocumentText, Unreadable};
+use super::{DocumentContent, Unreadable};
 
 /// Most shared texts.
 const MAX_STRINGS: usize = 4_000_000;
@@ -76,16 +76,7 @@ pub fn read_workbook(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentConte
     if !hidden.is_empty() {
         notes.push(format!("hidden sheets: {}", hidden.join(", ")));
     }
-    let (text, places, cut) = sink.end();
-    notes.extend(cut);
-    let parts = name_pictures(&pictures);
-    Ok(DocumentContent::Text(DocumentText {
-        notes,
-        places,
-        parts,
-        text,
-        ..DocumentText::default()
-    }))
+    Ok(sink.finish(notes, name_pictures(&pictures)))
 }
 
 fn list_sheets(

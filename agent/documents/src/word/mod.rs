@@ -12,7 +12,7 @@ use self::numbering::Numbering;
 use super::package::{Package, Relations, relations_of};
 use super::sink::{TextSink, one_line};
 use super::xml::{self, Element};
-use super::{DocumentContent, DocumentText, PartEntry, Unreadable, pick_picture};
+use super::{DocumentContent, PartEntry, Unreadable, pick_picture};
 
 /// Reads it, or a picture of it.
 pub fn read_word(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentContent, Unreadable> {
@@ -70,16 +70,7 @@ pub fn read_word(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentContent, 
         }
         notes.push(format!("no text was found: {why}"));
     }
-    let (text, places, cut) = sink.end();
-    notes.extend(cut);
-    let parts = name_pictures(&pictures);
-    Ok(DocumentContent::Text(DocumentText {
-        notes,
-        places,
-        parts,
-        text,
-        ..DocumentText::default()
-    }))
+    Ok(sink.finish(notes, name_pictures(&pictures)))
 }
 
 /// Entries for pictures: by number, with what the document calls them.
@@ -210,7 +201,7 @@ fn add_beside(
             "comments" => reader.read_comments(document.root_element()),
             _ => reader.read_body(document.root_element()),
         }
-        let text = inner.end().0.trim().to_owned();
+        let text = inner.into_text().trim().to_owned();
         // The first page, even and odd pages often say the same.
         if !text.is_empty() && !shown.contains(&text) {
             shown.push(text);
