@@ -159,21 +159,35 @@ impl FilePieces {
     }
 
     fn mask(&self, block: Vec<u8>) -> Bytes {
-        let text = if self.text == Some(true) { std::str::from_utf8(&block).ok() } else { None };
-        match text.map(|text| self.redactor.mask(text)) {
-            Some(std::borrow::Cow::Owned(masked)) => Bytes::from(masked.into_bytes()),
-            _ => Bytes::from(block),
-        }
+        if self.text == Some(true) { mask_text(&self.redactor, block) } else { Bytes::from(block) }
     }
 }
 
-/// UTF-8 without zeros, as far as one can see; it may end inside of a character.
+/// Masks what is UTF-8 in a text: one odd byte in a log must not show the credentials beside it.
+fn mask_text(redactor: &SecretRedactor, block: Vec<u8>) -> Bytes {
+    let mut masked = Vec::with_capacity(block.len());
+    for chunk in block.utf8_chunks() {
+        masked.extend_from_slice(redactor.mask(chunk.valid()).as_bytes());
+        masked.extend_from_slice(chunk.invalid());
+    }
+    Bytes::from(masked)
+}
+
+/// Text without zeros, as far as the head shows: UTF-8, which may end inside of a character, or nearly, as logs and
+/// older encodings are. A PDF can look so.
 fn looks_like_text(head: &[u8]) -> bool {
-    let valid = match std::str::from_utf8(head) {
-        Ok(_) => true,
-        Err(error) => error.error_len().is_none(),
-    };
-    valid && !head.contains(&0)
+    let mut odd = 0;
+    let mut chunks = head.utf8_chunks().peekable();
+    while let Some(chunk) = chunks.next() {
+        let is_cut = chunks.peek().is_none() && is_incomplete(chunk.invalid());
+        odd += if is_cut { 0 } else { chunk.invalid().len() };
+    }
+    odd * 20 <= head.len() && !head.contains(&0) && !head.starts_with(b"%PDF-")
+}
+
+/// True for the beginning of a character.
+fn is_incomplete(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
 #[cfg(test)]
@@ -187,5 +201,20 @@ mod tests {
         for other in [&b"%PDF-1.7\n\xe2\xe3\xcf\xd3"[..], b"PK\x03\x04\0", b"a\0b", b"caf\xe9 "] {
             assert!(!looks_like_text(other));
         }
+        let latin = [&b"12:00 the caf\xe9 is open "[..], &[b'x'; 100]].concat();
+        assert!(looks_like_text(&latin), "one odd byte in a log");
+    }
+
+    #[test]
+    fn a_credential_beside_an_odd_byte_is_masked() {
+        let redactor = SecretRedactor::new(&[]).0;
+        let key = ["ghp", &"a1B2".repeat(9)].join("_");
+        let log = [&b"caf\xe9 said: \xff\n"[..], key.as_bytes(), b" end \xfe\n"].concat();
+        let masked = mask_text(&redactor, log);
+        let find = |needle: &[u8]| masked.windows(needle.len()).any(|part| part == needle);
+        assert!(!find(key.as_bytes()) && find(b"[redacted:"), "{masked:?}");
+        assert!(masked.starts_with(b"caf\xe9 said: \xff\n") && masked.ends_with(b" end \xfe\n"));
+        let plain = "nothing secret: \u{e9}\n".as_bytes().to_vec();
+        assert_eq!(mask_text(&redactor, plain.clone()), plain);
     }
 }
