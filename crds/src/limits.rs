@@ -92,9 +92,9 @@ pub struct ModelPrice {
     /// A minute of audio heard.
     #[serde(default)]
     pub audio_minute: NanoUsd,
-    /// A search of the web that a model makes.
-    #[serde(default)]
-    pub search: NanoUsd,
+    /// A search of the web that a model makes; 0.04 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<NanoUsd>,
 }
 
 const fn threads() -> u32 {

@@ -17,13 +17,15 @@ const ANSWER: u64 = 16_000;
 /// Bytes of a minute of speech, at the rate of the leanest recordings.
 const BYTES_PER_MINUTE: u64 = 60 * 1_000;
 
+/// Price of a search.
+const SEARCH: NanoUsd = NanoUsd(40_000_000);
 /// Prices where `spec.model.prices` does not name the model: those of a large one.
 pub const UNKNOWN: ModelPrice = ModelPrice {
     prompt: NanoUsd(3_000_000_000),
     completion: NanoUsd(15_000_000_000),
     image: NanoUsd(100_000_000),
     audio_minute: NanoUsd(10_000_000),
-    search: NanoUsd(40_000_000),
+    search: None,
     cache_read: None,
     cache_write: None,
 };
@@ -49,6 +51,11 @@ pub fn price_tokens(usage: &TokenUsage, price: &ModelPrice) -> NanoUsd {
         + price.cache_read.unwrap_or(price.prompt).times(cached_tokens, MILLION)
         + price.cache_write.unwrap_or(price.prompt).times(written_tokens, MILLION)
         + price.completion.times(completion_tokens, MILLION)
+}
+
+/// Searches of the web, where nobody names their price: free ones would not be on the bill.
+pub fn price_searches(count: u64, price: &ModelPrice) -> NanoUsd {
+    price.search.unwrap_or(SEARCH).times(count, 1)
 }
 
 /// `count` images.

@@ -228,7 +228,7 @@ impl ProviderBill {
         self.usage.cost = estimate::price_tokens(&self.usage, price)
             + estimate::estimate_images(self.images, price)
             + estimate::price_sound(self.seconds.unwrap_or(0), price)
-            + price.search.times(self.searches, 1);
+            + estimate::price_searches(self.searches, price);
         self.priced = true;
         self
     }
@@ -347,7 +347,7 @@ mod tests {
             completion: NanoUsd(2_000_000_000),
             image: NanoUsd(40_000_000),
             audio_minute: NanoUsd(6_000_000),
-            search: NanoUsd(10_000_000),
+            search: Some(NanoUsd(10_000_000)),
             cache_read: Some(NanoUsd(100_000_000)),
             cache_write: Some(NanoUsd(1_250_000_000)),
         };
@@ -364,6 +364,10 @@ mod tests {
         assert_eq!(cost(r#"{"text":"hi","duration":59.2}"#), 6_000_000);
         let drawn = r#"{"choices":[{"message":{"images":[{"image_url":{"url":"data:"}}]}}]}"#;
         assert_eq!((read_bill(drawn.as_bytes()).unwrap().images, cost(drawn)), (1, 40_000_000));
+        let search = ProviderBill { searches: 1, ..read_bill(tokens.as_bytes()).unwrap() };
+        assert_eq!(search.at(Some(&price)).usage.cost.0, 14_000 + 10_000_000);
+        let unnamed = ModelPrice { search: None, ..price };
+        assert_eq!(search.at(Some(&unnamed)).usage.cost.0, 14_000 + 40_000_000);
     }
 
     #[test]

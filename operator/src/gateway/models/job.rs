@@ -74,7 +74,7 @@ impl ModelJob {
             }
             Self::Search(request) => {
                 // OpenRouter's list tells no price of a search.
-                let search = price.search.max(estimate::UNKNOWN.search);
+                let search = estimate::price_searches(1, price);
                 let shown = estimate::estimate_chat(&[b' '; FOUND], Some(0), 1, price);
                 estimate::estimate_chat(body, request.cap(shape), 1, price) + shown + search
             }
