@@ -7,8 +7,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::ModelPrice;
-use codebutler_crds::thread::TokenUsage;
-use codebutler_crds::wire::history::ModelCall;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
@@ -19,6 +17,7 @@ use tracing::Instrument as _;
 use super::answer::{self, GrantEnd, ReadAnswer};
 use super::billing::{self, ProviderBill};
 use super::breaker::ChosenModel;
+use super::charge::{CallTerms, Made, charge_call};
 use super::dialect::ApiDialect;
 use super::facts::KnownModelFacts;
 use super::facts::price::ModelPrices;
@@ -47,15 +46,6 @@ pub enum ModelReply {
 
 /// Where the reply is wanted.
 pub type WantedReply = oneshot::Sender<Result<ModelReply, Arc<ModelError>>>;
-
-/// What a call came to, for metrics.
-struct Made {
-    model: String,
-    bill: Option<ProviderBill>,
-    begun: Instant,
-    /// Who served it, where the answer says so.
-    provider: Option<String>,
-}
 
 /// Makes a call, whether or not anybody still waits for it.
 pub async fn make_call(
@@ -371,7 +361,7 @@ async fn finish_call(
     made: &mut Made,
 ) -> Result<(), Arc<ModelError>> {
     let Begun { mut call, response, asked, prices, estimate, upstream, unlisted, id } = begun;
-    let known = Known { prices: prices.as_ref(), unlisted, estimate };
+    let terms = CallTerms { prices: prices.as_ref(), unlisted, estimate };
     if job.streams() {
         let (pieces, reader) = mpsc::channel(BUFFER);
         let reader = wanted.send(Ok(ModelReply::Stream(reader))).is_ok().then_some(pieces);
@@ -379,7 +369,7 @@ async fn finish_call(
         step::point("after answer");
         match tap.bill.map(|bill| ProviderBill { images: bill.images.max(tap.images), ..bill }) {
             Some(bill) => {
-                made.bill = Some(settle_call(gateway, caller, call, bill, &known, made));
+                made.bill = Some(charge_call(gateway, caller, call, bill, &terms, made));
             }
             None => call.flag(),
         }
@@ -401,7 +391,7 @@ async fn finish_call(
                     call.flag();
                 }
                 GrantEnd::Settle(bill) => {
-                    made.bill = Some(settle_call(gateway, caller, call, bill, &known, made));
+                    made.bill = Some(charge_call(gateway, caller, call, bill, &terms, made));
                 }
                 // It says that nothing was answered, and nothing of a bill.
                 GrantEnd::TakeBack => drop(call_refused(call)),
@@ -439,66 +429,4 @@ async fn finish_call(
 fn call_refused(mut call: BilledCall) -> BilledCall {
     call.refused();
     call
-}
-
-/// What was known of a call before it was made.
-struct Known<'a> {
-    prices: Option<&'a ModelPrices>,
-    /// What holds where there are none.
-    unlisted: ModelPrice,
-    estimate: NanoUsd,
-}
-
-fn settle_call(
-    gateway: &ModelServices,
-    caller: &ProvenCaller,
-    call: BilledCall,
-    bill: ProviderBill,
-    known: &Known<'_>,
-    made: &Made,
-) -> ProviderBill {
-    let model = &made.model;
-    let price = known.prices.map(|prices| prices.at(bill.usage.prompt_tokens, Timestamp::now()));
-    let is_named = bill.priced;
-    let mut bill = bill.at(price.as_ref());
-    if let Some(prices) = known.prices.filter(|_| !is_named) {
-        bill.usage.cost += prices.per_request();
-    }
-    if !bill.priced && known.unlisted == estimate::UNKNOWN {
-        tracing::warn!(
-            repo = caller.repo.name_any(),
-            model,
-            "the provider names no cost and spec.model.prices has none: its calls count as those of \
-             a large model"
-        );
-    }
-    let bill = bill.at(Some(&known.unlisted));
-    gateway.models.calibration.learn(caller, model, known.estimate, bill.usage.cost);
-    keep_call(gateway, caller, &call, bill.usage, made);
-    for near in call.settle(caller, bill.usage) {
-        gateway.budget.report_near(caller, near);
-    }
-    bill
-}
-
-/// Puts it into the Thread's history, under the provider's name for it: whoever asks for it later tells the
-/// same.
-fn keep_call(
-    gateway: &ModelServices,
-    caller: &ProvenCaller,
-    call: &BilledCall,
-    usage: TokenUsage,
-    made: &Made,
-) {
-    let own = || format!("{:016x}", rand::random::<u64>());
-    let id = call.id().map_or_else(own, ToOwned::to_owned);
-    let effort = caller.role.spec.model.reasoning.and_then(|reasoning| reasoning.effort);
-    let effort = effort.and_then(|effort| serde_json::to_value(effort).ok());
-    let told = trace::record_call(ModelCall {
-        provider: made.provider.clone(),
-        effort: effort.and_then(|effort| effort.as_str().map(ToOwned::to_owned)),
-        millis: u64::try_from(made.begun.elapsed().as_millis()).ok(),
-        ..billing::told_call(&made.model, &usage)
-    });
-    gateway.context.history.call(&caller.key(), caller.role_name(), &id, told);
 }

@@ -4,7 +4,7 @@
 //!
 //! Pure: [`billing`], [`breaker`], [`collect`], [`complaint`], [`dialect`], [`form`], [`job`], [`prepare`],
 //! [`refusal`], [`request`], [`retry`], [`search`], [`slow`], [`sse`], [`verdict`]. [`facts`] knows the models,
-//! [`flights`] how many calls a role makes at once, [`call`] makes one, [`upstream`] talks to the
+//! [`flights`] how many calls a role makes at once, [`call`] makes one and [`charge`] its bill, [`upstream`] talks to the
 //! provider, [`stream`] hands on, [`settle`] asks what lost answers have cost.
 
 mod answer;
@@ -13,6 +13,7 @@ pub mod breaker;
 mod calibration;
 mod call;
 mod calling;
+mod charge;
 pub mod collect;
 pub mod complaint;
 pub mod dialect;
