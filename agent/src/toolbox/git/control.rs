@@ -54,6 +54,7 @@ enum Fault {
     NotPlain,
     Elsewhere,
     Forged,
+    Includes,
     TooMany,
 }
 
@@ -80,6 +81,10 @@ impl From<ControlFault> for ToolError {
             Fault::Forged => {
                 format!("`{path}` says something else of commits' parents than they do: remove it")
             }
+            Fault::Includes => format!(
+                "`{path}` includes other files, which CodeButler's Git tools don't read: put their settings into it \
+                 and remove the `[include]` sections"
+            ),
             Fault::TooMany => {
                 format!(
                     "`{path}` has more than {MAX_ENTRIES} files: clean it up, with `git gc` for example"
@@ -104,6 +109,7 @@ pub fn check_git(git: &Path) -> Result<(), ControlFault> {
             return Err(name_fault(&path, Fault::Elsewhere));
         } else if FILES.contains(&name) || is_capitals(name) {
             check_file(&path, kind, &entry)?;
+            check_includes(git, &path)?;
         } else if FOLDERS.contains(&name) {
             look.check_folder(&path, kind, 0)?;
         }
@@ -158,6 +164,23 @@ fn check_file(path: &Path, kind: FileType, entry: &fs::DirEntry) -> Result<(), C
         return Err(name_fault(path, Fault::Elsewhere));
     }
     Ok(())
+}
+
+/// libgit2 opens what a configuration includes as soon as it opens the repository: a pipe would never answer.
+fn check_includes(git: &Path, path: &Path) -> Result<(), ControlFault> {
+    if path != Path::new("config") && path != Path::new("config.worktree") {
+        return Ok(());
+    }
+    let Some(text) = read_plain(&git.join(path), MAX_CONTROL) else { return Ok(()) };
+    if text.split(|byte| *byte == b'\n').any(names_include) {
+        return Err(name_fault(path, Fault::Includes));
+    }
+    Ok(())
+}
+
+/// True for a line of a configuration that can begin an `[include]` or `[includeIf]` section.
+pub(super) fn names_include(line: &[u8]) -> bool {
+    line.windows(8).any(|part| part.eq_ignore_ascii_case(b"[include"))
 }
 
 impl Look<'_> {

@@ -9,7 +9,9 @@ use std::process::Command;
 
 use git2::{Oid, Repository};
 
-use super::{BaseCommit, GitSite, commit_files, head_commit, keep_leftover, snapshot_tree};
+use super::{
+    BaseCommit, GitSite, commit_files, head_commit, keep_leftover, keep_work, snapshot_tree,
+};
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::WorktreeRoot;
 use crate::toolbox::protocol::{CommitAuthor, ToolboxHello};
@@ -35,6 +37,18 @@ const PATHS: [&str; 12] = [
 const FOLDERS: [&str; 5] = ["src", "docs", "new", "src/deep", "gen"];
 const TEXTS: [&str; 6] =
     ["", "one\n", "two\nlines\n", "with\r\nreturns\r\n", "no end", "mixed\r\nends\n"];
+
+/// What a command may have configured.
+const SETTINGS: [&str; 8] = [
+    "",
+    "",
+    "core.autocrlf=true",
+    "core.autocrlf=input",
+    "core.fileMode=false",
+    "core.eol=crlf",
+    "core.excludesFile=*.md\ngen/\n",
+    "core.attributesFile=/nowhere",
+];
 
 /// A generator whose numbers are the same everywhere (`SplitMix64`).
 struct Dice(u64);
@@ -303,7 +317,19 @@ fn play(seed: u64, dir: &Path, template: &Path) -> Result<(), String> {
     for tree in [&tree, &theirs] {
         fs::write(tree.join(".gitattributes"), attributes).unwrap();
     }
-    let mut log = format!("seed {seed}, attributes {attributes:?}\n");
+    let setting = dice.pick(&SETTINGS);
+    for tree in [&tree, &theirs] {
+        match setting.split_once('=') {
+            Some(("core.excludesFile", patterns)) => {
+                let list = tree.join(".git/own-excludes");
+                fs::write(&list, patterns).unwrap();
+                made(tree, &["config", "core.excludesFile", list.to_str().unwrap()]);
+            }
+            Some((key, value)) => drop(made(tree, &["config", key, value])),
+            None => {}
+        }
+    }
+    let mut log = format!("seed {seed}, attributes {attributes:?}, setting {setting:?}\n");
     let mut told = false;
     for _ in 0..STEPS {
         let step = Step::roll(&mut dice);
@@ -320,6 +346,14 @@ fn play(seed: u64, dir: &Path, template: &Path) -> Result<(), String> {
         let kind = dice.roll(4);
         let paths = (kind > 1).then(|| if kind == 2 { &named[..1] } else { &named[1..] });
         let _ = writeln!(log, "  commit {paths:?} (kind {kind})");
+        if dice.roll(3) == 0 {
+            let before = standing(&tree);
+            keep_work(&place).map_err(|e| format!("{log}snapshot: {e}"))?;
+            let after = standing(&tree);
+            if before != after {
+                return Err(format!("{log}before a snapshot:\n{before}\nbehind it:\n{after}"));
+            }
+        }
         let receipt = snapshot_tree(&place, &tree).map_err(|e| format!("{log}receipt: {e}"))?;
         let Some(moved) = commit_theirs(&theirs, paths) else { return Ok(()) };
         let done = if kind == 1 {

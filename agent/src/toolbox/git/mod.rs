@@ -46,8 +46,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use git2::{
-    AutotagOption, Config, FetchOptions, Oid, RemoteHead, RemoteRedirect, Repository,
-    RepositoryOpenFlags,
+    AutotagOption, FetchOptions, Oid, RemoteHead, RemoteRedirect, Repository, RepositoryOpenFlags,
 };
 
 use super::protocol::ToolboxHello;
@@ -98,7 +97,7 @@ impl GitSite {
         self.work.join("tree")
     }
 
-    /// The worktree's repository, without the configuration that lies in it.
+    /// The worktree's repository, without the configuration that lies in it but for what says how files are stored.
     fn open(&self) -> Result<Repository, ToolError> {
         let tree = self.tree();
         control::check_git(&tree.join(".git"))?;
@@ -113,7 +112,7 @@ impl GitSite {
                 "this repository's configuration points outside its worktree; undo that first",
             ));
         }
-        repo.set_config(&Config::new()?)?;
+        worktree::carry_settings(&repo, &self.work)?;
         self.lend_sealed(&repo)?;
         Ok(repo)
     }

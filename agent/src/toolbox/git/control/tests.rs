@@ -79,6 +79,34 @@ fn a_file_that_is_not_plain_is_named_before_git_opens_it() {
 }
 
 #[test]
+fn a_configuration_that_includes_others_is_named_before_git_opens_them() {
+    for section in ["[include]", "  [INCLUDE] ; all", "[includeIf \"onbranch:**\"]"] {
+        let f = fixture();
+        let pipe = f.place.tree().join("pipe");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let config = f.place.tree().join(".git/config");
+        let before = fs::read_to_string(&config).unwrap();
+        fs::write(&config, format!("{before}{section}\n\tpath = ../pipe\n")).unwrap();
+        refused(&f, ".git/config");
+        prepare_worktree(&f.place).unwrap();
+        snapshot_tree(&f.place, &f.place.tree()).unwrap();
+    }
+    // Git's own files outside of the repository may include others: they are read without them.
+    let f = fixture();
+    let home = f.place.work.join("home");
+    fs::create_dir_all(&home).unwrap();
+    assert!(Command::new("mkfifo").arg(home.join("pipe")).status().unwrap().success());
+    fs::write(home.join(".gitconfig"), "[include]\n\tpath = pipe\n[core]\n\tautocrlf = input\n")
+        .unwrap();
+    f.write("crlf.txt", "a\r\nb\r\n");
+    let tree = snapshot_tree(&f.place, &f.place.tree()).unwrap();
+    let repo = git2::Repository::open(f.place.tree()).unwrap();
+    let tree = repo.find_tree(git2::Oid::from_str(&tree).unwrap()).unwrap();
+    let blob = tree.get_name("crlf.txt").unwrap().to_object(&repo).unwrap();
+    assert_eq!(blob.as_blob().unwrap().content(), b"a\nb\n");
+}
+
+#[test]
 fn a_repository_that_borrows_from_elsewhere_is_refused() {
     for path in [".git/commondir", ".git/objects/info/alternates", ".git/info/grafts"] {
         let f = fixture();

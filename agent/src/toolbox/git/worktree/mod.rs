@@ -21,5 +21,6 @@ pub(super) use left::{LeftAlone, LeftWhy, name_left};
 pub(super) use moving::{MoveOutcome, encode_files, move_entries, move_files};
 pub(super) use rules::{FlagUse, NewFile, NewFileVerdict, ScanLimit, ScanRules, ScanScope};
 pub(super) use scan::{WorktreeChanges, WorktreeScanner, stage_changes};
+pub(super) use settings::carry_settings;
 pub(super) use stat::{FileStat, index_written, written_at};
 pub(super) use walk::GITLINK;

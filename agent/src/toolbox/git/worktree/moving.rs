@@ -144,6 +144,8 @@ fn standing_of(
         return Ok(if fits { Standing::Free } else { Standing::Taken });
     }
     let Some(stat) = FileStat::of(&meta) else { return Ok(Standing::Taken) };
+    let known_mode = known.as_ref().map(|entry| entry.mode).or(file.old.map(|(_, mode)| mode));
+    let stat = scanner.see_mode(stat, known_mode);
     let old = known.or_else(|| file.old.map(|(id, _)| stat.entry(Vec::new(), id)));
     let path = file.path.as_os_str().as_bytes();
     let here = scanner.stored(path, &stat, old.as_ref(), FlagUse::Receipt)?.ok();

@@ -72,6 +72,7 @@ pub struct WorktreeScanner<'r> {
     repo: &'r Repository,
     root: PathBuf,
     store: FileStore<'r>,
+    file_mode: bool,
     sparse: SparseCheckout,
 }
 
@@ -81,7 +82,8 @@ impl<'r> WorktreeScanner<'r> {
         let settings = read_settings(repo.path(), Some(work));
         let sparse = SparseCheckout::read(repo.path(), settings.sparse);
         let root = repo.workdir().unwrap_or(Path::new("")).to_owned();
-        Self { repo, root, store: FileStore::new(repo, settings), sparse }
+        let file_mode = settings.file_mode;
+        Self { repo, root, store: FileStore::new(repo, settings), file_mode, sparse }
     }
 
     /// Whether parts of the tree are left out of the worktree.
@@ -100,7 +102,7 @@ impl<'r> WorktreeScanner<'r> {
         entries: &[IndexEntry],
         mut rules: ScanRules<'_>,
     ) -> Result<WorktreeChanges, ToolError> {
-        let known = KnownFiles::new(entries);
+        let known = KnownFiles::new(entries, self.file_mode);
         let mut walked = walk_files(&self.root, &known, rules.written);
         if let Some(path) = walked.odd.first() {
             return Err(odd_file(Path::new(OsStr::from_bytes(path))).into());
@@ -132,7 +134,7 @@ impl<'r> WorktreeScanner<'r> {
             self.judge_missing(entry, rules.flags, &mut changes);
         }
         if rules.new.is_some() {
-            self.find_new(&mut walked, &mut rules, &mut budget, &mut changes)?;
+            self.find_new(&known, &mut walked, &mut rules, &mut budget, &mut changes)?;
         }
         Ok(changes)
     }
@@ -141,7 +143,13 @@ impl<'r> WorktreeScanner<'r> {
     pub fn entry_of(&self, path: &[u8]) -> Result<Option<IndexEntry>, ToolError> {
         let stat = self.store.path(path).symlink_metadata().ok().as_ref().and_then(FileStat::of);
         let Some(stat) = stat else { return Ok(None) };
+        let stat = self.see_mode(stat, None);
         Ok(self.stored(path, &stat, None, FlagUse::Git)?.ok())
+    }
+
+    /// A file as Git sees it, of which the index has that mode.
+    pub(super) fn see_mode(&self, stat: FileStat, known: Option<u32>) -> FileStat {
+        if self.file_mode { stat } else { stat.with_known_mode(known) }
     }
 
     fn judge_known(
@@ -258,6 +266,7 @@ impl<'r> WorktreeScanner<'r> {
 
     fn find_new(
         &self,
+        known: &KnownFiles<'_>,
         walked: &mut WalkedFiles,
         rules: &mut ScanRules<'_>,
         budget: &mut ScanBudget,
@@ -297,9 +306,10 @@ impl<'r> WorktreeScanner<'r> {
                 match entry.file_type() {
                     _ if name == ".git" => {}
                     Ok(kind) if kind.is_dir() => below.push(path),
-                    Ok(_) => files.extend(
-                        entry.metadata().ok().and_then(|m| FileStat::of(&m)).map(|s| (path, s)),
-                    ),
+                    Ok(_) => {
+                        let stat = entry.metadata().ok().and_then(|meta| known.see(&path, &meta));
+                        files.extend(stat.map(|stat| (path, stat)));
+                    }
                     Err(_) => {}
                 }
             }

@@ -1,19 +1,46 @@
 //! What Git's configuration says of the worktree, read as data: nothing of it is run or obeyed.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
-use git2::Config;
+use git2::{Config, ConfigLevel, Repository};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use super::super::control::{MAX_CONTROL, is_plain};
+use super::super::control::{MAX_CONTROL, names_include, read_plain};
+use crate::toolbox::ToolError;
+
+/// Settings that libgit2 needs to see a worktree as Git does.
+const CARRIED: [&str; 3] = ["core.autocrlf", "core.eol", "core.filemode"];
+/// Settings that name a file, where it lies without them, and the copy that libgit2 reads.
+const LISTS: [(&str, &str, &str); 2] = [
+    ("core.excludesfile", "ignore", ".git-excludes"),
+    ("core.attributesfile", "attributes", ".git-attributes"),
+];
+/// What libgit2 reads, in the part of the volume that is hidden from commands.
+const SETTINGS: &str = ".git-settings";
+/// Folders of an image in which such a file may lie.
+const IMAGE: [&str; 3] = ["/etc", "/usr", "/opt"];
 
 /// Settings that change which bytes `git` itself would commit.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct GitSettings {
     /// `core.sparseCheckout`.
     pub sparse: bool,
+    /// `core.fileMode`: without it the index knows better than the file system what is a program.
+    pub file_mode: bool,
     /// Filters with a program that Git would run.
     pub filters: HashSet<String>,
+    carried: BTreeMap<&'static str, String>,
+}
+
+impl Default for GitSettings {
+    fn default() -> Self {
+        Self { sparse: false, file_mode: true, filters: HashSet::new(), carried: BTreeMap::new() }
+    }
 }
 
 /// Reads the files that `git` on the command line would read. One that can't be read says nothing.
@@ -26,18 +53,49 @@ pub(super) fn read_settings(git: &Path, work: Option<&Path>) -> GitSettings {
     files.push(git.join("config"));
     files.push(git.join("config.worktree"));
     let mut settings = GitSettings::default();
-    let is_readable = |file: &&PathBuf| is_plain(file, MAX_CONTROL, true) && file.exists();
-    for file in files.iter().filter(is_readable) {
-        if let Ok(config) = Config::open(file) {
+    for file in files {
+        if let Some(text) = read_plain(&file, MAX_CONTROL)
+            && let Some(config) = parse_config(&text)
+        {
             read_file(&config, &mut settings);
         }
     }
     settings
 }
 
+/// Reads a configuration without the files that it includes: libgit2 would open them, whatever they are.
+fn parse_config(text: &[u8]) -> Option<Config> {
+    let mut included = false;
+    let mut alone = Vec::with_capacity(text.len());
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        if names_include(line) {
+            included = true;
+        } else if line.trim_ascii_start().starts_with(b"[") {
+            included = false;
+        }
+        if !included {
+            alone.extend_from_slice(line);
+        }
+    }
+    let held = memfd_create("gitconfig", MFdFlags::MFD_CLOEXEC).ok()?;
+    let mut held = fs::File::from(held);
+    held.write_all(&alone).ok()?;
+    let mut config =
+        Config::open(Path::new(&format!("/proc/self/fd/{}", held.as_raw_fd()))).ok()?;
+    config.snapshot().ok()
+}
+
 fn read_file(config: &Config, settings: &mut GitSettings) {
     if let Ok(sparse) = config.get_bool("core.sparsecheckout") {
         settings.sparse = sparse;
+    }
+    if let Ok(file_mode) = config.get_bool("core.filemode") {
+        settings.file_mode = file_mode;
+    }
+    for key in CARRIED.into_iter().chain(LISTS.map(|(key, ..)| key)) {
+        if let Ok(value) = config.get_string(key) {
+            settings.carried.insert(key, value);
+        }
     }
     let Ok(entries) = config.entries(Some("^filter\\.")) else { return };
     let _ = entries.for_each(|entry| {
@@ -47,4 +105,73 @@ fn read_file(config: &Config, settings: &mut GitSettings) {
             settings.filters.insert(filter.to_owned());
         }
     });
+}
+
+/// Gives a repository those settings by which libgit2 stores and passes over what Git would, and no others.
+pub fn carry_settings(repo: &Repository, work: &Path) -> Result<(), ToolError> {
+    let settings = read_settings(repo.path(), Some(work));
+    let tree = repo.workdir().unwrap_or(Path::new(""));
+    let mut lines = String::new();
+    for key in CARRIED {
+        if let Some(value) = settings.carried.get(key).filter(|value| is_word(value)) {
+            let _ = writeln!(lines, "\t{} = {value}", key.trim_start_matches("core."));
+        }
+    }
+    for (key, usual, copy) in LISTS {
+        let named = settings.carried.get(key).map(|named| resolve(named, work, tree));
+        let list = named.unwrap_or_else(|| work.join("home/.config/git").join(usual));
+        let Some(text) = read_list(&list, work, tree) else { continue };
+        let copy = work.join(copy);
+        if !write_changed(&copy, &text)? {
+            continue;
+        }
+        let copy = copy.display().to_string();
+        let copy = copy.replace('\\', "\\\\").replace('"', "\\\"");
+        let _ = writeln!(lines, "\t{} = \"{copy}\"", key.trim_start_matches("core."));
+    }
+    let mut config = Config::new()?;
+    let path = work.join(SETTINGS);
+    let is_usual = lines.is_empty() || lines == "\tfilemode = true\n";
+    if !is_usual && write_changed(&path, format!("[core]\n{lines}").as_bytes())? {
+        config.add_file(&path, ConfigLevel::Local, true)?;
+    }
+    repo.set_config(&config)?;
+    Ok(())
+}
+
+fn is_word(value: &str) -> bool {
+    !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+fn resolve(named: &str, work: &Path, tree: &Path) -> PathBuf {
+    match named.strip_prefix("~/") {
+        Some(rest) => work.join("home").join(rest),
+        None => tree.join(named),
+    }
+}
+
+/// A list that a command could read as well: what the toolbox alone can read must not show in what is ignored.
+fn read_list(path: &Path, work: &Path, tree: &Path) -> Option<Vec<u8>> {
+    let path = path.canonicalize().ok()?;
+    let mut allowed = [work.join("home"), tree.to_owned()].into_iter();
+    let is_own = allowed.any(|folder| folder.canonicalize().is_ok_and(|own| path.starts_with(own)));
+    (is_own || IMAGE.iter().any(|folder| path.starts_with(folder)))
+        .then(|| read_plain(&path, MAX_CONTROL))
+        .flatten()
+}
+
+/// Writes a file whole, and only where it says something else: libgit2 reads a changed one again. False in a process
+/// that is confined to a copy, which does without.
+fn write_changed(path: &Path, text: &[u8]) -> Result<bool, ToolError> {
+    match fs::read(path) {
+        Ok(known) if known == text => return Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
+        _ => {}
+    }
+    let fresh = path.with_extension(format!("new-{:016x}", rand::random::<u64>()));
+    let written = fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, path));
+    written.map(|()| true).map_err(|error| {
+        let _ = fs::remove_file(&fresh);
+        ToolError::Failed(format!("the volume can't be written: {error}"))
+    })
 }

@@ -85,6 +85,15 @@ impl FileStat {
         }
     }
 
+    /// The mode that counts where `core.fileMode` is off: the index's, and that of a plain file for a new one.
+    pub fn with_known_mode(mut self, known: Option<u32>) -> Self {
+        let is_regular = |mode: &u32| *mode & 0o170_000 == 0o100_000;
+        if is_regular(&self.mode) {
+            self.mode = known.filter(is_regular).unwrap_or(u32::from(FileMode::Blob));
+        }
+        self
+    }
+
     pub fn is_link(&self) -> bool {
         self.mode == u32::from(FileMode::Link)
     }

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -23,12 +24,14 @@ pub const GITLINK: u32 = 0o160_000;
 /// The entries of an index, by path.
 pub(super) struct KnownFiles<'a> {
     pub entries: &'a [IndexEntry],
+    /// Whether the file system says what is a program.
+    file_mode: bool,
     places: HashMap<&'a [u8], usize>,
     folders: HashSet<&'a [u8]>,
 }
 
 impl<'a> KnownFiles<'a> {
-    pub(super) fn new(entries: &'a [IndexEntry]) -> Self {
+    pub(super) fn new(entries: &'a [IndexEntry], file_mode: bool) -> Self {
         let mut places = HashMap::with_capacity(entries.len());
         let mut folders = HashSet::new();
         for (place, entry) in entries.iter().enumerate() {
@@ -44,11 +47,20 @@ impl<'a> KnownFiles<'a> {
                 }
             }
         }
-        Self { entries, places, folders }
+        Self { entries, file_mode, places, folders }
     }
 
     pub(super) fn place(&self, path: &[u8]) -> Option<usize> {
         self.places.get(path).copied()
+    }
+
+    /// A file as Git sees it.
+    pub(super) fn see(&self, path: &[u8], meta: &Metadata) -> Option<FileStat> {
+        let stat = FileStat::of(meta)?;
+        if self.file_mode {
+            return Some(stat);
+        }
+        Some(stat.with_known_mode(self.place(path).map(|place| self.entries[place].mode)))
     }
 
     fn has_folder(&self, path: &[u8]) -> bool {
@@ -189,7 +201,7 @@ fn walk_folder(
             }
             continue;
         }
-        let stat = entry.metadata().ok().as_ref().and_then(FileStat::of);
+        let stat = entry.metadata().ok().and_then(|meta| known.see(&path, &meta));
         match (stat, place) {
             (Some(stat), Some(place)) => {
                 let entry = &known.entries[place];
