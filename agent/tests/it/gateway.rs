@@ -3,6 +3,7 @@
 
 mod known;
 mod servers;
+mod tls;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -33,12 +34,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
 pub use known::{Inner, Model, check_keys};
 pub use servers::Servers;
+use tls::Tls;
 
 pub const HOST: &str = "codebutler-gateway.codebutler-system.svc";
 /// How long a gateway that hung up is away.
@@ -99,34 +100,6 @@ impl Gateway {
 
     pub fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap()
-    }
-}
-
-struct Tls {
-    tcp: TcpListener,
-    acceptor: TlsAcceptor,
-    gateway: Gateway,
-}
-
-impl axum::serve::Listener for Tls {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            let Ok((stream, from)) = self.tcp.accept().await else { continue };
-            if self.gateway.lock().is_away() {
-                continue;
-            }
-            // One slow client at a time is enough here.
-            if let Ok(stream) = self.acceptor.accept(stream).await {
-                return (stream, from);
-            }
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<Self::Addr> {
-        self.tcp.local_addr()
     }
 }
 
