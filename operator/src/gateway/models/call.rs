@@ -17,7 +17,7 @@ use tracing::Instrument as _;
 use super::answer::{self, GrantEnd, ReadAnswer};
 use super::billing::{self, ProviderBill};
 use super::breaker::ChosenModel;
-use super::charge::{CallTerms, Made, charge_call};
+use super::charge::{CallTerms, MadeCall, charge_call};
 use super::dialect::ApiDialect;
 use super::facts::KnownModelFacts;
 use super::facts::price::ModelPrices;
@@ -55,7 +55,7 @@ pub async fn make_call(
     wanted: WantedReply,
 ) {
     let begun = Instant::now();
-    let mut made = Made { model: job.model().to_owned(), bill: None, begun, provider: None };
+    let mut made = MadeCall { model: job.model().to_owned(), bill: None, begun, provider: None };
     let trying = Box::pin(try_models(&gateway, &caller, &job, wanted, &mut made));
     let outcome = trying.instrument(trace::call_span(&caller, job.model())).await;
     let label = outcome.as_ref().err().map_or("ok", |error| error.outcome());
@@ -104,7 +104,7 @@ async fn try_models(
     caller: &ProvenCaller,
     job: &ModelJob,
     wanted: WantedReply,
-    made: &mut Made,
+    made: &mut MadeCall,
 ) -> Result<(), Arc<ModelError>> {
     let repo = RepoKey::from(&*caller.repo);
     let choose = || {
@@ -358,7 +358,7 @@ async fn finish_call(
     begun: Begun<'_>,
     job: &ModelJob,
     wanted: WantedReply,
-    made: &mut Made,
+    made: &mut MadeCall,
 ) -> Result<(), Arc<ModelError>> {
     let Begun { mut call, response, asked, prices, estimate, upstream, unlisted, id } = begun;
     let terms = CallTerms { prices: prices.as_ref(), unlisted, estimate };

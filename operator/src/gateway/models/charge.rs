@@ -16,7 +16,7 @@ use crate::gateway::budget::{BilledCall, estimate};
 use crate::gateway::caller::ProvenCaller;
 
 /// The outcome of a call, for metrics.
-pub struct Made {
+pub struct MadeCall {
     pub model: String,
     pub bill: Option<ProviderBill>,
     pub begun: Instant,
@@ -39,7 +39,7 @@ pub fn charge_call(
     call: BilledCall,
     bill: ProviderBill,
     terms: &CallTerms<'_>,
-    made: &Made,
+    made: &MadeCall,
 ) -> ProviderBill {
     let model = &made.model;
     let price = terms.prices.map(|prices| prices.at(bill.usage.prompt_tokens, Timestamp::now()));
@@ -71,7 +71,7 @@ fn keep_call(
     caller: &ProvenCaller,
     call: &BilledCall,
     usage: TokenUsage,
-    made: &Made,
+    made: &MadeCall,
 ) {
     let own = || format!("{:016x}", rand::random::<u64>());
     let id = call.id().map_or_else(own, ToOwned::to_owned);
