@@ -17,25 +17,19 @@ use crate::gateway::thread_key::ThreadKey;
 /// Something visible that follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteEffect {
-    Eyes {
+    /// A reaction beneath a message says that it was read.
+    Seen {
         thread: ThreadKey,
         ts: SlackTs,
+        /// Name of the emoji.
+        sign: &'static str,
     },
     /// The buttons of settled questions go; who chose what is shown instead.
-    Settled {
-        thread: ThreadKey,
-    },
+    Settled { thread: ThreadKey },
     /// A line that one person sees.
-    Whisper {
-        thread: ThreadKey,
-        user: String,
-        text: String,
-    },
+    Whisper { thread: ThreadKey, user: String, text: String },
     /// A message was edited or deleted: who was woken by it may have nothing to do.
-    Recheck {
-        thread: ThreadKey,
-        ts: SlackTs,
-    },
+    Recheck { thread: ThreadKey, ts: SlackTs },
     /// What a thumb answers may be on record by now.
     LookAgain {
         channel: Box<RepoChannel>,
@@ -67,9 +61,7 @@ pub enum RouteEffect {
         channels: Vec<RepoChannel>,
     },
     /// The one answer of a closed thread.
-    TellClosed {
-        thread: ThreadKey,
-    },
+    TellClosed { thread: ThreadKey },
 }
 
 impl Inner {
@@ -83,7 +75,7 @@ impl Inner {
 
     async fn perform(&self, effect: RouteEffect) {
         let what = match effect {
-            RouteEffect::Eyes { thread, ts } => self.eyes(&thread, &ts).await,
+            RouteEffect::Seen { thread, ts, sign } => self.show_seen(&thread, &ts, sign).await,
             RouteEffect::Settled { thread } => settle::settle_all(self, &thread).await,
             RouteEffect::Recheck { thread, ts } => self.recheck(&thread, &ts).await,
             RouteEffect::Whisper { thread, user, text } => {
@@ -115,11 +107,16 @@ impl Inner {
         }
     }
 
-    async fn eyes(&self, key: &ThreadKey, ts: &SlackTs) -> Result<(), AccessError> {
+    async fn show_seen(
+        &self,
+        key: &ThreadKey,
+        ts: &SlackTs,
+        sign: &str,
+    ) -> Result<(), AccessError> {
         let Some((thread, repo)) = self.known(key) else { return Ok(()) };
         let account = self.account(&repo).await?;
         let Some(SlackThread { channel, .. }) = thread.conversation() else { return Ok(()) };
-        let body = json!({"channel": channel, "timestamp": ts, "name": "eyes"});
+        let body = json!({"channel": channel, "timestamp": ts, "name": sign});
         match self.web.post::<Value>(&account.bot, "reactions.add", &body).await {
             Err(error) if error.code() == Some("already_reacted") => Ok(()),
             result => Ok(result.map(drop)?),

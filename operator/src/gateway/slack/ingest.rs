@@ -229,7 +229,8 @@ impl Inner {
         self.kept.hear(&key, &said.ts);
         let id = (channel.id.clone(), said.ts.clone());
         if self.seen.first_time(id) {
-            effects.push(RouteEffect::Eyes { thread: key.clone(), ts: said.ts.clone() });
+            let sign = if stored.taken == TakenMessage::Thanked { "blush" } else { "eyes" };
+            effects.push(RouteEffect::Seen { thread: key.clone(), ts: said.ts.clone(), sign });
         }
         if stored.full {
             let text = ChangeRefusal::Full.to_string();
@@ -240,7 +241,7 @@ impl Inner {
             });
         }
         match stored.taken {
-            TakenMessage::Message => {}
+            TakenMessage::Message | TakenMessage::Thanked => {}
             TakenMessage::Decided(_) | TakenMessage::Answered => {
                 effects.push(RouteEffect::Settled { thread: key });
             }

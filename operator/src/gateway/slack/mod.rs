@@ -23,6 +23,7 @@ mod clock;
 mod connections;
 mod content;
 mod conversation;
+mod courtesy;
 mod cursor;
 mod effects;
 mod ends;

@@ -251,7 +251,7 @@ impl Opening<'_> {
         }
         self.record(&slack).await?;
         tracing::info!(thread = key.name, "opened a conversation for a prompt");
-        inner.follow_up(vec![RouteEffect::Eyes { thread: key, ts: slack.ts }]);
+        inner.follow_up(vec![RouteEffect::Seen { thread: key, ts: slack.ts, sign: "eyes" }]);
         Ok(())
     }
 

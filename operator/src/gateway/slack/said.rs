@@ -25,6 +25,9 @@ impl PersonMessage {
     /// Whether it can let something happen, or not.
     pub fn decides(&self) -> bool {
         self.verdict.is_some()
-            || !matches!(self.intent, None | Some(MessageIntent::Stop | MessageIntent::Revoke))
+            || !matches!(
+                self.intent,
+                None | Some(MessageIntent::Stop | MessageIntent::Revoke | MessageIntent::Thanks)
+            )
     }
 }

@@ -7,6 +7,7 @@ use codebutler_crds::wire::{MergeChoice, PendingDecision, PlanChoice};
 use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::courtesy::needs_no_answer;
 use super::questions::answered::{AnsweredQuestion, find_answered};
 use super::questions::plan::carries_out;
 use super::questions::{
@@ -30,6 +31,8 @@ pub enum TakenMessage {
     Answered,
     /// What was approved for the thread is not any more.
     Revoked,
+    /// Thanks, to which nobody has to answer.
+    Thanked,
     /// A yes or no that can mean several things.
     Unclear,
     /// A decision of somebody who may not make it, and why.
@@ -58,9 +61,12 @@ pub fn find_recipients(
     ) {
         return Vec::new();
     }
-    let asker = reply::stored_reply(status, &said.ts)
-        .or_else(|| find_question(status, said, team).map(|(role, _)| role))
-        .or(team.first());
+    let stored = reply::stored_reply(status, &said.ts);
+    if said.intent == Some(MessageIntent::Thanks) && stored.is_none() && needs_no_answer(status) {
+        return Vec::new();
+    }
+    let asker =
+        stored.or_else(|| find_question(status, said, team).map(|(role, _)| role)).or(team.first());
     asker.filter(|role| *role != NOBODY).map(str::to_owned).into_iter().collect()
 }
 
@@ -74,6 +80,10 @@ fn replied_to(status: &ThreadStatus, said: &PersonMessage, team: &RepoTeam) -> O
         )
         || answers
     {
+        return None;
+    }
+    let is_thanks = said.intent == Some(MessageIntent::Thanks);
+    if is_thanks && needs_no_answer(status) {
         return None;
     }
     let default = find_recipients(status, said, team);
@@ -118,7 +128,8 @@ fn find_question<'a>(
         | MessageIntent::Deny
         | MessageIntent::Stop
         | MessageIntent::Develop(_)
-        | MessageIntent::MergeAll => None,
+        | MessageIntent::MergeAll
+        | MessageIntent::Thanks => None,
     }
 }
 
@@ -140,7 +151,9 @@ pub fn take_message(
         reply::store_reply(status, &said.ts, &role);
     }
     let recipients = find_recipients(status, said, team);
-    let taken = if said.mentioned.is_empty() {
+    let taken = if recipients.is_empty() && said.intent == Some(MessageIntent::Thanks) {
+        TakenMessage::Thanked
+    } else if said.mentioned.is_empty() {
         in_words(status, said, team, now)?
     } else {
         TakenMessage::Message

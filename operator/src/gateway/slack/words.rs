@@ -2,6 +2,8 @@
 
 use codebutler_crds::NanoUsd;
 
+use super::courtesy::is_thanks;
+
 /// What a whole message can mean. A message that says anything more is not a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageIntent {
@@ -23,6 +25,8 @@ pub enum MessageIntent {
     Develop(Option<NanoUsd>),
     /// Merge everything that is ready.
     MergeAll,
+    /// Thanks: nothing is asked for.
+    Thanks,
 }
 
 const APPROVE: &[&str] = &[
@@ -373,7 +377,8 @@ fn read_list(words: &str) -> Option<MessageIntent> {
         (CLOSE, MessageIntent::Close),
         (STOP, MessageIntent::Stop),
     ];
-    lists.into_iter().find(|(list, _)| list.contains(&words)).map(|(_, intent)| intent)
+    let found = lists.into_iter().find(|(list, _)| list.contains(&words));
+    found.map(|(_, intent)| intent).or_else(|| is_thanks(words).then_some(MessageIntent::Thanks))
 }
 
 /// Whether a text is nothing but a thumb.
