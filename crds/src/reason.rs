@@ -104,7 +104,7 @@ reasons! {
         Admitted at "event": "It was this Thread's turn.", "";
         AgentHangs at "Ready, Stalled, event": "Agents of a role said nothing any more, several times in a row.", "See `kubectl logs POD -c agent` and the node; delete the pod, or write a message.";
         AgentHung at "Ready, Reconciling, event": "An agent that had something to do said nothing for ten minutes (`agents.silenceSeconds`); its pod is replaced.", "Nothing: the role goes on from its transcript.";
-        Asked at "AwaitingUser": "A role waits for an answer in Slack.", "Answer there.";
+        Asked at "Ready, AwaitingUser": "People were asked something in the conversation.", "Answer there.";
         Asleep at "Ready": "Nothing to do, and no pod.", "";
         Awake at "Ready": "Roles are awake.", "";
         Bound at "WorktreeReady": "The worktree's volume exists.", "";

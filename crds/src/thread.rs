@@ -10,6 +10,7 @@ mod parts;
 mod radar;
 mod roadmap;
 mod train;
+mod waiting;
 
 use std::collections::BTreeMap;
 
@@ -56,6 +57,7 @@ pub use codebutler_wire::{
     printcolumn = r#"{"name":"State","type":"string","jsonPath":".spec.state"}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].reason"}"#,
+    printcolumn = r#"{"name":"Waits","type":"string","jsonPath":".status.waits"}"#,
     printcolumn = r#"{"name":"Role","type":"string","jsonPath":".status.activeRole"}"#,
     printcolumn = r#"{"name":"PR","type":"integer","jsonPath":".status.pullRequest.number"}"#,
     printcolumn = r#"{"name":"Cost","type":"string","jsonPath":".status.cost"}"#,
@@ -170,6 +172,10 @@ pub struct ThreadStatus {
     /// Place in the Repo's queue, from 1, while roles wait for a slot. (Controller.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_position: Option<u32>,
+    /// For whom or what it waits: `person`, `slot`, `budget` or `node`. (Controller.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub waits: Option<String>,
     /// The branch, once it exists on the remote. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,

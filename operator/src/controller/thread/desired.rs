@@ -19,6 +19,7 @@ use super::status::OwnThreadStatus;
 use super::view::{
     RoleView, ThreadView, find_definition, is_idle, not_ending, pod_id, role_of, time_to_end,
 };
+use super::waits::find_wait;
 use super::{disruption, volume, volume_need};
 use crate::args::ControllerArgs;
 use crate::controller::health::{HealthLevel, ObjectHealth};
@@ -42,6 +43,7 @@ pub fn plan_thread(
         return plan;
     }
     plan.status.queue_position = None;
+    plan.status.waits = None;
     let verdict = match (thread.spec.state, &observed.repo) {
         (ThreadState::Closed, _) => ends::plan_closing(thread, observed, &mut plan, now),
         (ThreadState::Active, None) => ends::without_repo(thread, observed, &mut plan, now),
@@ -53,6 +55,9 @@ pub fn plan_thread(
     keep_slots(thread, observed, &mut plan, now);
     give_slots(&observed.admission, &mut plan);
     plan.status.observed_generation = thread.metadata.generation;
+    if thread.spec.state == ThreadState::Active {
+        plan.status.waits = find_wait(&status, &plan.status, &verdict).map(str::to_owned);
+    }
     plan.notices.extend(verdict.notice(&status.conditions));
     verdict.write(&mut plan.status.conditions, thread.metadata.generation, now);
     worktree_ready(thread, observed, &mut plan, now);
@@ -104,7 +109,7 @@ fn plan_work(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
     collect::tell_inactivity(view, plan);
     is_suspended(view, plan);
     condition::clear_condition(&mut plan.status.conditions, condition::FINISHED);
-    ObjectHealth::worst(verdicts, at_rest(&pods))
+    ObjectHealth::worst(verdicts, at_rest(view, &pods))
 }
 
 /// Nobody works without a gateway, and whoever waits should know.
@@ -296,10 +301,13 @@ fn tell_budget(view: &ThreadView, plan: &mut ThreadPlan) {
     );
 }
 
-fn at_rest(pods: &[(String, &Pod)]) -> ObjectHealth {
+fn at_rest(view: &ThreadView, pods: &[(String, &Pod)]) -> ObjectHealth {
     let live = pods.iter().filter(|(_, pod)| PodLife::of(pod).is_live());
     let awake: Vec<_> = live.map(|(role, _)| format!("`{role}`")).collect();
-    if awake.is_empty() {
+    if awake.is_empty() && (view.status.waits_for_people() || view.status.asks_for_money()) {
+        let message = "people were asked something: answer in the Slack thread";
+        ObjectHealth::new(HealthLevel::Ready, "Asked", message)
+    } else if awake.is_empty() {
         ObjectHealth::new(HealthLevel::Ready, "Asleep", "nothing to do")
     } else {
         ObjectHealth::new(HealthLevel::Ready, "Awake", format!("awake: {}", awake.join(", ")))

@@ -24,6 +24,7 @@ mod view;
 pub mod volume;
 mod volume_need;
 pub mod volumes;
+mod waits;
 
 #[cfg(test)]
 mod tests;

@@ -22,6 +22,9 @@ pub struct OwnThreadStatus {
     /// See [`ThreadStatus::queue_position`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_position: Option<u32>,
+    /// See [`ThreadStatus::waits`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
     pub roles: BTreeMap<String, OwnRole>,
     /// See [`ThreadStatus::conditions`].
     pub conditions: Vec<Condition>,
@@ -56,6 +59,7 @@ impl OwnThreadStatus {
             phase: status.phase.clone(),
             active_role: status.active_role.clone(),
             queue_position: status.queue_position,
+            waits: status.waits.clone(),
             roles: status.roles.iter().map(|(name, own)| role((name, own))).collect(),
             conditions: status.conditions.clone(),
         }
@@ -77,6 +81,9 @@ impl OwnThreadStatus {
         }
         if self.queue_position != old.queue_position {
             set("queuePosition", json!(self.queue_position));
+        }
+        if self.waits != old.waits {
+            set("waits", json!(self.waits));
         }
         if self.conditions != old.conditions {
             set("conditions", json!(self.conditions));

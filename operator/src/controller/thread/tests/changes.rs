@@ -11,6 +11,7 @@ fn without_a_slot_a_role_waits_and_its_place_is_told() {
     assert_eq!((started(&waiting), ready(&waiting).0), (vec![], "Queued"));
     assert!(waiting.create_volume.is_none());
     assert_eq!(waiting.status.queue_position, Some(2));
+    assert_eq!(waiting.status.waits.as_deref(), Some("slot"));
     assert!(condition::is_true(&waiting.status.conditions, condition::QUEUED));
     assert_eq!(waiting.notices[0].reason, "Queued");
 
@@ -24,6 +25,24 @@ fn without_a_slot_a_role_waits_and_its_place_is_told() {
     assert_eq!((started(&admitted), admitted.status.queue_position), (vec!["pm"], None));
     assert!(!condition::is_true(&admitted.status.conditions, condition::QUEUED));
     assert_eq!(admitted.notices[0].reason, "Admitted");
+}
+
+#[test]
+fn who_looks_at_threads_sees_for_whom_one_waits() {
+    let waits = |status: Value| {
+        let plan = plan(&testing::thread(&status), &world());
+        (ready(&plan).0.to_owned(), plan.status.waits.clone())
+    };
+    let person = ("Asked".to_owned(), Some("person".to_owned()));
+    let open = json!({"ts": MAIL, "hash": "aa", "role": "pm"});
+    assert_eq!(waits(json!({"plan": open})), person);
+    assert_eq!(waits(json!({"closing": {"ts": MAIL, "role": "lead"}})), person);
+    let idle = ("Asleep".to_owned(), None);
+    let approved = json!({"ts": MAIL, "hash": "aa", "role": "pm", "approvedBy": "U1"});
+    assert_eq!(waits(json!({"plan": approved})), idle);
+    assert_eq!(waits(json!({})), idle);
+    let limit = json!({"ask": {"ts": MAIL, "limit": "perThread", "roles": ["pm"]}});
+    assert_eq!(waits(json!({"budget": limit})).1.as_deref(), Some("budget"));
 }
 
 #[test]
