@@ -166,6 +166,12 @@ pub struct RoleModel {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 200)))]
     pub pool: Vec<String>,
+    /// A cheaper model that takes the first look at each conversation of a person's. It answers questions by itself; for a
+    /// plan, for anything that other people see, and where it is in doubt, the default goes on with the whole
+    /// conversation, once. The default from the beginning if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 200))]
+    pub first_look: Option<String>,
     /// Models by how complex the plan says the work is; the default where one is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tiers: Option<ModelTiers>,
@@ -214,7 +220,11 @@ impl RoleModel {
         });
         let tiers = tiers.filter_map(|(field, tier)| Some((field, tier.as_deref()?)));
         let pool = self.pool.iter().map(|model| ("pool", model.as_str()));
-        std::iter::once(("default", self.default.as_str())).chain(pool).chain(tiers)
+        let first_look = self.first_look.iter().map(|model| ("firstLook", model.as_str()));
+        std::iter::once(("default", self.default.as_str()))
+            .chain(pool)
+            .chain(tiers)
+            .chain(first_look)
     }
 }
 

@@ -54,6 +54,7 @@ pub(super) fn session() -> RoleSession {
         look_back_limit: None,
         keeps_journal: false,
         first_pass: None,
+        first_look: None,
         is_first: false,
         setup: None,
         hosts: vec![],

@@ -34,11 +34,11 @@ const NOT_YET: &str = "Not carried out: an earlier call of the same answer waits
 
 /// A call without a result.
 #[derive(Clone, Debug)]
-struct Open {
+pub(super) struct Open {
     place: usize,
-    call: ToolCall,
+    pub(super) call: ToolCall,
     /// The key of an effect that may have happened before a crash.
-    intent: Option<String>,
+    pub(super) intent: Option<String>,
 }
 
 impl Agent {
@@ -77,7 +77,7 @@ impl Agent {
         answer.is_some_and(|answer| answer.any(ResultKind::Waits))
     }
 
-    fn open_calls(&self, tools: &RoleTools) -> Vec<Open> {
+    pub(super) fn open_calls(&self, tools: &RoleTools) -> Vec<Open> {
         let answer = self.transcript.state().run().and_then(|run| run.answer.as_ref());
         let open = answer.map(|answer| {
             answer
@@ -409,7 +409,7 @@ fn exact_words(tool: &str, arguments: &str) -> String {
 }
 
 /// Calls that read, unless the Repo is stricter with their tool, and calls of tools that don't exist.
-fn is_harmless(tools: &RoleTools, policy: &CommandPolicy, open: &Open) -> bool {
+pub(super) fn is_harmless(tools: &RoleTools, policy: &CommandPolicy, open: &Open) -> bool {
     let ToolCall { name, arguments, .. } = &open.call;
     tools.find(name).map_or(true, |tool| {
         tool.risk() == CallRisk::Reads && tool.verdict(policy, arguments).tier == RiskTier::Read

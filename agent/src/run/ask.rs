@@ -16,6 +16,7 @@ use crate::model::{self, AnswerSource, UnreadableReply, ids, window};
 use crate::prompt::{self, WindowLook};
 use crate::step;
 use crate::tools::RoleTools;
+use crate::tools::hand_up::HAND_UP;
 use crate::transcript::TranscriptRecord;
 use crate::transcript::state::OpenRun;
 use codebutler_guides::text::clip_text;
@@ -197,9 +198,11 @@ impl Agent {
         let (_, cap) = self.limits();
         let run = self.transcript.state().run();
         let last = self.is_last_call();
+        let mut names = if last { Vec::new() } else { tools.names() };
+        names.extend((self.looks_first() && !last).then(|| HAND_UP.to_owned()));
         ReplyCircumstances {
             cap: cap.into(),
-            tools: if last { Vec::new() } else { tools.names() },
+            tools: names,
             spoke: run.is_some_and(OpenRun::spoke),
             can_nudge: !last && run.is_some_and(|run| run.nudges == 0),
         }

@@ -10,6 +10,7 @@ mod ask;
 mod compact;
 mod desk;
 mod ending;
+mod first_look;
 mod guides;
 mod keepsake;
 mod ladder;
@@ -173,7 +174,7 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
         ToolboxClient::connect(&args.socket),
         wall.session(),
         wall.stands(),
-        first_look(&gateway, &transcript)
+        read_early(&gateway, &transcript)
     );
     let (toolbox, session) = (toolbox?, session?);
     admitted?;
@@ -221,7 +222,7 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
 
 /// The inbox as it is now, where nothing is left to finish first: asked for together with the session,
 /// which spares the first answer two round trips.
-async fn first_look(gateway: &GatewayClient, transcript: &OpenTranscript) -> Option<RoleInbox> {
+async fn read_early(gateway: &GatewayClient, transcript: &OpenTranscript) -> Option<RoleInbox> {
     let state = transcript.state();
     let settled = state.run().is_none() && state.desk().is_settled();
     if !settled || state.last().is_some_and(|last| !last.reported) {
@@ -232,7 +233,7 @@ async fn first_look(gateway: &GatewayClient, transcript: &OpenTranscript) -> Opt
         _ => BEGINNING.parse().ok()?,
     };
     let inbox = gateway.inbox(&after, None, Duration::ZERO).await;
-    let inbox = inbox.inspect_err(|error| tracing::debug!(%error, "no first look"));
+    let inbox = inbox.inspect_err(|error| tracing::debug!(%error, "the inbox was not read early"));
     inbox.ok().map(|found| found.inbox)
 }
 

@@ -141,7 +141,10 @@ impl Agent {
             Ok(model) => format!("From now on I think with `{model}`."),
             Err(near) => self.offer(name, near),
         };
-        if let Some(model) = chosen.ok().filter(|model| *model != current) {
+        // Who names the role's own model wants no other one to look first.
+        let state = self.transcript.state();
+        let named = self.session.first_look.is_some() && state.model().is_none();
+        if let Some(model) = chosen.ok().filter(|model| *model != current || named) {
             let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
             self.log.note(&run, LoggedKind::Model, &model, &[&current], "a user asked for it");
             self.transcript.append(&TranscriptRecord::Model { model })?;

@@ -82,6 +82,7 @@ impl Agent {
                         if run.is_some_and(|run| run.next() != NextStep::Ask) {
                             continue;
                         }
+                        self.end_long_look().await?;
                         if let Some(ended) = self.unstick().await? {
                             return Ok(ended);
                         }
@@ -98,6 +99,7 @@ impl Agent {
                         return Ok(ended);
                     }
                     view.suit(self.edit_form(), self.useless_tools());
+                    view.look_first(self.looks_first());
                     self.offer_servers(servers.as_mut(), view)?;
                     match self.compact(view, deadline, patience).await? {
                         CompactionOutcome::Made if self.shows_part(view) => view.read_back(),
@@ -113,6 +115,9 @@ impl Agent {
                     self.transcript.append(&TranscriptRecord::Allowed { key })?;
                 }
                 NextStep::Act => {
+                    if self.hand_up_calls(&view.tools).await? {
+                        continue;
+                    }
                     self.admit_calls(view);
                     if let Some(ended) = self.act(&view.tools, deadline).await? {
                         return Ok(ended);
@@ -120,6 +125,9 @@ impl Agent {
                 }
                 NextStep::Post(text) => {
                     let key = format!("{}.{}.final", run.id, run.turns);
+                    if self.hand_up_words(&text).await? {
+                        continue;
+                    }
                     match self.judge_verdict(&text)? {
                         SpokenWords::Fine => {}
                         SpokenWords::Again => continue,
@@ -136,7 +144,11 @@ impl Agent {
                     return self.finish(key, &text).await;
                 }
                 NextStep::End(outcome) => return Ok((outcome, None)),
-                NextStep::GiveUp => return Ok(self.given_up()),
+                NextStep::GiveUp => {
+                    if !self.hand_up_faults().await? {
+                        return Ok(self.given_up());
+                    }
+                }
             }
         }
     }
@@ -170,6 +182,7 @@ impl Agent {
             self.note_model();
             self.begin_first_pass()?;
         }
+        self.begin_first_look()?;
         let brief = guides.for_plan(&self.session.base_branch);
         let tools = RoleTools::new(&self.session.tools).deciding(&self.session.decisions);
         let view = RunView::new(system, tools);

@@ -4,6 +4,7 @@ use codebutler_wire::EditForm;
 use serde_json::Value;
 
 use crate::prompt::{self, SystemText};
+use crate::tools::hand_up::hand_up_spec;
 use crate::tools::{RoleTool, RoleTools};
 use crate::transcript::RunOutcome;
 
@@ -19,6 +20,7 @@ pub struct RunView {
     /// The same tools, to carry calls out.
     pub tools: RoleTools,
     reads_back: bool,
+    looks_first: bool,
 }
 
 impl RunView {
@@ -27,7 +29,7 @@ impl RunView {
         let SystemText { text: system, shared } = system;
         let specs = tools.specs();
         let told = prompt::told_length(&system, &specs);
-        Self { system, shared, specs, told, tools, reads_back: false }
+        Self { system, shared, specs, told, tools, reads_back: false, looks_first: false }
     }
 
     /// Offers the tools in the form that the model knows which answers now, and those that are of use.
@@ -47,8 +49,17 @@ impl RunView {
     fn tell_specs(&mut self) {
         let mut specs = self.tools.specs();
         specs.extend(self.reads_back.then(|| self.tools.back_spec()));
+        specs.extend(self.looks_first.then(hand_up_spec));
         self.told = prompt::told_length(&self.system, &specs);
         self.specs = specs;
+    }
+
+    /// Offers the tool by which a cheaper model hands over to the role's own, as long as it looks first.
+    pub fn look_first(&mut self, looks_first: bool) {
+        if self.looks_first != looks_first {
+            self.looks_first = looks_first;
+            self.tell_specs();
+        }
     }
 
     /// Offers the tool that shows what a model is not shown any more, from now on.

@@ -86,6 +86,10 @@ impl EventTeller {
             TranscriptRecord::Escalated { model } => {
                 HistoryEvent::Model { model, why: "the work is harder than it looked".to_owned() }
             }
+            TranscriptRecord::FirstLook { model } => {
+                HistoryEvent::Model { model, why: "it takes the first look".to_owned() }
+            }
+            TranscriptRecord::HandedUp { model, why, .. } => HistoryEvent::Model { model, why },
             TranscriptRecord::Model { model } => {
                 HistoryEvent::Model { model, why: "a user chose it".to_owned() }
             }

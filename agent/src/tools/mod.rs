@@ -7,6 +7,7 @@ mod attachment;
 mod canonical;
 mod conversation;
 mod family;
+pub mod hand_up;
 mod history;
 mod kept;
 pub mod learning;

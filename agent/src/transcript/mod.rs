@@ -123,6 +123,17 @@ pub enum TranscriptRecord {
     },
     /// The work is harder than it looked: another model goes on with the run.
     Escalated { model: String },
+    /// A cheaper model looks at the conversation first.
+    FirstLook { model: String },
+    /// The role's own model goes on, from here to the end of the conversation.
+    HandedUp {
+        model: String,
+        /// For the thread and the history.
+        why: String,
+        /// For the model, where the cheaper one's last words were not said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+    },
     /// A user chose another model.
     Model { model: String },
     /// People are asked about exactly this action.

@@ -35,6 +35,8 @@ pub struct TranscriptState {
     run: Option<OpenRun>,
     last: Option<EndedRun>,
     model: Option<String>,
+    /// The role's own model has taken over from the one that looked first.
+    handed_up: bool,
     /// Open questions about actions, by hash.
     asked: BTreeMap<String, AskedAction>,
     tested: Option<TestRun>,
@@ -82,12 +84,6 @@ impl TranscriptState {
     pub fn last_call(&self) -> Option<(&str, &str)> {
         let (name, arguments) = self.run.as_ref()?.called.as_ref()?;
         Some((name, arguments))
-    }
-
-    /// The model that answers instead of the session's own.
-    pub fn model(&self) -> Option<&str> {
-        let own = self.run.as_ref().and_then(|run| run.model.as_ref());
-        own.or(self.model.as_ref()).map(String::as_str)
     }
 
     pub fn todo(&self) -> &[TodoItem] {
@@ -273,13 +269,6 @@ impl TranscriptState {
             | TranscriptRecord::SecondPass { .. } => self.review(record),
             TranscriptRecord::Deviated { files } => self.deviated.clone_from(files),
             TranscriptRecord::NotAllowed(consent) => self.used_up(consent),
-            TranscriptRecord::Model { model } => {
-                self.model = Some(model.clone());
-                self.think_anew();
-                if let Some(run) = &mut self.run {
-                    run.model = None;
-                }
-            }
             TranscriptRecord::Todo { items } => self.todo.clone_from(items),
             TranscriptRecord::Picture(picture) => self.picture(picture),
             TranscriptRecord::Blind => self.blind = true,
@@ -308,7 +297,10 @@ impl TranscriptState {
                     run.test(test.exit_code);
                 }
             }
-            TranscriptRecord::Escalated { model } => self.escalate(model),
+            TranscriptRecord::Model { .. }
+            | TranscriptRecord::Escalated { .. }
+            | TranscriptRecord::FirstLook { .. }
+            | TranscriptRecord::HandedUp { .. } => self.switch_model(record),
             TranscriptRecord::RunEnded { outcome, reason } => {
                 self.end_run(*outcome, reason.as_deref());
             }
@@ -377,13 +369,6 @@ impl TranscriptState {
             run.turns += 1;
             run.faults += 1;
             run.answer = None;
-        }
-    }
-
-    fn escalate(&mut self, model: &str) {
-        self.think_anew();
-        if let Some(run) = &mut self.run {
-            run.model = Some(model.to_owned());
         }
     }
 
@@ -466,6 +451,7 @@ mod reviews;
 mod run;
 pub mod servers;
 mod show;
+mod switching;
 pub mod wishes;
 pub mod words;
 

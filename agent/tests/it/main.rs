@@ -8,6 +8,7 @@ mod answers;
 mod crash;
 mod documents;
 mod ends;
+mod first_look;
 mod forgetting;
 mod found;
 mod gateway;

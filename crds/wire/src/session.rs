@@ -107,6 +107,9 @@ pub struct RoleSession {
     /// The cheaper model that reviews first, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_pass: Option<String>,
+    /// The cheaper model that takes the first look at a conversation without a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_look: Option<String>,
     /// The Repo's command that prepares a worktree; without one it is found by the files in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,

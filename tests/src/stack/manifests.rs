@@ -88,6 +88,7 @@ pub fn seed_roles(
                 role.spec.model.default = model;
                 role.spec.model.pool.clear();
                 role.spec.model.tiers = None;
+                role.spec.model.first_look = None;
             }
             Ok(role)
         })

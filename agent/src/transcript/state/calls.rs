@@ -115,14 +115,18 @@ impl TranscriptState {
 
     /// The API wants an answer to every call before anything else is said.
     pub(super) fn answer_dangling_calls(&mut self) {
+        self.answer_calls("the run ended first");
+    }
+
+    /// Says of each open call why nothing came of it.
+    pub(super) fn answer_calls(&mut self, why: &str) {
         let Some(answer) = self.run.as_ref().and_then(|run| run.answer.as_ref()) else { return };
         let missing: Vec<_> = answer
             .open_calls()
             .map(|(_, call)| match &answer.allowed {
-                None => model::tool_message(
-                    &call.id,
-                    "[CodeButler] Not carried out: the run ended first.",
-                ),
+                None => {
+                    model::tool_message(&call.id, &format!("[CodeButler] Not carried out: {why}."))
+                }
                 Some(_) => model::user_message(STILL_COUNTS),
             })
             .collect();

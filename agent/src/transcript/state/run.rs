@@ -58,6 +58,8 @@ pub struct OpenRun {
     pub stuck: u32,
     /// The model that took over.
     pub model: Option<String>,
+    /// That model is the one that looks first.
+    pub looks_first: bool,
     /// Runs of the test command that failed, since one succeeded.
     pub failing: u32,
     /// What is known about its verdict.

@@ -127,6 +127,7 @@ impl Inner {
                 look_back_limit: None,
                 keeps_journal: false,
                 first_pass: None,
+                first_look: None,
                 is_first: false,
                 setup: None,
                 hosts: vec![],

@@ -56,6 +56,7 @@ pub async fn read_session(
         None
     };
     let first_pass = first_pass(catalog, &caller, &session);
+    let first_look = first_look(catalog, &caller, &session);
     let is_first = is_first(&gateway, &caller);
     Ok(Json(RoleSession {
         facts,
@@ -64,6 +65,7 @@ pub async fn read_session(
         people,
         link,
         first_pass,
+        first_look,
         is_first,
         ..session
     }))
@@ -142,6 +144,7 @@ fn describe_session(
         keeps_journal: looks_back
             && caller.repo.spec.retrospective.clone().unwrap_or_default().journal,
         first_pass: None,
+        first_look: None,
         is_first: false,
         setup: caller.repo.spec.worktree.setup.clone(),
         hosts: caller.repo.spec.egress.hosts.clone(),
@@ -179,6 +182,17 @@ fn first_pass(
     let priced = session.models.iter().filter_map(|model| Some((price(model)?, model)));
     let (_, cheapest) = priced.min_by_key(|(price, _)| *price)?;
     (*cheapest != session.model).then(|| cheapest.clone())
+}
+
+/// The cheaper model that looks at a conversation first, until there is a plan.
+fn first_look(
+    catalog: &ModelCatalog,
+    caller: &ProvenCaller,
+    session: &RoleSession,
+) -> Option<String> {
+    let first = caller.role.spec.model.first_look.as_ref()?;
+    let calls_tools = catalog.facts(&caller.repo, first).tools != Some(false);
+    (session.plan.is_none() && *first != session.model && calls_tools).then(|| first.clone())
 }
 
 /// Whether the team looks back on a conversation: more than one role worked on what is to be merged, and it

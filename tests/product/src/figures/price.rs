@@ -1,6 +1,7 @@
 //! What a coder's long run is billed by a provider with Anthropic's cache rules: as the product asks,
 //! against the same of a model that nobody knows to want marks. Counted by the provider.
 
+mod day;
 mod team;
 
 use std::sync::Arc;
@@ -55,6 +56,7 @@ pub async fn measure_price() -> anyhow::Result<Vec<MeasuredFigure>> {
         MeasuredFigure::at_least("price.cached_share", share, "x", CACHED),
     ];
     figures.extend(Box::pin(team::measure_team()).await?);
+    figures.extend(Box::pin(day::measure_day()).await?);
     Ok(figures)
 }
 

@@ -26,6 +26,7 @@ mod expectations;
 mod faults;
 mod figures;
 mod files;
+mod first_look;
 mod forecast;
 mod gateway;
 mod github;
