@@ -81,6 +81,8 @@ impl CommitObject {
 pub struct FileChange {
     /// New path.
     pub path: String,
+    /// Old path of a renamed file.
+    pub previous: Option<String>,
     /// Git's status letter.
     pub status: char,
     /// Lines added.
@@ -253,18 +255,25 @@ impl BareRepository {
 
     /// What changed between two trees.
     pub async fn changes(&self, from: &str, to: &str) -> Result<Vec<FileChange>, GitError> {
-        let raw = self.run(&["diff-tree", "-r", "-z", "--no-renames", from, to]).await?;
+        let raw = self.run(&["diff-tree", "-r", "-z", "--find-renames", from, to]).await?;
         let mut changes = Vec::new();
         let mut fields = raw.split('\0');
-        while let (Some(head), Some(path)) = (fields.next(), fields.next()) {
+        while let (Some(head), Some(first)) = (fields.next(), fields.next()) {
             let mut parts = head.split(' ').skip(3);
             let (Some(blob), Some(status)) = (parts.next(), parts.next()) else { continue };
-            let patch =
-                self.run(&["diff-tree", "-p", "--no-renames", from, to, "--", path]).await?;
+            let second = if status.starts_with('R') { fields.next() } else { None };
+            let (path, previous) = match second {
+                Some(path) => (path, Some(first)),
+                None => (first, None),
+            };
+            let mut arguments = vec!["diff-tree", "-p", "--find-renames", from, to, "--", path];
+            arguments.extend(previous);
+            let patch = self.run(&arguments).await?;
             let patch = patch.find("\n@@").map_or("", |at| &patch[at + 1..]);
             let count = |mark| patch.lines().filter(|l| l.starts_with(mark)).count() as u64;
             changes.push(FileChange {
                 path: path.to_owned(),
+                previous: previous.map(str::to_owned),
                 status: status.chars().next().unwrap_or('M'),
                 additions: count('+'),
                 deletions: count('-'),

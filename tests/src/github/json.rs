@@ -1,9 +1,12 @@
 //! The host's JSON shapes, as complete as typed clients insist on.
 
+mod pulls;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::git::{CommitObject, FileChange};
+pub(super) use self::pulls::{PullDetail, change_json, changes_json, pull_in_full, pull_json};
+use super::git::CommitObject;
 use super::state::{
     HostedCheck, HostedIssue, HostedPull, HostedRepository, LineComment, PullComment, PullReview,
 };
@@ -204,106 +207,6 @@ pub(super) fn commit_json(
     })
 }
 
-pub(super) fn change_json(
-    urls: &GitHubUrls,
-    repo: &HostedRepository,
-    at: &str,
-    change: &FileChange,
-) -> Value {
-    let path = &change.path;
-    let mut value = json!({
-        "sha": change.blob, "filename": path,
-        "status": match change.status { 'A' => "added", 'D' => "removed", _ => "modified" },
-        "additions": change.additions, "deletions": change.deletions,
-        "changes": change.additions + change.deletions,
-        "blob_url": urls.page(repo, &format!("/blob/{at}/{path}")),
-        "raw_url": urls.page(repo, &format!("/raw/{at}/{path}")),
-        "contents_url": urls.repo(repo, &format!("/contents/{path}?ref={at}")),
-    });
-    if !change.patch.is_empty() {
-        value["patch"] = change.patch.clone().into();
-    }
-    value
-}
-
-/// A pull request as lists show it.
-pub(super) fn pull_json(urls: &GitHubUrls, repo: &HostedRepository, pull: &HostedPull) -> Value {
-    let api = urls.repo(repo, &format!("/pulls/{}", pull.number));
-    let issue = urls.repo(repo, &format!("/issues/{}", pull.number));
-    let page = urls.page(repo, &format!("/pull/{}", pull.number));
-    let statuses = urls.repo(repo, &format!("/statuses/{}", pull.head_sha));
-    let side = |branch: &str, sha: &str| {
-        json!({
-            "label": format!("{}:{branch}", repo.owner), "ref": branch, "sha": sha,
-            "user": user_json(urls, &repo.owner), "repo": repository_json(urls, repo),
-        })
-    };
-    let links = json!({
-        "self": {"href": api}, "html": {"href": page}, "issue": {"href": issue},
-        "comments": {"href": format!("{issue}/comments")},
-        "review_comments": {"href": format!("{api}/comments")},
-        "review_comment": {"href": urls.repo(repo, "/pulls/comments{/number}")},
-        "commits": {"href": format!("{api}/commits")}, "statuses": {"href": statuses},
-    });
-    json!({
-        "id": pull.id, "node_id": node_id("PR", pull.id), "number": pull.number,
-        "url": api, "html_url": page, "issue_url": issue,
-        "diff_url": format!("{page}.diff"), "patch_url": format!("{page}.patch"),
-        "commits_url": format!("{api}/commits"),
-        "review_comments_url": format!("{api}/comments"),
-        "review_comment_url": urls.repo(repo, "/pulls/comments{/number}"),
-        "comments_url": format!("{issue}/comments"), "statuses_url": statuses,
-        "state": if pull.open { "open" } else { "closed" }, "locked": false,
-        "title": pull.title, "body": pull.body, "user": user_json(urls, &pull.user),
-        "draft": pull.draft, "labels": [], "milestone": null, "active_lock_reason": null,
-        "assignee": null, "assignees": [], "requested_reviewers": [], "requested_teams": [],
-        "auto_merge": null, "author_association": "COLLABORATOR",
-        "created_at": whole_second(pull.created_at), "updated_at": whole_second(pull.updated_at),
-        "closed_at": pull.closed_at.map(whole_second),
-        "merged_at": pull.merged.as_ref().map(|m| whole_second(m.at)),
-        "merge_commit_sha": pull.merged.as_ref().map(|m| m.sha.clone()),
-        "head": side(&pull.head, &pull.head_sha), "base": side(&pull.base, &pull.base_sha),
-        "_links": links,
-    })
-}
-
-/// What only the single pull request's answer has.
-pub(super) struct PullDetail {
-    pub mergeable: Option<bool>,
-    pub commits: usize,
-    pub changes: Vec<FileChange>,
-}
-
-pub(super) fn pull_in_full(
-    urls: &GitHubUrls,
-    repo: &HostedRepository,
-    pull: &HostedPull,
-    detail: &PullDetail,
-) -> Value {
-    let mut value = pull_json(urls, repo, pull);
-    value["merged"] = pull.merged.is_some().into();
-    value["merged_by"] =
-        pull.merged.as_ref().map_or(Value::Null, |merged| user_json(urls, &merged.by));
-    value["mergeable"] = detail.mergeable.into();
-    value["rebaseable"] = detail.mergeable.into();
-    value["mergeable_state"] = match detail.mergeable {
-        _ if pull.draft && pull.open => "draft",
-        Some(true) if repo.unmet(pull).is_some() || repo.rules.merge_queue => "blocked",
-        Some(true) => "clean",
-        Some(false) => "dirty",
-        None => "unknown",
-    }
-    .into();
-    value["comments"] = pull.comments.len().into();
-    value["review_comments"] = pull.lines.len().into();
-    value["maintainer_can_modify"] = false.into();
-    value["commits"] = detail.commits.into();
-    value["additions"] = detail.changes.iter().map(|c| c.additions).sum::<u64>().into();
-    value["deletions"] = detail.changes.iter().map(|c| c.deletions).sum::<u64>().into();
-    value["changed_files"] = detail.changes.len().into();
-    value
-}
-
 pub(super) fn comment_json(
     urls: &GitHubUrls,
     repo: &HostedRepository,
@@ -379,10 +282,13 @@ pub(super) fn issue_json(urls: &GitHubUrls, repo: &HostedRepository, issue: &Hos
         "html_url": urls.page(repo, &format!("/issues/{}", issue.number)),
         "title": issue.title, "body": issue.body, "user": user_json(urls, &issue.user),
         "labels": issue.labels.iter().map(label).collect::<Vec<_>>(),
-        "state": if issue.open { "open" } else { "closed" }, "state_reason": null,
-        "locked": false, "active_lock_reason": null, "assignee": null, "assignees": [],
+        "state": if issue.open { "open" } else { "closed" }, "state_reason": issue.reason,
+        "locked": false, "active_lock_reason": null,
+        "assignee": issue.assignees.first().map(|login| user_json(urls, login)),
+        "assignees": issue.assignees.iter().map(|login| user_json(urls, login)).collect::<Vec<_>>(),
         "milestone": null, "comments": issue.comments.len(), "author_association": "NONE",
-        "created_at": issue.created_at, "updated_at": issue.created_at, "closed_at": null,
+        "created_at": issue.created_at, "updated_at": issue.created_at,
+        "closed_at": issue.closed_at.map(whole_second),
     })
 }
 
@@ -392,16 +298,12 @@ pub(super) fn pull_as_issue(
     repo: &HostedRepository,
     pull: &HostedPull,
 ) -> Value {
+    let (ids, title) = ((pull.id, pull.number), pull.title.clone());
     let as_issue = HostedIssue {
-        id: pull.id,
-        number: pull.number,
-        title: pull.title.clone(),
-        body: pull.body.clone(),
-        user: pull.user.clone(),
-        labels: Vec::new(),
         open: pull.open,
         created_at: pull.created_at,
         comments: pull.comments.clone(),
+        ..HostedIssue::opened(ids, &pull.user, title, pull.body.clone())
     };
     let mut value = issue_json(urls, repo, &as_issue);
     let page = urls.page(repo, &format!("/pull/{}", pull.number));

@@ -2,8 +2,11 @@
 
 use jiff::Timestamp;
 
+use super::git::GitSignature;
 use super::rest::{merge, talk};
-use super::state::{HostedCheck, HostedIssue, HostedRepository, PullComment, PullReview};
+use super::state::{
+    HostedCheck, HostedIssue, HostedPull, HostedRepository, PullComment, PullFork, PullReview,
+};
 use super::{DrivenRepository, GitHubError};
 
 /// What somebody is to a repository.
@@ -177,6 +180,100 @@ impl DrivenRepository {
         .await
     }
 
+    /// Somebody opens a pull request from a fork; its number. `Some` writes a file, `None` removes it.
+    ///
+    /// # Errors
+    /// When git refuses.
+    pub async fn open_fork_pull(
+        &self,
+        login: &str,
+        (branch, title): (&str, &str),
+        files: &[(&str, Option<&str>)],
+    ) -> Result<u64, GitHubError> {
+        let files = files
+            .iter()
+            .map(|(path, text)| ((*path).to_owned(), text.map(|text| text.as_bytes().to_vec())));
+        let files = files.collect();
+        self.with(async |repository| {
+            let base = repository.default_branch.clone();
+            let base_sha = repository.git.branch(&base).await.unwrap_or_default();
+            let tree = repository.git.tree_with(Some(&base_sha), &files).await?;
+            let who = GitSignature::of(login);
+            let head =
+                repository.git.commit_tree(&tree, &[&base_sha], "Change\n", &who, &who).await?;
+            let number = repository.next_number();
+            let name = format!("refs/pull/{number}/head");
+            repository.git.update_ref(&name, &head, "").await?;
+            let heads = (branch.to_owned(), head, base, base_sha);
+            let fork = PullFork { owner: login.to_owned(), deleted: false };
+            let pull = HostedPull {
+                title: title.to_owned(),
+                body: Some("From a fork.".to_owned()),
+                fork: Some(fork),
+                ..HostedPull::opened(self.shared.next_id(), number, heads, login)
+            };
+            repository.pulls.insert(number, pull);
+            Ok(number)
+        })
+        .await
+    }
+
+    /// Somebody deletes the fork of a pull request.
+    ///
+    /// # Errors
+    /// When there is no such pull request.
+    pub async fn delete_fork(&self, number: u64) -> Result<(), GitHubError> {
+        self.with(async |repository| {
+            if let Some(fork) = &mut find_pull(repository, number)?.fork {
+                fork.deleted = true;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Somebody asks an account to review a pull request, of which nothing is said yet.
+    ///
+    /// # Errors
+    /// When there is no such pull request.
+    pub async fn ask_review(&self, number: u64, login: &str) -> Result<(), GitHubError> {
+        self.with(async |repository| {
+            find_pull(repository, number)?.reviewers.push(login.to_owned());
+            Ok(())
+        })
+        .await
+    }
+
+    /// What an account is to the repository from now on.
+    ///
+    /// # Errors
+    /// When the repository is gone.
+    pub async fn admit(&self, login: &str, standing: PersonStanding) -> Result<(), GitHubError> {
+        self.with(async |repository| {
+            repository.people.insert(login.to_owned(), standing);
+            Ok(())
+        })
+        .await
+    }
+
+    /// How an issue stands: open or its reason, who works on it, and the number of the issue above it.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn issue_standing(
+        &self,
+        number: u64,
+    ) -> Result<(String, Vec<String>, Option<u64>), GitHubError> {
+        self.with(async |repository| {
+            let missing = || GitHubError::Name(format!("no issue {number}"));
+            let issue = repository.issues.get(&number).ok_or_else(missing)?;
+            let closed = || issue.reason.clone().unwrap_or_default();
+            let state = if issue.open { "open".to_owned() } else { closed() };
+            Ok((state, issue.assignees.clone(), issue.parent))
+        })
+        .await
+    }
+
     /// Somebody gives a pull request another base.
     ///
     /// # Errors
@@ -222,16 +319,10 @@ impl DrivenRepository {
     ) -> Result<u64, GitHubError> {
         self.with(async |repository| {
             let number = repository.next_number();
+            let (ids, text) = ((self.shared.next_id(), number), Some(body.to_owned()));
             let issue = HostedIssue {
-                id: self.shared.next_id(),
-                number,
-                title: title.to_owned(),
-                body: Some(body.to_owned()),
-                user: login.to_owned(),
                 labels: labels.iter().map(|label| (*label).to_owned()).collect(),
-                open: true,
-                created_at: Timestamp::now(),
-                comments: Vec::new(),
+                ..HostedIssue::opened(ids, login, title.to_owned(), text)
             };
             repository.issues.insert(number, issue);
             Ok(number)
@@ -307,7 +398,7 @@ impl DrivenRepository {
 pub(super) fn find_pull(
     repository: &mut HostedRepository,
     number: u64,
-) -> Result<&mut super::state::HostedPull, GitHubError> {
+) -> Result<&mut HostedPull, GitHubError> {
     let missing = || GitHubError::Name(format!("no pull request {number}"));
     repository.pulls.get_mut(&number).ok_or_else(missing)
 }

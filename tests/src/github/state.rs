@@ -62,6 +62,43 @@ pub(super) struct HostedIssue {
     pub open: bool,
     pub created_at: Timestamp,
     pub comments: Vec<PullComment>,
+    /// `completed`, `not_planned`, … of a closed one.
+    #[serde(default)]
+    pub reason: Option<String>,
+    #[serde(default)]
+    pub closed_at: Option<Timestamp>,
+    /// Logins.
+    #[serde(default)]
+    pub assignees: Vec<String>,
+    /// The number of the issue that it is below.
+    #[serde(default)]
+    pub parent: Option<u64>,
+}
+
+impl HostedIssue {
+    /// A new one: its id and number, who opened it, title and text.
+    pub fn opened(
+        (id, number): (u64, u64),
+        user: &str,
+        title: String,
+        body: Option<String>,
+    ) -> Self {
+        Self {
+            id,
+            number,
+            title,
+            body,
+            user: user.to_owned(),
+            labels: Vec::new(),
+            open: true,
+            created_at: Timestamp::now(),
+            comments: Vec::new(),
+            reason: None,
+            closed_at: None,
+            assignees: Vec::new(),
+            parent: None,
+        }
+    }
 }
 
 /// What a service says of a commit: a check run, or a commit status.
@@ -103,6 +140,21 @@ pub(super) struct HostedPull {
     /// Comments on lines.
     #[serde(default)]
     pub lines: Vec<LineComment>,
+    /// The fork that its branch is in.
+    #[serde(default)]
+    pub fork: Option<PullFork>,
+    /// Accounts that were asked for a review.
+    #[serde(default)]
+    pub reviewers: Vec<String>,
+}
+
+/// A fork of the repository.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct PullFork {
+    /// It has the repository's name.
+    pub owner: String,
+    /// Its owner has deleted it.
+    pub deleted: bool,
 }
 
 /// A comment on a line of a pull request.
@@ -178,7 +230,9 @@ impl HostedRepository {
             self.pushed_at = Timestamp::now();
         }
         for pull in self.pulls.values_mut().filter(|p| p.open) {
-            let head = branches.get(&pull.head);
+            // A fork's branch moves elsewhere, and is not missed.
+            let of_fork = pull.fork.as_ref().map(|_| pull.head_sha.clone());
+            let head = of_fork.as_ref().or_else(|| branches.get(&pull.head));
             let now = Timestamp::now();
             if let Some(base) = branches.get(&pull.base) {
                 let moved = *base != pull.base_sha;
@@ -237,6 +291,8 @@ impl HostedPull {
             comments: Vec::new(),
             reviews: Vec::new(),
             lines: Vec::new(),
+            fork: None,
+            reviewers: Vec::new(),
         }
     }
 

@@ -10,6 +10,7 @@ use super::evidence::{CommandRun, ProviderAccount, RemoteState};
 use super::expect::ExpectedCommand;
 use super::player::WorldError;
 use crate::github::DrivenRepository;
+use crate::github::git::FileChange;
 use crate::models::ModelServer;
 
 /// A repository's base branch and branches, compared with the commit that it started from.
@@ -29,7 +30,8 @@ pub async fn remote_state(
         ..RemoteState::default()
     };
     let changes = remote.changes(start, &head).await.map_err(WorldError::new)?;
-    state.changed = changes.into_iter().map(|c| c.path).collect();
+    let both = |change: FileChange| change.previous.into_iter().chain([change.path]);
+    state.changed = changes.into_iter().flat_map(both).collect();
     for path in remote.git().files(&head).await.map_err(WorldError::new)? {
         if let Some(text) = remote.show(&head, &path).await {
             state.files.insert(path, text);

@@ -5,7 +5,6 @@ use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
-use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::{Answer, Caller, Host, Name, Numbered, Paged, check_length, find_repository};
@@ -68,16 +67,10 @@ pub(super) async fn create_issue(
     check_length("Issue", "body", body.body.as_ref())?;
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &name.owner, &name.repo)?;
+    let ids = (shared.next_id(), repo.next_number());
     let issue = HostedIssue {
-        id: shared.next_id(),
-        number: repo.next_number(),
-        title: body.title,
-        body: body.body,
-        user: caller.login,
         labels: body.labels,
-        open: true,
-        created_at: Timestamp::now(),
-        comments: Vec::new(),
+        ..HostedIssue::opened(ids, &caller.login, body.title, body.body)
     };
     let value = json::issue_json(&caller.urls, repo, &issue);
     repo.issues.insert(issue.number, issue);

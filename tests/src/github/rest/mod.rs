@@ -5,6 +5,7 @@ mod commits;
 mod graphql;
 mod issues;
 pub(super) mod merge;
+mod organised;
 mod pulls;
 mod refs;
 mod releases;
@@ -80,7 +81,17 @@ pub(super) fn build_router() -> Router<Arc<Shared>> {
         .route(&repo("/issues/comments/{number}/reactions"), post(remarks::add_reaction))
         .route(&repo("/pulls/comments"), get(remarks::line_comments))
         .route(&repo("/pulls/comments/{number}/reactions"), post(remarks::react_to_line))
-        .route(&repo("/issues/{number}"), get(issues::read_issue))
+        .route(&repo("/issues/{number}"), get(issues::read_issue).patch(organised::update_issue))
+        .route(
+            &repo("/issues/{number}/assignees"),
+            post(organised::add_assignees).delete(organised::remove_assignees),
+        )
+        .route(
+            &repo("/issues/{number}/sub_issues"),
+            get(organised::list_sub_issues).post(organised::add_sub_issue),
+        )
+        .route(&repo("/issues/{number}/parent"), get(organised::read_parent))
+        .route(&repo("/assignees/{login}"), get(organised::may_be_assigned))
         .route(&repo("/issues/{number}/labels"), post(issues::add_labels))
         .route(&repo("/issues/{number}/labels/{label}"), delete(issues::remove_label))
         .route(&repo("/releases"), get(releases::list_releases).post(releases::create_release))
@@ -359,11 +370,37 @@ impl Paged {
         items: Vec<Value>,
         write: impl FnOnce(Vec<Value>, usize) -> Value,
     ) -> Response {
-        let size = self.query.per_page.unwrap_or(30).clamp(1, 100);
-        let page = self.query.page.unwrap_or(1).max(1);
         let total = items.len();
+        let shown = self.part(&items).to_vec();
+        self.respond(urls, shown, total, write)
+    }
+
+    fn place(&self) -> (usize, usize) {
+        let size = self.query.per_page.unwrap_or(30).clamp(1, 100);
+        (size, self.query.page.unwrap_or(1).max(1))
+    }
+
+    /// The items of the page.
+    fn part<'a, T>(&self, items: &'a [T]) -> &'a [T] {
+        let (size, page) = self.place();
+        let from = ((page - 1) * size).min(items.len());
+        &items[from..(from + size).min(items.len())]
+    }
+
+    /// A page whose items were found already, of so many in all.
+    fn answer_part(&self, urls: &GitHubUrls, shown: Vec<Value>, total: usize) -> Response {
+        self.respond(urls, shown, total, |shown, _| shown.into())
+    }
+
+    fn respond(
+        &self,
+        urls: &GitHubUrls,
+        shown: Vec<Value>,
+        total: usize,
+        write: impl FnOnce(Vec<Value>, usize) -> Value,
+    ) -> Response {
+        let (size, page) = self.place();
         let last = total.div_ceil(size).max(1);
-        let shown: Vec<Value> = items.into_iter().skip((page - 1) * size).take(size).collect();
         let mut response = Json(write(shown, total)).into_response();
         let link = |to: usize, rel: &str| {
             let mut query = url::form_urlencoded::Serializer::new(String::new());

@@ -102,7 +102,11 @@ async fn open_pull(
     let head_sha = head_sha.ok_or_else(|| ApiError::field(RESOURCE, "head", "invalid"))?;
     let base_sha = repo.git.branch(&body.base).await;
     let base_sha = base_sha.ok_or_else(|| ApiError::field(RESOURCE, "base", "invalid"))?;
-    if repo.pulls.values().any(|p| p.open && p.head == head && p.base == body.base) {
+    if repo
+        .pulls
+        .values()
+        .any(|p| p.open && p.fork.is_none() && p.head == head && p.base == body.base)
+    {
         let message = format!("A pull request already exists for {}:{head}.", repo.owner);
         return Err(ApiError::custom(RESOURCE, message));
     }
@@ -216,8 +220,9 @@ pub(super) async fn list_files(
     repo.refresh().await?;
     let pull = find_pull(repo, at.number)?.clone();
     let changes = pull_detail(repo, &pull).await?.changes;
-    let items = changes.iter().map(|c| json::change_json(&caller.urls, repo, &pull.head_sha, c));
-    Ok(page.answer(&caller.urls, items.collect()))
+    // What of the patches is shown depends on the page that they are on.
+    let shown = json::changes_json(&caller.urls, repo, &pull.head_sha, page.part(&changes));
+    Ok(page.answer_part(&caller.urls, shown, changes.len()))
 }
 
 pub(super) async fn list_commits(

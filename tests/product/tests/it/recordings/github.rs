@@ -133,7 +133,11 @@ async fn the_fake_github_says_what_its_description_says() {
     it.get(&at("/issues"), &[]).await;
     it.get(&at("/issues/{issue_number}"), &["2"]).await;
     it.get(&at("/collaborators/{username}/permission"), &["ana"]).await;
+    let renamed = [("new.txt", None), ("moved.txt", Some("n\n"))];
+    let fork = remote.open_fork_pull("eve", ("main", "Move"), &renamed).await.unwrap().to_string();
     it.unrecorded = true;
+    it.get(&at("/pulls/{pull_number}"), &[&fork]).await;
+    it.get(&at("/pulls/{pull_number}/files"), &[&fork]).await;
     ask_others(&mut it, &head).await;
     it.unrecorded = false;
     let merge = at("/pulls/{pull_number}/merge");
@@ -163,6 +167,7 @@ async fn ask_others(it: &mut Asking, head: &str) {
     it.post(&at("/issues/{issue_number}/labels"), &["2"], label).await;
     let label = at("/issues/{issue_number}/labels/{name}");
     it.ask((Method::DELETE, &label), &["2", "late"], None).await;
+    ask_about_issues(it).await;
     let release =
         json!({"tag_name": "v1", "target_commitish": head, "name": "One", "body": "It adds."});
     it.post(&at("/releases"), &[], release.clone()).await;
@@ -172,6 +177,31 @@ async fn ask_others(it: &mut Asking, head: &str) {
     let long = json!({"title": "Add", "body": "x".repeat(65_537)});
     let patch = at("/pulls/{pull_number}");
     it.ask((Method::PATCH, &patch), &["1"], Some(long)).await;
+}
+
+/// Issues that are assigned, put below one another and closed; number 2 is there.
+async fn ask_about_issues(it: &mut Asking) {
+    let at = |path: &str| format!("{REPO}{path}");
+    let lower = it.post(&at("/issues"), &[], json!({"title": "Part"})).await;
+    let number = lower["number"].to_string();
+    let parent = at("/issues/{issue_number}/parent");
+    it.get(&parent, &[&number]).await;
+    let below = at("/issues/{issue_number}/sub_issues");
+    it.post(&below, &["2"], json!({"sub_issue_id": lower["id"]})).await;
+    it.post(&below, &["2"], json!({"sub_issue_id": lower["id"]})).await;
+    it.post(&below, &[&number], json!({"sub_issue_id": 1})).await;
+    it.get(&below, &["2"]).await;
+    it.get(&parent, &[&number]).await;
+    let assignees = at("/issues/{issue_number}/assignees");
+    let both = json!({"assignees": ["codebutler-bot", "nobody"]});
+    let made = it.post(&assignees, &[&number], both.clone()).await;
+    assert_eq!(made["assignees"].as_array().unwrap().len(), 1, "strangers are passed over");
+    it.ask((Method::DELETE, &assignees), &[&number], Some(both)).await;
+    it.get(&at("/assignees/{assignee}"), &["nobody"]).await;
+    let issue = at("/issues/{issue_number}");
+    let closed = json!({"state": "closed", "state_reason": "not_planned"});
+    it.ask((Method::PATCH, &issue), &[&number], Some(closed)).await;
+    it.ask((Method::PATCH, &issue), &[&number], Some(json!({"state": "gone"}))).await;
 }
 
 const OPENAPI: &str = "@octokit/openapi@23.0.2";
