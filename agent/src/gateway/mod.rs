@@ -20,9 +20,9 @@ use codebutler_wire::{
     ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, ChangeRemote, CloseThread, EgressReport,
     EndVerdict, ErrorBody, ErrorCode, HistoryBatch, HistoryKept, HistoryLines, ItemIssues,
     LastWords, OpenItemIssues, OpenPullRequest, OtherThread, PostComment, PostMessage, PostReview,
-    PostedComment, PostedMessage, ProposeSplit, PullRequestState, RemoteChanged, RepoIssue,
-    RoleSession, RunProgress, RunReport, SlackTs, SplitAsked, ThreadClosed, VersionedInbox,
-    WebFetch, WebPage, WebResults, WebSearch, path,
+    PostedComment, PostedMessage, ProposeSplit, PullReading, PullRequestState, ReadPull,
+    RemoteChanged, RepoIssue, RoleSession, RunProgress, RunReport, SlackTs, SplitAsked,
+    ThreadClosed, VersionedInbox, WebFetch, WebPage, WebResults, WebSearch, path,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
@@ -278,6 +278,11 @@ impl GatewayClient {
     /// The newest open issues.
     pub async fn issues(&self, label: Option<&str>) -> Result<Vec<RepoIssue>, GatewayError> {
         self.typed(|| Ok(self.request(Method::GET, path::ISSUES)?.query(&[("label", label)]))).await
+    }
+
+    /// Any pull request of the repository, or the open ones.
+    pub async fn pull(&self, wanted: &ReadPull) -> Result<PullReading, GatewayError> {
+        self.typed(|| Ok(self.request(Method::GET, path::PULLS)?.query(wanted))).await
     }
 
     /// Changes something at the Git host beside the thread's pull request.

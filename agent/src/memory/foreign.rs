@@ -24,7 +24,7 @@ impl ForeignSource {
     pub fn of_tool(tool: &str) -> Option<Self> {
         match tool {
             "WebFetch" | "WebSearch" => Some(Self::Web),
-            "GHIssues" | "GHStatus" => Some(Self::GitHub),
+            "GHIssues" | "GHStatus" | "GHPull" => Some(Self::GitHub),
             // A command may show any of them.
             "Read" | "Grep" | "GitLog" | "GitShow" | "GitDiff" | "GitBlame" | "Bash" | "Test"
             | "RunTests" => Some(Self::Repository),

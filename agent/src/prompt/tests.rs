@@ -268,8 +268,8 @@ fn only_a_role_with_servers_is_told_of_them() {
 /// What each role's first request may have is promised in `cargo figures price`.
 #[test]
 fn first_requests_are_short() {
-    let pm = "Read Bash Grep Glob GitLog GitDiff GitShow GitBlame GHStatus GHIssues GHLabel GHOpenIssue GHAnswer \
-              GHRelease ReadMemory WriteMap Todo SplitRequest ListThreads SendMessage CloseThread";
+    let pm = "Read Bash Grep Glob GitLog GitDiff GitShow GitBlame GHStatus GHPull GHIssues GHLabel \
+              GHChangeIssue GHOpenIssue GHAnswer GHRelease ReadMemory WriteMap Todo SplitRequest ListThreads SendMessage CloseThread";
     let coder = "Read Write Edit Bash Grep Glob GitLog GitDiff GitShow GitBlame GitCommit GitUpdate GitPush GHCreatePR \
                  GHStatus GHComment ReadMemory WriteMap Todo SaveAttachment SendMessage";
     for (role, tools, decisions, most) in [

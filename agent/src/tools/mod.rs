@@ -18,6 +18,7 @@ pub mod proof;
 mod push;
 mod remote;
 mod remote_change;
+mod remote_pull;
 mod research;
 pub mod review;
 mod roadmap;

@@ -11,11 +11,20 @@ use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, 
 
 /// In the order in which the model sees them.
 pub fn all() -> Vec<Box<dyn RoleTool>> {
-    vec![Box::new(GhLabel), Box::new(GhOpenIssue), Box::new(GhAnswer), Box::new(GhRelease)]
+    vec![
+        Box::new(GhLabel),
+        Box::new(GhChangeIssue),
+        Box::new(GhOpenIssue),
+        Box::new(GhAnswer),
+        Box::new(GhRelease),
+    ]
 }
 
 /// The gateway finds what is done already, by what it is.
-async fn change_remote(cx: &ToolContext, change: RemoteChange) -> Result<ToolOutcome, ToolFailure> {
+pub(super) async fn change_remote(
+    cx: &ToolContext,
+    change: RemoteChange,
+) -> Result<ToolOutcome, ToolFailure> {
     let wire::RemoteChanged { url } =
         cx.gateway.change_remote(&wire::ChangeRemote { change }).await?;
     Ok(ToolOutcome::plain(format!("Done: {url}")))
@@ -52,6 +61,75 @@ impl Handler for GhLabel {
     ) -> Result<ToolOutcome, ToolFailure> {
         let LabelArgs { number, add, remove } = args;
         change_remote(cx, RemoteChange::Labels { number, add, remove }).await
+    }
+}
+
+/// `GHChangeIssue`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ChangeIssueArgs {
+    /// Of the issue.
+    pub number: u64,
+    #[serde(default)]
+    pub close: Option<CloseWord>,
+    /// Logins.
+    #[serde(default)]
+    pub assign: Vec<String>,
+    /// Logins.
+    #[serde(default)]
+    pub unassign: Vec<String>,
+    /// Number of an issue that becomes its sub-issue.
+    #[serde(default)]
+    pub sub_issue: Option<u64>,
+}
+
+/// Why an issue is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CloseWord {
+    Completed,
+    NotPlanned,
+}
+
+impl ChangeIssueArgs {
+    /// The one change that is wanted: people are asked about each by itself.
+    fn into_change(self) -> Result<RemoteChange, ToolFailure> {
+        let Self { number, close, assign: add, unassign: remove, sub_issue } = self;
+        let assigns = !add.is_empty() || !remove.is_empty();
+        match (close, sub_issue) {
+            (Some(reason), None) if !assigns => {
+                let reason = match reason {
+                    CloseWord::Completed => wire::CloseReason::Completed,
+                    CloseWord::NotPlanned => wire::CloseReason::NotPlanned,
+                };
+                Ok(RemoteChange::Close { number, reason })
+            }
+            (None, Some(child)) if !assigns => Ok(RemoteChange::SubIssue { number, child }),
+            (None, None) if assigns => Ok(RemoteChange::Assign { number, add, remove }),
+            _ => Err(ToolFailure::Fault(
+                "give one of `close`, `assign` with `unassign`, and `subIssue`: people are asked about each by itself"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
+struct GhChangeIssue;
+
+#[async_trait]
+impl Handler for GhChangeIssue {
+    type Args = ChangeIssueArgs;
+    const NAME: &'static str = "GHChangeIssue";
+    const DESCRIPTION: &'static str = "Closes or assigns an issue, or makes another one its sub-issue: one of these a call. People are asked first, as for GHLabel.";
+    const RISK: CallRisk = CallRisk::Speaks;
+
+    async fn call(
+        &self,
+        cx: &ToolContext,
+        args: ChangeIssueArgs,
+        _: StartedCall<'_>,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        change_remote(cx, args.into_change()?).await
     }
 }
 
@@ -153,5 +231,35 @@ impl Handler for GhRelease {
         let ReleaseArgs { tag, title, notes, prerelease } = args;
         let prerelease = prerelease.unwrap_or_default();
         change_remote(cx, RemoteChange::Release { tag, title, notes, prerelease }).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_issue_is_changed_in_one_way_at_a_time() {
+        let change = |args: serde_json::Value| {
+            serde_json::from_value::<ChangeIssueArgs>(args).unwrap().into_change()
+        };
+        assert_eq!(
+            change(json!({"number": 7, "close": "not_planned"})).unwrap(),
+            RemoteChange::Close { number: 7, reason: wire::CloseReason::NotPlanned }
+        );
+        assert_eq!(
+            change(json!({"number": 7, "subIssue": 9})).unwrap(),
+            RemoteChange::SubIssue { number: 7, child: 9 }
+        );
+        assert!(change(json!({"number": 7, "assign": ["ana"], "unassign": ["bo"]})).is_ok());
+        for bad in [
+            json!({"number": 7}),
+            json!({"number": 7, "close": "completed", "subIssue": 9}),
+            json!({"number": 7, "close": "completed", "assign": ["ana"]}),
+        ] {
+            assert!(change(bad.clone()).is_err(), "{bad}");
+        }
     }
 }

@@ -75,6 +75,9 @@ fn plain_schema(schema: &mut Value) {
                     object.insert("type".to_owned(), one);
                 }
             }
+            if let Some(Value::Array(values)) = object.get_mut("enum") {
+                values.retain(|value| !value.is_null());
+            }
             if let Some(Value::Array(options)) = object.get_mut("anyOf") {
                 options.retain(|option| option.get("type").is_none_or(|kind| kind != "null"));
                 if let [Value::Object(one)] = &options[..] {

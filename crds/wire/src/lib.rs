@@ -19,6 +19,7 @@ mod message;
 pub mod money;
 mod pending;
 pub mod pod;
+mod pull;
 mod receipt;
 mod remote;
 mod remote_change;
@@ -42,6 +43,7 @@ pub use mcp::*;
 pub use message::*;
 pub use money::NanoUsd;
 pub use pending::*;
+pub use pull::*;
 pub use receipt::*;
 pub use remote::*;
 pub use remote_change::*;
@@ -92,6 +94,8 @@ pub mod path {
     /// `GET ?number=<n>` → [`super::RepoIssue`]; `GET ?label=<l>` (or nothing) → a list of the newest
     /// open ones, without their comments.
     pub const ISSUES: &str = "/v1/issues";
+    /// `GET` with [`super::ReadPull`] as its query → [`super::PullReading`]: any pull request of the repository.
+    pub const PULLS: &str = "/v1/pulls";
     /// `POST` [`super::ChangeRemote`] → [`super::RemoteChanged`], once people have said yes to exactly that.
     pub const REMOTE_CHANGES: &str = "/v1/remote-changes";
     /// `POST` [`super::OpenItemIssues`] → [`super::ItemIssues`], once people have said yes to exactly them.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{LineComment, ReviewEvent};
+
 /// A change, with the key that [`PostMessage`](super::PostMessage) has too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -39,6 +41,42 @@ pub enum RemoteChange {
         /// Markdown.
         body: String,
     },
+    /// A review of the pull request of somebody else.
+    Review {
+        /// Of the pull request.
+        number: u64,
+        /// Markdown.
+        body: String,
+        /// What it concludes; never an approval.
+        #[serde(default)]
+        verdict: ReviewEvent,
+        /// Remarks on lines.
+        #[serde(default)]
+        comments: Vec<LineComment>,
+    },
+    /// An issue that is done with.
+    Close {
+        /// Of the issue.
+        number: u64,
+        /// Why.
+        reason: CloseReason,
+    },
+    /// Who works on an issue or pull request.
+    Assign {
+        /// Of the issue or pull request.
+        number: u64,
+        /// Logins to be there.
+        add: Vec<String>,
+        /// Logins to be gone.
+        remove: Vec<String>,
+    },
+    /// An issue below another one.
+    SubIssue {
+        /// Of the upper one.
+        number: u64,
+        /// Of the lower one.
+        child: u64,
+    },
     /// A release of the base branch, with its tag.
     Release {
         /// Such as `v1.2.0`.
@@ -50,6 +88,27 @@ pub enum RemoteChange {
         /// Not for everybody yet.
         prerelease: bool,
     },
+}
+
+/// Why an issue is closed, in GitHub's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CloseReason {
+    /// What it asks for is done.
+    Completed,
+    /// It will not be done.
+    NotPlanned,
+}
+
+impl CloseReason {
+    /// As GitHub names it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::NotPlanned => "not_planned",
+        }
+    }
 }
 
 /// Issues for items of the roadmap.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 41] = [
+pub const TOOLS: [&str; 43] = [
     "Read",
     "Write",
     "Edit",
@@ -27,8 +27,10 @@ pub const TOOLS: [&str; 41] = [
     "GHStatus",
     "GHComment",
     "GHReview",
+    "GHPull",
     "GHIssues",
     "GHLabel",
+    "GHChangeIssue",
     "GHOpenIssue",
     "GHAnswer",
     "GHRelease",

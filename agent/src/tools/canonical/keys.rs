@@ -122,6 +122,18 @@ fn more_keys(place: &str) -> Others {
             ("line", &["linenumber"]),
             ("body", &["comment", "text", "message"]),
         ],
+        "GHPull" => &[
+            ("number", &["pull", "pr", "pullnumber", "prnumber", "pullrequest", "id"]),
+            ("link", &["url", "uri", "href"]),
+            ("file", &["path", "filepath", "filename"]),
+            ("part", &["view", "what", "section"]),
+        ],
+        "GHChangeIssue" => &[
+            ("number", &["issue", "issuenumber", "id", "parent"]),
+            ("close", &["reason", "statereason"]),
+            ("assign", &["assignees", "assignee"]),
+            ("subIssue", &["child", "subissuenumber"]),
+        ],
         "GHReview" => &[("body", &["summary", "comment", "text", "message", "review"])],
         "GHIssues" => &[("number", &["issue", "issuenumber", "id"]), ("label", &["labels"])],
         "SendMessage" => &[("message", &["text", "content", "body"])],

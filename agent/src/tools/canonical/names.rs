@@ -15,7 +15,7 @@ pub struct MeantTool {
 const PREFIXES: [&str; 5] = ["functions", "function", "tools", "default_api", "tool"];
 
 /// Own name, and what others call it.
-const NAMES: [(&str, &[&str]); 34] = [
+const NAMES: [(&str, &[&str]); 36] = [
     ("Read", &["readfile", "view", "viewfile", "openfile", "cat", "readtextfile", "fileread"]),
     ("Write", &["writefile", "createfile", "writetofile", "savefile", "filewrite", "newfile"]),
     (
@@ -129,6 +129,8 @@ const NAMES: [(&str, &[&str]); 34] = [
     ("GHStatus", &["prstatus", "pullrequeststatus"]),
     ("GHComment", &["prcomment"]),
     ("GHReview", &["prreview", "submitreview"]),
+    ("GHPull", &["readpr", "viewpr", "getpr", "getpullrequest", "viewpullrequest", "listprs"]),
+    ("GHChangeIssue", &["closeissue", "assignissue", "updateissue", "editissue", "addsubissue"]),
     ("GHIssues", &["issues", "getissue", "listissues"]),
     ("GHOpenIssues", &["openissues", "createissues", "openitemissues"]),
     ("KeepResearch", &["research", "saveresearch", "writeresearch"]),

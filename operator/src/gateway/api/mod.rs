@@ -8,6 +8,7 @@ mod history;
 mod item_issues;
 mod mcp;
 mod pull_request;
+mod pulls;
 mod remote;
 mod remote_change;
 mod session;
@@ -117,6 +118,7 @@ fn list_endpoints() -> Vec<(String, &'static [Method], MethodRouter<SharedGatewa
         (path::COMMENTS.into(), POST, post(remote::post_comment)),
         (path::REVIEWS.into(), POST, post(remote::post_review)),
         (path::ISSUES.into(), GET, get(remote::read_issues)),
+        (path::PULLS.into(), GET, get(pulls::read_pull)),
         (path::REMOTE_CHANGES.into(), POST, post(remote_change::change_remote)),
         (path::ITEM_ISSUES.into(), POST, post(item_issues::open_issues)),
         (path::SPLITS.into(), POST, post(split::propose_split)),

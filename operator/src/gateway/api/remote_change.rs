@@ -1,17 +1,20 @@
-//! `POST /v1/remote-changes`: labels, issues, comments and releases at the Git host, beside the thread's own pull
-//! request. Each is shown to people as it would be, and happens once they have said yes to exactly that; a
+//! `POST /v1/remote-changes`: labels, issues, comments, reviews and releases at the Git host, beside the thread's own
+//! pull request. Each is shown to people as it would be, and happens once they have said yes to exactly that; a
 //! repetition finds what is done already.
 
 use std::fmt::Write as _;
 
 use axum::extract::State;
-use codebutler_crds::wire::{ChangeRemote, ErrorCode, RemoteChange, RemoteChanged};
+use codebutler_crds::names;
+use codebutler_crds::wire::{
+    ChangeRemote, ErrorCode, LineComment, RemoteChange, RemoteChanged, ReviewEvent,
+};
 use kube::ResourceExt as _;
 
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::extract::{JsonBody, OpenCaller, needs_tool};
-use crate::gateway::github::{GitHub, RemarkKey, text};
+use crate::gateway::github::{ChangeTarget, GitHub, RemarkKey, text};
 use crate::gateway::redact::SecretRedactor;
 use crate::gateway::state::SharedGateway;
 
@@ -22,6 +25,11 @@ const MAX_LINE: usize = 256;
 const MAX_LABELS: usize = 10;
 const MAX_LABEL: usize = 50;
 const MAX_TAG: usize = 100;
+/// Remarks on lines in one review.
+const MAX_REMARKS: usize = 50;
+/// Accounts in one change, as GitHub takes them, and the longest login.
+const MAX_LOGINS: usize = 10;
+const MAX_LOGIN: usize = 39;
 
 /// Changes it, or has people asked.
 pub async fn change_remote(
@@ -31,31 +39,36 @@ pub async fn change_remote(
 ) -> Result<axum::Json<RemoteChanged>, ApiError> {
     let tool = tool_of(&wanted.change);
     needs_tool(&caller, &[tool])?;
-    let change = check_change(&*gateway.git.outcomes.redactor(&caller).await?, wanted.change)?;
+    let redactor = gateway.git.outcomes.redactor(&caller).await?;
+    let change = check_change(&redactor, wanted.change)?;
     let base = &caller.repo.spec.git.branch;
     let (mut summary, mut detail) = show_change(&change, base);
     let key = change_key(&caller, &detail);
+    let own_branch = names::branch_name(&caller.thread.name_any());
     let _turn = gateway.work.context.github.turn(&caller.key()).await;
     let done = async {
         let github = GitHub::of(&gateway.work.context, &caller.repo).await?;
         let done = github.find_change(&change, &key).await?;
-        let commit = match &change {
-            RemoteChange::Release { .. } if done.is_none() => github.tip(base).await?,
-            _ => None,
+        let target = match done {
+            None => github.find_target(&change, base, &own_branch).await?,
+            Some(_) => ChangeTarget::default(),
         };
-        Ok((done, commit.map(|tip| tip.commit), github))
+        Ok((done, target, github))
     };
     // What has happened is asked about no more, and what can't happen is not asked about at all.
-    let (done, commit, github) = gateway.git.outcomes.note(&caller, done.await).await?;
+    let (done, target, github) = gateway.git.outcomes.note(&caller, done.await).await?;
     if let Some(url) = done {
         return Ok(axum::Json(RemoteChanged { url }));
     }
     // The yes is for that commit, and no later one.
-    if let Some(commit) = &commit {
-        let _ = write!(summary, " at {}", &commit[..commit.len().min(10)]);
+    if let Some(title) = &target.title {
+        let _ = write!(summary, " (“{}”)", redactor.mask(title));
+    }
+    if let Some(commit) = &target.commit {
+        let _ = write!(summary, " at {}", commit.chars().take(10).collect::<String>());
         let _ = write!(detail, "\n\nCommit: {commit}");
     }
-    let commit = commit.unwrap_or_else(|| base.clone());
+    let commit = target.commit.unwrap_or_else(|| base.clone());
     let standing =
         Box::pin(gateway.work.consent.require_for(&caller, tool, summary, detail)).await?;
     let made = github.make_change(&change, &key, &commit).await;
@@ -69,6 +82,10 @@ const fn tool_of(change: &RemoteChange) -> &'static str {
         RemoteChange::Labels { .. } => "GHLabel",
         RemoteChange::Issue { .. } => "GHOpenIssue",
         RemoteChange::Comment { .. } => "GHAnswer",
+        RemoteChange::Review { .. } => "GHReview",
+        RemoteChange::Close { .. }
+        | RemoteChange::Assign { .. }
+        | RemoteChange::SubIssue { .. } => "GHChangeIssue",
         RemoteChange::Release { .. } => "GHRelease",
     }
 }
@@ -114,6 +131,9 @@ fn check_change(redactor: &SecretRedactor, change: RemoteChange) -> Result<Remot
         RemoteChange::Labels { add, remove, .. } if add.is_empty() && remove.is_empty() => {
             return Err(invalid_request("name labels to `add` or to `remove`"));
         }
+        RemoteChange::Assign { add, remove, .. } if add.is_empty() && remove.is_empty() => {
+            return Err(invalid_request("name logins to `assign` or to `unassign`"));
+        }
         RemoteChange::Labels { number, add, remove } => {
             RemoteChange::Labels { number, add: labels(add)?, remove: labels(remove)? }
         }
@@ -125,6 +145,16 @@ fn check_change(redactor: &SecretRedactor, change: RemoteChange) -> Result<Remot
         RemoteChange::Comment { number, body: text } => {
             RemoteChange::Comment { number, body: body(&text, "body")? }
         }
+        RemoteChange::Review { number, body, verdict, comments } => {
+            check_review(redactor, number, &body, verdict, comments)?
+        }
+        RemoteChange::Assign { number, add, remove } => {
+            RemoteChange::Assign { number, add: check_logins(add)?, remove: check_logins(remove)? }
+        }
+        RemoteChange::SubIssue { number, child } if number == child => {
+            return Err(invalid_request("an issue can't be below itself"));
+        }
+        plain @ (RemoteChange::Close { .. } | RemoteChange::SubIssue { .. }) => plain,
         RemoteChange::Release { tag, title, notes, prerelease } => {
             let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
             let starts = tag.starts_with(|c: char| c.is_ascii_alphanumeric());
@@ -143,16 +173,87 @@ fn check_change(redactor: &SecretRedactor, change: RemoteChange) -> Result<Remot
     })
 }
 
+fn check_review(
+    redactor: &SecretRedactor,
+    number: u64,
+    body: &str,
+    verdict: ReviewEvent,
+    comments: Vec<LineComment>,
+) -> Result<RemoteChange, ApiError> {
+    let outgoing = |text: &str| text::outgoing_text(&redactor.mask(text));
+    let body = outgoing(body);
+    if body.is_empty() && (comments.is_empty() || verdict == ReviewEvent::RequestChanges) {
+        return Err(invalid_request("`body` is empty: say what you conclude"));
+    }
+    if comments.len() > MAX_REMARKS {
+        return Err(invalid_request(&format!("at most {MAX_REMARKS} comments in one review")));
+    }
+    let comments: Vec<LineComment> =
+        comments.into_iter().map(|one| LineComment { body: outgoing(&one.body), ..one }).collect();
+    if comments.iter().any(|one| one.body.is_empty() || one.at.path.is_empty() || one.at.line == 0)
+    {
+        return Err(invalid_request(
+            "a comment needs a file, a line counted from 1, and words in `body`",
+        ));
+    }
+    let length = |text: &str| text.chars().count();
+    let all: usize = comments.iter().map(|one| length(&one.body)).sum();
+    if length(&body) + all > MAX_BODY {
+        let why =
+            format!("a review has at most {MAX_BODY} characters: people read all of it first");
+        return Err(invalid_request(&why));
+    }
+    Ok(RemoteChange::Review { number, body, verdict, comments })
+}
+
+fn check_logins(logins: Vec<String>) -> Result<Vec<String>, ApiError> {
+    let logins: Vec<String> =
+        logins.iter().map(|login| login.trim().trim_start_matches('@').to_owned()).collect();
+    let fits = |login: &String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        (1..=MAX_LOGIN).contains(&login.len()) && login.chars().all(plain)
+    };
+    if logins.len() > MAX_LOGINS || !logins.iter().all(fits) {
+        let why = format!("name at most {MAX_LOGINS} logins as GitHub has them, such as `octocat`");
+        return Err(invalid_request(&why));
+    }
+    Ok(logins)
+}
+
 /// In one line, and all of it.
 fn show_change(change: &RemoteChange, base: &str) -> (String, String) {
-    let list = |labels: &[String]| labels.join(", ");
+    let list = |names: &[String]| names.join(", ");
+    let both = |number: u64, parts: [(&str, &Vec<String>); 2]| {
+        let parts = parts.iter().filter(|(_, names)| !names.is_empty());
+        let parts: Vec<_> = parts.map(|(verb, names)| format!("{verb} {}", list(names))).collect();
+        format!("#{number}: {}", parts.join("; "))
+    };
     match change {
         RemoteChange::Labels { number, add, remove } => {
-            let parts = [("add", add), ("remove", remove)];
-            let parts = parts.iter().filter(|(_, labels)| !labels.is_empty());
-            let parts: Vec<_> =
-                parts.map(|(verb, labels)| format!("{verb} {}", list(labels))).collect();
-            (format!("Change labels of #{number}"), format!("#{number}: {}", parts.join("; ")))
+            let detail = both(*number, [("add", add), ("remove", remove)]);
+            (format!("Change labels of #{number}"), detail)
+        }
+        RemoteChange::Assign { number, add, remove } => {
+            let detail = both(*number, [("assign", add), ("unassign", remove)]);
+            (format!("Change who works on #{number}"), detail)
+        }
+        RemoteChange::Close { number, reason } => {
+            let reason = reason.name().replace('_', " ");
+            (format!("Close issue #{number} as {reason}"), format!("#{number}: close as {reason}"))
+        }
+        RemoteChange::SubIssue { number, child } => {
+            (format!("Make #{child} a sub-issue of #{number}"), format!("#{child} below #{number}"))
+        }
+        RemoteChange::Review { number, body, verdict, comments } => {
+            let (verb, word) = match verdict {
+                ReviewEvent::Comment => ("Comment on", "comment"),
+                ReviewEvent::RequestChanges => ("Request changes of", "request changes"),
+            };
+            let mut detail = format!("#{number}, {word}\n\n{body}");
+            for LineComment { at, body } in comments {
+                let _ = write!(detail, "\n\n{}:{}\n{body}", at.path, at.line);
+            }
+            (format!("{verb} pull request #{number} in a review"), detail)
         }
         RemoteChange::Issue { title, body, labels } => {
             let labels = if labels.is_empty() {
@@ -179,6 +280,8 @@ fn invalid_request(message: &str) -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use codebutler_crds::wire::LineRef;
+
     use super::*;
 
     fn check(change: RemoteChange) -> Result<RemoteChange, String> {
@@ -211,6 +314,53 @@ mod tests {
         assert_eq!(check(comment).unwrap_err(), "`body` has 1 to 20000 characters");
         let long = |letters: usize| RemoteChange::Comment { number: 1, body: "é".repeat(letters) };
         assert!(check(long(MAX_BODY)).is_ok() && check(long(MAX_BODY + 1)).is_err());
+    }
+
+    #[test]
+    fn a_review_says_something_and_names_lines() {
+        let review = |body: &str, verdict, comments: &[(&str, u64, &str)]| RemoteChange::Review {
+            number: 7,
+            body: body.to_owned(),
+            verdict,
+            comments: comments
+                .iter()
+                .map(|(path, line, body)| LineComment {
+                    at: LineRef { path: (*path).to_owned(), line: *line },
+                    body: (*body).to_owned(),
+                })
+                .collect(),
+        };
+        let one = &[("a.rs", 3, "Why?")][..];
+        assert!(check(review("", ReviewEvent::Comment, one)).is_ok());
+        for bad in [
+            review("", ReviewEvent::Comment, &[]),
+            review("", ReviewEvent::RequestChanges, one),
+            review("x", ReviewEvent::Comment, &[("a.rs", 0, "Why?")]),
+            review("x", ReviewEvent::Comment, &[("a.rs", 3, " ")]),
+            review(&"é".repeat(MAX_BODY), ReviewEvent::Comment, one),
+            review("x", ReviewEvent::Comment, &[("a.rs", 3, "Why?"); MAX_REMARKS + 1]),
+        ] {
+            assert!(check(bad.clone()).is_err(), "{bad:?}");
+        }
+        let (summary, detail) =
+            show_change(&review("One thing.", ReviewEvent::RequestChanges, one), "main");
+        assert_eq!(summary, "Request changes of pull request #7 in a review");
+        assert_eq!(detail, "#7, request changes\n\nOne thing.\n\na.rs:3\nWhy?");
+    }
+
+    #[test]
+    fn only_logins_are_assigned() {
+        let assign = |add: &[&str]| RemoteChange::Assign {
+            number: 1,
+            add: add.iter().map(|login| (*login).to_owned()).collect(),
+            remove: Vec::new(),
+        };
+        let Ok(RemoteChange::Assign { add, .. }) = check(assign(&["@ana"])) else { panic!() };
+        assert_eq!(add, ["ana"]);
+        for add in [&[][..], &[""], &["a/b"], &["a b"], &["x"; 11]] {
+            assert!(check(assign(add)).is_err(), "{add:?}");
+        }
+        assert!(check(RemoteChange::SubIssue { number: 1, child: 1 }).is_err());
     }
 
     #[test]

@@ -179,6 +179,11 @@ impl GitHubClient {
         self.send(Method::PUT, &self.url(path), Some(body)).await
     }
 
+    /// With a body, as GitHub wants it for a part of a list.
+    pub async fn delete_part(&self, path: &str, body: &Value) -> Result<GitHubAnswer, GitHubError> {
+        self.send(Method::DELETE, &self.url(path), Some(body)).await
+    }
+
     pub async fn delete(&self, path: &str) -> Result<GitHubAnswer, GitHubError> {
         self.send(Method::DELETE, &self.url(path), None).await
     }
@@ -284,7 +289,7 @@ impl GitHubClient {
     }
 
     /// The same as a sentence behind another one; nothing where GitHub said nothing.
-    fn remark(&self, answer: &GitHubAnswer) -> String {
+    pub fn remark(&self, answer: &GitHubAnswer) -> String {
         let said = self.said(answer);
         if said.is_empty() { said } else { format!(". It says: “{said}”") }
     }

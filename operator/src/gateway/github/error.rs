@@ -162,6 +162,56 @@ pub enum GitHubError {
     /// Not by the change that is wanted.
     #[error("there is a release {tag} already: choose another tag, or leave it as it is")]
     Released { tag: String },
+    /// A remark on lines that the pull request does not show.
+    #[error(
+        "the pull request shows no such line of a new version: {}. Name changed files and lines in or near a change, as GHPull shows them, or say it in `body`",
+        places.join(", ")
+    )]
+    Misplaced {
+        /// Each as `path:line`.
+        places: Vec<String>,
+    },
+    /// 404 for a pull request.
+    #[error(
+        "this repository has no pull request #{number}: GHPull without a number lists the open ones"
+    )]
+    NoSuchPull { number: u64 },
+    /// An address of something else.
+    #[error(
+        "the link is not that of a pull request of {repository}, which is the only repository that can be read here: give `number`, or a link that ends in /pull/NUMBER"
+    )]
+    OtherLink {
+        /// `owner/name`.
+        repository: String,
+    },
+    /// A file that a pull request does not change.
+    #[error(
+        "pull request #{number} does not change `{file}`: GHPull names the files that it changes"
+    )]
+    NotChanged { file: String, number: u64 },
+    #[error("there is no page {page}: the last one is {pages}")]
+    NoPage { page: usize, pages: usize },
+    /// The thread's own pull request has tools of its own.
+    #[error("#{number} is this conversation's own pull request: leave `number` out")]
+    OwnPull { number: u64 },
+    /// An issue is wanted.
+    #[error("#{number} is a pull request, and this is for issues only")]
+    IsPull { number: u64 },
+    /// An account that GitHub would pass over in silence.
+    #[error(
+        "{} can't be assigned in this repository: name the logins of people who have access to it",
+        logins.join(", ")
+    )]
+    Unassignable { logins: Vec<String> },
+    /// A sub-issue has one parent.
+    #[error("#{child} is below #{parent} already: a person has to take it from there first")]
+    OtherParent { child: u64, parent: u64 },
+    /// 422 for a change, in GitHub's own words.
+    #[error("GitHub does not do this{said}")]
+    Refused {
+        /// Masked and cut.
+        said: String,
+    },
     /// 404 for an issue.
     #[error("this repository has no issue with this number")]
     NoIssue,
@@ -249,6 +299,16 @@ impl GitHubError {
             | Self::NoPull
             | Self::Released { .. }
             | Self::Tagged { .. }
+            | Self::Misplaced { .. }
+            | Self::NoSuchPull { .. }
+            | Self::OtherLink { .. }
+            | Self::NotChanged { .. }
+            | Self::NoPage { .. }
+            | Self::OwnPull { .. }
+            | Self::IsPull { .. }
+            | Self::Unassignable { .. }
+            | Self::OtherParent { .. }
+            | Self::Refused { .. }
             | Self::NoIssue => ErrorCode::InvalidRequest,
             Self::HeadMoved => ErrorCode::NeedsApproval,
             Self::Limited { .. } | Self::Unavailable { .. } => ErrorCode::Unavailable,

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::label::IssueLabel;
-use super::{GitHub, GitHubError, RemarkKey};
+use super::{GitHub, GitHubError, RemarkKey, text};
 
 /// An issue, a pull request among the issues, a comment or a release.
 #[derive(Deserialize)]
@@ -24,7 +24,49 @@ impl Made {
     }
 }
 
+/// What a change is about, as people are shown it.
+#[derive(Clone, Debug, Default)]
+pub struct ChangeTarget {
+    /// The commit that is released or reviewed.
+    pub commit: Option<String>,
+    /// Of the pull request that is reviewed.
+    pub title: Option<String>,
+}
+
 impl GitHub {
+    /// What a change that has not happened yet is about. `own_branch` is the branch of the thread that wants it.
+    ///
+    /// # Errors
+    /// When it can't happen: then people need not be asked.
+    pub async fn find_target(
+        &self,
+        change: &RemoteChange,
+        base: &str,
+        own_branch: &str,
+    ) -> Result<ChangeTarget, GitHubError> {
+        match change {
+            RemoteChange::Release { .. } => {
+                let commit = self.tip(base).await?.map(|tip| tip.commit);
+                Ok(ChangeTarget { commit, title: None })
+            }
+            RemoteChange::Review { number, comments, .. } => {
+                let pull = self.any_pull(*number).await?;
+                if pull.is_of_branch(own_branch, &self.client.remote) {
+                    return Err(GitHubError::OwnPull { number: *number });
+                }
+                if !comments.is_empty() {
+                    let places = self.pull_files(*number).await?.misplaced(comments);
+                    if !places.is_empty() {
+                        return Err(GitHubError::Misplaced { places });
+                    }
+                }
+                let (commit, title) = (Some(pull.head().to_owned()), pull.title.as_str());
+                Ok(ChangeTarget { commit, title: Some(text::one_line(title, 120)) })
+            }
+            _ => Ok(ChangeTarget::default()),
+        }
+    }
+
     /// The page of a change that has happened.
     ///
     /// # Errors
@@ -43,6 +85,15 @@ impl GitHub {
                 Ok(done.then_some(issue.html_url))
             }
             RemoteChange::Issue { .. } => Ok(self.find_issues(&[key]).await?.pop().flatten()),
+            RemoteChange::Review { number, .. } => {
+                self.any_pull(*number).await?;
+                Ok(self.find_review(*number, key).await?.map(|there| there.url))
+            }
+            RemoteChange::Close { number, reason } => self.find_closed(*number, *reason).await,
+            RemoteChange::Assign { number, add, remove } => {
+                self.find_assigned(*number, add, remove).await
+            }
+            RemoteChange::SubIssue { number, child } => self.find_sub_issue(*number, *child).await,
             RemoteChange::Comment { number, .. } => {
                 self.found(&format!("issues/{number}")).await?.ok_or(GitHubError::NoIssue)?;
                 let path = self.client.repo(&format!("issues/{number}/comments"));
@@ -79,7 +130,7 @@ impl GitHub {
         Ok(keys.iter().map(find).collect())
     }
 
-    /// Makes it, a release of this commit; answers with its page.
+    /// Makes it, a release or a review of this commit; answers with its page.
     ///
     /// # Errors
     /// When GitHub refuses.
@@ -89,8 +140,11 @@ impl GitHub {
         key: &RemarkKey,
         commit: &str,
     ) -> Result<String, GitHubError> {
-        let needs =
-            if matches!(change, RemoteChange::Release { .. }) { "contents" } else { "issues" };
+        let needs = match change {
+            RemoteChange::Release { .. } => "contents",
+            RemoteChange::Review { .. } => "pull requests",
+            _ => "issues",
+        };
         self.try_change(change, key, commit).await.map_err(|error| match error {
             GitHubError::Permission { host, secret, said } => {
                 GitHubError::ChangeForbidden { host, secret, needs, said }
@@ -108,6 +162,20 @@ impl GitHub {
         let (path, body) = match change {
             RemoteChange::Labels { number, add, remove } => {
                 return self.relabel(*number, add, remove).await;
+            }
+            RemoteChange::Review { number, body, verdict, comments } => {
+                let said = (body.as_str(), comments.as_slice());
+                let made = self.post_review(*number, commit, key, *verdict, said).await?;
+                return Ok(made.url);
+            }
+            RemoteChange::Close { number, reason } => {
+                return self.close_issue(*number, *reason).await;
+            }
+            RemoteChange::Assign { number, add, remove } => {
+                return self.assign(*number, add, remove).await;
+            }
+            RemoteChange::SubIssue { number, child } => {
+                return self.add_sub_issue(*number, *child).await;
             }
             RemoteChange::Issue { title, body, labels } => (
                 "issues".to_owned(),

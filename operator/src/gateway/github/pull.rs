@@ -1,11 +1,14 @@
 //! A pull request, as GitHub describes it.
 
+use codebutler_crds::names;
 use codebutler_crds::thread::PullState;
 use codebutler_crds::wire::{ChangeSize, PullRequestState};
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::text;
+use crate::gateway::remote::Remote;
 
 /// Who did something, as GitHub names it.
 #[derive(Clone, Debug, Deserialize)]
@@ -50,6 +53,16 @@ pub struct GitHubPull {
     updated_at: Option<String>,
     #[serde(default)]
     mergeable: Option<bool>,
+    #[serde(default)]
+    draft: Option<bool>,
+    /// Nobody: the account is gone.
+    #[serde(default)]
+    user: Option<GitHubAccount>,
+    /// Of any form: nothing else depends on them.
+    #[serde(default)]
+    requested_reviewers: Value,
+    #[serde(default)]
+    requested_teams: Value,
     head: Head,
     #[serde(default)]
     base: Option<PullBase>,
@@ -64,6 +77,20 @@ struct PullBase {
 #[derive(Clone, Debug, Deserialize)]
 struct Head {
     sha: String,
+    #[serde(default, rename = "ref")]
+    branch: Option<String>,
+    /// Gone with the account.
+    #[serde(default)]
+    user: Option<GitHubAccount>,
+    /// Gone where somebody deleted the fork.
+    #[serde(default)]
+    repo: Option<HeadRepository>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct HeadRepository {
+    #[serde(default)]
+    full_name: Option<String>,
 }
 
 impl GitHubPull {
@@ -79,6 +106,78 @@ impl GitHubPull {
     /// Its newest commit.
     pub fn head(&self) -> &str {
         &self.head.sha
+    }
+
+    /// Who opened it.
+    pub fn author(&self) -> String {
+        self.user
+            .as_ref()
+            .map_or_else(|| "ghost".to_owned(), |user| text::one_line(&user.login, 60))
+    }
+
+    /// `open`, `draft`, `merged` or `closed`.
+    pub fn state_word(&self) -> &'static str {
+        match self.standing() {
+            PullState::Merged => "merged",
+            PullState::Open if self.draft == Some(true) => "draft",
+            PullState::Open => "open",
+            PullState::Closed => "closed",
+        }
+    }
+
+    /// The repository of its commits where it is another one than `remote`: `owner/name`, or that it is gone.
+    pub fn fork(&self, remote: &Remote) -> Option<String> {
+        let Some(repo) = &self.head.repo else { return Some("deleted".to_owned()) };
+        let here = format!("{}/{}", remote.owner, remote.name);
+        let name = repo.full_name.as_deref()?;
+        (!name.eq_ignore_ascii_case(&here)).then(|| text::one_line(name, 150))
+    }
+
+    /// Its branch, with the owner before it where `remote` does not have it.
+    pub fn head_name(&self, remote: &Remote) -> String {
+        match (&self.head.user, self.fork(remote)) {
+            (Some(user), Some(_)) => format!("{}:{}", user.login, self.branch()),
+            _ => self.branch().to_owned(),
+        }
+    }
+
+    fn branch(&self) -> &str {
+        self.head.branch.as_deref().unwrap_or_default()
+    }
+
+    /// Whether its branch is one that CodeButler makes in `remote`.
+    pub fn is_own_branch(&self, remote: &Remote) -> bool {
+        self.fork(remote).is_none() && self.branch().starts_with(&names::branch_name(""))
+    }
+
+    /// Whether its branch is this one of `remote`.
+    pub fn is_of_branch(&self, branch: &str, remote: &Remote) -> bool {
+        self.branch() == branch && self.fork(remote).is_none()
+    }
+
+    /// People and teams that were asked for a review and have given none.
+    pub fn reviewers(&self) -> Vec<String> {
+        let names = |field: &str, all: &Value| -> Vec<String> {
+            let all = all.as_array().into_iter().flatten();
+            let names = all.filter_map(|one| one[field].as_str());
+            names.map(|name| text::one_line(name, 60)).collect()
+        };
+        let people = names("login", &self.requested_reviewers).into_iter();
+        people.chain(names("slug", &self.requested_teams)).take(20).collect()
+    }
+
+    pub const fn mergeable(&self) -> Option<bool> {
+        self.mergeable
+    }
+
+    /// What keeps it from being merged, in GitHub's word.
+    pub fn merge_state(&self) -> Option<String> {
+        self.mergeable_state.as_ref().map(|word| text::one_line(word, 40))
+    }
+
+    /// How many files it changes, where one pull request was asked for.
+    pub fn file_count(&self) -> Option<usize> {
+        self.changed_files.and_then(|count| usize::try_from(count).ok())
     }
 
     /// The branch that it would be merged into.
@@ -171,8 +270,32 @@ mod tests {
     }
 
     #[test]
+    fn a_fork_and_one_that_is_gone_are_told_apart() {
+        let remote = Remote::parse("https://github.com/acme/shop").unwrap();
+        let pull = |branch: &str, repo: Value| -> GitHubPull {
+            serde_json::from_value(json!({
+                "number": 7, "html_url": "https://h/7", "state": "open", "draft": true,
+                "user": null, "requested_reviewers": [{"login": "bo"}], "requested_teams": [{"slug": "core"}],
+                "head": {"sha": "abc", "ref": branch, "user": {"login": "eve"}, "repo": repo},
+            }))
+            .unwrap()
+        };
+        let own = pull("codebutler/shop-1", json!({"full_name": "Acme/shop"}));
+        assert_eq!((own.fork(&remote), own.is_own_branch(&remote)), (None, true));
+        assert_eq!(own.head_name(&remote), "codebutler/shop-1");
+        let fork = pull("codebutler/shop-1", json!({"full_name": "eve/shop"}));
+        assert_eq!(fork.fork(&remote).as_deref(), Some("eve/shop"));
+        assert_eq!(fork.head_name(&remote), "eve:codebutler/shop-1");
+        assert!(!fork.is_own_branch(&remote), "anybody may name a branch so");
+        let gone = pull("fix", json!(null));
+        assert_eq!(gone.fork(&remote).as_deref(), Some("deleted"));
+        assert_eq!((gone.state_word(), &*gone.author()), ("draft", "ghost"));
+        assert_eq!(gone.reviewers(), ["bo", "core"]);
+    }
+
+    #[test]
     fn its_size_is_known_where_the_host_says_all_of_it() {
-        let pull = |more: serde_json::Value| -> GitHubPull {
+        let pull = |more: Value| -> GitHubPull {
             let mut all = json!({
                 "number": 7, "html_url": "https://h/7", "state": "open", "head": {"sha": "abc"},
             });

@@ -97,6 +97,11 @@ impl PullComment {
         Some(LineRef { path, line: self.line.or(self.original_line).unwrap_or(1) })
     }
 
+    /// Whether it is about a line that the diff no longer shows.
+    pub fn is_outdated(&self) -> bool {
+        self.path.is_some() && self.line.is_none()
+    }
+
     /// The account of the person who said it; nobody for what a bot or CodeButler said.
     pub fn speaker(&self) -> Option<&str> {
         let user = self.user.as_ref().filter(|user| user.kind.as_deref() != Some("Bot"))?;
@@ -227,14 +232,37 @@ impl GitHub {
         body: &str,
         comments: &[LineComment],
     ) -> Result<PostedComment, GitHubError> {
-        let path = format!("pulls/{}/reviews", pull.number);
-        if let Some(there) = self.find(&path, key).await? {
+        if let Some(there) = self.find_review(pull.number, key).await? {
             return Ok(there);
         }
+        self.post_review(pull.number, pull.head(), key, verdict, (body, comments)).await
+    }
+
+    /// A review that was made under this key.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked.
+    pub(super) async fn find_review(
+        &self,
+        number: u64,
+        key: &RemarkKey,
+    ) -> Result<Option<PostedComment>, GitHubError> {
+        self.find(&format!("pulls/{number}/reviews"), key).await
+    }
+
+    pub(super) async fn post_review(
+        &self,
+        number: u64,
+        commit: &str,
+        key: &RemarkKey,
+        verdict: ReviewEvent,
+        (body, comments): (&str, &[LineComment]),
+    ) -> Result<PostedComment, GitHubError> {
+        let path = format!("pulls/{number}/reviews");
         let comments: Vec<Value> = comments.iter().map(|c| on_line(&c.at, &c.body)).collect();
         let request = |event: &str, body: &str| {
             json!({
-                "commit_id": pull.head(), "event": event, "body": key.sign(body),
+                "commit_id": commit, "event": event, "body": key.sign(body),
                 "comments": comments,
             })
         };

@@ -27,6 +27,7 @@ mod probing;
 mod providers;
 mod proxied;
 mod pull_request;
+mod pulls;
 mod push_approval;
 mod redteam;
 mod redteam_bounds;

@@ -7,14 +7,14 @@ use super::{World, eventually};
 
 const CHANGES: &str = "/v1/remote-changes";
 
-async fn wants(world: &World, change: &Value) -> (u16, String) {
+pub async fn wants(world: &World, change: &Value) -> (u16, String) {
     let (status, body) = world.post("coder", CHANGES, &json!({"change": change})).await;
     let code = body["error"]["code"].as_str().map(str::to_owned);
     (status, code.or_else(|| body["url"].as_str().map(str::to_owned)).unwrap_or_default())
 }
 
 /// As the gateway's Slack part would after a person's click on the newest question.
-async fn answer(world: &World, answer: &str) {
+pub async fn answer_question(world: &World, answer: &str) {
     let approvals = world.thread().await.status.unwrap_or_default().approvals;
     let mut asked = json!(approvals);
     let newest = asked.as_array_mut().unwrap().last_mut().unwrap();
@@ -24,14 +24,14 @@ async fn answer(world: &World, answer: &str) {
 }
 
 /// Asked twice, shown once, and done after a yes.
-async fn happens(world: &World, change: &Value, shown: &str) -> String {
+pub async fn happens(world: &World, change: &Value, shown: &str) -> String {
     for _ in 0..2 {
         assert_eq!(wants(world, change).await, (403, "needs_approval".to_owned()), "{change}");
     }
     let said = world.slack.messages(&world.channel, Some(&world.root));
     let questions = said.iter().filter(|message| message.shown.contains(shown));
     assert_eq!(questions.count(), 1, "{shown}: {said:?}");
-    answer(world, "approved").await;
+    answer_question(world, "approved").await;
     let mut url = String::new();
     let done = eventually("it is done once people said yes", || async {
         wants(world, change).await.0 == 200
@@ -86,7 +86,7 @@ async fn what_others_see_happens_once_and_after_a_yes_to_exactly_that() {
 
     let no = json!({"kind": "labels", "number": issue, "add": ["wontfix"], "remove": []});
     assert_eq!(wants(&world, &no).await.0, 403);
-    answer(&world, "denied").await;
+    answer_question(&world, "denied").await;
     eventually("a no is told", || async {
         let (_, body) = world.post("coder", CHANGES, &json!({"change": no})).await;
         body["error"]["message"].as_str().is_some_and(|why| why.contains("a person said no"))

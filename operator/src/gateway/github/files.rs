@@ -1,0 +1,190 @@
+//! The files that a pull request changes, as GitHub lists them. Its answer as one diff ends at 300 files or 20,000
+//! lines with 406; the list goes on to 3,000 files, and leaves out the patches that it does not want to give.
+
+use codebutler_crds::wire::{FileDiff, LineComment, PulledFile};
+use http::StatusCode;
+use serde::Deserialize;
+
+use super::{GitHub, GitHubError, text};
+
+/// Files a page, and pages: what GitHub lists at most.
+const PAGE: usize = 100;
+const PAGES: usize = 30;
+
+/// A file of a pull request.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ListedFile {
+    filename: String,
+    #[serde(default)]
+    previous_filename: Option<String>,
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    additions: u64,
+    #[serde(default)]
+    deletions: u64,
+    #[serde(default)]
+    patch: Option<String>,
+}
+
+/// The files of a pull request in GitHub's order.
+#[derive(Debug, Default)]
+pub struct ListedFiles {
+    pub all: Vec<ListedFile>,
+}
+
+impl ListedFile {
+    pub fn named(&self) -> PulledFile {
+        PulledFile {
+            path: text::one_line(&self.filename, 300),
+            previous: self.previous_filename.as_ref().map(|path| text::one_line(path, 300)),
+            status: text::one_line(&self.status, 20),
+            additions: self.additions,
+            deletions: self.deletions,
+        }
+    }
+
+    pub fn diff(&self) -> FileDiff {
+        let patch = self.patch.as_deref().map(|patch| text::diff_text(patch, usize::MAX));
+        FileDiff { file: self.named(), patch, continued: false, left_out: self.is_left_out() }
+    }
+
+    /// Whether it has this name, or had it.
+    pub fn is_called(&self, path: &str) -> bool {
+        self.filename == path || self.previous_filename.as_deref() == Some(path)
+    }
+
+    /// Once the patches of an answer have about 20,000 lines, GitHub lists the rest as if nothing had changed in
+    /// them. A renamed file may really be unchanged.
+    fn is_left_out(&self) -> bool {
+        self.patch.is_none()
+            && self.additions + self.deletions == 0
+            && matches!(&*self.status, "modified" | "changed" | "added" | "removed")
+    }
+
+    /// Whether its patch shows this line of the new version.
+    fn shows(&self, line: u64) -> bool {
+        self.patch.as_deref().is_some_and(|patch| shown_lines(patch).contains(&line))
+    }
+}
+
+impl ListedFiles {
+    /// Remarks whose lines GitHub would not take, as `path:line`.
+    pub fn misplaced(&self, comments: &[LineComment]) -> Vec<String> {
+        let is_shown = |one: &&LineComment| {
+            let file = self.all.iter().find(|file| file.filename == one.at.path);
+            // What has no patch here may have one at GitHub.
+            !file.is_some_and(|file| file.is_left_out() || file.shows(one.at.line))
+        };
+        let places = comments.iter().filter(is_shown);
+        places.map(|one| format!("{}:{}", text::one_line(&one.at.path, 200), one.at.line)).collect()
+    }
+}
+
+/// Lines of the new version that a patch shows.
+fn shown_lines(patch: &str) -> Vec<u64> {
+    let (mut shown, mut next) = (Vec::new(), 0);
+    for line in patch.lines() {
+        if let Some(hunk) = line.strip_prefix("@@ ") {
+            let new = hunk.split(' ').find_map(|part| part.strip_prefix('+'));
+            let first = new.and_then(|new| new.split(',').next());
+            next = first.and_then(|first| first.parse().ok()).unwrap_or(0);
+        } else if !line.starts_with(['-', '\\']) {
+            shown.push(next);
+            next += 1;
+        }
+    }
+    shown
+}
+
+impl GitHub {
+    /// All files of a pull request that GitHub lists.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked.
+    pub async fn pull_files(&self, number: u64) -> Result<ListedFiles, GitHubError> {
+        let mut all = Vec::new();
+        for page in 1..=PAGES {
+            let files = self.files_page(number, PAGE, page).await?;
+            let is_last = files.len() < PAGE;
+            all.extend(files);
+            if is_last {
+                break;
+            }
+        }
+        Ok(ListedFiles { all })
+    }
+
+    /// The diff of one file: asked for alone, GitHub may give what the whole list lacks.
+    pub(super) async fn whole_file(
+        &self,
+        number: u64,
+        file: &ListedFile,
+        place: usize,
+    ) -> Result<FileDiff, GitHubError> {
+        if !file.is_left_out() {
+            return Ok(file.diff());
+        }
+        let alone = self.files_page(number, 1, place + 1).await?;
+        let same = alone.into_iter().find(|one| one.filename == file.filename);
+        Ok(FileDiff { left_out: false, ..same.as_ref().unwrap_or(file).diff() })
+    }
+
+    async fn files_page(
+        &self,
+        number: u64,
+        size: usize,
+        page: usize,
+    ) -> Result<Vec<ListedFile>, GitHubError> {
+        let path = format!("pulls/{number}/files?per_page={size}&page={page}");
+        let answer = self.client.get(&self.client.repo(&path)).await?;
+        self.client.expect(&answer, StatusCode::OK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use codebutler_crds::wire::LineRef;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_remark_needs_a_line_that_the_diff_shows() {
+        let file =
+            |value: serde_json::Value| -> ListedFile { serde_json::from_value(value).unwrap() };
+        let patch = "@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n@@ -9 +9,2 @@\n nine\n+ten\n\\ No newline at end of file";
+        let files = ListedFiles {
+            all: vec![
+                file(
+                    json!({"filename": "a.rs", "status": "modified", "additions": 2, "deletions": 1, "patch": patch}),
+                ),
+                file(
+                    json!({"filename": "b.png", "status": "added", "additions": 1, "deletions": 0}),
+                ),
+                file(json!({"filename": "late.rs", "status": "modified"})),
+                file(
+                    json!({"filename": "new.rs", "previous_filename": "old.rs", "status": "renamed"}),
+                ),
+            ],
+        };
+        assert_eq!(shown_lines(patch), [1, 2, 3, 9, 10]);
+        let remark = |path: &str, line| LineComment {
+            at: LineRef { path: path.to_owned(), line },
+            body: "x".to_owned(),
+        };
+        let comments = [
+            ("a.rs", 2),
+            ("a.rs", 4),
+            ("a.rs", 10),
+            ("b.png", 1),
+            ("late.rs", 7),
+            ("new.rs", 1),
+            ("no", 1),
+        ]
+        .map(|(path, line)| remark(path, line));
+        assert_eq!(files.misplaced(&comments), ["a.rs:4", "b.png:1", "new.rs:1", "no:1"]);
+        let left: Vec<bool> = files.all.iter().map(ListedFile::is_left_out).collect();
+        assert_eq!(left, [false, false, true, false], "a pure rename has no patch");
+    }
+}
