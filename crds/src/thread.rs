@@ -20,8 +20,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::decisions::{
-    ActionApproval, ApprovalAnswer, ClosingChoice, MergeWait, OfferAnswer, OfferKind, PlanDetails,
-    PlanEstimate, RoleOffer, StandingApproval, TestReceipt, ThreadClosing,
+    ActionApproval, ApprovalAnswer, ClosingChoice, HeardRecording, MergeWait, OfferAnswer,
+    OfferKind, PlanDetails, PlanEstimate, RoleOffer, StandingApproval, TestReceipt, ThreadClosing,
 };
 pub use self::handover::{HandOver, HandOverReason, HandoverRounds, QueuedRole, RoutedReply};
 pub use self::parts::{LandedHalf, RequestPart, RequestSplit, SplitEnd};
@@ -231,6 +231,10 @@ pub struct ThreadStatus {
     /// The message that offers to bring the branch up to date, while it can be answered. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_offer: Option<SlackTs>,
+    /// Recordings whose words were shown and may still be corrected: no role gets mail while one waits. (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub heard: Vec<HeardRecording>,
     /// Newest message that shows that it is finished, or that is older than one that does. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished: Option<SlackTs>,

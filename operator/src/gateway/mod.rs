@@ -65,6 +65,7 @@ pub mod secrets;
 mod serve;
 pub mod slack;
 pub mod slack_consent;
+mod sound;
 pub mod speech;
 pub mod starts;
 pub mod state;

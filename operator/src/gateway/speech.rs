@@ -16,9 +16,19 @@ pub struct SoundRecording {
     pub bytes: Bytes,
 }
 
+/// Why a recording was not transcribed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{sentence}")]
+pub struct SpeechError {
+    /// For people and models.
+    pub sentence: String,
+    /// Whether it may have cost something: then it is not tried again.
+    pub is_billed: bool,
+}
+
 /// Transcribes a recording for a role, or says why it can't.
 pub type SpeechScribe = Arc<
-    dyn Fn(ProvenCaller, SoundRecording) -> BoxFuture<'static, Result<String, String>>
+    dyn Fn(ProvenCaller, SoundRecording) -> BoxFuture<'static, Result<String, SpeechError>>
         + Send
         + Sync,
 >;

@@ -287,6 +287,21 @@ impl ModelCard {
         self
     }
 
+    /// The same, taking recordings in a chat.
+    #[must_use]
+    pub fn hearing(mut self) -> Self {
+        self.input_modalities.push("audio".to_owned());
+        self
+    }
+
+    /// The same, writing recordings down and nothing else.
+    #[must_use]
+    pub fn transcribing(mut self) -> Self {
+        self.input_modalities = vec!["audio".to_owned()];
+        self.output_modalities = vec!["transcription".to_owned()];
+        self
+    }
+
     /// The same, paid with the account's own key.
     #[must_use]
     pub fn own_key(self) -> Self {

@@ -24,7 +24,9 @@ use super::reply::{PlayedReply, ReplyEnding};
 use super::respond::{self, AnsweredCall, error_response, plain_error};
 use super::script::{FaultKind, ScriptStep, ScriptUsage};
 use super::told::UsageTelling;
-use super::{SharedModels, is_authorised, pass_gate, refuse_key, sign, strict, summary, validate};
+use super::{
+    SharedModels, is_authorised, media, pass_gate, refuse_key, sign, strict, summary, validate,
+};
 use crate::serving::HangUp;
 
 pub(super) async fn serve_chat(
@@ -73,6 +75,9 @@ async fn answer_chat(
         return error_response(400, &invalid.message);
     }
     let model = request["model"].as_str().unwrap_or_default();
+    if let Some(audio) = media::find_recording(request) {
+        return media::answer_heard(shared, model, audio);
+    }
     let Some(place) = place else {
         return unknown_model(shared.options.catalogue, model);
     };

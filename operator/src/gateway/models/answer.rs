@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::billing::{self, ProviderBill};
 use super::complaint::{self, ProviderComplaint};
 use super::job::ModelJob;
+use super::recording;
 use super::slow::{AnswerPatience, SlowModel};
 use super::stream::{self, AnswerNews};
 use super::upstream::{self, ModelError};
@@ -71,7 +72,10 @@ pub async fn read_whole(
     let (bill, failure) = (billing::read_bill(&answer), billing::find_failure(&answer));
     let bill = bill.map(|bill| match job {
         // Who says nothing of the length is billed by the bytes.
-        ModelJob::Speech(recording) if bill.completed && bill.seconds.is_none() => {
+        // A chat about a recording is billed by its tokens.
+        ModelJob::Speech(recording)
+            if bill.completed && bill.seconds.is_none() && !recording::is_chat(&answer) =>
+        {
             let bytes = u64::try_from(recording.sound.len()).unwrap_or(u64::MAX);
             ProviderBill { seconds: Some(estimate::sound_seconds(bytes)), ..bill }
         }

@@ -31,9 +31,9 @@ pub struct RecordingForm {
     /// The model that it is for.
     pub model: String,
     pub sound: Bytes,
-    file_name: String,
-    content_type: String,
-    fields: Vec<(String, String)>,
+    pub file_name: String,
+    pub content_type: String,
+    pub fields: Vec<(String, String)>,
 }
 
 impl RecordingForm {

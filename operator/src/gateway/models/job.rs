@@ -4,10 +4,12 @@
 use bytes::Bytes;
 use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::ModelPrice;
+use codebutler_crds::thread::TokenUsage;
 use http::HeaderValue;
 
 use super::form::RecordingForm;
 use super::prepare::RequestShape;
+use super::recording::{self, RecordingShape};
 use super::request::{ForwardableRequest, RequestError};
 use crate::gateway::budget::estimate;
 
@@ -25,11 +27,11 @@ pub enum ModelJob {
 
 impl ModelJob {
     /// Below the provider's base URL.
-    pub const fn path(&self) -> &'static [&'static str] {
+    pub fn path(&self, shape: &RequestShape<'_>) -> &'static [&'static str] {
         match self {
             Self::Chat(_) | Self::Search(_) => &["chat", "completions"],
             Self::Images(_) => &["images", "generations"],
-            Self::Speech(_) => &["audio", "transcriptions"],
+            Self::Speech(_) => RecordingShape::of(shape).path(),
         }
     }
 
@@ -84,7 +86,23 @@ impl ModelJob {
             }
             Self::Speech(recording) => {
                 let bytes = u64::try_from(recording.sound.len()).unwrap_or(u64::MAX);
-                estimate::estimate_recording(bytes, price)
+                let by_minute = estimate::estimate_recording(bytes, price);
+                let form = RecordingShape::of(shape);
+                if form == RecordingShape::Form {
+                    return by_minute;
+                }
+                // Lists name no price of a minute, and a token of sound may cost more than one of text.
+                let unlisted = estimate::estimate_recording(bytes, &estimate::UNKNOWN);
+                let (heard, said) = match form {
+                    RecordingShape::Chat => recording::chat_tokens(estimate::sound_seconds(bytes)),
+                    RecordingShape::Form | RecordingShape::Json => (0, 0),
+                };
+                let tokens = TokenUsage {
+                    prompt_tokens: heard,
+                    completion_tokens: said,
+                    ..TokenUsage::default()
+                };
+                by_minute.max(estimate::price_tokens(&tokens, price)).max(unlisted)
             }
         }
     }
@@ -104,7 +122,11 @@ impl ModelJob {
                 Ok((json, request.body(model, shape)?.into()))
             }
             Self::Images(request) => Ok((json, request.bare_body(shape.id)?.into())),
-            Self::Speech(recording) => Ok(recording.body(shape.id)),
+            Self::Speech(one) => Ok(match RecordingShape::of(shape) {
+                RecordingShape::Form => one.body(shape.id),
+                RecordingShape::Json => (json, recording::json_body(one, shape.id)),
+                RecordingShape::Chat => (json, recording::chat_body(one, shape)),
+            }),
         }
     }
 }

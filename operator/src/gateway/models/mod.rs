@@ -23,6 +23,7 @@ pub mod form;
 mod job;
 mod pool;
 pub mod prepare;
+pub mod recording;
 pub mod refusal;
 pub mod request;
 pub mod retry;
@@ -65,7 +66,7 @@ use super::budget::estimate;
 use super::caller::ProvenCaller;
 use super::extract::BoundedBody;
 use super::searcher::WebSearcher;
-use super::speech::{SoundRecording, SpeechScribe};
+use super::speech::{SoundRecording, SpeechError, SpeechScribe};
 
 /// `POST /v1/chat/completions`
 pub async fn complete_chat(
@@ -116,24 +117,25 @@ async fn write_down(
     gateway: Arc<ModelServices>,
     caller: ProvenCaller,
     sound: SoundRecording,
-) -> Result<String, String> {
-    #[derive(serde::Deserialize)]
-    struct Written {
-        text: String,
-    }
+) -> Result<String, SpeechError> {
+    let lasting = |sentence: &str| SpeechError { sentence: sentence.to_owned(), is_billed: true };
     let model = caller.role.spec.model.audio.clone();
-    let model = model.ok_or("the role has no spec.model.audio")?;
+    let model = model.ok_or_else(|| SpeechError {
+        sentence: "the role has no spec.model.audio".to_owned(),
+        is_billed: false,
+    })?;
     let recording = RecordingForm::of(model, (&sound.name, &sound.kind), sound.bytes);
     let (reply, answered) = tokio::sync::oneshot::channel();
     let making = call::make_call(gateway.clone(), caller, ModelJob::Speech(recording), reply);
     gateway.answers.spawn(making.in_current_span());
     match answered.await {
-        Ok(Ok(ModelReply::Whole(answer))) => serde_json::from_slice::<Written>(&answer)
-            .map(|written| written.text)
-            .map_err(|_| "the provider's answer has no text".to_owned()),
-        Ok(Ok(ModelReply::Stream(_))) => Err("the provider answered in pieces".to_owned()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("the gateway lost the call".to_owned()),
+        Ok(Ok(ModelReply::Whole(answer))) => recording::read_transcript(&answer)
+            .ok_or_else(|| lasting("the provider's answer has no text")),
+        Ok(Ok(ModelReply::Stream(_))) => Err(lasting("the provider answered in pieces")),
+        Ok(Err(error)) => {
+            Err(SpeechError { sentence: error.to_string(), is_billed: error.may_be_billed() })
+        }
+        Err(_) => Err(lasting("the gateway lost the call")),
     }
 }
 
@@ -229,6 +231,7 @@ async fn answer_job(
     job: ModelJob,
     place: CallSlot,
 ) -> Result<Response, ApiError> {
+    let is_speech = matches!(job, ModelJob::Speech(_));
     let (reply, answered) = tokio::sync::oneshot::channel();
     // On a task of its own: a call that has begun is paid for, so it is metered even if the pod that
     // asked is gone before the answer comes.
@@ -242,6 +245,7 @@ async fn answer_job(
     let lost = |_| ApiError::new(ErrorCode::Unavailable, "the gateway lost this call: try again");
     Ok(match answered.await.map_err(lost)? {
         Ok(ModelReply::Whole(answer)) => {
+            let answer = if is_speech { recording::as_transcription(answer) } else { answer };
             ([(CONTENT_TYPE, "application/json")], answer).into_response()
         }
         Ok(ModelReply::Stream(pieces)) => {

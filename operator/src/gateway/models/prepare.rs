@@ -160,7 +160,7 @@ fn unmark_message(message: &mut Map<String, Value>) {
 }
 
 /// OpenRouter's `provider`.
-fn provider_routing(wanted: &ModelRouting) -> Option<Value> {
+pub fn provider_routing(wanted: &ModelRouting) -> Option<Value> {
     let ModelRouting {
         require_parameters,
         data_collection,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use codebutler_crds::thread::{PendingItem, ThreadState};
 use codebutler_crds::wire::{MessageAuthor, RoleInbox, ThreadMessage, VersionedInbox};
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
+use jiff::Timestamp;
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -13,6 +14,7 @@ use tokio::time::Instant;
 use super::account::SlackAccount;
 use super::channel::RepoChannel;
 use super::event::StoredMessage;
+use super::questions::recording;
 use super::reading::WantedReading;
 use super::route;
 use super::{
@@ -22,6 +24,7 @@ use super::{
 use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::masks;
+use crate::gateway::thread_key::ThreadKey;
 
 /// How often the watch cache is looked at while nothing waits.
 const LOOK: Duration = Duration::from_millis(150);
@@ -29,6 +32,8 @@ const LOOK: Duration = Duration::from_millis(150);
 const RECHECK: Duration = Duration::from_millis(500);
 /// The longest that a caller may be kept.
 const LONGEST: Duration = Duration::from_mins(1);
+/// By how much the watch cache may be behind.
+const LAG: Duration = Duration::from_secs(2);
 
 /// A role's request for its inbox.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +57,7 @@ pub async fn await_inbox(
     let deadline = Instant::now() + wait.min(LONGEST);
     let own_pod = role_pod(&caller.thread, role);
     let mut known: Option<(Option<String>, Instant)> = None;
+    let mut shown: Option<ShownTranscript> = None;
     loop {
         let thread = inner.thread(&key);
         let thread = match thread {
@@ -63,8 +69,14 @@ pub async fn await_inbox(
         let revision = thread.resource_version();
         let same =
             known.as_ref().is_some_and(|(seen, at)| *seen == revision && at.elapsed() < RECHECK);
-        if status.may_run(role, suspended) && has_mail(&status, role, after) && !same {
-            let inbox = read_inbox(inner, caller, &thread, &status, after).await?;
+        let held = is_held(inner, &key, &status, &mut shown).await;
+        if status.may_run(role, suspended) && has_mail(&status, role, after) && !same && !held {
+            let (inbox, asked) = read_inbox(inner, caller, &thread, &status, after).await?;
+            if let Some(ts) = asked {
+                // Its speaker may correct it before the role acts.
+                shown = Some(ShownTranscript { ts, until: Instant::now() + LAG });
+                continue;
+            }
             if wanted.seen.is_none() || wanted.seen != inbox.version {
                 return Ok(inbox);
             }
@@ -76,6 +88,36 @@ pub async fn await_inbox(
         }
         tokio::time::sleep(LOOK.min(deadline - now)).await;
     }
+}
+
+/// A transcript that this call has shown, and until when the watch cache may lack it.
+struct ShownTranscript {
+    ts: SlackTs,
+    until: Instant,
+}
+
+/// Whether mail waits for the correction of a recording. What nobody corrected in time waits no more.
+async fn is_held(
+    inner: &Inner,
+    key: &ThreadKey,
+    status: &ThreadStatus,
+    shown: &mut Option<ShownTranscript>,
+) -> bool {
+    let now = Timestamp::now();
+    if recording::held_until(status, now).is_some() {
+        shown.take_if(|shown| status.heard.iter().any(|one| one.ts == shown.ts));
+        return true;
+    }
+    if shown.as_ref().is_some_and(|shown| Instant::now() < shown.until) {
+        return true;
+    }
+    if !status.heard.is_empty() {
+        let ended = inner.threads.update(key, |status| recording::end_expired(status, now)).await;
+        if let Err(error) = ended {
+            tracing::warn!(%error, "a recording that nobody corrected keeps its buttons");
+        }
+    }
+    false
 }
 
 /// As of now: a caller can be kept for long.
@@ -109,7 +151,7 @@ async fn read_inbox(
     thread: &Thread,
     status: &ThreadStatus,
     after: Option<&SlackTs>,
-) -> Result<VersionedInbox, ApiError> {
+) -> Result<(VersionedInbox, Option<SlackTs>), ApiError> {
     let (repo, role) = (&caller.repo, caller.role_name());
     let account: Arc<SlackAccount> = match inner.account(repo).await {
         Ok(account) => account,
@@ -133,17 +175,19 @@ async fn read_inbox(
         users: &repo.spec.access.users,
     };
     let said = stored.iter().filter(|m| m.is_said());
-    let mut messages = Vec::new();
+    let (mut messages, mut shown) = (Vec::new(), None);
     let mut left = files::reading_budget();
     for stored in said {
         let Some(mut message) = reader.message(stored) else { continue };
-        reader.enrich(inner, caller, (stored, &mut message), &mut left).await;
+        let heard = reader.enrich(inner, caller, (stored, &mut message), &mut left).await;
+        shown = heard.or(shown);
         messages.push(message);
     }
     let pending: Vec<_> = status.pending.iter().filter(|p| p.role == role).cloned().collect();
     inner.heard(caller, &messages, &pending).await;
     let version = Some(inbox_version(&messages, &pending));
-    Ok(VersionedInbox { inbox: RoleInbox { messages, pending, closed: false }, version })
+    let inbox = RoleInbox { messages, pending, closed: false };
+    Ok((VersionedInbox { inbox, version }, shown))
 }
 
 /// The answer to a caller that does not speak for the role any more.
@@ -199,26 +243,29 @@ pub struct InboxReader<'a> {
 }
 
 impl InboxReader<'_> {
-    /// Adds what came with a message: files, recordings, what it forwards and what it links to.
+    /// Adds what came with a message: files, recordings, what it forwards and what it links to. Answers with the
+    /// message that shows what was understood of a recording, where it was shown now.
     async fn enrich(
         &self,
         inner: &Inner,
         caller: &ProvenCaller,
         (stored, message): (&StoredMessage, &mut ThreadMessage),
         left: &mut usize,
-    ) {
+    ) -> Option<SlackTs> {
         let (repo, account) = (&caller.repo, self.account);
         if account.wrote(stored) {
             message.text += &files::read_files(inner, (repo, account), &stored.files, left).await;
             message.pictures = pictures::offered_pictures(&stored.files);
-            return;
+            return None;
         }
         let known = files::describe_files(inner, (repo, account), stored).await;
         message.text += &files::read_files(inner, (repo, account), &known, left).await;
-        let is_user = matches!(message.author, MessageAuthor::User { .. });
-        if is_user {
-            message.text +=
-                &audio::read_recordings(inner, caller, account, self.thread, &known).await;
+        let mut shown = None;
+        if let MessageAuthor::User { id } = &message.author {
+            let by = (self.thread, id.as_str());
+            let heard = audio::read_recordings(inner, caller, account, by, &known).await;
+            message.text += &heard.text;
+            shown = heard.shown;
         }
         if content::is_in_parts(stored) {
             // Apps print what they hold into their messages.
@@ -234,6 +281,7 @@ impl InboxReader<'_> {
             message.text += &links::read_links(inner, repo, account, followed, left).await;
         }
         message.pictures = pictures::offered_pictures(&known);
+        shown
     }
 
     /// None: it only repeats what another one says, or is of somebody who may not steer.

@@ -6,7 +6,7 @@ use codebutler_crds::thread::{SettledQuestion, SlackThread};
 use serde_json::{Value, json};
 
 use super::account::{AccessError, SlackAccount};
-use super::questions::{self, QuestionButton, action, find_button};
+use super::questions::{self, QuestionButton, action, find_button, recording};
 use super::{Inner, blocks, history, mrkdwn};
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::{CLOSED, done_settling};
@@ -65,6 +65,9 @@ fn settled_line(settled: &SettledQuestion) -> SettledLine {
     let choice = settled.choice.as_deref();
     if choice == Some(action::EXPIRED) {
         return SettledLine::of(":hourglass: Nobody answered in time: it was not done");
+    }
+    if choice == Some(recording::TAKEN) {
+        return SettledLine::of(":hourglass: Nobody corrected it: taken as it was understood");
     }
     if choice == Some(CLOSED) {
         return SettledLine::of(":no_entry_sign: The thread is closed");

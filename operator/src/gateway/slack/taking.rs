@@ -11,7 +11,7 @@ use super::courtesy::needs_no_answer;
 use super::questions::answered::{AnsweredQuestion, find_answered};
 use super::questions::plan::carries_out;
 use super::questions::{
-    action, harness, inactivity, learnings, merge, parts, plan, roadmap, train,
+    action, harness, inactivity, learnings, merge, parts, plan, recording, roadmap, train,
 };
 use super::said::PersonMessage;
 use super::words::MessageIntent;
@@ -161,6 +161,7 @@ pub fn take_message(
     threads::raise_inbox(status, &recipients, &said.ts, now);
     // Two roles that hand work to each other have heard something new.
     status.rounds = status.rounds.take().filter(|rounds| rounds.ts > said.ts);
+    recording::end_by_words(status, &said.user, &said.ts);
     if status.warned.as_ref().is_some_and(|warned| *warned < said.ts) {
         inactivity::end_warning(status, inactivity::KEEP, &said.user);
     }

@@ -198,6 +198,7 @@ pub fn settle_open(status: &mut ThreadStatus) {
     }
     status.warned = None;
     status.update_offer = None;
+    status.heard.clear();
     status.standing.clear();
     status.offers.retain(|offer| !offer.is_open());
     status.closing = status.closing.take().filter(|closing| closing.choice.is_some());
@@ -245,6 +246,8 @@ pub fn open_questions(status: &ThreadStatus) -> Vec<SlackTs> {
     }
     found.extend(status.warned.clone());
     found.extend(status.update_offer.clone());
+    let heard = status.heard.iter().filter(|one| !one.corrected);
+    found.extend(heard.map(|one| one.ts.clone()));
     found
 }
 

@@ -62,6 +62,7 @@ fn status_fields(status: &ThreadStatus) -> Map<String, Value> {
         "edited": status.edited,
         "warned": status.warned,
         "updateOffer": status.update_offer,
+        "heard": list_value(&status.heard),
         "finished": status.finished,
         "pending": list_value(&status.pending),
         "handovers": list_value(&status.handovers),

@@ -9,6 +9,7 @@ use codebutler_crds::role::ReasoningEffort;
 use serde::Deserialize as _;
 use serde_json::Value;
 
+use super::super::recording::ModelHearing;
 use super::price::read_prices;
 use super::{KnownModelFacts, ThinkingFacts};
 
@@ -116,6 +117,7 @@ fn entry_facts(entry: &Value) -> KnownModelFacts {
         max_tokens: smallest_figure(entry, &ANSWERS),
         tools: says("tools").or_else(|| read_ability(entry, &TOOL_WORDS)),
         sees: sees_pictures(entry),
+        hearing: hears_sound(entry),
         thinking: says("reasoning").unwrap_or(false).then(|| read_thinking(&entry["reasoning"])),
         prices,
         expires: entry["expiration_date"].as_str().and_then(|day| day.get(..10)).map(str::to_owned),
@@ -155,6 +157,18 @@ fn sees_pictures(entry: &Value) -> Option<bool> {
         .or_else(|| (entry["type"] == "vlm").then_some(true))
 }
 
+/// OpenRouter's words.
+fn hears_sound(entry: &Value) -> Option<ModelHearing> {
+    let has = |field: &str, word: &str| {
+        let words = entry["architecture"][field].as_array().into_iter().flatten();
+        words.into_iter().any(|one| one == word)
+    };
+    if has("output_modalities", "transcription") {
+        return Some(ModelHearing::Transcribes);
+    }
+    has("input_modalities", "audio").then_some(ModelHearing::Chats)
+}
+
 fn read_thinking(said: &Value) -> ThinkingFacts {
     let efforts = said["supported_efforts"].as_array().into_iter().flatten();
     ThinkingFacts {
@@ -189,6 +203,17 @@ mod tests {
     fn one(entry: &Value) -> KnownModelFacts {
         let page = read_models(json!({"data": [entry]}).to_string().as_bytes()).unwrap();
         page.models.into_values().next().unwrap()
+    }
+
+    #[test]
+    fn a_list_says_who_hears_and_who_transcribes() {
+        let of = |input: &[&str], output: &[&str]| {
+            one(&json!({"id": "m", "architecture": {"input_modalities": input, "output_modalities": output}}))
+                .hearing
+        };
+        assert_eq!(of(&["audio"], &["transcription"]), Some(ModelHearing::Transcribes));
+        assert_eq!(of(&["text", "audio"], &["text"]), Some(ModelHearing::Chats));
+        assert_eq!(of(&["text", "image"], &["text"]), None);
     }
 
     #[test]

@@ -21,6 +21,7 @@ use codebutler_crds::wire::{CacheForm, EditForm, ModelFacts};
 
 use self::price::ModelPrices;
 use super::dialect::ApiDialect;
+use super::recording::ModelHearing;
 
 /// Longest answer where neither role nor model say: what an agent leaves room for.
 pub const ANSWER: u32 = 16_000;
@@ -40,6 +41,8 @@ pub struct KnownModelFacts {
     pub is_template_toolless: bool,
     /// Whether it can be shown pictures.
     pub sees: Option<bool>,
+    /// What it does with recordings, where its list says so.
+    pub hearing: Option<ModelHearing>,
     /// How its thinking is asked for, where it is known that it thinks.
     pub thinking: Option<ThinkingFacts>,
     /// How the provider keeps what it was sent.
@@ -76,6 +79,7 @@ impl KnownModelFacts {
             tools: self.tools.or(other.tools),
             is_template_toolless: self.is_template_toolless || other.is_template_toolless,
             sees: self.sees.or(other.sees),
+            hearing: self.hearing.or(other.hearing),
             thinking: self.thinking.or(other.thinking),
             cache,
             edits: self.edits.or(other.edits),

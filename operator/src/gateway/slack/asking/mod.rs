@@ -3,6 +3,7 @@
 pub mod action;
 mod branch;
 mod parts;
+pub mod recording;
 pub mod roadmap;
 mod train;
 mod whole;

@@ -17,6 +17,7 @@ pub mod merge;
 pub mod offers;
 pub mod parts;
 pub mod plan;
+pub mod recording;
 pub mod roadmap;
 pub mod shown;
 pub mod train;
@@ -33,7 +34,7 @@ use crate::gateway::dispatch::RepoTeam;
 use crate::gateway::threads::ChangeRefusal;
 
 /// Every kind of question, in the order in which a reaction looks for what it answers.
-const KINDS: [&dyn QuestionKind; 11] = [
+const KINDS: [&dyn QuestionKind; 12] = [
     &action::ActionQuestion,
     &choice::ChoiceQuestion,
     &learnings::LearningsQuestion,
@@ -45,6 +46,7 @@ const KINDS: [&dyn QuestionKind; 11] = [
     &budget::BudgetQuestion,
     &inactivity::InactivityQuestion,
     &update::UpdateQuestion,
+    &recording::RecordingQuestion,
 ];
 
 /// Told to who answers what is over.
@@ -295,6 +297,8 @@ mod tests {
             "collect:close",
             "update:update",
             "update:leave",
+            "heard:use",
+            "heard:correct",
         ] {
             let kinds = KINDS.iter().filter(|kind| kind.find_button(id).is_some()).count();
             assert_eq!(kinds, 1, "{id}");

@@ -1,7 +1,7 @@
 //! What comes with a message: recordings, and links to what is said elsewhere.
 
 use codebutler_crds::NanoUsd;
-use codebutler_testbed::models::ModelScript;
+use codebutler_testbed::models::{ModelCard, ModelOptions, ModelScript, ModelServer};
 use serde_json::{Value, json};
 
 use super::{World, eventually};
@@ -80,4 +80,127 @@ async fn links_bring_read_only_context_from_the_own_workspace_and_repository() {
     assert!(mail.contains("in a private channel") && !mail.contains("We sell"), "{mail}");
     assert!(mail.contains("linked pull request #") && mail.contains("Because."), "{mail}");
     assert!(!mail.contains("ghp_0123"), "{mail}");
+}
+
+const WAVE: &[u8] = b"RIFF\x24\0\0\0WAVEfmt ";
+
+/// Recordings that a person has uploaded: their messages, in order.
+fn uploads(world: &World, files: &[(&str, &[u8])]) -> Vec<String> {
+    let user = world.slack.ensure_user("ana");
+    let mut sent = Vec::new();
+    for file in files {
+        let place = (&world.channel, Some(&*world.root));
+        sent.push(world.slack.upload_as(&user, place.0, place.1, "listen", *file).unwrap().0);
+    }
+    sent
+}
+
+/// A world whose coder hears with this model of a provider like OpenRouter.
+async fn with_an_ear(card: ModelCard) -> (World, ModelServer) {
+    let ear = card.id.clone();
+    let options = ModelOptions { offers: vec![card], ..ModelOptions::default() };
+    let models = ModelServer::start(ModelScript::of("coder", vec![]), options).await.unwrap();
+    let spec = json!({"model": {"baseURL": models.url(), "api": "OpenRouter"}});
+    let script = ModelScript::of("coder", vec![]);
+    let world = World::play(script, &spec, &json!({"audio": ear})).await;
+    let key = json!({"apiKey": models.api_key()});
+    world.cluster.secret("model", &models.url(), &key).await;
+    // What the provider's list says of the model decides how it is asked.
+    eventually("the list is known", || async {
+        let (status, _) = world.get("coder", "/v1/session").await;
+        status == 200
+            && world.gateway.models.models.catalog.facts(&world.repo().await, &ear).window.is_some()
+    })
+    .await;
+    (world, models)
+}
+
+#[tokio::test]
+async fn openrouter_hears_in_json_and_is_paid_to_the_nano_dollar() {
+    let mut sound = WAVE.to_vec();
+    sound.resize(41_000, 7);
+    for (card, in_chat, nanos) in [
+        (ModelCard::new("acme/flash").hearing(), true, 41 * 32_123),
+        (ModelCard::new("acme/scribe").transcribing(), false, 41 * 100_000),
+    ] {
+        let (world, models) = with_an_ear(card).await;
+        let [ts] = &uploads(&world, &[("voice.m4a", &sound)])[..] else { panic!() };
+        let mail = world.mail(ts).await.join("\n");
+        assert!(mail.contains("written down") && mail.contains("fix the total"), "{mail}");
+        let requests = models.requests();
+        let [request] = requests.as_slice() else { panic!("{requests:?}") };
+        let part = if in_chat {
+            request.body["messages"][0]["content"][1]["input_audio"].clone()
+        } else {
+            request.body["input_audio"].clone()
+        };
+        assert_eq!((request.status, &part["format"]), (200, &json!("wav")), "by its bytes");
+        assert_eq!(models.billed().total(), NanoUsd(nanos));
+        eventually("metered", || async {
+            world.thread().await.status.unwrap().cost == Some(NanoUsd(nanos))
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_role_gets_no_mail_while_a_transcript_may_be_corrected() {
+    let own = json!({"audio": "scripted/ear"});
+    let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &own).await;
+    let [ts] = &uploads(&world, &[("voice.wav", WAVE)])[..] else { panic!() };
+    world.patch_thread(&json!({"status": {"roles": {"coder": {"inbox": ts}}}})).await;
+    let (_, held) = world.get("coder", "/v1/inbox?wait=4").await;
+    assert!(held["messages"].as_array().is_none_or(Vec::is_empty), "{held}");
+    let heard = world.thread().await.status.unwrap().heard;
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert_eq!(heard[0].user, world.slack.ensure_user("ana"));
+    // A successor knows of it, too.
+    let other = world.successor().await;
+    let asked = world.http.get(format!("{other}/v1/inbox?wait=1"));
+    let (_, held) = super::answer(asked.bearer_auth(world.token("coder"))).await;
+    assert!(held["messages"].as_array().is_none_or(Vec::is_empty), "{held}");
+    let mail = world.mail(ts).await.join("\n");
+    assert!(mail.contains("fix the total"), "{mail}");
+    eventually("the wait is over", || async {
+        world.thread().await.status.unwrap().heard.is_empty()
+    })
+    .await;
+    assert_eq!(world.models.requests().len(), 1, "paid once");
+}
+
+#[tokio::test]
+async fn what_can_not_be_heard_is_a_sentence_and_costs_nothing() {
+    let own = json!({"audio": "scripted/ear"});
+    let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &own).await;
+    let huge = vec![7_u8; 24 * 1024 * 1024 + 1];
+    let files =
+        [("voice.m4a", b"%PDF-1.7".as_slice()), ("long.m4a", &huge), ("note.mp3", b"Hello")];
+    let last = uploads(&world, &files).pop().unwrap();
+    let reasons =
+        ["by its content it is a PDF", "larger than 24 MiB", "by its content it is a text"];
+    for _ in 0..2 {
+        let mail = world.mail(&last).await.join("\n");
+        for why in reasons {
+            assert!(mail.contains(why), "{why}: {mail}");
+        }
+    }
+    let said = world.slack.messages(&world.channel, Some(&world.root));
+    for why in reasons {
+        assert_eq!(said.iter().filter(|one| one.shown.contains(why)).count(), 1, "{why}: {said:?}");
+    }
+    assert!(world.models.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_provider_that_refuses_a_recording_is_asked_once() {
+    let (world, models) = with_an_ear(ModelCard::new("acme/mute")).await;
+    let [ts] = &uploads(&world, &[("voice.wav", WAVE)])[..] else { panic!() };
+    for _ in 0..2 {
+        let mail = world.mail(ts).await.join("\n");
+        assert!(mail.contains("not written down"), "{mail}");
+    }
+    let said = world.slack.messages(&world.channel, Some(&world.root));
+    let told = said.iter().filter(|one| one.shown.contains("I could not listen to"));
+    assert_eq!(told.count(), 1, "{said:?}");
+    assert_eq!((models.requests().len(), models.billed().total()), (1, NanoUsd::ZERO));
 }
