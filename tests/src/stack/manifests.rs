@@ -89,6 +89,7 @@ pub fn seed_roles(
                 role.spec.model.pool.clear();
                 role.spec.model.tiers = None;
                 role.spec.model.first_look = None;
+                role.spec.model.audio = None;
             }
             Ok(role)
         })
