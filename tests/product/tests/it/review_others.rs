@@ -5,6 +5,9 @@ use serde_json::json;
 
 use crate::support::Setup;
 
+const REVIEW: &str = include_str!("../../../../seeds/skills/review-pr.md");
+const STATUS: &str = include_str!("../../../../seeds/skills/status.md");
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reviewer_reads_a_persons_pull_request_asks_and_reviews_it_inline() {
     let review = || {
@@ -27,7 +30,11 @@ async fn a_reviewer_reads_a_persons_pull_request_asks_and_reviews_it_inline() {
         ScriptStep::say("One pull request of Eve's is open."),
     ];
     let script = ModelScript::of("reviewer", reviewer).and("pm", pm);
-    let team = Setup::new(script).start().await;
+    let team = Setup::new(script)
+        .file(".codebutler/skills/review-pr.md", REVIEW)
+        .file(".codebutler/skills/status.md", STATUS)
+        .start()
+        .await;
     let files = [("tax.txt", Some("19\n20\n"))];
     let number = team.stack.remote.open_fork_pull("eve", ("tax", "Add tax"), &files).await.unwrap();
     assert_eq!(number, 1);

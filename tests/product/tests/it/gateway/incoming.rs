@@ -147,7 +147,7 @@ async fn openrouter_hears_in_json_and_is_paid_to_the_nano_dollar() {
 async fn a_role_gets_no_mail_while_a_transcript_may_be_corrected() {
     let own = json!({"audio": "scripted/ear"});
     let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &own).await;
-    let [ts] = &uploads(&world, &[("voice.wav", WAVE)])[..] else { panic!() };
+    let [ts] = &uploads(&world, &[("voice.m4a", WAVE)])[..] else { panic!() };
     world.patch_thread(&json!({"status": {"roles": {"coder": {"inbox": ts}}}})).await;
     let (_, held) = world.get("coder", "/v1/inbox?wait=4").await;
     assert!(held["messages"].as_array().is_none_or(Vec::is_empty), "{held}");
@@ -174,7 +174,7 @@ async fn what_can_not_be_heard_is_a_sentence_and_costs_nothing() {
     let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &own).await;
     let huge = vec![7_u8; 24 * 1024 * 1024 + 1];
     let files =
-        [("voice.m4a", b"%PDF-1.7".as_slice()), ("long.m4a", &huge), ("note.mp3", b"Hello")];
+        [("voice.m4a", b"%PDF-1.7".as_slice()), ("long.m4a", &huge), ("note.m4a", b"Hello")];
     let last = uploads(&world, &files).pop().unwrap();
     let reasons =
         ["by its content it is a PDF", "larger than 24 MiB", "by its content it is a text"];
@@ -194,7 +194,7 @@ async fn what_can_not_be_heard_is_a_sentence_and_costs_nothing() {
 #[tokio::test]
 async fn a_provider_that_refuses_a_recording_is_asked_once() {
     let (world, models) = with_an_ear(ModelCard::new("acme/mute")).await;
-    let [ts] = &uploads(&world, &[("voice.wav", WAVE)])[..] else { panic!() };
+    let [ts] = &uploads(&world, &[("voice.m4a", WAVE)])[..] else { panic!() };
     for _ in 0..2 {
         let mail = world.mail(ts).await.join("\n");
         assert!(mail.contains("not written down"), "{mail}");
