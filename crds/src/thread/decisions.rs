@@ -83,15 +83,15 @@ pub enum ApprovalAnswer {
     Expired,
 }
 
-/// What was understood of a recording, while its speaker may correct it.
+/// The transcript of a recording, while its speaker may correct it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HeardRecording {
     /// The message that shows it.
     pub ts: SlackTs,
-    /// Whose next message corrects it.
+    /// The person whose next message corrects it.
     pub user: String,
-    /// Whether a correction was announced.
+    /// A correction was announced.
     #[serde(default)]
     pub corrected: bool,
 }

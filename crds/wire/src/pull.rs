@@ -1,4 +1,4 @@
-//! Pull requests of the repository, whoever opened them: what a role reads of one.
+//! Pull requests of the repository, of any author, as a role reads them.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ pub struct ReadPull {
     pub page: Option<usize>,
 }
 
-/// What was read. All texts in it are untrusted.
+/// The answer. All texts in it are untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum PullReading {
@@ -87,7 +87,7 @@ pub struct PullSummary {
     /// Logins and teams that were asked for a review and have not answered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reviewers: Vec<String>,
-    /// Whether a conversation of CodeButler's made it.
+    /// True if a conversation of CodeButler's made it.
     #[serde(default)]
     pub own: bool,
 }
@@ -103,7 +103,7 @@ pub struct PullOverview {
     pub fork: Option<String>,
     /// Its newest commit.
     pub commit: String,
-    /// Whether it can be merged, once GitHub knows.
+    /// True if it can be merged; absent until GitHub knows.
     pub mergeable: Option<bool>,
     /// GitHub's word for what keeps it from being merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,7 +155,7 @@ pub struct PullDiff {
     pub commit: String,
     /// Counted from 1.
     pub page: usize,
-    /// How many there are.
+    /// The number of the last page.
     pub pages: usize,
     /// Files, or parts of a long one.
     pub files: Vec<FileDiff>,
@@ -190,7 +190,7 @@ pub struct PullConversation {
     pub number: u64,
     /// Counted from 1.
     pub page: usize,
-    /// How many there are.
+    /// The number of the last page.
     pub pages: usize,
     /// Oldest first.
     pub said: Vec<SaidOnPull>,

@@ -47,7 +47,7 @@ pub enum RemoteChange {
         number: u64,
         /// Markdown.
         body: String,
-        /// What it concludes; never an approval.
+        /// The conclusion; never an approval.
         #[serde(default)]
         verdict: ReviewEvent,
         /// Remarks on lines.
@@ -61,7 +61,7 @@ pub enum RemoteChange {
         /// Why.
         reason: CloseReason,
     },
-    /// Who works on an issue or pull request.
+    /// The people who work on an issue or pull request.
     Assign {
         /// Of the issue or pull request.
         number: u64,
@@ -94,7 +94,7 @@ pub enum RemoteChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CloseReason {
-    /// What it asks for is done.
+    /// The work is done.
     Completed,
     /// It will not be done.
     NotPlanned,

@@ -1,4 +1,4 @@
-//! What a recording is, by its own first bytes: a name or a media type may say anything. Pure.
+//! The kind of a recording, by its own first bytes: a name or a media type may say anything. Pure.
 
 /// Bytes that are looked at.
 const LOOKED_AT: usize = 512;
@@ -16,7 +16,7 @@ pub enum SoundFormat {
     Aiff,
 }
 
-/// What a file turns out to be.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SoundKind {
     Sound(SoundFormat),

@@ -22,7 +22,7 @@ pub struct SoundRecording {
 pub struct SpeechError {
     /// For people and models.
     pub sentence: String,
-    /// Whether it may have cost something: then it is not tried again.
+    /// It may have cost something: then it is not tried again.
     pub is_billed: bool,
 }
 

@@ -244,7 +244,7 @@ impl DrivenRepository {
         .await
     }
 
-    /// What an account is to the repository from now on.
+    /// Gives an account this standing from now on.
     ///
     /// # Errors
     /// When the repository is gone.
@@ -256,7 +256,7 @@ impl DrivenRepository {
         .await
     }
 
-    /// How an issue stands: open or its reason, who works on it, and the number of the issue above it.
+    /// The standing of an issue: open or its reason, who works on it, and the number of the issue above it.
     ///
     /// # Errors
     /// When there is none.

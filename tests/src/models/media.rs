@@ -22,7 +22,7 @@ const IMAGE: &str = "0.04";
 const MINUTE: NanoUsd = NanoUsd(6_000_000);
 /// USD that a second costs in a chat, where the answer says what it cost.
 const HEARD: NanoUsd = NanoUsd(32_123);
-/// What is said in every recording.
+/// The words of every recording.
 const WORDS: &str = "fix the total";
 /// Bytes of a second of sound.
 const SECOND: usize = 1000;

@@ -47,14 +47,14 @@ async fn read_part(github: &GitHub, wanted: &ReadPull) -> Result<PullReading, Gi
         (PullPart::Conversation, _) => {
             PullReading::Conversation(github.pull_conversation(number, page).await?)
         }
-        // Who names a file wants its diff.
+        // A file alone means its diff.
         (PullPart::Diff | PullPart::Overview, file) => {
             PullReading::Diff(github.pull_diff(number, file, page).await?)
         }
     })
 }
 
-/// What people pasted there may hold the Repo's secrets.
+/// People may have pasted the Repo's secrets there.
 fn mask_reading(redactor: &SecretRedactor, reading: &mut PullReading) {
     let mask = |text: &mut String| *text = redactor.mask(text).into_owned();
     let mask_summary = |pull: &mut PullSummary| {

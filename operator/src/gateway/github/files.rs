@@ -49,7 +49,7 @@ impl ListedFile {
         FileDiff { file: self.named(), patch, continued: false, left_out: self.is_left_out() }
     }
 
-    /// Whether it has this name, or had it.
+    /// True if it has this name, or had it.
     pub fn is_called(&self, path: &str) -> bool {
         self.filename == path || self.previous_filename.as_deref() == Some(path)
     }
@@ -62,7 +62,7 @@ impl ListedFile {
             && matches!(&*self.status, "modified" | "changed" | "added" | "removed")
     }
 
-    /// Whether its patch shows this line of the new version.
+    /// True if its patch shows this line of the new version.
     fn shows(&self, line: u64) -> bool {
         self.patch.as_deref().is_some_and(|patch| shown_lines(patch).contains(&line))
     }
@@ -73,7 +73,7 @@ impl ListedFiles {
     pub fn misplaced(&self, comments: &[LineComment]) -> Vec<String> {
         let is_shown = |one: &&LineComment| {
             let file = self.all.iter().find(|file| file.filename == one.at.path);
-            // What has no patch here may have one at GitHub.
+            // A file without a patch here may have one at GitHub.
             !file.is_some_and(|file| file.is_left_out() || file.shows(one.at.line))
         };
         let places = comments.iter().filter(is_shown);

@@ -24,7 +24,7 @@ impl Made {
     }
 }
 
-/// What a change is about, as people are shown it.
+/// The subject of a change, as people are shown it.
 #[derive(Clone, Debug, Default)]
 pub struct ChangeTarget {
     /// The commit that is released or reviewed.
@@ -34,7 +34,7 @@ pub struct ChangeTarget {
 }
 
 impl GitHub {
-    /// What a change that has not happened yet is about. `own_branch` is the branch of the thread that wants it.
+    /// The subject of a change that has not happened yet. `own_branch` is the branch of the thread that wants it.
     ///
     /// # Errors
     /// When it can't happen: then people need not be asked.

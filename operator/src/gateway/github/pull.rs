@@ -55,7 +55,7 @@ pub struct GitHubPull {
     mergeable: Option<bool>,
     #[serde(default)]
     draft: Option<bool>,
-    /// Nobody: the account is gone.
+    /// Absent: the account is gone.
     #[serde(default)]
     user: Option<GitHubAccount>,
     /// Of any form: nothing else depends on them.
@@ -108,7 +108,7 @@ impl GitHubPull {
         &self.head.sha
     }
 
-    /// Who opened it.
+    /// The author's login.
     pub fn author(&self) -> String {
         self.user
             .as_ref()
@@ -145,12 +145,12 @@ impl GitHubPull {
         self.head.branch.as_deref().unwrap_or_default()
     }
 
-    /// Whether its branch is one that CodeButler makes in `remote`.
+    /// True if its branch is one that CodeButler makes in `remote`.
     pub fn is_own_branch(&self, remote: &Remote) -> bool {
         self.fork(remote).is_none() && self.branch().starts_with(&names::branch_name(""))
     }
 
-    /// Whether its branch is this one of `remote`.
+    /// True if its branch is this one of `remote`.
     pub fn is_of_branch(&self, branch: &str, remote: &Remote) -> bool {
         self.branch() == branch && self.fork(remote).is_none()
     }
@@ -170,12 +170,12 @@ impl GitHubPull {
         self.mergeable
     }
 
-    /// What keeps it from being merged, in GitHub's word.
+    /// The obstacle to a merge, in GitHub's word.
     pub fn merge_state(&self) -> Option<String> {
         self.mergeable_state.as_ref().map(|word| text::one_line(word, 40))
     }
 
-    /// How many files it changes, where one pull request was asked for.
+    /// The number of changed files, where one pull request was asked for.
     pub fn file_count(&self) -> Option<usize> {
         self.changed_files.and_then(|count| usize::try_from(count).ok())
     }

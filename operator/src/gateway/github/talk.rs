@@ -97,7 +97,7 @@ impl PullComment {
         Some(LineRef { path, line: self.line.or(self.original_line).unwrap_or(1) })
     }
 
-    /// Whether it is about a line that the diff no longer shows.
+    /// True if it is about a line that the diff no longer shows.
     pub fn is_outdated(&self) -> bool {
         self.path.is_some() && self.line.is_none()
     }

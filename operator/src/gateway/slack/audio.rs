@@ -24,7 +24,7 @@ use crate::gateway::thread_key::ThreadKey;
 /// Larger ones are named, not heard: what providers take at most.
 const LARGEST: u64 = 24 * 1024 * 1024;
 
-/// What the recordings of a message say.
+/// The transcripts of a message.
 #[derive(Debug, Default)]
 pub struct HeardMessage {
     /// For behind the message's text.
@@ -46,7 +46,7 @@ struct Unheard {
     why: String,
     /// It may have been paid for: it is never tried again.
     is_final: bool,
-    /// The thread was told before.
+    /// The thread has been notified before.
     is_known: bool,
 }
 
@@ -219,6 +219,6 @@ async fn is_told(
 ) -> Result<bool, Unheard> {
     let found = post::lookup_sent(inner, &caller.repo, thread, slack, id).await;
     let found = found.map(|found| found.is_some());
-    // Nobody is told: it is tried again with the next reading.
+    // No notice: the next reading tries again.
     found.map_err(|error| Unheard { is_known: true, ..Unheard::of(error.to_string()) })
 }

@@ -96,7 +96,7 @@ struct ShownTranscript {
     until: Instant,
 }
 
-/// Whether mail waits for the correction of a recording. What nobody corrected in time waits no more.
+/// True while mail waits for the correction of a recording. Ends waits that are over.
 async fn is_held(
     inner: &Inner,
     key: &ThreadKey,
@@ -114,7 +114,7 @@ async fn is_held(
     if !status.heard.is_empty() {
         let ended = inner.threads.update(key, |status| recording::end_expired(status, now)).await;
         if let Err(error) = ended {
-            tracing::warn!(%error, "a recording that nobody corrected keeps its buttons");
+            tracing::warn!(%error, "a recording keeps its buttons");
         }
     }
     false

@@ -67,7 +67,7 @@ fn settled_line(settled: &SettledQuestion) -> SettledLine {
         return SettledLine::of(":hourglass: Nobody answered in time: it was not done");
     }
     if choice == Some(recording::TAKEN) {
-        return SettledLine::of(":hourglass: Nobody corrected it: taken as it was understood");
+        return SettledLine::of(":hourglass: Not corrected in time: taken as it was understood");
     }
     if choice == Some(CLOSED) {
         return SettledLine::of(":no_entry_sign: The thread is closed");

@@ -1,4 +1,4 @@
-//! What people say in recordings: understood, shown, corrected, and paid for once.
+//! Recordings of people: understood, shown, corrected, and paid for once.
 
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 

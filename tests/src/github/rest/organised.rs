@@ -83,7 +83,7 @@ pub(super) struct Assignees {
 }
 
 fn may_work(repo: &HostedRepository, caller: &Caller, login: &str) -> bool {
-    // Whoever may read a private repository of an organisation may be assigned.
+    // All who may read a private repository of an organisation may be assigned.
     let known = repo.people.get(login).is_some_and(|standing| standing.permission() != "none");
     known || login == caller.login
 }

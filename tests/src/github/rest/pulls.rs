@@ -220,7 +220,7 @@ pub(super) async fn list_files(
     repo.refresh().await?;
     let pull = find_pull(repo, at.number)?.clone();
     let changes = pull_detail(repo, &pull).await?.changes;
-    // What of the patches is shown depends on the page that they are on.
+    // The patches that are shown depend on the page that they are on.
     let shown = json::changes_json(&caller.urls, repo, &pull.head_sha, page.part(&changes));
     Ok(page.answer_part(&caller.urls, shown, changes.len()))
 }

@@ -41,7 +41,7 @@ pub struct KnownModelFacts {
     pub is_template_toolless: bool,
     /// Whether it can be shown pictures.
     pub sees: Option<bool>,
-    /// What it does with recordings, where its list says so.
+    /// Its way with recordings, where its list says so.
     pub hearing: Option<ModelHearing>,
     /// How its thinking is asked for, where it is known that it thinks.
     pub thinking: Option<ThinkingFacts>,

@@ -1,4 +1,4 @@
-//! What was understood of a recording, shown to its speaker.
+//! The transcript of a recording, shown to its speaker.
 
 use codebutler_crds::SlackTs;
 use codebutler_crds::wire::ErrorCode;

@@ -1,4 +1,4 @@
-//! What was understood of a recording: its speaker may correct it for a moment before a role acts on it.
+//! The transcript of a recording: its speaker may correct it for a moment before a role acts on it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::gateway::threads::{self, ChangeRefusal};
 
-/// How long roles wait for a correction, and for one that was announced.
+/// The time that roles wait for a correction, and for one that was announced.
 pub const HOLD: Duration = Duration::from_secs(15);
 const CORRECTION: Duration = Duration::from_mins(10);
 /// Recordings that wait at the same time.
@@ -24,7 +24,7 @@ pub struct RecordingQuestion;
 pub const KIND: &str = "heard";
 const USE: &str = "heard:use";
 const CORRECT: &str = "heard:correct";
-/// In place of the buttons once nobody has answered.
+/// In place of the buttons once the time is over.
 pub const TAKEN: &str = "heard:taken";
 
 /// The buttons, in order.
@@ -58,7 +58,7 @@ impl QuestionKind for RecordingQuestion {
         if action_id == CORRECT {
             for one in status.heard.iter_mut().filter(|one| one.ts == *message) {
                 one.corrected = true;
-                // Whoever announces the correction writes it.
+                // The correction is expected from the person who announced it.
                 one.user.clone_from(user);
             }
         } else {
@@ -97,7 +97,7 @@ pub fn begin_hold(status: &mut ThreadStatus, ts: &SlackTs, user: &str) {
     status.heard.push(HeardRecording { ts, user, corrected: false });
 }
 
-/// Until when no role is given mail, if one has to wait.
+/// The time until which no role is given mail, if it has to wait.
 pub fn held_until(status: &ThreadStatus, now: Timestamp) -> Option<Timestamp> {
     status.heard.iter().map(hold_end).filter(|end| *end > now).max()
 }
@@ -109,7 +109,7 @@ fn hold_end(one: &HeardRecording) -> Timestamp {
     i64::try_from(end).ok().and_then(|end| Timestamp::from_second(end).ok()).unwrap_or_default()
 }
 
-/// Ends what nobody has corrected in time.
+/// Ends the waits that are over.
 pub fn end_expired(status: &mut ThreadStatus, now: Timestamp) {
     let (over, open) = status.heard.drain(..).partition(|one| hold_end(one) <= now);
     let over: Vec<HeardRecording> = over;

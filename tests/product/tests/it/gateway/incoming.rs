@@ -105,7 +105,7 @@ async fn with_an_ear(card: ModelCard) -> (World, ModelServer) {
     let world = World::play(script, &spec, &json!({"audio": ear})).await;
     let key = json!({"apiKey": models.api_key()});
     world.cluster.secret("model", &models.url(), &key).await;
-    // What the provider's list says of the model decides how it is asked.
+    // The provider's list decides how the model is asked.
     eventually("the list is known", || async {
         let (status, _) = world.get("coder", "/v1/session").await;
         status == 200

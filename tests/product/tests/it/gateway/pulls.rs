@@ -163,7 +163,7 @@ async fn somebody_elses_pull_request_is_reviewed_inline_after_a_yes_to_exactly_t
             "comments": [{"path": "tax.txt", "line": line, "body": "Of which country?"}],
         })
     };
-    // What GitHub would refuse is asked of nobody.
+    // A review that GitHub would refuse is not asked about.
     let before = world.slack.messages(&world.channel, Some(&world.root)).len();
     for (bad, why) in [
         (review(number, 9, "x"), "tax.txt:9"),
