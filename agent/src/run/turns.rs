@@ -282,14 +282,20 @@ impl Agent {
         Ok(self.transcript.append(&record)?)
     }
 
-    /// Tools of no use now: nobody wants anything remembered, or a map of the project.
+    /// Tools of no use now: nobody wants anything remembered, a map of the project, or speaks of others' work at GitHub.
     fn useless_tools(&self) -> Vec<&'static str> {
         const LOOKING_BACK: [&str; 3] = ["ReviewThread", "AskRoles", "ProposeLearnings"];
         const MAPS: [&str; 2] = ["WriteMap", "ProposeMaps"];
+        const OTHERS_WORK: [&str; 2] = ["GHPull", "GHChangeIssue"];
+        const GITHUB_WORDS: [&str; 9] =
+            ["pull", "review", "issue", "github", "ticket", "#", "merge", "status", "contribut"];
         let (state, session) = (self.transcript.state(), &self.session);
         let mut useless = Vec::new();
         if !state.names_any(&["map", "learn"]) {
             useless.extend(MAPS);
+        }
+        if !state.names_any(&GITHUB_WORDS) {
+            useless.extend(OTHERS_WORK);
         }
         if !self.tools.thread.looks_back {
             let approved = session.plan.as_ref().is_some_and(|plan| plan.approved_by.is_some());
