@@ -36,7 +36,7 @@ use super::pulse::AgentHeartbeats;
 use super::slack::SlackGateway;
 use super::slack_consent::SlackConsent;
 use super::threads::ThreadWriter;
-use super::web::{FoundPages, SearchEngine};
+use super::web::{FoundPages, OpenedPages, SearchEngine};
 use super::work::WorkServices;
 use crate::tasks::TaskGroup;
 
@@ -140,6 +140,7 @@ impl GatewayBase {
             search: self.search.clone(),
             searcher: build_searcher(&models),
             found: FoundPages::default(),
+            opened: OpenedPages::default(),
             notices,
             outcomes: outcomes.clone(),
             metrics: metrics.clone(),

@@ -102,8 +102,14 @@ pub async fn post_message(
         plans.then(|| forecast_plan(&gateway.work.context, &caller.repo, message.complexity));
     let foreseen = forecast.as_ref().map(|forecast| forecast.line.clone());
     let page = page_link(&gateway, &caller);
-    let notes =
-        note.into_iter().chain(steers).chain(foreseen).chain(overlap::overlap_lines(&overlaps));
+    let reads_web = caller.role.spec.tools.offered().any(|tool| tool == "WebFetch");
+    let unopened = gateway.egress.opened.note(&caller, &message.text).filter(|_| reads_web);
+    let notes = note
+        .into_iter()
+        .chain(unopened)
+        .chain(steers)
+        .chain(foreseen)
+        .chain(overlap::overlap_lines(&overlaps));
     let note: Vec<String> = notes.chain(page).collect();
     let note = (!note.is_empty()).then(|| note.join("\n"));
     let estimate = forecast.and_then(|forecast| forecast.estimate);

@@ -11,7 +11,7 @@ use crate::gateway::git::outcome::HostOutcomes;
 use crate::gateway::metrics::GatewayMetrics;
 use crate::gateway::notices::ThreadNotices;
 use crate::gateway::searcher::WebSearcher;
-use crate::gateway::web::{FoundPages, SearchEngine};
+use crate::gateway::web::{FoundPages, OpenedPages, SearchEngine};
 
 /// Services of one term of the leader.
 pub struct EgressServices {
@@ -27,6 +27,8 @@ pub struct EgressServices {
     pub searcher: WebSearcher,
     /// Pages that searches have found.
     pub found: FoundPages,
+    /// Pages that roles have opened.
+    pub opened: OpenedPages,
     /// Posts lines of CodeButler's own.
     pub notices: Arc<dyn ThreadNotices>,
     /// Masks what may not leave.

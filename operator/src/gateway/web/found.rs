@@ -63,7 +63,7 @@ pub fn stays_on_site(from: &Url, to: &Url) -> bool {
 }
 
 /// A page at the usual port of a public host's name.
-fn read_page_url(text: &str) -> Option<Url> {
+pub fn read_page_url(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
     let is_page = matches!(url.scheme(), "http" | "https")
         && url.port().is_none()

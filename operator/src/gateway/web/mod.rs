@@ -1,8 +1,9 @@
 //! `/v1/web/…`: pages and search results for roles that may read the web. [`fetch`] gets one page
 //! under the same rules as a workspace's own connections, [`text`] makes words of it, [`search`]
-//! asks the provider that the operator's configuration names, or else a model whose provider can search, and
-//! [`found`] remembers what may be opened since a search has found it.
+//! asks the provider that the operator's configuration names, or else a model whose provider can search,
+//! [`found`] remembers what may be opened since a search has found it, and [`cited`] what was opened.
 
+mod cited;
 mod depth;
 mod fetch;
 mod found;
@@ -15,6 +16,7 @@ use axum::extract::State;
 use codebutler_crds::wire::{WebFetch, WebPage, WebResults, WebSearch};
 use url::Url;
 
+pub use self::cited::OpenedPages;
 use self::fetch::PageRules;
 pub use self::found::FoundPages;
 pub use self::search::{SearchEngine, SearchOptions, SearchProvider};
@@ -33,6 +35,9 @@ pub async fn fetch_page(
     let is_found = |url: &Url| web.open_results && gateway.found.has(&key, url);
     let rules = PageRules { egress: &caller.repo.spec.egress, web: &web, is_found: &is_found };
     let page = fetch::fetch_page(&gateway.egress, &rules, &wanted.url).await;
+    if let Some(page) = page.as_ref().ok().filter(|page| page.status < 400) {
+        gateway.opened.remember(&caller, &[&wanted.url, &page.url]);
+    }
     page.map(axum::Json).map_err(|error| {
         gateway.metrics.egress_refused(error.reason());
         error.into()

@@ -95,6 +95,26 @@ async fn what_was_found_may_be_opened_and_nothing_beside_it() {
 }
 
 #[tokio::test]
+async fn sources_that_no_role_has_opened_are_named_beneath_the_answer() {
+    let provider = Provider::start().await;
+    let world = searching_world(&provider, &json!({})).await;
+    set_tools(&world, "coder", &["SendMessage", "WebFetch"]).await;
+    let text = "The guide says so: https://docs.search.invalid/guide (ours: `https://x.invalid/`)";
+    eventually("the answer to be posted", || async {
+        world.post("coder", "/v1/messages", &json!({"key": "a", "text": text})).await.0 == 200
+    })
+    .await;
+    let shown = || world.slack.messages(&world.channel, Some(&world.root));
+    let line = "Not opened in this thread: `https://docs.search.invalid/guide`";
+    assert!(shown().iter().any(|message| message.shown.contains(line)), "{:#?}", shown());
+    assert!(!shown().iter().any(|message| message.shown.contains("`https://x.invalid/`,")));
+    // A role that opens no pages is not measured by it.
+    let said = json!({"key": "b", "text": "As on https://other.invalid/page"});
+    assert_eq!(world.post("pm", "/v1/messages", &said).await.0, 200);
+    assert!(!shown().iter().any(|message| message.shown.contains("`https://other.invalid/page`")));
+}
+
+#[tokio::test]
 async fn a_search_that_fails_says_what_to_do() {
     let provider = Provider::start().await;
     let spec = json!({"web": {"searchModel": "x/unknown", "openResults": false}});
