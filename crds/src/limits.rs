@@ -77,16 +77,19 @@ pub struct ModelPrice {
     /// A million tokens sent.
     #[serde(default)]
     pub prompt: NanoUsd,
-    /// A million tokens received.
+    /// A million tokens received, those of images among them.
     #[serde(default)]
     pub completion: NanoUsd,
+    /// A million tokens of images sent to a model that makes images; `prompt` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_prompt: Option<NanoUsd>,
     /// A million tokens sent that the provider had kept; `prompt` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<NanoUsd>,
     /// A million tokens sent that the provider keeps from now on; `prompt` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<NanoUsd>,
-    /// An image made.
+    /// An image made, where it costs something beside its tokens.
     #[serde(default)]
     pub image: NanoUsd,
     /// A minute of audio heard.

@@ -369,6 +369,10 @@ pub struct PushRights {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128), inner(length(min = 1, max = 256)))]
     pub paths: Vec<String>,
+    /// Beside `paths`: images at the paths that the approved plan names, or that people have allowed in the Thread. Without
+    /// `paths` it means nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub planned_images: bool,
 }
 
 /// Limits of one run: from waking up to waiting or being done.

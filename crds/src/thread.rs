@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use self::decisions::{
     ActionApproval, ApprovalAnswer, ClosingChoice, HeardRecording, MergeWait, OfferAnswer,
     OfferKind, PlanDetails, PlanEstimate, RoleOffer, StandingApproval, TestReceipt, ThreadClosing,
+    ThreadImages,
 };
 pub use self::handover::{HandOver, HandOverReason, HandoverRounds, QueuedRole, RoutedReply};
 pub use self::parts::{LandedHalf, RequestPart, RequestSplit, SplitEnd};
@@ -275,6 +276,9 @@ pub struct ThreadStatus {
     /// What it has made of the servers of `spec.mcpServers` of its Repo. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp: Option<Box<ThreadMcp>>,
+    /// What people have allowed for images. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<Box<ThreadImages>>,
     /// The pull requests that are merged from here, one behind the other. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train: Option<Box<MergeTrain>>,

@@ -203,6 +203,20 @@ pub struct TestReceipt {
     pub role: String,
 }
 
+/// What people have allowed for images in a Thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadImages {
+    /// Slack user id of who has allowed the first ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub allowed_by: Option<String>,
+    /// Paths at which a chosen image may be committed, beside those of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 120)))]
+    pub paths: Vec<String>,
+}
+
 /// How a thread is to end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -14,6 +14,7 @@ mod error;
 pub mod exit_code;
 mod facts;
 pub mod history;
+mod images;
 mod mcp;
 mod message;
 pub mod money;
@@ -39,6 +40,7 @@ pub use ci_words::{break_ci_words, has_ci_words};
 pub use error::*;
 pub use facts::*;
 pub use history::{HistoryBatch, HistoryKept, HistoryLines};
+pub use images::*;
 pub use mcp::*;
 pub use message::*;
 pub use money::NanoUsd;
@@ -137,6 +139,10 @@ pub mod path {
     pub const WEB_SEARCH: &str = "/v1/web/search";
     /// OpenAI-compatible: makes images with the role's `model.image`.
     pub const IMAGES: &str = "/v1/images/generations";
+    /// `POST` [`super::DrawImages`] → [`super::DrawnImages`], once people have said yes to the first ones.
+    pub const DRAW: &str = "/v1/images/drawn";
+    /// `POST` [`super::PlaceImage`] → [`super::ImagePlaced`], once the plan names the path or people have said yes to it.
+    pub const PLACE_IMAGE: &str = "/v1/images/places";
     /// OpenAI-compatible, a multipart form: text of a recording, by the role's `model.audio`.
     pub const TRANSCRIPTIONS: &str = "/v1/audio/transcriptions";
     /// Git's smart HTTP protocol: `/v1/git/info/refs`, `/v1/git/git-upload-pack`,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 43] = [
+pub const TOOLS: [&str; 46] = [
     "Read",
     "Write",
     "Edit",
@@ -23,6 +23,9 @@ pub const TOOLS: [&str; 43] = [
     "SaveAttachment",
     "WebFetch",
     "WebSearch",
+    "GenerateImage",
+    "EditImage",
+    "KeepImage",
     "GHCreatePR",
     "GHStatus",
     "GHComment",

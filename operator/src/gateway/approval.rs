@@ -43,6 +43,31 @@ fn needs_approved_plan(caller: &ProvenCaller) -> bool {
     caller.role.spec.push.as_ref().is_some_and(|push| push.needs_approved_plan)
 }
 
+/// Paths at which the caller's role may put images beside its own: those that the approved plan names, and those that
+/// people have allowed.
+///
+/// # Errors
+/// `Unavailable` when the Thread can't be read: nothing happens on an unknown approval.
+pub async fn image_paths(
+    context: &GatewayContext,
+    caller: &ProvenCaller,
+) -> Result<Vec<String>, ApiError> {
+    if !caller.role.spec.push.as_ref().is_some_and(|push| push.planned_images) {
+        return Ok(Vec::new());
+    }
+    Ok(allowed_images(&fresh_thread(context, caller).await?))
+}
+
+fn allowed_images(thread: &Thread) -> Vec<String> {
+    let Some(status) = &thread.status else { return Vec::new() };
+    let plan = status.plan.as_ref().filter(|_| has_approved_plan(thread));
+    let details = plan
+        .and_then(|plan| status.plan_details.as_deref().filter(|details| details.plan == plan.ts));
+    let planned = details.map(|details| details.files.clone()).unwrap_or_default();
+    let allowed = status.images.as_deref().map(|images| images.paths.clone()).unwrap_or_default();
+    planned.into_iter().chain(allowed).collect()
+}
+
 /// Whether the plan that was posted last is approved.
 pub fn has_approved_plan(thread: &Thread) -> bool {
     let plan = thread.status.as_ref().and_then(|status| status.plan.as_ref());

@@ -141,9 +141,23 @@ impl dyn EffectConsent {
         summary: String,
         detail: String,
     ) -> Result<ConsentStanding, ApiError> {
+        passed(self.ask_for(caller, tool, summary, detail).await?)
+    }
+
+    /// How people stand to exactly this, whatever the Repo says: they are asked, unless they were already.
+    ///
+    /// # Errors
+    /// When the question can't be asked or its answer not be read: then it is no yes.
+    pub async fn ask_for(
+        &self,
+        caller: &ProvenCaller,
+        tool: &str,
+        summary: String,
+        detail: String,
+    ) -> Result<ConsentStanding, ApiError> {
         let exactly = [detail.as_str()];
         let request = request_for(tool, summary, detail.clone(), &exactly);
-        passed(self.ask_about(caller, request).await?)
+        self.ask_about(caller, request).await
     }
 }
 

@@ -341,6 +341,7 @@ mod tests {
                 images: 1,
                 seconds: Some(2),
                 searches: 1,
+                image_tokens: 0,
             };
             for number in 0..threads {
                 let caller = caller(number);

@@ -15,6 +15,7 @@ use super::cgroup;
 use super::conditions::ConditionWriter;
 use super::consent::EffectConsent;
 use super::context::GatewayContext;
+use super::drawings::DrawingBook;
 use super::egress::ThreadEgress;
 use super::egress::services::EgressServices;
 use super::extract::CallerGate;
@@ -73,6 +74,7 @@ pub struct GatewayParts {
     pub work: Arc<WorkServices>,
     pub bridges: Arc<BridgeServices>,
     pub builds: BuildPlaces,
+    pub drawings: DrawingBook,
     pub mcp: Arc<McpServers>,
     pub connections: TaskGroup,
 }
@@ -169,6 +171,7 @@ impl GatewayBase {
             work: Arc::new(work),
             bridges,
             builds: BuildPlaces::default(),
+            drawings: DrawingBook::default(),
             connections: TaskGroup::default(),
         }))
     }

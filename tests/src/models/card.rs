@@ -245,6 +245,13 @@ impl ModelCard {
         }
     }
 
+    /// The same as a model that draws.
+    #[must_use]
+    pub fn drawing(mut self) -> Self {
+        self.output_modalities.push("image".to_owned());
+        self
+    }
+
     /// The same with another role's script.
     #[must_use]
     pub fn playing(self, role: &str) -> Self {

@@ -78,6 +78,11 @@ async fn answer_chat(
     if let Some(audio) = media::find_recording(request) {
         return media::answer_heard(shared, model, audio);
     }
+    if let Some(card) = shared.card(model)
+        && let Some(drawn) = media::answer_drawing(shared, &card, request)
+    {
+        return drawn;
+    }
     let Some(place) = place else {
         return unknown_model(shared.options.catalogue, model);
     };

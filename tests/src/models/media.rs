@@ -1,23 +1,23 @@
-//! Images and transcriptions, as far as a caller's account of them goes: no picture is made, and
-//! nothing is heard.
+//! Images and transcriptions, as far as a caller's account of them goes: images are one pixel, and nothing is heard.
 
 use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use codebutler_crds::NanoUsd;
 use serde_json::{Value, json};
 
+use super::card::ModelCard;
+use super::catalogue::PlayedCatalogue;
+use super::images::{self, ImageCall, ImageRefusal};
 use super::ledger::ModelRequest;
-use super::respond::error_response;
+use super::respond::{error_response, json_text};
 use super::script::{ScriptUsage, WrittenCost};
 use super::{SharedModels, is_authorised, pass_gate, play, refuse_key};
 
-/// USD that an image costs, as text.
-const IMAGE: &str = "0.04";
 /// USD that a transcription costs. It is not told: the answer has its seconds.
 const MINUTE: NanoUsd = NanoUsd(6_000_000);
 /// USD that a second costs in a chat, where the answer says what it cost.
@@ -27,6 +27,9 @@ const WORDS: &str = "fix the total";
 /// Bytes of a second of sound.
 const SECOND: usize = 1000;
 
+/// USD that an image of a chat costs, as text.
+const DRAWN: &str = "0.039";
+
 /// `POST /v1/images/generations`
 pub(super) async fn serve_images(
     State(shared): State<Arc<SharedModels>>,
@@ -34,16 +37,113 @@ pub(super) async fn serve_images(
     body: Bytes,
 ) -> Response {
     let request: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let (role, count) = (model_role(&request["model"]), request["n"].as_u64().unwrap_or(1));
-    if !is_authorised(&shared, &headers) {
+    let call = images::read_generation(&request);
+    answer_images(&shared, &headers, request, call).await
+}
+
+/// `POST /v1/images/edits`
+pub(super) async fn serve_edits(
+    State(shared): State<Arc<SharedModels>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let form = images::read_form(kind.unwrap_or_default(), &body).unwrap_or_default();
+    let text = |name: &str| {
+        let field = form.iter().find(|field| field.name == name && field.kind.is_none());
+        field.map(|field| String::from_utf8_lossy(&field.bytes).into_owned())
+    };
+    let files: Vec<&str> =
+        form.iter().filter(|f| f.kind.is_some()).map(|f| f.name.as_str()).collect();
+    let request = json!({"model": text("model"), "prompt": text("prompt"), "files": files});
+    let call = images::read_edit(&form);
+    answer_images(&shared, &headers, request, call).await
+}
+
+async fn answer_images(
+    shared: &SharedModels,
+    headers: &HeaderMap,
+    request: Value,
+    call: Result<ImageCall, ImageRefusal>,
+) -> Response {
+    if !is_authorised(shared, headers) {
         return refuse_key();
     }
-    let total: NanoUsd = (0..count).filter_map(|_| IMAGE.parse::<NanoUsd>().ok()).sum();
-    bill_role(&shared, &role, total);
-    shared.ledger().requests.push(ModelRequest { role: Some(role), body: request, status: 200 });
-    let images: Vec<Value> = (0..count).map(|_| json!({"b64_json": "iVBORw0KGgo="})).collect();
-    let cost = total.as_f64();
-    axum::Json(json!({"created": 0, "data": images, "usage": {"cost": cost}})).into_response()
+    pass_gate(&shared.gate).await;
+    let role = model_role(&request["model"]);
+    let keep = |status| {
+        let kept = ModelRequest { role: Some(role.clone()), body: request.clone(), status };
+        shared.ledger().requests.push(kept);
+    };
+    let call = match call {
+        Ok(call) => call,
+        Err(refusal) => {
+            keep(400);
+            return (StatusCode::BAD_REQUEST, axum::Json(refusal.body())).into_response();
+        }
+    };
+    keep(200);
+    let mut usage = call.usage();
+    if shared.options.catalogue == PlayedCatalogue::OpenAi {
+        bill_role(shared, &role, token_cost(&usage));
+    } else {
+        // A proxy that names the cost.
+        let total = NanoUsd(call.thousandths() * 1_000_000);
+        bill_role(shared, &role, total);
+        usage = json!({"cost": total.as_f64()});
+    }
+    let images: Vec<Value> =
+        call.images().into_iter().map(|data| json!({"b64_json": data})).collect();
+    let answer = json!({"created": 0, "data": images, "usage": usage, "size": call.size,
+        "quality": call.quality, "output_format": "png", "background": "opaque"});
+    axum::Json(answer).into_response()
+}
+
+/// OpenAI's prices of gpt-image-1 for a token: $5 a million of words, $10 of images sent, $40 of images made.
+fn token_cost(usage: &Value) -> NanoUsd {
+    let tokens = |value: &Value| value.as_u64().unwrap_or_default();
+    let sent = &usage["input_tokens_details"];
+    NanoUsd(
+        tokens(&sent["text_tokens"]) * 5_000
+            + tokens(&sent["image_tokens"]) * 10_000
+            + tokens(&usage["output_tokens"]) * 40_000,
+    )
+}
+
+/// The answer to a chat that asks for an image; nothing if it asks for none.
+pub(super) fn answer_drawing(
+    shared: &SharedModels,
+    card: &ModelCard,
+    request: &Value,
+) -> Option<Response> {
+    let call = match images::read_chat(request)? {
+        Ok(call) => call,
+        Err(why) => return Some(error_response(400, &why)),
+    };
+    if !card.output_modalities.iter().any(|kind| kind == "image") {
+        let why = "No endpoints found that support the requested output modalities: image, text";
+        return Some(error_response(404, why));
+    }
+    if call.prompt.contains(images::BLOCKED) {
+        let why = format!("{} requires moderation and your input was flagged", card.id);
+        return Some(error_response(403, &why));
+    }
+    let spoken = call.prompt.contains(images::SPOKEN);
+    let cost = if spoken { "0.000012" } else { DRAWN };
+    bill_role(shared, &card.role, cost.parse().unwrap_or_default());
+    let content = if spoken { "I can't draw that." } else { "Here it is." };
+    let drawn = call.images().into_iter().map(|data| {
+        let url = format!("data:image/png;base64,{data}");
+        json!({"type": "image_url", "image_url": {"url": url}, "index": 0})
+    });
+    let drawn: Vec<Value> = if spoken { Vec::new() } else { drawn.collect() };
+    let message = json!({"role": "assistant", "content": content, "images": drawn});
+    let choice = json!({"index": 0, "finish_reason": "stop", "message": message});
+    let id = format!("gen-{}", uuid::Uuid::new_v4().simple());
+    // Digit by digit.
+    let text = json!({"id": id, "object": "chat.completion", "model": card.id, "choices": [choice],
+        "usage": {"prompt_tokens": 20, "completion_tokens": 1290, "total_tokens": 1310, "cost": "COST"}});
+    Some(json_text(text.to_string().replace("\"COST\"", cost)))
 }
 
 /// `POST /v1/audio/transcriptions`: OpenAI's form, or OpenRouter's JSON.

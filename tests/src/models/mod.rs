@@ -9,6 +9,7 @@ mod catalogue;
 mod chat;
 mod follow;
 mod generation;
+mod images;
 mod ledger;
 mod media;
 mod meter;
@@ -53,6 +54,7 @@ pub use self::script::{
 };
 pub use self::text::{CheckedPattern, TextMatch};
 use crate::serving::RunningServer;
+pub use images::small_png;
 
 /// A running server. Dropping it ends it.
 #[derive(Debug)]
@@ -138,6 +140,7 @@ impl ModelServer {
         let router = Router::new()
             .route("/v1/chat/completions", post(chat::serve_chat))
             .route("/v1/images/generations", post(media::serve_images))
+            .route("/v1/images/edits", post(media::serve_edits))
             .route("/v1/audio/transcriptions", post(media::serve_transcriptions))
             .route("/v1/generation", get(generation::serve_generation))
             .route("/v1/models", get(catalogue::serve_models))

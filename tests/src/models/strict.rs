@@ -7,7 +7,7 @@ use super::validate::{InvalidCall, invalid_request};
 
 /// Fields that `OpenRouter` documents and acts on. `usage` is none of them any more, and strict
 /// providers refuse it.
-const FIELDS: [&str; 34] = [
+const FIELDS: [&str; 35] = [
     "model",
     "messages",
     "tools",
@@ -35,6 +35,7 @@ const FIELDS: [&str; 34] = [
     "structured_outputs",
     "cache_control",
     "modalities",
+    "image_config",
     "n",
     "frequency_penalty",
     "presence_penalty",

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::{RepoEdit, StackError};
 use crate::cluster::ClusterError;
+use crate::models::ModelServer;
 use crate::place::InstallPlace;
 
 const CONTROLLER_YAML: &str = include_str!("../../../operator/deploy/controller.yaml");
@@ -85,6 +86,9 @@ pub fn seed_roles(
             role.metadata.namespace = Some(place.system.clone());
             if let Some(model) = model(&role) {
                 // Nothing else is known there.
+                let is_played = model.starts_with(&ModelServer::model(""));
+                let image = role.spec.model.image.take();
+                role.spec.model.image = image.filter(|_| is_played).map(|_| model.clone());
                 role.spec.model.default = model;
                 role.spec.model.pool.clear();
                 role.spec.model.tiers = None;

@@ -5,6 +5,7 @@ mod approval;
 mod builds;
 mod conversation;
 mod history;
+mod images;
 mod item_issues;
 mod mcp;
 mod pull_request;
@@ -70,7 +71,7 @@ async fn admit_request(
     request: Request,
     next: Next,
 ) -> Response {
-    let calls = [path::CHAT, path::IMAGES, path::TRANSCRIPTIONS];
+    let calls = [path::CHAT, path::IMAGES, path::TRANSCRIPTIONS, path::DRAW];
     let lasts = calls.contains(&request.uri().path());
     let response = if lasts && !gateway.models.requests.are_cut() {
         Some(next.run(request).await)
@@ -126,6 +127,8 @@ fn list_endpoints() -> Vec<(String, &'static [Method], MethodRouter<SharedGatewa
         (path::CLOSE.into(), POST, post(close::close_thread)),
         (path::CHAT.into(), POST, post(models::complete_chat)),
         (path::IMAGES.into(), POST, post(models::generate_images)),
+        (path::DRAW.into(), POST, post(images::draw_images)),
+        (path::PLACE_IMAGE.into(), POST, post(images::place_image)),
         (path::TRANSCRIPTIONS.into(), POST, post(models::transcribe_sound)),
         (path::CONNECT.into(), GET, get(egress::open_tunnel)),
         (path::MCP_BRIDGE.into(), GET, get(bridges::endpoint::open_bridge)),

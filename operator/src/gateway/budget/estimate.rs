@@ -4,6 +4,7 @@
 use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::ModelPrice;
 use codebutler_crds::thread::TokenUsage;
+use codebutler_crds::wire::{ImageQuality, ImageSize};
 use memchr::memmem;
 
 /// A million: prices are for so many tokens.
@@ -24,6 +25,7 @@ pub const UNKNOWN: ModelPrice = ModelPrice {
     prompt: NanoUsd(3_000_000_000),
     completion: NanoUsd(15_000_000_000),
     image: NanoUsd(100_000_000),
+    image_prompt: None,
     audio_minute: NanoUsd(10_000_000),
     search: None,
     cache_read: None,
@@ -53,9 +55,38 @@ pub fn price_tokens(usage: &TokenUsage, price: &ModelPrice) -> NanoUsd {
         + price.completion.times(completion_tokens, MILLION)
 }
 
+/// Images that a model was sent.
+pub fn price_sent_images(tokens: u64, price: &ModelPrice) -> NanoUsd {
+    price.image_prompt.unwrap_or(price.prompt).times(tokens, MILLION)
+}
+
 /// Searches of the web, where nobody names their price: free ones would not be on the bill.
 pub fn price_searches(count: u64, price: &ModelPrice) -> NanoUsd {
     price.search.unwrap_or(SEARCH).times(count, 1)
+}
+
+/// Tokens of an image that a model is sent, of the kind that is billed by tokens.
+const IMAGE_SENT: u64 = 6_500;
+
+/// What images cost before they are made: by their size and quality where they are billed by tokens.
+pub fn estimate_drawing(
+    prompt_chars: u64,
+    sent: u64,
+    (count, size, quality): (u64, ImageSize, ImageQuality),
+    price: &ModelPrice,
+) -> NanoUsd {
+    let tokens = match (quality, size) {
+        (ImageQuality::Low, ImageSize::Square) => 272,
+        (ImageQuality::Low, _) => 408,
+        (ImageQuality::Medium, ImageSize::Square) => 1_056,
+        (ImageQuality::Medium, _) => 1_584,
+        (ImageQuality::High, ImageSize::Square) => 4_160,
+        (ImageQuality::High, _) => 6_240,
+    };
+    estimate_images(count, price)
+        + price.completion.times(tokens * count, MILLION)
+        + price.prompt.times(prompt_chars.div_ceil(BYTES_PER_TOKEN), MILLION)
+        + price.image_prompt.unwrap_or(price.prompt).times(sent * IMAGE_SENT, MILLION)
 }
 
 /// `count` images.
@@ -103,6 +134,27 @@ mod tests {
         let tokens = prompt_tokens(picture.as_bytes());
         assert!((2_000..2_020).contains(&tokens), "{tokens}");
         assert_eq!(prompt_tokens(b"\"data:image/"), 2_000);
+    }
+
+    #[test]
+    fn an_image_is_estimated_by_its_size_and_quality() {
+        let price = ModelPrice {
+            prompt: NanoUsd(5_000_000_000),
+            completion: NanoUsd(40_000_000_000),
+            image_prompt: Some(NanoUsd(10_000_000_000)),
+            ..ModelPrice::default()
+        };
+        let of = |sent, count, size, quality| {
+            estimate_drawing(300, sent, (count, size, quality), &price).0
+        };
+        let words = 100 * 5_000;
+        assert_eq!(of(0, 1, ImageSize::Square, ImageQuality::Low), words + 272 * 40_000);
+        assert_eq!(of(0, 3, ImageSize::Portrait, ImageQuality::High), words + 18_720 * 40_000);
+        let sent = 2 * 6_500 * 10_000;
+        assert_eq!(of(2, 1, ImageSize::Square, ImageQuality::Medium), words + 42_240_000 + sent);
+        let each = ModelPrice { image: NanoUsd(40_000_000), ..ModelPrice::default() };
+        let low = (2, ImageSize::Square, ImageQuality::Low);
+        assert_eq!(estimate_drawing(300, 1, low, &each), NanoUsd(80_000_000));
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct PathGuard {
     /// Folders that lead to protected files: nothing else may stand in their place.
     leading: Vec<String>,
     allowed: Option<GlobSet>,
+    /// Paths at which the role may put images all the same.
+    images: GlobSet,
 }
 
 impl PathGuard {
@@ -27,7 +29,11 @@ impl PathGuard {
     ///
     /// # Errors
     /// With a sentence that names the field. Nothing may be pushed then.
-    pub fn new(policy: &PolicySpec, rights: Option<&PushRights>) -> Result<Self, String> {
+    pub fn new(
+        policy: &PolicySpec,
+        rights: Option<&PushRights>,
+        images: &[String],
+    ) -> Result<Self, String> {
         let folded: Vec<String> = policy.protected_paths.iter().map(|p| p.to_lowercase()).collect();
         let protected = glob_set(&folded).map_err(|why| {
             format!("spec.policy.protectedPaths of the Repo can't be used: {why}")
@@ -40,7 +46,12 @@ impl PathGuard {
             Some(glob_set(paths).map_err(unusable)?)
         };
         let leading = folded.iter().flat_map(|pattern| leading_folders(pattern)).collect();
-        Ok(Self { protected, leading, allowed })
+        let images = images.iter().map(|path| globset::escape(path.trim_start_matches("./")));
+        let images: Vec<String> =
+            images.filter(|path| !matches!(path.trim_matches('/'), "" | ".")).collect();
+        let images =
+            glob_set(&images).map_err(|why| format!("the paths of images can't be used: {why}"))?;
+        Ok(Self { protected, leading, allowed, images })
     }
 
     /// Why a file may not be changed; nothing if it may.
@@ -50,8 +61,16 @@ impl PathGuard {
             return Some(GuardedReason::Protected);
         }
         let allowed = self.allowed.as_ref().is_none_or(|allowed| allowed.is_match(path));
+        let allowed = allowed || (is_image_path(path) && self.images.is_match(path));
         (!allowed).then_some(GuardedReason::NotAllowed)
     }
+}
+
+/// True for names of images that models make.
+pub fn is_image_path(path: &str) -> bool {
+    let extension = path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    extension
+        .is_some_and(|extension| matches!(&*extension, "png" | "jpg" | "jpeg" | "webp" | "gif"))
 }
 
 /// A pattern that names a folder means all that is in it.
@@ -96,13 +115,14 @@ mod tests {
             ..PolicySpec::default()
         };
         let paths = allowed.iter().map(ToString::to_string).collect();
-        let rights = PushRights { needs_approved_plan: true, rewrite: false, paths };
-        PathGuard::new(&policy, Some(&rights)).unwrap()
+        let rights =
+            PushRights { needs_approved_plan: true, rewrite: false, paths, planned_images: false };
+        PathGuard::new(&policy, Some(&rights), &[]).unwrap()
     }
 
     #[test]
     fn what_ci_runs_and_who_owns_what_is_protected_however_they_are_written() {
-        let guard = PathGuard::new(&PolicySpec::default(), None).unwrap();
+        let guard = PathGuard::new(&PolicySpec::default(), None, &[]).unwrap();
         for path in [
             ".github/workflows/ci.yml",
             ".github/workflows/deep/er.yml",
@@ -143,9 +163,30 @@ mod tests {
     }
 
     #[test]
+    fn images_may_go_where_people_want_them_and_nothing_else() {
+        let paths = vec![".codebutler/artist/**".to_owned()];
+        let rights =
+            PushRights { needs_approved_plan: false, rewrite: false, paths, planned_images: true };
+        let planned = ["public/logo.png", "./site", "src/main.rs", "", "./", "a[1].png"];
+        let planned = planned.map(str::to_owned);
+        let guard = PathGuard::new(&PolicySpec::default(), Some(&rights), &planned).unwrap();
+        for path in [
+            ".codebutler/artist/assets/logo.svg",
+            "public/logo.png",
+            "site/img/hero.WEBP",
+            "a[1].png",
+        ] {
+            assert_eq!(guard.why(path), None, "{path}");
+        }
+        for path in ["src/main.rs", "public/other.png", "site/index.html", "a1.png", "logo.png"] {
+            assert_eq!(guard.why(path), Some(GuardedReason::NotAllowed), "{path}");
+        }
+    }
+
+    #[test]
     fn a_pattern_that_is_none_is_told() {
         let policy = PolicySpec { protected_paths: vec!["a[".to_owned()], ..PolicySpec::default() };
-        let why = PathGuard::new(&policy, None).unwrap_err();
+        let why = PathGuard::new(&policy, None, &[]).unwrap_err();
         assert!(why.contains("protectedPaths") && why.contains("a["), "{why}");
     }
 }

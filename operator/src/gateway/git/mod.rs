@@ -8,7 +8,7 @@ mod command;
 mod confine;
 mod definitions;
 mod desk;
-mod guard;
+pub mod guard;
 pub mod guides;
 mod host;
 mod lfs;

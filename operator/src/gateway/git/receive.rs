@@ -167,7 +167,10 @@ async fn pass_push(
     let quarantine =
         PushQuarantine::new(mirror.git(), &caller.repo.spec.policy).map_err(ReceiveError::from)?;
     let redactor = gateway.context.redactors.of(&caller.repo);
-    let looked = look_into(caller, &quarantine, &place, &redactor, (rest, stream)).await;
+    let images = approval::image_paths(&gateway.context, caller).await?;
+    let guard = PathGuard::new(&caller.repo.spec.policy, caller.role.spec.push.as_ref(), &images);
+    let judged = (guard, &redactor);
+    let looked = look_into(caller, &quarantine, &place, judged, (rest, stream)).await;
     let incoming = match looked {
         Ok(Ok(incoming)) => incoming,
         Ok(Err(refused)) => return Ok(refused),
@@ -307,12 +310,12 @@ async fn look_into(
     caller: &ProvenCaller,
     quarantine: &PushQuarantine,
     place: &PushBase<'_>,
-    redactor: &Arc<SecretRedactor>,
+    (guard, redactor): (Result<PathGuard, String>, &Arc<SecretRedactor>),
     (rest, stream): (Bytes, &mut BodyDataStream),
 ) -> Result<Result<IncomingPush, Told>, ReceiveError> {
     let policy = &caller.repo.spec.policy;
     let rights = caller.role.spec.push.as_ref();
-    let guard = PathGuard::new(policy, rights).map_err(ReceiveError::Refused)?;
+    let guard = guard.map_err(ReceiveError::Refused)?;
     let max_bytes = u64::from(policy.push_mib()) << 20;
     quarantine.receive(rest, stream, max_bytes).await?;
     let incoming = quarantine.incoming(place, &guard).await?;

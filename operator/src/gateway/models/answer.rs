@@ -110,6 +110,7 @@ mod tests {
                 images: 0,
                 seconds: None,
                 searches: 0,
+                image_tokens: 0,
             }
         };
         for (told, failed, end) in [

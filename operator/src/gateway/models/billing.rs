@@ -30,6 +30,8 @@ pub struct ProviderBill {
     pub seconds: Option<u64>,
     /// Searches of the web that the model made.
     pub searches: u64,
+    /// Tokens of images among those that were sent.
+    pub image_tokens: u64,
 }
 
 #[derive(Deserialize)]
@@ -64,6 +66,9 @@ struct Reported<'a> {
     prompt_tokens_details: Option<&'a RawValue>,
     #[serde(borrow, default)]
     completion_tokens_details: Option<&'a RawValue>,
+    /// Of OpenAI's images.
+    #[serde(borrow, default)]
+    input_tokens_details: Option<&'a RawValue>,
     #[serde(default)]
     cache_read_input_tokens: Option<u64>,
     #[serde(default)]
@@ -88,6 +93,16 @@ struct Details {
     written: Option<u64>,
     #[serde(rename = "reasoning_tokens")]
     reasoning: Option<u64>,
+    #[serde(rename = "image_tokens")]
+    images: Option<u64>,
+}
+
+impl Details {
+    /// Details of an odd form are no reason to know nothing of the bill. To serde, an array would be a struct too.
+    fn read(details: Option<&RawValue>) -> Self {
+        let details = details.map(RawValue::get).filter(|text| text.starts_with('{'));
+        details.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    }
 }
 
 #[derive(Deserialize)]
@@ -114,14 +129,8 @@ impl Reported<'_> {
     }
 
     fn usage(&self) -> TokenUsage {
-        let details = |details: Option<&RawValue>| {
-            // Details of an odd form are no reason to know nothing of the bill.
-            // To serde, an array would be a struct too.
-            let details = details.map(RawValue::get).filter(|text| text.starts_with('{'));
-            details.and_then(|text| serde_json::from_str::<Details>(text).ok()).unwrap_or_default()
-        };
-        let (sent, received) =
-            (details(self.prompt_tokens_details), details(self.completion_tokens_details));
+        let sent = Details::read(self.prompt_tokens_details);
+        let received = Details::read(self.completion_tokens_details);
         let told = [sent.cached, self.cache_read_input_tokens, self.prompt_cache_hit_tokens];
         let cached = told.into_iter().flatten().max().unwrap_or(0);
         let told = [sent.written, self.cache_creation_input_tokens];
@@ -174,6 +183,10 @@ pub fn read_bill(body: &[u8]) -> Option<ProviderBill> {
             .or(answer.duration)
             .and_then(whole_seconds),
         searches: 0,
+        image_tokens: reported
+            .and_then(|usage| Details::read(usage.input_tokens_details).images)
+            .unwrap_or(0)
+            .min(usage.prompt_tokens),
     })
 }
 
@@ -225,7 +238,10 @@ impl ProviderBill {
     #[must_use]
     pub fn at(mut self, price: Option<&ModelPrice>) -> Self {
         let Some(price) = price.filter(|_| !self.priced) else { return self };
-        self.usage.cost = estimate::price_tokens(&self.usage, price)
+        let mut words = self.usage;
+        words.prompt_tokens = words.prompt_tokens.saturating_sub(self.image_tokens);
+        self.usage.cost = estimate::price_tokens(&words, price)
+            + estimate::price_sent_images(self.image_tokens, price)
             + estimate::estimate_images(self.images, price)
             + estimate::price_sound(self.seconds.unwrap_or(0), price)
             + estimate::price_searches(self.searches, price);
@@ -272,6 +288,7 @@ mod tests {
                 images: 0,
                 seconds: None,
                 searches: 0,
+                image_tokens: 0,
             };
             assert_eq!(bill, expected, "{text}");
         }
@@ -346,6 +363,7 @@ mod tests {
             prompt: NanoUsd(1_000_000_000),
             completion: NanoUsd(2_000_000_000),
             image: NanoUsd(40_000_000),
+            image_prompt: Some(NanoUsd(3_000_000_000)),
             audio_minute: NanoUsd(6_000_000),
             search: Some(NanoUsd(10_000_000)),
             cache_read: Some(NanoUsd(100_000_000)),
@@ -362,6 +380,10 @@ mod tests {
         assert_eq!(cost(r#"{"data":[{"b64_json":"x"},{"b64_json":"y"}]}"#), 80_000_000);
         assert_eq!(cost(r#"{"text":"hi","usage":{"type":"duration","seconds":30}}"#), 3_000_000);
         assert_eq!(cost(r#"{"text":"hi","duration":59.2}"#), 6_000_000);
+        // OpenAI's images: words, images that were sent, and the tokens of those that were made.
+        let made = r#"{"created":1,"data":[],"usage":{"total_tokens":1380,"input_tokens":323,"output_tokens":1057,
+            "input_tokens_details":{"text_tokens":13,"image_tokens":310}}}"#;
+        assert_eq!(cost(made), 13 * 1_000 + 310 * 3_000 + 1_057 * 2_000);
         let drawn = r#"{"choices":[{"message":{"images":[{"image_url":{"url":"data:"}}]}}]}"#;
         assert_eq!((read_bill(drawn.as_bytes()).unwrap().images, cost(drawn)), (1, 40_000_000));
         let search = ProviderBill { searches: 1, ..read_bill(tokens.as_bytes()).unwrap() };

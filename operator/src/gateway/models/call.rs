@@ -47,13 +47,13 @@ pub enum ModelReply {
 /// Where the reply is wanted.
 pub type WantedReply = oneshot::Sender<Result<ModelReply, Arc<ModelError>>>;
 
-/// Makes a call, whether or not anybody still waits for it.
+/// Makes a call, whether or not its reply is still waited for. Its bill, if it was charged.
 pub async fn make_call(
     gateway: Arc<ModelServices>,
     caller: ProvenCaller,
     job: ModelJob,
     wanted: WantedReply,
-) {
+) -> Option<ProviderBill> {
     let begun = Instant::now();
     let mut made = MadeCall { model: job.model().to_owned(), bill: None, begun, provider: None };
     let trying = Box::pin(try_models(&gateway, &caller, &job, wanted, &mut made));
@@ -75,6 +75,7 @@ pub async fn make_call(
             "a model call failed"
         );
     }
+    made.bill
 }
 
 /// Lets the Repo say whether its account and its models are served.

@@ -7,6 +7,7 @@ use codebutler_crds::limits::ModelPrice;
 use codebutler_crds::thread::TokenUsage;
 use http::HeaderValue;
 
+use super::drawing::DrawingJob;
 use super::form::RecordingForm;
 use super::prepare::RequestShape;
 use super::recording::{self, RecordingShape};
@@ -23,6 +24,8 @@ pub enum ModelJob {
     Speech(RecordingForm),
     /// A web search of the provider's own.
     Search(ForwardableRequest),
+    /// Images of CodeButler's own wording.
+    Drawing(DrawingJob),
 }
 
 impl ModelJob {
@@ -32,6 +35,7 @@ impl ModelJob {
             Self::Chat(_) | Self::Search(_) => &["chat", "completions"],
             Self::Images(_) => &["images", "generations"],
             Self::Speech(_) => RecordingShape::of(shape).path(),
+            Self::Drawing(job) => job.path(),
         }
     }
 
@@ -40,6 +44,7 @@ impl ModelJob {
         match self {
             Self::Chat(request) | Self::Images(request) | Self::Search(request) => &request.model,
             Self::Speech(recording) => &recording.model,
+            Self::Drawing(job) => &job.model,
         }
     }
 
@@ -104,6 +109,7 @@ impl ModelJob {
                 };
                 by_minute.max(estimate::price_tokens(&tokens, price)).max(unlisted)
             }
+            Self::Drawing(job) => job.estimate(price),
         }
     }
 
@@ -127,6 +133,7 @@ impl ModelJob {
                 RecordingShape::Json => (json, recording::json_body(one, shape.id)),
                 RecordingShape::Chat => (json, recording::chat_body(one, shape)),
             }),
+            Self::Drawing(job) => Ok(job.body(shape)),
         }
     }
 }

@@ -2,9 +2,9 @@
 //! granted before they are made and metered where the money is spent. What is asked and answered is
 //! never logged.
 //!
-//! Pure: [`billing`], [`breaker`], [`collect`], [`complaint`], [`dialect`], [`form`], [`job`], [`prepare`],
+//! Pure: [`billing`], [`breaker`], [`collect`], [`complaint`], [`dialect`], [`drawing`], [`form`], [`job`], [`prepare`],
 //! [`refusal`], [`request`], [`retry`], [`search`], [`slow`], [`sse`], [`verdict`]. [`facts`] knows the models,
-//! [`flights`] how many calls a role makes at once, [`call`] makes one and [`charge`] its bill, [`upstream`] talks to the
+//! [`flights`] how many calls a role makes at once, [`call`] makes one, [`draw`] those of images, and [`charge`] its bill, [`upstream`] talks to the
 //! provider, [`stream`] hands on, [`settle`] asks what lost answers have cost.
 
 mod answer;
@@ -17,6 +17,8 @@ mod charge;
 pub mod collect;
 pub mod complaint;
 pub mod dialect;
+pub mod draw;
+mod drawing;
 pub mod facts;
 mod flights;
 pub mod form;
@@ -52,9 +54,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use tracing::Instrument as _;
 
 use self::call::ModelReply;
-use self::calling::AdmittedCaller;
+pub use self::calling::AdmittedCaller;
 use self::dialect::ApiDialect;
-use self::flights::CallSlot;
+pub use self::flights::CallSlot;
 use self::form::RecordingForm;
 use self::job::ModelJob;
 pub use self::pool::ModelPool;

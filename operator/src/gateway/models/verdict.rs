@@ -302,6 +302,7 @@ const CONTENT_KINDS: &[&str] = &[
     "datainspectionfailed",
     "prohibited_content",
     "sensitive_words_detected",
+    "moderation_blocked",
 ];
 
 const CONTENT: &[&str] = &[
@@ -315,6 +316,8 @@ const CONTENT: &[&str] = &[
     "violated a guardrail",
     "violates our usage policies",
     "inappropriate content",
+    "rejected by the safety system",
+    "rejected by our safety system",
 ];
 
 const CREDIT: &[&str] = &[

@@ -54,6 +54,11 @@ impl SlackAccount {
         self.scopes.as_ref().is_none_or(|scopes| scopes.has(scopes::CUSTOMIZE))
     }
 
+    /// Whether it may post files.
+    pub fn posts_files(&self) -> bool {
+        self.scopes.as_ref().is_none_or(|scopes| scopes.has(scopes::FILES))
+    }
+
     /// Whether Slack shows the app's work, with a button to stop it.
     pub fn is_agent(&self) -> bool {
         self.scopes.as_ref().is_some_and(|scopes| scopes.has(scopes::AGENT))

@@ -25,6 +25,7 @@ mod content;
 mod conversation;
 mod courtesy;
 mod cursor;
+mod drawn;
 mod effects;
 mod ends;
 mod event;

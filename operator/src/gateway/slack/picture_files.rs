@@ -14,11 +14,12 @@ use url::Url;
 use super::account::SlackAccount;
 use super::event::SharedMessage;
 use super::lenient::UnreadFields;
-use super::pictures::{OFFERED, can_be_shown, media_type};
+use super::pictures::{OFFERED, can_be_shown};
 use super::reading::WantedReading;
 use super::{Inner, files, inbox};
 use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::caller::ProvenCaller;
+use crate::gateway::image_kind::media_type;
 use crate::recent::RecentMap;
 
 /// Pictures that are remembered, and how long.

@@ -12,9 +12,8 @@ use super::event::SharedMessage;
 use super::uploads;
 use super::uploads::FileAttachment;
 use crate::gateway::api_error::ApiError;
+use crate::gateway::image_kind::{IMAGE_TYPES, media_type};
 
-/// Types that models take, as Slack names them.
-const TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// Pictures of one message that are offered.
 pub const OFFERED: usize = 4;
 /// Longest name that is told, in characters.
@@ -22,7 +21,7 @@ const MAX_NAME: usize = 80;
 
 /// Whether a file is a picture, as far as Slack says.
 pub fn is_picture(file: &SharedMessage) -> bool {
-    TYPES.contains(&file.mimetype.as_str())
+    IMAGE_TYPES.contains(&file.mimetype.as_str())
 }
 
 /// The pictures among the files of a message that can be asked for.
@@ -74,17 +73,6 @@ pub fn shown_pictures(
     Ok(files)
 }
 
-/// By its first bytes.
-pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some(TYPES[0]),
-        [0xff, 0xd8, 0xff, ..] => Some(TYPES[1]),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(TYPES[2]),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(TYPES[3]),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::event::StoredMessage;
@@ -112,14 +100,5 @@ mod tests {
             offered_pictures(&message.files).into_iter().map(|p| (p.id, p.name)).collect();
         let named = |id: &str| (id.to_owned(), "ab.png".to_owned());
         assert_eq!(offered, [named("F1"), named("F5")]);
-    }
-
-    #[test]
-    fn a_name_makes_no_picture() {
-        assert_eq!(media_type(b"\x89PNG\r\n\x1a\n\0"), Some("image/png"));
-        assert_eq!(media_type(b"\xff\xd8\xff\xe0"), Some("image/jpeg"));
-        for bytes in [&b"<svg onload=x>"[..], b"<html>", b"", b"PK\x03\x04"] {
-            assert_eq!(media_type(bytes), None);
-        }
     }
 }

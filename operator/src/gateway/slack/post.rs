@@ -132,6 +132,19 @@ pub async fn attach_files(
     Ok(ids)
 }
 
+/// Slack's id of a file of ours, if it is in the thread.
+pub async fn find_file(
+    inner: &Inner,
+    repo: &Repo,
+    thread: &Thread,
+    name: &str,
+) -> Result<Option<String>, AccessError> {
+    let Some(slack) = thread.conversation() else { return Ok(None) };
+    let account = inner.account(repo).await?;
+    let sent = find_sent(inner, &account, thread, slack, &MessageIdentity::file(name)).await?;
+    Ok(sent.and_then(|sent| sent.file).filter(|id| !id.is_empty()))
+}
+
 pub fn not_recorded(error: &WriteError) -> ApiError {
     tracing::warn!(%error, "posted, not recorded: the same request finishes it");
     ApiError::new(ErrorCode::Unavailable, "posted, but not recorded yet: send it again")

@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 /// Lets a message carry a role's own name and icon.
 pub const CUSTOMIZE: &str = "chat:write.customize";
 
+/// Lets files be posted.
+pub const FILES: &str = "files:write";
+
 /// Had by apps that are declared agents.
 pub const AGENT: &str = "assistant:write";
 
@@ -15,7 +18,7 @@ const ESSENTIAL: [&[&str]; 2] = [&["chat:write"], &["channels:history", "groups:
 const OPTIONAL: [(&str, &str); 7] = [
     (CUSTOMIZE, "roles speak under the app's name"),
     ("files:read", "files are not read"),
-    ("files:write", "long code is posted in pieces"),
+    (FILES, "long code is posted in pieces"),
     ("im:history", "direct messages get no answer"),
     ("reactions:read", "reactions are not heard"),
     ("reactions:write", "no message gets 👀"),

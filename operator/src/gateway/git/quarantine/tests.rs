@@ -61,7 +61,7 @@ async fn push(shop: &TestRepository, base: &str, tip: &str) -> Result<IncomingPu
     let update = RefUpdate { name, old: None, new: tip.to_owned() };
     let refs = RemoteRefs::from([("refs/heads/main".to_owned(), base.to_owned())]);
     let place = PushBase { update: &update, refs: &refs, base: "main" };
-    quarantine.incoming(&place, &PathGuard::new(&PolicySpec::default(), None).unwrap()).await
+    quarantine.incoming(&place, &PathGuard::new(&PolicySpec::default(), None, &[]).unwrap()).await
 }
 
 #[tokio::test]

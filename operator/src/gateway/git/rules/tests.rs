@@ -12,7 +12,7 @@ fn judged(incoming: &IncomingPush, rewrite: bool) -> Vec<String> {
 }
 
 fn rules(rewrite: bool) -> PushRules {
-    let guard = PathGuard::new(&PolicySpec::default(), None).unwrap();
+    let guard = PathGuard::new(&PolicySpec::default(), None, &[]).unwrap();
     let redactor = Arc::new(SecretRedactor::default());
     PushRules { branch: "codebutler/t".to_owned(), rewrite, max_file_mib: 1, guard, redactor }
 }

@@ -118,6 +118,7 @@ fn entry_facts(entry: &Value) -> KnownModelFacts {
         tools: says("tools").or_else(|| read_ability(entry, &TOOL_WORDS)),
         sees: sees_pictures(entry),
         hearing: hears_sound(entry),
+        draws_only: entry["architecture"]["output_modalities"] == serde_json::json!(["image"]),
         thinking: says("reasoning").unwrap_or(false).then(|| read_thinking(&entry["reasoning"])),
         prices,
         expires: entry["expiration_date"].as_str().and_then(|day| day.get(..10)).map(str::to_owned),

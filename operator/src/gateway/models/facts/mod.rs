@@ -43,6 +43,8 @@ pub struct KnownModelFacts {
     pub sees: Option<bool>,
     /// Its way with recordings, where its list says so.
     pub hearing: Option<ModelHearing>,
+    /// Whether its answers are images, without words.
+    pub draws_only: bool,
     /// How its thinking is asked for, where it is known that it thinks.
     pub thinking: Option<ThinkingFacts>,
     /// How the provider keeps what it was sent.
@@ -80,6 +82,7 @@ impl KnownModelFacts {
             is_template_toolless: self.is_template_toolless || other.is_template_toolless,
             sees: self.sees.or(other.sees),
             hearing: self.hearing.or(other.hearing),
+            draws_only: self.draws_only || other.draws_only,
             thinking: self.thinking.or(other.thinking),
             cache,
             edits: self.edits.or(other.edits),

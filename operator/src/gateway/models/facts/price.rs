@@ -13,6 +13,10 @@ use crate::gateway::budget::estimate;
 const MIDNIGHT: u32 = 2400;
 /// The whole of a price, in the parts that discounts are counted in.
 const WHOLE: u64 = 1_000_000_000;
+/// No image is that cheap: a lower price is a token's.
+const LEAST_IMAGE: NanoUsd = NanoUsd(1_000_000);
+/// Tokens of an image of models that chat.
+const IMAGE_TOKENS: u64 = 1_500;
 /// Prices that an override may change, as OpenRouter declares them. Most are of nothing that is counted
 /// here, but an entry that has one of them is no less understood.
 pub const PRICE_KEYS: [&str; 14] = [
@@ -114,11 +118,16 @@ pub fn read_prices(listed: &Value) -> Option<ModelPrices> {
     change.prompt.and(change.completion)?;
     let mut base = change.on(estimate::UNKNOWN);
     let each = |name: &str| Some(price_amount(listed.get(name)?, 0)?.times(share, WHOLE));
-    base.image = each("image_output").unwrap_or(base.image);
+    base.image = each("image_output").map_or(base.image, image_price);
     let overrides = listed.get("overrides").and_then(Value::as_array).into_iter().flatten();
     let overrides = overrides.filter_map(|entry| Override::read(entry.as_object()?, share));
     let request = each("request").unwrap_or_default();
     Some(ModelPrices { base, request, overrides: overrides.collect() })
+}
+
+/// The price of one image. Most lists tell that of a token of it.
+fn image_price(listed: NanoUsd) -> NanoUsd {
+    if listed < LEAST_IMAGE { listed.times(IMAGE_TOKENS, 1) } else { listed }
 }
 
 /// What is left of a price after a discount, in parts of [`WHOLE`].
@@ -239,6 +248,7 @@ mod tests {
         .unwrap();
         assert_eq!(at(&prices, 1, "22T10:00"), [5_000_000, 25_000_000, 500_000, 6_250_000]);
         assert_eq!(prices.base.image, NanoUsd(39_000_000), "of one that is made");
+        assert_eq!(image_price(NanoUsd(30_000)), NanoUsd(45_000_000), "by a token's price");
         assert_eq!(prices.per_request(), NanoUsd(5_000_000));
         let fine = price_amount(&json!("0.0000000125"), 6);
         assert_eq!(fine, Some(NanoUsd(12_500_000)), "finer than a nano-dollar for one token");

@@ -11,6 +11,7 @@ mod crash;
 mod crash_cap;
 mod crash_settle;
 mod described;
+mod drawing;
 mod egress;
 mod git;
 mod handover;
@@ -123,6 +124,16 @@ impl World {
         spec: &Value,
         model: &Value,
     ) -> Self {
+        Self::play_at(workspace, ModelOptions::default(), script, (spec, model)).await
+    }
+
+    /// At such a provider.
+    async fn play_at(
+        workspace: SlackOptions,
+        provider: ModelOptions,
+        script: ModelScript,
+        (spec, model): (&Value, &Value),
+    ) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();
         let host = dir.path().join("host");
@@ -130,7 +141,7 @@ impl World {
         let files = BTreeMap::from([("README.md".to_owned(), "# Shop\n".to_owned())]);
         let first = FirstCommit::Files(files);
         let remote = github.create_repo("acme", "shop", first, "main").await.unwrap();
-        let models = ModelServer::start(script, ModelOptions::default()).await.unwrap();
+        let models = ModelServer::start(script, provider).await.unwrap();
         let slack = SlackServer::start(workspace).await.unwrap();
         let user = slack.create_user("ana", "Ana");
         let channel = slack.create_channel("shop", &[&user]);

@@ -1,0 +1,111 @@
+//! Images that a role has made: what is asked of a model, and the files that it becomes.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::NanoUsd;
+
+/// Most images of one call.
+pub const MOST_IMAGES: u8 = 4;
+/// Most images that one call changes or takes parts from.
+pub const MOST_SOURCES: usize = 4;
+/// Largest image that is sent to a model, in bytes.
+pub const MAX_SOURCE: usize = 4 * 1024 * 1024;
+/// Largest image that is taken from a model, in bytes.
+pub const MAX_IMAGE: usize = 12 * 1024 * 1024;
+/// Longest description of an image, in characters.
+pub const MAX_IMAGE_PROMPT: usize = 4_000;
+
+/// The form of an image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)] // they say it
+pub enum ImageSize {
+    #[default]
+    Square,
+    Landscape,
+    Portrait,
+}
+
+/// How much work goes into an image, and how much money.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)] // they say it
+pub enum ImageQuality {
+    Low,
+    #[default]
+    Medium,
+    High,
+}
+
+/// Has images made and posted in the conversation. People are asked before the first one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DrawImages {
+    /// Identity of the call: the same key is the same call, which is paid for once. At most 64 characters of
+    /// `[A-Za-z0-9_.:-]`.
+    pub key: String,
+    /// It may have arrived before: images of this key are looked for, and none are made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
+    /// What they show, or what is changed.
+    pub prompt: String,
+    /// How many: 1 to [`MOST_IMAGES`].
+    pub count: u8,
+    /// Their form.
+    #[serde(default)]
+    pub size: ImageSize,
+    /// How much work goes into each.
+    #[serde(default)]
+    pub quality: ImageQuality,
+    /// Without a background.
+    #[serde(default)]
+    pub transparent: bool,
+    /// Images that are changed, in base64: the first one is, the others are there to look at. None: new ones are made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<String>,
+    /// A PNG in base64, transparent where the first source is to be changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mask: Option<String>,
+    /// The part of the first source that is to be changed, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub area: Option<String>,
+}
+
+/// Images that are in the conversation now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DrawnImages {
+    /// In their order, the first one first.
+    pub images: Vec<DrawnImage>,
+    /// What they cost; absent where it is not known any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<NanoUsd>,
+    /// A sentence about what is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// An image in the conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DrawnImage {
+    /// Slack's id of the file.
+    pub id: String,
+    /// Its name there, with an extension by what its bytes are.
+    pub name: String,
+}
+
+/// Asks whether a chosen image may be committed at a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlaceImage {
+    /// Relative to the root of the repository.
+    pub path: String,
+    /// Name of the image, for people.
+    pub image: String,
+}
+
+/// It may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImagePlaced {}

@@ -1,0 +1,119 @@
+use super::super::facts::KnownModelFacts;
+use super::*;
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\nrest";
+
+fn order() -> DrawingOrder {
+    DrawingOrder {
+        prompt: "A fox".to_owned(),
+        count: 2,
+        size: ImageSize::Landscape,
+        quality: ImageQuality::High,
+        transparent: true,
+        ..DrawingOrder::default()
+    }
+}
+
+fn sent() -> SentImage {
+    SentImage::new(Bytes::from_static(PNG)).unwrap()
+}
+
+/// Path, type and body of each call.
+fn asked(dialect: ApiDialect, order: &DrawingOrder) -> Vec<(String, String, Bytes)> {
+    let role = json!({"default": "m/x", "routing": {"requireParameters": true, "dataCollection": "deny", "only": ["a"]}});
+    let role: RoleModel = serde_json::from_value(role).unwrap();
+    let facts = KnownModelFacts::default();
+    let shape = RequestShape {
+        dialect,
+        id: "brush",
+        facts: &facts,
+        role: &role,
+        session: "s",
+        affordable: None,
+        collects: false,
+    };
+    let jobs = DrawingJob::split("p/brush", dialect, order);
+    let asked = jobs.iter().map(|job| {
+        let (kind, body) = job.body(&shape);
+        (job.path().join("/"), kind.to_str().unwrap().to_owned(), body)
+    });
+    asked.collect()
+}
+
+#[test]
+fn openai_is_asked_for_all_of_them_at_once() {
+    let calls = asked(ApiDialect::OpenAi, &order());
+    let [(path, kind, body)] = &calls[..] else { panic!("{calls:?}") };
+    assert_eq!((path.as_str(), kind.as_str()), ("images/generations", "application/json"));
+    let body: Value = serde_json::from_slice(body).unwrap();
+    let expected = json!({"model": "brush", "prompt": "A fox", "n": 2, "size": "1536x1024", "quality": "high",
+        "background": "transparent", "output_format": "png"});
+    assert_eq!(body, expected);
+    let plain = asked(ApiDialect::Plain, &DrawingOrder { transparent: false, ..order() });
+    let body: Value = serde_json::from_slice(&plain[0].2).unwrap();
+    assert_eq!(body.as_object().unwrap().len(), 5, "{body}");
+}
+
+#[test]
+fn an_edit_is_a_form_with_its_sources_and_mask() {
+    let one = DrawingOrder { sources: vec![sent()], area: Some("the tail.".to_owned()), ..order() };
+    let calls = asked(ApiDialect::OpenAi, &one);
+    let (path, kind, body) = &calls[0];
+    assert!(path == "images/edits" && kind.starts_with("multipart/form-data; boundary="), "{kind}");
+    let text = String::from_utf8_lossy(body);
+    assert!(
+        text.contains("name=\"image\"; filename=\"0.png\"\r\ncontent-type: image/png"),
+        "{text}"
+    );
+    assert!(text.contains("Change only this part: the tail. Leave everything else"), "{text}");
+    assert!(!text.contains("name=\"mask\""), "{text}");
+    let two = DrawingOrder { sources: vec![sent(), sent()], mask: Some(sent()), ..order() };
+    let text = String::from_utf8_lossy(&asked(ApiDialect::OpenAi, &two)[0].2).into_owned();
+    assert_eq!(
+        (text.matches("name=\"image[]\"").count(), text.matches("name=\"mask\"").count()),
+        (2, 1)
+    );
+}
+
+#[test]
+fn openrouter_is_asked_for_each_in_a_chat() {
+    let wanted = DrawingOrder { sources: vec![sent()], mask: Some(sent()), ..order() };
+    let calls = asked(ApiDialect::OpenRouter, &wanted);
+    assert_eq!(calls.len(), 2);
+    let (path, _, body) = &calls[1];
+    assert_eq!(path, "chat/completions");
+    let body: Value = serde_json::from_slice(body).unwrap();
+    assert_eq!(body["modalities"], json!(["image", "text"]));
+    assert_eq!(body["image_config"], json!({"aspect_ratio": "3:2"}));
+    assert_eq!(body["provider"], json!({"data_collection": "deny"}), "of other models");
+    let content = body["messages"][0]["content"].as_array().unwrap();
+    assert_eq!(content.len(), 3);
+    let words = content[0]["text"].as_str().unwrap();
+    assert!(
+        words.contains("background is transparent") && words.contains("last image is a mask"),
+        "{words}"
+    );
+    assert!(content[2]["image_url"]["url"].as_str().unwrap().starts_with("data:image/png;base64,"));
+}
+
+#[test]
+fn an_image_is_what_its_bytes_say() {
+    let read = |answer: Value| read_images(answer.to_string().as_bytes(), 2);
+    let png = STANDARD.encode(PNG);
+    let listed = json!({"data": [{"b64_json": png}, {"b64_json": png}, {"b64_json": png}]});
+    assert_eq!(read(listed).unwrap().len(), 2, "no more than was wanted");
+    let url = format!("data:image/jpeg;base64,{png}");
+    let shown = json!({"choices": [{"message": {"content": "Here.", "images": [{"image_url": {"url": url}}]}}]});
+    assert_eq!(read(shown).unwrap(), [Bytes::from_static(PNG)]);
+    let lies = STANDARD.encode("<svg onload=x>");
+    assert_eq!(read(json!({"data": [{"b64_json": lies}]})), Err(DrawnError::NoImage));
+    assert_eq!(
+        read(json!({"data": [{"url": "https://a.example/x.png"}]})),
+        Err(DrawnError::NoImage)
+    );
+    let refusal = json!({"choices": [{"message": {"content": "I can't draw that."}}]});
+    assert_eq!(read(refusal), Err(DrawnError::Said("I can't draw that.".to_owned())));
+    assert_eq!(read(json!({"data": []})), Err(DrawnError::Nothing));
+    let huge = json!({"data": [{"b64_json": "A".repeat(MAX_IMAGE / 3 * 4 + 8)}]});
+    assert!(matches!(read(huge), Err(DrawnError::TooLarge(_))));
+}
