@@ -6,6 +6,7 @@
 
 mod chat;
 mod files;
+mod images;
 pub mod mcp;
 mod token;
 mod upgrade;

@@ -111,6 +111,8 @@ pub enum ToolboxRequest {
         path: String,
         replace: bool,
     },
+    /// → as said there
+    Image(ImageRequest),
     Write(args::WriteArgs),
     /// Checks an edit without doing it. → [`ToolboxReply::Plan`]
     PlanEdit(args::EditArgs),
@@ -349,6 +351,18 @@ impl SetUpEnd {
     pub fn is_success(&self) -> bool {
         self.code == Some(0)
     }
+}
+
+/// What is asked about images.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImageRequest {
+    /// One that a model is to change. → [`ToolboxReply::Picture`]
+    Load { path: String },
+    /// Puts a kept file of the conversation among the images, which are in no commit. → [`ToolboxReply::Text`]: its path
+    Keep { id: String, name: String },
+    /// Commits an image at a path, and nothing else. → [`ToolboxReply::Text`]: the branch's commit
+    Commit { image: String, path: String, message: String },
 }
 
 /// A picture of the worktree.

@@ -1,5 +1,6 @@
 //! Answers the agent's requests, any number at a time.
 
+mod images;
 mod reading;
 
 use std::collections::HashMap;
@@ -150,6 +151,7 @@ impl Toolbox {
             request @ (ToolboxRequest::FindAttachment { .. }
             | ToolboxRequest::KeepAttachment(_)
             | ToolboxRequest::SaveAttachment { .. }) => self.attachment(request, scratch).await,
+            ToolboxRequest::Image(request) => self.image(request, scratch).await,
             ToolboxRequest::EndJobs => {
                 self.shell.end_jobs().await;
                 Ok(ToolboxReply::Text(String::new()))

@@ -17,7 +17,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::command::CommandShell;
 use super::environment::CommandEnvironment;
-use super::git::control::{MAX_CONTROL, is_plain, read_plain};
+use super::exclude::exclude_paths;
+use super::git::control::read_plain;
 use super::platform::{self, MADE, PINS};
 use super::protocol::{SetUp, SetUpEnd};
 use super::{ToolError, modes};
@@ -123,7 +124,7 @@ impl ToolboxSite {
             return Ok(SetUp { ended: Some(kept.ended), ..plan.clone() });
         }
         if !plan.from.is_empty() {
-            self.exclude();
+            exclude_paths(&self.git, &MADE);
         }
         let mut log = self.fresh_log()?;
         let mut room = MAX_LOG;
@@ -189,35 +190,6 @@ impl ToolboxSite {
     fn open_log(&self, flags: OFlag) -> std::io::Result<File> {
         let flags = (flags | OFlag::O_NOFOLLOW).bits();
         OpenOptions::new().write(true).custom_flags(flags).mode(0o644).open(self.log())
-    }
-
-    /// Keeps what a set-up makes out of commits, where the repository itself does not.
-    fn exclude(&self) {
-        let path = self.git.join("info/exclude");
-        if !is_plain(&path, MAX_CONTROL, false) {
-            tracing::warn!(
-                "`.git/info/exclude` is no plain file: what the set-up makes is not kept out of commits"
-            );
-            return;
-        }
-        let known = read_plain(&path, MAX_CONTROL).unwrap_or_default();
-        let known = String::from_utf8_lossy(&known);
-        let missing: Vec<&str> =
-            MADE.into_iter().filter(|made| !known.lines().any(|line| line == *made)).collect();
-        if missing.is_empty() {
-            return;
-        }
-        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_APPEND).bits();
-        let file = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
-            OpenOptions::new().append(true).create(true).custom_flags(flags).open(&path)
-        });
-        let written = file.and_then(|mut file| {
-            let gap = if known.is_empty() || known.ends_with('\n') { "" } else { "\n" };
-            writeln!(file, "{gap}{}", missing.join("\n"))
-        });
-        if let Err(error) = written {
-            tracing::warn!(%error, "what the set-up makes is not kept out of commits");
-        }
     }
 }
 

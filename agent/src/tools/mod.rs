@@ -9,6 +9,7 @@ mod conversation;
 mod family;
 pub mod hand_up;
 mod history;
+mod image;
 mod kept;
 pub mod learning;
 mod maps;
@@ -365,7 +366,12 @@ fn all() -> impl Iterator<Item = Box<dyn RoleTool>> {
         .chain(workflow::all())
         .chain(split::all())
         .chain(thread::all());
-    workspace::all().into_iter().chain(attachment::all()).chain(web::all()).chain(remote)
+    workspace::all()
+        .into_iter()
+        .chain(attachment::all())
+        .chain(web::all())
+        .chain(image::all())
+        .chain(remote)
 }
 
 #[cfg(test)]

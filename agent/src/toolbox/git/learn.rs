@@ -97,33 +97,43 @@ fn bring_to_worktree(
     pages: &[(String, Option<String>, String)],
 ) -> Result<(), ToolError> {
     for (path, old, now) in pages {
-        let file = place.tree().join(path);
-        let lies_there = std::fs::symlink_metadata(&file).ok();
-        let same = match (&lies_there, old) {
-            (None, None) => true,
-            (Some(meta), Some(old)) => {
-                meta.is_file() && std::fs::read(&file).is_ok_and(|bytes| bytes == old.as_bytes())
-            }
-            _ => false,
-        };
-        // A folder that is a link leads elsewhere.
-        let folder = file.parent().unwrap_or(repo.path());
-        let plain =
-            std::fs::symlink_metadata(folder).map_or(lies_there.is_none(), |meta| meta.is_dir());
-        if same && plain {
-            let write = || {
-                std::fs::create_dir_all(folder)?;
-                std::fs::write(&file, now)
-            };
-            write()
-                .map_err(|error: std::io::Error| ToolError::Failed(format!("`{path}`: {error}")))?;
-        }
+        bring_file(place, repo, path, (old.as_deref().map(str::as_bytes), now.as_bytes()))?;
     }
     Ok(())
 }
 
+/// Brings one file to the worktree, unless it was changed there.
+pub(super) fn bring_file(
+    place: &GitSite,
+    repo: &Repository,
+    path: &str,
+    (old, now): (Option<&[u8]>, &[u8]),
+) -> Result<(), ToolError> {
+    let file = place.tree().join(path);
+    let lies_there = std::fs::symlink_metadata(&file).ok();
+    let same = match (&lies_there, old) {
+        (None, None) => true,
+        (Some(meta), Some(old)) => {
+            meta.is_file() && std::fs::read(&file).is_ok_and(|bytes| bytes == old)
+        }
+        _ => false,
+    };
+    // A folder that is a link leads elsewhere.
+    let folder = file.parent().unwrap_or(repo.path());
+    let plain =
+        std::fs::symlink_metadata(folder).map_or(lies_there.is_none(), |meta| meta.is_dir());
+    if !(same && plain) {
+        return Ok(());
+    }
+    let write = || {
+        std::fs::create_dir_all(folder)?;
+        std::fs::write(&file, now)
+    };
+    write().map_err(|error: std::io::Error| ToolError::Failed(format!("`{path}`: {error}")))
+}
+
 /// The index knows them as they are committed, or they would look deleted.
-fn stage_blobs(repo: &Repository, blobs: &[(&str, Oid)]) -> Result<(), ToolError> {
+pub(super) fn stage_blobs(repo: &Repository, blobs: &[(&str, Oid)]) -> Result<(), ToolError> {
     let (mut index, _) = open_index(repo)?;
     for (path, id) in blobs {
         // A sparse checkout may leave the folder out.

@@ -114,6 +114,21 @@ fn more_keys(place: &str) -> Others {
             ("path", &["filepath", "filename", "to", "destination", "target"]),
             ("replace", &["overwrite", "force"]),
         ],
+        "GenerateImage" => &[
+            ("prompt", &["description", "text"]),
+            ("count", &["n", "number", "variants"]),
+            ("transparent", &["transparentbackground"]),
+        ],
+        "EditImage" => &[
+            ("images", &["image", "path", "paths", "source", "sources"]),
+            ("prompt", &["instruction", "description", "text"]),
+            ("count", &["n", "number", "variants"]),
+            ("transparent", &["transparentbackground"]),
+        ],
+        "KeepImage" => &[
+            ("image", &["from", "file", "source"]),
+            ("path", &["filepath", "to", "destination", "target"]),
+        ],
         "WebFetch" => &[("url", &["uri", "link", "href"])],
         "WebSearch" => &[("query", &["q", "searchquery", "searchterm", "search"])],
         "GHCreatePR" => &[("body", &["description", "summary"])],

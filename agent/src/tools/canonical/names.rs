@@ -15,7 +15,7 @@ pub struct MeantTool {
 const PREFIXES: [&str; 5] = ["functions", "function", "tools", "default_api", "tool"];
 
 /// Own name, and what others call it.
-const NAMES: [(&str, &[&str]); 36] = [
+const NAMES: [(&str, &[&str]); 39] = [
     ("Read", &["readfile", "view", "viewfile", "openfile", "cat", "readtextfile", "fileread"]),
     ("Write", &["writefile", "createfile", "writetofile", "savefile", "filewrite", "newfile"]),
     (
@@ -125,6 +125,12 @@ const NAMES: [(&str, &[&str]); 36] = [
         &["fetch", "fetchurl", "readurl", "urlfetch", "webread", "browse", "fetchwebpage"],
     ),
     ("WebSearch", &["googlewebsearch", "searchweb", "googlesearch"]),
+    (
+        "GenerateImage",
+        &["imagegeneration", "generateimages", "createimage", "makeimage", "drawimage", "imagegen"],
+    ),
+    ("EditImage", &["imageedit", "changeimage", "modifyimage"]),
+    ("KeepImage", &["useimage", "chooseimage", "commitimage", "saveimage"]),
     ("GHCreatePR", &["createpullrequest", "createpr", "pullrequest"]),
     ("GHStatus", &["prstatus", "pullrequeststatus"]),
     ("GHComment", &["prcomment"]),

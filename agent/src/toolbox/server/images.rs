@@ -1,0 +1,39 @@
+//! Images: read for a model, kept, and committed.
+
+use std::path::PathBuf;
+
+use super::super::ToolError;
+use super::super::attachments::KeptAttachments;
+use super::super::protocol::{ImageRequest, ToolboxReply};
+use super::super::{git, images};
+use super::{Toolbox, run_blocking};
+
+impl Toolbox {
+    /// Answers what is asked about images.
+    pub(super) async fn image(
+        &self,
+        request: ImageRequest,
+        scratch: PathBuf,
+    ) -> Result<ToolboxReply, ToolError> {
+        match request {
+            ImageRequest::Load { path } => {
+                let tree = self.readable(&path)?;
+                run_blocking(move || images::load_image(&tree, &path))
+                    .await
+                    .map(ToolboxReply::Picture)
+            }
+            ImageRequest::Keep { id, name } => {
+                let (tree, kept) =
+                    (self.tree()?, KeptAttachments::of(self.shell.environment().build()));
+                let keep = move || images::keep_image((&tree, &scratch), &kept, (&id, &name));
+                run_blocking(keep).await.map(ToolboxReply::Text)
+            }
+            ImageRequest::Commit { image, path, message } => {
+                let (from, tree, place) = (self.readable(&image)?, self.tree()?, self.place()?);
+                let commit =
+                    move || git::commit_image(&place, (&from, &image), (&tree, &path), &message);
+                run_blocking(commit).await.map(ToolboxReply::Text)
+            }
+        }
+    }
+}
