@@ -175,6 +175,7 @@ fn only_the_coder_changes_anything_but_the_team_s_memory() {
         let memory = match name {
             "lead" => Some(".codebutler/**"),
             "researcher" => Some(".codebutler/research/**"),
+            "artist" => Some(".codebutler/artist/**"),
             _ => None,
         };
         assert_eq!(paths, memory.map(|path| vec![path.to_owned()]));
@@ -182,6 +183,8 @@ fn only_the_coder_changes_anything_but_the_team_s_memory() {
             assert!(!role.spec.tools.allow.iter().any(|t| t == tool), "{name} has {tool}");
         }
     }
+    let images = |name: &str| role(name).spec.push.is_some_and(|push| push.planned_images);
+    assert_eq!(NAMES.map(images), [false, false, true, false, false, false]);
     for name in ["pm", "reviewer"] {
         assert!(role(name).spec.tools.offered().any(|tool| tool == "Bash"), "{name} runs nothing");
     }
