@@ -1,5 +1,7 @@
 //! `GHPull`: any pull request of the repository, read in parts. What comes back was written by anybody.
 
+use std::fmt::Write as _;
+
 use async_trait::async_trait;
 use codebutler_wire as wire;
 use schemars::JsonSchema;
@@ -78,10 +80,10 @@ fn show_summary(pull: &wire::PullSummary) -> String {
     let own = if pull.own { ", made by a conversation of CodeButler's" } else { "" };
     let mut line = format!("#{number} ({state}) by {author}{own}: {title}\n{url}\n{head} → {base}");
     if let Some(updated) = &pull.updated {
-        line.push_str(&format!("; last change {updated}"));
+        let _ = write!(line, "; last change {updated}");
     }
     if !pull.reviewers.is_empty() {
-        line.push_str(&format!("; waits for a review of {}", pull.reviewers.join(", ")));
+        let _ = write!(line, "; waits for a review of {}", pull.reviewers.join(", "));
     }
     line
 }

@@ -268,16 +268,16 @@ impl BareRepository {
             };
             let mut arguments = vec!["diff-tree", "-p", "--find-renames", from, to, "--", path];
             arguments.extend(previous);
-            let patch = self.run(&arguments).await?;
-            let patch = patch.find("\n@@").map_or("", |at| &patch[at + 1..]);
-            let count = |mark| patch.lines().filter(|l| l.starts_with(mark)).count() as u64;
+            let text = self.run(&arguments).await?;
+            let text = text.find("\n@@").map_or("", |at| &text[at + 1..]);
+            let count = |mark| text.lines().filter(|l| l.starts_with(mark)).count() as u64;
             changes.push(FileChange {
                 path: path.to_owned(),
                 previous: previous.map(str::to_owned),
                 status: status.chars().next().unwrap_or('M'),
                 additions: count('+'),
                 deletions: count('-'),
-                patch: patch.to_owned(),
+                patch: text.to_owned(),
                 blob: blob.to_owned(),
             });
         }

@@ -121,16 +121,15 @@ fn fork_side(
     pull: &HostedPull,
     fork: &PullFork,
 ) -> Value {
-    let of = match fork.deleted {
-        true => Value::Null,
-        false => {
-            let mut of = repository_json(urls, repo);
-            of["owner"] = user_json(urls, &fork.owner);
-            of["full_name"] = format!("{}/{}", fork.owner, repo.name).into();
-            of["id"] = id_of(&fork.owner).into();
-            of["fork"] = true.into();
-            of
-        }
+    let of = if fork.deleted {
+        Value::Null
+    } else {
+        let mut of = repository_json(urls, repo);
+        of["owner"] = user_json(urls, &fork.owner);
+        of["full_name"] = format!("{}/{}", fork.owner, repo.name).into();
+        of["id"] = id_of(&fork.owner).into();
+        of["fork"] = true.into();
+        of
     };
     json!({
         "label": format!("{}:{}", fork.owner, pull.head), "ref": pull.head, "sha": pull.head_sha,

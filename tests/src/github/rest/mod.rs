@@ -371,7 +371,8 @@ impl Paged {
         write: impl FnOnce(Vec<Value>, usize) -> Value,
     ) -> Response {
         let total = items.len();
-        let shown = self.part(&items).to_vec();
+        let (size, page) = self.place();
+        let shown = items.into_iter().skip((page - 1) * size).take(size).collect();
         self.respond(urls, shown, total, write)
     }
 
