@@ -26,9 +26,9 @@ pub async fn read_pull(
     let redactor = gateway.git.outcomes.redactor(&caller).await?;
     let read = async {
         let github = GitHub::of(&gateway.work.context, &caller.repo).await?;
-        read_part(&github, &wanted).await
+        Box::pin(read_part(&github, &wanted)).await
     };
-    let mut reading = gateway.git.outcomes.note(&caller, read.await).await?;
+    let mut reading = gateway.git.outcomes.note(&caller, Box::pin(read).await).await?;
     mask_reading(&redactor, &mut reading);
     Ok(axum::Json(reading))
 }
@@ -42,7 +42,7 @@ async fn read_part(github: &GitHub, wanted: &ReadPull) -> Result<PullReading, Gi
     let page = wanted.page.unwrap_or(1);
     Ok(match (wanted.part, wanted.file.as_deref()) {
         (PullPart::Overview, None) => {
-            PullReading::Overview(Box::new(github.pull_overview(number).await?))
+            PullReading::Overview(Box::new(Box::pin(github.pull_overview(number)).await?))
         }
         (PullPart::Conversation, _) => {
             PullReading::Conversation(github.pull_conversation(number, page).await?)

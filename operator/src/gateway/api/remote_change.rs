@@ -148,9 +148,11 @@ fn check_change(redactor: &SecretRedactor, change: RemoteChange) -> Result<Remot
         RemoteChange::Review { number, body, verdict, comments } => {
             check_review(redactor, number, &body, verdict, comments)?
         }
-        RemoteChange::Assign { number, add, remove } => {
-            RemoteChange::Assign { number, add: check_logins(add)?, remove: check_logins(remove)? }
-        }
+        RemoteChange::Assign { number, add, remove } => RemoteChange::Assign {
+            number,
+            add: check_logins(&add)?,
+            remove: check_logins(&remove)?,
+        },
         RemoteChange::SubIssue { number, child } if number == child => {
             return Err(invalid_request("an issue can't be below itself"));
         }
@@ -206,7 +208,7 @@ fn check_review(
     Ok(RemoteChange::Review { number, body, verdict, comments })
 }
 
-fn check_logins(logins: Vec<String>) -> Result<Vec<String>, ApiError> {
+fn check_logins(logins: &[String]) -> Result<Vec<String>, ApiError> {
     let logins: Vec<String> =
         logins.iter().map(|login| login.trim().trim_start_matches('@').to_owned()).collect();
     let fits = |login: &String| {

@@ -255,8 +255,8 @@ fn collect_talk(talk: &PullTalk) -> Vec<SaidOnPull> {
 mod tests {
     use super::*;
 
-    fn diff(path: &str, patch: Option<String>) -> FileDiff {
-        let (path, status) = (path.to_owned(), "modified".to_owned());
+    fn diff(name: &str, patch: Option<String>) -> FileDiff {
+        let (path, status) = (name.to_owned(), "modified".to_owned());
         let file = PulledFile { path, previous: None, status, additions: 1, deletions: 0 };
         FileDiff { file, patch, continued: false, left_out: false }
     }

@@ -39,7 +39,7 @@ async fn a_reviewer_reads_a_persons_pull_request_asks_and_reviews_it_inline() {
     let number = team.stack.remote.open_fork_pull("eve", ("tax", "Add tax"), &files).await.unwrap();
     assert_eq!(number, 1);
 
-    let root = team.says("ana", None, "review pull request 1");
+    let root = team.says("ana", None, "@codebutler.reviewer review pull request 1");
     let question = team.message(&root, "May I do this?").await;
     for part in ["request changes", "One question.", "tax.txt:1", "Of which country?", "Add tax"] {
         assert!(question.shown.contains(part), "{part}: {}", question.shown);
