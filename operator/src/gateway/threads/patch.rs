@@ -72,6 +72,7 @@ fn status_fields(status: &ThreadStatus) -> Map<String, Value> {
         "roadmap": status.roadmap,
         "itemHash": status.item_hash,
         "mcp": status.mcp,
+        "images": status.images,
         "train": status.train,
         "split": status.split,
         "cost": status.cost,
