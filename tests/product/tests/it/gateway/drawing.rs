@@ -278,10 +278,8 @@ async fn a_chosen_image_goes_where_the_plan_or_a_person_says() {
     world.cluster.patch::<AgentRole>(world.cluster.system(), "coder", &role).await;
     let place = |path: &str| json!({"path": path, "image": "image-1a2b-2.png"});
     let ask = async |path: &str| world.post("coder", PLACE, &place(path)).await;
-    eventually("the role's own folder", || async {
-        ask(".codebutler/artist/assets/fox.png").await.0 == 200
-    })
-    .await;
+    eventually("the role's own rights", || async { ask("public/fox.png").await.0 == 403 }).await;
+    assert_eq!(ask(".codebutler/artist/assets/fox.png").await.0, 200);
     for (path, why) in [
         (".github/workflows/x.png", "protected"),
         ("src/main.rs", "ends in .png"),
