@@ -10,9 +10,10 @@ use codebutler_crds::wire::{ErrorCode, MAX_SHARED_FILE};
 
 use futures::stream::{BoxStream, StreamExt as _, try_unfold};
 use reqwest::Response;
+use tokio::time::Instant;
 
 use super::account::SlackAccount;
-use super::event::SharedMessage;
+use super::event::{SharedMessage, StoredMessage};
 use super::reading::WantedReading;
 use super::{Inner, files, inbox};
 use crate::gateway::api_error::{ApiError, require_conversation};
@@ -88,16 +89,35 @@ async fn find_file(
     if id.is_empty() {
         return Ok(None);
     }
-    let place = (&caller.key(), require_conversation(&caller.thread)?);
     let status = inner.thread(&caller.key()).and_then(|thread| thread.status.clone());
     let wanted = WantedReading::of(&status.unwrap_or_default(), None, None);
-    let reading = match inner.read_conversation(account, place, &wanted).await {
+    if let Some(found) = find_in_reading(inner, caller, account, (id, &wanted)).await? {
+        return Ok(Some(found));
+    }
+    // A file that was posted for a role a moment ago is in no message that was heard of.
+    let fresh = WantedReading { since: Some(Instant::now()), ..WantedReading::default() };
+    find_in_reading(inner, caller, account, (id, &fresh)).await
+}
+
+async fn find_in_reading(
+    inner: &Inner,
+    caller: &ProvenCaller,
+    account: &SlackAccount,
+    (id, wanted): (&str, &WantedReading),
+) -> Result<Option<SharedMessage>, ApiError> {
+    let place = (&caller.key(), require_conversation(&caller.thread)?);
+    let reading = match inner.read_conversation(account, place, wanted).await {
         Ok(reading) => reading,
         Err(error) => return Err(inner.failed(error, &caller.repo).await),
     };
     let has = |file: &SharedMessage| file.id == id;
+    // What the app itself posted in the role's conversation is the team's, though it is no message for a role.
+    let is_own = |stored: &StoredMessage| account.wrote(stored) && stored.files.iter().any(has);
+    let is_read = |stored: &StoredMessage| {
+        stored.all_files().iter().any(has) && inbox::can_read(inner, caller, account, stored)
+    };
     for stored in reading.after(None).iter().rev().filter(|stored| stored.is_said()) {
-        if stored.all_files().iter().any(has) && inbox::can_read(inner, caller, account, stored) {
+        if is_own(stored) || is_read(stored) {
             let described = files::describe_files(inner, (&caller.repo, account), stored).await;
             return Ok(described.into_iter().find(has));
         }
