@@ -13,6 +13,7 @@ use crate::tools::hand_up::HAND_UP;
 use crate::tools::proof::{addresses_role, hands_over};
 use crate::tools::{CallRisk, RoleTools};
 use crate::transcript::TranscriptRecord;
+use crate::transcript::state::OpenRun;
 use codebutler_guides::text::clip_text;
 use codebutler_guides::voice::join_lines;
 use codebutler_wire::RiskTier;
@@ -33,7 +34,7 @@ const UNSAID: &str = "A smaller model took the first look and wanted to hand thi
 impl Agent {
     /// Whether the model that answers now is the cheaper one.
     pub(super) fn looks_first(&self) -> bool {
-        self.transcript.state().run().is_some_and(|run| run.looks_first)
+        self.transcript.state().run().is_some_and(OpenRun::looks_first)
     }
 
     /// A run that people caused begins with the cheaper model, as long as nothing has needed the other one.
@@ -55,7 +56,7 @@ impl Agent {
 
     /// Hands over where the look takes longer than an answer does.
     pub(super) async fn end_long_look(&mut self) -> Result<(), RunError> {
-        let run = self.transcript.state().run().filter(|run| run.looks_first);
+        let run = self.transcript.state().run().filter(|run| run.looks_first());
         let why = match run {
             Some(run) if run.turns >= MOST_CALLS => "the first look found no answer",
             Some(run) if stuck::find_circle(&run.steps, &run.words).is_some() => {

@@ -56,34 +56,11 @@ pub fn keep_image(
     Ok(path)
 }
 
-/// The type of an image, if it is what the name of a file says.
-///
-/// # Errors
-/// With the endings that fit.
-pub fn check_ending(bytes: &[u8], path: &str) -> Result<(), ToolError> {
-    let ending = path.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
-    let endings: &[&str] = match media_type(bytes) {
-        Some("image/png") => &["png"],
-        Some("image/jpeg") => &["jpg", "jpeg"],
-        Some("image/gif") => &["gif"],
-        Some("image/webp") => &["webp"],
-        _ => {
-            return Err(ToolError::refused("the image is none, whatever its name says".to_owned()));
-        }
-    };
-    if ending.is_some_and(|ending| endings.contains(&ending.as_str())) {
-        return Ok(());
-    }
-    Err(ToolError::refused(format!(
-        "the image's bytes are of another type than `{path}` says: choose a path that ends in .{}",
-        endings.join(" or .")
-    )))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::toolbox::protocol::AttachmentPart;
+    use crate::toolbox::show::check_ending;
 
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\nrest";
 

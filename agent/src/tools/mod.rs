@@ -17,6 +17,7 @@ pub mod mcp;
 mod plan;
 pub mod proof;
 mod push;
+mod quoted;
 mod remote;
 mod remote_change;
 mod remote_pull;

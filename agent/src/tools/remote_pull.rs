@@ -7,7 +7,7 @@ use codebutler_wire as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::remote::{UNTRUSTED, place_of, quote_words};
+use super::quoted::{UNTRUSTED, place_of, quote_words};
 use super::{CallRisk, Handler, StartedCall, ToolContext, ToolFailure, ToolOutcome};
 
 /// `GHPull`

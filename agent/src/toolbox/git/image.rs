@@ -9,8 +9,8 @@ use super::GitSite;
 use super::learn::{UNDER_WAY, bring_file, stage_blobs};
 use crate::toolbox::ToolError;
 use crate::toolbox::files::load_file;
-use crate::toolbox::images::check_ending;
 use crate::toolbox::paths::WorktreeRoot;
+use crate::toolbox::show::check_ending;
 use codebutler_wire::{MAX_IMAGE, break_ci_words};
 
 /// Commits an image at a path, and answers with the branch's commit; no commit is made of what is there already.

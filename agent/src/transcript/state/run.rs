@@ -20,6 +20,16 @@ pub enum RunKind {
     Brief,
 }
 
+/// Which model looks at the conversation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunLook {
+    /// The role's own, or the one that took over from it.
+    #[default]
+    Own,
+    /// The cheaper one that looks first.
+    First,
+}
+
 /// A run that has not ended.
 #[derive(Clone, Debug, Default)]
 pub struct OpenRun {
@@ -58,8 +68,8 @@ pub struct OpenRun {
     pub stuck: u32,
     /// The model that took over.
     pub model: Option<String>,
-    /// That model is the one that looks first.
-    pub looks_first: bool,
+    /// Which model looks at the conversation.
+    pub look: RunLook,
     /// Runs of the test command that failed, since one succeeded.
     pub failing: u32,
     /// What is known about its verdict.
@@ -123,6 +133,11 @@ pub struct EndedRun {
 }
 
 impl OpenRun {
+    /// Whether the cheaper model answers now.
+    pub fn looks_first(&self) -> bool {
+        self.look == RunLook::First
+    }
+
     /// Who asks it now.
     pub(super) fn hear(&mut self, messages: &[ThreadMessage]) {
         for message in messages {

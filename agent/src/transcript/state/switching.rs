@@ -1,6 +1,7 @@
 //! Which model answers.
 
 use super::TranscriptState;
+use super::run::RunLook;
 use crate::transcript::TranscriptRecord;
 
 impl TranscriptState {
@@ -23,14 +24,14 @@ impl TranscriptState {
                 self.think_anew();
                 if let Some(run) = &mut self.run {
                     run.model = None;
-                    run.looks_first = false;
+                    run.look = RunLook::Own;
                 }
             }
             TranscriptRecord::Escalated { model } => self.escalate(model),
             TranscriptRecord::FirstLook { model } => {
                 self.escalate(model);
                 if let Some(run) = &mut self.run {
-                    run.looks_first = true;
+                    run.look = RunLook::First;
                 }
             }
             TranscriptRecord::HandedUp { model, text, .. } => self.hand_up(model, text.as_deref()),
@@ -55,7 +56,7 @@ impl TranscriptState {
         }
         if let Some(run) = &mut self.run {
             run.model = None;
-            run.looks_first = false;
+            run.look = RunLook::Own;
             run.answer = None;
             // What the other model did wrong is not this one's.
             run.faults = 0;

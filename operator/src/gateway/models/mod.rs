@@ -22,6 +22,7 @@ mod drawing;
 pub mod facts;
 mod flights;
 pub mod form;
+mod hearing;
 mod job;
 mod pool;
 pub mod prepare;

@@ -179,12 +179,12 @@ impl FilePieces {
     }
 
     fn mask(&self, block: Vec<u8>) -> Bytes {
-        if self.text == Some(true) { mask_text(&self.redactor, block) } else { Bytes::from(block) }
+        if self.text == Some(true) { mask_text(&self.redactor, &block) } else { Bytes::from(block) }
     }
 }
 
 /// Masks what is UTF-8 in a text: one odd byte in a log must not show the credentials beside it.
-fn mask_text(redactor: &SecretRedactor, block: Vec<u8>) -> Bytes {
+fn mask_text(redactor: &SecretRedactor, block: &[u8]) -> Bytes {
     let mut masked = Vec::with_capacity(block.len());
     for chunk in block.utf8_chunks() {
         masked.extend_from_slice(redactor.mask(chunk.valid()).as_bytes());
@@ -230,11 +230,11 @@ mod tests {
         let redactor = SecretRedactor::new(&[]).0;
         let key = ["ghp", &"a1B2".repeat(9)].join("_");
         let log = [&b"caf\xe9 said: \xff\n"[..], key.as_bytes(), b" end \xfe\n"].concat();
-        let masked = mask_text(&redactor, log);
+        let masked = mask_text(&redactor, &log);
         let find = |needle: &[u8]| masked.windows(needle.len()).any(|part| part == needle);
         assert!(!find(key.as_bytes()) && find(b"[redacted:"), "{masked:?}");
         assert!(masked.starts_with(b"caf\xe9 said: \xff\n") && masked.ends_with(b" end \xfe\n"));
-        let plain = "nothing secret: \u{e9}\n".as_bytes().to_vec();
-        assert_eq!(mask_text(&redactor, plain.clone()), plain);
+        let plain = "nothing secret: \u{e9}\n".as_bytes();
+        assert_eq!(mask_text(&redactor, plain), plain);
     }
 }

@@ -9,7 +9,7 @@ use codebutler_crds::role::ReasoningEffort;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::super::recording::ModelHearing;
+use super::super::hearing::ModelHearing;
 use super::price::read_prices;
 use super::{KnownModelFacts, ThinkingFacts};
 

@@ -21,7 +21,7 @@ use codebutler_crds::wire::{CacheForm, EditForm, ModelFacts};
 
 use self::price::ModelPrices;
 use super::dialect::ApiDialect;
-use super::recording::ModelHearing;
+use super::hearing::ModelHearing;
 
 /// Longest answer where neither role nor model say: what an agent leaves room for.
 pub const ANSWER: u32 = 16_000;
