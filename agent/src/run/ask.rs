@@ -223,6 +223,9 @@ impl Agent {
             }
             error => return Err(error.into()),
         };
+        if self.hand_up_refused(code).await? {
+            return Ok(None);
+        }
         match code {
             ErrorCode::ThreadClosed | ErrorCode::NotRegistered | ErrorCode::Unauthenticated => {
                 Err(GatewayError::Refused { code, message }.into())

@@ -1,7 +1,7 @@
 //! The first look at a conversation, by a cheaper model: it answers what needs no plan. Where more is needed the role's
 //! own model goes on with the whole conversation, once, and the thread is told.
 
-use codebutler_wire::PostMessage;
+use codebutler_wire::{ErrorCode, PostMessage};
 use serde_json::Value;
 
 use super::act::{Open, is_harmless};
@@ -101,6 +101,17 @@ impl Agent {
             return Ok(false);
         }
         self.hand_up("its answers could not be used".to_owned(), None).await?;
+        Ok(true)
+    }
+
+    /// Hands over where the cheaper model's provider does not take the request: a team's own one may not have it.
+    pub(super) async fn hand_up_refused(&mut self, code: ErrorCode) -> Result<bool, RunError> {
+        let refused = [ErrorCode::InvalidRequest, ErrorCode::Upstream, ErrorCode::ContentRefused];
+        if !self.looks_first() || !refused.contains(&code) {
+            return Ok(false);
+        }
+        let why = format!("`{}` can't be used here", self.model());
+        self.hand_up(why, None).await?;
         Ok(true)
     }
 

@@ -1,6 +1,7 @@
 //! A cheaper model looks at a conversation first, and the role's own one goes on where more is needed.
 
-use codebutler_wire::RoleDecision;
+use axum::http::StatusCode;
+use codebutler_wire::{ErrorCode, RoleDecision};
 use serde_json::{Value, json};
 
 use crate::world::{World, calls, in_order, says};
@@ -117,6 +118,21 @@ async fn it_hands_up_for_whatever_is_not_an_answer() {
         assert_eq!(world.gateway.lock().post_texts(), [told.as_str(), "Done as wished."]);
         assert!(!world.tree("a.txt").exists());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_model_that_the_provider_does_not_have_is_replaced_by_the_roles_own() {
+    let mut world = world(vec![says("Here.")]).await;
+    {
+        let mut inner = world.gateway.lock();
+        let why = "the provider does not know the model `scripted/quick`";
+        inner.refuse = vec![("/v1/chat", StatusCode::BAD_GATEWAY, ErrorCode::Upstream, why)];
+        inner.say("where is it?", true);
+    }
+    world.one_pod().await;
+    let texts = ["`scripted/pm` goes on from here: `scripted/quick` can't be used here.", "Here."];
+    assert_eq!(world.gateway.lock().post_texts(), texts);
+    assert_eq!(asked(&world).last(), Some(&own()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

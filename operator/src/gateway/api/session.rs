@@ -191,8 +191,9 @@ fn first_look(
     session: &RoleSession,
 ) -> Option<String> {
     let first = caller.role.spec.model.first_look.as_ref()?;
-    let calls_tools = catalog.facts(&caller.repo, first).tools != Some(false);
-    (session.plan.is_none() && *first != session.model && calls_tools).then(|| first.clone())
+    let facts = catalog.facts(&caller.repo, first);
+    let fits = facts.tools != Some(false) && catalog.may_have(&caller.repo, first);
+    (session.plan.is_none() && *first != session.model && fits).then(|| first.clone())
 }
 
 /// Whether the team looks back on a conversation: more than one role worked on what is to be merged, and it

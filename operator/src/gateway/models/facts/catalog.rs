@@ -114,6 +114,13 @@ impl ModelCatalog {
         lock(&self.windows).insert((list_source(repo, provider), (*id).to_owned()), window);
     }
 
+    /// True where the provider's list has a model, or where it gives no list.
+    pub fn may_have(&self, repo: &Repo, model: &str) -> bool {
+        let RoutedModel { provider, id } = self.route(repo, model);
+        let listed = self.list(repo, &provider).and_then(|list| list.known.ok());
+        listed.is_none_or(|listed| check::find_model(id, &listed.models).is_some())
+    }
+
     /// What the agent is told of all models that a role may use.
     pub fn told(
         &self,
