@@ -115,7 +115,9 @@ fn repeats(result: &ToolResult, structured: &Value) -> bool {
     let in_one = |value: &Value| texts.iter().any(|text| is_same(text, value));
     let in_pieces = |value: &Value| {
         value.as_array().is_some_and(|entries| {
-            entries.len() == texts.len()
+            // An empty list has no piece that says so.
+            !entries.is_empty()
+                && entries.len() == texts.len()
                 && entries.iter().zip(&texts).all(|(entry, text)| is_same(text, entry))
         })
     };
@@ -284,6 +286,12 @@ mod tests {
             (&["5"], json!({"result": 5}), "5"),
             (&[], json!({"result": null}), "(the tool answered nothing)"),
             (&[], json!({"a": 1}), "{\"a\":1}"),
+            (&[], json!({"result": []}), "{\"result\":[]}"),
+            (
+                &["1", "2", "3"],
+                json!({"result": [[1, 2], [3]]}),
+                "1\n2\n3\n{\"result\":[[1,2],[3]]}",
+            ),
             (&["found 1"], json!({"rows": [1]}), "found 1\n{\"rows\":[1]}"),
         ] {
             let result = json!({"content": content(texts), "structuredContent": structured});
