@@ -8,7 +8,6 @@ use git2::{AttrCheckFlags, FileMode, Repository, RepositoryState, Signature, Tre
 use super::GitSite;
 use super::learn::{UNDER_WAY, bring_file, stage_blobs};
 use crate::toolbox::ToolError;
-use crate::toolbox::files::load_file;
 use crate::toolbox::paths::WorktreeRoot;
 use crate::toolbox::show::check_ending;
 use codebutler_wire::{MAX_IMAGE, break_ci_words};
@@ -16,13 +15,12 @@ use codebutler_wire::{MAX_IMAGE, break_ci_words};
 /// Commits an image at a path, and answers with the branch's commit; no commit is made of what is there already.
 pub fn commit_image(
     place: &GitSite,
-    (from, image): (&WorktreeRoot, &str),
+    (image, bytes): (&str, &[u8]),
     (tree, path): (&WorktreeRoot, &str),
     message: &str,
 ) -> Result<String, ToolError> {
-    let bytes = load_file(&from.locate(image)?)?;
     let path = tree.locate(path)?.shown;
-    check_ending(&bytes, &path)?;
+    check_ending(bytes, &path)?;
     if bytes.len() > MAX_IMAGE {
         return Err(ToolError::refused(format!("the image has {} bytes: too many", bytes.len())));
     }
@@ -42,17 +40,17 @@ pub fn commit_image(
     let parent = repo.find_commit(head)?;
     let before = parent.tree()?;
     let old = file_bytes(&repo, &before, &path)?;
-    if old.as_deref() == Some(&*bytes) {
+    if old.as_deref() == Some(bytes) {
         return Ok(head.to_string());
     }
-    let blob = repo.blob(&bytes)?;
+    let blob = repo.blob(bytes)?;
     let mut update = TreeUpdateBuilder::new();
     update.upsert(path.as_str(), blob, FileMode::Blob);
     let after = repo.find_tree(update.create_updated(&repo, &before)?)?;
     let author = &place.hello.author;
     let signature = Signature::now(&author.name, &author.email)?;
     let message = git2::message_prettify(&*break_ci_words(message), None)?;
-    bring_file(place, &repo, &path, (old.as_deref(), &bytes))?;
+    bring_file(place, &repo, &path, (old.as_deref(), bytes))?;
     stage_blobs(&repo, &[(path.as_str(), blob)])?;
     let id = repo.commit(Some("HEAD"), &signature, &signature, &message, &after, &[&parent])?;
     Ok(id.to_string())
@@ -90,7 +88,7 @@ mod tests {
         std::fs::write(root.join("beside.txt"), "of the coder").unwrap();
         let commit = |path: &str| {
             let image = ".codebutler/images/a-2.png";
-            commit_image(&f.place, (&tree, image), (&tree, path), "Add the logo")
+            commit_image(&f.place, (image, PNG), (&tree, path), "Add the logo")
         };
         let id = commit("public/logo.png").unwrap();
         assert_eq!(commit("public/logo.png").unwrap(), id, "it is there already");

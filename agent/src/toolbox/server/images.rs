@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::super::ToolError;
 use super::super::attachments::KeptAttachments;
 use super::super::protocol::{ImageRequest, ToolboxReply};
-use super::super::{git, images};
+use super::super::{files, git, images};
 use super::{Toolbox, run_blocking};
 
 impl Toolbox {
@@ -30,8 +30,10 @@ impl Toolbox {
             }
             ImageRequest::Commit { image, path, message } => {
                 let (from, tree, place) = (self.readable(&image)?, self.tree()?, self.place()?);
-                let commit =
-                    move || git::commit_image(&place, (&from, &image), (&tree, &path), &message);
+                let commit = move || {
+                    let bytes = files::load_file(&from.locate(&image)?)?;
+                    git::commit_image(&place, (&image, &bytes), (&tree, &path), &message)
+                };
                 run_blocking(commit).await.map(ToolboxReply::Text)
             }
         }

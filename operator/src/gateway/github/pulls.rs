@@ -256,8 +256,13 @@ mod tests {
     use super::*;
 
     fn diff(name: &str, patch: Option<String>) -> FileDiff {
-        let (path, status) = (name.to_owned(), "modified".to_owned());
-        let file = PulledFile { path, previous: None, status, additions: 1, deletions: 0 };
+        let file = PulledFile {
+            path: name.to_owned(),
+            previous: None,
+            status: "modified".to_owned(),
+            additions: 1,
+            deletions: 0,
+        };
         FileDiff { file, patch, continued: false, left_out: false }
     }
 

@@ -140,10 +140,10 @@ async fn kubectl_works_on_threads() {
         let head = |text: String| {
             text.lines().next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(head(k.ok("get threads")), "NAME REPO STATE READY REASON ROLE PR COST AGE");
+        assert_eq!(head(k.ok("get threads")), "NAME REPO STATE READY REASON WAITS ROLE PR COST AGE");
         assert_eq!(
             head(k.ok("get threads -o wide")),
-            "NAME REPO STATE READY REASON ROLE PR COST AGE PHASE QUEUE BRANCH RADAR MESSAGE"
+            "NAME REPO STATE READY REASON WAITS ROLE PR COST AGE PHASE QUEUE BRANCH RADAR MESSAGE"
         );
         assert!(k.ok("get codebutler").contains("thread.codebutler.dev/t"));
         assert!(k.ok("get thread t -o yaml").contains("state: Active"));
