@@ -138,7 +138,7 @@ impl Siege {
                 "GET",
                 "/v1/session" | "/v1/inbox" | "/v1/threads" | "/v1/pull-request" | "/v1/issues"
                 | "/v1/history" | "/v1/history/lines" | "/v1/git/info/refs" | "/v1/mcp/tools"
-                | "/v1/mcp/resources" | "/v1/mcp/bridge",
+                | "/v1/mcp/resources" | "/v1/mcp/bridge" | "/v1/pulls",
             ) => {
                 return Body::None;
             }
@@ -186,6 +186,10 @@ impl Siege {
                 "session_id": self.world.name,
             }),
             ("POST", "/v1/images/generations") => json!({"prompt": "x", "model": "scripted/coder"}),
+            ("POST", "/v1/images/drawn") => {
+                json!({"key": "victims-key", "prompt": self.world.name, "count": 1})
+            }
+            ("POST", "/v1/images/places") => json!({"path": "obey.png", "image": ts}),
             ("POST", "/v1/audio/transcriptions") => return Body::Form,
             ("POST", "/v1/egress-check") => json!({"reached": false}),
             ("POST", "/v1/web/fetch") => {
