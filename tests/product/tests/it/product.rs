@@ -42,7 +42,7 @@ async fn kubectl_shows_and_changes_a_running_team() {
     let table = run("get threads");
     let mut lines = table.lines();
     let head: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
-    let all = ["NAME", "REPO", "STATE", "READY", "REASON", "ROLE", "PR", "COST", "AGE"];
+    let all = ["NAME", "REPO", "STATE", "READY", "REASON", "WAITS", "ROLE", "PR", "COST", "AGE"];
     assert_eq!(head, all);
     let row = lines.next().unwrap();
     for cell in [thread.as_str(), "shop", "Active", "True", "Awake", "pm", "0.0125"] {

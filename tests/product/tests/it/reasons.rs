@@ -99,6 +99,7 @@ const OTHERS: &[&str] = &[
     "Keep",
     "KeepImage",
     "ListThreads",
+    "Make",
     "Merge",
     "Modify",
     "No",
