@@ -9,7 +9,7 @@ use crate::support::Setup;
 fn setup(pm: Vec<ScriptStep>, quick: Vec<ScriptStep>) -> Setup {
     let script = ModelScript::of("pm", pm).and("quick", quick);
     Setup::new(script).role(|role| {
-        role.model.first_look = (role.role == "pm").then(|| "scripted/quick".to_owned())
+        role.model.first_look = (role.role == "pm").then(|| "scripted/quick".to_owned());
     })
 }
 

@@ -27,8 +27,8 @@ fn spoken(team: &Team, thread: Option<&str>) -> String {
 
 fn last_prompt(team: &Team) -> String {
     let requests = team.stack.models.requests();
-    let asked = requests.iter().filter(|request| request.body["messages"].is_array());
-    asked.last().map(|request| request.body["messages"].to_string()).unwrap_or_default()
+    let mut asked = requests.iter().filter(|request| request.body["messages"].is_array());
+    asked.next_back().map(|request| request.body["messages"].to_string()).unwrap_or_default()
 }
 
 fn transcriptions(team: &Team) -> usize {

@@ -107,8 +107,8 @@ async fn open_ones_are_listed_past_the_first_hundred() {
 async fn a_diff_is_read_by_page_and_by_file() {
     let (world, _) = with_a_pull(&["GHPull"]).await;
     let readme = world.remote.show("main", "README.md").await.unwrap();
-    let long: String = (0..19_990).map(|at| format!("{at}\n")).collect();
-    let late: String = (0..30).map(|at| format!("late {at}\n")).collect();
+    let long: String = (0..19_990).map(|at| format!("{at}\n")).collect::<Vec<_>>().concat();
+    let late: String = (0..30).map(|at| format!("late {at}\n")).collect::<Vec<_>>().concat();
     let files = [
         ("README.md", None),
         ("docs/README.md", Some(&*readme)),
