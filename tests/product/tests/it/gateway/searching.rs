@@ -1,12 +1,12 @@
 //! Web search where the installation names no search provider: a model of the role's searches, and what it has
 //! found may be opened.
 
-use codebutler_crds::NanoUsd;
+use codebutler_crds::{NanoUsd, names};
 use serde_json::{Value, json};
 
 use super::egress::FETCH;
 use super::providers::Provider;
-use super::{World, eventually, set_tools};
+use super::{World, eventually, set_tools, thread};
 
 const SEARCH: &str = "/v1/web/search";
 const HAIKU: &str = "anthropic/claude-haiku-4.5";
@@ -99,18 +99,25 @@ async fn sources_that_no_role_has_opened_are_named_beneath_the_answer() {
     let provider = Provider::start().await;
     let world = searching_world(&provider, &json!({})).await;
     set_tools(&world, "coder", &["SendMessage", "WebFetch"]).await;
+    // Of a Thread that is older than the gateway nobody knows what was opened in it.
+    let user = world.slack.create_user("eve", "Eve");
+    world.slack.add_member(&world.channel, &user).unwrap();
+    let root = world.slack.post_as(&user, &world.channel, None, "Where is it written?").unwrap();
+    let name = names::thread_name("shop", &root.parse().unwrap());
+    let tokens = thread(&world.cluster, &name, &world.channel, &root).await;
     let text = "The guide says so: https://docs.search.invalid/guide (ours: `https://x.invalid/`)";
     eventually("the answer to be posted", || async {
-        world.post("coder", "/v1/messages", &json!({"key": "a", "text": text})).await.0 == 200
+        let said = json!({"key": "a", "text": text});
+        world.post(&tokens["coder"], "/v1/messages", &said).await.0 == 200
     })
     .await;
-    let shown = || world.slack.messages(&world.channel, Some(&world.root));
+    let shown = || world.slack.messages(&world.channel, Some(&root));
     let line = "Not opened in this thread: `https://docs.search.invalid/guide`";
     assert!(shown().iter().any(|message| message.shown.contains(line)), "{:#?}", shown());
     assert!(!shown().iter().any(|message| message.shown.contains("`https://x.invalid/`,")));
     // A role that opens no pages is not measured by it.
     let said = json!({"key": "b", "text": "As on https://other.invalid/page"});
-    assert_eq!(world.post("pm", "/v1/messages", &said).await.0, 200);
+    assert_eq!(world.post(&tokens["pm"], "/v1/messages", &said).await.0, 200);
     assert!(!shown().iter().any(|message| message.shown.contains("`https://other.invalid/page`")));
 }
 
