@@ -35,7 +35,7 @@ impl GatewayClient {
             if !error.may_pass() || since.elapsed() + pause > PATIENCE {
                 return Err(error);
             }
-            // What was refused was not begun.
+            // A refused call has begun nothing.
             let refused = matches!(
                 error,
                 GatewayError::Refused { code: ErrorCode::Unavailable, .. }

@@ -1,5 +1,5 @@
 //! The first look at a conversation, by a cheaper model: it answers what needs no plan. Where more is needed the role's
-//! own model goes on with the whole conversation, once, and the thread is told.
+//! own model goes on with the whole conversation, once, and a line in the thread says so.
 
 use codebutler_wire::{ErrorCode, PostMessage};
 use serde_json::Value;
@@ -22,7 +22,7 @@ use codebutler_wire::RiskTier;
 const MOST_CALLS: u32 = 6;
 /// Longest reason of a model's, in characters.
 const MAX_WHY: usize = 160;
-/// Tools that change something which nobody but the role sees.
+/// Tools whose effects only the role sees.
 const OWN_USE: [&str; 2] = ["Bash", "Todo"];
 /// Speaks to people.
 const SPEAKS: &str = "SendMessage";
@@ -32,7 +32,7 @@ const UNSAID: &str = "A smaller model took the first look and wanted to hand thi
      posted. You take over: do what the people asked for.";
 
 impl Agent {
-    /// Whether the model that answers now is the cheaper one.
+    /// True while the cheaper model answers.
     pub(super) fn looks_first(&self) -> bool {
         self.transcript.state().run().is_some_and(OpenRun::looks_first)
     }
@@ -142,7 +142,7 @@ impl Agent {
         (!is_own && !is_harmless(tools, &self.policy, open)).then(|| format!("`{name}` is needed"))
     }
 
-    /// The thread is told before it is recorded: a repetition says nothing again.
+    /// Posts the line before it records the change: repeated after a crash, the same key posts nothing again.
     async fn hand_up(&mut self, why: String, text: Option<String>) -> Result<(), RunError> {
         let model = self.session.model.clone();
         let first = self.model().to_owned();

@@ -141,7 +141,7 @@ impl Agent {
             Ok(model) => format!("From now on I think with `{model}`."),
             Err(near) => self.offer(name, near),
         };
-        // Who names the role's own model wants no other one to look first.
+        // A person who names the role's own model wants no other one to look first.
         let state = self.transcript.state();
         let named = self.session.first_look.is_some() && state.model().is_none();
         if let Some(model) = chosen.ok().filter(|model| *model != current || named) {

@@ -282,7 +282,7 @@ impl Agent {
         Ok(self.transcript.append(&record)?)
     }
 
-    /// Tools of no use now: nobody wants anything remembered, a map of the project, or speaks of others' work at GitHub.
+    /// Tools of no use now: the conversation asks for no memory and no map, and names no other work at GitHub.
     fn useless_tools(&self) -> Vec<&'static str> {
         const LOOKING_BACK: [&str; 3] = ["ReviewThread", "AskRoles", "ProposeLearnings"];
         const MAPS: [&str; 2] = ["WriteMap", "ProposeMaps"];

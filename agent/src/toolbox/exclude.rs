@@ -1,4 +1,4 @@
-//! Keeps files out of commits that are nobody's work, where the repository itself does not.
+//! Keeps generated files and unchosen images out of commits, where the repository itself does not.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;

@@ -49,7 +49,7 @@ impl OpenedPages {
         let more = unopened.len().saturating_sub(MOST);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         (!shown.is_empty())
-            .then(|| format!("Not opened in this thread: {}{more}", shown.join(", ")))
+            .then(|| format!("Not read with WebFetch in this thread: {}{more}", shown.join(", ")))
     }
 }
 

@@ -112,7 +112,7 @@ async fn sources_that_no_role_has_opened_are_named_beneath_the_answer() {
     })
     .await;
     let shown = || world.slack.messages(&world.channel, Some(&root));
-    let line = "Not opened in this thread: `https://docs.search.invalid/guide`";
+    let line = "Not read with WebFetch in this thread: `https://docs.search.invalid/guide`";
     assert!(shown().iter().any(|message| message.shown.contains(line)), "{:#?}", shown());
     assert!(!shown().iter().any(|message| message.shown.contains("`https://x.invalid/`,")));
     // A role that opens no pages is not measured by it.
