@@ -62,3 +62,32 @@ async fn a_plan_comes_from_the_roles_own_model_which_stays() {
     assert!(models[1..].iter().all(|model| model == "scripted/pm"), "{models:?}");
     team.stack.stop().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_whole_team_goes_on_behind_a_hand_over() {
+    let reads = |count: usize, last: &str| {
+        let read = |n| ScriptStep::tool("Glob", json!({"pattern": format!("**/{n}*")}));
+        let mut steps: Vec<ScriptStep> = (0..count).map(read).collect();
+        steps.push(ScriptStep::say(last));
+        steps
+    };
+    let mut quick = reads(1, "");
+    quick[1] = ScriptStep::tool("HandUp", json!({"why": "code has to change"}));
+    let pm = reads(5, "@codebutler.coder the cause is in `1.txt:7`: mend it.");
+    let script = ModelScript::of("pm", pm)
+        .and("quick", quick)
+        .and("coder", reads(9, "@codebutler.reviewer it is done: is it right?"))
+        .and("reviewer", reads(5, "@codebutler.lead it is right."))
+        .and("lead", reads(2, "All of it is done."));
+    let team = Setup::new(script)
+        .role(|role| {
+            role.model.first_look = (role.role == "pm").then(|| "scripted/quick".to_owned());
+        })
+        .start()
+        .await;
+    for n in 0..3 {
+        let root = team.says("ana", None, &format!("fix {n}: what about the sums?"));
+        team.message(&root, "All of it is done.").await;
+    }
+    team.stack.stop().await.unwrap();
+}

@@ -1,7 +1,8 @@
-//! What those conversations of a team's day cost that change no code: questions, thanks and status requests, with a
-//! cheaper model that looks first and without one, in turns. A conversation of each kind is billed by the provider's
-//! rules, and counted as often as it comes in a day.
+//! What a team's day costs: questions, status requests, thanks, fixes and features, with a cheaper model that looks first
+//! and without one, in turns. A conversation of each kind is billed by the provider's rules, and counted as often as
+//! it comes in a day.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +18,8 @@ use codebutler_testbed::stack::outside::StackSurroundings;
 use codebutler_testbed::stack::{PagesAccess, RunningStack, StackOptions};
 
 const ROLES: [&str; 4] = ["pm", "coder", "reviewer", "lead"];
-/// The most that they may cost beside those without a first look.
+/// The most that a day may cost beside one without a first look, and the same of all that changes no code.
+const DAY: f64 = 0.45;
 const TALK: f64 = 0.1;
 /// Conversations of a kind; the first one pays for what the later ones share.
 const TIMES: usize = long_or_short(3, 2);
@@ -28,31 +30,55 @@ struct RequestKind {
     name: &'static str,
     /// How often in a day.
     count: u64,
-    /// Files that are read for the answer.
-    reads: usize,
+    /// Whether code changes.
+    changes: bool,
+    /// Files that each role reads, and whether somebody else goes on.
+    pm: usize,
+    others: Option<[usize; 3]>,
     /// What follows an answer that helped.
     thanks: bool,
 }
 
-const KINDS: [RequestKind; 3] = [
-    RequestKind { name: "question", count: 25, reads: 3, thanks: false },
-    RequestKind { name: "thanked", count: 15, reads: 3, thanks: true },
-    RequestKind { name: "status", count: 10, reads: 1, thanks: false },
+const KINDS: [RequestKind; 4] = [
+    RequestKind { name: "question", count: 25, changes: false, pm: 3, others: None, thanks: false },
+    RequestKind { name: "thanked", count: 15, changes: false, pm: 3, others: None, thanks: true },
+    RequestKind { name: "status", count: 10, changes: false, pm: 1, others: None, thanks: false },
+    RequestKind {
+        name: "fix",
+        count: 12,
+        changes: true,
+        pm: 4,
+        others: Some([9, 5, 2]),
+        thanks: false,
+    },
 ];
+/// A feature is longer than a fix, in all roles.
+const FEATURE: RequestKind = RequestKind {
+    name: "feature",
+    count: 3,
+    changes: true,
+    pm: 8,
+    others: Some([24, 9, 3]),
+    thanks: false,
+};
 
 /// The names of the figures are those of the promises.
 pub async fn measure_day() -> anyhow::Result<Vec<MeasuredFigure>> {
-    let (mut now, mut before) = (0.0, 0.0);
-    for kind in &KINDS {
-        for (looks_first, sum) in [(true, &mut now), (false, &mut before)] {
+    let (mut now, mut before) = ((0.0, 0.0), (0.0, 0.0));
+    for kind in KINDS.iter().chain([&FEATURE]) {
+        for (looks_first, sums) in [(true, &mut now), (false, &mut before)] {
             let run = Box::pin(run_kind(kind, looks_first));
             let cost = run.await.with_context(|| format!("{}, {looks_first}", kind.name))?;
             #[allow(clippy::cast_precision_loss)] // tens
-            let count = kind.count as f64;
-            *sum += cost.as_f64() * count;
+            let cost = cost.as_f64() * kind.count as f64;
+            sums.0 += cost;
+            sums.1 += if kind.changes { 0.0 } else { cost };
         }
     }
-    Ok(vec![MeasuredFigure::ratio("price.day_talk", now, before, TALK)])
+    Ok(vec![
+        MeasuredFigure::ratio("price.day", now.0, before.0, DAY),
+        MeasuredFigure::ratio("price.day_talk", now.1, before.1, TALK),
+    ])
 }
 
 /// The mean bill of the later conversations of a kind.
@@ -64,7 +90,7 @@ async fn run_kind(kind: &RequestKind, looks_first: bool) -> anyhow::Result<NanoU
         std::fs::write(files.join(format!("{n}.txt")), filler_text(n))?;
     }
     let options = StackOptions {
-        script: kind_script(kind),
+        script: kind_script(kind, looks_first),
         edit_role: Some(Arc::new(move |role| {
             role.model.first_look = (looks_first && role.role == "pm").then(|| QUICK.to_owned());
             role.model.default = model_of(&role.role);
@@ -126,15 +152,42 @@ fn reads(count: usize) -> Vec<ScriptStep> {
     (0..count).map(read).collect()
 }
 
-/// The cheaper model answers as the pm would.
-fn kind_script(kind: &RequestKind) -> ModelScript {
-    let answers = || {
-        let mut steps = reads(kind.reads);
-        steps.push(ScriptStep::say("The answer is in `1.txt:7`, as it was before."));
-        steps.push(ScriptStep::say("You are welcome."));
-        steps
+fn ending(mut steps: Vec<ScriptStep>, last: &str) -> Vec<ScriptStep> {
+    steps.push(ScriptStep::say(last));
+    steps
+}
+
+/// The cheaper model answers as the pm would, and hands up after one look where code has to change.
+fn kind_script(kind: &RequestKind, looks_first: bool) -> ModelScript {
+    let answers = |steps| {
+        let steps = ending(steps, "The answer is in `1.txt:7`, as it was before.");
+        ending(steps, "You are welcome.")
     };
-    ModelScript::of("pm", answers()).and("quick", answers())
+    let Some([coder, reviewer, lead]) = kind.others else {
+        return ModelScript::of("pm", answers(reads(kind.pm)))
+            .and("quick", answers(reads(kind.pm)));
+    };
+    let pass = "@codebutler.coder the cause is in `1.txt:7`: mend it.";
+    let mut quick = reads(1);
+    quick.push(ScriptStep::tool("HandUp", json!({"why": "code has to change"})));
+    // What was answered before the hand-over stands in the conversation, and is not said again.
+    let looked = usize::from(looks_first);
+    // A review without a plan of its own is sent back.
+    let none = json!({"level": "none", "why": "It changes one sum."});
+    let risks =
+        ["security", "performance", "compatibility", "correctness"].map(|risk| (risk, &none));
+    let goes_by = json!({
+        "invariants": ["The other sums stay."],
+        "risks": BTreeMap::from(risks),
+        "noTests": "The sums are tested.",
+    });
+    let mut review = vec![ScriptStep::tool("PlanReview", goes_by)];
+    review.extend(reads(reviewer));
+    ModelScript::of("pm", ending(reads(kind.pm + looked), pass))
+        .and("quick", quick)
+        .and("coder", ending(reads(coder), "@codebutler.reviewer it is done: is it right?"))
+        .and("reviewer", ending(review, "@codebutler.lead it is right."))
+        .and("lead", ending(reads(lead), "All of it is done."))
 }
 
 async fn hold_conversations(
@@ -148,7 +201,8 @@ async fn hold_conversations(
         let before = stack.models.served().len();
         let text = format!("{} {thread}: what about the sums?", kind.name);
         let root = stack.slack.post_as(user, &stack.channel, None, &text)?;
-        until_said(stack, &root, "The answer is in").await?;
+        let last = if kind.changes { "All of it is done." } else { "The answer is in" };
+        until_said(stack, &root, last).await?;
         if kind.thanks {
             // Without a first look, what an earlier version did with thanks: it asked a model.
             let words = if looks_first { "thanks!" } else { "thanks for that one" };
@@ -168,7 +222,7 @@ async fn hold_conversations(
 }
 
 async fn until_said(stack: &RunningStack, root: &str, words: &str) -> anyhow::Result<()> {
-    until(stack, || {
+    until(stack, root, || {
         let all = stack.slack.messages(&stack.channel, Some(root));
         all.iter().any(|message| message.text.contains(words))
     })
@@ -176,18 +230,19 @@ async fn until_said(stack: &RunningStack, root: &str, words: &str) -> anyhow::Re
 }
 
 async fn until_seen(stack: &RunningStack, root: &str, said: &str) -> anyhow::Result<()> {
-    until(stack, || {
+    until(stack, root, || {
         let all = stack.slack.messages(&stack.channel, Some(root));
         all.iter().any(|message| message.ts == said && message.has_reaction("blush"))
     })
     .await
 }
 
-async fn until(stack: &RunningStack, holds: impl Fn() -> bool) -> anyhow::Result<()> {
+async fn until(stack: &RunningStack, root: &str, holds: impl Fn() -> bool) -> anyhow::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
         let count = stack.models.served().len();
-        ensure!(Instant::now() < deadline, "the team came to a halt at call {count}");
+        let last = || stack.slack.messages(&stack.channel, Some(root)).pop().map(|last| last.shown);
+        ensure!(Instant::now() < deadline, "came to a halt at call {count}, after {:?}", last());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     Ok(())
