@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use codebutler_crds::NanoUsd;
+use codebutler_crds::role::RoleModel;
+use codebutler_crds::{AgentRole, NanoUsd};
 use serde_json::json;
 
 use super::super::long_or_short;
@@ -23,7 +24,8 @@ const DAY: f64 = 0.45;
 const TALK: f64 = 0.1;
 /// Conversations of a kind; the first one pays for what the later ones share.
 const TIMES: usize = long_or_short(3, 2);
-const QUICK: &str = "moonshotai/scripted-quick";
+/// Prices, as a provider lists them.
+const LISTED: &str = include_str!("../../../../corpus/openrouter-models.json");
 
 /// Something that people ask for.
 struct RequestKind {
@@ -92,7 +94,7 @@ async fn run_kind(kind: &RequestKind, looks_first: bool) -> anyhow::Result<NanoU
     let options = StackOptions {
         script: kind_script(kind, looks_first),
         edit_role: Some(Arc::new(move |role| {
-            role.model.first_look = (looks_first && role.role == "pm").then(|| QUICK.to_owned());
+            role.model.first_look = (looks_first && role.role == "pm").then(quick_model);
             role.model.default = model_of(&role.role);
             role.model.tiers = None;
             role.model.context_tokens = Some(WINDOW);
@@ -102,13 +104,14 @@ async fn run_kind(kind: &RequestKind, looks_first: bool) -> anyhow::Result<NanoU
     };
     let metered = ModelOptions { metered: true, ..ModelOptions::default() };
     let card = |id: &str| ModelCard::new(id).taking(u64::from(WINDOW), 16_000);
-    // As the models of the shipped roles are sold.
-    let strong = PriceCard::anthropic("0.000005", "0.000025", "0.0000005", "0.00000625");
-    let provider = ROLES.into_iter().fold(metered, |provider, role| {
-        provider.offer(card(&model_of(role)).priced(strong.clone()))
-    });
-    let quick = PriceCard::automatic("0.0000006", "0.0000025", "0.00000015");
-    let provider = provider.offer(card(QUICK).priced(quick));
+    let mut provider = metered;
+    for role in ROLES {
+        let shipped = shipped_models(role)?;
+        provider = provider.offer(card(&model_of(role)).priced(listed_price(&shipped.default)?));
+        if let Some(first_look) = shipped.first_look {
+            provider = provider.offer(card(&quick_model()).priced(listed_price(&first_look)?));
+        }
+    }
     let surroundings = StackSurroundings { provider, ..StackSurroundings::default() };
     let stack = Box::pin(RunningStack::start_in(options, surroundings)).await?;
     let ended = Box::pin(hold_conversations(&stack, kind, looks_first)).await;
@@ -145,6 +148,32 @@ fn stack_options(dir: &Path, files: std::path::PathBuf) -> anyhow::Result<StackO
 
 fn model_of(role: &str) -> String {
     format!("anthropic/scripted-{role}")
+}
+
+fn quick_model() -> String {
+    "openai/scripted-quick".to_owned()
+}
+
+/// The models of a role as it is shipped.
+fn shipped_models(role: &str) -> anyhow::Result<RoleModel> {
+    let name = format!("{role}.yaml");
+    let mut files = codebutler_testbed::seeds::role_files();
+    let (_, yaml) = files.find(|(file, _)| file.ends_with(&name)).context(name)?;
+    let role: AgentRole = serde_saphyr::from_str(yaml)?;
+    Ok(role.spec.model)
+}
+
+fn listed_price(model: &str) -> anyhow::Result<PriceCard> {
+    let list: serde_json::Value = serde_json::from_str(LISTED)?;
+    let mut all = list["data"].as_array().context("a list of models")?.iter();
+    let listed = all.find(|listed| listed["id"] == model).context(model.to_owned())?;
+    let price = |name: &str| listed["pricing"][name].as_str();
+    let [input, output, read] =
+        ["prompt", "completion", "input_cache_read"].map(|name| price(name).unwrap_or("0"));
+    Ok(match price("input_cache_write") {
+        Some(write) => PriceCard::anthropic(input, output, read, write),
+        None => PriceCard::automatic(input, output, read),
+    })
 }
 
 fn reads(count: usize) -> Vec<ScriptStep> {
