@@ -13,11 +13,14 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 use super::SessionSetup;
+use super::sampling::{SamplingHandler, SamplingRefusal, read_sampling, write_answer};
 use crate::events::cut_text;
 use crate::wire::Intake;
 
 /// Questions of one server that wait for people.
 const QUESTIONS: usize = 4;
+/// Requests of one server that wait for a model.
+const SAMPLINGS: usize = 4;
 /// Bytes of a form.
 const FORM_BYTES: usize = 32 << 10;
 
@@ -62,7 +65,9 @@ pub(super) struct SessionHandler {
     config: ClientConfig,
     roots: Vec<Url>,
     questions: Option<Arc<dyn QuestionHandler>>,
+    sampling: Option<Arc<dyn SamplingHandler>>,
     free: Semaphore,
+    free_samplings: Semaphore,
     longest: Duration,
     intake: Arc<Intake>,
 }
@@ -73,7 +78,9 @@ impl SessionHandler {
             config,
             roots: setup.roots.clone(),
             questions: setup.questions.clone(),
+            sampling: setup.sampling.clone(),
             free: Semaphore::new(QUESTIONS),
+            free_samplings: Semaphore::new(SAMPLINGS),
             longest: setup.limits.call_total,
             intake: Arc::clone(intake),
         }
@@ -89,7 +96,7 @@ impl SessionHandler {
                 .put_noise("more questions at once than a person can answer: declined");
             return json!({"action": "decline"});
         };
-        let _waits = QuestionWait::begin(&self.intake);
+        let _waits = AnswerWait::begin(&self.intake);
         let is_form = matches!(question, ServerQuestion::Form { .. });
         let answer = tokio::select! {
             answer = handler.ask(question) => answer,
@@ -105,19 +112,41 @@ impl SessionHandler {
             QuestionAnswer::Cancelled => json!({"action": "cancel"}),
         }
     }
+
+    async fn answer_sampling(
+        &self,
+        params: &Value,
+        context: &RequestContext<RoleClient>,
+    ) -> Result<Value, SamplingRefusal> {
+        let refuse = |why: &str| SamplingRefusal(why.to_owned());
+        let handler = self.sampling.as_ref();
+        let handler = handler.ok_or_else(|| refuse("sampling is not allowed here"))?;
+        let request = read_sampling(params)?;
+        let _permit = self
+            .free_samplings
+            .try_acquire()
+            .map_err(|_| refuse("too many requests for a model at once"))?;
+        let _waits = AnswerWait::begin(&self.intake);
+        let answer = tokio::select! {
+            answer = handler.sample(request) => answer?,
+            () = tokio::time::sleep(self.longest) => return Err(refuse("the model took too long")),
+            () = context.ct.cancelled() => return Err(refuse("taken back")),
+        };
+        Ok(write_answer(&answer))
+    }
 }
 
-/// Counted while a person is asked.
-struct QuestionWait<'a>(&'a Intake);
+/// Counted while a person or a model is asked: the server's own call waits for that.
+struct AnswerWait<'a>(&'a Intake);
 
-impl<'a> QuestionWait<'a> {
+impl<'a> AnswerWait<'a> {
     fn begin(intake: &'a Intake) -> Self {
         intake.questions.fetch_add(1, Ordering::SeqCst);
         Self(intake)
     }
 }
 
-impl Drop for QuestionWait<'_> {
+impl Drop for AnswerWait<'_> {
     fn drop(&mut self) {
         self.0.questions.fetch_sub(1, Ordering::SeqCst);
     }
@@ -152,8 +181,11 @@ impl ClientHandler for SessionHandler {
                 Ok(CustomResult(json!({"roots": roots.collect::<Vec<_>>()})))
             }
             "sampling/createMessage" => {
-                self.intake.events.put_noise("a request for a model's answer was refused");
-                Err(ErrorData::new(ErrorCode(-1), "sampling is not allowed here", None))
+                let params = request.params.unwrap_or_default();
+                self.answer_sampling(&params, &context).await.map(CustomResult).map_err(|why| {
+                    self.intake.events.put_noise("a request for a model's answer was refused");
+                    ErrorData::new(ErrorCode(-1), why.0, None)
+                })
             }
             method => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, cut_text(method), None)),
         }

@@ -3,6 +3,7 @@
 mod handler;
 mod lists;
 mod request;
+mod sampling;
 
 use std::sync::Arc;
 
@@ -24,6 +25,9 @@ use handler::SessionHandler;
 pub use handler::{QuestionAnswer, QuestionHandler, ServerQuestion};
 pub use lists::{ListedItems, ListedPrompt, ListedResource, PromptArgument, ResourceTemplate};
 pub use request::ToolCall;
+pub use sampling::{
+    SampledAnswer, SamplingHandler, SamplingRefusal, SamplingRequest, SamplingSpeaker,
+};
 
 use crate::error::McpError;
 use crate::events::{EventStream, open_events};
@@ -72,6 +76,8 @@ pub struct SessionSetup {
     pub roots: Vec<Url>,
     /// Takes the server's questions to people. Without it, the capability is not declared.
     pub questions: Option<Arc<dyn QuestionHandler>>,
+    /// Answers the server's requests for a model's answer. Without it, the capability is not declared.
+    pub sampling: Option<Arc<dyn SamplingHandler>>,
     /// Bounds.
     pub limits: SessionLimits,
 }
@@ -228,6 +234,9 @@ fn client_config(setup: &SessionSetup) -> Result<ClientConfig, McpError> {
     }
     if setup.questions.is_some() {
         capabilities["elicitation"] = json!({"form": {}, "url": {}});
+    }
+    if setup.sampling.is_some() {
+        capabilities["sampling"] = json!({});
     }
     let capabilities: ClientCapabilities =
         serde_json::from_value(capabilities).map_err(|error| McpError::Unreadable {

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use codebutler_mcp::session::{QuestionAnswer, QuestionHandler, ServerQuestion};
+use codebutler_mcp::session::{
+    QuestionAnswer, QuestionHandler, SampledAnswer, SamplingHandler, SamplingRefusal,
+    SamplingRequest, ServerQuestion,
+};
 use codebutler_mcp::{
     ContentBody, McpError, ModelAbilities, PartLimits, ResultPart, ServerSession, SessionEvent,
     ToolCall, parts_for_model,
@@ -27,6 +30,17 @@ impl QuestionHandler for AnyAnswer {
             }
             ServerQuestion::Link { .. } => QuestionAnswer::Declined,
         }
+    }
+}
+
+struct AnyModel;
+
+#[async_trait]
+impl SamplingHandler for AnyModel {
+    async fn sample(&self, request: SamplingRequest) -> Result<SampledAnswer, SamplingRefusal> {
+        assert_eq!(request.system.as_deref(), Some("You are a helpful test server."));
+        let text = format!("I read: {}", request.messages[0].1);
+        Ok(SampledAnswer { text, model: "played/one".into(), is_cut: true })
     }
 }
 
@@ -133,6 +147,23 @@ async fn everything_over_a_pipe() {
     cancel_and_watch(&session).await;
     session.close().await;
     assert_eq!(session.ping().await, Err(McpError::Closed));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_answers_a_server_that_asks_for_one() {
+    let Some(mut command) = node_server("everything").await else { return };
+    command.arg("stdio");
+    let (_child, link) = start_piped(command);
+    let mut setup = setup();
+    setup.sampling = Some(Arc::new(AnyModel));
+    let (session, mut events) = ServerSession::open(link, setup).await.unwrap();
+    wait_for(&mut events, &SessionEvent::ToolsChanged).await;
+    let asked = json!({"prompt": "what is there?", "maxTokens": 20});
+    let answer = text_of(&session, "trigger-sampling-request", asked).await;
+    for part in ["what is there?", "played/one", "maxTokens"] {
+        assert!(answer.contains(part), "{part}: {answer}");
+    }
+    session.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
