@@ -105,10 +105,28 @@ pub struct McpServerSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub risk: Vec<McpRiskRule>,
+    /// Lets it ask the model of the role whose call it works on (sampling), on the role's account and within its
+    /// budget. It is refused if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<McpSampling>,
     /// Most calls in a Thread; any number if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100_000))]
     pub max_calls: Option<u32>,
+}
+
+/// Bounds of the answers that a server may ask a model for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct McpSampling {
+    /// Longest answer, in tokens.
+    #[serde(default = "sampling_tokens")]
+    #[schemars(range(min = 1, max = 16_000))]
+    pub max_tokens: u32,
+    /// Most answers for one call of a tool.
+    #[serde(default = "sampling_calls")]
+    #[schemars(range(min = 1, max = 100))]
+    pub max_calls: u32,
 }
 
 /// A variable or a header.
@@ -282,6 +300,12 @@ pub struct McpPod {
 
 const fn idle_seconds() -> u32 {
     300
+}
+const fn sampling_tokens() -> u32 {
+    2_000
+}
+const fn sampling_calls() -> u32 {
+    10
 }
 const fn call_seconds() -> u32 {
     90

@@ -6,6 +6,7 @@
 pub mod api;
 pub mod api_error;
 pub mod approval;
+pub mod asker;
 pub mod attended;
 pub mod bodies;
 pub mod bridges;

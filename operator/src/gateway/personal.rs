@@ -20,8 +20,19 @@ pub struct PersonQuestion {
     pub quote: String,
     /// Answers: 2 to 5, of at most 75 characters.
     pub choices: Vec<String>,
+    /// The next message of the person is an answer too.
+    pub takes_words: bool,
     /// Slack user id of the person who is asked.
     pub to: String,
+}
+
+/// An answer of a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PersonAnswer {
+    /// One of the choices, from 0, whoever of those who may decide took it.
+    Choice(usize),
+    /// The next message of the person who was asked.
+    Words(String),
 }
 
 /// Finds the person to ask in a thread, and speaks with them.
@@ -36,8 +47,8 @@ pub trait PersonalNotices: ThreadNotices {
     /// A sentence for the log.
     async fn whisper(&self, thread: &ThreadKey, user: &str, text: &str) -> Result<(), ApiError>;
 
-    /// Asks in the thread, and answers which one was chosen, from 0; none if that takes too long: then the question
-    /// can't be answered any more.
+    /// Asks in the thread, and hands back the answer; none if that takes too long: then the question can't be
+    /// answered any more.
     ///
     /// # Errors
     /// When it can't be asked.
@@ -46,7 +57,7 @@ pub trait PersonalNotices: ThreadNotices {
         caller: &ProvenCaller,
         question: &PersonQuestion,
         patience: Duration,
-    ) -> Result<Option<usize>, ApiError>;
+    ) -> Result<Option<PersonAnswer>, ApiError>;
 
     /// Shows how far a role's call is, beside what the role does; an empty line ends that.
     fn show_progress(&self, caller: &ProvenCaller, line: &str);

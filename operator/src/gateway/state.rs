@@ -30,7 +30,7 @@ use super::mcp::{McpServers, PodLinks, SessionPool, SessionWays, TroubleDesk};
 use super::mcp_pods::BridgedPods;
 use super::metrics::GatewayMetrics;
 use super::models::services::ModelServices;
-use super::models::{ModelPool, build_searcher};
+use super::models::{ModelPool, build_asker, build_searcher};
 use super::notices::ThreadNotices;
 use super::personal::PersonalNotices;
 use super::pulse::AgentHeartbeats;
@@ -189,8 +189,13 @@ impl GatewayBase {
             (self.context.clone(), self.metrics.clone(), TaskGroup::default());
         let people: Arc<dyn PersonalNotices> = Arc::new(self.slack.clone());
         let trouble = TroubleDesk::new(Arc::new(self.slack.clone()), tasks.clone());
-        let ways =
-            SessionWays { context: context.clone(), pods, trouble, people: Arc::clone(&people) };
+        let ways = SessionWays {
+            context: context.clone(),
+            pods,
+            trouble,
+            people: Arc::clone(&people),
+            asker: build_asker(models),
+        };
         McpServers {
             sessions: SessionPool::new(ways, metrics.clone(), tasks.clone()),
             context,

@@ -41,6 +41,9 @@ pub enum ToolAnswer {
     Text(String),
     /// It asks the person first, with these parameters of `elicitation/create`; its text is their answer.
     Asks(Value),
+    /// It asks the client's model first, with each of these parameters of `sampling/createMessage` in turn; its text is
+    /// the list of answers.
+    Samples(Vec<Value>),
     /// The answer never comes.
     Never,
     /// It hangs up in the middle of the answer.
@@ -70,6 +73,8 @@ struct PlayedServer {
     /// Words with which it fails, and for how many messages.
     failing: Mutex<Option<(String, usize)>>,
     asked: Mutex<HashMap<String, oneshot::Sender<Value>>>,
+    /// Capabilities of the client that greeted last.
+    declared: Mutex<Value>,
     changes: broadcast::Sender<&'static str>,
 }
 
@@ -111,6 +116,7 @@ impl McpServer {
             cancelled: Mutex::default(),
             lists: Mutex::default(),
             failing: Mutex::default(),
+            declared: Mutex::default(),
             asked: Mutex::default(),
             changes: broadcast::channel(CHANGES).0,
         });
@@ -325,6 +331,7 @@ fn greet_client(state: &PlayedServer, message: &Value) -> Response {
         let error = rpc_error(&message["id"], -32_602, "`clientInfo` has no name");
         return json_response(StatusCode::OK, &error);
     }
+    state.declared.lock().clone_from(&message["params"]["capabilities"]);
     let version = if VERSIONS.contains(&wanted) { wanted } else { VERSIONS[2] };
     let session = format!("{:032x}", rand::random::<u128>());
     state.sessions.lock().insert(session.clone(), (version.to_owned(), false));
@@ -440,7 +447,8 @@ fn call_tool(state: &Arc<PlayedServer>, message: &Value) -> Response {
     let result = match answer {
         ToolAnswer::Result(result) => result,
         ToolAnswer::Text(text) => json!({"content": [{"type": "text", "text": text}]}),
-        ToolAnswer::Asks(question) => return asking::ask_person(state, message, &question),
+        ToolAnswer::Asks(question) => return asking::ask_person(state, message, question),
+        ToolAnswer::Samples(requests) => return asking::ask_model(state, message, requests),
         ToolAnswer::Never => return answer::stream_body(Body::from_stream(open_silence())),
         ToolAnswer::HangUp => {
             let cut = futures::stream::iter([

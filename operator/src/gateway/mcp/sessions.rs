@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use codebutler_mcp::session::SamplingHandler;
 use codebutler_mcp::{
     EventStream, McpError, ServerSession, SessionEvent, SessionLimits, SessionSetup,
 };
@@ -17,10 +18,12 @@ use parking_lot::Mutex;
 use self::lists::describe_list;
 use super::link::{LinkError, PodLinks, open_link};
 use super::place::{ServerPlace, SessionKey};
+use super::questions::sampling::SessionSampling;
 use super::questions::{CallerMark, SessionCallers, SessionQuestions};
 use super::sign_in::ServerGrant;
 use super::trouble::TroubleDesk;
 use super::words::WordGuard;
+use crate::gateway::asker::ModelAsker;
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::context::GatewayContext;
 use crate::gateway::mcp_facts::SessionOutcome;
@@ -128,6 +131,8 @@ pub struct SessionWays {
     pub trouble: TroubleDesk,
     /// Asks people what servers want to know.
     pub people: Arc<dyn PersonalNotices>,
+    /// Asks models what servers want to know.
+    pub asker: ModelAsker,
 }
 
 struct PoolParts {
@@ -135,6 +140,7 @@ struct PoolParts {
     pods: Arc<dyn PodLinks>,
     trouble: TroubleDesk,
     people: Arc<dyn PersonalNotices>,
+    asker: ModelAsker,
     metrics: GatewayMetrics,
     tasks: TaskGroup,
     opening: KeyedLocks<SessionKey>,
@@ -148,7 +154,7 @@ pub struct SessionPool(Arc<PoolParts>);
 impl SessionPool {
     /// No session is open yet.
     pub fn new(ways: SessionWays, metrics: GatewayMetrics, tasks: TaskGroup) -> Self {
-        let SessionWays { context, pods, trouble, people } = ways;
+        let SessionWays { context, pods, trouble, people, asker } = ways;
         let state = PoolState {
             open: HashMap::new(),
             failed: RecentMap::new(REMEMBERED),
@@ -156,7 +162,8 @@ impl SessionPool {
             secrets: RecentMap::new(REMEMBERED),
         };
         let (opening, state) = (KeyedLocks::default(), Mutex::new(state));
-        let parts = PoolParts { context, pods, trouble, people, metrics, tasks, opening, state };
+        let parts =
+            PoolParts { context, pods, trouble, people, asker, metrics, tasks, opening, state };
         Self(Arc::new(parts))
     }
 
@@ -279,7 +286,13 @@ impl SessionPool {
             callers: Arc::clone(&callers),
             people: Arc::clone(&parts.people),
         };
-        let setup = setup_session(place, questions);
+        let sampling = place.spec.sampling.clone().map(|limits| SessionSampling {
+            server: place.spec.name.clone(),
+            limits,
+            callers: Arc::clone(&callers),
+            asker: Arc::clone(&parts.asker),
+        });
+        let setup = setup_session(place, questions, sampling);
         parts.state.lock().secrets.insert(place.key.clone(), opened.secrets.clone());
         let session = Box::pin(ServerSession::open(opened.link, setup)).await;
         let (session, events) =
@@ -368,9 +381,14 @@ impl SessionPool {
     }
 }
 
-fn setup_session(place: &ServerPlace, questions: SessionQuestions) -> SessionSetup {
+fn setup_session(
+    place: &ServerPlace,
+    questions: SessionQuestions,
+    sampling: Option<SessionSampling>,
+) -> SessionSetup {
     SessionSetup {
         questions: Some(Arc::new(questions)),
+        sampling: sampling.map(|sampling| Arc::new(sampling) as Arc<dyn SamplingHandler>),
         client_name: "codebutler".to_owned(),
         client_version: env!("CARGO_PKG_VERSION").to_owned(),
         limits: SessionLimits {

@@ -8,6 +8,7 @@
 //! provider, [`stream`] hands on, [`settle`] asks what lost answers have cost.
 
 mod answer;
+mod asking;
 pub mod billing;
 pub mod breaker;
 mod calibration;
@@ -54,6 +55,7 @@ use jiff::Timestamp;
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::Instrument as _;
 
+pub use self::asking::build_asker;
 use self::call::ModelReply;
 pub use self::calling::AdmittedCaller;
 use self::dialect::ApiDialect;

@@ -9,10 +9,12 @@ use codebutler_crds::{SlackTs, ThreadStatus};
 use tokio::time::Instant;
 
 use super::effects::RouteEffect;
-use super::{SlackGateway, show_literally};
+use super::event::StoredMessage;
+use super::reading::WantedReading;
+use super::{SlackGateway, content, mrkdwn, show_literally};
 use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::caller::ProvenCaller;
-use crate::gateway::personal::{PersonQuestion, PersonalNotices};
+use crate::gateway::personal::{PersonAnswer, PersonQuestion, PersonalNotices};
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads;
 
@@ -59,7 +61,7 @@ impl PersonalNotices for SlackGateway {
         caller: &ProvenCaller,
         question: &PersonQuestion,
         patience: Duration,
-    ) -> Result<Option<usize>, ApiError> {
+    ) -> Result<Option<PersonAnswer>, ApiError> {
         let message = PostMessage {
             key: question.key.clone(),
             text: format!("{}\n{}", question.text, quote_words(&question.quote)),
@@ -69,14 +71,23 @@ impl PersonalNotices for SlackGateway {
         };
         let posted = self.post(caller, &message, None).await?;
         let (thread, deadline) = (caller.key(), Instant::now() + patience);
+        let mut words = AwaitedWords { to: &question.to, after: &posted.ts, seen: None };
         loop {
             if let Some(item) = self.find_choice(&thread, &posted.ts) {
                 self.take_offer(&thread, &posted.ts).await;
-                return Ok(Some(item));
+                return Ok(Some(PersonAnswer::Choice(item)));
+            }
+            if question.takes_words
+                && let Some(said) = self.find_words(caller, &mut words).await
+            {
+                // A button that was pressed before counts.
+                let chosen = self.take_offer(&thread, &posted.ts).await;
+                return Ok(Some(chosen.map_or(PersonAnswer::Words(said), PersonAnswer::Choice)));
             }
             if Instant::now() >= deadline {
                 // An answer that comes in between counts.
-                return Ok(self.take_offer(&thread, &posted.ts).await);
+                let chosen = self.take_offer(&thread, &posted.ts).await;
+                return Ok(chosen.map(PersonAnswer::Choice));
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -87,7 +98,44 @@ impl PersonalNotices for SlackGateway {
     }
 }
 
+/// A message that a question waits for.
+struct AwaitedWords<'a> {
+    to: &'a str,
+    after: &'a SlackTs,
+    /// The newest message of the thread when its conversation was read last.
+    seen: Option<SlackTs>,
+}
+
 impl SlackGateway {
+    /// The first message of a person since a question. The thread is read where its status says that somebody wrote.
+    async fn find_words(
+        &self,
+        caller: &ProvenCaller,
+        awaited: &mut AwaitedWords<'_>,
+    ) -> Option<String> {
+        let thread = self.inner.thread(&caller.key())?;
+        let status = thread.status.clone().unwrap_or_default();
+        let newest = status.roles.values().filter_map(|role| role.inbox.clone()).max();
+        let newest = newest.filter(|newest| newest > awaited.after)?;
+        if awaited.seen.as_ref().is_some_and(|seen| *seen >= newest) {
+            return None;
+        }
+        let account = self.inner.account(&caller.repo).await.ok()?;
+        let place = thread.conversation()?;
+        let wanted = WantedReading::of(&status, Some(awaited.after), None);
+        match self.inner.read_conversation(&account, (&caller.key(), place), &wanted).await {
+            Ok(reading) => {
+                awaited.seen = Some(newest);
+                let mut messages = reading.after(Some(awaited.after)).iter();
+                messages.find_map(|message| answer_of(message, awaited.to))
+            }
+            Err(error) => {
+                tracing::warn!(%error, "an answer in words could not be read");
+                None
+            }
+        }
+    }
+
     /// The answer that was chosen, from 0.
     fn find_choice(&self, thread: &ThreadKey, message: &SlackTs) -> Option<usize> {
         let thread = self.inner.thread(thread)?;
@@ -122,6 +170,13 @@ impl SlackGateway {
             }
         }
     }
+}
+
+/// A message of that person, if it is for no role.
+fn answer_of(message: &StoredMessage, user: &str) -> Option<String> {
+    let is_theirs = message.is_said() && message.person() == Some(user);
+    let text = mrkdwn::to_text(&content::message_words(message));
+    (is_theirs && !text.contains("@codebutler")).then_some(text)
 }
 
 /// Words of a stranger address no role, and are no markup.

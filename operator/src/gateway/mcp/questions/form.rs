@@ -1,11 +1,16 @@
-//! Forms that a server asks people to fill in, as far as buttons can. Pure.
+//! Forms that a server asks people to fill in, a field at a time: with buttons where it has few answers, else with
+//! words. Pure.
 
 use serde_json::{Map, Value};
 
-/// Answers of one question: a button for "no answer" comes on top.
-const OPTIONS: usize = 4;
-/// Fields of a form.
-const FIELDS: usize = 5;
+use super::typed::{PickRule, TextFormat, WordsRule};
+
+/// Answers of one question; buttons for "no answer" come on top.
+const OPTIONS: usize = 3;
+/// Answers that are chosen from by their number.
+const LISTED: usize = 30;
+/// Questions of a form.
+const FIELDS: usize = 8;
 /// Characters of a field's name in a sentence.
 const NAME: usize = 40;
 /// Words in the name of a field that asks for a secret.
@@ -22,15 +27,35 @@ const SECRETS: [&str; 10] = [
     "onetimecode",
 ];
 
-/// A field with answers to choose from.
+/// A field that a person is asked about.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ChoiceField {
+pub struct FormField {
     /// Name in the answer.
     pub name: String,
     /// The field in words, of the server.
     pub label: String,
-    /// Values, each with its words.
-    pub options: Vec<(Value, String)>,
+    /// It may not be left out.
+    pub is_required: bool,
+    /// Its answers.
+    pub answers: FieldAnswers,
+}
+
+/// The way in which a field is answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FieldAnswers {
+    /// With a button: values, each with its words.
+    Buttons(Vec<(Value, String)>),
+    /// With a message.
+    Words(WordsRule),
+}
+
+/// The questions of a form, in its order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadForm {
+    /// They are asked.
+    pub fields: Vec<FormField>,
+    /// Fields that are not required and not asked: people answer few questions.
+    pub left_out: usize,
 }
 
 /// A form that is declined.
@@ -41,19 +66,19 @@ pub enum FormRefusal {
         "its form asks for a secret (`{0}`), which belongs into a Secret that the Repo names and never into a thread"
     )]
     Secret(String),
-    /// Text, a number, or too many answers.
-    #[error("its form wants more than buttons can say (`{0}`)")]
+    /// An object, a file, or a type that does not exist.
+    #[error("its form wants something that can't be said with buttons or words (`{0}`)")]
     Field(String),
     /// Too many fields.
-    #[error("its form has more than {FIELDS} fields")]
+    #[error("its form requires more than {FIELDS} fields")]
     Long,
 }
 
-/// The fields that people are asked about, in the form's order. Others that the form does not require are left out.
+/// The fields that people are asked about: those that the form requires, and others while there is room.
 ///
 /// # Errors
-/// When the form asks for a secret, or can't be answered with buttons.
-pub fn read_form(schema: &Value) -> Result<Vec<ChoiceField>, FormRefusal> {
+/// When the form asks for a secret, or for more than a person can say in a thread.
+pub fn read_form(schema: &Value) -> Result<ReadForm, FormRefusal> {
     let none = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&none);
     let required: Vec<&str> =
@@ -63,14 +88,13 @@ pub fn read_form(schema: &Value) -> Result<Vec<ChoiceField>, FormRefusal> {
     }
     let mut fields = Vec::new();
     for (name, field) in properties {
-        match read_options(field) {
-            Some(options) => {
+        let is_required = required.contains(&name.as_str());
+        match read_answers(field) {
+            Some(answers) => {
                 let label = write_label(name, field);
-                fields.push(ChoiceField { name: name.clone(), label, options });
+                fields.push(FormField { name: name.clone(), label, is_required, answers });
             }
-            None if required.contains(&name.as_str()) => {
-                return Err(FormRefusal::Field(plain_name(name)));
-            }
+            None if is_required => return Err(FormRefusal::Field(plain_name(name))),
             None => {}
         }
     }
@@ -78,7 +102,14 @@ pub fn read_form(schema: &Value) -> Result<Vec<ChoiceField>, FormRefusal> {
         let first = properties.keys().next().map(|name| plain_name(name));
         return Err(FormRefusal::Field(first.unwrap_or_default()));
     }
-    if fields.len() > FIELDS { Err(FormRefusal::Long) } else { Ok(fields) }
+    let required = fields.iter().filter(|field| field.is_required).count();
+    let mut room = FIELDS.checked_sub(required).ok_or(FormRefusal::Long)?;
+    fields.retain(|field| {
+        let is_asked = field.is_required || room > 0;
+        room = room.saturating_sub(usize::from(is_asked && !field.is_required));
+        is_asked
+    });
+    Ok(ReadForm { left_out: properties.len() - fields.len(), fields })
 }
 
 /// A name of a stranger, as it may stand in a sentence.
@@ -87,8 +118,50 @@ fn plain_name(name: &str) -> String {
     name.chars().filter(fits).take(NAME).collect()
 }
 
+fn read_answers(field: &Value) -> Option<FieldAnswers> {
+    let number = |name: &str| field[name].as_f64();
+    let count = |name: &str| field[name].as_u64().and_then(|count| usize::try_from(count).ok());
+    let pick = |options: Vec<(Value, String)>, many| {
+        let (least, most) = (count("minItems"), count("maxItems"));
+        WordsRule::Pick(PickRule { options, many, least, most })
+    };
+    if field["type"] == "array" {
+        let options = read_options(&field["items"])?;
+        return Some(FieldAnswers::Words(pick(options, true)));
+    }
+    if let Some(options) = read_options(field) {
+        let few = options.len() <= OPTIONS;
+        return Some(if few {
+            FieldAnswers::Buttons(options)
+        } else {
+            FieldAnswers::Words(pick(options, false))
+        });
+    }
+    let rule = match field["type"].as_str()? {
+        "string" => WordsRule::Text {
+            least: count("minLength"),
+            most: count("maxLength"),
+            format: TextFormat::named(field["format"].as_str()),
+        },
+        kind @ ("number" | "integer") => WordsRule::Number {
+            whole: kind == "integer",
+            least: number("minimum"),
+            most: number("maximum"),
+        },
+        _ => return None,
+    };
+    Some(FieldAnswers::Words(rule))
+}
+
 fn read_options(field: &Value) -> Option<Vec<(Value, String)>> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
+    let titled = |values: &[Value]| {
+        let option = |one: &Value| {
+            let value = one.get("const")?;
+            Some((value.clone(), text(&one["title"]).or_else(|| text(value))?))
+        };
+        values.iter().map(option).collect::<Option<Vec<_>>>()
+    };
     let options: Vec<(Value, String)> = if field["type"] == "boolean" {
         vec![(Value::Bool(true), "Yes".to_owned()), (Value::Bool(false), "No".to_owned())]
     } else if let Some(values) = field["enum"].as_array() {
@@ -98,15 +171,9 @@ fn read_options(field: &Value) -> Option<Vec<(Value, String)>> {
             |(at, value): (usize, &Value)| Some((value.clone(), name(at).or_else(|| text(value))?));
         values.iter().enumerate().map(option).collect::<Option<_>>()?
     } else {
-        let values = field["oneOf"].as_array()?;
-        let option = |one: &Value| {
-            let value = one.get("const")?;
-            Some((value.clone(), text(&one["title"]).or_else(|| text(value))?))
-        };
-        values.iter().map(option).collect::<Option<_>>()?
+        titled(field["oneOf"].as_array().or_else(|| field["anyOf"].as_array())?)?
     };
-    let fits = field["type"] != "array" && (1..=OPTIONS).contains(&options.len());
-    fits.then_some(options)
+    (1..=LISTED).contains(&options.len()).then_some(options)
 }
 
 fn write_label(name: &str, field: &Value) -> String {
@@ -121,7 +188,7 @@ fn wants_secret(name: &str, field: &Value) -> bool {
     let plain = |text: &str| -> String {
         text.chars().filter(|letter| letter.is_alphanumeric()).collect::<String>().to_lowercase()
     };
-    let is_text = read_options(field).is_none();
+    let is_text = read_options(field).is_none() && field["type"] != "array";
     let names = [name, field["title"].as_str().unwrap_or_default()].map(plain);
     let is_named = names.iter().any(|name| SECRETS.iter().any(|secret| name.contains(secret)));
     is_text && (is_named || field["format"] == "password" || field["writeOnly"] == true)
@@ -134,52 +201,84 @@ mod tests {
     use super::*;
 
     #[allow(clippy::needless_pass_by_value, reason = "it is made for the call")]
-    fn form(properties: Value, required: &[&str]) -> Result<Vec<ChoiceField>, FormRefusal> {
+    fn form(properties: Value, required: &[&str]) -> Result<ReadForm, FormRefusal> {
         read_form(&json!({"type": "object", "properties": properties, "required": required}))
     }
 
+    fn show(field: &FormField) -> String {
+        let answers = match &field.answers {
+            FieldAnswers::Buttons(options) => {
+                let options = options.iter().map(|(value, words)| format!("{words}={value}"));
+                options.collect::<Vec<_>>().join(" ")
+            }
+            FieldAnswers::Words(rule) => rule.to_string(),
+        };
+        let must = if field.is_required { "" } else { "?" };
+        format!("{}{must}: {answers}", field.label)
+    }
+
     #[test]
-    fn booleans_and_enums_become_buttons_in_each_form_of_the_protocol() {
-        let fields = form(
+    fn few_answers_become_buttons_in_each_form_of_the_protocol_and_others_words() {
+        let form = form(
             json!({
                 "sure": {"type": "boolean", "title": "Sure?", "description": "It is sent at once"},
                 "size": {"type": "string", "enum": ["s", "m"], "enumNames": ["Small", "Medium"]},
                 "color": {"type": "string", "oneOf": [{"const": "#f00", "title": "Red"}]},
-                "note": {"type": "string"},
+                "note": {"type": "string", "maxLength": 5},
+                "age": {"type": "integer", "minimum": 1, "maximum": 99},
+                "pet": {"type": "string", "enum": ["a", "b", "c", "d"]},
+                "tags": {"type": "array", "maxItems": 2, "items": {"anyOf": [{"const": "x", "title": "X-ray"}]}},
+                "odd": {"type": "hologram"},
             }),
             &["sure"],
         )
         .unwrap();
-        let shown: Vec<_> = fields
-            .iter()
-            .map(|field| {
-                let options = field.options.iter().map(|(value, words)| format!("{words}={value}"));
-                format!("{}: {}", field.label, options.collect::<Vec<_>>().join(" "))
-            })
-            .collect();
+        let shown: Vec<_> = form.fields.iter().map(show).collect();
         let expected = [
             "Sure?: It is sent at once: Yes=true No=false",
-            "size: Small=\"s\" Medium=\"m\"",
-            "color: Red=\"#f00\"",
+            "size?: Small=\"s\" Medium=\"m\"",
+            "color?: Red=\"#f00\"",
+            "note?: a text of at most 5 characters",
+            "age?: a whole number from 1 to 99",
+            "pet?: one of these, by number or name: 1 a, 2 b, 3 c, 4 d",
+            "tags?: at most 2 of these, by number or name, separated by commas: 1 X-ray",
         ];
-        assert_eq!(shown, expected);
-        assert_eq!(form(json!({}), &[]), Ok(Vec::new()), "a confirmation");
+        assert_eq!((shown, form.left_out), (expected.map(str::to_owned).to_vec(), 1));
     }
 
     #[test]
-    fn a_form_that_buttons_can_not_answer_is_declined() {
-        let text = |name: &str| json!({name: {"type": "string"}});
-        assert_eq!(form(text("why"), &["why"]), Err(FormRefusal::Field("why".into())));
+    fn a_confirmation_has_no_fields() {
+        assert_eq!(form(json!({}), &[]), Ok(ReadForm { fields: Vec::new(), left_out: 0 }));
+    }
+
+    #[test]
+    fn few_questions_are_asked_and_the_required_ones_first() {
+        let fields = |count: usize| -> Value {
+            let fields: Map<String, Value> =
+                (0..count).map(|n| (format!("f{n:02}"), json!({"type": "boolean"}))).collect();
+            Value::Object(fields)
+        };
+        let read = form(fields(12), &["f11"]).unwrap();
+        let names: Vec<_> = read.fields.iter().map(|field| field.name.as_str()).collect();
+        assert_eq!(names, ["f00", "f01", "f02", "f03", "f04", "f05", "f06", "f11"]);
+        assert_eq!(read.left_out, 4);
+        let all: Vec<String> = (0..9).map(|n| format!("f{n:02}")).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        assert_eq!(form(fields(9), &all), Err(FormRefusal::Long));
+    }
+
+    #[test]
+    fn a_form_that_no_words_can_answer_is_declined() {
+        let odd = |name: &str| json!({name: {"type": "object", "properties": {}}});
+        assert_eq!(form(odd("why"), &["why"]), Err(FormRefusal::Field("why".into())));
         assert_eq!(
-            form(text("why"), &[]),
+            form(odd("why"), &[]),
             Err(FormRefusal::Field("why".into())),
             "nothing is left to ask"
         );
-        let many = json!({"n": {"type": "string", "enum": ["1", "2", "3", "4", "5"]}});
+        let options: Vec<String> = (0..31).map(|n| n.to_string()).collect();
+        let many = json!({"n": {"type": "array", "items": {"enum": options}}});
         assert_eq!(form(many, &["n"]), Err(FormRefusal::Field("n".into())));
-        let fields: Map<String, Value> =
-            (0..6).map(|n| (format!("f{n}"), json!({"type": "boolean"}))).collect();
-        assert_eq!(form(Value::Object(fields), &[]), Err(FormRefusal::Long));
     }
 
     #[test]
@@ -194,6 +293,6 @@ mod tests {
             assert_eq!(form(properties, &[]), Err(FormRefusal::Secret(name.into())));
         }
         let harmless = json!({"keep_token": {"type": "boolean"}});
-        assert_eq!(form(harmless, &[]).map(|fields| fields.len()), Ok(1));
+        assert_eq!(form(harmless, &[]).map(|form| form.fields.len()), Ok(1));
     }
 }

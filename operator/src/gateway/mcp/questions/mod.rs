@@ -1,7 +1,10 @@
-//! Questions of a server to the person whose call it works on (elicitation), as buttons in the thread. A question that
-//! belongs to no one person, asks for a secret or can't be answered with buttons is declined, and the thread says why.
+//! Questions of a server to the person whose call it works on (elicitation), with buttons and words in the thread. A
+//! question that belongs to no one person, asks for a secret or can't be answered so is declined, and the thread says
+//! why.
 
 mod form;
+pub mod sampling;
+mod typed;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +16,11 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use url::Url;
 
-use self::form::{ChoiceField, read_form};
+use self::form::{FieldAnswers, FormField, ReadForm, read_form};
+use self::typed::WordsRule;
 use super::words::WordGuard;
 use crate::gateway::caller::ProvenCaller;
-use crate::gateway::personal::{PersonQuestion, PersonalNotices};
+use crate::gateway::personal::{PersonAnswer, PersonQuestion, PersonalNotices};
 
 /// Time for one answer; without one the question is declined.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -24,14 +28,31 @@ const PATIENCE: Duration = Duration::from_mins(5);
 const REASON: usize = 500;
 const LABEL: usize = 300;
 const ANSWER: usize = 60;
+/// Characters of what a field takes.
+const RULE: usize = 900;
+/// Answers in words to one field: one that does not fit is asked for again.
+const TRIES: usize = 3;
 /// The button of a person who does not want to answer.
 const DECLINE: &str = "Decline";
+/// The button of a person who closes a question that they need not decline.
+const NOT_NOW: &str = "Not now";
+/// The button of a field that may be left out.
+const LEAVE_OUT: &str = "Leave it out";
 
 /// Calls that one session works on.
 #[derive(Default)]
 pub struct SessionCallers {
     next: AtomicU64,
-    running: Mutex<Vec<(u64, ProvenCaller, WordGuard)>>,
+    running: Mutex<Vec<RunningCall>>,
+}
+
+/// A call that a session works on.
+struct RunningCall {
+    id: u64,
+    caller: ProvenCaller,
+    guard: WordGuard,
+    /// Answers of a model that the server has asked for.
+    samplings: u32,
 }
 
 /// A call under way: its caller is known to the session until this is dropped.
@@ -44,25 +65,38 @@ impl SessionCallers {
     /// A call begins.
     pub fn begin(self: &Arc<Self>, caller: &ProvenCaller, guard: &WordGuard) -> CallerMark {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.running.lock().push((id, caller.clone(), guard.clone()));
+        let (caller, guard) = (caller.clone(), guard.clone());
+        self.running.lock().push(RunningCall { id, caller, guard, samplings: 0 });
         CallerMark { callers: Arc::clone(self), id }
     }
 
     /// The caller of all calls under way, if they have one: a server does not say which call a question is about.
     pub fn only_one(&self) -> Option<(ProvenCaller, WordGuard)> {
-        let running = self.running.lock();
-        let (_, caller, guard) = running.first()?;
-        let is_same = |other: &ProvenCaller| {
-            other.key() == caller.key() && other.role_name() == caller.role_name()
-        };
-        let all = running.iter().all(|(_, other, _)| is_same(other));
-        all.then(|| (caller.clone(), guard.clone()))
+        only_caller(&self.running.lock())
     }
+
+    /// The same for an answer of a model, and how many of them its calls have asked for with it.
+    pub fn count_sampling(&self) -> Option<(ProvenCaller, WordGuard, u32)> {
+        let mut running = self.running.lock();
+        let (caller, guard) = only_caller(&running)?;
+        let first = running.first_mut()?;
+        first.samplings += 1;
+        let count = running.iter().map(|call| call.samplings).sum();
+        Some((caller, guard, count))
+    }
+}
+
+fn only_caller(running: &[RunningCall]) -> Option<(ProvenCaller, WordGuard)> {
+    let RunningCall { caller, guard, .. } = running.first()?;
+    let is_same = |other: &RunningCall| {
+        other.caller.key() == caller.key() && other.caller.role_name() == caller.role_name()
+    };
+    running.iter().all(is_same).then(|| (caller.clone(), guard.clone()))
 }
 
 impl Drop for CallerMark {
     fn drop(&mut self) {
-        self.callers.running.lock().retain(|(id, _, _)| *id != self.id);
+        self.callers.running.lock().retain(|call| call.id != self.id);
     }
 }
 
@@ -104,6 +138,13 @@ struct QuestionRun {
     guard: WordGuard,
 }
 
+/// One question of a form.
+struct AskedQuestion<'a> {
+    text: &'a str,
+    quote: String,
+    takes_words: bool,
+}
+
 impl QuestionRun {
     async fn run(self, question: ServerQuestion) -> QuestionAnswer {
         let thread = self.caller.key();
@@ -113,16 +154,16 @@ impl QuestionRun {
         match question {
             ServerQuestion::Link { message, url } => self.ask_link(&user, &message, &url).await,
             ServerQuestion::Form { message, schema } => match read_form(&schema) {
-                Ok(fields) => self.ask_form(&user, &message, &fields).await,
+                Ok(form) => self.ask_form(&user, &message, &form).await,
                 Err(refusal) => self.decline(&self.guard.error(&refusal)).await,
             },
         }
     }
 
-    async fn ask_form(&self, user: &str, message: &str, fields: &[ChoiceField]) -> QuestionAnswer {
+    async fn ask_form(&self, user: &str, message: &str, form: &ReadForm) -> QuestionAnswer {
         let reason = self.guard.line(message, REASON);
         let intro = format!("The server `{}` asks, for the call that it works on:", self.server);
-        if fields.is_empty() {
+        if form.fields.is_empty() {
             let choices = vec!["Accept".to_owned()];
             return match self.choose(user, &intro, reason, choices).await {
                 Ok(_) => QuestionAnswer::Accepted(Value::Object(Map::new())),
@@ -130,18 +171,85 @@ impl QuestionRun {
             };
         }
         let mut values = Map::new();
-        for field in fields {
-            let label = self.guard.line(&field.label, LABEL);
-            let words = field.options.iter().map(|(_, words)| self.guard.line(words, ANSWER));
-            match self.choose(user, &intro, format!("{reason}\n{label}"), words.collect()).await {
-                Ok(item) => {
-                    let value = field.options.get(item).map(|(value, _)| value.clone());
-                    values.insert(field.name.clone(), value.unwrap_or_default());
-                }
+        for (at, field) in form.fields.iter().enumerate() {
+            let place = match form.fields.len() {
+                1 => intro.clone(),
+                count => format!("{intro} ({} of {count})", at + 1),
+            };
+            match self.ask_field(user, &place, &reason, field).await {
+                Ok(Some(value)) => drop(values.insert(field.name.clone(), value)),
+                Ok(None) => {}
                 Err(answer) => return answer,
             }
         }
+        if form.left_out > 0 {
+            tracing::info!(
+                server = self.server,
+                left_out = form.left_out,
+                "optional fields of a form are not asked"
+            );
+        }
         QuestionAnswer::Accepted(Value::Object(values))
+    }
+
+    /// The value of a field, or none if it is left out.
+    async fn ask_field(
+        &self,
+        user: &str,
+        intro: &str,
+        reason: &str,
+        field: &FormField,
+    ) -> Result<Option<Value>, QuestionAnswer> {
+        let label = self.guard.line(&field.label, LABEL);
+        let quote = format!("{reason}\n{label}");
+        match &field.answers {
+            FieldAnswers::Buttons(options) => {
+                let words = options.iter().map(|(_, words)| self.guard.line(words, ANSWER));
+                let mut choices: Vec<String> = words.collect();
+                if !field.is_required {
+                    choices.push(LEAVE_OUT.to_owned());
+                }
+                let item = self.choose(user, intro, quote, choices).await?;
+                Ok(options.get(item).map(|(value, _)| value.clone()))
+            }
+            FieldAnswers::Words(rule) => self.ask_words(user, (intro, quote), field, rule).await,
+        }
+    }
+
+    async fn ask_words(
+        &self,
+        user: &str,
+        (intro, quote): (&str, String),
+        field: &FormField,
+        rule: &WordsRule,
+    ) -> Result<Option<Value>, QuestionAnswer> {
+        let wanted = self.guard.line(&rule.to_string(), RULE);
+        let quote = format!("{quote}\n({wanted})");
+        let mut text = format!(
+            "{intro} answer with your next message here, which everybody in this thread sees."
+        );
+        for _ in 0..TRIES {
+            let other = if field.is_required { NOT_NOW } else { LEAVE_OUT };
+            let choices = vec![other.to_owned()];
+            let asked = AskedQuestion { text: &text, quote: quote.clone(), takes_words: true };
+            match self.ask_person(user, asked, choices).await? {
+                PersonAnswer::Choice(_) if field.is_required => {
+                    return Err(QuestionAnswer::Cancelled);
+                }
+                PersonAnswer::Choice(_) => return Ok(None),
+                PersonAnswer::Words(words) => {
+                    if let Some(value) = rule.read(&words) {
+                        return Ok(Some(value));
+                    }
+                    text = format!(
+                        "That is no answer to what the server `{}` asks. Please answer once more with a message \
+                         here, in the form that stands in brackets:",
+                        self.server
+                    );
+                }
+            }
+        }
+        Err(self.decline(&format!("{TRIES} answers did not have the form that it asks for")).await)
     }
 
     /// A page that the person visits, or not: its address is shown to them alone, after their yes.
@@ -180,16 +288,39 @@ impl QuestionRun {
         user: &str,
         text: &str,
         quote: String,
-        mut choices: Vec<String>,
+        choices: Vec<String>,
     ) -> Result<usize, QuestionAnswer> {
+        match self
+            .ask_person(user, AskedQuestion { text, quote, takes_words: false }, choices)
+            .await?
+        {
+            PersonAnswer::Choice(item) => Ok(item),
+            PersonAnswer::Words(_) => Err(QuestionAnswer::Cancelled),
+        }
+    }
+
+    /// The answer that is given, if it is one.
+    async fn ask_person(
+        &self,
+        user: &str,
+        asked: AskedQuestion<'_>,
+        mut choices: Vec<String>,
+    ) -> Result<PersonAnswer, QuestionAnswer> {
         let declines = choices.len();
         choices.push(DECLINE.to_owned());
-        let key = format!("mcp-q-{:016x}", rand::random::<u64>());
-        let question =
-            PersonQuestion { key, text: text.to_owned(), quote, choices, to: user.to_owned() };
+        let question = PersonQuestion {
+            key: format!("mcp-q-{:016x}", rand::random::<u64>()),
+            text: asked.text.to_owned(),
+            quote: asked.quote,
+            choices,
+            takes_words: asked.takes_words,
+            to: user.to_owned(),
+        };
         match self.people.choose(&self.caller, &question, PATIENCE).await {
-            Ok(Some(item)) if item < declines => Ok(item),
-            Ok(Some(_)) => Err(QuestionAnswer::Declined),
+            Ok(Some(PersonAnswer::Choice(item))) if item >= declines => {
+                Err(QuestionAnswer::Declined)
+            }
+            Ok(Some(answer)) => Ok(answer),
             Ok(None) => Err(self.decline("no answer came within 5 minutes").await),
             Err(error) => {
                 tracing::warn!(server = self.server, %error, "a question of a server is not asked");

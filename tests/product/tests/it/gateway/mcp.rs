@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use codebutler_crds::Repo;
 use codebutler_testbed::mcp::{McpServer, ToolAnswer};
-use codebutler_testbed::models::ModelScript;
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use serde_json::{Value, json};
 
 use super::{World, answer, eventually, set_tools};
@@ -17,13 +17,18 @@ const TOKEN: &str = "tracker-pass-phrase-7";
 const SECRET: &str = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
 
 /// A world with a server that the coder may use.
-struct Office {
-    world: World,
-    server: McpServer,
+pub struct Office {
+    pub world: World,
+    pub server: McpServer,
 }
 
 impl Office {
-    async fn open(fields: Value) -> Self {
+    pub async fn open(fields: Value) -> Self {
+        Self::open_with(fields, Vec::new()).await
+    }
+
+    /// The same with answers of the coder's model.
+    pub async fn open_with(fields: Value, answers: Vec<ScriptStep>) -> Self {
         let server = McpServer::start(Some(TOKEN)).await.unwrap();
         let mut entry = json!({
             "name": "tracker", "url": server.url(),
@@ -32,7 +37,7 @@ impl Office {
         });
         json_patch::merge(&mut entry, &fields);
         let spec = json!({"mcpServers": [entry]});
-        let world = World::play(ModelScript::of("coder", Vec::new()), &spec, &json!({})).await;
+        let world = World::play(ModelScript::of("coder", answers), &spec, &json!({})).await;
         world.cluster.secret("tracker", &server.url(), &json!({"token": TOKEN})).await;
         set_tools(&world, "coder", &["Read", "SendMessage", "mcp__tracker__*"]).await;
         let context = &world.gateway.work.context;
@@ -46,7 +51,7 @@ impl Office {
     }
 
     /// The coder's tools, once they are as wanted.
-    async fn tools(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub async fn tools(&self, wanted: impl Fn(&Value) -> bool) -> Value {
         let found = std::cell::RefCell::new(Value::Null);
         eventually("the tools are listed", || async {
             let (status, tools) = self.world.get("coder", TOOLS).await;
@@ -66,7 +71,7 @@ impl Office {
     }
 
     /// Calls until it is answered with this status.
-    async fn call_until(&self, status: u16, key: &str, tool: &str, arguments: Value) -> Value {
+    pub async fn call_until(&self, status: u16, key: &str, tool: &str, arguments: Value) -> Value {
         let found = std::cell::RefCell::new(Value::Null);
         eventually("the call is answered so", || async {
             let (now, body) = self.call(key, tool, arguments.clone()).await;
@@ -88,7 +93,7 @@ impl Office {
         self.world.patch_thread(&json!({"status": {"approvals": asked}})).await;
     }
 
-    fn questions(&self) -> Vec<String> {
+    pub fn questions(&self) -> Vec<String> {
         let said = self.world.slack.messages(&self.world.channel, Some(&self.world.root));
         let asked = said.into_iter().map(|message| message.shown);
         asked.filter(|shown| shown.contains("tracker")).collect()
@@ -102,11 +107,11 @@ fn tool(name: &str, annotations: &Value) -> Value {
     })
 }
 
-fn reading(name: &str) -> Value {
+pub fn reading(name: &str) -> Value {
     tool(name, &json!({"readOnlyHint": true}))
 }
 
-fn names(tools: &Value) -> Vec<&str> {
+pub fn names(tools: &Value) -> Vec<&str> {
     tools["tools"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect()
 }
 
@@ -432,59 +437,4 @@ async fn a_session_ends_when_it_is_idle_and_the_tools_stay_known() {
     assert_eq!(names(&tools), ["mcp__tracker__search"]);
     assert_eq!(office.server.sessions(), 0, "nothing is started for a list that is known");
     assert_eq!(office.call_until(200, "k1", "search", json!({})).await["text"], "found");
-}
-
-#[tokio::test]
-async fn a_question_of_a_server_is_a_persons_to_answer_and_a_secret_is_never_asked_for() {
-    let office = Office::open(json!({})).await;
-    let form = |properties: Value, required: Value| {
-        json!({"message": "Which size? @codebutler.lead [x](https://evil.example)",
-               "requestedSchema": {"type": "object", "properties": properties, "required": required}})
-    };
-    let size = json!({"size": {"type": "string", "title": "Size", "enum": ["s", "m"]}});
-    let ask = |name: &str, question: Value| (reading(name), ToolAnswer::Asks(question));
-    office.server.set_tools([
-        ask("order", form(size.clone(), json!(["size"]))),
-        ask("login", form(json!({"password": {"type": "string"}}), json!([]))),
-        ask("visit", json!({"mode": "url", "message": "Pay", "url": "http://pay.example/x"})),
-    ]);
-    let world = &office.world;
-    let asked = world.slack.messages(&world.channel, Some(&world.root));
-    let person = asked[0].sender.id.clone();
-    world.patch_thread(&json!({"status": {"speaker": person}})).await;
-    office.tools(|tools| names(tools).len() == 3).await;
-
-    let answering = async {
-        let waits = || async {
-            let status = world.thread().await.status.unwrap_or_default();
-            !status.offers.is_empty()
-        };
-        eventually("the question is asked", waits).await;
-        let shown = world.slack.messages(&world.channel, Some(&world.root));
-        let question = shown.iter().find(|one| one.shown.contains("Which size?")).unwrap();
-        let labels: Vec<&str> = question.buttons.iter().map(|one| &*one.text).collect();
-        assert_eq!(labels, ["s", "m", "Decline"]);
-        let text = &question.text;
-        assert!(text.contains(&format!("<@{person}>")) && !text.contains("@codebutler"), "{text}");
-        assert!(!text.contains("<https://evil"), "{text}");
-        let mut offers = json!(world.thread().await.status.unwrap().offers);
-        offers[0]["answers"] = json!([{"item": 2, "yes": true, "by": person}]);
-        world.patch_thread(&json!({"status": {"offers": offers}})).await;
-    };
-    let (result, ()) = tokio::join!(office.call_until(200, "q1", "order", json!({})), answering);
-    let answer: Value = serde_json::from_str(result["text"].as_str().unwrap()).unwrap();
-    assert_eq!(answer, json!({"action": "accept", "content": {"size": "m"}}));
-    let status = world.thread().await.status.unwrap();
-    assert!(status.offers.is_empty() && status.pending.is_empty(), "the role hears nothing of it");
-
-    for (key, tool, words) in [("q2", "login", "asks for a secret"), ("q3", "visit", "without TLS")]
-    {
-        let result = office.call_until(200, key, tool, json!({})).await;
-        assert_eq!(result["text"], "{\"action\":\"decline\"}");
-        let said = world.slack.messages(&world.channel, Some(&world.root));
-        let said = said.iter().find(|one| one.shown.contains("was declined"));
-        assert!(said.is_some(), "{tool}");
-        let all: Vec<_> = office.questions();
-        assert!(all.iter().any(|one| one.contains(words)), "{words}: {all:?}");
-    }
 }

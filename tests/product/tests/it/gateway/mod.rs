@@ -21,6 +21,7 @@ mod incoming;
 mod llama;
 mod mcp;
 pub mod mcp_page;
+mod mcp_questions;
 mod merging;
 mod models;
 mod moved;
