@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use codebutler_browser::{ColorScheme, ScreenSize};
 use codebutler_wire::pod;
 
 use crate::experiment::PromptExperiment;
@@ -53,6 +54,9 @@ pub enum AgentCommand {
     /// A document on standard input as text; started by the toolbox.
     #[command(hide = true)]
     ReadDocument(ReadDocumentArgs),
+    /// Pictures of a page of a server of this pod; started by the toolbox.
+    #[command(hide = true)]
+    Screenshot(ScreenshotArgs),
     /// Puts this binary into a folder; started in the pod of a server.
     #[command(hide = true)]
     McpInstall(InstallArgs),
@@ -294,6 +298,44 @@ impl ReadDocumentArgs {
         words.extend(self.part.iter().map(|part| format!("--part={part}").into()));
         words
     }
+}
+
+/// `screenshot`'s configuration.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ScreenshotArgs {
+    /// A folder that it may write to.
+    #[arg(long)]
+    pub folder: PathBuf,
+    /// The page.
+    #[arg(long, allow_hyphen_values = true)]
+    pub url: String,
+    /// Size and colours of each picture, such as `phone:dark`.
+    #[arg(long = "frame", value_parser = parse_frame)]
+    pub frames: Vec<(ScreenSize, ColorScheme)>,
+    /// Where browsers are looked for.
+    #[arg(long, env = "PATH", hide_env_values = true)]
+    pub path: OsString,
+}
+
+impl ScreenshotArgs {
+    /// The command line that parses to this.
+    pub fn words(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["screenshot".into()];
+        words.extend(["--folder".into(), self.folder.clone().into()]);
+        words.push(format!("--url={}", self.url).into());
+        let frames = self.frames.iter().map(|(size, scheme)| (size.name(), scheme.name()));
+        words.extend(frames.map(|(size, scheme)| format!("--frame={size}:{scheme}").into()));
+        words
+    }
+}
+
+fn parse_frame(text: &str) -> Result<(ScreenSize, ColorScheme), String> {
+    let sizes = [ScreenSize::Phone, ScreenSize::Desktop].into_iter();
+    let schemes = [ColorScheme::Light, ColorScheme::Dark].into_iter();
+    let (size, scheme) = text.split_once(':').unwrap_or((text, "light"));
+    let size = sizes.into_iter().find(|known| known.name() == size);
+    let scheme = schemes.into_iter().find(|known| known.name() == scheme);
+    size.zip(scheme).ok_or_else(|| "such as `phone:dark`".to_owned())
 }
 
 impl ExecArgs {

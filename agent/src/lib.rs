@@ -9,6 +9,7 @@
 //! - [`builds`] keeps the pod's build slot at the gateway.
 //! - [`supervise`] is what the toolbox starts for each command, and [`sandbox`] what confines it.
 //! - [`reading`] reads one document, in a process that the toolbox starts for each.
+//! - [`screenshot`] takes pictures of one page, in a process of its own too.
 //! - `codebutler_guides` reads and judges what a repository says in `.codebutler/`, `validate` in its CI.
 //! - `init` writes the one that a repository begins with.
 //! - `alive` is how the kubelet learns that the loop still turns.
@@ -36,6 +37,7 @@ pub mod research;
 mod review;
 pub mod run;
 pub mod sandbox;
+pub mod screenshot;
 mod sending;
 pub mod server_pod;
 pub mod step;
@@ -83,6 +85,9 @@ fn start_command(command: args::AgentCommand) -> anyhow::Result<ExitCode> {
         args::AgentCommand::Exec(args) => Ok(supervise::run_supervised(&args)),
         args::AgentCommand::ReadDocument(args) => {
             Ok(reading::run_reader(&args.name, args.part.as_deref()))
+        }
+        args::AgentCommand::Screenshot(args) => {
+            Ok(screenshot::run_screenshot(&args.folder, &args.url, &args.frames, &args.path))
         }
         args::AgentCommand::Validate(args) => Ok(codebutler_guides::validate::run_validate(
             &args.dir,

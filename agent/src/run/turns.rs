@@ -287,12 +287,36 @@ impl Agent {
         const LOOKING_BACK: [&str; 3] = ["ReviewThread", "AskRoles", "ProposeLearnings"];
         const MAPS: [&str; 2] = ["WriteMap", "ProposeMaps"];
         const OTHERS_WORK: [&str; 2] = ["GHPull", "GHChangeIssue"];
+        const PAGE_WORDS: [&str; 19] = [
+            "page",
+            "screen",
+            "css",
+            "html",
+            "button",
+            "layout",
+            "browser",
+            "website",
+            "dark mode",
+            "theme",
+            "frontend",
+            "front end",
+            "looks like",
+            "style",
+            "colour",
+            "color",
+            "responsive",
+            "headline",
+            "banner",
+        ];
         const GITHUB_WORDS: [&str; 9] =
             ["pull", "review", "issue", "github", "ticket", "#", "merge", "status", "contribut"];
         let (state, session) = (self.transcript.state(), &self.session);
         let mut useless = Vec::new();
         if !state.names_any(&["map", "learn"]) {
             useless.extend(MAPS);
+        }
+        if !state.names_any(&PAGE_WORDS) {
+            useless.push("Screenshot");
         }
         if !state.names_any(&GITHUB_WORDS) {
             useless.extend(OTHERS_WORK);

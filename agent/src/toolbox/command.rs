@@ -3,6 +3,7 @@
 
 mod jobs;
 mod reading;
+mod screenshot;
 
 use std::fmt::Write as _;
 use std::io;

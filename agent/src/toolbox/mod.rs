@@ -24,6 +24,7 @@ mod paths;
 mod platform;
 pub(crate) mod processes;
 pub mod protocol;
+mod screenshots;
 pub mod search;
 mod server;
 mod setup;

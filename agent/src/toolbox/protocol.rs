@@ -1,6 +1,7 @@
 //! What agent and toolbox say to each other: length-delimited JSON frames over one Unix socket.
 //! Requests carry ids and are answered in any order.
 
+use codebutler_browser::{ColorScheme, ScreenSize};
 use codebutler_wire::TestRun;
 use serde::{Deserialize, Serialize};
 use tokio_util::codec::LengthDelimitedCodec;
@@ -361,8 +362,24 @@ pub enum ImageRequest {
     Load { path: String },
     /// Puts a kept file of the conversation among the images, which are in no commit. → [`ToolboxReply::Text`]: its path
     Keep { id: String, name: String },
+    /// Takes pictures of a page that a server here shows. → [`ToolboxReply::Screenshot`]
+    Screenshot {
+        url: String,
+        /// Begins their names.
+        name: String,
+        frames: Vec<(ScreenSize, ColorScheme)>,
+    },
     /// Commits an image at a path, and nothing else. → [`ToolboxReply::Text`]: the branch's commit
     Commit { image: String, path: String, message: String },
+}
+
+/// Pictures of a page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScreenshotReply {
+    /// The page, in words. Some of them are its own.
+    pub page: String,
+    /// Where they are kept, and what they show.
+    pub pictures: Vec<WorktreePicture>,
 }
 
 /// A picture of the worktree.
@@ -405,6 +422,7 @@ pub enum ToolboxReply {
     },
     /// A picture instead of text.
     Picture(WorktreePicture),
+    Screenshot(ScreenshotReply),
     /// The edit can be done; a plan for each file, in the edit's order.
     Plan(Vec<EditPlan>),
     Started {

@@ -26,6 +26,7 @@ pub mod review;
 mod roadmap;
 mod role;
 mod schema;
+mod screenshot;
 mod section;
 mod split;
 mod thread;
@@ -371,6 +372,7 @@ fn all() -> impl Iterator<Item = Box<dyn RoleTool>> {
         .into_iter()
         .chain(attachment::all())
         .chain(web::all())
+        .chain(screenshot::all())
         .chain(image::all())
         .chain(remote)
 }

@@ -22,6 +22,7 @@ mod patience;
 mod pictures;
 mod plans;
 mod redteam;
+mod screenshots;
 mod server_pod;
 mod servers;
 mod setup;

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 46] = [
+pub const TOOLS: [&str; 47] = [
     "Read",
     "Write",
     "Edit",
@@ -23,6 +23,7 @@ pub const TOOLS: [&str; 46] = [
     "SaveAttachment",
     "WebFetch",
     "WebSearch",
+    "Screenshot",
     "GenerateImage",
     "EditImage",
     "KeepImage",

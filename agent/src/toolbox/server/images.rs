@@ -1,12 +1,15 @@
 //! Images: read for a model, kept, and committed.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::super::ToolError;
 use super::super::attachments::KeptAttachments;
+use super::super::paths::WorktreeRoot;
 use super::super::protocol::{ImageRequest, ToolboxReply};
-use super::super::{files, git, images};
+use super::super::{files, git, images, screenshots};
 use super::{Toolbox, run_blocking};
+use crate::args::ScreenshotArgs;
 
 impl Toolbox {
     /// Answers what is asked about images.
@@ -27,6 +30,17 @@ impl Toolbox {
                     (self.tree()?, KeptAttachments::of(self.shell.environment().build()));
                 let keep = move || images::keep_image((&tree, &scratch), &kept, (&id, &name));
                 run_blocking(keep).await.map(ToolboxReply::Text)
+            }
+            ImageRequest::Screenshot { url, name, frames } => {
+                let ground = self.ground(false, false).await?;
+                let environment = self.environment(&ground)?;
+                let wanted =
+                    ScreenshotArgs { folder: PathBuf::new(), url, frames, path: OsString::new() };
+                let report = self.shell.take_screenshots(&environment, &wanted).await?;
+                let beside = WorktreeRoot::open(self.shell.environment().build())?;
+                run_blocking(move || screenshots::keep_pictures((&beside, &scratch), &name, report))
+                    .await
+                    .map(ToolboxReply::Screenshot)
             }
             ImageRequest::Commit { image, path, message } => {
                 let (from, tree, place) = (self.readable(&image)?, self.tree()?, self.place()?);

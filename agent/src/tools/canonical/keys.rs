@@ -114,6 +114,12 @@ fn more_keys(place: &str) -> Others {
             ("path", &["filepath", "filename", "to", "destination", "target"]),
             ("replace", &["overwrite", "force"]),
         ],
+        "Screenshot" => &[
+            ("url", &["address", "page", "uri", "link"]),
+            ("name", &["label", "prefix", "filename"]),
+            ("sizes", &["size", "viewports", "viewport", "devices"]),
+            ("schemes", &["scheme", "colorschemes", "themes", "theme"]),
+        ],
         "GenerateImage" => &[
             ("prompt", &["description", "text"]),
             ("count", &["n", "number", "variants"]),

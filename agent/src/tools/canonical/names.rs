@@ -15,7 +15,7 @@ pub struct MeantTool {
 const PREFIXES: [&str; 5] = ["functions", "function", "tools", "default_api", "tool"];
 
 /// Own name, and what others call it.
-const NAMES: [(&str, &[&str]); 39] = [
+const NAMES: [(&str, &[&str]); 40] = [
     ("Read", &["readfile", "view", "viewfile", "openfile", "cat", "readtextfile", "fileread"]),
     ("Write", &["writefile", "createfile", "writetofile", "savefile", "filewrite", "newfile"]),
     (
@@ -125,6 +125,10 @@ const NAMES: [(&str, &[&str]); 39] = [
         &["fetch", "fetchurl", "readurl", "urlfetch", "webread", "browse", "fetchwebpage"],
     ),
     ("WebSearch", &["googlewebsearch", "searchweb", "googlesearch"]),
+    (
+        "Screenshot",
+        &["takescreenshot", "browserscreenshot", "browsertakescreenshot", "capturepage"],
+    ),
     (
         "GenerateImage",
         &["imagegeneration", "generateimages", "createimage", "makeimage", "drawimage", "imagegen"],

@@ -98,6 +98,7 @@ const OTHERS: &[&str] = &[
     "GenerateImage",
     "Keep",
     "KeepImage",
+    "Screenshot",
     "ListThreads",
     "Make",
     "Merge",

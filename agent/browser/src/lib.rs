@@ -1,0 +1,85 @@
+//! Pictures of a page that a server of the same pod shows: Chromium is started for them, reaches nothing but the
+//! loopback address, and is asked over its DevTools protocol. The page and all that it says are untrusted.
+
+mod address;
+mod capture;
+mod devtools;
+mod program;
+
+pub use address::{AddressError, read_address};
+pub use capture::{PageReport, PageShot, capture_page};
+pub use program::find_browser;
+
+use serde::{Deserialize, Serialize};
+
+/// Width of the window that a page is shown in, and its height before it is scrolled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ScreenSize {
+    /// 390 × 844, with touch, two pixels for each of the page's.
+    Phone,
+    /// 1280 × 800.
+    Desktop,
+}
+
+/// The colours that a page is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ColorScheme {
+    /// Dark on light.
+    Light,
+    /// Light on dark.
+    Dark,
+}
+
+impl ScreenSize {
+    /// As in the name of a file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Phone => "phone",
+            Self::Desktop => "desktop",
+        }
+    }
+}
+
+impl ColorScheme {
+    /// As in the name of a file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Light => "light",
+            Self::Dark => "dark",
+        }
+    }
+}
+
+/// The reason that there is no picture.
+#[derive(Debug, thiserror::Error)]
+pub enum BrowserError {
+    /// It is not in the image.
+    #[error(
+        "no Chromium is installed here: the image of this repository's commands has to have one (Debian: `chromium`)"
+    )]
+    NotInstalled,
+    /// It does not run here.
+    #[error("Chromium does not start: {0}")]
+    Start(String),
+    /// Its process is gone.
+    #[error("Chromium ended in the middle: {0}")]
+    Ended(String),
+    /// The server does not answer, or not in time.
+    #[error("the page does not load: {0}")]
+    Page(String),
+    /// It takes too long.
+    #[error("the page took longer than {0} seconds")]
+    Slow(u64),
+    /// An answer that can't be read.
+    #[error("Chromium answered `{method}` with something else: {answer}")]
+    Strange {
+        /// What it was asked.
+        method: String,
+        /// Its answer, cut.
+        answer: String,
+    },
+}
