@@ -108,6 +108,7 @@ reasons! {
         Asleep at "Ready": "Nothing to do, and no pod.", "";
         Awake at "Ready": "Roles are awake.", "";
         Bound at "WorktreeReady": "The worktree's volume exists.", "";
+        BudgetReached at "event": "A limit of the Repo is reached, and the thread asks whether to go on.", "Answer in the thread, or raise `spec.limits`.";
         Closed at "Ready, Finished, event": "Somebody closed it; pods and volume are removed.", "";
         Closing at "Ready, Reconciling": "Pods and volume are being removed.", "";
         Collected at "Finished, event": "Nobody had written for three days.", "A message in the conversation begins it anew.";
@@ -141,6 +142,7 @@ reasons! {
         ParentNotFound at "Ready, Stalled, event": "`spec.parent` does not exist.", "Create it, or delete this Thread.";
         ParentTooDeep at "Ready, Stalled, event": "Too many Threads are parts of each other.", "Make the Thread anew with another parent.";
         Pending at "WorktreeReady": "The claim waits for a volume, which may need its first pod.", "";
+        PlanApproved at "event": "Somebody approved exactly the plan with this hash.", "";
         PodEnding at "Ready, Reconciling": "An old pod is on its way out.", "";
         PodEvicted at "Ready, Reconciling": "The cluster took the pod away; another one follows.", "Nothing; if it keeps happening, raise the role's requests or priority.";
         PodFailed at "Ready, Reconciling, event": "A pod failed; the next attempt follows.", "";
@@ -151,6 +153,9 @@ reasons! {
         PodStarting at "Ready, Reconciling": "A pod is on its way.", "";
         PodUnschedulable at "Ready, Reconciling, event": "No node takes a pod, and no autoscaler adds one.", "Add room or raise the autoscaler's limits, or change resources, node selector or tolerations.";
         PromptNotFound at "Ready, Reconciling, event": "The AgentRole lacks its `spec.promptFrom`.", "See the AgentRole's conditions.";
+        PullRequestClosed at "event": "Its pull request was closed without a merge.", "";
+        PullRequestMerged at "event": "Its pull request was merged.", "";
+        PullRequestOpened at "event": "It has a pull request.", "";
         Queued at "Ready, Reconciling, event": "All places of the Repo are taken; it starts by itself.", "Wait, or raise `spec.limits`.";
         QuotaExceeded at "Ready, Reconciling": "The namespace's ResourceQuota is full.", "Wait, or raise it.";
         QuotaTooSmall at "Ready, Reconciling, event": "The ResourceQuota has no room for even one pod.", "Raise it.";

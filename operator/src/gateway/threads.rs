@@ -10,6 +10,7 @@ pub(super) mod change;
 pub(super) mod keyed;
 mod news;
 pub(super) mod patch;
+mod steps;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,11 +24,12 @@ use codebutler_crds::wire::{ErrorCode, RunReport};
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::Patch;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kube::{Api, Client, Resource as _, ResourceExt as _};
+use kube::runtime::events::{Recorder, Reporter};
+use kube::{Api, Client, ResourceExt as _};
 use parking_lot::Mutex;
 
 use self::keyed::KeyedLocks;
+use self::steps::ThreadEvents;
 use super::api_error::ApiError;
 use super::metrics::GatewayMetrics;
 use super::thread_key::ThreadKey;
@@ -89,7 +91,7 @@ type WrittenThread = (Instant, Arc<Thread>);
 #[derive(Clone)]
 pub struct ThreadWriter {
     client: Client,
-    recorder: Recorder,
+    events: ThreadEvents,
     metrics: GatewayMetrics,
     /// One write at a time per Thread in this process: conflicts come from other processes only.
     writing: KeyedLocks<ThreadKey>,
@@ -101,9 +103,9 @@ impl ThreadWriter {
     /// A writer with the gateway's own identity.
     pub fn new(client: Client, metrics: GatewayMetrics) -> Self {
         let reporter = Reporter::from(names::GATEWAY);
-        let recorder = Recorder::new(client.clone(), reporter);
+        let events = ThreadEvents(Recorder::new(client.clone(), reporter));
         let latest = Arc::new(Mutex::new(RecentMap::new(REMEMBERED)));
-        Self { client, recorder, metrics, writing: KeyedLocks::default(), latest }
+        Self { client, events, metrics, writing: KeyedLocks::default(), latest }
     }
 
     /// The newest state known here: the cached one, or what this process itself wrote since.
@@ -396,7 +398,7 @@ impl ThreadWriter {
                     continue;
                 }
                 Err(refusal) => {
-                    self.tell(&thread, &refusal).await;
+                    self.events.tell_refusal(&thread, &refusal).await;
                     return Err(refusal.into());
                 }
             };
@@ -409,6 +411,7 @@ impl ThreadWriter {
                 Ok(thread) => {
                     let thread = Arc::new(thread);
                     self.remember(key, thread.clone());
+                    self.events.tell_steps(&thread, &before, &after).await;
                     return Ok((thread, result));
                 }
                 Err(error) if is_conflict(&error) => self.forget(key),
@@ -447,20 +450,6 @@ impl ThreadWriter {
                 WriteError::Missing(key.name.clone())
             }
             error => WriteError::Api(Box::new(error)),
-        }
-    }
-
-    /// A refusal is never silent: it is shown where `kubectl describe` looks.
-    async fn tell(&self, thread: &Thread, refusal: &ChangeRefusal) {
-        let event = Event {
-            type_: EventType::Warning,
-            reason: "Refused".to_owned(),
-            note: Some(refusal.to_string()),
-            action: "Record".to_owned(),
-            secondary: None,
-        };
-        if let Err(error) = self.recorder.publish(&event, &thread.object_ref(&())).await {
-            tracing::warn!(error = %error, thread = thread.name_any(), "event not written");
         }
     }
 }
