@@ -128,9 +128,44 @@ pub struct RepoSpec {
     #[schemars(length(max = MOST_SERVERS))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub mcp_servers: Vec<McpServerSpec>,
+    /// Reminds people of questions that they have not answered. Nobody is reminded if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reminders: Option<RemindersSpec>,
     /// Stops new work; running turns end.
     #[serde(default)]
     pub suspend: bool,
+}
+
+/// When people are reminded of a question in a thread: once after some hours of work, then weekly, and only in those
+/// hours. Days are those of `limits.timeZone`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "self.from < self.to",
+    "message": "the hours of work begin at `from` and end later on the same day at `to`"
+}]))]
+pub struct RemindersSpec {
+    /// Hours of work until the first reminder.
+    #[serde(default = "reminder_hours")]
+    #[schemars(range(min = 1, max = 200))]
+    pub hours: u32,
+    /// When work begins.
+    #[serde(default = "work_begins")]
+    #[schemars(regex(pattern = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
+    pub from: String,
+    /// When it ends.
+    #[serde(default = "work_ends")]
+    #[schemars(regex(pattern = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
+    pub to: String,
+    /// Whether Saturdays and Sundays are days of work.
+    #[serde(default)]
+    pub weekends: bool,
+}
+
+impl Default for RemindersSpec {
+    fn default() -> Self {
+        Self { hours: reminder_hours(), from: work_begins(), to: work_ends(), weekends: false }
+    }
 }
 
 /// Where the code lives.
@@ -405,6 +440,18 @@ fn size() -> String {
 const fn builds() -> u32 {
     2
 }
+const fn reminder_hours() -> u32 {
+    4
+}
+
+fn work_begins() -> String {
+    "09:00".to_owned()
+}
+
+fn work_ends() -> String {
+    "18:00".to_owned()
+}
+
 const fn debounce() -> u32 {
     3
 }

@@ -58,6 +58,7 @@ pub mod pulse;
 pub mod radar;
 mod receipt;
 pub mod redact;
+pub mod reminders;
 pub mod remote;
 pub mod repo_key;
 mod revisions;

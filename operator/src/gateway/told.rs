@@ -5,16 +5,18 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::ThreadState;
-use codebutler_crds::{Thread, condition};
+use codebutler_crds::{Repo, SlackTs, Thread, condition};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 
 use super::api_error::ApiError;
 use super::collect::{collect_thread, is_due};
+use super::reminders::WorkingHours;
 use super::slack::SlackGateway;
 use super::thread_key::ThreadKey;
 use super::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
+use super::threads::open_questions;
 use super::work::WorkServices;
 use crate::queue::FollowUp;
 
@@ -96,9 +98,12 @@ impl ThreadReconciler for TellingReconciler<'_> {
         }
         let before = self.said.remove(key).unwrap_or_default();
         let mut now = HashSet::new();
-        for ToldWord { id, text, asks } in due_words(thread, Timestamp::now()) {
+        let moment = Timestamp::now();
+        let repo = context.repo(&key.namespace, &thread.spec.repo);
+        let reminder = repo.and_then(|repo| due_reminder(thread, &repo, moment));
+        for ToldWord { id, text, kind } in due_words(thread, moment).into_iter().chain(reminder) {
             if !before.contains(&id)
-                && let Err(error) = tell_word(slack, (key, &id), &text, asks).await
+                && let Err(error) = tell_word(slack, (key, &id), &text, kind).await
             {
                 self.said.insert(key.clone(), now);
                 bury_thread(self.gateway, thread).await;
@@ -122,6 +127,7 @@ fn may_be_told(thread: &Thread) -> bool {
         condition::READY => c.status != "True",
         condition::QUEUED => c.status == "True",
         condition::COLLECTING => true,
+        condition::AWAITING_USER => c.status == "True",
         _ => false,
     };
     let conditions = thread.status.iter().flat_map(|status| &status.conditions);
@@ -146,12 +152,13 @@ async fn tell_word(
     slack: &SlackGateway,
     (thread, id): (&ThreadKey, &str),
     text: &str,
-    asks: bool,
+    kind: WordKind,
 ) -> Result<(), ApiError> {
-    if asks {
-        return slack.warn(thread, id, text).await;
+    match kind {
+        WordKind::Notice => slack.notice(thread, id, text).await.map(drop),
+        WordKind::Warning => slack.warn(thread, id, text).await,
+        WordKind::Reminder => slack.remind(thread, id, text).await,
     }
-    slack.notice(thread, id, text).await.map(drop)
 }
 
 /// Something to tell, with the key under which it is told once.
@@ -159,8 +166,18 @@ async fn tell_word(
 struct ToldWord {
     id: String,
     text: String,
-    /// Whether to keep the thread.
-    asks: bool,
+    kind: WordKind,
+}
+
+/// For whom a word is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WordKind {
+    /// Whoever reads the thread.
+    Notice,
+    /// It asks whether to keep the thread.
+    Warning,
+    /// It mentions all who have to do with the thread.
+    Reminder,
 }
 
 fn due_words(thread: &Thread, now: Timestamp) -> Vec<ToldWord> {
@@ -169,7 +186,7 @@ fn due_words(thread: &Thread, now: Timestamp) -> Vec<ToldWord> {
         return Vec::new();
     };
     let said = |c: &Condition, words: &str, id: &str| ToldWord {
-        asks: false,
+        kind: WordKind::Notice,
         id: format!("{id}-{}-{}", c.reason, c.last_transition_time.0.as_second()),
         text: format!("{words}: {}.", c.message.trim_end_matches('.')),
     };
@@ -182,7 +199,7 @@ fn due_words(thread: &Thread, now: Timestamp) -> Vec<ToldWord> {
     let since = |c: &Condition| c.last_transition_time.0.as_second();
     let queued = find(condition::QUEUED).filter(|c| c.status == "True").zip(status.queue_position);
     let queued = queued.map(|(c, position)| ToldWord {
-        asks: false,
+        kind: WordKind::Notice,
         id: format!("queued-{}", since(c)),
         text: format!(
             "All places are taken: this thread is number {position} in the queue and starts by \
@@ -200,7 +217,7 @@ fn due_words(thread: &Thread, now: Timestamp) -> Vec<ToldWord> {
     let full = full.map(|c| said(c, "I have to wait", "waits"));
     let collecting = find(condition::COLLECTING).filter(|c| c.reason == "Warned");
     let collecting = collecting.map(|c| ToldWord {
-        asks: true,
+        kind: WordKind::Warning,
         id: format!("collecting-{}", since(c)),
         text:
             "Nobody has written here for two days. In a day I remove worktree and branch and close \
@@ -215,6 +232,31 @@ fn due_words(thread: &Thread, now: Timestamp) -> Vec<ToldWord> {
         .chain(full)
         .chain(collecting)
         .collect()
+}
+
+/// When a message was written.
+fn time_of(ts: &SlackTs) -> Option<Timestamp> {
+    let (seconds, _) = ts.parts();
+    Timestamp::from_second(i64::try_from(seconds).ok()?).ok()
+}
+
+/// A reminder of the newest question that people have not answered, once its time has come.
+fn due_reminder(thread: &Thread, repo: &Repo, now: Timestamp) -> Option<ToldWord> {
+    let status = thread.status.as_ref().filter(|_| thread.spec.state == ThreadState::Active)?;
+    let wanted = repo.spec.reminders.as_ref()?;
+    let waits = |c: &&Condition| c.type_ == condition::AWAITING_USER && c.status == "True";
+    let waits = status.conditions.iter().find(waits)?;
+    let asked = open_questions(status).into_iter().chain(status.asked.clone()).max();
+    let since = asked.as_ref().and_then(time_of).unwrap_or(waits.last_transition_time.0);
+    let hours = WorkingHours::of(wanted, &repo.spec.limits.time_zone);
+    let number = hours.count_reminders(since, now)?;
+    let id =
+        asked.map_or_else(|| since.as_second().to_string(), |ts| ts.as_str().replace('.', "-"));
+    Some(ToldWord {
+        kind: WordKind::Reminder,
+        id: format!("remind-{id}-{number}"),
+        text: format!("This thread still waits for an answer, since {}.", hours.show(since)),
+    })
 }
 
 #[cfg(test)]
@@ -288,5 +330,38 @@ mod tests {
 
         let at_once = "2026-01-01T12:00:02Z".parse().unwrap();
         assert!(due_words(&thread("Active", &stuck), at_once).is_empty(), "may pass");
+    }
+
+    #[test]
+    fn people_are_reminded_of_the_newest_question_where_the_repo_wants_that() {
+        let waits = |status: &str| {
+            json!({"asked": "1767268800.000100", "conditions": [
+                condition("AwaitingUser", status, "Asked", "`lead` waits")]})
+        };
+        let repo = |reminders: serde_json::Value| -> Repo {
+            serde_json::from_value(json!({
+                "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
+                "metadata": {"name": "shop"},
+                "spec": {
+                    "git": {"url": "https://git.example/o/n", "credentials": {"name": "git"}},
+                    "slack": {"channel": "C0123", "credentials": {"name": "slack"}},
+                    "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
+                    "reminders": reminders,
+                },
+            }))
+            .unwrap()
+        };
+        let wanted = repo(json!({"hours": 2, "weekends": true}));
+        // Asked on Thursday, at 12:00.
+        let at = |now: &str, status: &str, repo: &Repo| {
+            let word = due_reminder(&thread("Active", &waits(status)), repo, now.parse().unwrap());
+            word.map(|word| format!("{}: {}", word.id, word.text))
+        };
+        assert_eq!(at("2026-01-01T13:59:00Z", "True", &wanted), None);
+        let due = at("2026-01-01T14:01:00Z", "True", &wanted);
+        let expected = "remind-1767268800-000100-0: This thread still waits for an answer, since Thursday, 1 January, 12:00.";
+        assert_eq!(due.as_deref(), Some(expected));
+        assert_eq!(at("2026-01-01T14:01:00Z", "False", &wanted), None, "answered");
+        assert_eq!(at("2026-01-01T14:01:00Z", "True", &repo(serde_json::Value::Null)), None);
     }
 }

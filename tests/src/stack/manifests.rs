@@ -152,6 +152,7 @@ pub fn team_manifests(
         comments: None,
         deliveries: None,
         mcp_servers: Vec::new(),
+        reminders: None,
         suspend: false,
     };
     if let Some(edit) = edit {

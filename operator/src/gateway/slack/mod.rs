@@ -401,6 +401,14 @@ impl SlackGateway {
         asking::ask_inactivity(&self.inner, thread, key, text).await
     }
 
+    /// Reminds the people of a thread of what it waits for; the same key once.
+    ///
+    /// # Errors
+    /// A sentence for the log.
+    pub async fn remind(&self, thread: &ThreadKey, key: &str, text: &str) -> Result<(), ApiError> {
+        asking::remind_people(&self.inner, thread, key, text).await
+    }
+
     /// Posts a line of CodeButler itself; the same key posts once.
     ///
     /// # Errors

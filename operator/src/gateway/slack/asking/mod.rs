@@ -75,6 +75,22 @@ pub async fn ask_update(
     inner.threads.update(key, record).await.map(drop).map_err(|error| not_recorded(&error))
 }
 
+/// Reminds all who have to do with a thread of what it waits for.
+pub async fn remind_people(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    text: &str,
+) -> Result<(), ApiError> {
+    let _turn = inner.posting.lock(key).await;
+    let (thread, _) = inner.conversation(key)?;
+    let people = people::concerned_people(&thread);
+    let mentions: Vec<_> = people.iter().filter_map(|user| people::mention_user(user)).collect();
+    post_asking(inner, key, id, (text, &mentions.join(" ")), ("remind", TextAsks::Nothing), None)
+        .await
+        .map(drop)
+}
+
 /// Posts a question of CodeButler itself. The caller holds the thread's turn to post. `digest`: of all that a
 /// yes is recorded for, so that no message with other words under the same key passes for this one.
 async fn post_own(
@@ -85,10 +101,24 @@ async fn post_own(
     (kind, buttons): (&'static str, &[QuestionButton]),
     digest: Option<String>,
 ) -> Result<Vec<SlackTs>, ApiError> {
+    let (thread, _) = inner.conversation(key)?;
+    let mentions = people::mention_all(&thread);
+    let asks = (kind, TextAsks::Buttons(buttons));
+    post_asking(inner, key, id, (text, &mentions), asks, digest).await
+}
+
+async fn post_asking(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    (text, mentions): (&str, &str),
+    (kind, asks): (&'static str, TextAsks<'_>),
+    digest: Option<String>,
+) -> Result<Vec<SlackTs>, ApiError> {
     let (thread, repo) = inner.conversation(key)?;
     let redactor = masks::as_known(&inner.context, &repo).await;
     let text = redactor.mask(text);
-    let asked = format!("{}\n{}", markdown::render_inline(&text), people::mention_all(&thread));
+    let asked = format!("{}\n{mentions}", markdown::render_inline(&text));
     let outgoing = OutgoingText {
         repo: &repo,
         thread: &thread,
@@ -96,7 +126,7 @@ async fn post_own(
         key: id,
         role: None,
         kind,
-        asks: TextAsks::Buttons(buttons),
+        asks,
         digest,
         parts: split_text(asked.trim_end(), LIMIT),
         note: None,
