@@ -101,7 +101,7 @@ impl ThreadReconciler for TellingReconciler<'_> {
         let moment = Timestamp::now();
         let repo = context.repo(&key.namespace, &thread.spec.repo);
         let reminder = repo.and_then(|repo| due_reminder(thread, &repo, moment));
-        for ToldWord { id, text, kind } in due_words(thread, moment).into_iter().chain(reminder) {
+        for ToldWord { id, text, kind } in reminder.into_iter().chain(due_words(thread, moment)) {
             if !before.contains(&id)
                 && let Err(error) = tell_word(slack, (key, &id), &text, kind).await
             {

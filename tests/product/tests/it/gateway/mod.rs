@@ -37,6 +37,7 @@ mod redteam_endpoints;
 mod redteam_git;
 mod redteam_inside;
 mod redteam_rules;
+mod reminding;
 mod remote;
 mod remote_change;
 mod replicas;

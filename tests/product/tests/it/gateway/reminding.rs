@@ -1,0 +1,57 @@
+//! Reminders of questions that people have not answered.
+
+use std::sync::Arc;
+
+use codebutler_operator::gateway::told;
+use codebutler_testbed::models::ModelScript;
+use jiff::{Timestamp, ToSpan as _};
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{World, eventually};
+
+fn condition(type_: &str, status: &str, reason: &str, since: Timestamp) -> Value {
+    json!({"type": type_, "status": status, "reason": reason, "message": "the image `x` is not there",
+           "lastTransitionTime": since})
+}
+
+fn begin_telling(world: &World) -> AbortOnDropHandle<()> {
+    let work = Arc::clone(&world.gateway.work);
+    AbortOnDropHandle::new(tokio::spawn(async move { told::run_telling(&work).await }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_are_reminded_once_of_a_question_that_they_have_not_answered() {
+    // Where it is noon now.
+    let now = Timestamp::now();
+    let hour = i32::from(now.to_zoned(jiff::tz::TimeZone::UTC).hour());
+    let zone = format!("Etc/GMT{:+}", hour - 12);
+    let spec = json!({"limits": {"timeZone": zone}, "reminders": {"hours": 1, "weekends": true}});
+    let world = World::play(ModelScript::of("coder", vec![]), &spec, &json!({})).await;
+    let asked = now.checked_sub(2.hours()).unwrap();
+    let waits = condition("AwaitingUser", "True", "Asked", asked);
+    let status = json!({"status": {
+        "speaker": world.ana(), "asked": format!("{}.000100", asked.as_second()),
+        "conditions": [waits],
+    }});
+    world.patch_thread(&status).await;
+    let reminders = || {
+        let all = world.slack.messages(&world.channel, Some(&world.root)).into_iter();
+        let told = all.filter(|message| message.text.contains("still waits for an answer"));
+        told.map(|message| message.text).collect::<Vec<_>>()
+    };
+    let telling = begin_telling(&world);
+    eventually("people are reminded", || async { !reminders().is_empty() }).await;
+    assert!(reminders()[0].contains(&format!("<@{}>", world.ana())), "{:?}", reminders());
+    // Another gateway knows nothing of it but what Slack has.
+    drop(telling);
+    let stuck = condition("Ready", "False", "ImageNotPulled", asked);
+    world.patch_thread(&json!({"status": {"conditions": [waits, stuck]}})).await;
+    let _telling = begin_telling(&world);
+    let is_told = || async {
+        let all = world.slack.messages(&world.channel, Some(&world.root));
+        all.iter().any(|message| message.text.contains("I can't go on"))
+    };
+    eventually("what is told after it", is_told).await;
+    assert_eq!(reminders().len(), 1, "{:?}", reminders());
+}
