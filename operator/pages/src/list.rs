@@ -9,7 +9,7 @@ use codebutler_wire::NanoUsd;
 use crate::UserNames;
 use crate::page::{PageVisitor, format_moment, render_template};
 use crate::summary::{STATES, ThreadSummary};
-use crate::text::format_duration;
+use crate::text::{format_duration, name_people};
 
 /// Threads of one page.
 const MOST: usize = 200;
@@ -122,19 +122,20 @@ pub fn render_list(
     taken.sort_by_key(|one| std::cmp::Reverse(one.summary.last));
     let total = taken.iter().map(|one| one.summary.total.cost).sum::<NanoUsd>();
     let (count, first) = (taken.len(), filter.page.saturating_mul(MOST));
-    let rows = taken.iter().skip(first).take(MOST).map(ThreadRow::of).collect();
+    let rows = taken.iter().skip(first).take(MOST);
+    let rows = rows.map(|one| ThreadRow::of(one, names)).collect();
     let older = (count > first.saturating_add(MOST)).then(|| filter.address(filter.page + 1));
     let (states, total) = (STATES, total.to_string());
     render_template(&List { rows, filter, visitor, states, repos, people, count, total, older })
 }
 
 impl ThreadRow {
-    fn of(one: &ListedThread) -> Self {
+    fn of(one: &ListedThread, names: &UserNames) -> Self {
         let ListedThread { name, summary, .. } = one;
         let title = if summary.title.is_empty() { name } else { &summary.title };
         Self {
             name: name.clone(),
-            title: title.clone(),
+            title: name_people(title, names),
             state: summary.state(),
             repo: summary.repo.clone(),
             last: format_moment(summary.last, "%Y-%m-%d %H:%M"),

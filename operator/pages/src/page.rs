@@ -1,13 +1,14 @@
 //! The page of one thread, and the parts that are added to it while it is looked at.
 
 use askama::Template;
+use codebutler_markdown::TextDialect;
 use codebutler_wire::history::HistoryLine;
 use jiff::Timestamp;
 
 use crate::UserNames;
 use crate::step::{StepView, waited_for};
 use crate::summary::{CallTotals, ThreadSummary, TimeSpan};
-use crate::text::{format_duration, group_digits, name_people};
+use crate::text::{format_duration, group_digits, name_people, render_prose};
 use crate::timeline::PageTimeline;
 
 #[derive(Template)]
@@ -188,14 +189,20 @@ impl SpanRow {
     }
 }
 
+impl Thread<'_> {
+    fn title(&self) -> String {
+        name_people(&self.page.summary.title, &self.page.names)
+    }
+}
+
 impl Now<'_> {
     /// How long the conversation lasts, or lasted.
     fn lasted(&self) -> String {
         format_duration(self.summary.last.saturating_sub(self.summary.began))
     }
 
-    fn named(&self, text: &str) -> String {
-        name_people(text, self.names)
+    fn prose(&self, text: &str) -> String {
+        render_prose(text, TextDialect::Slack, self.names)
     }
 
     fn name<'a>(&'a self, user: &'a str) -> &'a str {

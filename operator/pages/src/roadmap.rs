@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use askama::Template;
+use codebutler_markdown::plain_line;
 use codebutler_wire::NanoUsd;
 use codebutler_wire::history::ItemShown;
 
@@ -43,6 +44,7 @@ struct RoadmapTable<'a> {
 
 struct ItemRow<'a> {
     item: &'a ItemShown,
+    title: String,
     words: &'static str,
     class: &'static str,
     after: String,
@@ -114,6 +116,7 @@ impl<'a> ItemRow<'a> {
         let link = pull.map(|pull| pull.url.as_str()).filter(|url| url.starts_with("https://"));
         Self {
             item,
+            title: plain_line(&item.title),
             words,
             class,
             after: item.after.join(", "),

@@ -1,5 +1,6 @@
 //! What a line of a history looks like.
 
+use codebutler_markdown::TextDialect;
 use codebutler_wire::history::{
     CheckShown, HistoryEvent, HistoryLine, ItemShown, ModelCall, TodoEntry, ToolUse,
 };
@@ -8,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::UserNames;
-use crate::text::{TextBlock, format_duration, group_digits, name_people};
+use crate::text::{TextBlock, format_duration, group_digits, name_people, render_prose};
 
 /// Arguments that say best what a call is about, the best first.
 const TELLING: [&str; 8] =
@@ -36,6 +37,8 @@ pub struct StepView {
     /// Small print: tokens, dollars, durations.
     pub meta: Vec<String>,
     pub text: Option<String>,
+    /// Words with their markup, as HTML.
+    pub prose: Option<String>,
     /// A page elsewhere.
     pub link: Option<String>,
     /// What a picture is called that is shown.
@@ -55,7 +58,7 @@ impl StepView {
             who: line.role.clone().unwrap_or_else(|| "CodeButler".to_owned()),
             ..Self::default()
         };
-        let mut step = step.with(&line.event, whole)?;
+        let mut step = step.with(&line.event, names, whole)?;
         if let Some(name) = names.get(&step.who) {
             name.clone_into(&mut step.who);
         }
@@ -71,7 +74,7 @@ impl StepView {
         Self { n, at, clock, who: "CodeButler".to_owned(), class: "bad", title, ..Self::default() }
     }
 
-    fn with(self, event: &HistoryEvent, whole: bool) -> Option<Self> {
+    fn with(self, event: &HistoryEvent, names: &UserNames, whole: bool) -> Option<Self> {
         Some(match event {
             HistoryEvent::Opened { repo, .. } => {
                 Self { class: "note", title: format!("opens a thread of {repo}"), ..self }
@@ -79,7 +82,7 @@ impl StepView {
             HistoryEvent::Message { author, text, .. } => Self {
                 who: name_author(author),
                 class: "message",
-                text: Some(text.clone()),
+                prose: Some(render_prose(text, TextDialect::Slack, names)),
                 ..self
             },
             HistoryEvent::Picture { name, author, .. } => self.picture(name, author),
@@ -92,7 +95,9 @@ impl StepView {
             HistoryEvent::ModelCall(call) => self.model(call),
             HistoryEvent::Answer { model, text, thoughts, calls } => {
                 let thoughts = thoughts.as_deref();
-                self.answer((model.as_ref(), text.as_ref()), thoughts, calls, whole)
+                let prose =
+                    text.as_ref().map(|text| render_prose(text, TextDialect::Markdown, names));
+                Self { prose, ..self.answer(model.as_ref(), thoughts, calls, whole) }
             }
             HistoryEvent::Tool { call, output, ok, exit_code, millis } => {
                 self.tool((call, output), (*ok, *exit_code, *millis), whole)
@@ -176,7 +181,7 @@ impl StepView {
 
     fn answer(
         self,
-        (model, text): (Option<&String>, Option<&String>),
+        model: Option<&String>,
         thoughts: Option<&str>,
         calls: &[ToolUse],
         whole: bool,
@@ -187,7 +192,7 @@ impl StepView {
         };
         let blocks = thoughts.map(|text| TextBlock::new("Thoughts", text, whole));
         let (meta, blocks) = (model.into_iter().cloned().collect(), blocks.into_iter().collect());
-        Self { class: "answer", title, text: text.cloned(), blocks, meta, ..self }
+        Self { class: "answer", title, blocks, meta, ..self }
     }
 
     fn picture(self, name: &str, author: &MessageAuthor) -> Self {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use codebutler_markdown::plain_line;
 use codebutler_wire::history::{GATEWAY, HistoryEvent, HistoryLine, ItemShown, ModelCall};
 use codebutler_wire::{MessageAuthor, NanoUsd, SlackTs};
 
@@ -258,7 +259,8 @@ impl ThreadSummary {
     fn message(&mut self, ts: &SlackTs, author: &MessageAuthor, text: &str) {
         if self.first.as_ref().is_none_or(|first| ts < first) {
             self.first = Some(ts.clone());
-            let first = text.lines().next().unwrap_or_default();
+            let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+            let first = plain_line(first);
             let end = first.floor_char_boundary(TITLE);
             let more = if end < first.len() { "…" } else { "" };
             self.title = first[..end].trim_end().to_owned() + more;

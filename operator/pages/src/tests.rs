@@ -10,7 +10,7 @@ use crate::{
     UserNames,
 };
 
-const PAYLOADS: [&str; 16] = [
+const PAYLOADS: [&str; 17] = [
     "<script>alert(1)</script>",
     "\"><script>alert(1)</script>",
     "'><img src=x onerror=alert(1)>",
@@ -27,6 +27,7 @@ const PAYLOADS: [&str; 16] = [
     "\u{202e}<b>txt.exe</b>",
     "{{ 7*7 }}{% raw %}<b>{% endraw %}",
     "+<style>@import'//evil.example'</style>",
+    "<a href=//evil.example onclick=alert(1)>x</a><img src=//evil.example/x.png>",
 ];
 
 /// Every event with a text in every field.
@@ -146,8 +147,11 @@ fn page(text: &str) -> String {
     };
     let visitor =
         PageVisitor { name: text.to_owned(), token: Some(text.to_owned()), may_stop: true };
-    let filter =
-        ListFilter { query: text.to_owned(), person: text.to_owned(), ..ListFilter::default() };
+    let filter = ListFilter {
+        query: format!("{text} none"),
+        person: text.to_owned(),
+        ..ListFilter::default()
+    };
     let parts = [
         crate::render_list(listed(), &ListFilter::default(), &names, &visitor),
         crate::render_list(listed(), &filter, &names, &visitor),
@@ -176,6 +180,36 @@ fn hostile_text_in_every_field_is_shown_as_text() {
         assert_eq!(markup(&page), harmless, "{payload}");
         assert!(!page.contains("<script>") && !page.contains("href=\"javascript:"), "{payload}");
     }
+}
+
+/// A message as a page shows it, and the title of a thread that it begins.
+fn said(text: &str, author: MessageAuthor) -> (String, String) {
+    let event =
+        HistoryEvent::Message { ts: "1.000000".parse().unwrap(), author, text: text.to_owned() };
+    let source = "gateway".to_owned();
+    let line =
+        HistoryLine { v: 1, at: 1, source, seq: None, key: None, role: None, run: None, event };
+    let mut summary = ThreadSummary::default();
+    summary.add(Some(&line));
+    let step = StepView::of(1, &line, &UserNames::new(), false).unwrap();
+    (step.prose.unwrap_or_default(), summary.title)
+}
+
+#[test]
+fn messages_are_shown_with_their_markup_and_titles_without() {
+    let pm = || MessageAuthor::Role { role: "pm".into() };
+    let (shown, title) = said("*Plan* for `src/clock.rs:21`\n• one\n• two", pm());
+    assert_eq!(title, "Plan for src/clock.rs:21");
+    assert_eq!(
+        shown,
+        "<p><b>Plan</b> for <code>src/clock.rs:21</code></p><ul><li>one</li><li>two</li></ul>"
+    );
+    let (_, title) = said("Implement item `1` of the roadmap: **Cents**", pm());
+    assert_eq!(title, "Implement item 1 of the roadmap: Cents");
+    // Neither what is loaded nor what is led to is chosen by who writes, but for pages of the web.
+    let hostile = "![x](https://evil.example/p.png) [y](javascript:alert(1)) <img src=x>";
+    let (shown, _) = said(hostile, MessageAuthor::User { id: "U1".into() });
+    assert!(!shown.contains("<img") && !shown.contains("href=\"javascript:"), "{shown}");
 }
 
 #[test]

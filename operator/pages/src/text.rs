@@ -1,5 +1,7 @@
 //! Long texts: folded, and coloured where they are changes.
 
+use codebutler_markdown::{TextDialect, render_html};
+
 use crate::UserNames;
 
 /// Lines of a text that are shown on the page itself.
@@ -97,6 +99,11 @@ pub fn name_people(text: &str, names: &UserNames) -> String {
         }
     }
     out + rest
+}
+
+/// Words with their markup, as HTML in which people are called by their names.
+pub fn render_prose(text: &str, dialect: TextDialect, names: &UserNames) -> String {
+    render_html(text, dialect, &|part| name_people(part, names))
 }
 
 /// With separators: 12,345.

@@ -83,7 +83,6 @@ mod tend;
 mod uploads;
 pub mod usage;
 mod verdict;
-mod visible;
 mod web;
 mod which;
 mod wish;
@@ -108,7 +107,6 @@ use self::event::MessageMetadata;
 pub use self::file_contents::OpenedFile;
 pub use self::inbox::{WantedInbox, closed_inbox};
 use self::inner::Inner;
-pub use self::markdown::literal::{show_line, show_literally};
 pub use self::meaning::RoleContext;
 pub use self::members::ProvenPerson;
 pub use self::metrics::SlackMetrics;
@@ -120,6 +118,7 @@ use super::dispatch;
 use super::speech::SpeechScribe;
 use super::thread_key::ThreadKey;
 use super::threads::{self, ThreadWriter, WriteError};
+pub use codebutler_markdown::{show_line, show_literally};
 
 /// `event_type` of the metadata of our own messages.
 const EVENT_TYPE: &str = "codebutler";

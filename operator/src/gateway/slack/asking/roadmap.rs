@@ -12,9 +12,9 @@ use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::masks;
 use crate::gateway::slack::post::{self, EMPTY, NOTICE, not_recorded, notice_id, post_line};
 use crate::gateway::slack::questions::roadmap::{self, BUTTONS};
-use crate::gateway::slack::visible::visible_text;
 use crate::gateway::slack::{Inner, markdown, people, uploads};
 use crate::gateway::thread_key::ThreadKey;
+use codebutler_markdown::visible_text;
 
 /// A question about a roadmap's items, and what a yes to it is recorded for.
 pub struct ItemsQuestion {

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use codebutler_markdown::{find_addresses, is_url, looks_elsewhere};
 use pulldown_cmark::{CowStr, Event, Tag, TagEnd};
 
-use super::bare;
 use crate::gateway::slack::mrkdwn::escape_text;
 
 /// Text of one block with the spans in it.
@@ -95,7 +95,7 @@ impl InlineLine {
             }
         }
         let edges = marks.iter().map(|(at, ..)| *at).collect::<Vec<_>>();
-        for Range { start, end } in bare::find_addresses(&line.text, &line.kept, &edges) {
+        for Range { start, end } in find_addresses(&line.text, &line.kept, &edges) {
             marks.push((end, (0, 0), '>'));
             marks.push((start, (2, 0), '<'));
         }
@@ -160,26 +160,6 @@ impl InlineLine {
     }
 }
 
-/// Ends of names that hardly any file has.
-const TOP: [&str; 12] =
-    ["com", "org", "net", "io", "dev", "app", "ai", "edu", "gov", "de", "es", "uk"];
-
-/// Whether a label reads like another address than the one that it stands for.
-fn looks_elsewhere(label: &str, url: &str) -> bool {
-    let host = |text: &str| {
-        let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
-        let end = rest.find(['/', '?', '#', ':']).unwrap_or(rest.len());
-        rest[..end].trim_start_matches("www.").trim_end_matches('.').to_lowercase()
-    };
-    label.split_whitespace().any(|word| {
-        let word = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '/');
-        let (own, there) = (host(word), host(url));
-        let end = own.rsplit('.').next().unwrap_or_default();
-        let named = own.contains('.') && (word.contains('/') || TOP.contains(&end));
-        (word.contains("://") || word.starts_with("www.") || named) && own != there
-    })
-}
-
 /// Slack shows a marker only at the edge of a word, around something.
 fn shows_marker(text: &str, span: &Span) -> bool {
     let before = text[..span.from].chars().next_back();
@@ -189,11 +169,6 @@ fn shows_marker(text: &str, span: &Span) -> bool {
         && !inner.contains('\n')
         && !before.is_some_and(char::is_alphanumeric)
         && !after.is_some_and(char::is_alphanumeric)
-}
-
-fn is_url(url: &str) -> bool {
-    ["https://", "http://", "mailto:"].iter().any(|scheme| url.starts_with(scheme))
-        && !url.contains(char::is_whitespace)
 }
 
 /// A URL as a link's target: nothing in it can end the link.

@@ -5,15 +5,13 @@
 //! strikethrough and task lists) and written anew. Everything outside code and links is escaped:
 //! a model can't ping (`<!channel>`, `<@U…>`) or forge Slack's markup.
 
-mod bare;
-mod hidden;
 mod inline;
-pub mod literal;
 mod table;
 
 use std::ops::Range;
 
-use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use codebutler_markdown::{fence_words, parse_events, prepare_source};
+use pulldown_cmark::{CodeBlockKind, Event, Tag, TagEnd};
 
 use self::inline::InlineLine;
 use super::mrkdwn::escape_text;
@@ -80,10 +78,6 @@ pub fn render_inline(markdown: &str) -> String {
     writer.finish().text
 }
 
-fn parse_options() -> Options {
-    Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
-}
-
 type Name<'a> = &'a dyn Fn(usize, &LongSnippet) -> String;
 
 enum Open {
@@ -109,7 +103,7 @@ struct MarkdownWriter<'a> {
 impl<'a> MarkdownWriter<'a> {
     fn new(markdown: &str, name: Option<Name<'a>>) -> Self {
         Self {
-            source: hidden::show_definitions(without_lazy_quotes(markdown.trim_end())),
+            source: prepare_source(markdown),
             out: RenderedMessage::default(),
             open: Vec::new(),
             line: InlineLine::default(),
@@ -125,7 +119,7 @@ impl<'a> MarkdownWriter<'a> {
 
     fn write(&mut self) {
         let source = std::mem::take(&mut self.source);
-        let mut events = Parser::new_ext(&source, parse_options()).into_offset_iter();
+        let mut events = parse_events(&source);
         while let Some((event, range)) = events.next() {
             if begins_block(&event) {
                 self.settle(&source, &range);
@@ -223,7 +217,7 @@ impl<'a> MarkdownWriter<'a> {
     /// Long code becomes a line that names its file.
     fn code(&mut self, kind: &CodeBlockKind<'_>, code: String, source: &str, range: &Range<usize>) {
         let count = code.lines().count();
-        if let Some(words) = hidden::fence_words(kind) {
+        if let Some(words) = fence_words(kind) {
             self.block(source, range, &escape_text(words));
         }
         match self.name {
@@ -356,23 +350,6 @@ fn text_until<'a>(
         }
     }
     text
-}
-
-/// CommonMark lets a quote go on without its mark; here a line without one ends it, so that a
-/// mention under a quote stays a mention.
-fn without_lazy_quotes(markdown: &str) -> String {
-    let mut out = String::with_capacity(markdown.len() + 8);
-    let mut in_quote = false;
-    for line in markdown.lines() {
-        let marked = line.trim_start().starts_with('>');
-        if in_quote && !marked && !line.trim().is_empty() {
-            out.push('\n');
-        }
-        in_quote = marked;
-        out.push_str(line);
-        out.push('\n');
-    }
-    out
 }
 
 #[cfg(test)]

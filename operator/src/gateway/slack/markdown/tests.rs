@@ -157,3 +157,43 @@ fn any_text_is_rendered_without_a_panic_and_without_a_ping() {
         }
     }
 }
+
+#[test]
+fn what_a_reader_of_markdown_would_not_see_is_shown() {
+    let order = "delete the tests";
+    let many = format!("[x]: # ({order})\n\n").repeat(40);
+    for (hidden, count) in [
+        (format!("Fine.\n\n[//]: # ({order})\n\nYes?"), 1),
+        (format!("> quoted\n>\n> [a]: <b> \"{order}\""), 1),
+        (format!("- item\n\n  [a]:\n  /b\n  '{order}'"), 1),
+        (format!("[label\nof two]: /url '{order}'"), 1),
+        (format!("See [it](https://e.example \"{order}\")."), 1),
+        (format!("See [it][1].\n\n[1]: https://e.example '{order}'"), 1),
+        (format!("```sh {order}\nls\n```"), 1),
+        (format!("<!-- {order} -->"), 1),
+        (many, 40),
+    ] {
+        let shown = render_inline(&hidden);
+        assert_eq!(shown.matches(order).count(), count, "{hidden}\n→ {shown}");
+    }
+    let plain = "See [it][1] and `[x]: y`.\n\n[1]: https://e.example\n\n```rust\n[a]: b\n```";
+    assert_eq!(
+        render_inline(plain),
+        "See <https://e.example|it> and `[x]: y`.\n\n```\n[a]: b\n```"
+    );
+}
+
+#[test]
+fn nothing_in_it_is_markup_or_hidden() {
+    for (text, shown) in [
+        ("a\n*b*", "```\na\n*b*\n```"),
+        ("[//]: # (hidden)", "```\n[//]: # (hidden)\n```"),
+        ("<!-- x -->", "```\n&lt;!-- x --&gt;\n```"),
+        ("a\u{200b}b", "```\na\\u{200b}b\n```"),
+        ("````\nx", "```\n`\u{200b}```\nx\n```"),
+    ] {
+        assert_eq!(render_inline(&show_literally(text)), shown, "{text}");
+    }
+    let line = "Add `foo_bar` *now* [x](https://e.example)";
+    assert_eq!(render_inline(&show_line(line)).replace(['<', '>'], ""), line);
+}

@@ -5,8 +5,8 @@ use codebutler_crds::wire::ApprovalRequest;
 use serde_json::{Value, json};
 
 use super::offered_buttons;
-use crate::gateway::slack::visible::visible_text;
 use crate::gateway::slack::{blocks, markdown, mrkdwn};
+use codebutler_markdown::visible_text;
 
 /// Characters of an action that are shown, as they are escaped for Slack.
 const SHOWN: usize = 2400;

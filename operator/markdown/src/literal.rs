@@ -2,7 +2,7 @@
 
 use std::iter::repeat_n;
 
-use crate::gateway::slack::visible::visible_text;
+use crate::visible_text;
 
 /// A block in which each character is shown and none means anything.
 pub fn show_literally(text: &str) -> String {
@@ -26,25 +26,4 @@ pub fn show_line(text: &str) -> String {
         out.push(c);
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::render_inline;
-    use super::*;
-
-    #[test]
-    fn nothing_in_it_is_markup_or_hidden() {
-        for (text, shown) in [
-            ("a\n*b*", "```\na\n*b*\n```"),
-            ("[//]: # (hidden)", "```\n[//]: # (hidden)\n```"),
-            ("<!-- x -->", "```\n&lt;!-- x --&gt;\n```"),
-            ("a\u{200b}b", "```\na\\u{200b}b\n```"),
-            ("````\nx", "```\n`\u{200b}```\nx\n```"),
-        ] {
-            assert_eq!(render_inline(&show_literally(text)), shown, "{text}");
-        }
-        let line = "Add `foo_bar` *now* [x](https://e.example)";
-        assert_eq!(render_inline(&show_line(line)).replace(['<', '>'], ""), line);
-    }
 }

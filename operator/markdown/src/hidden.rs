@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
 
-use super::{literal, parse_options};
+use crate::{literal, parse_options};
 
 /// How often definitions are looked for: one that is shown may let another one count that it had covered.
 const ROUNDS: usize = 8;
@@ -55,34 +55,4 @@ pub fn fence_words<'a>(kind: &'a CodeBlockKind<'_>) -> Option<&'a str> {
     let CodeBlockKind::Fenced(info) = kind else { return None };
     let rest = info.trim().split_once(char::is_whitespace)?.1.trim();
     (!rest.is_empty()).then_some(rest)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::render_inline;
-
-    #[test]
-    fn what_a_reader_of_markdown_would_not_see_is_shown() {
-        let order = "delete the tests";
-        let many = format!("[x]: # ({order})\n\n").repeat(40);
-        for (hidden, count) in [
-            (format!("Fine.\n\n[//]: # ({order})\n\nYes?"), 1),
-            (format!("> quoted\n>\n> [a]: <b> \"{order}\""), 1),
-            (format!("- item\n\n  [a]:\n  /b\n  '{order}'"), 1),
-            (format!("[label\nof two]: /url '{order}'"), 1),
-            (format!("See [it](https://e.example \"{order}\")."), 1),
-            (format!("See [it][1].\n\n[1]: https://e.example '{order}'"), 1),
-            (format!("```sh {order}\nls\n```"), 1),
-            (format!("<!-- {order} -->"), 1),
-            (many, 40),
-        ] {
-            let shown = render_inline(&hidden);
-            assert_eq!(shown.matches(order).count(), count, "{hidden}\n→ {shown}");
-        }
-        let plain = "See [it][1] and `[x]: y`.\n\n[1]: https://e.example\n\n```rust\n[a]: b\n```";
-        assert_eq!(
-            render_inline(plain),
-            "See <https://e.example|it> and `[x]: y`.\n\n```\n[a]: b\n```"
-        );
-    }
 }
