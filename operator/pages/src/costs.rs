@@ -8,9 +8,12 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 
-use crate::list::ListedThread;
+use crate::UserNames;
+use crate::chart::DayChart;
+use crate::list::{ListedThread, encode_query};
 use crate::page::{MoneyRow, PageVisitor, render_template};
 use crate::summary::{CallTotals, QUARTER};
+use crate::text::{format_count, name_people, show_money};
 
 /// Rows of one table.
 const ROWS: usize = 60;
@@ -20,7 +23,9 @@ const ROWS: usize = 60;
 struct Costs<'a> {
     visitor: &'a PageVisitor,
     days: u64,
-    total: MoneyRow,
+    total: String,
+    calls: String,
+    chart: Option<DayChart>,
     tables: Vec<Table>,
     merged: Vec<MoneyRow>,
     each: String,
@@ -28,7 +33,25 @@ struct Costs<'a> {
 
 struct Table {
     title: &'static str,
+    /// Not what people look for first.
+    folded: bool,
     rows: Vec<MoneyRow>,
+}
+
+/// What was spent, by what it was for.
+#[derive(Default)]
+struct Spending {
+    all: CallTotals,
+    days: BTreeMap<Date, CallTotals>,
+    people: BTreeMap<String, CallTotals>,
+    repos: BTreeMap<String, CallTotals>,
+    roles: BTreeMap<String, CallTotals>,
+    models: BTreeMap<String, CallTotals>,
+    /// All that a merged pull request took, whenever.
+    merged: Vec<(MoneyRow, NanoUsd)>,
+    /// The first and the last day that are asked for.
+    first: Option<Date>,
+    today: Option<Date>,
 }
 
 /// What was spent on the last `days`, today included; `now` in milliseconds since 1970. 0: ever. A day is one of
@@ -37,65 +60,88 @@ pub fn render_costs(
     threads: &[ListedThread],
     days: u64,
     now: u64,
+    names: &UserNames,
     visitor: &PageVisitor,
 ) -> String {
-    let mut zones = BTreeMap::new();
-    let mut all = CallTotals::default();
-    let mut by: [BTreeMap<String, CallTotals>; 4] = Default::default();
-    let mut merged = Vec::new();
-    for one in threads {
-        let (zone, first) = zones.entry(one.zone.as_str()).or_insert_with(|| {
-            let zone = TimeZone::get(&one.zone).unwrap_or(TimeZone::UTC);
-            let first = first_day(find_date(now, &zone), days);
-            (zone, first)
-        });
-        let mut own = CallTotals::default();
-        for (purpose, totals) in &one.summary.by_purpose {
-            let day = find_date(purpose.quarter * QUARTER, zone);
-            if day < *first {
-                continue;
-            }
-            own.join(totals);
-            let repo = one.summary.repo.clone();
-            let keys = [day.to_string(), repo, purpose.role.clone(), purpose.model.clone()];
-            for (table, key) in by.iter_mut().zip(keys) {
-                table.entry(key).or_default().join(totals);
-            }
-        }
-        all.join(&own);
-        if let Some(pull) = one.summary.pull.as_ref().filter(|pull| pull.state == "merged") {
-            // All that it took, whenever.
-            let name = format!("#{} {}", pull.number, one.summary.title);
-            let link = Some(format!("/{}", one.name));
-            let recent = find_date(one.summary.last, zone) >= *first;
-            merged.extend(recent.then(|| {
-                (
-                    MoneyRow { link, ..MoneyRow::of(&name, &one.summary.total) },
-                    one.summary.total.cost,
-                )
-            }));
-        }
-    }
-    let count = merged.len().max(1) as u64;
-    let sum: NanoUsd = merged.iter().map(|(_, cost)| *cost).sum();
-    let each = NanoUsd(sum.0 / count).to_string();
+    let spending = Spending::of(threads, days, now, names);
+    let (total, calls) = (show_money(spending.all.cost), spending.all.calls);
+    let calls = format_count(calls, "model call");
+    let (chart, count) = (spending.chart(), spending.merged.len().max(1) as u64);
+    let sum: NanoUsd = spending.merged.iter().map(|(_, cost)| *cost).sum();
+    let each = show_money(NanoUsd(sum.0 / count));
+    let Spending { all, days: by_day, people, repos, roles, models, mut merged, .. } = spending;
     merged.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
     let merged = merged.into_iter().take(ROWS).map(|(row, _)| row).collect();
-    let [day, repo, role, model] = by;
-    let tables = vec![
-        build_table("Day", day, true),
-        build_table("Repository", repo, false),
-        build_table("Role", role, false),
-        build_table("Model", model, false),
+    let by_day = by_day.into_iter().map(|(day, totals)| (day.to_string(), totals)).rev();
+    let person = |user: &str| names.get(user).cloned().unwrap_or_else(|| user.to_owned());
+    let known = people.keys().any(|user| !user.is_empty());
+    let mut tables = vec![
+        Table::of("Person", people, all.cost, Some("person")),
+        Table::of("Repository", repos, all.cost, Some("repo")),
+        Table::of("Role", roles, all.cost, None),
+        Table::of("Model", models, all.cost, None),
+        Table::listed("Day", by_day.collect(), all.cost, None),
     ];
-    render_template(&Costs {
-        visitor,
-        days,
-        total: MoneyRow::of("all", &all),
-        tables,
-        merged,
-        each,
-    })
+    for row in &mut tables[0].rows {
+        row.name = person(&row.name);
+    }
+    tables[4].folded = chart.is_some();
+    if !known {
+        tables.remove(0);
+    }
+    render_template(&Costs { visitor, days, total, calls, chart, tables, merged, each })
+}
+
+impl Spending {
+    fn of(threads: &[ListedThread], days: u64, now: u64, names: &UserNames) -> Self {
+        let (mut zones, mut found) = (BTreeMap::new(), Self::default());
+        for one in threads {
+            let (zone, first) = zones.entry(one.zone.as_str()).or_insert_with(|| {
+                let zone = TimeZone::get(&one.zone).unwrap_or(TimeZone::UTC);
+                let today = find_date(now, &zone);
+                found.today = found.today.max(Some(today));
+                let first = first_day(today, days);
+                (zone, first)
+            });
+            found.add(one, zone, *first);
+            let summary = &one.summary;
+            let recent = find_date(summary.last, zone) >= *first;
+            let pull = summary.pull.as_ref().filter(|pull| pull.state == "merged" && recent);
+            found.merged.extend(pull.map(|pull| {
+                let name = format!("#{} {}", pull.number, name_people(&summary.title, names));
+                let link = Some(format!("/{}", one.name));
+                (MoneyRow { link, ..MoneyRow::of(&name, &summary.total) }, summary.total.cost)
+            }));
+        }
+        let first = found.today.map(|today| first_day(today, days));
+        found.first = first.filter(|_| days > 0).or(found.days.keys().next().copied());
+        found
+    }
+
+    fn add(&mut self, one: &ListedThread, zone: &TimeZone, first: Date) {
+        for (purpose, totals) in &one.summary.by_purpose {
+            let day = find_date(purpose.quarter * QUARTER, zone);
+            if day < first {
+                continue;
+            }
+            self.all.join(totals);
+            self.days.entry(day).or_default().join(totals);
+            let asked = one.summary.requester.clone().unwrap_or_default();
+            for (table, key) in [
+                (&mut self.people, &asked),
+                (&mut self.repos, &one.summary.repo),
+                (&mut self.roles, &purpose.role),
+                (&mut self.models, &purpose.model),
+            ] {
+                table.entry(key.clone()).or_default().join(totals);
+            }
+        }
+    }
+
+    fn chart(&self) -> Option<DayChart> {
+        let spent = self.days.iter().map(|(day, totals)| (*day, totals.cost)).collect();
+        DayChart::of(&spent, self.first?, self.today?)
+    }
 }
 
 fn find_date(millis: u64, zone: &TimeZone) -> Date {
@@ -109,21 +155,37 @@ fn first_day(today: Date, days: u64) -> Date {
     first.filter(|_| days > 0).unwrap_or(Date::MIN)
 }
 
-/// Days by date, all else by cost.
-fn build_table(title: &'static str, by: BTreeMap<String, CallTotals>, dated: bool) -> Table {
-    let dearest = by.values().map(|totals| totals.cost.0).max().unwrap_or(0).max(1);
-    let mut rows: Vec<_> = by.into_iter().collect();
-    if dated {
-        rows.reverse();
-    } else {
+impl Table {
+    /// The most expensive first.
+    fn of(
+        title: &'static str,
+        by: BTreeMap<String, CallTotals>,
+        all: NanoUsd,
+        filter: Option<&str>,
+    ) -> Self {
+        let mut rows: Vec<_> = by.into_iter().collect();
         rows.sort_by_key(|(_, totals)| std::cmp::Reverse(totals.cost));
+        Self::listed(title, rows, all, filter)
     }
-    let row = |(name, totals): (String, CallTotals)| {
-        let share = totals.cost.0.saturating_mul(1000) / dearest;
-        let name = if name.is_empty() { "not told".to_owned() } else { name };
-        MoneyRow { share, ..MoneyRow::of(&name, &totals) }
-    };
-    Table { title, rows: rows.into_iter().take(ROWS).map(row).collect() }
+
+    /// In this order. `filter`: what the list of threads calls such a thing.
+    fn listed(
+        title: &'static str,
+        rows: Vec<(String, CallTotals)>,
+        all: NanoUsd,
+        filter: Option<&str>,
+    ) -> Self {
+        let row = |(name, totals): (String, CallTotals)| {
+            let share = u128::from(totals.cost.0) * 1000 / u128::from(all.0.max(1));
+            let share = u64::try_from(share).unwrap_or(1000);
+            let share = if share == 0 && totals.cost.0 > 0 { 1 } else { share };
+            let link = filter.filter(|_| !name.is_empty());
+            let link = link.map(|filter| format!("/?{filter}={}", encode_query(&name)));
+            let name = if name.is_empty() { "not known".to_owned() } else { name };
+            MoneyRow { share, link, ..MoneyRow::of(&name, &totals) }
+        };
+        Self { title, folded: false, rows: rows.into_iter().take(ROWS).map(row).collect() }
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +194,10 @@ mod tests {
     use crate::summary::{MoneyPurpose, PullShown, ThreadSummary};
 
     const DAY: u64 = 86_400_000;
+
+    fn render(threads: &[ListedThread], days: u64, now: u64) -> String {
+        render_costs(threads, days, now, &UserNames::default(), &PageVisitor::default())
+    }
 
     fn spent(at: u64, role: &str, model: &str, nanos: u64) -> (MoneyPurpose, CallTotals) {
         let purpose =
@@ -160,15 +226,15 @@ mod tests {
         let old = [spent(3 * DAY, "pm", "m1", 5)].into();
         let old = ThreadSummary { by_purpose: old, ..ThreadSummary::default() };
         let threads = [listed("t/a", "UTC", one), listed("t/b", "", old)];
-        let page = render_costs(&threads, 7, 21 * DAY + 5, &PageVisitor::default());
+        let page = render(&threads, 7, 21 * DAY + 5);
         assert!(page.contains("$1.000000001") && !page.contains("1.000000006"), "{page}");
         for part in
             ["1970-01-22", "1970-01-21", "shop", "coder", "m2", "#7 prices", "href=\"/t/a\""]
         {
             assert!(page.contains(part), "{part}: {page}");
         }
-        let ever = render_costs(&threads, 0, 21 * DAY + 5, &PageVisitor::default());
-        assert!(ever.contains("$1.000000006") && ever.contains("not told"), "{ever}");
+        let ever = render(&threads, 0, 21 * DAY + 5);
+        assert!(ever.contains("$1.000000006") && ever.contains("not known"), "{ever}");
     }
 
     #[test]
@@ -179,13 +245,47 @@ mod tests {
         let summary = ThreadSummary { by_purpose: calls.into(), ..ThreadSummary::default() };
         let shown = |zone: &str| {
             let threads = [listed("t/a", zone, summary.clone())];
-            let page = render_costs(&threads, 1, late, &PageVisitor::default());
-            ["Costs: $0.000000007", "Costs: $0.000000003", "1970-01-21", "1970-01-22"]
-                .map(|part| page.contains(part))
+            let page = render(&threads, 1, late);
+            let total = |nanos| format!("Costs: {}", show_money(NanoUsd(nanos)));
+            [total(7), total(3), "1970-01-21".to_owned(), "1970-01-22".to_owned()]
+                .map(|part| page.contains(&part))
         };
         assert_eq!(shown("UTC"), [true, false, true, false]);
         assert_eq!(shown("Europe/Berlin"), [false, true, false, true]);
         assert_eq!(shown("Asia/Kathmandu"), [true, false, false, true]);
         assert_eq!(shown("Mars/Olympus"), [true, false, true, false], "as in UTC");
+    }
+
+    #[test]
+    fn a_share_is_one_of_all_and_a_person_is_the_one_who_asked() {
+        let of = |name: &str, by: Option<&str>, nanos| {
+            let summary = ThreadSummary {
+                repo: "shop".into(),
+                requester: by.map(Into::into),
+                by_purpose: [spent(20 * DAY, "pm", "m", nanos)].into(),
+                ..ThreadSummary::default()
+            };
+            listed(name, "", summary)
+        };
+        let threads = [
+            of("t/a", Some("U1"), 810_000_000),
+            of("t/b", Some("U2"), 189_000_000),
+            of("t/c", None, 1_000_000),
+        ];
+        let names = UserNames::from([("U1".to_owned(), "Ana <b>".to_owned())]);
+        let page = render_costs(&threads, 7, 21 * DAY, &names, &PageVisitor::default());
+        for part in [
+            "Costs: <data value=\"1.00\" title=\"$1.00\">$1.00</data>",
+            "value=\"810\" aria-label=\"81 %\"",
+            "value=\"189\" aria-label=\"19 %\"",
+            "&#60;1 %",
+            "<a href=\"/?person=U1\">Ana &#60;b&#62;</a>",
+            "<a href=\"/?repo=shop\">shop</a>",
+            "3 model calls",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        // Seven days are drawn, most of them without costs.
+        assert_eq!(page.matches("<rect").count(), 7, "{page}");
     }
 }

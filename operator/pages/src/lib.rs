@@ -4,6 +4,7 @@
 //! line looks like, [`text`] folds and colours, [`summary`] adds up, [`timeline`] draws, [`page`], [`list`],
 //! [`roadmap`] and [`costs`] put them together.
 
+mod chart;
 mod costs;
 mod list;
 mod page;

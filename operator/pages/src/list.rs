@@ -95,7 +95,7 @@ impl ListFilter {
 }
 
 /// For a query.
-fn encode_query(text: &str) -> String {
+pub(crate) fn encode_query(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         match byte {

@@ -8,7 +8,9 @@ use jiff::Timestamp;
 use crate::UserNames;
 use crate::step::{StepView, waited_for};
 use crate::summary::{CallTotals, ThreadSummary, TimeSpan};
-use crate::text::{format_duration, group_digits, name_people, render_prose};
+use crate::text::{
+    format_ago, format_duration, group_digits, name_people, render_prose, show_money,
+};
 use crate::timeline::PageTimeline;
 
 #[derive(Template)]
@@ -64,8 +66,9 @@ pub(crate) struct MoneyRow {
     pub written: String,
     pub answered: String,
     pub reasoning: String,
+    /// As HTML.
     pub cost: String,
-    /// Of the dearest row, in thousandths.
+    /// Of all rows together, in thousandths.
     pub share: u64,
 }
 
@@ -153,6 +156,18 @@ pub fn render_notice(title: &str, text: &str, action: Option<(&str, &str)>) -> S
     render_template(&Notice { title, text, action })
 }
 
+/// When something was, as HTML that knows it exactly: how long ago it is, or the date.
+pub(crate) fn show_time(millis: u64, now: u64) -> String {
+    let exact = format_moment(millis, "%Y-%m-%dT%H:%M:%SZ");
+    if exact.is_empty() {
+        return exact;
+    }
+    let hover = format_moment(millis, "%Y-%m-%d %H:%M:%S UTC");
+    let ago = format_ago(now.saturating_sub(millis));
+    let ago = ago.unwrap_or_else(|| format_moment(millis, "%Y-%m-%d"));
+    format!("<time datetime=\"{exact}\" title=\"{hover}\" data-ago>{ago}</time>")
+}
+
 /// A time, for people.
 pub(crate) fn format_moment(millis: u64, format: &str) -> String {
     let at = i64::try_from(millis).ok().filter(|at| *at > 0);
@@ -171,7 +186,7 @@ impl MoneyRow {
             written: group_digits(totals.written),
             answered: group_digits(totals.answered),
             reasoning: group_digits(totals.reasoning),
-            cost: totals.cost.to_string(),
+            cost: show_money(totals.cost),
             share: 0,
         }
     }
@@ -195,7 +210,21 @@ impl Thread<'_> {
     }
 }
 
+impl MoneyRow {
+    /// The share as people say it.
+    pub fn percent(&self) -> String {
+        match self.share {
+            1..10 => "<1 %".to_owned(),
+            share => format!("{} %", (share + 5) / 10),
+        }
+    }
+}
+
 impl Now<'_> {
+    fn cost(&self) -> String {
+        show_money(self.summary.total.cost)
+    }
+
     /// How long the conversation lasts, or lasted.
     fn lasted(&self) -> String {
         format_duration(self.summary.last.saturating_sub(self.summary.began))

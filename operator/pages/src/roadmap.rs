@@ -1,4 +1,4 @@
-//! The page of a roadmap that is worked off: its items, how each stands, and what they cost together.
+//! The page of a roadmap that is carried out: its items, how each stands, and what they cost together.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use codebutler_wire::history::ItemShown;
 
 use crate::page::{PageVisitor, format_moment, render_template};
 use crate::summary::{RoadmapShown, ThreadSummary};
-use crate::text::format_duration;
+use crate::text::{format_duration, show_money};
 
 /// What a page shows of a roadmap.
 #[derive(Clone, Debug, Default)]
 pub struct RoadmapPage {
-    /// Address of the conversation that it is worked off from, such as `/team/shop-1`.
+    /// Address of the conversation that it is carried out from, such as `/team/shop-1`.
     pub base: String,
     /// Of that conversation.
     pub summary: ThreadSummary,
@@ -34,10 +34,12 @@ struct Roadmap<'a> {
 #[template(path = "roadmaptable.html")]
 struct RoadmapTable<'a> {
     head: String,
+    /// As HTML.
     money: String,
     own: String,
     share: u64,
     changed: String,
+    changed_at: String,
     /// What people have to look at comes first, what is over last.
     rows: Vec<ItemRow<'a>>,
 }
@@ -74,14 +76,17 @@ pub fn roadmap_table(page: &RoadmapPage) -> String {
         Some("done") => ": done",
         Some(_) => ": stopped, nothing more is started",
     };
-    let budget = known.budget.map(|budget| format!(" of ${budget}")).unwrap_or_default();
+    let budget = known.budget.map(|budget| format!(" of {}", show_money(budget)));
+    let budget = budget.unwrap_or_default();
     let last = page.threads.values().map(|one| one.last).max().unwrap_or_default();
+    let last = last.max(page.summary.last);
     render_template(&RoadmapTable {
         head: format!("{merged} of {approved} merged{ended}"),
-        money: format!("${cost}{budget}"),
-        own: page.summary.total.cost.to_string(),
+        money: show_money(cost) + &budget,
+        own: show_money(page.summary.total.cost),
         share: merged as u64 * 1000 / approved.max(1),
-        changed: format_moment(last.max(page.summary.last), "%Y-%m-%d %H:%M:%S"),
+        changed: format_moment(last, "%Y-%m-%d %H:%M:%S"),
+        changed_at: format_moment(last, "%Y-%m-%dT%H:%M:%SZ"),
         rows,
     })
 }
@@ -101,7 +106,7 @@ impl<'a> ItemRow<'a> {
     fn of(page: &'a RoadmapPage, item: &'a ItemShown) -> Self {
         let (words, class) = match item.state.as_str() {
             "merged" => ("merged", "good"),
-            "ready" => ("waits for somebody to merge it", ""),
+            "ready" => ("waits for a person to merge it", ""),
             "working" => ("in progress", ""),
             "next" => ("is next", ""),
             "waits" => ("waits for others", ""),
@@ -122,7 +127,7 @@ impl<'a> ItemRow<'a> {
             after: item.after.join(", "),
             thread: seen.map(|(name, one)| (format!("/{namespace}/{name}"), one.state())),
             pull: number.map(|number| (link, number)),
-            cost: seen.map(|(_, one)| one.total.cost.to_string()).unwrap_or_default(),
+            cost: seen.map(|(_, one)| show_money(one.total.cost)).unwrap_or_default(),
             lasted: seen
                 .map(|(_, one)| format_duration(one.last.saturating_sub(one.began)))
                 .unwrap_or_default(),
@@ -174,8 +179,9 @@ mod tests {
         let shown = render_roadmap(&page, &PageVisitor::default());
         for part in [
             "1 of 3 merged",
-            "$1.000000003 of $20.00",
-            "$0.000000005",
+            ">$1.00</data> of <data value=\"20.00\" title=\"$20.00\">$20.00</data> spent",
+            "value=\"1.000000003\"",
+            "value=\"0.000000005\"",
             "a question waits",
             "1, 2",
             "href=\"/team/shop-a\"",

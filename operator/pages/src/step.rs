@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::UserNames;
-use crate::text::{TextBlock, format_duration, group_digits, name_people, render_prose};
+use crate::text::{
+    TextBlock, format_duration, group_digits, name_people, render_prose, show_money,
+};
 
 /// Arguments that say best what a call is about, the best first.
 const TELLING: [&str; 8] =
@@ -36,6 +38,8 @@ pub struct StepView {
     pub title: String,
     /// Small print: tokens, dollars, durations.
     pub meta: Vec<String>,
+    /// What it cost, as HTML.
+    pub cost: Option<String>,
     pub text: Option<String>,
     /// Words with their markup, as HTML.
     pub prose: Option<String>,
@@ -271,16 +275,15 @@ impl StepView {
         let meta = [
             call.provider.clone().map(|provider| format!("by {provider}")),
             call.effort.clone().map(|effort| format!("effort {effort}")),
-            counted(call.fresh, "fresh"),
-            counted(call.cached, "cached"),
-            counted(call.written, "written"),
-            counted(call.answered, "answered"),
-            counted(call.reasoning, "reasoning"),
+            counted(call.fresh, "input"),
+            counted(call.cached, "cached input"),
+            counted(call.answered, "output"),
+            counted(call.reasoning, "of it reasoning"),
             call.millis.map(format_duration),
-            Some(format!("${}", call.cost)),
         ];
         let meta = meta.into_iter().flatten().collect();
-        Self { class: "model", title: call.model.clone(), meta, ..self }
+        let cost = Some(show_money(call.cost));
+        Self { class: "model", title: call.model.clone(), meta, cost, ..self }
     }
 
     fn tool(

@@ -133,6 +133,8 @@ pub struct ThreadSummary {
     pub channel: String,
     /// Every Repo and channel that it was opened in: who reads of it has to be in all of them.
     pub opened: BTreeSet<(String, String)>,
+    /// Slack user id of who asked for it first, where a person did.
+    pub requester: Option<String>,
     /// UID of the Thread that it is of, where that is told, and how many lines are in front of its own: those
     /// are of another one of the same name.
     pub uid: Option<String>,
@@ -203,6 +205,7 @@ impl ThreadSummary {
                 channel.clone_into(&mut self.channel);
                 self.opened.insert((repo.clone(), channel.clone()));
                 self.people.extend(by.clone());
+                self.requester = self.requester.take().or_else(|| by.clone());
             }
             HistoryEvent::Message { ts, author, text } => self.message(ts, author, text),
             HistoryEvent::ModelCall(call) => {

@@ -155,7 +155,7 @@ fn page(text: &str) -> String {
     let parts = [
         crate::render_list(listed(), &ListFilter::default(), &names, &visitor),
         crate::render_list(listed(), &filter, &names, &visitor),
-        crate::render_costs(&listed(), 0, 1, &visitor),
+        crate::render_costs(&listed(), 0, 1, &names, &visitor),
         crate::render_roadmap(
             &RoadmapPage {
                 base: base.clone(),
@@ -272,7 +272,7 @@ fn a_page_adds_up_what_calls_have_cost() {
     assert_eq!(summary.by_role["pm"].cost, NanoUsd(123_458));
     let page = ThreadPage { summary, ..ThreadPage::default() };
     let page = crate::render_thread(&page, &PageVisitor::default());
-    assert!(page.contains("$1.000123459"), "{page}");
+    assert!(page.contains("title=\"$1.000123459\">$1.00</data>"), "{page}");
 }
 
 #[test]

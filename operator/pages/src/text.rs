@@ -1,6 +1,7 @@
-//! Long texts: folded, and coloured where they are changes.
+//! Long texts: folded, and coloured where they are changes; and amounts and durations as people read them.
 
 use codebutler_markdown::{TextDialect, render_html};
+use codebutler_wire::NanoUsd;
 
 use crate::UserNames;
 
@@ -56,7 +57,7 @@ impl TextBlock {
                 row.text.push('…');
             }
         }
-        let lines = if count == 1 { "1 line".to_owned() } else { format!("{count} lines") };
+        let lines = format_count(count as u64, "line");
         Self { heading: format!("{heading}, {lines}"), open: false, rows, more }
     }
 }
@@ -119,13 +120,52 @@ pub fn group_digits(n: u64) -> String {
     out
 }
 
+/// How many there are: 1 thread, 2 threads.
+pub fn format_count(n: u64, what: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", group_digits(n))
+}
+
 /// How long something took.
 pub fn format_duration(millis: u64) -> String {
+    let (minutes, hours) = (millis / 60_000, millis / 3_600_000);
     match millis {
         0..1000 => format!("{millis} ms"),
         1000..60_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
-        _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1000),
+        60_000..3_600_000 => format!("{minutes} min {} s", millis % 60_000 / 1000),
+        3_600_000..86_400_000 => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{} d {} h", hours / 24, hours % 24),
     }
+}
+
+/// How long ago something was; nothing of what is older than a month, which is better called by its date.
+pub fn format_ago(millis: u64) -> Option<String> {
+    Some(match millis {
+        0..60_000 => "just now".to_owned(),
+        60_000..3_600_000 => format!("{} min ago", millis / 60_000),
+        3_600_000..86_400_000 => format!("{} h ago", millis / 3_600_000),
+        86_400_000..2_592_000_000 => format!("{} d ago", millis / 86_400_000),
+        _ => return None,
+    })
+}
+
+/// An amount as people read it. What costs less than a cent costs something all the same.
+pub fn format_cents(cost: NanoUsd) -> String {
+    const CENT: u64 = 10_000_000;
+    match cost.0 {
+        0 => "$0.00".to_owned(),
+        1..CENT => "<$0.01".to_owned(),
+        nanos => {
+            let cents = nanos.saturating_add(CENT / 2) / CENT;
+            format!("${}.{:02}", group_digits(cents / 100), cents % 100)
+        }
+    }
+}
+
+/// An amount in cents, as HTML that knows the exact one.
+pub fn show_money(cost: NanoUsd) -> String {
+    let shown = format_cents(cost).replace('<', "&#60;");
+    format!("<data value=\"{cost}\" title=\"${cost}\">{shown}</data>")
 }
 
 #[cfg(test)]
@@ -158,6 +198,37 @@ mod tests {
             (group_digits(1_234_567), group_digits(12)),
             ("1,234,567".to_owned(), "12".to_owned())
         );
-        assert_eq!(format_duration(61_000), "1 min 1 s");
+    }
+
+    #[test]
+    fn amounts_and_durations_are_short_and_counts_have_plurals() {
+        for (nanos, shown) in [
+            (0, "$0.00"),
+            (1, "<$0.01"),
+            (9_999_999, "<$0.01"),
+            (10_000_000, "$0.01"),
+            (14_999_999, "$0.01"),
+            (727_483_960, "$0.73"),
+            (1_234_567_000_000, "$1,234.57"),
+        ] {
+            assert_eq!(format_cents(NanoUsd(nanos)), shown);
+        }
+        let shown = show_money(NanoUsd(727_483_960));
+        assert_eq!(shown, "<data value=\"0.72748396\" title=\"$0.72748396\">$0.73</data>");
+        assert!(show_money(NanoUsd(5)).ends_with(">&#60;$0.01</data>"));
+        for (millis, shown) in [
+            (999, "999 ms"),
+            (34_700, "34.7 s"),
+            (61_000, "1 min 1 s"),
+            (3_700_000, "1 h 1 min"),
+            (90_000_000, "1 d 1 h"),
+        ] {
+            assert_eq!(format_duration(millis), shown);
+        }
+        let ago = [30_000, 240_000, 7_300_000, 200_000_000, 9_000_000_000].map(format_ago);
+        let ago = ago.each_ref().map(|ago| ago.as_deref().unwrap_or("a date"));
+        assert_eq!(ago, ["just now", "4 min ago", "2 h ago", "2 d ago", "a date"]);
+        assert_eq!(format_count(1, "thread"), "1 thread");
+        assert_eq!(format_count(1200, "thread"), "1,200 threads");
     }
 }

@@ -1,0 +1,104 @@
+//! What each day cost, as bars. Pure.
+
+use std::collections::BTreeMap;
+
+use codebutler_wire::NanoUsd;
+use jiff::civil::Date;
+
+use crate::text::format_cents;
+
+/// Days that are drawn at most: the newest.
+const MOST: usize = 366;
+/// Height of the drawing, and what is drawn of the least that cost anything.
+const HEIGHT: u64 = 100;
+const LEAST: u64 = 1;
+/// Width of a day.
+pub const WIDTH: usize = 10;
+
+/// A day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChartBar {
+    pub x: usize,
+    pub y: u64,
+    pub height: u64,
+    /// What it says when a pointer rests on it.
+    pub words: String,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DayChart {
+    pub bars: Vec<ChartBar>,
+    pub width: usize,
+    pub first: String,
+    pub last: String,
+    /// What the most expensive day cost.
+    pub most: String,
+    /// In a sentence.
+    pub words: String,
+}
+
+impl DayChart {
+    /// Of each day from `first` to `last`. Nothing where there is hardly anything to compare.
+    pub fn of(spent: &BTreeMap<Date, NanoUsd>, first: Date, last: Date) -> Option<Self> {
+        let mut days = Vec::new();
+        let mut day = last;
+        while day >= first && days.len() < MOST {
+            days.push(day);
+            day = day.yesterday().ok()?;
+        }
+        days.reverse();
+        let cost = |day: &Date| spent.get(day).copied().unwrap_or_default();
+        let top = *days.iter().max_by_key(|day| cost(day))?;
+        let most = cost(&top);
+        if days.len() < 2 || most == NanoUsd::ZERO {
+            return None;
+        }
+        let bars = days.iter().enumerate().map(|(index, day)| {
+            let cost = cost(day);
+            let height = u128::from(cost.0) * u128::from(HEIGHT) / u128::from(most.0);
+            let height = u64::try_from(height).unwrap_or(HEIGHT);
+            let height = if cost.0 > 0 { height.max(LEAST) } else { 0 };
+            let words = format!("{day}: {}", format_cents(cost));
+            ChartBar { x: index * WIDTH, y: HEIGHT - height, height, words }
+        });
+        let (begin, most) = (days.first()?, format_cents(most));
+        let words = format!("Cost by day from {begin} to {last}, at most {most} on {top}");
+        Some(Self {
+            bars: bars.collect(),
+            width: days.len() * WIDTH,
+            first: begin.to_string(),
+            last: last.to_string(),
+            most,
+            words,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::civil::date;
+
+    #[test]
+    fn every_day_has_a_bar_and_the_most_expensive_is_as_high_as_the_chart() {
+        let spent = [
+            (date(2026, 2, 27), NanoUsd(2_000_000_000)),
+            (date(2026, 3, 1), NanoUsd(1_000_000_000)),
+            (date(2026, 3, 2), NanoUsd(1)),
+        ];
+        let (first, last) = (date(2026, 2, 26), date(2026, 3, 2));
+        let chart = DayChart::of(&spent.into(), first, last).unwrap();
+        let heights: Vec<_> = chart.bars.iter().map(|bar| (bar.y, bar.height)).collect();
+        assert_eq!(heights, [(100, 0), (0, 100), (100, 0), (50, 50), (99, 1)]);
+        assert_eq!(chart.bars[1].words, "2026-02-27: $2.00");
+        assert_eq!(
+            chart.words,
+            "Cost by day from 2026-02-26 to 2026-03-02, at most $2.00 on 2026-02-27"
+        );
+        let long = DayChart::of(&spent.into(), Date::MIN, last).unwrap();
+        assert_eq!(long.bars.len(), MOST);
+        assert_eq!(DayChart::of(&spent.into(), last, last), None);
+        assert_eq!(DayChart::of(&BTreeMap::new(), first, last), None);
+    }
+}
