@@ -69,13 +69,70 @@
     addEventListener("pageshow", () => start());
   }
 
+  // Clocks and dates in the reader's own time zone, the exact one on hover.
+  const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+  const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+
+  function formatAgo(millis) {
+    const minutes = Math.floor(millis / 60000);
+    if (minutes < 1) return "just now";
+    if (minutes < 60) return `${minutes} min ago`;
+    if (minutes < 1440) return `${Math.floor(minutes / 60)} h ago`;
+    return minutes < 43200 ? `${Math.floor(minutes / 1440)} d ago` : null;
+  }
+
+  function localize(root) {
+    for (const time of root.querySelectorAll("time[data-clock], time[data-ago]")) {
+      const at = new Date(time.dateTime);
+      if (isNaN(at)) continue;
+      time.title = exact.format(at);
+      const text = "clock" in time.dataset ? clock.format(at) : formatAgo(Date.now() - at);
+      if (text && time.textContent !== text) time.textContent = text;
+    }
+  }
+
   // A thread's newest steps.
   function watchSteps(steps) {
     const base = steps.dataset.base;
     const state = document.getElementById("state");
+    const newest = document.getElementById("newest");
     let after = Number(steps.dataset.after);
 
     const atEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 80;
+    const toEnd = () => newest.scrollIntoView({ block: "end" });
+    // Several tell of what happens, each in its own time.
+    const when = (item) => item.dataset.at || item.querySelector("time").dateTime;
+
+    function insert(into, item) {
+      let before = into.lastElementChild;
+      while (before && when(before) > when(item)) before = before.previousElementSibling;
+      if (before) before.after(item); else into.prepend(item);
+    }
+
+    const moveSteps = (from, into) => { for (const step of [...from.children]) insert(into, step); };
+    const inside = (run) => run.querySelector(".inside");
+    const loose = (role) => [...steps.children].filter((one) => one.classList.contains("loose") && one.dataset.role === role);
+
+    // What is known of a run is replaced, and what was opened stays open.
+    function placeRun(run) {
+      const known = document.getElementById(run.id) || (run.classList.contains("loose") && loose(run.dataset.role).pop());
+      if (!known) {
+        // Steps may come before it is told that their run has begun.
+        if (!run.classList.contains("loose")) {
+          for (const early of loose(run.dataset.role)) {
+            if (when(early) < when(run)) continue;
+            moveSteps(inside(early), inside(run));
+            early.remove();
+          }
+        }
+        insert(steps, run);
+        return;
+      }
+      moveSteps(inside(run), inside(known));
+      known.className = run.className;
+      known.querySelector("summary").replaceChildren(...run.querySelector("summary").childNodes);
+      if (run.open) known.open = true;
+    }
 
     // `upto` is a line's number: what is known already is not added again.
     function add(html, upto) {
@@ -84,16 +141,13 @@
       const follow = atEnd();
       const part = document.createElement("template");
       part.innerHTML = html;
+      localize(part.content);
       overview(part.content.getElementById("now"));
-      // Several tell of what happens, each in its own time.
-      const when = (step) => step.querySelector("time").dateTime;
-      for (const step of [...part.content.children]) {
-        step.classList.add("fresh");
-        let before = steps.lastElementChild;
-        while (before && when(before) > when(step)) before = before.previousElementSibling;
-        if (before) before.after(step); else steps.prepend(step);
+      for (const item of [...part.content.children]) {
+        item.classList.add("fresh");
+        if (item.classList.contains("run")) placeRun(item); else insert(steps, item);
       }
-      if (follow) scrollTo(0, document.documentElement.scrollHeight);
+      if (follow) toEnd();
     }
 
     // Where it stands now, with what was unfolded.
@@ -110,6 +164,8 @@
       if (state.textContent !== now.dataset.state) state.textContent = now.dataset.state;
     }
 
+    // What happens now is at the end, and who is there follows it.
+    if (state.textContent === "running" && !location.hash && scrollY === 0) toEnd();
     keepCurrent({
       heard: () => `${base}/events?after=${after}`,
       asked: () => `${base}/steps?after=${after}`,
@@ -126,6 +182,7 @@
     function show() {
       if (newest === shown || table.contains(document.activeElement)) return;
       table.innerHTML = shown = newest;
+      localize(table);
     }
 
     table.addEventListener("focusout", () => setTimeout(show));
@@ -137,8 +194,50 @@
     });
   }
 
+  // Keys, as long as nothing is typed.
+  function watchKeys() {
+    const keys = document.getElementById("keys");
+    const items = () => [...document.querySelectorAll("#steps > *, .list tbody tr, .file")].filter((one) => one.offsetParent !== null);
+    const handle = (item) => item.querySelector("summary, a:not(.time)") || item;
+    let current = null;
+
+    function move(by) {
+      const all = items();
+      const at = all.indexOf(document.activeElement?.closest("#steps > *, .list tbody tr, .file") || current);
+      const item = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + by, 0), all.length - 1)];
+      if (!item) return;
+      current = item;
+      const target = handle(item);
+      if (target === item) item.tabIndex = -1;
+      target.focus();
+      item.scrollIntoView({ block: "nearest" });
+    }
+
+    addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
+      const search = document.querySelector("input[type=search]");
+      if (event.key === "j") move(1);
+      else if (event.key === "k") move(-1);
+      else if (event.key === "/" && search) search.focus();
+      else if (event.key === "G") document.querySelector(".newest")?.click();
+      else if (event.key === "?" && keys && !keys.open) keys.showModal();
+      else return;
+      event.preventDefault();
+    });
+  }
+
+  // Hidden where there is nothing newer below.
+  function watchEnd(button, newest) {
+    new IntersectionObserver(([seen]) => { button.classList.toggle("away", seen.isIntersecting); }).observe(newest);
+  }
+
+  localize(document);
+  setInterval(() => localize(document), 30000);
+  watchKeys();
   const steps = document.getElementById("steps");
   if (steps && "live" in steps.dataset) watchSteps(steps);
+  const [button, newest] = [document.querySelector(".newest"), document.getElementById("newest")];
+  if (button && newest) watchEnd(button, newest);
   const table = document.getElementById("roadmap");
   if (table) watchRoadmap(table);
 })();

@@ -4,11 +4,13 @@
 //! line looks like, [`text`] folds and colours, [`summary`] adds up, [`timeline`] draws, [`page`], [`list`],
 //! [`roadmap`] and [`costs`] put them together.
 
+mod calls;
 mod chart;
 mod costs;
 mod list;
 mod page;
 mod roadmap;
+mod run;
 mod step;
 mod summary;
 #[cfg(test)]
@@ -30,5 +32,7 @@ pub type UserNames = BTreeMap<String, String>;
 
 /// Styles of all pages.
 pub const STYLE: &str = include_str!("../assets/page.css");
+/// The pages' own sign, as SVG.
+pub const ICON: &str = include_str!("../assets/icon.svg");
 /// Keeps a page up to date; without it, a page is as of its loading.
 pub const SCRIPT: &str = include_str!("../assets/page.js");

@@ -7,9 +7,9 @@ use askama::Template;
 use codebutler_wire::NanoUsd;
 
 use crate::UserNames;
-use crate::page::{PageVisitor, format_moment, render_template};
+use crate::page::{PageVisitor, render_template, show_time};
 use crate::summary::{STATES, ThreadSummary};
-use crate::text::{format_duration, name_people};
+use crate::text::{format_count, format_duration, name_people, show_money};
 
 /// Threads of one page.
 const MOST: usize = 200;
@@ -24,7 +24,11 @@ struct List<'a> {
     repos: BTreeSet<String>,
     people: BTreeMap<String, String>,
     count: usize,
+    counted: String,
+    /// As HTML.
     total: String,
+    /// Nothing was asked for in particular.
+    plain: bool,
     older: Option<String>,
 }
 
@@ -32,7 +36,13 @@ struct ThreadRow {
     name: String,
     title: String,
     state: &'static str,
+    /// Who or what it waits for, or what is at work.
+    detail: String,
+    /// Since when, as HTML.
+    since: String,
     repo: String,
+    asked: String,
+    /// As HTML.
     last: String,
     lasted: String,
     cost: String,
@@ -110,7 +120,7 @@ pub(crate) fn encode_query(text: &str) -> String {
 pub fn render_list(
     threads: Vec<ListedThread>,
     filter: &ListFilter,
-    names: &UserNames,
+    (names, now): (&UserNames, u64),
     visitor: &PageVisitor,
 ) -> String {
     let repos = threads.iter().map(|one| one.summary.repo.clone());
@@ -123,28 +133,59 @@ pub fn render_list(
     let total = taken.iter().map(|one| one.summary.total.cost).sum::<NanoUsd>();
     let (count, first) = (taken.len(), filter.page.saturating_mul(MOST));
     let rows = taken.iter().skip(first).take(MOST);
-    let rows = rows.map(|one| ThreadRow::of(one, names)).collect();
+    let rows = rows.map(|one| ThreadRow::of(one, names, now)).collect();
     let older = (count > first.saturating_add(MOST)).then(|| filter.address(filter.page + 1));
-    let (states, total) = (STATES, total.to_string());
-    render_template(&List { rows, filter, visitor, states, repos, people, count, total, older })
+    let (states, total) = (STATES, show_money(total));
+    let plain = *filter == ListFilter::default();
+    render_template(&List {
+        rows,
+        filter,
+        visitor,
+        states,
+        repos,
+        people,
+        count,
+        counted: format_count(count as u64, "thread"),
+        total,
+        plain,
+        older,
+    })
 }
 
 impl ThreadRow {
-    fn of(one: &ListedThread, names: &UserNames) -> Self {
+    fn of(one: &ListedThread, names: &UserNames, now: u64) -> Self {
         let ListedThread { name, summary, .. } = one;
+        let (detail, since) = match (summary.pause(), summary.open_runs().next()) {
+            (Some((words, since)), _) => (words.to_owned(), since),
+            (None, Some(run)) => (format!("{} works", run.role), run.began),
+            (None, None) => (String::new(), 0),
+        };
+        let asked = summary.requester.as_ref().map(|user| names.get(user).unwrap_or(user));
         let title = if summary.title.is_empty() { name } else { &summary.title };
         Self {
             name: name.clone(),
             title: name_people(title, names),
             state: summary.state(),
+            detail,
+            since: show_time(since, now),
             repo: summary.repo.clone(),
-            last: format_moment(summary.last, "%Y-%m-%d %H:%M"),
+            asked: asked.cloned().unwrap_or_default(),
+            last: show_time(summary.last, now),
             lasted: format_duration(summary.last.saturating_sub(summary.began)),
-            cost: summary.total.cost.to_string(),
+            cost: show_money(summary.total.cost),
             roadmap: summary
                 .roadmap
                 .as_ref()
                 .map(|roadmap| format!("roadmap: {} of {}", roadmap.merged(), roadmap.approved)),
+        }
+    }
+
+    /// Of the state, for its colour.
+    fn class(&self) -> &'static str {
+        match self.state {
+            "running" => "running",
+            "waiting for you" => "waiting",
+            _ => "",
         }
     }
 }
@@ -174,12 +215,49 @@ mod tests {
         ListedThread { name: name.to_owned(), summary, zone: String::new() }
     }
 
+    fn render(threads: Vec<ListedThread>, filter: &ListFilter) -> String {
+        render_list(threads, filter, (&UserNames::default(), 60_000), &PageVisitor::default())
+    }
+
+    #[test]
+    fn a_row_says_who_is_waited_for_and_since_when() {
+        let mut one = listed("t/a", "shop", "U1", 727_483_960);
+        let what = "AwaitingUser".to_owned();
+        let waits = HistoryEvent::Waiting { what, now: true, why: String::new() };
+        let source = "gateway".to_owned();
+        let (seq, key, role, run) = (None, None, None, None);
+        let at = 60_000;
+        one.summary.add(Some(&HistoryLine { v: 1, at, source, seq, key, role, run, event: waits }));
+        let names = UserNames::from([("U1".to_owned(), "Ana".to_owned())]);
+        let filter = ListFilter::default();
+        let page = render_list(vec![one], &filter, (&names, 300_000), &PageVisitor::default());
+        for part in [
+            "1 thread, ",
+            "waits for an answer",
+            "<time datetime=\"1970-01-01T00:01:00Z\" title=\"1970-01-01 00:01:00 UTC\" data-ago>\
+             4 min ago</time>",
+            "title=\"$0.72748396\">$0.73</data>",
+            "Ana",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+    }
+
+    #[test]
+    fn an_empty_list_says_how_to_begin() {
+        let page = render(Vec::new(), &ListFilter::default());
+        assert!(page.contains("No threads yet") && !page.contains("Show all"), "{page}");
+        let filter = ListFilter { query: "x".into(), ..ListFilter::default() };
+        let page = render(Vec::new(), &filter);
+        assert!(page.contains("No thread fits") && page.contains("href=\"/\">Show all"), "{page}");
+    }
+
     #[test]
     fn the_address_says_which_threads_are_shown() {
         let all =
             || vec![listed("t/a", "shop", "U1", 5), listed("t/b", "docs", "U2", 2_000_000_000)];
         let shown = |filter: ListFilter| {
-            let page = render_list(all(), &filter, &UserNames::default(), &PageVisitor::default());
+            let page = render(all(), &filter);
             ["/t/a\"", "/t/b\""].map(|link| page.contains(link))
         };
         let of = |set: fn(&mut ListFilter)| {
@@ -201,7 +279,7 @@ mod tests {
     fn a_long_list_has_pages_that_keep_the_filter() {
         let many = (0..450).map(|n| listed(&format!("t/n{n}"), "shop", "U1", 1)).collect();
         let filter = ListFilter { person: "U1".into(), page: 1, ..ListFilter::default() };
-        let page = render_list(many, &filter, &UserNames::default(), &PageVisitor::default());
+        let page = render(many, &filter);
         assert_eq!(page.matches("<th scope=\"row\">").count(), MOST);
         assert!(page.contains("/?person=U1&#38;page=2"), "{page}");
     }

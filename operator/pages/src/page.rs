@@ -6,12 +6,20 @@ use codebutler_wire::history::HistoryLine;
 use jiff::Timestamp;
 
 use crate::UserNames;
-use crate::step::{StepView, waited_for};
-use crate::summary::{CallTotals, ThreadSummary, TimeSpan};
+use crate::run::{PageItem, group_steps};
+use crate::step::{StepView, name_author, waited_for};
+use crate::summary::{CallTotals, LatestMessage, ThreadSummary, TimeSpan};
 use crate::text::{
     format_ago, format_duration, group_digits, name_people, render_prose, show_money,
 };
 use crate::timeline::PageTimeline;
+
+#[derive(Template)]
+#[template(path = "items.html")]
+struct Items<'a> {
+    items: &'a [PageItem],
+    base: &'a str,
+}
 
 #[derive(Template)]
 #[template(path = "steps.html")]
@@ -26,6 +34,8 @@ struct Now<'a> {
     base: &'a str,
     summary: &'a ThreadSummary,
     names: &'a UserNames,
+    /// In milliseconds since 1970.
+    now: u64,
     roles: Vec<MoneyRow>,
     timeline: PageTimeline,
     spans: Vec<SpanRow>,
@@ -36,8 +46,18 @@ struct Now<'a> {
 struct Thread<'a> {
     page: &'a ThreadPage,
     visitor: &'a PageVisitor,
+    tabs: String,
     now: String,
     steps: String,
+}
+
+#[derive(Template)]
+#[template(path = "tabs.html")]
+struct Tabs<'a> {
+    base: &'a str,
+    current: &'a str,
+    roadmap: bool,
+    slack: bool,
 }
 
 #[derive(Template)]
@@ -104,6 +124,10 @@ pub struct ThreadPage {
     pub earlier: Option<u64>,
     /// Number of the last line that was looked at.
     pub upto: u64,
+    /// In milliseconds since 1970.
+    pub now: u64,
+    /// Whether its conversation in Slack is known.
+    pub slack: bool,
     /// The newest lines are shown: what comes is added.
     pub live: bool,
     /// What was searched for.
@@ -119,21 +143,19 @@ pub fn render_added(
     base: &str,
     summary: &ThreadSummary,
     lines: &[(u64, HistoryLine)],
-    names: &UserNames,
+    (names, now): (&UserNames, u64),
 ) -> String {
     let steps = lines.iter().filter_map(|(n, line)| StepView::of(*n, line, names, false));
-    let mut steps: Vec<_> = steps.collect();
-    // Several tell of what happens, each in its own time.
-    steps.sort_by(|a, b| a.at.cmp(&b.at));
-    render_now(base, summary, names) + &render_template(&Steps { steps: &steps, base })
+    let items = group_steps(steps.collect(), summary);
+    render_now(base, summary, names, now) + &render_template(&Items { items: &items, base })
 }
 
-fn render_now(base: &str, summary: &ThreadSummary, names: &UserNames) -> String {
+fn render_now(base: &str, summary: &ThreadSummary, names: &UserNames, now: u64) -> String {
     let by_role = summary.by_role.iter().map(|(role, totals)| MoneyRow::of(role, totals));
     let roles = by_role.chain([MoneyRow::of("all", &summary.total)]).collect();
     let timeline = PageTimeline::of(&summary.spans, summary.began, summary.last);
     let spans = summary.spans.iter().map(|span| SpanRow::of(span, summary.last)).collect();
-    render_template(&Now { base, summary, names, roles, timeline, spans })
+    render_template(&Now { base, summary, names, now, roles, timeline, spans })
 }
 
 /// A page with all of one step.
@@ -144,11 +166,27 @@ pub fn one_step(base: &str, n: u64, line: &HistoryLine, names: &UserNames) -> St
 
 /// The page of one thread.
 pub fn render_thread(page: &ThreadPage, visitor: &PageVisitor) -> String {
-    let mut steps = page.steps.clone();
-    steps.sort_by(|a, b| a.at.cmp(&b.at));
-    let steps = render_template(&Steps { steps: &steps, base: &page.base });
-    let now = render_now(&page.base, &page.summary, &page.names);
-    render_template(&Thread { page, visitor, now, steps })
+    let (base, summary) = (&*page.base, &page.summary);
+    let steps = if page.query.is_empty() {
+        let items = group_steps(page.steps.clone(), summary);
+        render_template(&Items { items: &items, base })
+    } else {
+        // What was found is not folded away.
+        render_template(&Steps { steps: &page.steps, base })
+    };
+    let now = render_now(base, summary, &page.names, page.now);
+    let tabs = render_tabs(base, summary, "Conversation", page.slack);
+    render_template(&Thread { page, visitor, tabs, now, steps })
+}
+
+/// Ways to look at a thread.
+pub(crate) fn render_tabs(
+    base: &str,
+    summary: &ThreadSummary,
+    current: &str,
+    slack: bool,
+) -> String {
+    render_template(&Tabs { base, current, roadmap: summary.roadmap.is_some(), slack })
 }
 
 /// A page that says one thing, and where to go: an address and words.
@@ -228,6 +266,23 @@ impl Now<'_> {
     /// How long the conversation lasts, or lasted.
     fn lasted(&self) -> String {
         format_duration(self.summary.last.saturating_sub(self.summary.began))
+    }
+
+    fn open(&self) -> Vec<&TimeSpan> {
+        self.summary.open_runs().collect()
+    }
+
+    fn ago(&self, millis: &u64) -> String {
+        show_time(*millis, self.now)
+    }
+
+    fn author(&self, latest: &LatestMessage) -> String {
+        let author = name_author(&latest.author);
+        self.names.get(&author).cloned().unwrap_or(author)
+    }
+
+    fn said(&self, latest: &LatestMessage) -> String {
+        name_people(&latest.text, self.names)
     }
 
     fn prose(&self, text: &str) -> String {

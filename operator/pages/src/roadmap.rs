@@ -7,7 +7,7 @@ use codebutler_markdown::plain_line;
 use codebutler_wire::NanoUsd;
 use codebutler_wire::history::ItemShown;
 
-use crate::page::{PageVisitor, format_moment, render_template};
+use crate::page::{PageVisitor, format_moment, render_tabs, render_template};
 use crate::summary::{RoadmapShown, ThreadSummary};
 use crate::text::{format_duration, show_money};
 
@@ -27,6 +27,7 @@ pub struct RoadmapPage {
 struct Roadmap<'a> {
     page: &'a RoadmapPage,
     visitor: &'a PageVisitor,
+    tabs: String,
     table: String,
 }
 
@@ -60,7 +61,8 @@ struct ItemRow<'a> {
 
 /// The page of a roadmap.
 pub fn render_roadmap(page: &RoadmapPage, visitor: &PageVisitor) -> String {
-    render_template(&Roadmap { page, visitor, table: roadmap_table(page) })
+    let tabs = render_tabs(&page.base, &page.summary, "Roadmap", false);
+    render_template(&Roadmap { page, visitor, tabs, table: roadmap_table(page) })
 }
 
 /// What changes of it while it is looked at.

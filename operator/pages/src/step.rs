@@ -4,18 +4,14 @@ use codebutler_markdown::TextDialect;
 use codebutler_wire::history::{
     CheckShown, HistoryEvent, HistoryLine, ItemShown, ModelCall, TodoEntry, ToolUse,
 };
-use codebutler_wire::{MessageAuthor, show_tool_name, split_tool_name};
+use codebutler_wire::{MessageAuthor, show_tool_name};
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::UserNames;
+use crate::calls::{describe_call, join_tools, show_arguments, show_changes};
 use crate::text::{
-    TextBlock, format_duration, group_digits, name_people, render_prose, show_money,
+    TextBlock, format_count, format_duration, group_digits, name_people, render_prose, show_money,
 };
-
-/// Arguments that say best what a call is about, the best first.
-const TELLING: [&str; 8] =
-    ["command", "path", "file", "pattern", "query", "url", "title", "message"];
 
 /// How checks end well, and badly.
 const PASSED: [&str; 3] = ["success", "neutral", "skipped"];
@@ -24,11 +20,29 @@ const UNKNOWN: &str = "unknown";
 const FAILED: [&str; 6] =
     ["failure", "error", "timed_out", "cancelled", "action_required", "startup_failure"];
 
+/// Where a line stands on a thread's page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StepPlace {
+    /// In the conversation itself.
+    #[default]
+    Talk,
+    /// Inside of the run that it is a step of.
+    Run,
+    /// Begins or ends a run, which says so itself.
+    Edge,
+    /// Nowhere: it is of the machinery, and stays in the exports.
+    Aside,
+}
+
 /// A line, as it is shown.
 #[derive(Clone, Debug, Default)]
 pub struct StepView {
     /// Its number in the history.
     pub n: u64,
+    /// When, in milliseconds since 1970, and the role that it is about.
+    pub millis: u64,
+    pub role: String,
+    pub place: StepPlace,
     /// When, for machines and for people.
     pub at: String,
     pub clock: String,
@@ -57,6 +71,9 @@ impl StepView {
         let time = time.unwrap_or(Timestamp::UNIX_EPOCH);
         let step = Self {
             n,
+            millis: line.at,
+            role: line.role.clone().unwrap_or_default(),
+            place: place_step(&line.event),
             at: time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
             clock: time.strftime("%H:%M:%S").to_string(),
             who: line.role.clone().unwrap_or_else(|| "CodeButler".to_owned()),
@@ -73,9 +90,10 @@ impl StepView {
     /// Stands for a line that can't be read, behind this one.
     pub fn gap(n: u64, before: Option<&Self>) -> Self {
         let title = "a line of the history is too long or damaged: it is left out here".to_owned();
-        let (at, clock) =
-            before.map(|step| (step.at.clone(), step.clock.clone())).unwrap_or_default();
-        Self { n, at, clock, who: "CodeButler".to_owned(), class: "bad", title, ..Self::default() }
+        let before = before.cloned().unwrap_or_default();
+        let Self { at, clock, millis, .. } = before;
+        let who = "CodeButler".to_owned();
+        Self { n, at, clock, millis, who, class: "bad", title, ..Self::default() }
     }
 
     fn with(self, event: &HistoryEvent, names: &UserNames, whole: bool) -> Option<Self> {
@@ -106,20 +124,16 @@ impl StepView {
             HistoryEvent::Tool { call, output, ok, exit_code, millis } => {
                 self.tool((call, output), (*ok, *exit_code, *millis), whole)
             }
-            HistoryEvent::RunStarted => Self { class: "run", title: "begins".to_owned(), ..self },
+            HistoryEvent::RunStarted => Self { class: "run", title: "starts".to_owned(), ..self },
             HistoryEvent::RunEnded { outcome, reason } => {
-                let title = match outcome.as_str() {
-                    "waiting" => "waits for an answer",
-                    "failed" => "could not go on",
-                    _ => "is done",
-                };
+                let title = describe_outcome(outcome);
                 let class = if outcome == "failed" { "run bad" } else { "run" };
                 Self { class, title: title.to_owned(), text: reason.clone(), ..self }
             }
             HistoryEvent::Flawed { why } => {
                 self.note("bad", "gave no answer that can be used", why)
             }
-            HistoryEvent::Note { text } => self.note("note", "is told", text),
+            HistoryEvent::Note { text } => self.note("note", "note", text),
             HistoryEvent::Model { model, why } => {
                 self.note("note", &format!("goes on with {model}"), why)
             }
@@ -130,7 +144,7 @@ impl StepView {
                 Self { class: "decision", title, blocks, ..self }
             }
             HistoryEvent::Decision { kind, choice, user, .. } => {
-                let title = format!("{kind}: {choice}");
+                let title = describe_decision(kind, choice);
                 Self { class: "decision", who: user.clone(), title, ..self }
             }
             HistoryEvent::Plan { approved_by: Some(by), .. } => Self {
@@ -140,7 +154,7 @@ impl StepView {
                 ..self
             },
             HistoryEvent::Plan { .. } => {
-                Self { class: "note", title: "a plan waits".into(), ..self }
+                Self { class: "note", title: "posted a plan".into(), ..self }
             }
             HistoryEvent::McpCall { .. } => self.mcp_call(event),
             HistoryEvent::Tested { command, exit_code } => {
@@ -152,7 +166,7 @@ impl StepView {
                 let commit = commit.get(..10).unwrap_or(commit);
                 self.note(class, &format!("{title} at {commit}"), command)
             }
-            HistoryEvent::Todo { items } => self.note("note", "has to do", &show_todo(items)),
+            HistoryEvent::Todo { items } => self.note("note", "to do", &show_todo(items)),
             HistoryEvent::PullRequest { number, url, state } => {
                 let title = format!("pull request #{number}: {state}");
                 let link = Some(url.clone()).filter(|url| url.starts_with("https://"));
@@ -255,10 +269,9 @@ impl StepView {
     }
 
     fn roadmap(self, items: u64, ended: Option<&str>) -> Self {
-        let items = group_digits(items);
         let title = match ended {
-            None => format!("works the roadmap off: {items} approved items"),
-            Some("done") => format!("the roadmap's {items} items are merged"),
+            None => format!("carries out the roadmap: {}", format_count(items, "approved item")),
+            Some("done") => format!("the roadmap is done: {} merged", format_count(items, "item")),
             Some(_) => "starts nothing more of the roadmap".to_owned(),
         };
         Self { class: "note", title, ..self }
@@ -308,6 +321,72 @@ impl StepView {
     }
 }
 
+/// Where a line of a page stands.
+fn place_step(event: &HistoryEvent) -> StepPlace {
+    match event {
+        HistoryEvent::RunStarted | HistoryEvent::RunEnded { .. } => StepPlace::Edge,
+        // An answer that only calls tools shows in these.
+        HistoryEvent::Answer { text: None, thoughts: None, .. }
+        | HistoryEvent::Opened { .. }
+        | HistoryEvent::Waiting { now: false, .. }
+        | HistoryEvent::Plan { approved_by: None, .. } => StepPlace::Aside,
+        // The page says at its top who is waited for.
+        HistoryEvent::Waiting { what, .. } if what == "AwaitingUser" || what == "Collecting" => {
+            StepPlace::Aside
+        }
+        // The plan's approval is a line of its own.
+        HistoryEvent::Decision { kind, choice, .. } if kind == "plan" && choice == "approve" => {
+            StepPlace::Aside
+        }
+        HistoryEvent::ModelCall(_)
+        | HistoryEvent::Answer { .. }
+        | HistoryEvent::Flawed { .. }
+        | HistoryEvent::Tool { .. }
+        | HistoryEvent::McpCall { .. }
+        | HistoryEvent::Tested { .. }
+        | HistoryEvent::Todo { .. }
+        | HistoryEvent::Asked { .. }
+        | HistoryEvent::Model { .. }
+        | HistoryEvent::Note { .. } => StepPlace::Run,
+        _ => StepPlace::Talk,
+    }
+}
+
+/// How a run ended, or that it did not.
+pub fn describe_outcome(outcome: &str) -> &'static str {
+    match outcome {
+        "" => "is working",
+        "waiting" => "waits for an answer",
+        "failed" => "could not go on",
+        "closed" => "ended with the thread",
+        "went on elsewhere" => "was continued",
+        _ => "is done",
+    }
+}
+
+/// What a person decided, in words.
+fn describe_decision(kind: &str, choice: &str) -> String {
+    let words = match (kind, choice) {
+        ("stop", _) => "stopped what runs",
+        ("plan", "approve") => "approved the plan",
+        ("plan", "modify") => "wants the plan changed",
+        ("plan", "reject") => "rejected the plan",
+        ("merge", "merge") => "approved the merge",
+        ("merge", "hold") => "holds the merge back",
+        ("merge", "discard") => "discarded the change",
+        ("budget", "raise") => "raised the budget",
+        ("budget", _) => "continues within the budget",
+        ("approval", "approved") => "allowed the action",
+        ("approval", "denied") => "did not allow the action",
+        ("approval", "expired") => "was asked about an action and did not answer in time",
+        ("choice", _) => "chose an answer",
+        ("update", _) => "wants the branch updated",
+        ("split", _) => "keeps the work in one part",
+        _ => return format!("{kind}: {choice}"),
+    };
+    words.to_owned()
+}
+
 fn show_todo(items: &[TodoEntry]) -> String {
     let mark = |state: &str| match state {
         "done" => "☑",
@@ -337,11 +416,8 @@ fn describe_test(exit_code: Option<i32>) -> (String, &'static str) {
     }
 }
 
-fn join_tools(calls: &[ToolUse]) -> String {
-    calls.iter().map(|call| show_tool_name(&call.tool)).collect::<Vec<_>>().join(", ")
-}
-
-fn name_author(author: &MessageAuthor) -> String {
+/// What an author is called, as long as no name is known.
+pub fn name_author(author: &MessageAuthor) -> String {
     match author {
         MessageAuthor::User { id } => id.clone(),
         MessageAuthor::Role { role } => role.clone(),
@@ -351,52 +427,4 @@ fn name_author(author: &MessageAuthor) -> String {
         MessageAuthor::Bot { id } => format!("bot {id}"),
         MessageAuthor::System => "CodeButler".to_owned(),
     }
-}
-
-/// A call in one line.
-fn describe_call(call: &ToolUse) -> String {
-    let value: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
-    let about = TELLING.iter().find_map(|key| value.get(*key)?.as_str());
-    let about = about.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
-    let tool = show_tool_name(&call.tool);
-    let Some(about) = about else { return tool.into_owned() };
-    let end = about.floor_char_boundary(160);
-    format!("{tool} {}", &about[..end])
-}
-
-/// Of a server's tool, an argument that looks like one of ours is not all of them.
-fn is_foreign(call: &ToolUse) -> bool {
-    split_tool_name(&call.tool).is_some()
-}
-
-fn show_arguments(call: &ToolUse, whole: bool) -> TextBlock {
-    let value: Option<Value> = serde_json::from_str(&call.arguments).ok();
-    let command = value.as_ref().and_then(|value| value.get("command")?.as_str());
-    let command = command.filter(|_| !is_foreign(call));
-    let shown = match (command, &value) {
-        (Some(command), _) => command.to_owned(),
-        (None, Some(value)) => serde_json::to_string_pretty(value).unwrap_or_default(),
-        (None, None) => call.arguments.clone(),
-    };
-    TextBlock::new("Arguments", &shown, whole)
-}
-
-/// What a call changes in files, where its arguments say so.
-fn show_changes(call: &ToolUse, whole: bool) -> Vec<TextBlock> {
-    if is_foreign(call) {
-        return Vec::new();
-    }
-    let value: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
-    let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
-    let edits = value["edits"].as_array().into_iter().flatten();
-    let mut blocks: Vec<_> = edits
-        .map(|edit| TextBlock::change("Change", (&text(edit, "old"), &text(edit, "new")), whole))
-        .collect();
-    if let Some(patch) = value["patch"].as_str() {
-        blocks.push(TextBlock::new("Patch", patch, whole));
-    }
-    if let (true, Some(content)) = (call.tool == "Write", value["content"].as_str()) {
-        blocks.push(TextBlock::change("Written", ("", content), whole));
-    }
-    blocks
 }

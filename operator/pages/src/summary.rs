@@ -6,12 +6,16 @@ use codebutler_markdown::plain_line;
 use codebutler_wire::history::{GATEWAY, HistoryEvent, HistoryLine, ItemShown, ModelCall};
 use codebutler_wire::{MessageAuthor, NanoUsd, SlackTs};
 
+use crate::calls::describe_calls;
+
 /// Messages whose text is at hand when one of them turns out to be the plan.
 const RECENT: usize = 16;
 /// Of a title, in bytes.
 const TITLE: usize = 160;
 /// Spans of a timeline.
 const SPANS: usize = 400;
+/// Calls whose run is not known yet.
+const LOOSE: usize = 64;
 /// Of an hour, in milliseconds.
 pub const QUARTER: u64 = 900_000;
 
@@ -70,6 +74,34 @@ pub struct TimeSpan {
     pub began: u64,
     /// Nothing as long as it lasts.
     pub ended: Option<u64>,
+    /// Number of the line that says that it began.
+    pub first: u64,
+    /// What its calls used, and how many tools it has used.
+    pub calls: CallTotals,
+    pub tools: u64,
+    /// What it is at, as long as it lasts.
+    pub doing: String,
+    /// Why it failed.
+    pub reason: Option<String>,
+}
+
+impl TimeSpan {
+    /// Whether this was told of this role at this time of it.
+    pub fn covers(&self, role: &str, at: u64) -> bool {
+        self.role == role && self.began <= at && self.ended.is_none_or(|ended| at <= ended)
+    }
+}
+
+/// The newest message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LatestMessage {
+    /// Number of its line.
+    pub n: u64,
+    pub ts: SlackTs,
+    pub author: MessageAuthor,
+    /// Its first words, in one line.
+    pub text: String,
+    pub at: u64,
 }
 
 /// The plan that was posted last.
@@ -145,6 +177,7 @@ pub struct ThreadSummary {
     pub by_purpose: BTreeMap<MoneyPurpose, CallTotals>,
     pub total: CallTotals,
     pub plan: Option<PlanShown>,
+    pub latest: Option<LatestMessage>,
     pub receipt: Option<ProvenRun>,
     pub pull: Option<PullShown>,
     pub roadmap: Option<RoadmapShown>,
@@ -158,6 +191,9 @@ pub struct ThreadSummary {
     pub(crate) first: Option<SlackTs>,
     pub(crate) queued: bool,
     pub(crate) asks: bool,
+    pub(crate) broke: bool,
+    /// Calls of runs whose beginning was not told yet: role, time and what they used.
+    pub(crate) loose: VecDeque<(String, u64, CallTotals)>,
     pub(crate) running: BTreeSet<String>,
     pub(crate) rest: &'static str,
     pub(crate) recent: VecDeque<(SlackTs, String)>,
@@ -175,11 +211,39 @@ impl ThreadSummary {
             "running"
         } else if self.queued {
             "queued"
-        } else if self.asks || self.rest == "waiting" || self.rest == "failed" {
+        } else if self.asks || self.broke || self.rest == "waiting" || self.rest == "failed" {
             "waiting for you"
         } else {
             "done"
         }
+    }
+
+    /// Who or what it waits for, and since when.
+    pub fn pause(&self) -> Option<(&'static str, u64)> {
+        let words = match (self.state(), self.queued, self.asks, self.broke) {
+            ("running" | "done", ..) => return None,
+            (_, true, ..) => "waits for a free slot",
+            (_, _, true, _) => "waits for an answer",
+            (_, _, _, true) => "waits for a higher budget",
+            _ if self.rest == "failed" => "could not go on",
+            _ => "waits for an answer",
+        };
+        let what = match words {
+            "waits for a free slot" => "Queued",
+            "waits for a higher budget" => "BudgetExceeded",
+            _ => "AwaitingUser",
+        };
+        let spans = self.spans.iter().rev();
+        let open = |span: &&TimeSpan| span.role.is_empty() && span.ended.is_none();
+        let told = spans.clone().filter(open).find(|span| span.what == what);
+        let since = told.map(|span| span.began);
+        let ended = spans.filter(|span| !span.role.is_empty()).find_map(|span| span.ended);
+        Some((words, since.or(ended).unwrap_or(self.last)))
+    }
+
+    /// Runs that go on.
+    pub fn open_runs(&self) -> impl Iterator<Item = &TimeSpan> {
+        self.spans.iter().filter(|span| !span.role.is_empty() && span.ended.is_none())
     }
 
     /// Takes in the next line; one that can't be read counts as a line.
@@ -207,13 +271,24 @@ impl ThreadSummary {
                 self.people.extend(by.clone());
                 self.requester = self.requester.take().or_else(|| by.clone());
             }
-            HistoryEvent::Message { ts, author, text } => self.message(ts, author, text),
+            HistoryEvent::Message { ts, author, text } => self.message(line.at, ts, author, text),
             HistoryEvent::ModelCall(call) => {
                 let (quarter, model) = (line.at / QUARTER, call.model.clone());
                 let purpose = MoneyPurpose { quarter, role: role(), model };
                 self.total.add(call);
                 self.by_role.entry(role()).or_default().add(call);
                 self.by_purpose.entry(purpose).or_default().add(call);
+                self.spend(&role(), line.at, call);
+            }
+            HistoryEvent::Answer { calls, .. } => {
+                if let Some(span) = self.span_of(&role(), line.at) {
+                    span.doing = describe_calls(calls);
+                }
+            }
+            HistoryEvent::Tool { .. } => {
+                if let Some(span) = self.span_of(&role(), line.at) {
+                    span.tools += 1;
+                }
             }
             HistoryEvent::RunStarted => {
                 self.running.insert(role());
@@ -221,10 +296,14 @@ impl ThreadSummary {
                 self.end(&role(), "went on elsewhere", line.at);
                 self.begin(role(), String::new(), line.at);
             }
-            HistoryEvent::RunEnded { outcome, .. } => {
+            HistoryEvent::RunEnded { outcome, reason } => {
                 self.running.remove(&role());
                 self.rest = known_outcome(outcome);
                 self.end(&role(), outcome, line.at);
+                let ended = self.spans.iter_mut().rev().find(|span| span.role == role());
+                if let Some(span) = ended {
+                    span.reason.clone_from(reason);
+                }
             }
             HistoryEvent::Waiting { what, now, .. } => self.wait(what, *now, line.at),
             HistoryEvent::Plan { message, approved_by } => self.plan(message, approved_by.as_ref()),
@@ -259,14 +338,15 @@ impl ThreadSummary {
         }
     }
 
-    fn message(&mut self, ts: &SlackTs, author: &MessageAuthor, text: &str) {
+    fn message(&mut self, at: u64, ts: &SlackTs, author: &MessageAuthor, text: &str) {
+        if self.latest.as_ref().is_none_or(|latest| *ts >= latest.ts) {
+            let (ts, author) = (ts.clone(), author.clone());
+            self.latest =
+                Some(LatestMessage { n: self.lines, ts, author, text: cut_title(text), at });
+        }
         if self.first.as_ref().is_none_or(|first| ts < first) {
             self.first = Some(ts.clone());
-            let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            let first = plain_line(first);
-            let end = first.floor_char_boundary(TITLE);
-            let more = if end < first.len() { "…" } else { "" };
-            self.title = first[..end].trim_end().to_owned() + more;
+            self.title = cut_title(text);
         }
         if let MessageAuthor::User { id } = author {
             self.people.insert(id.clone());
@@ -298,6 +378,7 @@ impl ThreadSummary {
         match what {
             "Queued" => self.queued = now,
             "AwaitingUser" => self.asks = now,
+            "BudgetExceeded" => self.broke = now,
             _ => {}
         }
         let open = |span: &&mut TimeSpan| {
@@ -314,7 +395,34 @@ impl ThreadSummary {
         if self.spans.len() >= SPANS {
             self.spans.remove(0);
         }
-        self.spans.push(TimeSpan { role, what, began, ended: None });
+        let mut span = TimeSpan { role, what, began, first: self.lines, ..TimeSpan::default() };
+        self.loose.retain(|(role, at, calls)| {
+            let own = span.covers(role, *at) && !role.is_empty();
+            if own {
+                span.calls.join(calls);
+            }
+            !own
+        });
+        self.spans.push(span);
+    }
+
+    fn span_of(&mut self, role: &str, at: u64) -> Option<&mut TimeSpan> {
+        let spans = self.spans.iter_mut().rev().filter(|span| !span.role.is_empty());
+        spans.into_iter().find(|span| span.covers(role, at))
+    }
+
+    /// The gateway knows of a call before the role tells of the run that it is of.
+    fn spend(&mut self, role: &str, at: u64, call: &ModelCall) {
+        let mut calls = CallTotals::default();
+        calls.add(call);
+        if let Some(span) = self.span_of(role, at) {
+            span.calls.join(&calls);
+            return;
+        }
+        if self.loose.len() >= LOOSE {
+            self.loose.pop_front();
+        }
+        self.loose.push_back((role.to_owned(), at, calls));
     }
 
     fn end(&mut self, role: &str, outcome: &str, at: u64) {
@@ -322,8 +430,18 @@ impl ThreadSummary {
         if let Some(span) = self.spans.iter_mut().rev().find(open) {
             span.ended = Some(at.max(span.began));
             outcome.clone_into(&mut span.what);
+            span.doing.clear();
         }
     }
+}
+
+/// The first words of a text, in one line without marks.
+fn cut_title(text: &str) -> String {
+    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let first = plain_line(first);
+    let end = first.floor_char_boundary(TITLE);
+    let more = if end < first.len() { "…" } else { "" };
+    first[..end].trim_end().to_owned() + more
 }
 
 fn known_outcome(outcome: &str) -> &'static str {
@@ -335,101 +453,4 @@ fn known_outcome(outcome: &str) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn line(at: u64, role: &str, event: HistoryEvent) -> HistoryLine {
-        let (source, role) = ("gateway".to_owned(), Some(role.to_owned()));
-        HistoryLine { v: 1, at, source, seq: None, key: None, role, run: None, event }
-    }
-
-    fn ended(outcome: &str) -> HistoryEvent {
-        HistoryEvent::RunEnded { outcome: outcome.to_owned(), reason: None }
-    }
-
-    fn waits(what: &str, now: bool) -> HistoryEvent {
-        HistoryEvent::Waiting { what: what.to_owned(), now, why: String::new() }
-    }
-
-    #[test]
-    fn the_state_follows_all_roles_and_a_timeline_has_their_spans() {
-        let mut summary = ThreadSummary::default();
-        for (at, role, event, state) in [
-            (1, "pm", waits("Queued", true), "queued"),
-            (5, "pm", waits("Queued", false), "done"),
-            (6, "pm", HistoryEvent::RunStarted, "running"),
-            (7, "coder", HistoryEvent::RunStarted, "running"),
-            (9, "pm", ended("idle"), "running"),
-            (12, "coder", ended("waiting"), "waiting for you"),
-            (13, "coder", HistoryEvent::RunStarted, "running"),
-            (14, "coder", ended("idle"), "done"),
-            (15, "", waits("AwaitingUser", true), "waiting for you"),
-            (20, "", HistoryEvent::Closed { by: None }, "done"),
-        ] {
-            summary.add(Some(&line(at, role, event)));
-            assert_eq!(summary.state(), state, "at {at}");
-        }
-        let spans: Vec<_> =
-            summary.spans.iter().map(|s| (s.role.as_str(), &*s.what, s.began, s.ended)).collect();
-        let expected = [
-            ("", "Queued", 1, Some(5)),
-            ("pm", "idle", 6, Some(9)),
-            ("coder", "waiting", 7, Some(12)),
-            ("coder", "idle", 13, Some(14)),
-            ("", "AwaitingUser", 15, Some(20)),
-        ];
-        assert_eq!(spans, expected);
-    }
-
-    #[test]
-    fn the_plan_is_found_whatever_is_told_first() {
-        let ts: SlackTs = "5.000000".parse().unwrap();
-        let author = MessageAuthor::Role { role: "pm".into() };
-        let said = HistoryEvent::Message { ts: ts.clone(), author, text: "Plan: look".into() };
-        let posted = HistoryEvent::Plan { message: ts.clone(), approved_by: None };
-        let approved = HistoryEvent::Plan { message: ts, approved_by: Some("U1".into()) };
-        for events in [[&said, &posted, &approved], [&posted, &approved, &said]] {
-            let mut summary = ThreadSummary::default();
-            for event in events {
-                summary.add(Some(&line(1, "pm", event.clone())));
-            }
-            let plan = summary.plan.unwrap();
-            assert_eq!((&*plan.text, plan.approved_by.as_deref()), ("Plan: look", Some("U1")));
-            assert!(summary.people.contains("U1"));
-        }
-    }
-
-    fn opened(repo: &str, channel: &str) -> HistoryEvent {
-        HistoryEvent::Opened { repo: repo.into(), channel: channel.into(), by: Some("U1".into()) }
-    }
-
-    #[test]
-    fn every_channel_that_a_thread_was_opened_in_is_known() {
-        let mut summary = ThreadSummary::default();
-        for (repo, channel) in [("shop", "C1"), ("shop", "C2"), ("docs", "C2"), ("shop", "C1")] {
-            summary.add(Some(&line(1, "pm", opened(repo, channel))));
-        }
-        let known = [("docs", "C2"), ("shop", "C1"), ("shop", "C2")];
-        let known = known.map(|(repo, channel)| (repo.to_owned(), channel.to_owned()));
-        assert_eq!(summary.opened, BTreeSet::from(known));
-    }
-
-    #[test]
-    fn a_thread_of_the_same_name_has_a_page_of_its_own() {
-        let mut summary = ThreadSummary::default();
-        let begun = |uid: &str, whole| HistoryEvent::Begun { uid: uid.into(), whole };
-        summary.add(Some(&line(1, "pm", opened("shop", "C1"))));
-        summary.add(Some(&line(2, "pm", begun("one", true))));
-        assert_eq!((summary.foreign, summary.opened.len()), (0, 1));
-        summary.add(Some(&line(3, "pm", HistoryEvent::Closed { by: None })));
-        summary.add(Some(&line(4, "pm", begun("other", false))));
-        assert_eq!((summary.lines, summary.foreign), (4, 3));
-        assert_eq!(summary.uid.as_deref(), Some("other"));
-        assert!(summary.opened.is_empty() && summary.people.is_empty() && !summary.closed);
-        // An agent can't say so.
-        let mut told = line(5, "pm", begun("third", false));
-        told.source = "agent/pm/j".to_owned();
-        summary.add(Some(&told));
-        assert_eq!(summary.uid.as_deref(), Some("other"));
-    }
-}
+mod tests;

@@ -153,8 +153,8 @@ fn page(text: &str) -> String {
         ..ListFilter::default()
     };
     let parts = [
-        crate::render_list(listed(), &ListFilter::default(), &names, &visitor),
-        crate::render_list(listed(), &filter, &names, &visitor),
+        crate::render_list(listed(), &ListFilter::default(), (&names, 1), &visitor),
+        crate::render_list(listed(), &filter, (&names, 1), &visitor),
         crate::render_costs(&listed(), 0, 1, &names, &visitor),
         crate::render_roadmap(
             &RoadmapPage {

@@ -61,6 +61,7 @@ mod tests {
             what: what.to_owned(),
             began,
             ended,
+            ..TimeSpan::default()
         };
         let spans = [
             span("pm", "idle", 100, Some(150)),

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use super::door::PageViewer;
 use super::limits::VisitPlace;
 use super::{PageProblem, Pages, base_path, parse_place};
+use crate::gateway::history::millis_now;
 
 /// Lines that are sent at once.
 const LINES: u64 = 100;
@@ -201,5 +202,6 @@ async fn render_added(
     let upto = *upto;
     let summary = pages.shelf.summary(place).await?;
     let lines: Vec<_> = lines.into_iter().filter_map(|(n, line)| Some((n, line?))).collect();
-    Ok(Some((upto, codebutler_pages::render_added(&base_path(place), &summary, &lines, names))))
+    let told = (names, millis_now());
+    Ok(Some((upto, codebutler_pages::render_added(&base_path(place), &summary, &lines, told))))
 }

@@ -10,6 +10,7 @@ mod flows;
 mod guard;
 mod issuer;
 mod limits;
+mod links;
 mod live;
 pub mod options;
 mod port;
@@ -21,6 +22,8 @@ mod shelf;
 mod signing;
 mod whole;
 
+use std::collections::BTreeSet;
+
 use anyhow::Context as _;
 use axum::extract::{Path, Query, State};
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
@@ -28,8 +31,10 @@ use axum::routing::{get, post};
 use axum::{Form, Router, middleware};
 use codebutler_crds::wire::history::HistoryEvent;
 use codebutler_history::ThreadPlace;
-use codebutler_pages::{ListFilter, SCRIPT, STYLE, StepView, ThreadPage, ThreadSummary, UserNames};
-use http::{StatusCode, header};
+use codebutler_pages::{
+    ICON, ListFilter, ListedThread, SCRIPT, STYLE, StepView, ThreadPage, ThreadSummary, UserNames,
+};
+use http::header;
 use kube::ResourceExt as _;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
@@ -53,6 +58,7 @@ const LINES: u64 = 300;
 const FOUND: usize = 200;
 /// People whose names are asked for.
 const PEOPLE: usize = 50;
+const SVG: &str = "image/svg+xml";
 
 #[derive(Clone)]
 struct Pages {
@@ -95,7 +101,8 @@ fn build_router(pages: Pages) -> Router {
     Router::new()
         .route("/", get(serve_list))
         .route("/costs", get(serve_costs))
-        .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
+        .route("/favicon.ico", asset(SVG, ICON))
+        .route("/assets/icon.svg", asset(SVG, ICON))
         .route("/assets/page.css", asset("text/css; charset=utf-8", STYLE))
         .route("/assets/page.js", asset("text/javascript; charset=utf-8", SCRIPT))
         .route("/sign-in", get(signing::begin_signin))
@@ -108,6 +115,7 @@ fn build_router(pages: Pages) -> Router {
         .route("/sign-out", post(signing::sign_out))
         .route("/{namespace}/{name}", get(serve_thread))
         .route("/{namespace}/{name}/stop", post(end_runs))
+        .route("/{namespace}/{name}/slack", get(links::open_slack))
         .route("/{namespace}/{name}/steps", get(live::serve_steps))
         .route("/{namespace}/{name}/events", get(live::serve_events))
         .route("/{namespace}/{name}/roadmap", get(roadmap::serve_roadmap))
@@ -136,6 +144,18 @@ impl Pages {
         let summary = self.shelf.summary(place).await?;
         let permit = self.sight.permit(viewer, place, &summary).await?;
         Ok((summary, permit.ok_or(PageProblem::NotShown)?))
+    }
+
+    /// What people of all these threads call themselves.
+    async fn names_of_all(&self, threads: &[ListedThread]) -> UserNames {
+        let mut names = UserNames::new();
+        for repo in self.sight.context.repos.state() {
+            let own = threads.iter().filter(|one| one.summary.repo == repo.name_any());
+            let people: BTreeSet<_> =
+                own.flat_map(|one| &one.summary.people).take(PEOPLE).collect();
+            names.extend(self.sight.slack.names(&repo, people.into_iter()).await);
+        }
+        names
     }
 
     /// What the people of a thread call themselves.
@@ -174,14 +194,8 @@ async fn serve_list(
     let Wanted { q: query, state, repo, person, cost, page } = wanted;
     let filter = ListFilter { state, query, repo, person, cost, page };
     let threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await?;
-    let mut names = UserNames::new();
-    for repo in pages.sight.context.repos.state() {
-        let own = threads.iter().filter(|one| one.summary.repo == repo.name_any());
-        let people: std::collections::BTreeSet<_> =
-            own.flat_map(|one| &one.summary.people).take(PEOPLE).collect();
-        names.extend(pages.sight.slack.names(&repo, people.into_iter()).await);
-    }
-    Ok(Html(codebutler_pages::render_list(threads, &filter, &names, &viewer.visitor())))
+    let (names, now) = (pages.names_of_all(&threads).await, millis_now());
+    Ok(Html(codebutler_pages::render_list(threads, &filter, (&names, now), &viewer.visitor())))
 }
 
 #[derive(Deserialize)]
@@ -205,7 +219,8 @@ async fn serve_costs(
         let repo = pages.sight.context.repo(place.namespace(), &one.summary.repo);
         one.zone = repo.map(|repo| repo.spec.limits.time_zone.clone()).unwrap_or_default();
     }
-    Ok(Html(codebutler_pages::render_costs(&threads, days, millis_now(), &viewer.visitor())))
+    let (names, now) = (pages.names_of_all(&threads).await, millis_now());
+    Ok(Html(codebutler_pages::render_costs(&threads, days, now, &names, &viewer.visitor())))
 }
 
 #[derive(Deserialize)]
@@ -225,6 +240,10 @@ async fn serve_thread(
     let place = parse_place(&namespace, &name)?;
     let query = part.q.trim().to_owned();
     let (summary, permit) = pages.permit(&viewer, &place).await?;
+    // A thread that has only begun has a page: what happens comes.
+    if summary.lines == 0 && pages.conversation(&place).is_none() {
+        return Err(PageProblem::NoPage);
+    }
     let names = pages.names(&place, &summary).await;
     let newest = summary.lines.saturating_sub(LINES) + 1;
     let first = match (part.from, part.before) {
@@ -251,12 +270,13 @@ async fn serve_thread(
         names,
         upto,
         query,
+        now: millis_now(),
+        slack: pages.conversation(&place).is_some(),
         summary,
     };
     let mut visitor = viewer.visitor();
     visitor.may_stop = permit.steers;
-    let status = if page.summary.lines == 0 { StatusCode::NOT_FOUND } else { StatusCode::OK };
-    Ok((status, Html(codebutler_pages::render_thread(&page, &visitor))).into_response())
+    Ok(Html(codebutler_pages::render_thread(&page, &visitor)).into_response())
 }
 
 /// Lines as steps; those that can't be read are gaps where they stand.

@@ -39,7 +39,7 @@ async fn ten_tabs_stay_live_over_http_1() {
         format!("http://{}/{}/{name}", team.stack.metrics.pages.unwrap(), team.stack.place.team);
     let at_work = || async {
         let text = reqwest::get(&page).await.ok()?.text().await.ok()?;
-        text.contains("wants Bash").then_some(())
+        text.contains("is working").then_some(())
     };
     team.until("the coder to wait", at_work).await;
     browser.open(&page).await;
@@ -99,10 +99,15 @@ async fn a_thread_is_watched_in_a_browser() {
     // Opened before the coder is done: the rest comes by itself.
     let says =
         |text: &str| format!("document.querySelector('#steps').textContent.includes('{text}')");
-    browser.until(&says("$0.012345678")).await;
+    browser.until("document.querySelector('#steps [title=\"$0.012345678\"]') !== null").await;
     browser.until(&says("Looked.")).await;
     assert_eq!(browser.value("document.querySelectorAll('#steps img').length").await, json!(0));
     assert_eq!(browser.value("document.title === 'taken'").await, json!(false));
+    // A run is one line, and who reads opens it.
+    let runs = "document.querySelectorAll('#steps > .run[data-role=coder]').length";
+    assert_eq!(browser.value(runs).await, json!(1));
+    let hidden = "document.querySelector('.run[data-role=coder] .step').checkVisibility()";
+    assert_eq!(browser.value(hidden).await, json!(false));
     browser.run("document.querySelectorAll('details').forEach(one => one.open = true)").await;
     assert_eq!(browser.value("document.querySelectorAll('.del').length").await, json!(1));
     let twice = "new Set([...document.querySelectorAll('.step')].map(s => s.id)).size \
@@ -113,7 +118,7 @@ async fn a_thread_is_watched_in_a_browser() {
     browser.until("document.querySelectorAll('tbody tr').length === 1").await;
     looked_at(&mut browser, "12-threads").await;
     browser.open(&format!("http://{pages}/costs")).await;
-    browser.until("document.body.textContent.includes('0.012345678')").await;
+    browser.until("document.querySelector(`[title='$0.012345678']`) !== null").await;
     looked_at(&mut browser, "13-costs").await;
     let complaints = browser.complaints();
     assert!(complaints.is_empty(), "{complaints:?}");
