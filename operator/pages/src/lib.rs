@@ -5,10 +5,13 @@
 //! [`roadmap`] and [`costs`] put them together.
 
 mod calls;
+mod changes;
 mod chart;
 mod costs;
+mod diff;
 mod list;
 mod page;
+mod remarks;
 mod roadmap;
 mod run;
 mod step;
@@ -20,7 +23,9 @@ mod timeline;
 
 use std::collections::BTreeMap;
 
+pub use changes::{BranchShown, ChangesPage, render_changes};
 pub use costs::render_costs;
+pub use diff::{ChangedFile, FilePatch};
 pub use list::{ListFilter, ListedThread, render_list};
 pub use page::{PageVisitor, ThreadPage, one_step, render_added, render_notice, render_thread};
 pub use roadmap::{RoadmapPage, render_roadmap, roadmap_table};

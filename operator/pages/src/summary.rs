@@ -3,10 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use codebutler_markdown::plain_line;
-use codebutler_wire::history::{GATEWAY, HistoryEvent, HistoryLine, ItemShown, ModelCall};
+use codebutler_wire::history::{
+    CheckShown, GATEWAY, HistoryEvent, HistoryLine, ItemShown, ModelCall,
+};
 use codebutler_wire::{MessageAuthor, NanoUsd, SlackTs};
 
 use crate::calls::describe_calls;
+use crate::remarks::read_remarks;
+
+pub use crate::remarks::LineRemark;
 
 /// Messages whose text is at hand when one of them turns out to be the plan.
 const RECENT: usize = 16;
@@ -16,6 +21,8 @@ const TITLE: usize = 160;
 const SPANS: usize = 400;
 /// Calls whose run is not known yet.
 const LOOSE: usize = 64;
+/// Remarks on lines.
+const REMARKS: usize = 200;
 /// Of an hour, in milliseconds.
 pub const QUARTER: u64 = 900_000;
 
@@ -135,6 +142,13 @@ pub struct PullShown {
     pub state: String,
 }
 
+/// What the branch was pushed to last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PushedShown {
+    pub branch: String,
+    pub commit: String,
+}
+
 /// A roadmap that is worked off from the conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoadmapShown {
@@ -180,6 +194,11 @@ pub struct ThreadSummary {
     pub latest: Option<LatestMessage>,
     pub receipt: Option<ProvenRun>,
     pub pull: Option<PullShown>,
+    /// How checks stood at the newest commit that they were asked for.
+    pub checks: Vec<CheckShown>,
+    pub pushed: Option<PushedShown>,
+    /// What reviewers said about lines, oldest first.
+    pub remarks: Vec<LineRemark>,
     pub roadmap: Option<RoadmapShown>,
     /// Oldest first.
     pub spans: Vec<TimeSpan>,
@@ -285,7 +304,10 @@ impl ThreadSummary {
                     span.doing = describe_calls(calls);
                 }
             }
-            HistoryEvent::Tool { .. } => {
+            HistoryEvent::Tool { call, ok, .. } => {
+                self.remarks.extend(read_remarks(&role(), call, *ok));
+                let over = self.remarks.len().saturating_sub(REMARKS);
+                self.remarks.drain(..over);
                 if let Some(span) = self.span_of(&role(), line.at) {
                     span.tools += 1;
                 }
@@ -313,6 +335,12 @@ impl ThreadSummary {
             HistoryEvent::Receipt { commit, command, exit_code } => {
                 let (commit, command) = (commit.clone(), command.clone());
                 self.receipt = Some(ProvenRun { commit, command, exit_code: *exit_code });
+            }
+            HistoryEvent::Checks { checks, .. } => self.checks.clone_from(checks),
+            // An agent can't say which branch is its own.
+            HistoryEvent::Pushed { branch, commit, .. } if line.source == GATEWAY => {
+                let (branch, commit) = (branch.clone(), commit.clone());
+                self.pushed = Some(PushedShown { branch, commit });
             }
             HistoryEvent::PullRequest { number, url, state } => {
                 let (url, state) = (url.clone(), state.clone());

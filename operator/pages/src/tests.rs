@@ -5,9 +5,10 @@ use codebutler_wire::history::{
 };
 use codebutler_wire::{MessageAuthor, NanoUsd};
 
+use crate::summary::LineRemark;
 use crate::{
-    ListFilter, ListedThread, PageVisitor, RoadmapPage, StepView, ThreadPage, ThreadSummary,
-    UserNames,
+    BranchShown, ChangedFile, ChangesPage, FilePatch, ListFilter, ListedThread, PageVisitor,
+    RoadmapPage, StepView, ThreadPage, ThreadSummary, UserNames,
 };
 
 const PAYLOADS: [&str; 17] = [
@@ -112,6 +113,32 @@ fn events(text: &str) -> Vec<HistoryEvent> {
     ]
 }
 
+/// A branch of hostile files, with a remark on a line of one.
+fn changes(text: &str, summary: &ThreadSummary) -> ChangesPage {
+    let patch = format!("diff --git a/x b/x\n@@ -1 +1,2 @@ {text}\n-{text}\n+{text}\n+x\n");
+    let path = text.to_owned();
+    let mut summary = summary.clone();
+    let (role, file, body) = (text.to_owned(), text.to_owned(), text.to_owned());
+    summary.remarks = vec![LineRemark { role, file, line: 2, body }];
+    let branch = BranchShown {
+        branch: text.to_owned(),
+        tip: text.to_owned(),
+        files: vec![ChangedFile { path: path.clone(), added: Some(1), removed: Some(1) }],
+        commits: format!("{} {text}", "1".repeat(40)),
+        patches: FilePatch::read_all(&patch, &[path]),
+    };
+    ChangesPage {
+        base: "/team/shop-1".to_owned(),
+        summary,
+        names: UserNames::new(),
+        now: 1,
+        slack: true,
+        file: Some(text.to_owned()),
+        from: 0,
+        changes: Ok(branch),
+    }
+}
+
 fn page(text: &str) -> String {
     let lines: Vec<_> = events(text)
         .into_iter()
@@ -164,6 +191,7 @@ fn page(text: &str) -> String {
             },
             &visitor,
         ),
+        crate::render_changes(&changes(text, &summary), &visitor),
         crate::one_step("/team/shop-1", 5, &lines[4], &names),
         crate::render_notice(text, text, Some(("/", text))),
     ];

@@ -27,6 +27,7 @@ mod rules;
 mod serve;
 mod service;
 pub mod services;
+mod shown;
 mod survey;
 #[cfg(test)]
 mod testing;
@@ -67,6 +68,7 @@ pub use self::host::fuzz_talk;
 pub use self::merges::TriedMerge;
 pub use self::receive::receive_pack;
 pub use self::serve::{info_refs, upload_pack};
+pub use self::shown::ShownBranch;
 pub use self::survey::{BranchDistance, BranchSurvey, LostCommits, SurveyError};
 pub use self::train::{PushedBranch, TrainBench, TrainHead};
 

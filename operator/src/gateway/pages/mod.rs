@@ -5,6 +5,7 @@
 //! What a page looks like is in [`codebutler_pages`]; [`shelf`] finds its lines, [`live`] keeps it up to
 //! date, [`door`] says who sees what. Pure: [`options`], [`seal`].
 
+mod changes;
 mod door;
 mod flows;
 mod guard;
@@ -46,6 +47,7 @@ use self::port::PortLimits;
 use self::problem::PageProblem;
 use self::shelf::{HistoryShelf, NumberedLine};
 use self::signing::SignedChange;
+use super::git::mirror::RepoMirrors;
 use super::history::millis_now;
 use super::mcp::sign_in::{DONE, OPEN};
 use super::state::GatewayBase;
@@ -66,6 +68,8 @@ struct Pages {
     door: PageDoor,
     sight: ThreadSight,
     limits: VisitLimits,
+    /// Copies of the Repos' repositories.
+    mirrors: RepoMirrors,
     stop: CancellationToken,
 }
 
@@ -89,7 +93,8 @@ pub fn serve_pages(
     let door = sign_in.map_or(PageDoor::Open, signed);
     let sight = ThreadSight { context: context.clone(), slack: gateway.slack.clone() };
     let limits = VisitLimits::default();
-    let app = build_router(Pages { shelf, door, sight, limits, stop: stop.clone() });
+    let (mirrors, until) = (gateway.mirrors.clone(), stop.clone());
+    let app = build_router(Pages { shelf, door, sight, limits, mirrors, stop: until });
     tokio::spawn(port::serve_port(listener, app, PortLimits::default(), stop));
     Ok(())
 }
@@ -115,6 +120,7 @@ fn build_router(pages: Pages) -> Router {
         .route("/sign-out", post(signing::sign_out))
         .route("/{namespace}/{name}", get(serve_thread))
         .route("/{namespace}/{name}/stop", post(end_runs))
+        .route("/{namespace}/{name}/changes", get(changes::serve_changes))
         .route("/{namespace}/{name}/slack", get(links::open_slack))
         .route("/{namespace}/{name}/steps", get(live::serve_steps))
         .route("/{namespace}/{name}/events", get(live::serve_events))

@@ -6,7 +6,7 @@ use codebutler_testbed::models::{ModelScript, ScriptStep};
 use futures::StreamExt as _;
 use serde_json::json;
 
-use crate::support::{Setup, Team};
+use crate::support::{Setup, Team, asks};
 
 const HOSTILE: &str = "<img src=x onerror=alert(1)>";
 
@@ -149,5 +149,50 @@ async fn the_first_page_of_a_long_thread_comes_at_once() {
     assert!(took < Duration::from_secs(3), "{took:?}");
     let first = text(&team, &format!("{path}?from=1")).await;
     assert!(first.contains("id=\"n1\"") && first.contains("Later"));
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_branch_changes_is_shown_by_file() {
+    let price = json!({"path": "src/price.txt", "content": format!("price = 0.2 {HOSTILE}\n")});
+    let coder = vec![
+        ScriptStep::tool("Write", price),
+        bash("seq 5000 > src/long.txt"),
+        ScriptStep::tool("GitCommit", json!({"message": "Raise the price"})),
+        ScriptStep::tool("GitPush", json!({})),
+        ScriptStep::tool("GHCreatePR", json!({"title": "Raise the price", "body": "Too low."})),
+        ScriptStep::say("Raised."),
+    ];
+    let pm = vec![asks("Plan: raise the price.", "plan")];
+    let team = Setup::new(ModelScript::of("pm", pm).and("coder", coder)).start().await;
+    let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);
+    let root = team.says("ana", None, "the price is too low");
+    let plan = team.message(&root, "Plan: raise").await;
+    let page = page_of(&team, &root).await;
+    let changes = format!("{page}/changes");
+    assert!(text(&team, &changes).await.contains("Nothing was pushed in this thread yet."));
+    team.stack.slack.click(ana, channel, &plan.ts, "plan:approve").unwrap();
+    team.message(&root, "Raised.").await;
+    let listed = team
+        .until("the files of the branch", || async {
+            let listed = text(&team, &changes).await;
+            listed.contains("src/long.txt").then_some(listed)
+        })
+        .await;
+    for part in ["2 files, +5,001", "?file=src%2Fprice.txt", "Raise the price", "Pull request #1"] {
+        assert!(listed.contains(part), "{part}: {listed}");
+    }
+    // So many lines are shown by file, and so long a file in parts.
+    let one = text(&team, &format!("{changes}?file=src%2Fprice.txt")).await;
+    assert!(one.contains("price = 0.2 &#60;img") && !one.contains(HOSTILE), "{one}");
+    let long = text(&team, &format!("{changes}?file=src%2Flong.txt")).await;
+    assert!(long.contains("&from=3000") || long.contains("&#38;from=3000"), "{}", long.len());
+    assert!(long.contains(">2999<") && !long.contains(">3001<") && long.len() < 500_000);
+    let rest = text(&team, &format!("{changes}?file=src%2Flong.txt&from=3000")).await;
+    assert!(rest.contains(">5000<") && !rest.contains(">2999<"));
+    let none = text(&team, &format!("{changes}?file=..%2F..%2Fetc%2Fpasswd")).await;
+    assert!(none.contains("The branch does not change this file."), "{none}");
+    let gone = reqwest::get(url(&team, "/team/gone-1/changes")).await.unwrap();
+    assert_eq!(gone.status(), 404);
     team.stop().await;
 }

@@ -113,9 +113,10 @@ async fn members_of_the_channel_see_its_threads_until_they_leave_it() {
 
     // Nobody in particular is told where to sign in, and nothing else.
     let mut stranger = Browsing::new(&team);
-    let [events, lines, table] =
-        ["events", "events.jsonl", "roadmap/events"].map(|end| format!("{page}/{end}"));
-    for path in [&*page, "/", "/costs", &events, &lines, &table] {
+    let [events, lines, table, changes, conversation] =
+        ["events", "events.jsonl", "roadmap/events", "changes", "slack"]
+            .map(|end| format!("{page}/{end}"));
+    for path in [&*page, "/", "/costs", &events, &lines, &table, &changes, &conversation] {
         let (status, text) = stranger.open(path).await;
         assert_eq!(status, 401, "{path}");
         assert!(text.contains("/sign-in?to=") && !text.contains("Looked."), "{text}");
@@ -148,7 +149,11 @@ async fn members_of_the_channel_see_its_threads_until_they_leave_it() {
         assert_eq!(status, 403, "{user} of {workspace:?}");
         assert!(text.contains("This is not shown to you") && !text.contains("Looked."), "{text}");
         assert!(!other.open("/").await.1.contains(&page));
-        assert_eq!(other.open(&format!("{page}/steps")).await.0, 403);
+        for part in ["steps", "changes", "changes?file=README.md", "slack"] {
+            let (status, text) = other.open(&format!("{page}/{part}")).await;
+            assert_eq!(status, 403, "{part}");
+            assert!(!text.contains("Looked.") && !text.contains("README"), "{text}");
+        }
     }
 
     // A stream that is open ends with the right to it.
@@ -184,7 +189,7 @@ async fn who_may_steer_stops_what_runs_from_its_page_and_no_other_site_does() {
     let name = team.thread(&root).await.metadata.name.unwrap();
     let page = format!("/{}/{name}", team.stack.place.team);
     let mut browsing = Browsing::sign_in(&team, &ben, None, &page).await;
-    while !browsing.open(&page).await.1.contains("wants Bash") {
+    while !browsing.open(&page).await.1.contains("<code>Bash") {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     let (stop, token) = (format!("{page}/stop"), browsing.token(&page).await);

@@ -1,0 +1,324 @@
+//! The page of what a branch changes: files and lines, with what was said about them.
+
+use askama::Template;
+use codebutler_markdown::TextDialect;
+use codebutler_wire::history::CheckShown;
+
+use crate::UserNames;
+use crate::diff::{ChangedFile, DiffRow, FilePatch};
+use crate::list::encode_query;
+use crate::page::{PageVisitor, render_tabs, render_template};
+use crate::summary::{LineRemark, PullShown, ThreadSummary};
+use crate::text::{format_count, group_digits, name_people, render_prose};
+
+/// Lines of a file that are shown at once.
+const ROWS: usize = 3000;
+/// Files that are listed.
+const FILES: usize = 1000;
+
+/// What a branch changes.
+#[derive(Clone, Debug, Default)]
+pub struct BranchShown {
+    pub branch: String,
+    /// Its newest commit.
+    pub tip: String,
+    pub files: Vec<ChangedFile>,
+    /// One a line: id, space, first line.
+    pub commits: String,
+    /// Of the files whose lines are shown.
+    pub patches: Vec<FilePatch>,
+}
+
+/// What the page shows.
+#[derive(Clone, Debug)]
+pub struct ChangesPage {
+    /// Address of the thread's page.
+    pub base: String,
+    pub summary: ThreadSummary,
+    pub names: UserNames,
+    /// In milliseconds since 1970.
+    pub now: u64,
+    /// Whether its conversation in Slack is known.
+    pub slack: bool,
+    /// The one file that was asked for, and the first of its lines.
+    pub file: Option<String>,
+    pub from: usize,
+    /// Or why there is nothing to show.
+    pub changes: Result<BranchShown, &'static str>,
+}
+
+#[derive(Template)]
+#[template(path = "changes.html")]
+struct Changes<'a> {
+    page: &'a ChangesPage,
+    visitor: &'a PageVisitor,
+    tabs: String,
+    title: String,
+    head: String,
+    checks: Vec<CheckRow<'a>>,
+    listed: Vec<FileRow>,
+    more_files: usize,
+    shown: Vec<PatchShown>,
+    commits: Vec<CommitRow>,
+    notice: Option<&'static str>,
+}
+
+struct CheckRow<'a> {
+    check: &'a CheckShown,
+    class: &'static str,
+}
+
+struct FileRow {
+    path: String,
+    link: String,
+    added: String,
+    removed: String,
+}
+
+struct CommitRow {
+    short: String,
+    subject: String,
+    link: Option<String>,
+}
+
+/// A file's lines.
+struct PatchShown {
+    path: String,
+    added: String,
+    removed: String,
+    rows: Vec<ShownRow>,
+    /// Where the rest is, and what it is called.
+    rest: Option<(String, String)>,
+    binary: bool,
+}
+
+struct ShownRow {
+    row: DiffRow,
+    /// What a reviewer said about it: who, and HTML.
+    remarks: Vec<(String, String)>,
+}
+
+/// The page of what a branch changes.
+pub fn render_changes(page: &ChangesPage, visitor: &PageVisitor) -> String {
+    let summary = &page.summary;
+    let tabs = render_tabs(&page.base, summary, "Changes", page.slack);
+    let title = name_people(&summary.title, &page.names);
+    let none = BranchShown::default();
+    let changes = page.changes.as_ref().unwrap_or(&none);
+    let lines = |count: fn(&ChangedFile) -> Option<u64>| {
+        group_digits(changes.files.iter().filter_map(count).sum())
+    };
+    let head = format!(
+        "{}, +{} −{}",
+        format_count(changes.files.len() as u64, "file"),
+        lines(|file| file.added),
+        lines(|file| file.removed)
+    );
+    let listed = changes.files.iter().take(FILES).map(|file| FileRow::of(page, file));
+    let checks = summary.checks.iter().map(|check| CheckRow { check, class: class_of(check) });
+    let commits = changes.commits.lines();
+    let commits = commits.filter_map(|line| CommitRow::of(line, summary.pull.as_ref()));
+    let notice = page.changes.as_ref().err().copied();
+    let missing = page.file.is_some() && changes.patches.is_empty() && notice.is_none();
+    render_template(&Changes {
+        page,
+        visitor,
+        tabs,
+        title,
+        head,
+        checks: checks.collect(),
+        listed: listed.collect(),
+        more_files: changes.files.len().saturating_sub(FILES),
+        shown: changes.patches.iter().map(|patch| PatchShown::of(page, changes, patch)).collect(),
+        commits: commits.collect(),
+        notice: notice.or(missing.then_some("The branch does not change this file.")),
+    })
+}
+
+fn class_of(check: &CheckShown) -> &'static str {
+    match check.state.as_str() {
+        "success" => "good",
+        "failure" | "error" | "timed_out" => "bad",
+        _ => "",
+    }
+}
+
+/// A count with its sign; nothing of a binary file.
+fn signed(sign: char, count: Option<u64>) -> String {
+    count.map(|count| format!("{sign}{}", group_digits(count))).unwrap_or_default()
+}
+
+impl Changes<'_> {
+    fn pull_link(&self) -> Option<&str> {
+        let pull = self.page.summary.pull.as_ref()?;
+        Some(pull.url.as_str()).filter(|url| url.starts_with("https://"))
+    }
+
+    fn branch(&self) -> Option<&BranchShown> {
+        self.page.changes.as_ref().ok()
+    }
+}
+
+impl FileRow {
+    fn of(page: &ChangesPage, file: &ChangedFile) -> Self {
+        Self {
+            path: file.path.clone(),
+            link: format!("{}/changes?file={}", page.base, encode_query(&file.path)),
+            added: signed('+', file.added),
+            removed: signed('−', file.removed),
+        }
+    }
+}
+
+impl CommitRow {
+    fn of(line: &str, pull: Option<&PullShown>) -> Option<Self> {
+        let (id, subject) = line.split_once(' ')?;
+        let short = id.get(..10).unwrap_or(id).to_owned();
+        let link = pull.and_then(|pull| {
+            let host = pull.url.strip_suffix(&format!("/pull/{}", pull.number))?;
+            host.starts_with("https://").then(|| format!("{host}/commit/{id}"))
+        });
+        Some(Self { short, subject: subject.to_owned(), link })
+    }
+}
+
+impl PatchShown {
+    fn of(page: &ChangesPage, changes: &BranchShown, patch: &FilePatch) -> Self {
+        let file = changes.files.iter().find(|file| file.path == patch.path);
+        let remarks: Vec<_> =
+            page.summary.remarks.iter().filter(|remark| remark.file == patch.path).collect();
+        let end = page.from.saturating_add(ROWS);
+        let rows = patch.rows.iter().skip(page.from).take(ROWS);
+        let rows = rows.map(|row| ShownRow::of(row, &remarks, &page.names)).collect();
+        let left = patch.rows.len().saturating_sub(end);
+        let rest = (left > 0).then(|| {
+            let file = encode_query(&patch.path);
+            let link = format!("{}/changes?file={file}&from={end}", page.base);
+            (link, format_count(left as u64, "more line"))
+        });
+        Self {
+            path: patch.path.clone(),
+            added: signed('+', file.and_then(|file| file.added)),
+            removed: signed('−', file.and_then(|file| file.removed)),
+            rows,
+            rest,
+            binary: file.is_some_and(|file| file.added.is_none()),
+        }
+    }
+}
+
+impl ShownRow {
+    fn of(row: &DiffRow, remarks: &[&LineRemark], names: &UserNames) -> Self {
+        let own = remarks.iter().filter(|remark| row.new == Some(remark.line));
+        let own = own.map(|remark| {
+            (remark.role.clone(), render_prose(&remark.body, TextDialect::Markdown, names))
+        });
+        Self { row: row.clone(), remarks: own.collect() }
+    }
+
+    fn old(&self) -> String {
+        self.row.old.map(|n| n.to_string()).unwrap_or_default()
+    }
+
+    fn new(&self) -> String {
+        self.row.new.map(|n| n.to_string()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(changes: Result<BranchShown, &'static str>) -> ChangesPage {
+        let remark = LineRemark {
+            role: "reviewer".into(),
+            file: "src/a.rs".into(),
+            line: 2,
+            body: "This is **not** tested <img src=x>".into(),
+        };
+        let url = "https://github.example/acme/shop/pull/7".to_owned();
+        let summary = ThreadSummary {
+            pull: Some(PullShown { number: 7, url, state: "open".into() }),
+            checks: vec![CheckShown { name: "ci <b>".into(), state: "failure".into() }],
+            remarks: vec![remark],
+            ..ThreadSummary::default()
+        };
+        ChangesPage {
+            base: "/team/shop-1".into(),
+            summary,
+            names: UserNames::new(),
+            now: 1,
+            slack: true,
+            file: None,
+            from: 0,
+            changes,
+        }
+    }
+
+    fn branch(lines: usize) -> BranchShown {
+        let path = "src/a.rs".to_owned();
+        let added: String = (0..lines).map(|n| format!("+<script>{n}</script>\n")).collect();
+        let patch =
+            format!("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1,{lines} @@\n-old\n{added}");
+        BranchShown {
+            branch: "codebutler/t".into(),
+            tip: "2".repeat(40),
+            files: vec![ChangedFile {
+                path: path.clone(),
+                added: Some(lines as u64),
+                removed: Some(1),
+            }],
+            commits: format!("{} Fix <b>\n", "2".repeat(40)),
+            patches: FilePatch::read_all(&patch, &[path]),
+        }
+    }
+
+    fn render(page: &ChangesPage) -> String {
+        render_changes(page, &PageVisitor::default())
+    }
+
+    #[test]
+    fn files_lines_remarks_checks_and_commits_are_shown_as_text() {
+        let shown = render(&page(Ok(branch(3))));
+        let commit = format!("href=\"https://github.example/acme/shop/commit/{}\"", "2".repeat(40));
+        for part in [
+            "1 file, +3 −1",
+            "&#60;script&#62;1&#60;/script&#62;",
+            "<b>not</b> tested &#60;img",
+            "ci &#60;b&#62;",
+            "Fix &#60;b&#62;",
+            &*commit,
+            "href=\"https://github.example/acme/shop/pull/7\"",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert!(!shown.contains("<script>1") && !shown.contains("<img"), "{shown}");
+    }
+
+    #[test]
+    fn a_long_file_is_shown_in_parts_that_lead_to_each_other() {
+        let mut long = page(Ok(branch(50_000)));
+        long.file = Some("src/a.rs".into());
+        let shown = render(&long);
+        assert!(
+            shown.contains("from=3000") && shown.contains("47,002 more lines"),
+            "{}",
+            shown.len()
+        );
+        assert_eq!(shown.matches("<tr class=\"add\"").count(), ROWS - 2);
+        long.from = 48_000;
+        let shown = render(&long);
+        assert!(shown.contains("49999&#60;/script&#62;") && !shown.contains("more line"));
+    }
+
+    #[test]
+    fn what_can_t_be_shown_is_said() {
+        assert!(render(&page(Err("Nothing was pushed yet."))).contains("Nothing was pushed yet."));
+        let mut other = page(Ok(branch(1)));
+        other.file = Some("none".into());
+        if let Ok(branch) = &mut other.changes {
+            branch.patches.clear();
+        }
+        assert!(render(&other).contains("does not change this file"));
+    }
+}

@@ -1,0 +1,119 @@
+//! The page of what a thread's branch changes, from the gateway's own copy of the repository.
+
+use axum::extract::{Path, Query, State};
+use axum::response::Html;
+use codebutler_crds::Repo;
+use codebutler_history::ThreadPlace;
+use codebutler_pages::{BranchShown, ChangedFile, ChangesPage, FilePatch, ThreadSummary};
+use serde::Deserialize;
+
+use super::door::PageViewer;
+use super::{PageProblem, Pages, base_path, parse_place};
+use crate::gateway::git::ShownBranch;
+use crate::gateway::history::millis_now;
+use crate::gateway::masks;
+
+const NO_BRANCH: &str = "Nothing was pushed in this thread yet.";
+const NO_COPY: &str =
+    "The gateway has no copy of this branch at hand. Load this page again in a minute.";
+const GONE: &str = "The branch is no longer in the gateway's copy of the repository.";
+const UNKNOWN: &str = "Git can't show these changes right now. Load this page again in a minute.";
+
+#[derive(Deserialize)]
+pub struct ChangesQuery {
+    /// The one file that is shown.
+    file: Option<String>,
+    /// The first of its lines that is.
+    #[serde(default)]
+    from: usize,
+}
+
+/// As a page; one file of it where that is asked for.
+pub async fn serve_changes(
+    State(pages): State<Pages>,
+    viewer: PageViewer,
+    Path((namespace, name)): Path<(String, String)>,
+    Query(ChangesQuery { file, from }): Query<ChangesQuery>,
+) -> Result<Html<String>, PageProblem> {
+    let place = parse_place(&namespace, &name)?;
+    let (summary, _) = pages.permit(&viewer, &place).await?;
+    if summary.lines == 0 {
+        return Err(PageProblem::NoPage);
+    }
+    let _turn = pages.limits.heavy(viewer.person()).await?;
+    let names = pages.names(&place, &summary).await;
+    let changes = pages.read_changes(&place, &summary, file.as_deref()).await;
+    let page = ChangesPage {
+        base: base_path(&place),
+        now: millis_now(),
+        slack: pages.conversation(&place).is_some(),
+        file,
+        from,
+        changes,
+        names,
+        summary,
+    };
+    Ok(Html(codebutler_pages::render_changes(&page, &viewer.visitor())))
+}
+
+impl Pages {
+    /// What the branch changes, or a sentence that says why nothing is shown.
+    async fn read_changes(
+        &self,
+        place: &ThreadPlace,
+        summary: &ThreadSummary,
+        file: Option<&str>,
+    ) -> Result<BranchShown, &'static str> {
+        let (repo, _) = self.sight.origin(place, summary).ok_or(GONE)?;
+        let pushed = summary.pushed.as_ref();
+        let thread = self.conversation(place);
+        let known = thread.and_then(|thread| thread.status.as_ref()?.branch.clone());
+        let branch = known.or_else(|| pushed.map(|pushed| pushed.branch.clone()));
+        let branch = branch.ok_or(NO_BRANCH)?;
+        let mirror = self.mirrors.of(&repo);
+        if !mirror.is_there() {
+            return Err(NO_COPY);
+        }
+        let refs = mirror.list_refs().await.map_err(|error| log_failure(place, &error))?;
+        let base = refs.get(&format!("refs/heads/{}", repo.spec.git.branch)).ok_or(NO_COPY)?;
+        let tip = refs.get(&format!("refs/heads/{branch}"));
+        // A merged branch may be deleted while its commits are still there.
+        let left = pushed.filter(|pushed| is_commit(&pushed.commit)).map(|pushed| &pushed.commit);
+        let tip = tip.or(left).ok_or(GONE)?;
+        let shown = ShownBranch { git: mirror.git(), base, tip };
+        self.read_branch(&repo, &shown, branch, file)
+            .await
+            .map_err(|error| log_failure(place, &*error))
+    }
+
+    async fn read_branch(
+        &self,
+        repo: &Repo,
+        shown: &ShownBranch<'_>,
+        branch: String,
+        file: Option<&str>,
+    ) -> anyhow::Result<BranchShown> {
+        let redactor = masks::as_known(&self.sight.context, repo).await;
+        let files = ChangedFile::read_all(&shown.counts().await?);
+        let commits = redactor.mask(&shown.commits().await?).to_string();
+        let wanted: Vec<&ChangedFile> = match file {
+            Some(file) => files.iter().filter(|one| one.path == file).collect(),
+            None if ChangedFile::fit_on_a_page(&files) => files.iter().collect(),
+            None => Vec::new(),
+        };
+        let paths: Vec<String> = wanted.iter().map(|file| file.path.clone()).collect();
+        let patch = if paths.is_empty() { Vec::new() } else { shown.patch(&paths).await? };
+        let patch = redactor.mask(&String::from_utf8_lossy(&patch)).to_string();
+        let patches = FilePatch::read_all(&patch, &paths);
+        Ok(BranchShown { branch, tip: shown.tip.to_owned(), files, commits, patches })
+    }
+}
+
+fn is_commit(id: &str) -> bool {
+    id.len() >= 40 && id.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+fn log_failure(place: &ThreadPlace, error: &dyn std::fmt::Display) -> &'static str {
+    tracing::warn!(%place, %error, "what a branch changes can't be shown");
+    UNKNOWN
+}
