@@ -115,7 +115,8 @@ pub fn render_changes(page: &ChangesPage, visitor: &PageVisitor) -> String {
         lines(|file| file.removed)
     );
     let listed = changes.files.iter().take(FILES).map(|file| FileRow::of(page, file));
-    let checks = summary.checks.iter().map(|check| CheckRow { check, class: class_of(check) });
+    let checks =
+        summary.checks.iter().map(|check| CheckRow { check, class: classify_check(check) });
     let commits = changes.commits.lines();
     let commits = commits.filter_map(|line| CommitRow::of(line, summary.pull.as_ref()));
     let notice = page.changes.as_ref().err().copied();
@@ -135,7 +136,7 @@ pub fn render_changes(page: &ChangesPage, visitor: &PageVisitor) -> String {
     })
 }
 
-fn class_of(check: &CheckShown) -> &'static str {
+fn classify_check(check: &CheckShown) -> &'static str {
     match check.state.as_str() {
         "success" => "good",
         "failure" | "error" | "timed_out" => "bad",
@@ -144,7 +145,7 @@ fn class_of(check: &CheckShown) -> &'static str {
 }
 
 /// A count with its sign; nothing of a binary file.
-fn signed(sign: char, count: Option<u64>) -> String {
+fn format_signed(sign: char, count: Option<u64>) -> String {
     count.map(|count| format!("{sign}{}", group_digits(count))).unwrap_or_default()
 }
 
@@ -164,8 +165,8 @@ impl FileRow {
         Self {
             path: file.path.clone(),
             link: format!("{}/changes?file={}", page.base, encode_query(&file.path)),
-            added: signed('+', file.added),
-            removed: signed('−', file.removed),
+            added: format_signed('+', file.added),
+            removed: format_signed('−', file.removed),
         }
     }
 }
@@ -198,8 +199,8 @@ impl PatchShown {
         });
         Self {
             path: patch.path.clone(),
-            added: signed('+', file.and_then(|file| file.added)),
-            removed: signed('−', file.and_then(|file| file.removed)),
+            added: format_signed('+', file.and_then(|file| file.added)),
+            removed: format_signed('−', file.and_then(|file| file.removed)),
             rows,
             rest,
             binary: file.is_some_and(|file| file.added.is_none()),

@@ -70,7 +70,11 @@ impl FilePatch {
             if let Some(begins) = read_hunk(line) {
                 (old, new) = begins;
                 in_hunk = true;
-                file.rows.push(DiffRow { class: "hunk", text: cut(line), ..DiffRow::default() });
+                file.rows.push(DiffRow {
+                    class: "hunk",
+                    text: cut_line(line),
+                    ..DiffRow::default()
+                });
             } else if in_hunk {
                 file.rows.push(read_row(line, &mut old, &mut new));
             }
@@ -100,10 +104,10 @@ fn read_row(line: &str, old: &mut u64, new: &mut u64) -> DiffRow {
         _ => ("", next(old), next(new)),
     };
     let text = if class == "hunk" { line } else { line.get(1..).unwrap_or_default() };
-    DiffRow { class, old: before, new: after, text: cut(text) }
+    DiffRow { class, old: before, new: after, text: cut_line(text) }
 }
 
-fn cut(line: &str) -> String {
+fn cut_line(line: &str) -> String {
     if line.len() <= WIDE {
         return line.to_owned();
     }

@@ -10,6 +10,7 @@ mod chart;
 mod costs;
 mod diff;
 mod list;
+mod moment;
 mod page;
 mod remarks;
 mod roadmap;

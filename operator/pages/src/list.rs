@@ -7,7 +7,8 @@ use askama::Template;
 use codebutler_wire::NanoUsd;
 
 use crate::UserNames;
-use crate::page::{PageVisitor, render_template, show_time};
+use crate::moment::show_time;
+use crate::page::{PageVisitor, render_template};
 use crate::summary::{STATES, ThreadSummary};
 use crate::text::{format_count, format_duration, name_people, show_money};
 

@@ -3,15 +3,13 @@
 use askama::Template;
 use codebutler_markdown::TextDialect;
 use codebutler_wire::history::HistoryLine;
-use jiff::Timestamp;
 
 use crate::UserNames;
+use crate::moment::{format_moment, show_time};
 use crate::run::{PageItem, group_steps};
 use crate::step::{StepView, name_author, waited_for};
 use crate::summary::{CallTotals, LatestMessage, ThreadSummary, TimeSpan};
-use crate::text::{
-    format_ago, format_duration, group_digits, name_people, render_prose, show_money,
-};
+use crate::text::{format_duration, group_digits, name_people, render_prose, show_money};
 use crate::timeline::PageTimeline;
 
 #[derive(Template)]
@@ -192,25 +190,6 @@ pub(crate) fn render_tabs(
 /// A page that says one thing, and where to go: an address and words.
 pub fn render_notice(title: &str, text: &str, action: Option<(&str, &str)>) -> String {
     render_template(&Notice { title, text, action })
-}
-
-/// When something was, as HTML that knows it exactly: how long ago it is, or the date.
-pub(crate) fn show_time(millis: u64, now: u64) -> String {
-    let exact = format_moment(millis, "%Y-%m-%dT%H:%M:%SZ");
-    if exact.is_empty() {
-        return exact;
-    }
-    let hover = format_moment(millis, "%Y-%m-%d %H:%M:%S UTC");
-    let ago = format_ago(now.saturating_sub(millis));
-    let ago = ago.unwrap_or_else(|| format_moment(millis, "%Y-%m-%d"));
-    format!("<time datetime=\"{exact}\" title=\"{hover}\" data-ago>{ago}</time>")
-}
-
-/// A time, for people.
-pub(crate) fn format_moment(millis: u64, format: &str) -> String {
-    let at = i64::try_from(millis).ok().filter(|at| *at > 0);
-    let at = at.and_then(|at| Timestamp::from_millisecond(at).ok());
-    at.map(|at| at.strftime(format).to_string()).unwrap_or_default()
 }
 
 impl MoneyRow {

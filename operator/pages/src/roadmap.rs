@@ -7,7 +7,8 @@ use codebutler_markdown::plain_line;
 use codebutler_wire::NanoUsd;
 use codebutler_wire::history::ItemShown;
 
-use crate::page::{PageVisitor, format_moment, render_tabs, render_template};
+use crate::moment::format_moment;
+use crate::page::{PageVisitor, render_tabs, render_template};
 use crate::summary::{RoadmapShown, ThreadSummary};
 use crate::text::{format_duration, show_money};
 

@@ -1,7 +1,7 @@
 //! Steps as a page shows them: the conversation, and each run of a role as one line that opens to its steps.
 //! Pure.
 
-use crate::page::format_moment;
+use crate::moment::format_moment;
 use crate::step::{StepPlace, StepView, describe_outcome};
 use crate::summary::{ThreadSummary, TimeSpan};
 use crate::text::{format_count, format_duration, show_money};

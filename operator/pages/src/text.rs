@@ -138,17 +138,6 @@ pub fn format_duration(millis: u64) -> String {
     }
 }
 
-/// How long ago something was; nothing of what is older than a month, which is better called by its date.
-pub fn format_ago(millis: u64) -> Option<String> {
-    Some(match millis {
-        0..60_000 => "just now".to_owned(),
-        60_000..3_600_000 => format!("{} min ago", millis / 60_000),
-        3_600_000..86_400_000 => format!("{} h ago", millis / 3_600_000),
-        86_400_000..2_592_000_000 => format!("{} d ago", millis / 86_400_000),
-        _ => return None,
-    })
-}
-
 /// An amount as people read it. What costs less than a cent costs something all the same.
 pub fn format_cents(cost: NanoUsd) -> String {
     const CENT: u64 = 10_000_000;
@@ -225,9 +214,6 @@ mod tests {
         ] {
             assert_eq!(format_duration(millis), shown);
         }
-        let ago = [30_000, 240_000, 7_300_000, 200_000_000, 9_000_000_000].map(format_ago);
-        let ago = ago.each_ref().map(|ago| ago.as_deref().unwrap_or("a date"));
-        assert_eq!(ago, ["just now", "4 min ago", "2 h ago", "2 d ago", "a date"]);
         assert_eq!(format_count(1, "thread"), "1 thread");
         assert_eq!(format_count(1200, "thread"), "1,200 threads");
     }
