@@ -7,10 +7,11 @@ use codebutler_markdown::plain_line;
 use codebutler_wire::NanoUsd;
 use codebutler_wire::history::ItemShown;
 
+use crate::UserNames;
 use crate::moment::format_moment;
 use crate::page::{PageVisitor, render_tabs, render_template};
 use crate::summary::{RoadmapShown, ThreadSummary};
-use crate::text::{format_duration, show_money};
+use crate::text::{format_duration, name_people, show_money};
 
 /// What a page shows of a roadmap.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,8 @@ pub struct RoadmapPage {
     pub base: String,
     /// Of that conversation.
     pub summary: ThreadSummary,
+    /// What people call themselves.
+    pub names: UserNames,
     /// Of the items' threads, by name: those that may be seen.
     pub threads: BTreeMap<String, ThreadSummary>,
 }
@@ -58,6 +61,12 @@ struct ItemRow<'a> {
     pull: Option<(Option<&'a str>, u64)>,
     cost: String,
     lasted: String,
+}
+
+impl Roadmap<'_> {
+    fn title(&self) -> String {
+        name_people(&self.page.summary.title, &self.page.names)
+    }
 }
 
 /// The page of a roadmap.
@@ -178,6 +187,7 @@ mod tests {
             base: "/team/shop-1".to_owned(),
             summary: ThreadSummary { roadmap: Some(known), ..spent(5) },
             threads: threads.into(),
+            ..RoadmapPage::default()
         };
         let shown = render_roadmap(&page, &PageVisitor::default());
         for part in [

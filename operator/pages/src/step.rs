@@ -206,7 +206,7 @@ impl StepView {
     ) -> Self {
         let title = match calls {
             [] => "answers".to_owned(),
-            calls => format!("wants {}", join_tools(calls)),
+            calls => format!("calls {}", join_tools(calls)),
         };
         let blocks = thoughts.map(|text| TextBlock::new("Thoughts", text, whole));
         let (meta, blocks) = (model.into_iter().cloned().collect(), blocks.into_iter().collect());

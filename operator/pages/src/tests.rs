@@ -188,6 +188,7 @@ fn page(text: &str) -> String {
                 base: base.clone(),
                 summary: summary.clone(),
                 threads: [(text.to_owned(), summary.clone())].into(),
+                names: names.clone(),
             },
             &visitor,
         ),

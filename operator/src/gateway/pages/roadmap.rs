@@ -19,7 +19,9 @@ pub async fn serve_roadmap(
     viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<(StatusCode, Html<String>), PageProblem> {
-    let page = pages.roadmap(&viewer, &parse_place(&namespace, &name)?).await?;
+    let place = parse_place(&namespace, &name)?;
+    let mut page = pages.roadmap(&viewer, &place).await?;
+    page.names = pages.names(&place, &page.summary).await;
     let known = page.summary.roadmap.is_some();
     let status = if known { StatusCode::OK } else { StatusCode::NOT_FOUND };
     Ok((status, Html(codebutler_pages::render_roadmap(&page, &viewer.visitor()))))
@@ -116,6 +118,6 @@ impl Pages {
         let seen = self.sight.seen(viewer, listed).await?;
         let name = |one: &ListedThread| one.name.rsplit('/').next().unwrap_or_default().to_owned();
         let threads = seen.into_iter().map(|one| (name(&one), one.summary)).collect();
-        Ok(RoadmapPage { base: base_path(own), summary, threads })
+        Ok(RoadmapPage { base: base_path(own), summary, threads, ..RoadmapPage::default() })
     }
 }

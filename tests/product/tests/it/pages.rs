@@ -85,7 +85,7 @@ async fn a_thread_is_watched_live_and_read_later() {
     let cost = team.thread(&root).await.status.unwrap().cost.unwrap();
     assert!(whole.contains(&format!("title=\"${cost}\"")), "{whole}");
     // What is of the machinery is no part of the conversation, and stays in the export.
-    for event in ["opens a thread of", "does not wait for", "wants Bash"] {
+    for event in ["opens a thread of", "does not wait for", "calls Bash"] {
         assert!(!whole.contains(event), "{event}: {whole}");
     }
     assert!(text(&team, "/").await.contains(&page));
