@@ -98,7 +98,7 @@
     const newest = document.getElementById("newest");
     let after = Number(steps.dataset.after);
 
-    const atEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 80;
+    const atEnd = () => newest.getBoundingClientRect().top <= innerHeight + 80;
     const toEnd = () => newest.scrollIntoView({ block: "end" });
     // Several tell of what happens, each in its own time.
     const when = (item) => item.dataset.at || item.querySelector("time").dateTime;
