@@ -40,7 +40,7 @@ pub async fn serve_changes(
     if summary.lines == 0 {
         return Err(PageProblem::NoPage);
     }
-    let _turn = pages.limits.heavy(viewer.person()).await?;
+    let _turn = pages.limits.diff().await?;
     let names = pages.names(&place, &summary).await;
     let changes = pages.read_changes(&place, &summary, file.as_deref()).await;
     let page = ChangesPage {

@@ -13,6 +13,8 @@ use super::PageProblem;
 /// Searches and exports at once, those of one person, and how long one waits for its turn.
 const HEAVY: usize = 2;
 const OWN: usize = 1;
+/// Changes of branches that are looked up at once.
+const DIFFS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Streams of one person, and of all.
 const OWN_STREAMS: usize = 16;
@@ -22,6 +24,7 @@ const STREAMS: usize = 1024;
 #[derive(Clone)]
 pub struct VisitLimits {
     heavy: Arc<Semaphore>,
+    diffs: Arc<Semaphore>,
     /// Whose searches and exports are under way: one each.
     busy: Visitors,
     streams: Arc<Semaphore>,
@@ -33,6 +36,7 @@ impl Default for VisitLimits {
     fn default() -> Self {
         Self {
             heavy: Arc::new(Semaphore::new(HEAVY)),
+            diffs: Arc::new(Semaphore::new(DIFFS)),
             busy: Visitors::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
             watching: Visitors::default(),
@@ -62,6 +66,16 @@ impl VisitLimits {
         let all = all.ok().and_then(Result::ok);
         let all = all.ok_or_else(|| busy("Others search or export right now."))?;
         Ok(VisitPlace { _all: all, _own: own })
+    }
+
+    /// A turn to look up what a branch changes: who opens several files at once gets them one after the other.
+    ///
+    /// # Errors
+    /// When others have theirs for longer than one waits.
+    pub async fn diff(&self) -> Result<OwnedSemaphorePermit, PageProblem> {
+        let turn = timeout(self.patience, Arc::clone(&self.diffs).acquire_owned()).await;
+        let turn = turn.ok().and_then(Result::ok);
+        turn.ok_or(PageProblem::Busy("Others look at changes right now."))
     }
 
     /// A place to watch from. Of nobody known only all are counted.
@@ -131,6 +145,18 @@ mod tests {
         let again = limits.heavy(Some("one")).await.unwrap();
         drop((again, other));
         assert!(limits.busy.0.lock().is_empty(), "nothing is kept of them");
+    }
+
+    #[tokio::test]
+    async fn changes_are_looked_up_a_few_at_once() {
+        let limits = VisitLimits { patience: Duration::from_millis(20), ..VisitLimits::default() };
+        let mut turns = Vec::new();
+        for _ in 0..DIFFS {
+            turns.push(limits.diff().await.unwrap());
+        }
+        assert!(matches!(limits.diff().await, Err(PageProblem::Busy(_))));
+        turns.pop();
+        assert!(limits.diff().await.is_ok());
     }
 
     #[test]
