@@ -12,7 +12,7 @@ const DEPTH: usize = 8;
 /// Marks of list items in messages that were written for Slack.
 const BULLETS: [&str; 3] = ["• ", "◦ ", "▪ "];
 
-/// How a text is marked up.
+/// The markup of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextDialect {
     /// As models write.
@@ -42,7 +42,7 @@ pub fn render_html(text: &str, dialect: TextDialect, name: &dyn Fn(&str) -> Stri
     writer.out
 }
 
-/// Whether single marks stand inside of a word, as in `2*3*4`, where they mean nothing.
+/// True for single marks inside of a word, as in `2*3*4`, where they mean nothing.
 pub fn is_inside_word(source: &str, range: &Range<usize>) -> bool {
     let before = source.get(..range.start).and_then(|text| text.chars().next_back());
     let after = source.get(range.end..).and_then(|text| text.chars().next());
@@ -83,7 +83,7 @@ struct HtmlWriter<'a> {
     /// Plain text that was not written yet.
     text: String,
     link: Option<HtmlLink>,
-    /// What ends each open element.
+    /// End tags of the open elements.
     ends: Vec<&'static str>,
     /// Of quotations and lists.
     depth: usize,
@@ -216,7 +216,7 @@ impl HtmlWriter<'_> {
         self.put(end);
     }
 
-    /// What is nested deeper than anybody reads stays where it is.
+    /// Deeper levels are flattened: browsers handle deep trees badly.
     fn nested<'t>(&mut self, begin: &'t str, end: &'static str) -> (&'t str, &'static str) {
         self.depth += 1;
         if self.depth > DEPTH { ("", "") } else { (begin, end) }
@@ -363,7 +363,7 @@ mod tests {
             assert!(!shown.contains("href") && !shown.contains("<img"), "{text}: {shown}");
             assert!(!shown.contains("<div") && !shown.contains("<script"), "{text}: {shown}");
         }
-        // What leads to the web carries nothing out of its attribute, and says where it leads.
+        // Links to the web stay inside of their attribute and name their target.
         let shown = html("[x](https://e.example/\"onmouseover=alert(1)<b>)");
         assert!(
             shown.contains("href=\"https://e.example/&#34;onmouseover=alert(1)&#60;b&#62;\""),

@@ -28,7 +28,7 @@ pub fn prepare_source(markdown: &str) -> String {
     hidden::show_definitions(without_lazy_quotes(markdown.trim_end()))
 }
 
-/// What a prepared text consists of, and where.
+/// The events of a prepared text, with their places in it.
 #[must_use]
 pub fn parse_events(source: &str) -> OffsetIter<'_> {
     Parser::new_ext(source, parse_options()).into_offset_iter()

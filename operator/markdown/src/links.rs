@@ -4,14 +4,14 @@
 const TOP: [&str; 12] =
     ["com", "org", "net", "io", "dev", "app", "ai", "edu", "gov", "de", "es", "uk"];
 
-/// Whether a link's target is a page of the web, or a mailbox.
+/// True for a page of the web or a mailbox as a link's target.
 #[must_use]
 pub fn is_url(url: &str) -> bool {
     ["https://", "http://", "mailto:"].iter().any(|scheme| url.starts_with(scheme))
         && !url.contains(char::is_whitespace)
 }
 
-/// Whether a label reads like another address than the one that it stands for.
+/// True for a label that reads like another address than its link's.
 #[must_use]
 pub fn looks_elsewhere(label: &str, url: &str) -> bool {
     let host = |text: &str| {

@@ -113,11 +113,11 @@
     const inside = (run) => run.querySelector(".inside");
     const loose = (role) => [...steps.children].filter((one) => one.classList.contains("loose") && one.dataset.role === role);
 
-    // What is known of a run is replaced, and what was opened stays open.
+    // Updates a run in place: an opened run stays open.
     function placeRun(run) {
       const known = document.getElementById(run.id) || (run.classList.contains("loose") && loose(run.dataset.role).pop());
       if (!known) {
-        // Steps may come before it is told that their run has begun.
+        // Steps may arrive before the start of their run.
         if (!run.classList.contains("loose")) {
           for (const early of loose(run.dataset.role)) {
             if (when(early) < when(run)) continue;
@@ -164,7 +164,7 @@
       if (state.textContent !== now.dataset.state) state.textContent = now.dataset.state;
     }
 
-    // What happens now is at the end, and who is there follows it.
+    // A running thread starts at its newest step and follows from there.
     if (state.textContent === "running" && !location.hash && scrollY === 0) toEnd();
     keepCurrent({
       heard: () => `${base}/events?after=${after}`,

@@ -10,7 +10,7 @@ use crate::text::{TextBlock, format_count};
 const TELLING: [&str; 8] =
     ["command", "path", "file", "pattern", "query", "url", "title", "message"];
 
-/// What a role is at that has asked for these.
+/// Current activity of a role that has made these calls.
 pub fn describe_calls(calls: &[ToolUse]) -> String {
     let Some((first, others)) = calls.split_first() else { return String::new() };
     let first = describe_call(first);

@@ -1,4 +1,4 @@
-//! The page of what a branch changes: files and lines, with what was said about them.
+//! The page of a branch's changes: files and lines, with reviewers' remarks on them.
 
 use askama::Template;
 use codebutler_markdown::TextDialect;
@@ -16,7 +16,7 @@ const ROWS: usize = 3000;
 /// Files that are listed.
 const FILES: usize = 1000;
 
-/// What a branch changes.
+/// A branch's changes.
 #[derive(Clone, Debug, Default)]
 pub struct BranchShown {
     pub branch: String,
@@ -29,7 +29,7 @@ pub struct BranchShown {
     pub patches: Vec<FilePatch>,
 }
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Clone, Debug)]
 pub struct ChangesPage {
     /// Address of the thread's page.
@@ -38,7 +38,7 @@ pub struct ChangesPage {
     pub names: UserNames,
     /// In milliseconds since 1970.
     pub now: u64,
-    /// Whether its conversation in Slack is known.
+    /// The conversation in Slack is known.
     pub slack: bool,
     /// The one file that was asked for, and the first of its lines.
     pub file: Option<String>,
@@ -87,18 +87,18 @@ struct PatchShown {
     added: String,
     removed: String,
     rows: Vec<ShownRow>,
-    /// Where the rest is, and what it is called.
+    /// Address and label of the link to the rest.
     rest: Option<(String, String)>,
     binary: bool,
 }
 
 struct ShownRow {
     row: DiffRow,
-    /// What a reviewer said about it: who, and HTML.
+    /// A reviewer's remarks: role, and HTML.
     remarks: Vec<(String, String)>,
 }
 
-/// The page of what a branch changes.
+/// The page of a branch's changes.
 pub fn render_changes(page: &ChangesPage, visitor: &PageVisitor) -> String {
     let summary = &page.summary;
     let tabs = render_tabs(&page.base, summary, "Changes", page.slack);

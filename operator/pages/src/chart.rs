@@ -1,4 +1,4 @@
-//! What each day cost, as bars. Pure.
+//! The cost of each day, as bars. Pure.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub struct ChartBar {
     pub x: usize,
     pub y: u64,
     pub height: u64,
-    /// What it says when a pointer rests on it.
+    /// Shown on hover.
     pub words: String,
 }
 
@@ -32,7 +32,7 @@ pub struct DayChart {
     pub width: usize,
     pub first: String,
     pub last: String,
-    /// What the most expensive day cost.
+    /// Cost of the most expensive day.
     pub most: String,
     /// In a sentence.
     pub words: String,

@@ -38,7 +38,7 @@ struct Table {
     rows: Vec<MoneyRow>,
 }
 
-/// What was spent, by what it was for.
+/// Spending by purpose.
 #[derive(Default)]
 struct Spending {
     all: CallTotals,

@@ -1,4 +1,4 @@
-//! What Git says of changes: files with their lines. Pure, and lenient: what is odd is text.
+//! Git's output about changes: files with their lines. Pure, and lenient: odd output is text.
 
 /// Files and lines whose patch is shown with the others; of more, each is shown alone.
 const FILES: usize = 50;
@@ -28,7 +28,7 @@ impl ChangedFile {
         text.split('\0').filter_map(read).collect()
     }
 
-    /// Whether all of them can be shown at once.
+    /// True if all of them can be shown at once.
     pub fn fit_on_a_page(files: &[Self]) -> bool {
         let lines = files.iter().flat_map(|file| [file.added, file.removed]).flatten();
         files.len() <= FILES && lines.fold(0, u64::saturating_add) <= LINES
@@ -46,7 +46,7 @@ pub struct DiffRow {
     pub text: String,
 }
 
-/// What changes in a file.
+/// The changed lines of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilePatch {
     pub path: String,

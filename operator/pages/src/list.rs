@@ -37,7 +37,7 @@ struct ThreadRow {
     name: String,
     title: String,
     state: &'static str,
-    /// Who or what it waits for, or what is at work.
+    /// The reason for the wait, or the role that is working.
     detail: String,
     /// Since when, as HTML.
     since: String,

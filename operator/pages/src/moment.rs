@@ -21,7 +21,7 @@ pub fn format_moment(millis: u64, format: &str) -> String {
     at.map(|at| at.strftime(format).to_string()).unwrap_or_default()
 }
 
-/// How long ago something was; nothing of what is older than a month, which is better called by its date.
+/// Age of a moment; none beyond a month, where the date says more.
 fn format_ago(millis: u64) -> Option<String> {
     Some(match millis {
         0..60_000 => "just now".to_owned(),

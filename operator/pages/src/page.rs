@@ -124,7 +124,7 @@ pub struct ThreadPage {
     pub upto: u64,
     /// In milliseconds since 1970.
     pub now: u64,
-    /// Whether its conversation in Slack is known.
+    /// The conversation in Slack is known.
     pub slack: bool,
     /// The newest lines are shown: what comes is added.
     pub live: bool,
@@ -169,7 +169,7 @@ pub fn render_thread(page: &ThreadPage, visitor: &PageVisitor) -> String {
         let items = group_steps(page.steps.clone(), summary);
         render_template(&Items { items: &items, base })
     } else {
-        // What was found is not folded away.
+        // Search results are not folded away.
         render_template(&Steps { steps: &page.steps, base })
     };
     let now = render_now(base, summary, &page.names, page.now);

@@ -1,4 +1,4 @@
-//! What reviewers said about lines of a pull request. Pure.
+//! Reviewers' remarks on lines of a pull request. Pure.
 
 use codebutler_wire::history::ToolUse;
 use serde_json::Value;

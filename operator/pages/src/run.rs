@@ -6,7 +6,7 @@ use crate::step::{StepPlace, StepView, describe_outcome};
 use crate::summary::{ThreadSummary, TimeSpan};
 use crate::text::{format_count, format_duration, show_money};
 
-/// What stands on a page.
+/// One entry of a page.
 #[derive(Clone, Debug)]
 pub enum PageItem {
     Step(Box<StepView>),
@@ -25,7 +25,7 @@ pub struct RunView {
     /// `on`, `waits`, `bad`, `over` or `loose`.
     pub class: &'static str,
     pub outcome: &'static str,
-    /// What it is at, or why it failed.
+    /// Current activity, or the reason of a failure.
     pub about: String,
     /// Small print.
     pub meta: Vec<String>,
@@ -107,7 +107,7 @@ impl RunView {
         }
     }
 
-    /// Steps whose run is not known: it began before what is kept, or will be told of later.
+    /// Steps of an unknown run: its start is older than the history, or has not arrived yet.
     fn loose(step: &StepView) -> Self {
         Self {
             key: format!("l{}", step.n),
@@ -200,7 +200,7 @@ mod tests {
             (5, "pm", HistoryEvent::RunStarted),
             (6, "pm", wants),
             (7, "pm", tool("Grep")),
-            // The gateway tells of a call before the role tells of its run.
+            // The gateway records a call before the role reports the start of its run.
             (9, "coder", call("m1")),
             (8, "coder", HistoryEvent::RunStarted),
             (10, "pm", tool("Glob")),

@@ -20,7 +20,7 @@ const UNKNOWN: &str = "unknown";
 const FAILED: [&str; 6] =
     ["failure", "error", "timed_out", "cancelled", "action_required", "startup_failure"];
 
-/// Where a line stands on a thread's page.
+/// The place of a line on a thread's page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StepPlace {
     /// In the conversation itself.
@@ -52,7 +52,7 @@ pub struct StepView {
     pub title: String,
     /// Small print: tokens, dollars, durations.
     pub meta: Vec<String>,
-    /// What it cost, as HTML.
+    /// Cost, as HTML.
     pub cost: Option<String>,
     pub text: Option<String>,
     /// Words with their markup, as HTML.
@@ -321,7 +321,7 @@ impl StepView {
     }
 }
 
-/// Where a line of a page stands.
+/// The place of an event on a thread's page.
 fn place_step(event: &HistoryEvent) -> StepPlace {
     match event {
         HistoryEvent::RunStarted | HistoryEvent::RunEnded { .. } => StepPlace::Edge,
@@ -330,7 +330,7 @@ fn place_step(event: &HistoryEvent) -> StepPlace {
         | HistoryEvent::Opened { .. }
         | HistoryEvent::Waiting { now: false, .. }
         | HistoryEvent::Plan { approved_by: None, .. } => StepPlace::Aside,
-        // The page says at its top who is waited for.
+        // The overview at the top of the page shows this wait.
         HistoryEvent::Waiting { what, .. } if what == "AwaitingUser" || what == "Collecting" => {
             StepPlace::Aside
         }
@@ -352,7 +352,7 @@ fn place_step(event: &HistoryEvent) -> StepPlace {
     }
 }
 
-/// How a run ended, or that it did not.
+/// Outcome of a run in words; an open one has none yet.
 pub fn describe_outcome(outcome: &str) -> &'static str {
     match outcome {
         "" => "is working",
@@ -364,7 +364,7 @@ pub fn describe_outcome(outcome: &str) -> &'static str {
     }
 }
 
-/// What a person decided, in words.
+/// A person's decision in words.
 fn describe_decision(kind: &str, choice: &str) -> String {
     let words = match (kind, choice) {
         ("stop", _) => "stopped what runs",
@@ -416,7 +416,7 @@ fn describe_test(exit_code: Option<i32>) -> (String, &'static str) {
     }
 }
 
-/// What an author is called, as long as no name is known.
+/// Name of an author before people's names are looked up.
 pub fn name_author(author: &MessageAuthor) -> String {
     match author {
         MessageAuthor::User { id } => id.clone(),

@@ -83,17 +83,17 @@ pub struct TimeSpan {
     pub ended: Option<u64>,
     /// Number of the line that says that it began.
     pub first: u64,
-    /// What its calls used, and how many tools it has used.
+    /// Usage of its model calls, and its number of tool calls.
     pub calls: CallTotals,
     pub tools: u64,
-    /// What it is at, as long as it lasts.
+    /// Current activity while it lasts.
     pub doing: String,
     /// Why it failed.
     pub reason: Option<String>,
 }
 
 impl TimeSpan {
-    /// Whether this was told of this role at this time of it.
+    /// True for a time of this role within the span.
     pub fn covers(&self, role: &str, at: u64) -> bool {
         self.role == role && self.began <= at && self.ended.is_none_or(|ended| at <= ended)
     }
@@ -142,7 +142,7 @@ pub struct PullShown {
     pub state: String,
 }
 
-/// What the branch was pushed to last.
+/// The newest push of the branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushedShown {
     pub branch: String,
@@ -194,10 +194,10 @@ pub struct ThreadSummary {
     pub latest: Option<LatestMessage>,
     pub receipt: Option<ProvenRun>,
     pub pull: Option<PullShown>,
-    /// How checks stood at the newest commit that they were asked for.
+    /// Checks of the newest commit for which they are known.
     pub checks: Vec<CheckShown>,
     pub pushed: Option<PushedShown>,
-    /// What reviewers said about lines, oldest first.
+    /// Reviewers' remarks on lines, oldest first.
     pub remarks: Vec<LineRemark>,
     pub roadmap: Option<RoadmapShown>,
     /// Oldest first.
@@ -211,7 +211,7 @@ pub struct ThreadSummary {
     pub(crate) queued: bool,
     pub(crate) asks: bool,
     pub(crate) broke: bool,
-    /// Calls of runs whose beginning was not told yet: role, time and what they used.
+    /// Calls whose run has not been reported yet: role, time and usage.
     pub(crate) loose: VecDeque<(String, u64, CallTotals)>,
     pub(crate) running: BTreeSet<String>,
     pub(crate) rest: &'static str,
@@ -237,7 +237,7 @@ impl ThreadSummary {
         }
     }
 
-    /// Who or what it waits for, and since when.
+    /// The reason for a wait, and its start.
     pub fn pause(&self) -> Option<(&'static str, u64)> {
         let words = match (self.state(), self.queued, self.asks, self.broke) {
             ("running" | "done", ..) => return None,
@@ -254,8 +254,8 @@ impl ThreadSummary {
         };
         let spans = self.spans.iter().rev();
         let open = |span: &&TimeSpan| span.role.is_empty() && span.ended.is_none();
-        let told = spans.clone().filter(open).find(|span| span.what == what);
-        let since = told.map(|span| span.began);
+        let wait = spans.clone().filter(open).find(|span| span.what == what);
+        let since = wait.map(|span| span.began);
         let ended = spans.filter(|span| !span.role.is_empty()).find_map(|span| span.ended);
         Some((words, since.or(ended).unwrap_or(self.last)))
     }
@@ -337,7 +337,7 @@ impl ThreadSummary {
                 self.receipt = Some(ProvenRun { commit, command, exit_code: *exit_code });
             }
             HistoryEvent::Checks { checks, .. } => self.checks.clone_from(checks),
-            // An agent can't say which branch is its own.
+            // An agent's own claim about its branch is ignored.
             HistoryEvent::Pushed { branch, commit, .. } if line.source == GATEWAY => {
                 let (branch, commit) = (branch.clone(), commit.clone());
                 self.pushed = Some(PushedShown { branch, commit });
@@ -439,7 +439,7 @@ impl ThreadSummary {
         spans.into_iter().find(|span| span.covers(role, at))
     }
 
-    /// The gateway knows of a call before the role tells of the run that it is of.
+    /// The gateway records a call before the role reports the start of its run.
     fn spend(&mut self, role: &str, at: u64, call: &ModelCall) {
         let mut calls = CallTotals::default();
         calls.add(call);

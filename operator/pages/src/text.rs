@@ -120,7 +120,7 @@ pub fn group_digits(n: u64) -> String {
     out
 }
 
-/// How many there are: 1 thread, 2 threads.
+/// A count with its noun: 1 thread, 2 threads.
 pub fn format_count(n: u64, what: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };
     format!("{} {what}{plural}", group_digits(n))

@@ -1,5 +1,5 @@
-//! What a branch changes, as people look at it: files, commits, and the patch of some files. From the copy that is
-//! at hand, with no word to the remote.
+//! A branch's changes for people: files, commits, and the patch of some files. From the local copy, without asking
+//! the remote.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use tokio::time::timeout;
 
 use super::command::{CommandError, GitRepository};
 
-/// How long somebody waits for a page.
+/// Time limit of a page.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Commits that are listed.
 const COMMITS: &str = "--max-count=100";
 const PLAIN: [&str; 4] = ["--no-renames", "--no-ext-diff", "--no-textconv", "--no-color"];
 
-/// A branch that is looked at, by its commits.
+/// A branch on a page, by its commits.
 #[derive(Clone, Copy, Debug)]
 pub struct ShownBranch<'a> {
     pub git: &'a GitRepository,
@@ -22,7 +22,7 @@ pub struct ShownBranch<'a> {
 }
 
 impl ShownBranch<'_> {
-    /// What `git diff --numstat -z` says.
+    /// Output of `git diff --numstat -z`.
     ///
     /// # Errors
     /// When Git can't tell, or not soon.

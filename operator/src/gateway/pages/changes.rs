@@ -1,4 +1,4 @@
-//! The page of what a thread's branch changes, from the gateway's own copy of the repository.
+//! The page of a branch's changes, from the gateway's own copy of the repository.
 
 use axum::extract::{Path, Query, State};
 use axum::response::Html;
@@ -57,7 +57,7 @@ pub async fn serve_changes(
 }
 
 impl Pages {
-    /// What the branch changes, or a sentence that says why nothing is shown.
+    /// The branch's changes, or a sentence that says why nothing is shown.
     async fn read_changes(
         &self,
         place: &ThreadPlace,
@@ -83,7 +83,7 @@ impl Pages {
         let shown = ShownBranch { git: mirror.git(), base, tip };
         self.read_branch(&repo, &shown, branch, file)
             .await
-            .map_err(|error| log_failure(place, &*error))
+            .map_err(|error| log_failure(place, &error))
     }
 
     async fn read_branch(

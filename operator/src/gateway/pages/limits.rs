@@ -13,9 +13,9 @@ use super::PageProblem;
 /// Searches and exports at once, those of one person, and how long one waits for its turn.
 const HEAVY: usize = 2;
 const OWN: usize = 1;
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Changes of branches that are looked up at once.
 const DIFFS: usize = 4;
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Streams of one person, and of all.
 const OWN_STREAMS: usize = 16;
 const STREAMS: usize = 1024;
@@ -68,7 +68,7 @@ impl VisitLimits {
         Ok(VisitPlace { _all: all, _own: own })
     }
 
-    /// A turn to look up what a branch changes: who opens several files at once gets them one after the other.
+    /// A turn to look up a branch's changes: several files opened at once come one after the other.
     ///
     /// # Errors
     /// When others have theirs for longer than one waits.

@@ -202,6 +202,6 @@ async fn render_added(
     let upto = *upto;
     let summary = pages.shelf.summary(place).await?;
     let lines: Vec<_> = lines.into_iter().filter_map(|(n, line)| Some((n, line?))).collect();
-    let told = (names, millis_now());
-    Ok(Some((upto, codebutler_pages::render_added(&base_path(place), &summary, &lines, told))))
+    let reader = (names, millis_now());
+    Ok(Some((upto, codebutler_pages::render_added(&base_path(place), &summary, &lines, reader))))
 }

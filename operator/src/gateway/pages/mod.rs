@@ -152,7 +152,7 @@ impl Pages {
         Ok((summary, permit.ok_or(PageProblem::NotShown)?))
     }
 
-    /// What people of all these threads call themselves.
+    /// Names of the people of all these threads.
     async fn names_of_all(&self, threads: &[ListedThread]) -> UserNames {
         let mut names = UserNames::new();
         for repo in self.sight.context.repos.state() {
@@ -246,7 +246,7 @@ async fn serve_thread(
     let place = parse_place(&namespace, &name)?;
     let query = part.q.trim().to_owned();
     let (summary, permit) = pages.permit(&viewer, &place).await?;
-    // A thread that has only begun has a page: what happens comes.
+    // A thread that has just started has a live page.
     if summary.lines == 0 && pages.conversation(&place).is_none() {
         return Err(PageProblem::NoPage);
     }

@@ -103,7 +103,7 @@ async fn a_thread_is_watched_in_a_browser() {
     browser.until(&says("Looked.")).await;
     assert_eq!(browser.value("document.querySelectorAll('#steps img').length").await, json!(0));
     assert_eq!(browser.value("document.title === 'taken'").await, json!(false));
-    // A run is one line, and who reads opens it.
+    // A run is one line that opens.
     let runs = "document.querySelectorAll('#steps > .run[data-role=coder]').length";
     assert_eq!(browser.value(runs).await, json!(1));
     let hidden = "document.querySelector('.run[data-role=coder] .step').checkVisibility()";
