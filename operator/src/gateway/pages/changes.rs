@@ -102,7 +102,9 @@ impl Pages {
             None => Vec::new(),
         };
         let paths: Vec<String> = wanted.iter().map(|file| file.path.clone()).collect();
-        let patch = if paths.is_empty() { Vec::new() } else { shown.patch(&paths).await? };
+        // All of them in one order, however odd a path is.
+        let asked = if file.is_some() { &*paths } else { &[] };
+        let patch = if paths.is_empty() { Vec::new() } else { shown.patch(asked).await? };
         let patch = redactor.mask(&String::from_utf8_lossy(&patch)).to_string();
         let patches = FilePatch::read_all(&patch, &paths);
         Ok(BranchShown { branch, tip: shown.tip.to_owned(), files, commits, patches })
