@@ -22,8 +22,10 @@ pub fn plain_line(text: &str) -> String {
                 out.push_str(if inside { "*" } else { "" });
             }
             Event::End(TagEnd::Emphasis) if kept.pop() == Some(true) => out.push('*'),
-            Event::SoftBreak | Event::HardBreak | Event::Rule => out.push(' '),
-            Event::End(
+            Event::SoftBreak
+            | Event::HardBreak
+            | Event::Rule
+            | Event::End(
                 TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Item | TagEnd::CodeBlock,
             ) => out.push(' '),
             _ => {}

@@ -172,8 +172,8 @@ impl FileRow {
 }
 
 impl CommitRow {
-    fn of(line: &str, pull: Option<&PullShown>) -> Option<Self> {
-        let (id, subject) = line.split_once(' ')?;
+    fn of(entry: &str, pull: Option<&PullShown>) -> Option<Self> {
+        let (id, subject) = entry.split_once(' ')?;
         let short = id.get(..10).unwrap_or(id).to_owned();
         let link = pull.and_then(|pull| {
             let host = pull.url.strip_suffix(&format!("/pull/{}", pull.number))?;
@@ -217,11 +217,11 @@ impl ShownRow {
         Self { row: row.clone(), remarks: own.collect() }
     }
 
-    fn old(&self) -> String {
+    fn old_line(&self) -> String {
         self.row.old.map(|n| n.to_string()).unwrap_or_default()
     }
 
-    fn new(&self) -> String {
+    fn new_line(&self) -> String {
         self.row.new.map(|n| n.to_string()).unwrap_or_default()
     }
 }
@@ -257,20 +257,21 @@ mod tests {
     }
 
     fn branch(lines: usize) -> BranchShown {
-        let path = "src/a.rs".to_owned();
-        let added: String = (0..lines).map(|n| format!("+<script>{n}</script>\n")).collect();
+        let name = "src/a.rs".to_owned();
+        let added: String =
+            (0..lines).map(|n| format!("+<script>{n}</script>\n")).collect::<Vec<_>>().concat();
         let patch =
             format!("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1,{lines} @@\n-old\n{added}");
         BranchShown {
             branch: "codebutler/t".into(),
             tip: "2".repeat(40),
             files: vec![ChangedFile {
-                path: path.clone(),
+                path: name.clone(),
                 added: Some(lines as u64),
                 removed: Some(1),
             }],
             commits: format!("{} Fix <b>\n", "2".repeat(40)),
-            patches: FilePatch::read_all(&patch, &[path]),
+            patches: FilePatch::read_all(&patch, &[name]),
         }
     }
 

@@ -182,7 +182,7 @@ impl Table {
             let link = filter.filter(|_| !name.is_empty());
             let link = link.map(|filter| format!("/?{filter}={}", encode_query(&name)));
             let name = if name.is_empty() { "not known".to_owned() } else { name };
-            MoneyRow { share, link, ..MoneyRow::of(&name, &totals) }
+            MoneyRow { link, share, ..MoneyRow::of(&name, &totals) }
         };
         Self { title, folded: false, rows: rows.into_iter().take(ROWS).map(row).collect() }
     }

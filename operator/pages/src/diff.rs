@@ -61,8 +61,8 @@ impl FilePatch {
         for line in patch.lines() {
             // Within a hunk each line has a mark of its own.
             if line.starts_with("diff --git ") {
-                let path = paths.get(all.len()).cloned().unwrap_or_default();
-                all.push(Self { path, rows: Vec::new() });
+                let own = paths.get(all.len()).cloned().unwrap_or_default();
+                all.push(Self { path: own, rows: Vec::new() });
                 in_hunk = false;
                 continue;
             }
@@ -121,18 +121,18 @@ mod tests {
     #[test]
     fn counts_and_patches_are_read_by_file() {
         let files = ChangedFile::read_all(b"2\t1\tsrc/a b.rs\0-\t-\tlogo.png\x00odd\0\t\t\0");
-        let path = |path: &str| path.to_owned();
+        let named = str::to_owned;
         assert_eq!(
             files,
             [
-                ChangedFile { path: path("src/a b.rs"), added: Some(2), removed: Some(1) },
-                ChangedFile { path: path("logo.png"), added: None, removed: None },
+                ChangedFile { path: named("src/a b.rs"), added: Some(2), removed: Some(1) },
+                ChangedFile { path: named("logo.png"), added: None, removed: None },
             ]
         );
         let patch = "diff --git a/src/a b.rs b/src/a b.rs\n--- a/src/a b.rs\n+++ b/src/a b.rs\n\
             @@ -7,2 +7,3 @@ fn x()\n one\n--- old\n+++ new\n+diff --git a/x b/x\n\\ No newline at end of file\n\
             diff --git a/logo.png b/logo.png\nBinary files a/logo.png and b/logo.png differ\n";
-        let paths = [path("src/a b.rs"), path("logo.png")];
+        let paths = [named("src/a b.rs"), named("logo.png")];
         let patches = FilePatch::read_all(patch, &paths);
         let rows: Vec<_> = patches[0]
             .rows

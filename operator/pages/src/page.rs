@@ -33,7 +33,7 @@ struct Now<'a> {
     summary: &'a ThreadSummary,
     names: &'a UserNames,
     /// In milliseconds since 1970.
-    now: u64,
+    moment: u64,
     roles: Vec<MoneyRow>,
     timeline: PageTimeline,
     spans: Vec<SpanRow>,
@@ -153,7 +153,7 @@ fn render_now(base: &str, summary: &ThreadSummary, names: &UserNames, now: u64) 
     let roles = by_role.chain([MoneyRow::of("all", &summary.total)]).collect();
     let timeline = PageTimeline::of(&summary.spans, summary.began, summary.last);
     let spans = summary.spans.iter().map(|span| SpanRow::of(span, summary.last)).collect();
-    render_template(&Now { base, summary, names, now, roles, timeline, spans })
+    render_template(&Now { base, summary, names, moment: now, roles, timeline, spans })
 }
 
 /// A page with all of one step.
@@ -251,8 +251,9 @@ impl Now<'_> {
         self.summary.open_runs().collect()
     }
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as templates call it")]
     fn ago(&self, millis: &u64) -> String {
-        show_time(*millis, self.now)
+        show_time(*millis, self.moment)
     }
 
     fn author(&self, latest: &LatestMessage) -> String {

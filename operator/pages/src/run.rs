@@ -10,7 +10,7 @@ use crate::text::{format_count, format_duration, show_money};
 #[derive(Clone, Debug)]
 pub enum PageItem {
     Step(Box<StepView>),
-    Run(RunView),
+    Run(Box<RunView>),
 }
 
 /// A run of a role.
@@ -64,7 +64,7 @@ fn add_to_run(items: &mut Vec<PageItem>, step: StepView, summary: &ThreadSummary
     };
     let place = items.iter().rposition(own).unwrap_or_else(|| {
         let run = span.map_or_else(|| RunView::loose(&step), |span| RunView::of(span, summary));
-        items.push(PageItem::Run(run));
+        items.push(PageItem::Run(Box::new(run)));
         items.len() - 1
     });
     if let (StepPlace::Run, Some(PageItem::Run(run))) = (step.place, items.get_mut(place)) {
@@ -181,7 +181,7 @@ mod tests {
             author: MessageAuthor::User { id: "ana".into() },
             text: "hi".into(),
         };
-        let wants = HistoryEvent::Answer {
+        let asked = HistoryEvent::Answer {
             model: None,
             text: None,
             thoughts: None,
@@ -198,7 +198,7 @@ mod tests {
             (2, "", said),
             (3, "", waits(false)),
             (5, "pm", HistoryEvent::RunStarted),
-            (6, "pm", wants),
+            (6, "pm", asked),
             (7, "pm", tool("Grep")),
             // The gateway records a call before the role reports the start of its run.
             (9, "coder", call("m1")),

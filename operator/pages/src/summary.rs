@@ -21,6 +21,10 @@ const TITLE: usize = 160;
 const SPANS: usize = 400;
 /// Calls whose run is not known yet.
 const LOOSE: usize = 64;
+/// Conditions that are waited for.
+const QUEUED: &str = "Queued";
+const ASKS: &str = "AwaitingUser";
+const BUDGET: &str = "BudgetExceeded";
 /// Remarks on lines.
 const REMARKS: usize = 200;
 /// Of an hour, in milliseconds.
@@ -208,9 +212,8 @@ pub struct ThreadSummary {
     pub closed: bool,
     /// The message that the title is of.
     pub(crate) first: Option<SlackTs>,
-    pub(crate) queued: bool,
-    pub(crate) asks: bool,
-    pub(crate) broke: bool,
+    /// Conditions that it waits for.
+    pub(crate) waits: BTreeSet<&'static str>,
     /// Calls whose run has not been reported yet: role, time and usage.
     pub(crate) loose: VecDeque<(String, u64, CallTotals)>,
     pub(crate) running: BTreeSet<String>,
@@ -228,9 +231,9 @@ impl ThreadSummary {
             "done"
         } else if !self.running.is_empty() {
             "running"
-        } else if self.queued {
+        } else if self.waits.contains(QUEUED) {
             "queued"
-        } else if self.asks || self.broke || self.rest == "waiting" || self.rest == "failed" {
+        } else if !self.waits.is_empty() || self.rest == "waiting" || self.rest == "failed" {
             "waiting for you"
         } else {
             "done"
@@ -239,18 +242,13 @@ impl ThreadSummary {
 
     /// The reason for a wait, and its start.
     pub fn pause(&self) -> Option<(&'static str, u64)> {
-        let words = match (self.state(), self.queued, self.asks, self.broke) {
-            ("running" | "done", ..) => return None,
-            (_, true, ..) => "waits for a free slot",
-            (_, _, true, _) => "waits for an answer",
-            (_, _, _, true) => "waits for a higher budget",
-            _ if self.rest == "failed" => "could not go on",
-            _ => "waits for an answer",
-        };
-        let what = match words {
-            "waits for a free slot" => "Queued",
-            "waits for a higher budget" => "BudgetExceeded",
-            _ => "AwaitingUser",
+        let (words, what) = match self.state() {
+            "running" | "done" => return None,
+            "queued" => ("waits for a free slot", QUEUED),
+            _ if self.waits.contains(ASKS) => ("waits for an answer", ASKS),
+            _ if self.waits.contains(BUDGET) => ("waits for a higher budget", BUDGET),
+            _ if self.rest == "failed" => ("could not go on", ASKS),
+            _ => ("waits for an answer", ASKS),
         };
         let spans = self.spans.iter().rev();
         let open = |span: &&TimeSpan| span.role.is_empty() && span.ended.is_none();
@@ -314,7 +312,7 @@ impl ThreadSummary {
             }
             HistoryEvent::RunStarted => {
                 self.running.insert(role());
-                self.queued = false;
+                self.waits.remove(QUEUED);
                 self.end(&role(), "went on elsewhere", line.at);
                 self.begin(role(), String::new(), line.at);
             }
@@ -403,11 +401,13 @@ impl ThreadSummary {
     }
 
     fn wait(&mut self, what: &str, now: bool, at: u64) {
-        match what {
-            "Queued" => self.queued = now,
-            "AwaitingUser" => self.asks = now,
-            "BudgetExceeded" => self.broke = now,
-            _ => {}
+        let known = [QUEUED, ASKS, BUDGET].into_iter().find(|known| *known == what);
+        if let Some(known) = known {
+            if now {
+                self.waits.insert(known);
+            } else {
+                self.waits.remove(known);
+            }
         }
         let open = |span: &&mut TimeSpan| {
             span.role.is_empty() && span.ended.is_none() && span.what == what

@@ -116,16 +116,16 @@ fn events(text: &str) -> Vec<HistoryEvent> {
 /// A branch of hostile files, with a remark on a line of one.
 fn changes(text: &str, summary: &ThreadSummary) -> ChangesPage {
     let patch = format!("diff --git a/x b/x\n@@ -1 +1,2 @@ {text}\n-{text}\n+{text}\n+x\n");
-    let path = text.to_owned();
+    let name = text.to_owned();
     let mut summary = summary.clone();
     let (role, file, body) = (text.to_owned(), text.to_owned(), text.to_owned());
     summary.remarks = vec![LineRemark { role, file, line: 2, body }];
     let branch = BranchShown {
         branch: text.to_owned(),
         tip: text.to_owned(),
-        files: vec![ChangedFile { path: path.clone(), added: Some(1), removed: Some(1) }],
+        files: vec![ChangedFile { path: name.clone(), added: Some(1), removed: Some(1) }],
         commits: format!("{} {text}", "1".repeat(40)),
-        patches: FilePatch::read_all(&patch, &[path]),
+        patches: FilePatch::read_all(&patch, &[name]),
     };
     ChangesPage {
         base: "/team/shop-1".to_owned(),

@@ -95,7 +95,7 @@ impl Pages {
     ) -> anyhow::Result<BranchShown> {
         let redactor = masks::as_known(&self.sight.context, repo).await;
         let files = ChangedFile::read_all(&shown.counts().await?);
-        let commits = redactor.mask(&shown.commits().await?).to_string();
+        let commits = redactor.mask(&shown.commits().await?).into_owned();
         let wanted: Vec<&ChangedFile> = match file {
             Some(file) => files.iter().filter(|one| one.path == file).collect(),
             None if ChangedFile::fit_on_a_page(&files) => files.iter().collect(),
@@ -105,7 +105,7 @@ impl Pages {
         // All of them in one order, however odd a path is.
         let asked = if file.is_some() { &*paths } else { &[] };
         let patch = if paths.is_empty() { Vec::new() } else { shown.patch(asked).await? };
-        let patch = redactor.mask(&String::from_utf8_lossy(&patch)).to_string();
+        let patch = redactor.mask(&String::from_utf8_lossy(&patch)).into_owned();
         let patches = FilePatch::read_all(&patch, &paths);
         Ok(BranchShown { branch, tip: shown.tip.to_owned(), files, commits, patches })
     }

@@ -1,3 +1,5 @@
+use codebutler_markdown::{show_line, show_literally};
+
 use super::*;
 
 fn plain(markdown: &str) -> String {
