@@ -172,7 +172,13 @@ pub fn render_thread(page: &ThreadPage, visitor: &PageVisitor) -> String {
         // Search results are not folded away.
         render_template(&Steps { steps: &page.steps, base })
     };
-    let now = render_now(base, summary, &page.names, page.now);
+    let now = if page.query.is_empty() {
+        render_now(base, summary, &page.names, page.now)
+    } else {
+        // A search shows its own results alone, and not the newest message.
+        let found = ThreadSummary { latest: None, ..summary.clone() };
+        render_now(base, &found, &page.names, page.now)
+    };
     let tabs = render_tabs(base, summary, "Conversation", page.slack);
     render_template(&Thread { page, visitor, tabs, now, steps })
 }

@@ -242,6 +242,37 @@ fn messages_are_shown_with_their_markup_and_titles_without() {
 }
 
 #[test]
+fn a_search_shows_what_it_found_and_the_page_the_newest_message() {
+    let said = |text: &str, ts: &str| HistoryLine {
+        v: 1,
+        at: 1,
+        source: "gateway".to_owned(),
+        seq: None,
+        key: None,
+        role: None,
+        run: None,
+        event: HistoryEvent::Message {
+            ts: ts.parse().unwrap(),
+            author: MessageAuthor::User { id: "U1".into() },
+            text: text.to_owned(),
+        },
+    };
+    let lines = [said("the first", "1.000000"), said("the *newest*", "2.000000")];
+    let mut summary = ThreadSummary::default();
+    for line in &lines {
+        summary.add(Some(line));
+    }
+    let steps = StepView::of(1, &lines[0], &UserNames::new(), false).into_iter().collect();
+    let mut page = ThreadPage { summary, steps, ..ThreadPage::default() };
+    let shown = crate::render_thread(&page, &PageVisitor::default());
+    assert!(shown.contains("<a href=\"#n2\">the newest</a>"), "{shown}");
+    page.query = "first".to_owned();
+    let found = crate::render_thread(&page, &PageVisitor::default());
+    assert!(found.contains("1 found") && !found.contains("newest</a>"), "{found}");
+    assert!(found.contains("id=\"n1\""), "{found}");
+}
+
+#[test]
 fn only_pages_of_the_web_are_led_to() {
     for url in ["javascript:alert(1)", "data:text/html,x", "//evil.example", "http://x"] {
         let event =
