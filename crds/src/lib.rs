@@ -8,6 +8,7 @@
 
 pub mod branches;
 pub mod condition;
+pub mod egress;
 pub mod guides;
 pub mod history;
 pub mod limits;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use codebutler_redact::RedactionRule;
 pub use codebutler_wire::RiskTier;
 
+use crate::egress::EgressPreset;
 use crate::spelling::OutdatedSpelling;
 
 /// Who may steer.
@@ -35,6 +36,12 @@ pub struct EgressSpec {
         ))
     )]
     pub hosts: Vec<String>,
+    /// Ecosystems whose registries commands may connect to as well. `charts/codebutler/EGRESS.md` lists the hosts
+    /// of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub presets: Vec<EgressPreset>,
     /// Refuse to run where the cluster lets agent pods connect past the gateway.
     #[serde(default = "yes")]
     pub require_enforcement: bool,
@@ -42,7 +49,15 @@ pub struct EgressSpec {
 
 impl Default for EgressSpec {
     fn default() -> Self {
-        Self { hosts: Vec::new(), require_enforcement: true }
+        Self { hosts: Vec::new(), presets: Vec::new(), require_enforcement: true }
+    }
+}
+
+impl EgressSpec {
+    /// Every host that commands may connect to: those that are named, and those of the presets.
+    pub fn all_hosts(&self) -> impl Iterator<Item = &str> {
+        let presets = self.presets.iter().flat_map(|preset| preset.hosts());
+        self.hosts.iter().map(String::as_str).chain(presets.map(|host| host.name))
     }
 }
 
@@ -50,7 +65,7 @@ impl Default for EgressSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebSpec {
-    /// Hosts whose pages `WebFetch` may read beside those of `spec.egress.hosts`. Commands don't reach them.
+    /// Hosts whose pages `WebFetch` may read beside those of `spec.egress`. Commands don't reach them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 256),

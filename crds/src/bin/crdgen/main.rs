@@ -1,7 +1,8 @@
 //! Writes what is made from code and schemas: the CustomResourceDefinitions in `crds/yaml`, the
-//! table of values on the chart's page, and the page of reasons beside it. With `--check` it compares instead.
+//! table of values on the chart's page, and the pages of reasons and of egress presets beside it. With `--check` it compares instead.
 #![allow(clippy::print_stderr, reason = "a program for people at a terminal")]
 
+mod egress;
 mod reasons;
 mod values;
 
@@ -51,6 +52,7 @@ fn generate_files(crate_dir: &Path) -> Result<Vec<(PathBuf, String)>, Box<dyn Er
     let chart = crate_dir.join("../charts/codebutler");
     files.push(values::values_page(&chart)?);
     files.push(reasons::reasons_page(&chart));
+    files.push(egress::egress_page(&chart));
     Ok(files)
 }
 

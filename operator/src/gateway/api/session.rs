@@ -147,7 +147,7 @@ fn describe_session(
         first_look: None,
         is_first: false,
         setup: caller.repo.spec.worktree.setup.clone(),
-        hosts: caller.repo.spec.egress.hosts.clone(),
+        hosts: caller.repo.spec.egress.all_hosts().map(str::to_owned).collect(),
         parallelism: role.at_once(),
     }
 }

@@ -14,6 +14,7 @@ mod walls;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use codebutler_crds::egress::EgressPreset;
 use codebutler_crds::mcp::McpServerSpec;
 use codebutler_crds::policy::{EgressSpec, WebSpec};
 use parking_lot::Mutex;
@@ -108,13 +109,22 @@ impl ThreadEgress {
 #[derive(Clone, Copy, Debug)]
 pub struct HostList<'a> {
     hosts: &'a [String],
+    /// Ecosystems whose hosts are on the list, too.
+    presets: &'a [EgressPreset],
     /// Where a person adds one.
     place: &'static str,
+    /// Where a person adds a preset. None: such a list has none.
+    presets_place: Option<&'static str>,
 }
 
 impl<'a> From<&'a EgressSpec> for HostList<'a> {
     fn from(rules: &'a EgressSpec) -> Self {
-        Self { hosts: &rules.hosts, place: "spec.egress.hosts of its Repo" }
+        Self {
+            hosts: &rules.hosts,
+            presets: &rules.presets,
+            place: "spec.egress.hosts of its Repo",
+            presets_place: Some("spec.egress.presets of its Repo"),
+        }
     }
 }
 
@@ -122,7 +132,7 @@ impl<'a> From<&'a WebSpec> for HostList<'a> {
     fn from(rules: &'a WebSpec) -> Self {
         let place =
             "spec.web.hosts of its Repo (for pages), or spec.egress.hosts (for commands, too)";
-        Self { hosts: &rules.hosts, place }
+        Self { hosts: &rules.hosts, presets: &[], place, presets_place: None }
     }
 }
 
@@ -130,17 +140,24 @@ impl<'a> From<&'a McpServerSpec> for HostList<'a> {
     fn from(server: &'a McpServerSpec) -> Self {
         Self {
             hosts: &server.egress,
+            presets: &[],
             place: "`egress` of the server in spec.mcpServers of its Repo",
+            presets_place: None,
         }
     }
 }
 
 fn check_listed(list: HostList<'_>, target: &EgressTarget) -> Result<(), EgressRefusal> {
-    if allows_target(list.hosts, target) {
+    let presets = list.presets.iter().flat_map(|preset| preset.hosts()).map(|host| host.name);
+    if allows_target(list.hosts.iter().map(String::as_str).chain(presets), target) {
         return Ok(());
     }
-    let (host, port, place) = (target.host.clone(), target.port, list.place);
-    Err(EgressRefusal::NotListed { host, port, place })
+    let preset = EgressPreset::find_host(&target.host).zip(list.presets_place);
+    let place = match preset {
+        Some((preset, place)) => format!("`{}` in {place}", preset.name()),
+        None => list.place.to_owned(),
+    };
+    Err(EgressRefusal::NotListed { host: target.host.clone(), port: target.port, place })
 }
 
 struct Permit {

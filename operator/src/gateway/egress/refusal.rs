@@ -23,8 +23,8 @@ pub enum EgressRefusal {
         host: String,
         /// As asked.
         port: u16,
-        /// Where the list is.
-        place: &'static str,
+        /// Where the list is, and what to add there.
+        place: String,
     },
     /// Private, local, or a cloud's metadata.
     #[error("{0} leads to an internal address, which workspaces must not reach")]

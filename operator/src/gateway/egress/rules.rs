@@ -8,9 +8,9 @@ const USUAL: [u16; 2] = [443, 80];
 const LONGEST: usize = 80;
 const LABELS: usize = 4;
 
-/// Whether one of `hosts` (`crates.io`, `*.npmjs.org`, `registry.acme.dev:8443`) is the target.
-pub fn allows_target(hosts: &[String], target: &EgressTarget) -> bool {
-    hosts.iter().any(|entry| matches_entry(entry, target))
+/// True if one of `hosts` (`crates.io`, `*.npmjs.org`, `registry.acme.dev:8443`) is the target.
+pub fn allows_target<'a>(hosts: impl IntoIterator<Item = &'a str>, target: &EgressTarget) -> bool {
+    hosts.into_iter().any(|entry| matches_entry(entry, target))
 }
 
 fn matches_entry(entry: &str, target: &EgressTarget) -> bool {

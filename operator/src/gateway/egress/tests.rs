@@ -76,6 +76,25 @@ async fn only_listed_hosts_and_ports_are_resolved() {
 }
 
 #[tokio::test]
+async fn a_preset_opens_its_own_hosts_and_a_refusal_names_the_preset_to_add() {
+    let rules = EgressSpec { presets: vec![EgressPreset::Npm], ..EgressSpec::default() };
+    let check = |to: &str| check_listed((&rules).into(), &EgressTarget::parse(to).unwrap());
+    for to in ["registry.npmjs.org:443", "REGISTRY.npmjs.org:80", "nodejs.org:443"] {
+        check(to).unwrap();
+    }
+    for (to, remedy) in [
+        ("registry.npmjs.org:22", "`npm` in spec.egress.presets of its Repo"),
+        ("index.crates.io:443", "`crates` in spec.egress.presets of its Repo"),
+        ("npmjs.org:443", "spec.egress.hosts of its Repo"),
+        ("a.registry.npmjs.org:443", "spec.egress.hosts of its Repo"),
+        ("registry.npmjs.org.evil.org:443", "spec.egress.hosts of its Repo"),
+    ] {
+        let told = check(to).unwrap_err().to_string();
+        assert!(told.contains(remedy), "{to}: {told}");
+    }
+}
+
+#[tokio::test]
 async fn names_that_lead_inside_are_refused_though_listed() {
     for ip in [
         "127.0.0.1",

@@ -179,6 +179,7 @@ impl BenchTrial<'_> {
                 repo.limits.budget.per_thread = Some(budget);
                 // Nothing outside: the next release is there.
                 repo.egress.hosts.clear();
+                repo.egress.presets.clear();
             })),
             edit_role: Some(Arc::new(|role: &mut AgentRoleSpec| {
                 role.tools.deny.extend(WEB.map(str::to_owned));

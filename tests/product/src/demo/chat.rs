@@ -2,13 +2,16 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
+use super::presets::{describe_presets, look_for_presets};
 use super::repository::{CloneSource, ClonedRepository};
 use super::samples::{self, SampleScripts};
 use super::{DemoArgs, PrintFn, await_interrupt, files_of, provider, spent, starting_words};
+use codebutler_testbed::github::git::BareRepository;
 use codebutler_testbed::models::ModelScript;
 use codebutler_testbed::place::InstallPlace;
 use codebutler_testbed::scenario::PlayableScenario;
@@ -29,9 +32,16 @@ const LOOK: Duration = Duration::from_secs(1);
 struct Topic {
     options: StackOptions,
     surroundings: StackSurroundings,
-    /// For the reader: whose repository it is.
+    words: TopicWords,
+}
+
+/// The same for the reader.
+struct TopicWords {
+    /// Whose repository it is.
     about: String,
     model: String,
+    /// Where commands connect to. None: there is nothing to fetch.
+    network: Option<String>,
     notices: Vec<String>,
 }
 
@@ -70,10 +80,10 @@ pub async fn run_chat(args: &DemoArgs, program: &Path, say: PrintFn<'_>) -> anyh
         topic.options.place = InstallPlace::own();
     }
     let real = matches!(topic.surroundings.models, ModelSource::Real(_));
-    let (about, model, notices) = (topic.about, topic.model, topic.notices);
-    let mut stack = RunningStack::start_in(topic.options, topic.surroundings).await?;
+    let Topic { options, surroundings, words } = topic;
+    let mut stack = RunningStack::start_in(options, surroundings).await?;
     let lease = (!stack.place.is_usual()).then(|| stack.place.lease(&stack.cluster));
-    say(&write_welcome(&stack, &about, &model, &notices, kept.as_ref(), again));
+    say(&write_welcome(&stack, &words, kept.as_ref(), again));
     let ended = tokio::select! {
         () = await_interrupt() => Ok(()),
         () = tell_failures(&stack, &mut *say) => Ok(()),
@@ -127,7 +137,9 @@ fn sample_topic(
     );
     let models = ModelSource::Honest(otherwise);
     let surroundings = StackSurroundings { models, suggestions, ..StackSurroundings::default() };
-    Ok(Topic { options, surroundings, about: "a sample".to_owned(), model, notices: Vec::new() })
+    let about = "a sample".to_owned();
+    let words = TopicWords { about, model, network: None, notices: Vec::new() };
+    Ok(Topic { options, surroundings, words })
 }
 
 /// A repository of the user's own, with real models if there is a key.
@@ -144,17 +156,18 @@ async fn own_topic(
     if let Some(asked) = &provider {
         asked.check(&manifests::seed_roles(&InstallPlace::usual(), |_| None)?).await?;
     }
+    let place = repository_dir(dir, &name);
     let cloned = if let Some(branch) = kept_branch {
         ClonedRepository { branch, notices: Vec::new() }
     } else {
         say(&format!("cloning {} …", source.identity()));
-        let place = repository_dir(dir, &name);
         // Left by a start that got no further.
         if place.exists() {
             std::fs::remove_dir_all(&place)?;
         }
         source.clone_into(&place).await?
     };
+    let chosen = look_for_presets(&BareRepository::at(&place), &cloned.branch).await?;
     let SampleScripts { script, suggestions, otherwise } = samples::unknown_repository(&name);
     let (models, model, script, suggestions) = match provider {
         Some(asked) => {
@@ -187,11 +200,15 @@ async fn own_topic(
     options.name = name;
     options.branch = cloned.branch;
     options.script = script;
+    let presets: Vec<_> = chosen.iter().map(|one| one.preset).collect();
+    options.edit_repo = Some(Arc::new(move |repo| repo.egress.presets.clone_from(&presets)));
     let content = RepositoryContent::InPlace;
     let surroundings =
         StackSurroundings { models, content, suggestions, ..StackSurroundings::default() };
     let about = format!("a clone of {}, which is never written to", source.identity());
-    Ok(Topic { options, surroundings, about, model, notices: cloned.notices })
+    let network = Some(describe_presets(&chosen));
+    let words = TopicWords { about, model, network, notices: cloned.notices };
+    Ok(Topic { options, surroundings, words })
 }
 
 /// The same names with one of them in front.
@@ -215,12 +232,11 @@ fn stack_options(
 
 fn write_welcome(
     stack: &RunningStack,
-    about: &str,
-    model: &str,
-    notices: &[String],
+    words: &TopicWords,
     kept: Option<&KeptFolder>,
     again: bool,
 ) -> String {
+    let TopicWords { about, model, network, notices } = words;
     let page = stack.slack.page_url();
     let kubeconfig = stack.cluster.kubeconfig().display();
     let repository = stack.remote.git().dir().display();
@@ -236,6 +252,9 @@ fn write_welcome(
             text,
             "at work:     http://{pages}/\n             each thread, step by step, with what it costs"
         );
+    }
+    if let Some(network) = network {
+        let _ = writeln!(text, "network:     {network}");
     }
     if !stack.cluster.is_embedded() {
         text.push_str("             the cluster is a real one, named by your environment\n");

@@ -1,6 +1,7 @@
 //! `cargo demo`: a [`RunningStack`] to talk to on its chat page, or to play a scenario on.
 
 mod chat;
+mod presets;
 pub(crate) mod provider;
 mod repository;
 mod samples;
@@ -18,11 +19,13 @@ use std::time::Instant;
 use anyhow::Context as _;
 use clap::Parser;
 
+use self::presets::{describe_presets, look_for_presets};
 use self::repository::CloneSource;
 pub use self::summary::DemoSummary;
 use self::transcript::DemoTranscript;
 use self::world::StackWorld;
 use crate::bench::{self, BenchArgs};
+use codebutler_testbed::github::git::BareRepository;
 use codebutler_testbed::place::InstallPlace;
 use codebutler_testbed::scenario::{
     FirstContent, PlayableScenario, ScenarioServers, play_scenario,
@@ -184,7 +187,7 @@ async fn play_file(
     say(&format!("{}: {}", scenario.name, scenario.description.trim()));
     let place = dir.path().join("stack");
     let mut surroundings = StackSurroundings::default();
-    let mut files = PathBuf::new();
+    let (mut files, mut presets) = (PathBuf::new(), Vec::new());
     if let Some(source) = args.source() {
         say(&format!("cloning {} …", source.identity()));
         let cloned = source.clone_into(&repository_dir(&place, &source.name())).await?;
@@ -192,6 +195,10 @@ async fn play_file(
         scenario.repository.branch = cloned.branch;
         scenario.repository.name = format!("{OWNER}/{}", source.name());
         surroundings.content = RepositoryContent::InPlace;
+        let git = BareRepository::at(&repository_dir(&place, &source.name()));
+        let chosen = look_for_presets(&git, &scenario.repository.branch).await?;
+        say(&format!("network: {}", describe_presets(&chosen)));
+        presets = chosen.into_iter().map(|one| one.preset).collect();
     } else {
         files = files_of(&scenario, dir.path())?;
     }
@@ -202,7 +209,10 @@ async fn play_file(
     }
     let servers = ScenarioServers::start(&scenario.servers).await?;
     let specs = servers.specs();
-    options.edit_repo = Some(Arc::new(move |repo| repo.mcp_servers.extend(specs.iter().cloned())));
+    options.edit_repo = Some(Arc::new(move |repo| {
+        repo.mcp_servers.extend(specs.iter().cloned());
+        repo.egress.presets.clone_from(&presets);
+    }));
     let stack = RunningStack::start_in(options, surroundings).await?;
     let lease = (!stack.place.is_usual()).then(|| stack.place.lease(&stack.cluster));
     say(&format!("export KUBECONFIG={}", stack.cluster.kubeconfig().display()));

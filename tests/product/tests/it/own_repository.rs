@@ -181,7 +181,12 @@ async fn real_models_work_on_an_own_repository_and_what_they_cost_is_said() {
         .env("CODEBUTLER_MODEL_KEY", server.api_key())
         .env("CODEBUTLER_MODEL", "scripted/pm");
     let chat = Chat::run(command).await;
-    for part in ["real: scripted/pm at 127.0.0.1", "branch sales", "has no files yet"] {
+    for part in [
+        "real: scripted/pm at 127.0.0.1",
+        "branch sales",
+        "has no files yet",
+        "commands reach no host, as no file names npm",
+    ] {
         assert!(chat.said.contains(part), "{part}: {}", chat.said);
     }
     assert!(chat.line("repository:").ends_with("/corner-shop.git"), "{}", chat.said);
@@ -253,6 +258,7 @@ async fn submodules_lfs_and_another_main_branch_survive_a_change() {
         ("price.txt", "price = 1\n"),
         (".gitattributes", "*.png filter=lfs diff=lfs merge=lfs -text\n"),
         ("logo.png", &*pointer),
+        ("tools/release/Gemfile", "source \"https://rubygems.org\"\n"),
     ];
     let odd = repository(&dir.path().join("odd"), "trunk", &files);
     let from = library.to_str().unwrap();
@@ -268,7 +274,11 @@ async fn submodules_lfs_and_another_main_branch_survive_a_change() {
     let output = demo(&arguments).output().await.unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{said}");
-    for notice in ["submodules are not fetched, their folders stay empty: libs/one", "Git LFS"] {
+    for notice in [
+        "submodules are not fetched, their folders stay empty: libs/one",
+        "Git LFS",
+        "network: commands reach the registries of rubygems (tools/release/Gemfile)",
+    ] {
         assert!(said.contains(notice), "{notice}: {said}");
     }
     assert_eq!((everything(&odd), git(&odd, &["rev-parse", "--all"])), before);

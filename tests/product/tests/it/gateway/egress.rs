@@ -2,6 +2,8 @@
 
 use codebutler_crds::Repo;
 use codebutler_crds::condition::EGRESS_ENFORCED;
+use codebutler_crds::egress::EgressPreset;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -99,6 +101,28 @@ async fn a_tunnel_leads_to_listed_hosts_for_roles_with_commands() {
     assert!(
         world.metrics().await.contains("codebutler_egress_refused_total{reason=\"not_listed\"}")
     );
+}
+
+#[tokio::test]
+async fn an_unknown_preset_is_refused_with_the_names_that_there_are() {
+    let world = World::start(vec![]).await;
+    let repos = world.cluster.api::<Repo>(world.cluster.team());
+    let set = |presets: Value| {
+        let patch = Patch::Merge(json!({"spec": {"egress": {"presets": presets}}}));
+        let repos = repos.clone();
+        async move { repos.patch("shop", &PatchParams::default(), &patch).await }
+    };
+    let refused = set(json!(["npm", "cargo"])).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("spec.egress.presets[1]") && refused.contains("\"cargo\""),
+        "{refused}"
+    );
+    for preset in EgressPreset::ALL {
+        assert!(refused.contains(preset.name()), "{}: {refused}", preset.name());
+    }
+    let twice = set(json!(["npm", "npm"])).await.unwrap_err().to_string();
+    assert!(twice.contains("Duplicate value"), "{twice}");
+    set(json!(EgressPreset::ALL)).await.unwrap();
 }
 
 #[tokio::test]

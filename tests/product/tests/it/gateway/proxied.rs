@@ -52,6 +52,7 @@ impl Company {
             ("git.example.com", at(world.github.port())),
             ("models.example.com", at(world.models.port())),
             ("pages.example.com", pages),
+            ("registry.npmjs.org", pages),
         ])
         .await
         .unwrap();
@@ -161,6 +162,40 @@ async fn everything_goes_through_the_proxy_and_nothing_beside_it() {
     assert_eq!(company.proxy.seen(), hosts);
     assert_eq!(*company.asked.lock().unwrap(), Vec::<String>::new(), "asked beside the proxy");
     company.stop.cancel();
+}
+
+#[tokio::test]
+async fn commands_reach_the_hosts_of_a_preset_and_no_other() {
+    let company = Company::start(true).await;
+    set_tools(&company.world, "coder", &["Bash", "SendMessage"]).await;
+    let egress = json!({"hosts": [], "presets": ["npm"]});
+    let patch = json!({"spec": {"egress": egress}});
+    company.world.cluster.patch::<Repo>(company.world.cluster.team(), "shop", &patch).await;
+    let tunnel = |to: &'static str| {
+        let request = company.world.http.get(format!("{}/v1/connect", company.url));
+        let request = request.query(&[("to", to)]).header("connection", "upgrade");
+        let request = request.header("upgrade", "codebutler-tunnel");
+        request.bearer_auth(company.world.token("coder")).send()
+    };
+    eventually("the preset opens its host", || async {
+        tunnel("registry.npmjs.org:443").await.unwrap().status() == 101
+    })
+    .await;
+    assert!(company.proxy.seen().contains(&"registry.npmjs.org:443".to_owned()));
+    for (to, remedy) in [
+        ("index.crates.io:443", "`crates` in spec.egress.presets"),
+        ("pages.example.com:443", "spec.egress.hosts"),
+        ("registry.npmjs.org:22", "`npm` in spec.egress.presets"),
+    ] {
+        let refused = tunnel(to).await.unwrap();
+        assert_eq!(refused.status(), 403, "{to}");
+        let said = refused.text().await.unwrap();
+        assert!(said.contains(remedy), "{to}: {said}");
+        assert!(!company.proxy.seen().contains(&to.to_owned()), "{to}");
+    }
+    let (_, session) = company.get("coder", "/v1/session").await;
+    let shown = session["hosts"].as_array().unwrap();
+    assert!(shown.contains(&json!("registry.npmjs.org")), "a role is told: {session}");
 }
 
 #[tokio::test]
