@@ -98,10 +98,18 @@ pub struct ScenarioSettings {
     pub within: u64,
     /// How long the expectations may take to become true after the last step, in seconds.
     pub settle: u64,
+    /// Whether roles look back before a merge, as they do in an installation.
+    pub retrospective: bool,
 }
 
 impl Default for ScenarioSettings {
     fn default() -> Self {
-        Self { idle_timeout_seconds: 300, debounce_seconds: 0, within: 60, settle: 15 }
+        Self {
+            idle_timeout_seconds: 300,
+            debounce_seconds: 0,
+            within: 60,
+            settle: 15,
+            retrospective: true,
+        }
     }
 }

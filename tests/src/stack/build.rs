@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use codebutler_crds::retrospective::RetrospectiveSpec;
 use codebutler_crds::{AgentRole, AgentRoleSpec, RepoSpec};
 
 use super::manifests::{self, RepoTargets};
@@ -81,8 +82,15 @@ pub async fn start_stack(
     };
 
     let what = pointed_at(&options, &outside, &surroundings.models);
-    let edit = options.edit_repo.as_deref();
-    for object in manifests::team_manifests(&place, &options.name, options.roles, &what, edit) {
+    let (looks_back, own) = (options.looks_back, options.edit_repo.clone());
+    let edit = move |repo: &mut RepoSpec| {
+        repo.retrospective = (!looks_back)
+            .then(|| RetrospectiveSpec { enabled: false, ..RetrospectiveSpec::default() });
+        if let Some(edit) = &own {
+            edit(repo);
+        }
+    };
+    for object in manifests::team_manifests(&place, &options.name, options.roles, &what, &edit) {
         apply_object(&cluster, &object).await?;
     }
     outside.slack.wait_connected(1, READY).await.map_err(part_error("Slack"))?;

@@ -7,7 +7,6 @@ use codebutler_crds::limits::LimitsSpec;
 use codebutler_crds::names::secret_key as key;
 use codebutler_crds::policy::{AccessSpec, EgressSpec, PolicySpec};
 use codebutler_crds::repo::{GitSpec, ModelSpec, RepoSpec, SecretRef, SlackSpec, WorktreeSpec};
-use codebutler_crds::retrospective::RetrospectiveSpec;
 use codebutler_crds::{AgentRole, Repo, names};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
@@ -106,7 +105,7 @@ pub fn team_manifests(
     repo: &str,
     roles: Vec<String>,
     outside: &RepoTargets,
-    edit: Option<&RepoEdit>,
+    edit: &RepoEdit,
 ) -> Vec<serde_json::Value> {
     let git_host = url_origin(&outside.git_url);
     let slack_host = url_origin(&outside.slack_url);
@@ -143,8 +142,7 @@ pub fn team_manifests(
         pods: None,
         threads: None,
         branches: None,
-        // What a script says it looks back on is its own affair.
-        retrospective: Some(RetrospectiveSpec { enabled: false, ..RetrospectiveSpec::default() }),
+        retrospective: None,
         review: None,
         roadmap: None,
         schedules: Vec::new(),
@@ -155,9 +153,7 @@ pub fn team_manifests(
         reminders: None,
         suspend: false,
     };
-    if let Some(edit) = edit {
-        edit(&mut spec);
-    }
+    edit(&mut spec);
     let mut object = Repo::new(repo, spec);
     object.metadata.namespace = Some(place.team.clone());
     vec![

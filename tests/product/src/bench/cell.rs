@@ -175,6 +175,7 @@ impl BenchTrial<'_> {
             idle_timeout_seconds: Some(300),
             debounce_seconds: u32::from(!scripted),
             log: self.log.to_owned(),
+            looks_back: false,
             edit_repo: Some(Arc::new(move |repo: &mut RepoSpec| {
                 repo.limits.budget.per_thread = Some(budget);
                 // Nothing outside: the next release is there.

@@ -304,6 +304,7 @@ fn stack_options(
         idle_timeout_seconds: Some(scenario.settings.idle_timeout_seconds),
         debounce_seconds: scenario.settings.debounce_seconds,
         log: args.log.clone(),
+        looks_back: scenario.settings.retrospective,
         edit_repo: None,
         edit_role: None,
         inject_env: None,

@@ -66,6 +66,7 @@ async fn coder_stack(
         idle_timeout_seconds: Some(3),
         debounce_seconds: 0,
         log: "warn".to_owned(),
+        looks_back: false,
         edit_repo: Some(Arc::new(|repo| {
             repo.limits.calls_per_hour = 1_000_000;
             (repo.limits.concurrent_threads, repo.limits.concurrent_runs) = (1_000, 1_000);

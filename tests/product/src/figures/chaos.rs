@@ -89,6 +89,7 @@ fn chaos_options(dir: &Path, files: PathBuf, script: ModelScript) -> anyhow::Res
         idle_timeout_seconds: Some(2),
         debounce_seconds: 0,
         log: "warn".to_owned(),
+        looks_back: false,
         edit_repo: None,
         edit_role: None,
         inject_env: None,

@@ -82,6 +82,7 @@ async fn run_model(card: ModelCard) -> anyhow::Result<Vec<ServedAnswer>> {
         idle_timeout_seconds: Some(60),
         debounce_seconds: 0,
         log: "warn".to_owned(),
+        looks_back: false,
         edit_repo: Some(Arc::new(|repo| repo.limits.calls_per_hour = 1_000_000)),
         edit_role: Some(Arc::new(move |role| {
             role.limits.turns = 1_000;

@@ -56,6 +56,7 @@ pub async fn measure_wake() -> anyhow::Result<Vec<MeasuredFigure>> {
         idle_timeout_seconds: Some(10),
         debounce_seconds: 0,
         log: "warn".to_owned(),
+        looks_back: false,
         edit_repo: None,
         edit_role: None,
         inject_env: None,

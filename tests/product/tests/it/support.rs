@@ -202,6 +202,8 @@ impl Setup {
             idle_timeout_seconds: Some(self.idle),
             debounce_seconds: 0,
             log: "info".to_owned(),
+            // Scripts merge at once; a test about looking back switches it on with `repo`.
+            looks_back: false,
             edit_repo: self.edit_repo,
             edit_role: Some(shortened(self.edit_role)),
             inject_env: self.inject_env,

@@ -120,6 +120,7 @@ async fn start_stack(dir: &Path, modules: &Path) -> anyhow::Result<RunningStack>
         idle_timeout_seconds: Some(3600),
         debounce_seconds: 0,
         log: "warn".to_owned(),
+        looks_back: false,
         edit_repo: Some(Arc::new(move |repo| repo.mcp_servers.push(server.clone()))),
         edit_role: None,
         inject_env: None,

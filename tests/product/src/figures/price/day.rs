@@ -134,6 +134,7 @@ fn stack_options(dir: &Path, files: std::path::PathBuf) -> anyhow::Result<StackO
         idle_timeout_seconds: Some(60),
         debounce_seconds: 0,
         log: "warn".to_owned(),
+        looks_back: false,
         edit_repo: Some(Arc::new(|repo| repo.limits.calls_per_hour = 1_000_000)),
         edit_role: None,
         inject_env: None,

@@ -97,6 +97,7 @@ async fn run_team(program: &Path) -> anyhow::Result<Vec<ServedAnswer>> {
         idle_timeout_seconds: Some(60),
         debounce_seconds: 0,
         log: "warn".to_owned(),
+        looks_back: false,
         edit_repo: Some(Arc::new(|repo| repo.limits.calls_per_hour = 1_000_000)),
         edit_role: Some(Arc::new(|role| {
             role.model.default = model_of(&role.role);

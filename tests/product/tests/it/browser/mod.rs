@@ -76,6 +76,10 @@ async fn the_bugfix_from_message_to_merge_in_a_browser() {
     browser.run("location.reload()").await;
     browser.until(&format!("document.querySelector('#replies') && {}", shows("Approved by"))).await;
 
+    // What the team wants to remember, before the merge.
+    browser.until(&format!("{} && {}", button("Approve"), shows("Retrospective"))).await;
+    browser.run(&format!("{}.click()", button("Approve"))).await;
+
     browser.until(&button("Merge")).await;
     let names =
         "[...new Set([...document.querySelectorAll('#replies .name')].map(n => n.textContent))]";
