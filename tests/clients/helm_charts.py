@@ -132,7 +132,8 @@ def pods_are_as_the_values_say(chart):
         assert spec["nodeSelector"] == {
             "kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "pool": "system"}, spec
         assert spec["containers"][0]["startupProbe"]["httpGet"]["path"] == "/healthz", spec
-    budgets = documents(chart.render({})["codebutler/templates/availability.yaml"])
+    spread = {"history": {"persistence": {"accessMode": "ReadWriteMany"}}}
+    budgets = documents(chart.render(spread)["codebutler/templates/availability.yaml"])
     assert [b["spec"]["unhealthyPodEvictionPolicy"] for b in budgets] == ["AlwaysAllow"] * 2, budgets
 
 
@@ -237,9 +238,66 @@ def pages_are_led_to_as_the_values_say(chart):
         ({"pages": {**signed, "url": ""}, **own}, ["pages.url"]),
         ({"pages": {**signed, "secret": ""}, **own}, ["pages.secret"]),
         ({"pages": {**signed, "signIn": "oidc"}, **own}, ["pages.issuer"]),
-        ({"pages": signed, "gateway": {"replicas": 2}}, ["history.url", "history.claim"]),
+        ({"pages": signed, "gateway": {"replicas": 2}, "history": {"persistence": {"enabled": False}}},
+         ["history.persistence.enabled", "history.url", "history.claim"]),
     ]:
         fails(lambda: chart.render(values), *words)
+
+
+def what_happened_survives_a_pod(chart):
+    """A volume of the chart's own, unless the values name another place."""
+    def kept(values):
+        rendered = chart.render(values)
+        gateway = documents(rendered["codebutler/templates/gateway.yaml"])
+        (spec,) = [d["spec"]["template"] for d in gateway if d["kind"] == "Deployment"]
+        (volume,) = [v for v in spec["spec"]["volumes"] if v["name"] == "history"]
+        budgets = {d["metadata"]["name"] for d in documents(rendered["codebutler/templates/availability.yaml"])}
+        return documents(rendered["codebutler/templates/history.yaml"]), volume, spec, budgets
+
+    (claim,), volume, spec, budgets = kept({})
+    assert volume == {"name": "history", "persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}, volume
+    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}, claim
+    assert claim["spec"] == {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Gi"}}}, claim
+    # Where one node alone can mount it, all replicas go there, and a drain takes them together.
+    (near,) = spec["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert near["labelSelector"]["matchLabels"].items() <= spec["metadata"]["labels"].items(), near
+    assert "topologySpreadConstraints" not in spec["spec"] and "codebutler-gateway" not in budgets, spec
+    own = {"gateway": {"podLabels": {"a": "b"}, "affinity": {"nodeAffinity": {"x": 1}}}}
+    _, _, spec, _ = kept(own)
+    assert spec["metadata"]["labels"]["a"] == "b" and set(spec["spec"]["affinity"]) == {"nodeAffinity", "podAffinity"}, spec
+
+    shared = {"persistence": {"accessMode": "ReadWriteMany", "storageClass": "files"}}
+    (claim,), _, spec, budgets = kept({"history": shared})
+    assert (claim["spec"]["accessModes"], claim["spec"]["storageClassName"]) == (["ReadWriteMany"], "files"), claim
+    assert "affinity" not in spec["spec"] and "codebutler-gateway" in budgets, spec
+    for history, there in [
+        ({"claim": "mine"}, {"persistentVolumeClaim": {"claimName": "mine"}}),
+        ({"url": "s3://bucket/codebutler"}, {"emptyDir": {"sizeLimit": "10Gi"}}),
+        ({"persistence": {"enabled": False}}, {"emptyDir": {"sizeLimit": "10Gi"}}),
+    ]:
+        claims, volume, spec, budgets = kept({"history": history})
+        assert (claims, volume) == ([], {"name": "history", **there}), (history, claims, volume)
+        assert "affinity" not in spec["spec"] and "codebutler-gateway" in budgets, spec
+
+
+def pages_are_there_for_who_may_forward_the_port(chart):
+    rendered = chart.render({})
+    gateway = rendered["codebutler/templates/gateway.yaml"]
+    assert flag(gateway, "pages") == "127.0.0.1:8090", "nobody else reaches them without signing in"
+    assert "--pages-url" not in gateway and not rendered["codebutler/templates/pages.yaml"].strip()
+    assert "port: pages" not in rendered["codebutler/templates/networkpolicies.yaml"]
+    off = chart.render({"pages": {"enabled": False}})["codebutler/templates/gateway.yaml"]
+    assert "8090" not in off
+    notes = rendered["codebutler/templates/NOTES.txt"]
+    for part in ["port-forward", "http://localhost:8090", "pages.signIn"]:
+        assert part in notes, part
+
+
+def charts_say_where_they_come_from():
+    for path in (CRDS, MAIN):
+        metadata = helm.Chart.load(path).metadata
+        for field in ["icon", "home", "sources", "maintainers", "keywords", "annotations"]:
+            assert metadata.get(field), (path, field)
 
 
 def whoever_may_see_a_namespace_sees_threads():
@@ -310,6 +368,9 @@ def render_everything():
     every_alert_has_its_page(chart)
     deliveries_are_taken_where_the_values_say(chart)
     pages_are_led_to_as_the_values_say(chart)
+    what_happened_survives_a_pod(chart)
+    pages_are_there_for_who_may_forward_the_port(chart)
+    charts_say_where_they_come_from()
     dashboards = documents(rendered["codebutler/templates/dashboards.yaml"])
     assert [d["metadata"]["name"] for d in dashboards] == [
         "codebutler-dashboard-cost", "codebutler-dashboard-operations"], dashboards
@@ -361,6 +422,11 @@ def life():
     assert {f"{name}.codebutler.dev" for name in NAMES} <= world.defined()
     done("definitions")
 
+    if not world.has_default_class():
+        fails(lambda: kube.install(MAIN, "codebutler"), "no default StorageClass", "history.persistence")
+        world.make_default_class()
+        # What a cluster has is asked for once by each.
+        kube = helm.Config(kubeconfig_path=os.environ["KUBECONFIG"], namespace=NAMESPACE)
     kube.install(MAIN, "codebutler")
     assert world.role("coder")["spec"]["role"] == "coder"
     container = world.deployments()["codebutler-controller"].spec.template.spec.containers[0]
@@ -420,6 +486,7 @@ def life():
     world.core.read_namespaced_secret("codebutler-gateway-tls", NAMESPACE)
     assert world.cluster_roles() == set(), world.cluster_roles()
     assert not world.deployments(), list(world.deployments())
+    assert world.claims() == {"codebutler-history"}, "what happened outlives the release"
     kube.uninstall("codebutler-crds")
     assert {f"{name}.codebutler.dev" for name in NAMES} <= world.defined()
     done("uninstall")

@@ -22,6 +22,7 @@ class World:
         self.core = client.CoreV1Api()
         self.leases = client.CoordinationV1Api()
         self.slices = client.DiscoveryV1Api()
+        self.storage = client.StorageV1Api()
 
     def defined(self):
         listed = self.definitions.list_custom_resource_definition().items
@@ -45,6 +46,20 @@ class World:
             self.rbac.delete_cluster_role(name)
             if name != SECRETS:
                 self.rbac.delete_cluster_role_binding(name)
+
+    def has_default_class(self):
+        default = "storageclass.kubernetes.io/is-default-class"
+        classes = self.storage.list_storage_class().items
+        return any((c.metadata.annotations or {}).get(default) == "true" for c in classes)
+
+    def make_default_class(self):
+        self.storage.create_storage_class({
+            "metadata": {"name": "disks", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+            "provisioner": "disks.example.com"})
+
+    def claims(self):
+        """Names of the volumes that were asked for."""
+        return {c.metadata.name for c in self.core.list_namespaced_persistent_volume_claim(NAMESPACE).items}
 
     def fill(self):
         """As the gateway fills what the chart brings."""

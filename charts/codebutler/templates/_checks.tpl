@@ -36,5 +36,15 @@
 {{- if not (lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "threads.codebutler.dev") }}
 {{- fail "The resources of codebutler.dev are not defined in this cluster: install the chart codebutler-crds first." }}
 {{- end }}
+{{- /* A claim without a class would wait for ever, and the gateway with it. */}}
+{{- if and (include "codebutler.history.own" .) (not .Values.history.persistence.storageClass) (not .Values.namespaces) }}
+{{- $classes := list }}
+{{- range $class := (lookup "storage.k8s.io/v1" "StorageClass" "" "").items }}
+{{- if eq (dig "metadata" "annotations" "storageclass.kubernetes.io/is-default-class" "" $class) "true" }}{{ $classes = append $classes $class }}{{ end }}
+{{- end }}
+{{- if not (or $classes (lookup "v1" "PersistentVolumeClaim" .Release.Namespace "codebutler-history")) }}
+{{- fail "The cluster has no default StorageClass for the volume on which the gateway keeps what happened: set history.persistence.storageClass, history.claim, history.url, or history.persistence.enabled=false to keep it with each pod." }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}

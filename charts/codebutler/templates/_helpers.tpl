@@ -50,6 +50,21 @@ securityContext:
 {{- if .Values.pages.enabled }}--pages={{ ternary "[::]:8090" "127.0.0.1:8090" (ne .Values.pages.signIn "") }}{{ end -}}
 {{- end }}
 
+{{/* The access mode of the chart's own volume for histories; nothing where they are kept elsewhere. */}}
+{{- define "codebutler.history.own" -}}
+{{- if and .Values.history.persistence.enabled (not .Values.history.claim) (not .Values.history.url) }}{{ .Values.history.persistence.accessMode }}{{ end -}}
+{{- end }}
+
+{{/* The gateway's values with pods that follow each other to one node, where the volume can be mounted. The label is new to pods of
+an earlier version, which may be on several nodes. */}}
+{{- define "codebutler.one-node" -}}
+{{- $label := dict "codebutler.dev/history" "codebutler-history" }}
+{{- $near := dict "labelSelector" (dict "matchLabels" $label) "topologyKey" "kubernetes.io/hostname" }}
+{{- $affinity := dict "podAffinity" (dict "requiredDuringSchedulingIgnoredDuringExecution" (list $near)) }}
+{{- $labels := merge (dict) $label (default dict .podLabels) }}
+{{- toYaml (mergeOverwrite (deepCopy .) (dict "podLabels" $labels "topologySpread" false "affinity" (mergeOverwrite $affinity (default dict .affinity)))) }}
+{{- end }}
+
 {{/* The nodes that the images are made for. */}}
 {{- define "codebutler.nodes" -}}
 kubernetes.io/os: linux

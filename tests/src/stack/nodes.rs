@@ -112,6 +112,8 @@ impl OwnNodes {
                 "log": options.log,
                 "logJson": false,
             },
+            // The testbed's nodes come without a provisioner for the operator's namespace.
+            "history": {"persistence": {"enabled": false}},
             "controller": {"replicas": 1, "log": options.log, "logJson": false},
             // They are applied with the scenario's models.
             "roles": {"install": false},

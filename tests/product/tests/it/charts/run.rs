@@ -139,6 +139,8 @@ pub fn values(team: &Team) -> serde_json::Value {
                     "egressAllow": ["127.0.0.0/8"],
                     "extraEnv": [{"name": "CODEBUTLER_LISTEN", "value": listen(team, 8443)}]},
         "controller": {"replicas": 1, "logJson": false},
+        // Other tests run on the same loopback.
+        "pages": {"enabled": false},
         "roles": {"overrides": {"pm": {"model": {"default": "scripted/pm"}}}},
     })
 }
