@@ -1,5 +1,5 @@
 //! The product's own programs in one binary: `cargo run` builds one package only, so a link to the binary with the name
-//! `codebutler-operator` or `codebutler-agent` is that program.
+//! `codebutler-operator`, `kubectl-codebutler` or `codebutler-agent` is that program.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,6 +16,7 @@ pub fn run_named_program() -> Option<ExitCode> {
             let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
             Some(codebutler_operator::main(std::env::args_os()))
         }
+        Some("kubectl-codebutler") => Some(codebutler_kubectl::main(std::env::args_os())),
         Some("codebutler-agent") => Some(codebutler_agent::main(std::env::args_os())),
         Some("codebutler-pause") => Some(kubelet::pause_main(std::env::args_os())),
         _ => None,

@@ -47,6 +47,7 @@ const CRATES: &[Crate] = &[
     Crate::clean("crds/wire/src"),
     Crate::clean("operator/description/src"),
     Crate::clean("operator/history/src"),
+    Crate::clean("operator/kubectl/src"),
     Crate::clean("operator/markdown/src"),
     Crate::clean("operator/mcp/src"),
     Crate::clean("operator/pages/src"),

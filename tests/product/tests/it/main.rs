@@ -56,6 +56,7 @@ mod own_repository;
 mod page;
 mod pages;
 mod parts;
+mod plugin;
 mod product;
 mod provider;
 mod python;

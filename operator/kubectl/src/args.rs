@@ -1,0 +1,134 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+/// `kubectl codebutler`
+#[derive(Debug, Parser)]
+#[command(name = "kubectl codebutler", bin_name = "kubectl codebutler", version)]
+pub struct PluginArgs {
+    /// Where to look.
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: PluginCommand,
+}
+
+/// Which cluster and namespace.
+#[derive(Clone, Debug, Args)]
+pub struct PlaceArgs {
+    /// Namespace of the team; the context's if absent.
+    #[arg(short, long, global = true)]
+    pub namespace: Option<String>,
+    /// All namespaces.
+    #[arg(short = 'A', long, global = true, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+    /// Context of the kubeconfig; the current one if absent.
+    #[arg(long, global = true)]
+    pub context: Option<String>,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum PluginCommand {
+    /// Looks at the installation, Repos, roles and Threads, and says what is not ready and what to do. Ends with 1 if something
+    /// is not.
+    Doctor,
+    /// Lists Threads with what they wait for and cost.
+    Threads {
+        /// Closed ones, too.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Prints a line whenever a Thread changes, until Ctrl-C.
+    Watch,
+    /// Says what each Repo has cost today, and what each Thread and role has cost.
+    Cost,
+    /// Says which questions of a Thread are open and where a person answers them: in Slack, so that it is known who did.
+    Approve {
+        /// The Thread.
+        thread: String,
+    },
+    /// Ends a Thread, or keeps a Repo from beginning anything new.
+    Stop(StopArgs),
+    /// Prints what a Thread's agent logs.
+    Logs(LogsArgs),
+    /// Asks for Slack, Git and model, and writes a team's manifests, or applies them.
+    Init(Box<InitArgs>),
+    /// Prints completions for a shell.
+    Completions {
+        /// Which shell.
+        shell: Shell,
+    },
+}
+
+/// What to stop.
+#[derive(Debug, Args)]
+pub struct StopArgs {
+    /// The Thread: its pods go at once, and its conversation hears what remains.
+    #[arg(required_unless_present = "repo")]
+    pub thread: Option<String>,
+    /// A Repo instead: running turns end, and nothing new begins (`spec.suspend`).
+    #[arg(long, conflicts_with = "thread")]
+    pub repo: Option<String>,
+    /// Without asking.
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
+/// Whose logs.
+#[derive(Debug, Args)]
+pub struct LogsArgs {
+    /// The Thread.
+    pub thread: String,
+    /// The role; the active one if absent.
+    #[arg(long)]
+    pub role: Option<String>,
+    /// Go on until Ctrl-C.
+    #[arg(short, long)]
+    pub follow: bool,
+}
+
+/// What a team consists of. What is absent is asked for.
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// Folder for the files.
+    #[arg(long, default_value = "codebutler-team")]
+    pub dir: PathBuf,
+    /// Applies the manifests instead of writing files.
+    #[arg(long)]
+    pub apply: bool,
+    /// Namespace in which the installation runs.
+    #[arg(long, default_value = "codebutler-system")]
+    pub system: String,
+    /// `https://host/owner/name`.
+    #[arg(long)]
+    pub git_url: Option<String>,
+    /// Branch that pull requests target.
+    #[arg(long, default_value = "main")]
+    pub branch: String,
+    /// Slack channel: an id such as C0123ABCD, or a name such as #shop.
+    #[arg(long)]
+    pub channel: Option<String>,
+    /// Base URL of the model API.
+    #[arg(long)]
+    pub model_url: Option<String>,
+    /// Egress presets, such as npm,pypi; empty for none.
+    #[arg(long)]
+    pub presets: Option<String>,
+    /// Bot token of the Slack app.
+    #[arg(long, env = "SLACK_BOT_TOKEN", hide_env_values = true)]
+    pub slack_bot_token: Option<String>,
+    /// App token of the Slack app.
+    #[arg(long, env = "SLACK_APP_TOKEN", hide_env_values = true)]
+    pub slack_app_token: Option<String>,
+    /// Token for the Git host.
+    #[arg(long, env = "GIT_TOKEN", hide_env_values = true)]
+    pub git_token: Option<String>,
+    /// Key of the model API.
+    #[arg(long, env = "MODEL_API_KEY", hide_env_values = true)]
+    pub model_key: Option<String>,
+}

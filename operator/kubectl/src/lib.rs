@@ -1,0 +1,164 @@
+//! `kubectl codebutler`: reads Repos, AgentRoles and Threads with the rights of its user, and says what they do, cost, wait
+//! for and lack. It holds no credential of its own; what it prints of objects was written by others and loses its control
+//! characters first.
+
+mod approve;
+mod args;
+mod cluster;
+mod cost;
+mod doctor;
+mod init;
+mod logs;
+mod stop;
+mod table;
+mod threads;
+mod watch;
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use self::args::{PluginArgs, PluginCommand};
+use self::cluster::TeamCluster;
+
+/// Why a command did not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum PluginError {
+    /// No cluster, or none that answers.
+    #[error("no cluster can be reached: {0}. Choose one with `kubectl config use-context`")]
+    NoCluster(String),
+    /// The definitions are missing.
+    #[error(
+        "the cluster has no resources of codebutler.dev: install the charts first (`helm install codebutler-crds …`, then \
+         `helm install codebutler …`)"
+    )]
+    NotInstalled,
+    /// The user may not do that.
+    #[error("you may not {what}: {said}. Ask for the role `view` or `edit` in the namespace")]
+    Forbidden {
+        /// What was tried.
+        what: String,
+        /// The API server's words.
+        said: String,
+    },
+    /// Nothing has that name.
+    #[error("{0}")]
+    NotFound(String),
+    /// Something that was typed.
+    #[error("{0}")]
+    Input(String),
+    /// Another answer of the API server.
+    #[error("{what} failed: {said}")]
+    Kube {
+        /// What was tried.
+        what: String,
+        /// The API server's words.
+        said: String,
+    },
+    /// Files and terminals.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl PluginError {
+    /// What went wrong with a file or the terminal.
+    fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+}
+
+/// Where answers come from and words go.
+pub struct PluginTerminal<'a> {
+    /// What its user types.
+    pub input: &'a mut (dyn Read + Send),
+    /// What its user reads.
+    pub output: &'a mut (dyn Write + Send),
+}
+
+impl PluginTerminal<'_> {
+    /// Prints a line.
+    ///
+    /// # Errors
+    /// When the output is closed.
+    fn say(&mut self, line: &str) -> Result<(), PluginError> {
+        writeln!(self.output, "{line}").map_err(PluginError::io("printing"))
+    }
+}
+
+/// Runs the plugin as `argv` says. It ends with 0 if all is well, with 1 if something is not ready, with 2 if it could not do
+/// what was asked.
+pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let parsed = match PluginArgs::try_parse_from(argv) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let (mut input, mut output) = (std::io::stdin(), std::io::stdout());
+    let mut terminal = PluginTerminal { input: &mut input, output: &mut output };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let ended = runtime
+        .map_err(PluginError::io("starting"))
+        .and_then(|runtime| runtime.block_on(run_plugin(parsed, &mut terminal)));
+    match ended {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "kubectl codebutler: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether all is well.
+async fn run_plugin(
+    args: PluginArgs,
+    terminal: &mut PluginTerminal<'_>,
+) -> Result<bool, PluginError> {
+    match args.command {
+        PluginCommand::Completions { shell } => {
+            let mut command = PluginArgs::command();
+            clap_complete::generate(
+                shell,
+                &mut command,
+                "kubectl-codebutler",
+                &mut terminal.output,
+            );
+            return Ok(true);
+        }
+        PluginCommand::Init(wanted) if !wanted.apply => {
+            return init::run_init(&wanted, None, args.place.namespace.as_deref(), terminal)
+                .await
+                .map(|()| true);
+        }
+        _ => {}
+    }
+    let cluster = TeamCluster::connect(&args.place).await?;
+    match args.command {
+        PluginCommand::Doctor => return doctor::run_doctor(&cluster, terminal).await,
+        PluginCommand::Threads { all } => threads::run_threads(&cluster, all, terminal).await?,
+        PluginCommand::Watch => watch::run_watch(&cluster, terminal).await?,
+        PluginCommand::Cost => cost::run_cost(&cluster, terminal).await?,
+        PluginCommand::Approve { thread } => {
+            approve::run_approve(&cluster, &thread, terminal).await?;
+        }
+        PluginCommand::Stop(wanted) => stop::run_stop(&cluster, &wanted, terminal).await?,
+        PluginCommand::Logs(wanted) => logs::run_logs(&cluster, &wanted, terminal).await?,
+        PluginCommand::Init(wanted) => {
+            let namespace = args.place.namespace.as_deref();
+            init::run_init(&wanted, Some(&cluster), namespace, terminal).await?;
+        }
+        PluginCommand::Completions { .. } => {}
+    }
+    Ok(true)
+}

@@ -1,0 +1,210 @@
+//! `kubectl codebutler` as its users run it, with a kubeconfig and nothing else.
+
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Stdio;
+
+use codebutler_crds::{Repo, Thread};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+
+use crate::support::{Setup, Team, asks};
+
+/// Exit code, what it printed, and what it complained of.
+struct Ran {
+    code: Option<i32>,
+    said: String,
+    complaint: String,
+}
+
+async fn plugin(team: &Team, arguments: &[&str], typed: &str) -> Ran {
+    plugin_with(team, arguments, typed, &[]).await
+}
+
+async fn plugin_with(team: &Team, arguments: &[&str], typed: &str, env: &[(&str, &str)]) -> Ran {
+    let program = team.stack.dir.join("kubectl-codebutler");
+    if !program.exists() {
+        symlink(env!("CARGO_BIN_EXE_demo"), &program).unwrap();
+    }
+    let mut child = tokio::process::Command::new(program)
+        .args(arguments)
+        .current_dir(&team.stack.dir)
+        .env("KUBECONFIG", team.stack.cluster.kubeconfig())
+        .envs(env.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(typed.as_bytes()).await.unwrap();
+    let output = child.wait_with_output().await.unwrap();
+    Ran {
+        code: output.status.code(),
+        said: String::from_utf8(output.stdout).unwrap(),
+        complaint: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn threads_cost_and_open_questions_are_shown_and_a_thread_is_stopped() {
+    let plan = asks("Plan: raise the price.", "plan").costing(100, 10, "0.0123");
+    let team = Setup::new(ModelScript::of("pm", vec![plan])).start().await;
+    let place = ["-n", &*team.stack.place.team];
+    let with = |more: &[&'static str]| -> Vec<&str> { more.iter().copied().chain(place).collect() };
+
+    let none = plugin(&team, &with(&["threads"]), "").await;
+    assert!(none.said.contains("No open Threads in"), "{}", none.said);
+    let root = team.says("ana", None, "the price is too low");
+    team.message(&root, "Plan: raise").await;
+    let thread = team.thread(&root).await.name_any();
+    let listed = team
+        .until("the plan to be waited for", || async {
+            let ran = plugin(&team, &with(&["threads"]), "").await;
+            ran.said.contains("person").then_some(ran)
+        })
+        .await;
+    let row = listed.said.lines().find(|line| line.contains(&thread)).unwrap();
+    for part in ["shop", "Active", "$0.02"] {
+        assert!(row.contains(part), "{part}: {row}");
+    }
+    assert!(listed.said.contains("kubectl codebutler approve NAME"), "{}", listed.said);
+
+    let cost = plugin(&team, &with(&["cost"]), "").await;
+    assert_eq!(cost.code, Some(0), "{}", cost.complaint);
+    assert!(
+        cost.said.contains("pm $0.02") && cost.said.contains("Exactly 0.0123 USD"),
+        "{}",
+        cost.said
+    );
+
+    let arguments = ["approve", &*thread, place[0], place[1]];
+    let open = plugin(&team, &arguments, "").await;
+    assert!(open.said.contains("a plan to approve"), "{}", open.said);
+    let link = format!("channel={}&message_ts={root}", team.stack.channel);
+    assert!(open.said.contains(&link), "{link}: {}", open.said);
+
+    let arguments = ["stop", &*thread, place[0], place[1]];
+    let kept = plugin(&team, &arguments, "n\n").await;
+    assert!(kept.said.contains("Nothing was changed."), "{}", kept.said);
+    let threads = Api::<Thread>::namespaced(team.stack.cluster.client(), place[1]);
+    assert!(threads.get_opt(&thread).await.unwrap().is_some());
+    let ended = plugin(&team, &arguments, "y\n").await;
+    assert_eq!(ended.code, Some(0), "{}", ended.complaint);
+    team.until("the Thread to go", || async {
+        threads.get_opt(&thread).await.unwrap().is_none().then_some(())
+    })
+    .await;
+    let again = plugin(&team, &arguments, "").await;
+    assert_eq!(again.code, Some(2));
+    assert!(again.complaint.contains("there is no Thread"), "{}", again.complaint);
+
+    let arguments = ["stop", "--repo", "shop", place[0], place[1]];
+    assert_eq!(plugin(&team, &arguments, "").await.code, Some(0));
+    let repos = Api::<Repo>::namespaced(team.stack.cluster.client(), place[1]);
+    assert!(repos.get("shop").await.unwrap().spec.suspend);
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_says_what_is_wrong_and_what_to_do() {
+    let team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("Hello.")])).start().await;
+    let place = team.stack.place.team.clone();
+    let doctor = || async { plugin(&team, &["doctor", "-n", &place], "").await };
+    let well = team
+        .until("all to be well", || async {
+            let ran = doctor().await;
+            (ran.code == Some(0)).then_some(ran)
+        })
+        .await;
+    assert!(well.said.contains("nothing to correct"), "{}", well.said);
+
+    let secrets = Api::<Secret>::namespaced(team.stack.cluster.client(), &place);
+    let wrong = json!({"stringData": {"token": "no-such-token"}});
+    secrets.patch("git", &PatchParams::default(), &Patch::Merge(&wrong)).await.unwrap();
+    let ill = team
+        .until("the token to be refused", || async {
+            let ran = doctor().await;
+            (ran.code == Some(1) && ran.said.contains("To do:")).then_some(ran)
+        })
+        .await;
+    assert!(ill.said.contains(&format!("✗ Repo {place}/shop: ")), "{}", ill.said);
+    assert!(ill.said.contains("1 to correct"), "what is said once is not said twice: {}", ill.said);
+    assert!(!ill.said.contains("no-such-token"), "{}", ill.said);
+    team.stop().await;
+}
+
+const TOKENS: [(&str, &str); 4] = [
+    ("SLACK_BOT_TOKEN", "xoxb-1"),
+    ("SLACK_APP_TOKEN", "xapp-2"),
+    ("GIT_TOKEN", "token-3"),
+    ("MODEL_API_KEY", "key-4"),
+];
+
+fn read(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn init_asks_for_what_is_missing_and_its_team_is_one_that_the_cluster_takes() {
+    let team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("Hello.")])).start().await;
+    let client = team.stack.cluster.client();
+    let name = json!({"metadata": {"generateName": "init-"}});
+    let namespaces = Api::<Namespace>::all(client.clone());
+    let made = serde_json::from_value(name).unwrap();
+    let made = namespaces.create(&kube::api::PostParams::default(), &made).await.unwrap();
+    let namespace = made.name_any();
+
+    // Repository, namespace (as suggested), channel, model API (as suggested), presets, then what no flag says.
+    let typed = "https://github.com/acme/corner-shop\n\n#shop\n\nnpm, pypi\nxoxb-1\nxapp-2\ntoken-3\nkey-4\n";
+    let asked = plugin(&team, &["init", "--dir", "made"], typed).await;
+    assert_eq!(asked.code, Some(0), "{}", asked.complaint);
+    for token in ["xoxb-1", "xapp-2", "token-3", "key-4"] {
+        assert!(!asked.said.contains(token), "{}", asked.said);
+    }
+    let dir = team.stack.dir.join("made");
+    let secrets = dir.join("secrets.json");
+    assert_eq!(std::fs::metadata(&secrets).unwrap().permissions().mode() & 0o777, 0o600);
+    let repo = &read(&dir.join("team.json"))["items"][2];
+    assert_eq!(repo["metadata"], json!({"name": "corner-shop", "namespace": "corner-shop"}));
+    assert_eq!(repo["spec"]["egress"], json!({"presets": ["npm", "pypi"]}));
+    let git = &read(&secrets)["items"][1];
+    let hosts = &git["metadata"]["annotations"]["codebutler.dev/hosts"];
+    assert_eq!(hosts, "github.com, api.github.com");
+    let again = plugin(&team, &["init", "--dir", "made"], typed).await;
+    assert_eq!(again.code, Some(2), "what is there is not written over: {}", again.said);
+
+    let short = plugin(&team, &["init"], "https://github.com/acme/shop\n").await;
+    assert_eq!(short.code, Some(2));
+    assert!(short.complaint.contains("as flags and in the environment"), "{}", short.complaint);
+
+    let line = [
+        "init",
+        "--apply",
+        "-n",
+        &*namespace,
+        "--git-url",
+        "https://github.com/acme/shop",
+        "--channel",
+        "C0123ABCD",
+        "--model-url",
+        "https://models.acme.dev/v1",
+        "--presets",
+        "crates",
+    ];
+    let applied = plugin_with(&team, &line, "", &TOKENS).await;
+    assert_eq!(applied.code, Some(0), "{}", applied.complaint);
+    let repo = Api::<Repo>::namespaced(client.clone(), &namespace).get("shop").await.unwrap();
+    assert_eq!(repo.spec.egress.presets.len(), 1);
+    assert_eq!(repo.spec.model.base_url, "https://models.acme.dev/v1");
+    let secret = Api::<Secret>::namespaced(client, &namespace).get("slack").await.unwrap();
+    assert_eq!(secret.data.unwrap()["botToken"].0, b"xoxb-1");
+    namespaces.delete(&namespace, &DeleteParams::default()).await.unwrap();
+
+    let completions = plugin(&team, &["completions", "bash"], "").await;
+    assert!(completions.said.contains("doctor"), "{}", completions.said);
+    team.stop().await;
+}
