@@ -18,13 +18,17 @@ def merged(below, above):
 
 
 def install(kube, args):
+    """Also `upgrade --install`: a release that is there already gets the chart as it is now."""
     chart = helm.Chart.load(args.chart)
     values = json.loads(os.environ.get("HELM_VALUES", "{}"))
     if args.release == "codebutler-crds":
         values = {}
     for expression in args.set:
         values = merged(values, helm.parse_set_string(expression))
-    kube.install(chart, args.release, values, create_namespace=args.create_namespace)
+    if args.upgrades and args.release in {release["name"] for release in kube.list()}:
+        kube.upgrade(chart, args.release, values)
+    else:
+        kube.install(chart, args.release, values, create_namespace=args.create_namespace)
     for path, text in chart.render(values, name=args.release, namespace=args.namespace).items():
         if path.endswith("NOTES.txt"):
             print(text)
@@ -41,12 +45,14 @@ def push(_, args):
 parser = argparse.ArgumentParser(prog="helm")
 parser.add_argument("--namespace", "-n", default="default")
 commands = parser.add_subparsers(required=True)
-for name, action in [("install", install), ("uninstall", lambda k, a: k.uninstall(a.release))]:
+for name, action in [("install", install), ("upgrade", install), ("uninstall", lambda k, a: k.uninstall(a.release))]:
     command = commands.add_parser(name)
-    command.set_defaults(action=action)
+    command.set_defaults(action=action, upgrades=name == "upgrade")
     command.add_argument("release")
     command.add_argument("--namespace", "-n", default=argparse.SUPPRESS)
-    if name == "install":
+    if name == "upgrade":
+        command.add_argument("--install", action="store_true", required=True)
+    if action == install:
         command.add_argument("chart")
         command.add_argument("--create-namespace", action="store_true")
         command.add_argument("--set", action="append", default=[])

@@ -1,5 +1,6 @@
 //! The charts, driven by the Helm engine that people have.
 
+mod quickstart;
 mod readme;
 mod run;
 

@@ -115,7 +115,7 @@ async fn forget_team(team: &Team) {
     .await;
 }
 
-async fn forget_definitions(team: &Team) {
+pub(super) async fn forget_definitions(team: &Team) {
     let definitions = Api::<CustomResourceDefinition>::all(team.stack.cluster.client());
     for name in ["agentroles", "repos", "threads"] {
         let name = format!("{name}.codebutler.dev");

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# CodeButler on the cluster that kubectl points at, with images in a registry that its nodes pull from:
+# charts/examples/quickstart/cluster.sh [--dry-run] REGISTRY, such as registry.example.com/team.
+# IMAGES=there: they are in the registry already. VERSION is their tag. What follows REGISTRY goes to helm (--set …).
+. "$(dirname "$0")/lib.sh"
+registry=${1:-}
+case $registry in
+  '' | *://* | */) echo "say where the nodes pull images from, as HOST/PATH: cluster.sh registry.example.com/team" >&2; exit 2 ;;
+esac
+shift
+builder=
+[ "${IMAGES:-}" = there ] || need_builder
+for tool in podman docker; do ! command -v "$tool" > /dev/null || builder=$tool; done
+builder=${builder:-docker}
+need kubectl "https://kubernetes.io/docs/tasks/tools/"
+need helm "https://helm.sh/docs/intro/install/"
+ready
+if [ -z "$dry" ] && ! said=$(kubectl version --request-timeout=10s 2>&1); then
+  echo "kubectl reaches no cluster: ${said##*$'\n'}. Choose one with kubectl config use-context, or try charts/examples/quickstart/kind.sh." >&2
+  exit 1
+fi
+if [ "${IMAGES:-}" != there ]; then
+  run .ci/images "$registry/" "$version"
+  for part in operator agent workspace; do run "$builder" push "$registry/codebutler-$part:$version"; done
+fi
+install_charts "$registry" "$@"
+finish

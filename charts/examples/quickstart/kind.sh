@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# CodeButler on a kind cluster of this machine, without a registry: charts/examples/quickstart/kind.sh [--dry-run].
+# CLUSTER names the cluster (codebutler), VERSION the images' tag. About ten minutes, most of them for building the images.
+. "$(dirname "$0")/lib.sh"
+cluster=${CLUSTER:-codebutler}
+need_builder
+need kind "it makes the cluster; https://kind.sigs.k8s.io/docs/user/quick-start/#installation has one line for each system"
+need kubectl "https://kubernetes.io/docs/tasks/tools/"
+need helm "https://helm.sh/docs/intro/install/"
+ready
+if [ -n "$dry" ] || ! kind get clusters 2> /dev/null | grep -qx "$cluster"; then
+  run kind create cluster --name "$cluster"
+fi
+run kubectl config use-context "kind-$cluster"
+run .ci/images --load kind --cluster "$cluster" localhost/ "$version"
+install_charts localhost
+finish

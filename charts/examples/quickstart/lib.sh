@@ -1,0 +1,61 @@
+# What the quick starts share. Each is run from anywhere, again and again: what is there already is left as it is.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
+version=${VERSION:-0.1.0}
+dry=
+case ${1:-} in
+  --dry-run) dry=1; shift ;;
+esac
+
+# Runs a command, or only shows it with --dry-run.
+run() {
+  printf '+'
+  printf ' %q' "$@"
+  printf '\n'
+  [ -n "$dry" ] || "$@"
+}
+
+# Names every tool that is missing with the way to get it, before anything is changed.
+missing=
+need() { # TOOL SENTENCE
+  command -v "$1" > /dev/null || missing+="$1 is missing: $2"$'\n'
+}
+ready() {
+  [ -n "$missing" ] || return 0
+  printf '%s' "$missing" >&2
+  [ -n "$dry" ] && return 0
+  echo "Install that and run this again, or see the commands with --dry-run." >&2
+  exit 1
+}
+need_builder() {
+  local tool
+  for tool in docker podman; do
+    if command -v "$tool" > /dev/null; then
+      "$tool" info > /dev/null 2>&1 && return 0
+      missing+="$tool does not answer: start it (docker: systemctl start docker; podman: podman machine start)"$'\n'
+      return 0
+    fi
+  done
+  missing+="docker is missing: install Docker or Podman, which build the images and run the cluster's nodes, or try the product without a cluster: cargo demo"$'\n'
+}
+
+# The two charts, with images of REGISTRY (empty: of no registry).
+install_charts() { # REGISTRY [HELM ARGUMENTS…]
+  local registry=$1
+  shift
+  run helm upgrade --install codebutler-crds charts/codebutler-crds -n codebutler-system --create-namespace
+  run helm upgrade --install codebutler charts/codebutler -n codebutler-system --set "images.registry=$registry" "$@"
+}
+
+# Waits for the product and says what comes next.
+finish() {
+  if [ -z "${NO_WAIT:-}" ]; then
+    run kubectl -n codebutler-system rollout status deployment/codebutler-controller deployment/codebutler-gateway --timeout=5m
+  fi
+  printf '\n%s Next, give it a team:\n' "${dry:+With that }CodeButler runs."
+  cat <<'END'
+  1. Create the Slack app: api.slack.com/apps, From a manifest, charts/codebutler/files/slack-app.yaml.
+  2. Apply a team.yaml with its three Secrets and a Repo: charts/codebutler/README.md, section Configure.
+  3. kubectl -n team wait repo/shop --for=condition=Ready --timeout=1m; write in the channel.
+END
+}

@@ -1,0 +1,189 @@
+//! The quick starts as far as they go without a cluster: what they say on a machine that lacks a tool, and what they run.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Programs that every machine has.
+const USUAL: [&str; 16] = [
+    "bash", "cat", "chmod", "cp", "dirname", "git", "grep", "install", "ldd", "ls", "mkdir",
+    "mktemp", "rm", "sed", "sort", "strip",
+];
+
+/// A machine with these programs alone, beside those that every machine has.
+struct Machine {
+    dir: tempfile::TempDir,
+}
+
+impl Machine {
+    fn with(programs: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let bin = dir.path().join("bin");
+        fs::create_dir(&bin).unwrap();
+        for program in USUAL {
+            let found = ["/usr/bin", "/bin"].map(|dir| Path::new(dir).join(program));
+            if let Some(found) = found.iter().find(|path| path.exists()) {
+                symlink(found, bin.join(program)).unwrap();
+            }
+        }
+        let log = dir.path().join("log");
+        fs::write(&log, "").unwrap();
+        for (program, script) in programs {
+            let text =
+                format!("#!/bin/bash\necho \"{program} $*\" >> {}\n{script}\n", log.display());
+            fs::write(bin.join(program), text).unwrap();
+            fs::set_permissions(bin.join(program), Permissions::from_mode(0o755)).unwrap();
+        }
+        Self { dir }
+    }
+
+    fn run(&self, line: &[&str], environment: &[(&str, &str)]) -> Output {
+        let mut command = Command::new(self.dir.path().join("bin/bash"));
+        command.args(line).current_dir(top()).env_clear().env("PATH", self.dir.path().join("bin"));
+        command.envs(environment.iter().copied()).output().unwrap()
+    }
+
+    /// What was asked of these programs.
+    fn asked(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.dir.path().join("log")).unwrap();
+        log.lines().map(str::to_owned).collect()
+    }
+}
+
+fn top() -> PathBuf {
+    Path::new(codebutler_testbed::FOLDER).join("..")
+}
+
+fn script(name: &str) -> String {
+    format!("charts/examples/quickstart/{name}.sh")
+}
+
+fn said(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_tool_that_is_missing_is_named_with_the_way_to_it_before_anything_changes() {
+    for (name, tools) in [
+        ("kind", &["docker", "kind", "kubectl", "helm"][..]),
+        ("k3d", &["docker", "k3d", "kubectl", "helm"]),
+    ] {
+        let output = Machine::with(&[]).run(&[&script(name)], &[]);
+        let complaint = said(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{complaint}");
+        for tool in tools {
+            assert!(complaint.contains(&format!("{tool} is missing: ")), "{tool}: {complaint}");
+        }
+        assert!(complaint.contains("cargo demo"), "a way without Docker: {complaint}");
+    }
+    let asleep =
+        Machine::with(&[("docker", "exit 1"), ("kind", ""), ("kubectl", ""), ("helm", "")]);
+    let output = asleep.run(&[&script("kind")], &[]);
+    let complaint = said(&output.stderr);
+    assert!(complaint.contains("docker does not answer: start it"), "{complaint}");
+    assert_eq!(asleep.asked(), ["docker info"], "nothing else was run");
+}
+
+#[test]
+fn a_registry_or_a_tool_that_can_t_be_meant_gets_a_sentence() {
+    let machine = Machine::with(&[]);
+    for (line, part) in [
+        (vec![script("cluster")], "cluster.sh registry.example.com/team"),
+        (vec![script("cluster"), "https://r.example".into()], "as HOST/PATH"),
+        (vec![script("gitops"), "jenkins".into()], "gitops.sh flux REGISTRY"),
+        (vec![script("gitops"), "flux".into(), "oci://r.example/x".into()], "without a scheme"),
+        (
+            vec![".ci/images".into(), "--load".into(), "minikube".into()],
+            "into kind or k3d, not minikube",
+        ),
+    ] {
+        let line: Vec<&str> = line.iter().map(String::as_str).collect();
+        let output = machine.run(&line, &[]);
+        let complaint = said(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line:?}: {complaint}");
+        assert!(complaint.contains(part), "{line:?}: {complaint}");
+    }
+    let away = Machine::with(&[("kubectl", "echo 'connection refused' >&2; exit 1"), ("helm", "")]);
+    let output = away.run(&[&script("cluster"), "r.example/x"], &[("IMAGES", "there")]);
+    let complaint = said(&output.stderr);
+    assert!(complaint.contains("kubectl reaches no cluster: connection refused"), "{complaint}");
+    assert!(!away.asked().iter().any(|asked| asked.starts_with("helm")), "{:?}", away.asked());
+}
+
+#[test]
+fn the_commands_are_shown_without_being_run() {
+    for (name, cluster) in [
+        ("kind", "kind create cluster --name codebutler"),
+        ("k3d", "k3d cluster create codebutler"),
+    ] {
+        let machine = Machine::with(&[]);
+        let output = machine.run(&[&script(name), "--dry-run"], &[]);
+        let shown = said(&output.stdout);
+        assert!(output.status.success(), "{shown}");
+        for part in [
+            cluster,
+            &format!(".ci/images --load {name} --cluster codebutler localhost/ 0.1.0"),
+            "helm upgrade --install codebutler-crds charts/codebutler-crds",
+            "--set images.registry=localhost",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn images_are_loaded_into_a_cluster_without_a_registry() {
+    let programs = tempfile::tempdir().unwrap();
+    for name in ["codebutler-operator", "codebutler-agent"] {
+        fs::copy("/bin/true", programs.path().join(name)).unwrap();
+    }
+    let binaries = programs.path().to_str().unwrap();
+    for (load, command) in [("kind", "kind load image-archive "), ("k3d", "k3d image import ")] {
+        // Writes an archive, as `docker save` does.
+        let saves = "[ \"$1\" != save ] || echo archive > \"$3\"";
+        let machine = Machine::with(&[("docker", saves), (load, "[ -s \"$3\" ]")]);
+        let line = [".ci/images", "--load", load, "--cluster", "try"];
+        let output = machine.run(&line, &[("BINARIES", binaries), ("SSL_CERT_FILE", "Cargo.lock")]);
+        assert!(output.status.success(), "{}", said(&output.stderr));
+        let asked = machine.asked();
+        let loaded =
+            asked.iter().filter(|line| line.starts_with(command) && line.ends_with(" try"));
+        assert_eq!(loaded.count(), 3, "{asked:?}");
+        for name in ["operator", "agent", "workspace"] {
+            let image = format!("localhost/codebutler-{name}:0.1.0");
+            let archived =
+                asked.iter().filter(|l| l.starts_with("docker save") && l.ends_with(&image));
+            assert_eq!(archived.count(), 1, "{image}: {asked:?}");
+        }
+        assert!(!asked.iter().any(|line| line.contains(" push ")), "{asked:?}");
+    }
+}
+
+#[test]
+fn gitops_manifests_take_the_charts_from_the_registry_and_version_that_were_named() {
+    for tool in ["flux", "argocd"] {
+        let output =
+            Machine::with(&[]).run(&[&script("gitops"), tool, "r.example/x", "2.0.1"], &[]);
+        assert!(output.status.success(), "{}", said(&output.stderr));
+        let text = said(&output.stdout);
+        let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(&text).unwrap();
+        let from: Vec<_> = objects
+            .iter()
+            .filter_map(|object| match &object["spec"] {
+                spec if spec.get("url").is_some() => Some((&spec["url"], &spec["ref"]["tag"])),
+                spec if spec.get("source").is_some() => {
+                    Some((&spec["source"]["repoURL"], &spec["source"]["targetRevision"]))
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(from.len(), 2, "{text}");
+        for (url, version) in from {
+            assert!(url.as_str().unwrap().contains("r.example/x/charts"), "{url}");
+            assert_eq!(version, "2.0.1");
+        }
+        assert!(text.contains("images: {registry: r.example/x}"), "{text}");
+        assert!(said(&output.stderr).starts_with("Next: commit this"), "{tool}");
+    }
+}
