@@ -5,6 +5,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod imports;
+mod pages;
 mod quickstart;
 mod unchecked;
 mod walks;

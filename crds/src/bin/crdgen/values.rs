@@ -17,7 +17,7 @@ pub fn values_page(chart: &Path) -> Result<(PathBuf, String), Box<dyn Error>> {
     // One order of rows, wherever a value stands in the chart's files.
     schema.sort_all_objects();
     values.sort_all_objects();
-    let path = chart.join("README.md");
+    let path = chart.join("REFERENCE.md");
     let text = std::fs::read_to_string(&path)?;
     let missing = || format!("{} has no lines `{}` and `{END}`", path.display(), BEGIN.trim());
     let (before, rest) = text.split_once(BEGIN).ok_or_else(missing)?;

@@ -256,10 +256,9 @@ async fn example_begins_a_thread(team: &Team) {
             writeln!(std::io::stderr(), "skipped: no curl and openssl for the README's example");
         return;
     }
-    let page = Path::new(codebutler_testbed::FOLDER).join("../charts/codebutler/README.md");
+    let page = Path::new(codebutler_testbed::FOLDER).join("../charts/codebutler/WORK.md");
     let page = std::fs::read_to_string(page).unwrap();
-    let section =
-        page.split_once("\n### Begin work from elsewhere: signed deliveries\n").unwrap().1;
+    let section = page.split_once("\n## Begin work from elsewhere: signed deliveries\n").unwrap().1;
     let block = section.split_once("```bash\n").unwrap().1.split_once("```").unwrap().0;
     let made_up = "https://deliveries.example.com/v1/repos/team/shop/deliveries";
     assert!(block.contains(made_up), "{block}");

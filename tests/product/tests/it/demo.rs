@@ -110,6 +110,7 @@ async fn people_change_their_minds_ask_say_no_and_come_two_at_a_time() {
         "questions",
         "rejected",
         "after-close",
+        "decimal",
         "budget",
         "two-threads",
         "roadmap",

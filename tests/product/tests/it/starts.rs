@@ -33,7 +33,7 @@ fn daily(at: Timestamp) -> String {
 
 /// What the chart's page shows.
 fn shipped() -> Vec<ScheduleSpec> {
-    let page = include_str!("../../../../charts/codebutler/README.md");
+    let page = include_str!("../../../../charts/codebutler/WORK.md");
     let mut blocks = page.split("```yaml\n").filter_map(|rest| rest.split("```").next());
     let block = blocks.find(|block| block.contains("  schedules:")).unwrap();
     let found: Value = serde_saphyr::from_str(block).unwrap();

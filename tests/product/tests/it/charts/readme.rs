@@ -16,7 +16,7 @@ use crate::support::Team;
 
 /// Pages, from the folder of the tests.
 const TOP: &str = "../README.md";
-const CHART: &str = "../charts/codebutler/README.md";
+const CHART: &str = "../charts/codebutler/GETTING-STARTED.md";
 
 /// The first block of a language in a section of a page.
 fn block(page: &str, section: &str, language: &str) -> String {
