@@ -108,7 +108,7 @@ fn list_frames(args: &ShootArgs) -> Vec<(ScreenSize, ColorScheme)> {
 
 /// The page in words, and its pictures for a model that can see.
 fn show_pictures(reply: ScreenshotReply) -> ToolOutcome {
-    let mut text = clip_text(&reply.page, 4_000).into_owned();
+    let mut text = clip_text(&reply.page, 4_000);
     let mut records = Vec::new();
     for picture in reply.pictures {
         let (shown, is_small) = (picture.shown, picture.data.len() <= SHOWN);
