@@ -1,5 +1,7 @@
 //! Pictures of pages: taken in the sandbox of commands, kept beside the worktree, and shown to who asked.
 
+use std::io::Write as _;
+
 use axum::Router;
 use axum::response::Html;
 use axum::routing::get;
@@ -24,7 +26,7 @@ async fn serve() -> u16 {
 fn has_browser() -> bool {
     let found = find_browser(&std::env::var_os("PATH").unwrap_or_default()).is_some();
     if !found {
-        eprintln!("skipped: no Chromium is installed here");
+        let _ = writeln!(std::io::stderr(), "skipped: no Chromium is installed here");
     }
     found
 }

@@ -50,7 +50,7 @@ mod tests {
     fn a_terminal_obeys_nothing_that_an_object_says() {
         let rows =
             [vec!["a\u{1b}[2Jb".to_owned(), "x".to_owned()], vec!["c".to_owned(), "\n".to_owned()]];
-        assert_eq!(format_table(&["NAME", "Y"], &rows), ["NAME     Y", "a [2Jb   x", "c"]);
+        assert_eq!(format_table(&["NAME", "Y"], &rows), ["NAME    Y", "a [2Jb  x", "c"]);
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl WorkingHours {
         Self {
             zone: TimeZone::get(zone).unwrap_or(TimeZone::UTC),
             from: from.unwrap_or(Time::midnight()),
-            to: to.unwrap_or_else(|| Time::MAX),
+            to: to.unwrap_or(Time::MAX),
             weekends: spec.weekends,
             patience: SignedDuration::from_hours(spec.hours.into()),
         }

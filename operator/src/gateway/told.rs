@@ -125,9 +125,8 @@ impl ThreadReconciler for TellingReconciler<'_> {
 fn may_be_told(thread: &Thread) -> bool {
     let holds = |c: &Condition| match &*c.type_ {
         condition::READY => c.status != "True",
-        condition::QUEUED => c.status == "True",
+        condition::QUEUED | condition::AWAITING_USER => c.status == "True",
         condition::COLLECTING => true,
-        condition::AWAITING_USER => c.status == "True",
         _ => false,
     };
     let conditions = thread.status.iter().flat_map(|status| &status.conditions);

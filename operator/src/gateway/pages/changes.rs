@@ -79,7 +79,9 @@ impl Pages {
         let tip = refs.get(&format!("refs/heads/{branch}"));
         // A merged branch may be deleted while its commits are still there.
         let left = pushed.filter(|pushed| is_commit(&pushed.commit)).map(|pushed| &pushed.commit);
-        let tip = tip.or(left).ok_or(GONE)?;
+        // A thread has the name of its branch before the branch is there.
+        let missing = if pushed.is_some() { GONE } else { NO_BRANCH };
+        let tip = tip.or(left).ok_or(missing)?;
         let shown = ShownBranch { git: mirror.git(), base, tip };
         self.read_branch(&repo, &shown, branch, file)
             .await

@@ -195,7 +195,7 @@ async fn play_file(
         scenario.repository.branch = cloned.branch;
         scenario.repository.name = format!("{OWNER}/{}", source.name());
         surroundings.content = RepositoryContent::InPlace;
-        let git = BareRepository::at(&repository_dir(&place, &source.name()));
+        let git = BareRepository::at(repository_dir(&place, &source.name()));
         let chosen = look_for_presets(&git, &scenario.repository.branch).await?;
         say(&format!("network: {}", describe_presets(&chosen)));
         presets = chosen.into_iter().map(|one| one.preset).collect();

@@ -170,7 +170,8 @@ async fn what_a_branch_changes_is_shown_by_file() {
     let plan = team.message(&root, "Plan: raise").await;
     let page = page_of(&team, &root).await;
     let changes = format!("{page}/changes");
-    assert!(text(&team, &changes).await.contains("Nothing was pushed in this thread yet."));
+    let first = text(&team, &changes).await;
+    assert!(first.contains("Nothing was pushed in this thread yet."), "{first}");
     team.stack.slack.click(ana, channel, &plan.ts, "plan:approve").unwrap();
     team.message(&root, "Raised.").await;
     let listed = team

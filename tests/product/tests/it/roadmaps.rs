@@ -151,11 +151,13 @@ async fn a_roadmap_is_worked_off_within_what_people_approved() {
             page.contains("1 of 3 merged").then_some(page)
         })
         .await;
-    for part in ["of $20.00 spent", "<b>2</b> Currency", "a question in its thread waits", "#1<"] {
+    for part in
+        [">$20.00</data> spent", "<b>2</b> Currency", "a question in its thread waits", "#1<"]
+    {
         assert!(page.contains(part), "{part}: {page}");
     }
     let cost = of_item(&team, "1").await.remove(0).status.unwrap().cost.unwrap();
-    assert!(page.contains(&format!("<td class=\"n\">{cost}</td>")), "{cost}: {page}");
+    assert!(page.contains(&format!("<data value=\"{cost}\"")), "{cost}: {page}");
     assert!(page.contains(">develop everything for $20</a>"), "{page}");
     let whole = fetch(address).await.unwrap();
     assert!(

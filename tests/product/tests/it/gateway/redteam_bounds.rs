@@ -95,12 +95,12 @@ const LIST: [(&str, &str, &str); 42] = [
     ),
     (
         "the history of a name, on a page",
-        "operator/pages/src/summary.rs",
+        "operator/pages/src/summary/tests.rs",
         "a_thread_of_the_same_name_has_a_page_of_its_own",
     ),
     (
         "a history in two channels",
-        "operator/pages/src/summary.rs",
+        "operator/pages/src/summary/tests.rs",
         "every_channel_that_a_thread_was_opened_in_is_known",
     ),
     (

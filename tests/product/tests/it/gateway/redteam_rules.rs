@@ -22,7 +22,7 @@ const LIST: [(&str, &str, &str); 20] = [
     ),
     (
         "words that Markdown hides",
-        "operator/src/gateway/slack/markdown/hidden.rs",
+        "operator/src/gateway/slack/markdown/tests.rs",
         "what_a_reader_of_markdown_would_not_see_is_shown",
     ),
     (
