@@ -82,6 +82,9 @@ impl Pages {
         // A thread has the name of its branch before the branch is there.
         let missing = if pushed.is_some() { GONE } else { NO_BRANCH };
         let tip = tip.or(left).ok_or(missing)?;
+        if pushed.is_none() && tip == base {
+            return Err(NO_BRANCH);
+        }
         let shown = ShownBranch { git: mirror.git(), base, tip };
         self.read_branch(&repo, &shown, branch, file)
             .await
