@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
 
 use super::api_error::ApiError;
 use super::caller::ProvenCaller;
@@ -47,8 +48,8 @@ pub trait PersonalNotices: ThreadNotices {
     /// A sentence for the log.
     async fn whisper(&self, thread: &ThreadKey, user: &str, text: &str) -> Result<(), ApiError>;
 
-    /// Asks in the thread, and hands back the answer; none if that takes too long: then the question can't be
-    /// answered any more.
+    /// Asks in the thread, and hands back the answer; none if that takes too long, or nobody waits for it any more:
+    /// then the question can't be answered any more.
     ///
     /// # Errors
     /// When it can't be asked.
@@ -57,6 +58,7 @@ pub trait PersonalNotices: ThreadNotices {
         caller: &ProvenCaller,
         question: &PersonQuestion,
         patience: Duration,
+        over: &CancellationToken,
     ) -> Result<Option<PersonAnswer>, ApiError>;
 
     /// Shows how far a role's call is, beside what the role does; an empty line ends that.

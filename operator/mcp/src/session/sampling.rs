@@ -12,7 +12,7 @@ const TEXT_BYTES: usize = 256 << 10;
 /// Sequences that end an answer.
 const STOPS: usize = 4;
 
-/// Who wrote a message of a request.
+/// Author of a message of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SamplingSpeaker {
     /// The server, in the place of a person.
@@ -21,7 +21,7 @@ pub enum SamplingSpeaker {
     Assistant,
 }
 
-/// What a server wants a model to answer. All of it is untrusted.
+/// A server's request for a model's answer. All of it is untrusted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SamplingRequest {
     /// Its system prompt.

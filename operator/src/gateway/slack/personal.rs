@@ -7,7 +7,9 @@ use codebutler_crds::thread::SettledQuestion;
 use codebutler_crds::wire::PostMessage;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
+use super::account::AccessError;
 use super::effects::RouteEffect;
 use super::event::StoredMessage;
 use super::reading::WantedReading;
@@ -22,6 +24,8 @@ use crate::gateway::threads;
 const CONSIDERED: usize = 10;
 /// Time between two looks for an answer.
 const LOOK: Duration = Duration::from_millis(150);
+/// The same after the thread could not be read.
+const RETRY: Duration = Duration::from_secs(3);
 
 #[async_trait]
 impl PersonalNotices for SlackGateway {
@@ -61,6 +65,7 @@ impl PersonalNotices for SlackGateway {
         caller: &ProvenCaller,
         question: &PersonQuestion,
         patience: Duration,
+        over: &CancellationToken,
     ) -> Result<Option<PersonAnswer>, ApiError> {
         let message = PostMessage {
             key: question.key.clone(),
@@ -71,20 +76,22 @@ impl PersonalNotices for SlackGateway {
         };
         let posted = self.post(caller, &message, None).await?;
         let (thread, deadline) = (caller.key(), Instant::now() + patience);
-        let mut words = AwaitedWords { to: &question.to, after: &posted.ts, seen: None };
+        let mut words =
+            AwaitedWords { to: &question.to, after: &posted.ts, seen: None, next: None };
         loop {
             if let Some(item) = self.find_choice(&thread, &posted.ts) {
                 self.take_offer(&thread, &posted.ts).await;
                 return Ok(Some(PersonAnswer::Choice(item)));
             }
             if question.takes_words
+                && !over.is_cancelled()
                 && let Some(said) = self.find_words(caller, &mut words).await
             {
                 // A button that was pressed before counts.
                 let chosen = self.take_offer(&thread, &posted.ts).await;
                 return Ok(Some(chosen.map_or(PersonAnswer::Words(said), PersonAnswer::Choice)));
             }
-            if Instant::now() >= deadline {
+            if Instant::now() >= deadline || over.is_cancelled() {
                 // An answer that comes in between counts.
                 let chosen = self.take_offer(&thread, &posted.ts).await;
                 return Ok(chosen.map(PersonAnswer::Choice));
@@ -104,6 +111,8 @@ struct AwaitedWords<'a> {
     after: &'a SlackTs,
     /// The newest message of the thread when its conversation was read last.
     seen: Option<SlackTs>,
+    /// After a failure: when it may be read again.
+    next: Option<Instant>,
 }
 
 impl SlackGateway {
@@ -120,10 +129,18 @@ impl SlackGateway {
         if awaited.seen.as_ref().is_some_and(|seen| *seen >= newest) {
             return None;
         }
-        let account = self.inner.account(&caller.repo).await.ok()?;
+        if awaited.next.is_some_and(|next| Instant::now() < next) {
+            return None;
+        }
         let place = thread.conversation()?;
         let wanted = WantedReading::of(&status, Some(awaited.after), None);
-        match self.inner.read_conversation(&account, (&caller.key(), place), &wanted).await {
+        let read = async {
+            let account = self.inner.account(&caller.repo).await?;
+            let reading =
+                self.inner.read_conversation(&account, (&caller.key(), place), &wanted).await;
+            Ok::<_, AccessError>(reading?)
+        };
+        match read.await {
             Ok(reading) => {
                 awaited.seen = Some(newest);
                 let mut messages = reading.after(Some(awaited.after)).iter();
@@ -131,6 +148,7 @@ impl SlackGateway {
             }
             Err(error) => {
                 tracing::warn!(%error, "an answer in words could not be read");
+                awaited.next = Some(Instant::now() + RETRY);
                 None
             }
         }

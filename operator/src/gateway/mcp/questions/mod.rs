@@ -6,6 +6,7 @@ mod form;
 pub mod sampling;
 mod typed;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,6 +15,8 @@ use async_trait::async_trait;
 use codebutler_mcp::session::{QuestionAnswer, QuestionHandler, ServerQuestion};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use self::form::{FieldAnswers, FormField, ReadForm, read_form};
@@ -44,6 +47,8 @@ const LEAVE_OUT: &str = "Leave it out";
 pub struct SessionCallers {
     next: AtomicU64,
     running: Mutex<Vec<RunningCall>>,
+    /// One of them has ended.
+    ended: Notify,
 }
 
 /// A call that a session works on.
@@ -75,7 +80,20 @@ impl SessionCallers {
         only_caller(&self.running.lock())
     }
 
-    /// The same for an answer of a model, and how many of them its calls have asked for with it.
+    /// Returns when no call of this caller is under way any more.
+    async fn await_end(&self, caller: &ProvenCaller) {
+        loop {
+            let mut ended = pin!(self.ended.notified());
+            ended.as_mut().enable();
+            let is_theirs = |call: &RunningCall| is_same_role(&call.caller, caller);
+            if !self.running.lock().iter().any(is_theirs) {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// [`Self::only_one`], for an answer of a model, and how many of them its calls have asked for with it.
     pub fn count_sampling(&self) -> Option<(ProvenCaller, WordGuard, u32)> {
         let mut running = self.running.lock();
         let (caller, guard) = only_caller(&running)?;
@@ -88,15 +106,18 @@ impl SessionCallers {
 
 fn only_caller(running: &[RunningCall]) -> Option<(ProvenCaller, WordGuard)> {
     let RunningCall { caller, guard, .. } = running.first()?;
-    let is_same = |other: &RunningCall| {
-        other.caller.key() == caller.key() && other.caller.role_name() == caller.role_name()
-    };
-    running.iter().all(is_same).then(|| (caller.clone(), guard.clone()))
+    let all = running.iter().all(|other| is_same_role(&other.caller, caller));
+    all.then(|| (caller.clone(), guard.clone()))
+}
+
+fn is_same_role(one: &ProvenCaller, other: &ProvenCaller) -> bool {
+    one.key() == other.key() && one.role_name() == other.role_name()
 }
 
 impl Drop for CallerMark {
     fn drop(&mut self) {
         self.callers.running.lock().retain(|call| call.id != self.id);
+        self.callers.ended.notify_waiters();
     }
 }
 
@@ -120,14 +141,21 @@ impl QuestionHandler for SessionQuestions {
             );
             return QuestionAnswer::Declined;
         };
+        let over = CancellationToken::new();
         let asking = QuestionRun {
             server: self.server.clone(),
             people: Arc::clone(&self.people),
-            caller,
+            caller: caller.clone(),
             guard,
+            over: over.clone(),
         };
-        // A question that the server takes back still loses its buttons.
-        tokio::spawn(asking.run(question)).await.unwrap_or(QuestionAnswer::Cancelled)
+        // A question that the server takes back, or whose call has ended, still loses its buttons.
+        let _ends = over.drop_guard();
+        let asked = tokio::spawn(asking.run(question));
+        tokio::select! {
+            answer = asked => answer.unwrap_or(QuestionAnswer::Cancelled),
+            () = self.callers.await_end(&caller) => QuestionAnswer::Cancelled,
+        }
     }
 }
 
@@ -136,6 +164,8 @@ struct QuestionRun {
     people: Arc<dyn PersonalNotices>,
     caller: ProvenCaller,
     guard: WordGuard,
+    /// Nobody waits for the answer any more.
+    over: CancellationToken,
 }
 
 /// One question of a form.
@@ -306,6 +336,9 @@ impl QuestionRun {
         asked: AskedQuestion<'_>,
         mut choices: Vec<String>,
     ) -> Result<PersonAnswer, QuestionAnswer> {
+        if self.over.is_cancelled() {
+            return Err(QuestionAnswer::Cancelled);
+        }
         let declines = choices.len();
         choices.push(DECLINE.to_owned());
         let question = PersonQuestion {
@@ -316,11 +349,12 @@ impl QuestionRun {
             takes_words: asked.takes_words,
             to: user.to_owned(),
         };
-        match self.people.choose(&self.caller, &question, PATIENCE).await {
+        match self.people.choose(&self.caller, &question, PATIENCE, &self.over).await {
             Ok(Some(PersonAnswer::Choice(item))) if item >= declines => {
                 Err(QuestionAnswer::Declined)
             }
             Ok(Some(answer)) => Ok(answer),
+            Ok(None) if self.over.is_cancelled() => Err(QuestionAnswer::Cancelled),
             Ok(None) => Err(self.decline("no answer came within 5 minutes").await),
             Err(error) => {
                 tracing::warn!(server = self.server, %error, "a question of a server is not asked");

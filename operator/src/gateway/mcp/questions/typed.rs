@@ -8,7 +8,7 @@ use url::Url;
 /// Longest answer, in characters, where a form names no bound.
 const LONGEST: usize = 2_000;
 
-/// What a field takes, in words.
+/// The rule of a field that is answered with words.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WordsRule {
     /// A text, with its bounds in characters.

@@ -87,6 +87,41 @@ async fn a_form_is_answered_in_words_a_field_at_a_time() {
 }
 
 #[tokio::test]
+async fn a_question_ends_with_the_call_that_it_is_about() {
+    let office = Office::open(json!({})).await;
+    let form = json!({"message": "Where?", "requestedSchema": {
+        "type": "object", "properties": {"city": {"type": "string"}, "street": {"type": "string"}},
+        "required": ["city", "street"]}});
+    office.server.set_tools([(reading("order"), ToolAnswer::Asks(form))]);
+    let world = &office.world;
+    let person = world.slack.messages(&world.channel, Some(&world.root))[0].sender.id.clone();
+    world.patch_thread(&json!({"status": {"speaker": person}})).await;
+    office.tools(|tools| names(tools).len() == 1).await;
+    // The role is stopped while its call waits for a person.
+    tokio::select! {
+        _ = office.call_until(200, "q1", "order", json!({})) => panic!("nobody has answered"),
+        _ = office.asked("city") => {}
+    }
+    eventually("the question is over", || async {
+        world.thread().await.status.unwrap_or_default().offers.is_empty()
+    })
+    .await;
+    office.person_says("Berlin").await;
+    let result = office.call_until(200, "q2", "order", json!({}));
+    let next = async {
+        office.asked("city").await;
+        let all = world.slack.messages(&world.channel, Some(&world.root));
+        let asked = all.iter().filter(|message| message.shown.contains("next message"));
+        assert_eq!(asked.count(), 2, "only a new call asks anew, from its first field on");
+        assert!(!all.iter().any(|message| message.shown.contains("was declined")), "{all:?}");
+    };
+    tokio::select! {
+        _ = result => panic!("nobody has answered"),
+        () = next => {}
+    }
+}
+
+#[tokio::test]
 async fn a_question_of_a_server_is_a_persons_to_answer_and_a_secret_is_never_asked_for() {
     let office = Office::open(json!({})).await;
     let form = |properties: Value, required: Value| {
