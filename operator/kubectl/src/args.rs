@@ -12,7 +12,7 @@ pub struct PluginArgs {
     /// Where to look.
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: PluginCommand,
 }
@@ -31,7 +31,7 @@ pub struct PlaceArgs {
     pub context: Option<String>,
 }
 
-/// What can be done.
+/// Commands of the plugin.
 #[derive(Debug, Subcommand)]
 pub enum PluginCommand {
     /// Looks at the installation, Repos, roles and Threads, and says what is not ready and what to do. Ends with 1 if something
@@ -65,7 +65,7 @@ pub enum PluginCommand {
     },
 }
 
-/// What to stop.
+/// The Thread or Repo to stop.
 #[derive(Debug, Args)]
 pub struct StopArgs {
     /// The Thread: its pods go at once, and its conversation hears what remains.
@@ -92,7 +92,7 @@ pub struct LogsArgs {
     pub follow: bool,
 }
 
-/// What a team consists of. What is absent is asked for.
+/// Answers for a new team. Absent ones are asked for.
 #[derive(Debug, Args)]
 pub struct InitArgs {
     /// Folder for the files.

@@ -125,7 +125,7 @@ impl TeamCluster {
     }
 }
 
-/// What the API server's answer means for the user.
+/// An error of the API server, for the user.
 pub fn explain(what: &str, error: &kube::Error) -> PluginError {
     let what = what.to_owned();
     match error {

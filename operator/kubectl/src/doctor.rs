@@ -18,7 +18,7 @@ use crate::cluster::TeamCluster;
 use crate::table::plain;
 use crate::{PluginError, PluginTerminal};
 
-/// How much something matters.
+/// Weight of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum FindingLevel {
     /// Somebody has to do something.
@@ -35,9 +35,9 @@ struct DoctorFinding {
     what: String,
     /// The condition's reason.
     reason: String,
-    /// What it says of this object.
+    /// The condition's message.
     said: String,
-    /// What to do.
+    /// The remedy.
     todo: String,
 }
 

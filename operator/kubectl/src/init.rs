@@ -9,10 +9,13 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use codebutler_crds::Repo;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use self::answers::{TeamAnswers, ask_for_answers};
@@ -23,7 +26,9 @@ use crate::{PluginError, PluginTerminal};
 
 /// The Slack app, as api.slack.com takes it.
 const SLACK_APP: &str = include_str!("../../../charts/codebutler/files/slack-app.yaml");
-/// Who has applied what is applied here.
+/// The files that it writes.
+const FILES: [&str; 3] = ["slack-app.yaml", "team.json", "secrets.json"];
+/// Field manager of applied objects.
 const MANAGER: &str = "kubectl-codebutler";
 
 /// Writes files, or applies them where there is a cluster.
@@ -48,6 +53,13 @@ fn write_all(
     terminal: &mut PluginTerminal<'_>,
 ) -> Result<(), PluginError> {
     std::fs::create_dir_all(dir).map_err(PluginError::io(format!("making {}", dir.display())))?;
+    // All or none.
+    if let Some(there) = FILES.iter().map(|name| dir.join(name)).find(|path| path.exists()) {
+        return Err(PluginError::Input(format!(
+            "{} is there already: move it away to begin anew, or name another folder with --dir",
+            there.display()
+        )));
+    }
     let team = [&manifests.namespace, &manifests.binding, &manifests.repo];
     write_file(&dir.join("slack-app.yaml"), SLACK_APP, 0o644)?;
     write_file(&dir.join("team.json"), &as_list(&team), 0o644)?;
@@ -84,33 +96,51 @@ async fn apply_all(
     terminal: &mut PluginTerminal<'_>,
 ) -> Result<(), PluginError> {
     let (client, namespace) = (cluster.client().clone(), &*answers.namespace);
-    let params = PatchParams::apply(MANAGER).force();
-    let named = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let spaces = Api::<Namespace>::all(client.clone());
-    let patch = Patch::Apply(&manifests.namespace);
-    spaces
-        .patch(namespace, &params, &patch)
-        .await
-        .map_err(|error| explain("make the namespace", &error))?;
+    apply(&spaces, &manifests.namespace, "make the namespace", false).await?;
     let bindings = Api::<RoleBinding>::namespaced(client.clone(), namespace);
-    bindings
-        .patch(&named(&manifests.binding), &params, &Patch::Apply(&manifests.binding))
-        .await
-        .map_err(|error| explain("let the gateway read Secrets", &error))?;
     let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
-    for secret in &manifests.secrets {
-        secrets
-            .patch(&named(secret), &params, &Patch::Apply(secret))
-            .await
-            .map_err(|error| explain("store a Secret", &error))?;
+    let repos = Api::<Repo>::namespaced(client, namespace);
+    let encoded: Vec<Value> =
+        manifests.secrets.iter().map(encode_secret).collect::<Result<_, _>>()?;
+    // All is tried before anything is changed: half a team would be nobody's.
+    for dry in [true, false] {
+        apply(&bindings, &manifests.binding, "let the gateway read Secrets", dry).await?;
+        for secret in &encoded {
+            apply(&secrets, secret, "store a Secret", dry).await?;
+        }
+        apply(&repos, &manifests.repo, "make the Repo", dry).await?;
     }
-    let repos = Api::<codebutler_crds::Repo>::namespaced(client, namespace);
-    repos
-        .patch(&answers.repo, &params, &Patch::Apply(&manifests.repo))
-        .await
-        .map_err(|error| explain("make the Repo", &error))?;
     terminal.say(&format!(
         "Applied: namespace {namespace}, its Secrets, and Repo {}. See how it is: kubectl codebutler doctor -n {namespace}",
         answers.repo
     ))
+}
+
+/// Applies an object. A field that somebody else has set to something else stays.
+async fn apply<K>(api: &Api<K>, object: &Value, what: &str, dry: bool) -> Result<(), PluginError>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let params = PatchParams { dry_run: dry, ..PatchParams::apply(MANAGER) };
+    match api.patch(name, &params, &Patch::Apply(object)).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 409 => Err(PluginError::Input(format!(
+            "{} `{name}` is there already, and somebody else has set it otherwise ({}): nothing of it was changed. Choose \
+             another namespace, or leave out --apply, compare the files with it, and apply them yourself",
+            object["kind"].as_str().unwrap_or_default(),
+            status.message
+        ))),
+        Err(error) => Err(explain(what, &error)),
+    }
+}
+
+/// As the API server keeps it: it compares `data` alone with what is there.
+fn encode_secret(secret: &Value) -> Result<Value, PluginError> {
+    let broken = |error: serde_json::Error| PluginError::Input(error.to_string());
+    let mut typed: Secret = serde_json::from_value(secret.clone()).map_err(broken)?;
+    let plain = typed.string_data.take().unwrap_or_default().into_iter();
+    typed.data = Some(plain.map(|(key, value)| (key, ByteString(value.into_bytes()))).collect());
+    serde_json::to_value(typed).map_err(broken)
 }

@@ -38,7 +38,7 @@ pub enum PluginError {
     /// The user may not do that.
     #[error("you may not {what}: {said}. Ask for the role `view` or `edit` in the namespace")]
     Forbidden {
-        /// What was tried.
+        /// The attempt, in words.
         what: String,
         /// The API server's words.
         said: String,
@@ -52,7 +52,7 @@ pub enum PluginError {
     /// Another answer of the API server.
     #[error("{what} failed: {said}")]
     Kube {
-        /// What was tried.
+        /// The attempt, in words.
         what: String,
         /// The API server's words.
         said: String,
@@ -60,7 +60,7 @@ pub enum PluginError {
     /// Files and terminals.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The attempt, in words.
         what: String,
         /// Why it failed.
         #[source]
@@ -69,7 +69,7 @@ pub enum PluginError {
 }
 
 impl PluginError {
-    /// What went wrong with a file or the terminal.
+    /// An error of a file or the terminal.
     fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
@@ -78,9 +78,9 @@ impl PluginError {
 
 /// Where answers come from and words go.
 pub struct PluginTerminal<'a> {
-    /// What its user types.
+    /// Input of the user.
     pub input: &'a mut (dyn Read + Send),
-    /// What its user reads.
+    /// Output for the user.
     pub output: &'a mut (dyn Write + Send),
 }
 
@@ -120,7 +120,7 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Whether all is well.
+/// Runs a command; true if nothing has to be corrected.
 async fn run_plugin(
     args: PluginArgs,
     terminal: &mut PluginTerminal<'_>,

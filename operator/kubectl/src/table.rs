@@ -31,7 +31,7 @@ pub fn format_usd(cost: NanoUsd) -> String {
     format!("${}.{:02}", cents / 100, cents % 100)
 }
 
-/// How long ago, in the largest unit that fits.
+/// An age, in the largest unit that fits.
 pub fn format_age(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(since.as_second()).max(0);
     match seconds {

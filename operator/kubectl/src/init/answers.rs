@@ -9,7 +9,7 @@ use url::Url;
 use crate::args::InitArgs;
 use crate::{PluginError, PluginTerminal};
 
-/// What a team consists of, checked.
+/// Answers for a new team, checked.
 pub struct TeamAnswers {
     pub namespace: String,
     /// Name of the Repo.

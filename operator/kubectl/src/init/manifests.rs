@@ -95,7 +95,7 @@ fn make_repo(answers: &TeamAnswers) -> Value {
     })
 }
 
-/// What a Secret's annotation has to say: a host alone means https, anything else is written out.
+/// An address in the form of a Secret's annotation: a host alone means https, anything else is written out.
 fn url_host(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     match (url.scheme(), url.port()) {

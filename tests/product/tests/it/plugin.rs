@@ -200,8 +200,21 @@ async fn init_asks_for_what_is_missing_and_its_team_is_one_that_the_cluster_take
     let repo = Api::<Repo>::namespaced(client.clone(), &namespace).get("shop").await.unwrap();
     assert_eq!(repo.spec.egress.presets.len(), 1);
     assert_eq!(repo.spec.model.base_url, "https://models.acme.dev/v1");
-    let secret = Api::<Secret>::namespaced(client, &namespace).get("slack").await.unwrap();
-    assert_eq!(secret.data.unwrap()["botToken"].0, b"xoxb-1");
+    let secrets = Api::<Secret>::namespaced(client, &namespace);
+    let bot_token =
+        || async { secrets.get("slack").await.unwrap().data.unwrap()["botToken"].0.clone() };
+    assert_eq!(bot_token().await, b"xoxb-1");
+    // It may be applied again. What somebody else has set since then stays.
+    let twice = plugin_with(&team, &line, "", &TOKENS).await;
+    assert_eq!(twice.code, Some(0), "{}", twice.complaint);
+    let theirs = Patch::Merge(json!({"stringData": {"botToken": "xoxb-theirs"}}));
+    secrets.patch("slack", &PatchParams::default(), &theirs).await.unwrap();
+    let refused = plugin_with(&team, &line, "", &TOKENS).await;
+    assert_eq!(refused.code, Some(2), "{}", refused.said);
+    let complaint = &refused.complaint;
+    assert!(complaint.contains("Secret `slack` is there already"), "{complaint}");
+    assert!(!complaint.contains("xoxb"), "{complaint}");
+    assert_eq!(bot_token().await, b"xoxb-theirs");
     namespaces.delete(&namespace, &DeleteParams::default()).await.unwrap();
 
     let completions = plugin(&team, &["completions", "bash"], "").await;
