@@ -11,7 +11,7 @@ use super::BrowserError;
 
 /// Largest answer: a picture in base64.
 const MESSAGE: usize = 64 << 20;
-/// What is kept of an answer that can't be read.
+/// Longest part of an unreadable answer in an error, in characters.
 const CUT: usize = 300;
 
 /// A page's tab.

@@ -77,7 +77,7 @@ pub enum BrowserError {
     /// An answer that can't be read.
     #[error("Chromium answered `{method}` with something else: {answer}")]
     Strange {
-        /// What it was asked.
+        /// The command that it was sent.
         method: String,
         /// Its answer, cut.
         answer: String,

@@ -1,6 +1,7 @@
 //! Bash: a command in its sandbox, with everything it started gone when it ends, and in [`jobs`] those that
 //! run in the background.
 
+mod confined;
 mod jobs;
 mod reading;
 mod screenshot;

@@ -1,16 +1,14 @@
 //! A document's reader: a child of its own, in the sandbox of commands, which reads one open file and nothing else.
 
 use std::fs::File;
-use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use codebutler_documents::{DocumentContent, Unreadable};
-use tokio::io::AsyncReadExt as _;
-use tokio::process::Command;
 
-use super::{CommandShell, Running, ToolError, lock};
-use crate::args::{ExecArgs, ReadDocumentArgs};
+use super::confined::{ConfinedChild, ConfinedEnd};
+use super::{CommandShell, ToolError};
+use crate::args::ReadDocumentArgs;
 use crate::reading::{ReadAnswer, read_answer};
 
 /// Longest time that a reader has. Its processor time is limited in itself.
@@ -28,58 +26,24 @@ impl CommandShell {
         name: &str,
         part: Option<&str>,
     ) -> Result<Result<DocumentContent, Unreadable>, ToolError> {
-        let fail = |e: io::Error| {
-            ToolError::refused(format!("the reader of documents can't be started: {e}"))
-        };
-        if let Err(why) = self.level() {
-            return Err(ToolError::refused(format!(
-                "documents are read like a command is run, and {why}"
-            )));
-        }
-        let program = std::env::current_exe().map_err(fail)?;
         let reader = ReadDocumentArgs { name: name.to_owned(), part: part.map(str::to_owned) };
-        let mut command = vec![program.clone().into_os_string()];
-        command.extend(reader.words());
-        // It writes nothing, and reads nothing but itself and what it gets: not even the worktree.
-        let exec = ExecArgs {
-            sandbox: self.mode,
+        let child = ConfinedChild {
+            name: "reader of documents",
+            words: reader.words(),
             write: Vec::new(),
-            read: vec![program],
-            hide: self.plan.hide.iter().chain(&self.plan.write).cloned().collect(),
-            command,
+            input: Stdio::from(file),
+            environment: Vec::new(),
+            limit: LIMIT,
+            most: MAX_ANSWER,
         };
-        let child = {
-            let mut supervisors = lock(&self.supervisors);
-            let child = Command::new("/proc/self/exe")
-                .arg0(crate::install::BINARY)
-                .args(exec.words())
-                .current_dir("/")
-                .env_clear()
-                .stdin(Stdio::from(file))
-                .stdout(Stdio::piped())
-                .stderr(Stdio::null())
-                .kill_on_drop(true)
-                .spawn()
-                .map_err(fail)?;
-            supervisors.extend(child.id().and_then(|id| i32::try_from(id).ok()));
-            child
-        };
-        let mut running = Running { shell: self, child };
-        let Some(output) = running.child.stdout.take() else {
-            return Err(ToolError::Failed("a reader has no output".to_owned()));
-        };
-        let mut answer = Vec::new();
-        let read = async {
-            output.take(MAX_ANSWER).read_to_end(&mut answer).await?;
-            running.child.wait().await
-        };
-        let Ok(ended) = tokio::time::timeout(LIMIT, read).await else {
-            return Ok(Err(Unreadable::TooLarge(format!(
+        let ConfinedEnd { answer, status } = self.run_confined(child).await?;
+        match status {
+            Some(status) => judge_end(&answer, status),
+            None => Ok(Err(Unreadable::TooLarge(format!(
                 "it took longer than {} seconds",
                 LIMIT.as_secs()
-            ))));
-        };
-        judge_end(&answer, ended.map_err(fail)?)
+            )))),
+        }
     }
 }
 

@@ -5,11 +5,10 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use codebutler_browser::PageReport;
-use tokio::io::AsyncReadExt as _;
-use tokio::process::Command;
 
-use super::{CommandShell, Running, ToolError, lock};
-use crate::args::{ExecArgs, ScreenshotArgs};
+use super::confined::{ConfinedChild, ConfinedEnd};
+use super::{CommandShell, ToolError};
+use crate::args::ScreenshotArgs;
 use crate::screenshot::{ScreenshotAnswer, read_answer};
 use crate::toolbox::environment::CommandEnvironment;
 
@@ -26,66 +25,32 @@ impl CommandShell {
         wanted: &ScreenshotArgs,
     ) -> Result<PageReport, ToolError> {
         let fail = |e: io::Error| ToolError::refused(format!("the browser can't be started: {e}"));
-        if let Err(why) = self.level() {
-            return Err(ToolError::refused(format!(
-                "a browser is run like a command is, and {why}"
-            )));
-        }
-        let program = std::env::current_exe().map_err(fail)?;
         let [_, tmp, _] = env.folders();
         let folder = tempfile::Builder::new().prefix("browser-").tempdir_in(tmp).map_err(fail)?;
         let wanted = ScreenshotArgs { folder: folder.path().to_owned(), ..wanted.clone() };
-        let mut command = vec![program.clone().into_os_string()];
-        command.extend(wanted.words());
-        // The page's scripts are a stranger's: they see neither the worktree nor what commands have built.
-        let exec = ExecArgs {
-            sandbox: self.mode,
+        let path = env.variables().filter(|(name, _)| *name == "PATH");
+        let child = ConfinedChild {
+            name: "browser",
+            words: wanted.words(),
             write: vec![folder.path().to_owned()],
-            read: vec![program],
-            hide: self.plan.hide.iter().chain(&self.plan.write).cloned().collect(),
-            command,
+            input: Stdio::null(),
+            environment: path.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            limit: LIMIT,
+            most: MAX_ANSWER,
         };
-        let child = {
-            let mut supervisors = lock(&self.supervisors);
-            let path = env.variables().filter(|(name, _)| *name == "PATH");
-            let child = Command::new("/proc/self/exe")
-                .arg0(crate::install::BINARY)
-                .args(exec.words())
-                .current_dir("/")
-                .env_clear()
-                .envs(path)
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::null())
-                .kill_on_drop(true)
-                .spawn()
-                .map_err(fail)?;
-            supervisors.extend(child.id().and_then(|id| i32::try_from(id).ok()));
-            child
-        };
-        let mut running = Running { shell: self, child };
-        let Some(output) = running.child.stdout.take() else {
-            return Err(ToolError::Failed("a browser has no output".to_owned()));
-        };
-        let mut answer = Vec::new();
-        let read = async {
-            output.take(MAX_ANSWER).read_to_end(&mut answer).await?;
-            running.child.wait().await
-        };
-        let ended = tokio::time::timeout(LIMIT, read).await;
-        match ended {
-            Err(_) => Err(ToolError::refused(format!(
+        let ConfinedEnd { answer, status } = self.run_confined(child).await?;
+        let Some(status) = status else {
+            return Err(ToolError::refused(format!(
                 "the pictures took longer than {} seconds",
                 LIMIT.as_secs()
+            )));
+        };
+        match read_answer(&answer) {
+            Some(ScreenshotAnswer::Taken(report)) => Ok(report),
+            Some(ScreenshotAnswer::Failed(why)) => Err(ToolError::refused(why)),
+            None => Err(ToolError::refused(format!(
+                "the browser gave no answer ({status}): the pod may have too little memory for it"
             ))),
-            Ok(Err(error)) => Err(fail(error)),
-            Ok(Ok(ended)) => match read_answer(&answer) {
-                Some(ScreenshotAnswer::Taken(report)) => Ok(report),
-                Some(ScreenshotAnswer::Failed(why)) => Err(ToolError::refused(why)),
-                None => Err(ToolError::refused(format!(
-                    "the browser gave no answer ({ended}): the pod may have too little memory for it"
-                ))),
-            },
         }
     }
 }
