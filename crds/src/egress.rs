@@ -32,7 +32,7 @@ pub enum EgressPreset {
 pub struct PresetHost {
     /// Its exact name.
     pub name: &'static str,
-    /// What is downloaded from it.
+    /// The downloads that it serves.
     pub serves: &'static str,
 }
 

@@ -157,7 +157,7 @@ pub struct RemindersSpec {
     #[serde(default = "work_ends")]
     #[schemars(regex(pattern = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
     pub to: String,
-    /// Whether Saturdays and Sundays are days of work.
+    /// Saturdays and Sundays are days of work, too.
     #[serde(default)]
     pub weekends: bool,
 }

@@ -98,7 +98,7 @@ pub struct ScenarioSettings {
     pub within: u64,
     /// How long the expectations may take to become true after the last step, in seconds.
     pub settle: u64,
-    /// Whether roles look back before a merge, as they do in an installation.
+    /// Roles look back before a merge, as they do in an installation.
     pub retrospective: bool,
 }
 

@@ -59,7 +59,7 @@ pub struct StackOptions {
     pub debounce_seconds: u32,
     /// Log filter of the operator's processes.
     pub log: String,
-    /// Whether roles look back before a merge. A script without a retrospective would never get to the merge.
+    /// Roles look back before a merge. A script without a retrospective would never get to the merge.
     pub looks_back: bool,
     /// Changes the Repo before it is applied: limits, policy, egress.
     pub edit_repo: Option<Arc<RepoEdit>>,

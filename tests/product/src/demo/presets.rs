@@ -64,7 +64,7 @@ fn is_own(path: &str) -> bool {
     folders.len() <= DEEPEST + 1 && !folders.iter().any(|folder| FOREIGN.contains(folder))
 }
 
-/// What people are shown.
+/// The choice, in words for people.
 pub fn describe_presets(chosen: &[ChosenPreset]) -> String {
     if chosen.is_empty() {
         return "commands reach no host, as no file names npm, Cargo or another package manager"
