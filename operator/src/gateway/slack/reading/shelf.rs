@@ -183,19 +183,21 @@ impl ConversationShelf {
         (epoch, now): (u64, Instant),
     ) -> ShelfAnswer {
         self.note_edit(wanted, now);
+        // A conversation has nothing before its first message.
+        let after = wanted.after.clone().filter(|after| *after >= place.ts);
         let edited = self.edited.as_ref().map(|(ts, _)| ts.clone());
         let order = |after: Option<SlackTs>, adds, from| {
             ShelfAnswer::Read(ReadOrder { after, adds, from, began: now, epoch, edited })
         };
         let Some(kept) = self.kept.clone().filter(|kept| kept.place == *place) else {
-            return order(wanted.after.clone(), false, wanted.after.clone());
+            return order(after.clone(), false, after);
         };
         let stale = kept.epoch != epoch
             || self.is_edited(&kept, now)
-            || !kept.covers(wanted.after.as_ref())
+            || !kept.covers(after.as_ref())
             || wanted.since.is_some_and(|since| kept.began < since);
         if stale {
-            let from = kept.from.clone().min(wanted.after.clone());
+            let from = kept.from.clone().min(after);
             return order(from.clone(), false, from);
         }
         let own = self.posted.iter().filter(|_| wanted.own);

@@ -77,6 +77,15 @@ async fn without_news_nothing_is_read_again() {
 }
 
 #[tokio::test]
+async fn what_is_read_from_before_the_first_message_is_all_of_it() {
+    let mut lab = Lab::new(&[100, 200]);
+    // A role that has read nothing yet starts before the first message.
+    assert_eq!(lab.read(&wanted(Some(1), &[100])), [100, 200]);
+    assert_eq!(lab.read(&wanted(None, &[200])), [100, 200]);
+    assert_eq!(lab.reads, 1);
+}
+
+#[tokio::test]
 async fn each_message_costs_one_read_and_comes_once() {
     let mut lab = Lab::new(&[100]);
     lab.read(&wanted(None, &[100]));
