@@ -49,14 +49,20 @@ pub fn is_inside_word(source: &str, range: &Range<usize>) -> bool {
     before.is_some_and(char::is_alphanumeric) || after.is_some_and(char::is_alphanumeric)
 }
 
-/// Bullets as Markdown marks items, but for those in code.
+/// Bullets as Markdown marks items, but for those in code. A line that begins at the margin ends a list: in Slack, no
+/// item goes on there.
 fn mark_items(text: &str) -> String {
-    let (mut out, mut in_code) = (String::with_capacity(text.len()), false);
+    let (mut out, mut in_code, mut in_list) = (String::with_capacity(text.len()), false, false);
     for line in text.lines() {
         let inner = line.trim_start();
         in_code ^= inner.starts_with("```");
-        let item = BULLETS.iter().find_map(|mark| inner.strip_prefix(mark));
-        match item.filter(|_| !in_code) {
+        let item = BULLETS.iter().find_map(|mark| inner.strip_prefix(mark)).filter(|_| !in_code);
+        let is_item = item.is_some() || is_numbered(inner);
+        if in_list && !in_code && !is_item && inner.len() == line.len() && !line.is_empty() {
+            out.push('\n');
+        }
+        in_list = !in_code && (is_item || (in_list && inner.len() < line.len()));
+        match item {
             Some(item) => {
                 out.push_str(&line[..line.len() - inner.len()]);
                 out.push_str("- ");
@@ -67,6 +73,12 @@ fn mark_items(text: &str) -> String {
         out.push('\n');
     }
     out
+}
+
+/// An item such as `3. text`.
+fn is_numbered(line: &str) -> bool {
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    rest.len() < line.len() && (rest.starts_with(". ") || rest.starts_with(") "))
 }
 
 struct HtmlLink {
@@ -338,6 +350,11 @@ mod tests {
         for (text, expected) in [
             ("*Plan* for <@U1>", "<p><b>Plan</b> for @Ana &#60;b&#62;</p>"),
             ("• a\n    ◦ b\n• c", "<ul><li>a<ul><li>b</li></ul></li><li>c</li></ul>"),
+            (
+                "Plan:\n1. a\n2. b\nDone when c",
+                "<p>Plan:</p><ol><li>a</li><li>b</li></ol><p>Done when c</p>",
+            ),
+            ("• a\n  more\nend", "<ul><li>a<br>more</li></ul><p>end</p>"),
             ("2*3*4 and _x_", "<p>2*3*4 and <em>x</em></p>"),
             ("```\n• code\n```", "<pre tabindex=\"0\"><code>• code\n</code></pre>"),
         ] {
