@@ -87,15 +87,30 @@ struct PatchShown {
     added: String,
     removed: String,
     rows: Vec<ShownRow>,
+    /// `only-old`, `only-new` or nothing: a side without lines takes no room.
+    sides: &'static str,
     /// Address and label of the link to the rest.
     rest: Option<(String, String)>,
     binary: bool,
 }
 
+/// A line before and after, side by side.
+#[derive(Default)]
 struct ShownRow {
-    row: DiffRow,
+    /// Where the lines are from, or what Git says of them.
+    note: Option<String>,
+    old: Option<ShownLine>,
+    new: Option<ShownLine>,
     /// A reviewer's remarks: role, and HTML.
     remarks: Vec<(String, String)>,
+}
+
+#[derive(Clone)]
+struct ShownLine {
+    number: u64,
+    text: String,
+    /// `del`, `add` or nothing.
+    class: &'static str,
 }
 
 /// The page of a branch's changes.
@@ -189,8 +204,11 @@ impl PatchShown {
         let remarks: Vec<_> =
             page.summary.remarks.iter().filter(|remark| remark.file == patch.path).collect();
         let end = page.from.saturating_add(ROWS);
-        let rows = patch.rows.iter().skip(page.from).take(ROWS);
-        let rows = rows.map(|row| ShownRow::of(row, &remarks, &page.names)).collect();
+        let shown = patch.rows.iter().skip(page.from).take(ROWS);
+        let mut rows = pair_rows(shown);
+        for row in &mut rows {
+            row.add_remarks(&remarks, &page.names);
+        }
         let left = patch.rows.len().saturating_sub(end);
         let rest = (left > 0).then(|| {
             let file = encode_query(&patch.path);
@@ -201,6 +219,7 @@ impl PatchShown {
             path: patch.path.clone(),
             added: format_signed('+', file.and_then(|file| file.added)),
             removed: format_signed('−', file.and_then(|file| file.removed)),
+            sides: find_sides(&rows),
             rows,
             rest,
             binary: file.is_some_and(|file| file.added.is_none()),
@@ -208,21 +227,57 @@ impl PatchShown {
     }
 }
 
+/// Puts removed lines beside the lines that took their place.
+fn pair_rows<'a>(rows: impl Iterator<Item = &'a DiffRow>) -> Vec<ShownRow> {
+    let mut paired: Vec<ShownRow> = Vec::new();
+    // The first row of the change whose new side is not filled yet.
+    let mut open = 0;
+    for row in rows {
+        let (old, new) = (ShownLine::of(row.old, row), ShownLine::of(row.new, row));
+        match row.class {
+            "hunk" => paired.push(ShownRow { note: Some(row.text.clone()), ..ShownRow::default() }),
+            "del" => paired.push(ShownRow { old, ..ShownRow::default() }),
+            "add" if open < paired.len() => {
+                paired[open].new = new;
+                open += 1;
+                continue;
+            }
+            _ => paired.push(ShownRow { old, new, ..ShownRow::default() }),
+        }
+        if row.class != "del" {
+            open = paired.len();
+        }
+    }
+    paired
+}
+
+/// Which side of a file has all of its lines.
+fn find_sides(rows: &[ShownRow]) -> &'static str {
+    let has = |side: fn(&ShownRow) -> bool| rows.iter().any(side);
+    match (has(|row| row.old.is_some()), has(|row| row.new.is_some())) {
+        (true, false) => "only-old",
+        (false, true) => "only-new",
+        _ => "",
+    }
+}
+
 impl ShownRow {
-    fn of(row: &DiffRow, remarks: &[&LineRemark], names: &UserNames) -> Self {
-        let own = remarks.iter().filter(|remark| row.new == Some(remark.line));
-        let own = own.map(|remark| {
-            (remark.role.clone(), render_prose(&remark.body, TextDialect::Markdown, names))
-        });
-        Self { row: row.clone(), remarks: own.collect() }
+    fn add_remarks(&mut self, remarks: &[&LineRemark], names: &UserNames) {
+        let Some(line) = self.new.as_ref().map(|line| line.number) else { return };
+        let own = remarks.iter().filter(|remark| remark.line == line);
+        let html = |remark: &&LineRemark| render_prose(&remark.body, TextDialect::Markdown, names);
+        self.remarks.extend(own.map(|remark| (remark.role.clone(), html(remark))));
     }
 
-    fn old_line(&self) -> String {
-        self.row.old.map(|n| n.to_string()).unwrap_or_default()
+    /// Of a line that stays, which is shown once on a narrow screen.
+    fn stays(&self) -> bool {
+        self.old.is_some() && self.new.as_ref().is_some_and(|line| line.class.is_empty())
     }
+}
 
-    fn new_line(&self) -> String {
-        self.row.new.map(|n| n.to_string()).unwrap_or_default()
+impl ShownLine {
+    fn of(number: Option<u64>, row: &DiffRow) -> Option<Self> {
+        Some(Self { number: number?, text: row.text.clone(), class: row.class })
     }
 }
 
@@ -307,10 +362,35 @@ mod tests {
             "{}",
             shown.len()
         );
-        assert_eq!(shown.matches("<tr class=\"add\"").count(), ROWS - 2);
+        assert_eq!(shown.matches("<td class=\"add\"").count(), ROWS - 2);
         long.from = 48_000;
         let shown = render(&long);
         assert!(shown.contains("49999&#60;/script&#62;") && !shown.contains("more line"));
+    }
+
+    #[test]
+    fn removed_lines_stand_beside_what_took_their_place() {
+        let patch =
+            "diff --git a/x b/x\n@@ -1,4 +1,5 @@\n same\n-one\n-two\n+1\n+2\n+3\n last\n-gone\n";
+        let patches = FilePatch::read_all(patch, &["x".to_owned()]);
+        let rows = pair_rows(patches[0].rows.iter());
+        let text = |line: &Option<ShownLine>| line.as_ref().map(|line| line.text.clone());
+        let sides: Vec<_> = rows.iter().map(|row| (text(&row.old), text(&row.new))).collect();
+        let some = |text: &str| Some(text.to_owned());
+        let expected = [
+            (None, None),
+            (some("same"), some("same")),
+            (some("one"), some("1")),
+            (some("two"), some("2")),
+            (None, some("3")),
+            (some("last"), some("last")),
+            (some("gone"), None),
+        ];
+        assert_eq!(sides, expected);
+        assert_eq!(find_sides(&rows), "");
+        let added = "diff --git a/x b/x\n@@ -0,0 +1,2 @@\n+a\n+b\n";
+        let patches = FilePatch::read_all(added, &["x".to_owned()]);
+        assert_eq!(find_sides(&pair_rows(patches[0].rows.iter())), "only-new");
     }
 
     #[test]
