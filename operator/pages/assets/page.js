@@ -162,6 +162,20 @@
       before.replaceWith(now);
       if (focused) now.querySelector(`#${focused.id} summary`)?.focus();
       if (state.textContent !== now.dataset.state) state.textContent = now.dataset.state;
+      const waits = (part) => part.querySelector(".waits b")?.textContent;
+      if (document.getElementById("asks") && waits(before) !== waits(now)) refreshAsks();
+    }
+
+    // Open questions with their buttons, as they are now. Who is about to press one keeps it.
+    async function refreshAsks() {
+      try {
+        const answer = await fetch(base, { cache: "no-store" });
+        if (!answer.ok) return;
+        const part = document.createElement("template");
+        part.innerHTML = await answer.text();
+        const [asks, known] = [part.content.getElementById("asks"), document.getElementById("asks")];
+        if (asks && known && !known.contains(document.activeElement)) known.replaceWith(asks);
+      } catch { /* The next change asks again. */ }
     }
 
     // A running thread starts at its newest step and follows from there.

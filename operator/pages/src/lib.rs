@@ -2,7 +2,7 @@
 //!
 //! Every text is untrusted, and escaped by the templates: none of it is ever markup. [`step`] says what a
 //! line looks like, [`text`] folds and colours, [`summary`] adds up, [`timeline`] draws, [`page`], [`list`],
-//! [`roadmap`] and [`costs`] put them together.
+//! [`roadmap`] and [`costs`] put them together; [`reply`] is what people write there.
 
 mod calls;
 mod changes;
@@ -13,6 +13,7 @@ mod list;
 mod moment;
 mod page;
 mod remarks;
+mod reply;
 mod roadmap;
 mod run;
 mod step;
@@ -29,6 +30,9 @@ pub use costs::render_costs;
 pub use diff::{ChangedFile, FilePatch};
 pub use list::{ListFilter, ListedThread, render_list};
 pub use page::{PageVisitor, ThreadPage, one_step, render_added, render_notice, render_thread};
+pub use reply::{
+    AskedButton, AskedPart, AskedQuestion, LONGEST_REPLY, PageReplies, render_reply_again,
+};
 pub use roadmap::{RoadmapPage, render_roadmap, roadmap_table};
 pub use step::StepView;
 pub use summary::{CallTotals, MoneyPurpose, RoadmapShown, STATES, ThreadSummary, TimeSpan};

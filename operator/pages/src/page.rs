@@ -6,6 +6,7 @@ use codebutler_wire::history::HistoryLine;
 
 use crate::UserNames;
 use crate::moment::{format_moment, show_time};
+use crate::reply::{PageReplies, render_asks, render_reply};
 use crate::run::{PageItem, group_steps};
 use crate::step::{StepView, name_author, waited_for};
 use crate::summary::{CallTotals, LatestMessage, ThreadSummary, TimeSpan};
@@ -46,7 +47,9 @@ struct Thread<'a> {
     visitor: &'a PageVisitor,
     tabs: String,
     now: String,
+    asks: String,
     steps: String,
+    reply: String,
 }
 
 #[derive(Template)]
@@ -130,6 +133,8 @@ pub struct ThreadPage {
     pub live: bool,
     /// What was searched for.
     pub query: String,
+    /// What the visitor may write; nothing where they may not.
+    pub replies: Option<PageReplies>,
 }
 
 pub(crate) fn render_template(template: &impl Template) -> String {
@@ -180,7 +185,11 @@ pub fn render_thread(page: &ThreadPage, visitor: &PageVisitor) -> String {
         render_now(base, &found, &page.names, page.now)
     };
     let tabs = render_tabs(base, summary, "Conversation", page.slack);
-    render_template(&Thread { page, visitor, tabs, now, steps })
+    let replies = page.replies.as_ref().filter(|_| page.query.is_empty());
+    let asks = replies.map(|own| render_asks(base, own, &page.names)).unwrap_or_default();
+    let reply = replies.filter(|_| !summary.closed);
+    let reply = reply.map(|own| render_reply(base, (&own.token, &own.key), "")).unwrap_or_default();
+    render_template(&Thread { page, visitor, tabs, now, asks, steps, reply })
 }
 
 /// Ways to look at a thread.

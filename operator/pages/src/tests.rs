@@ -7,8 +7,9 @@ use codebutler_wire::{MessageAuthor, NanoUsd};
 
 use crate::summary::LineRemark;
 use crate::{
-    BranchShown, ChangedFile, ChangesPage, FilePatch, ListFilter, ListedThread, PageVisitor,
-    RoadmapPage, StepView, ThreadPage, ThreadSummary, UserNames,
+    AskedButton, AskedPart, AskedQuestion, BranchShown, ChangedFile, ChangesPage, FilePatch,
+    ListFilter, ListedThread, PageReplies, PageVisitor, RoadmapPage, StepView, ThreadPage,
+    ThreadSummary, UserNames,
 };
 
 const PAYLOADS: [&str; 17] = [
@@ -113,6 +114,15 @@ fn events(text: &str) -> Vec<HistoryEvent> {
     ]
 }
 
+/// What may be written on a page, with this text wherever there is one.
+fn replies(text: &str) -> PageReplies {
+    let text = || text.to_owned();
+    let buttons = vec![AskedButton { action: text(), label: text(), class: "primary" }];
+    let question =
+        AskedQuestion { message: text(), parts: vec![AskedPart { text: text(), buttons }] };
+    PageReplies { token: text(), key: text(), questions: vec![question], unread: Some(text()) }
+}
+
 /// A branch of hostile files, with a remark on a line of one.
 fn changes(text: &str, summary: &ThreadSummary) -> ChangesPage {
     let patch = format!("diff --git a/x b/x\n@@ -1 +1,2 @@ {text}\n-{text}\n+{text}\n+x\n");
@@ -196,8 +206,12 @@ fn page(text: &str) -> String {
         crate::one_step("/team/shop-1", 5, &lines[4], &names),
         crate::render_notice(text, text, Some(("/", text))),
     ];
-    let page = ThreadPage { base, summary, steps, names, query, ..ThreadPage::default() };
-    crate::render_thread(&page, &visitor) + &parts.concat()
+    let again = crate::render_reply_again(&base, (text, text), text, text);
+    let replies = Some(replies(text));
+    let mut page = ThreadPage { base, summary, steps, names, replies, ..ThreadPage::default() };
+    let plain = crate::render_thread(&page, &visitor);
+    page.query = query;
+    plain + &again + &crate::render_thread(&page, &visitor) + &parts.concat()
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! What a page looks like is in [`codebutler_pages`]; [`shelf`] finds its lines, [`live`] keeps it up to
 //! date, [`door`] says who sees what. Pure: [`options`], [`seal`].
 
+mod asked;
 mod changes;
 mod door;
 mod flows;
@@ -16,6 +17,7 @@ mod live;
 pub mod options;
 mod port;
 mod problem;
+mod replying;
 mod roadmap;
 mod seal;
 mod servers;
@@ -40,6 +42,7 @@ use kube::ResourceExt as _;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
+use self::asked::AskedQuestions;
 use self::door::{PageDoor, PageViewer, SignIn, ThreadPermit, ThreadSight};
 use self::limits::VisitLimits;
 use self::options::{PagesOptions, PagesPlan};
@@ -70,6 +73,7 @@ struct Pages {
     limits: VisitLimits,
     /// Copies of the Repos' repositories.
     mirrors: RepoMirrors,
+    asked: AskedQuestions,
     stop: CancellationToken,
 }
 
@@ -94,7 +98,8 @@ pub fn serve_pages(
     let sight = ThreadSight { context: context.clone(), slack: gateway.slack.clone() };
     let limits = VisitLimits::default();
     let (mirrors, until) = (gateway.mirrors.clone(), stop.clone());
-    let app = build_router(Pages { shelf, door, sight, limits, mirrors, stop: until });
+    let asked = AskedQuestions::default();
+    let app = build_router(Pages { shelf, door, sight, limits, mirrors, asked, stop: until });
     tokio::spawn(port::serve_port(listener, app, PortLimits::default(), stop));
     Ok(())
 }
@@ -120,6 +125,8 @@ fn build_router(pages: Pages) -> Router {
         .route("/sign-out", post(signing::sign_out))
         .route("/{namespace}/{name}", get(serve_thread))
         .route("/{namespace}/{name}/stop", post(end_runs))
+        .route("/{namespace}/{name}/reply", post(replying::post_reply))
+        .route("/{namespace}/{name}/answer", post(replying::press_button))
         .route("/{namespace}/{name}/changes", get(changes::serve_changes))
         .route("/{namespace}/{name}/slack", get(links::open_slack))
         .route("/{namespace}/{name}/steps", get(live::serve_steps))
@@ -267,6 +274,10 @@ async fn serve_thread(
     };
     let upto = lines.last().map_or(first.saturating_sub(1), |(n, _)| *n);
     let steps = list_steps(&lines, &names);
+    let replies = match query.as_str() {
+        "" => replying::offer_replies(&pages, &viewer, (&place, &permit)).await,
+        _ => None,
+    };
     let searched = !query.is_empty();
     let page = ThreadPage {
         base: base_path(&place),
@@ -279,6 +290,7 @@ async fn serve_thread(
         now: millis_now(),
         slack: pages.conversation(&place).is_some(),
         summary,
+        replies,
     };
     let mut visitor = viewer.visitor();
     visitor.may_stop = permit.steers;
@@ -344,9 +356,7 @@ async fn end_runs(
     Form(change): Form<SignedChange>,
 ) -> Result<Redirect, PageProblem> {
     let place = parse_place(&namespace, &name)?;
-    signing::require_person(&viewer, &change)?;
-    let (_, permit) = pages.permit(&viewer, &place).await?;
-    let user = permit.user.filter(|_| permit.steers).ok_or(PageProblem::NotSteering)?;
+    let user = replying::require_steering(&pages, &viewer, &place, &change).await?;
     let key = ThreadKey { namespace, name };
     pages
         .sight

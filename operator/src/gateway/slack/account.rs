@@ -44,6 +44,20 @@ pub struct SlackAccount {
 }
 
 impl SlackAccount {
+    #[cfg(test)]
+    pub fn test(user: &str, bot_id: &str) -> Self {
+        Self {
+            bot: SlackToken::new("xoxb-test"),
+            app: SlackToken::new("xapp-test"),
+            user: Some(user.to_owned()),
+            bot_id: Some(bot_id.to_owned()),
+            scopes: None,
+            workspace: None,
+            team: None,
+            enterprise: None,
+        }
+    }
+
     /// Whether it may not do what there is no conversation without.
     pub fn lacks_scopes(&self) -> bool {
         self.scopes.as_ref().is_some_and(|scopes| !scopes.lacks().is_empty())

@@ -25,7 +25,7 @@ use super::route::RouteAction;
 use super::sign::{EmojiReaction, EmojiSign};
 use super::web::{CallError, SlackWeb};
 use super::which::MessageOwner;
-use super::{Inner, explain, history};
+use super::{Inner, explain, history, page_reply};
 use crate::gateway::thread_key::ThreadKey;
 
 /// Between two sweeps, and after one in which a channel failed.
@@ -192,8 +192,9 @@ impl Sweep<'_> {
             let mark = newest_mark(&thread).minus_secs(OVERLAP);
             let after = asked.iter().map(|ts| ts.minus_secs(1)).fold(mark, SlackTs::min);
             match history::read_replies(web, token, id, root, Some(&after)).await {
-                Ok(messages) => {
-                    for message in &messages {
+                Ok(mut messages) => {
+                    for message in &mut messages {
+                        page_reply::attribute_reply(message, self.account);
                         self.take(message).await;
                         if asked.contains(&message.ts) {
                             self.thumbs(message).await;

@@ -119,6 +119,7 @@ async fn post_drawn(
         slack,
         key,
         role: Some(&caller.role),
+        by: None,
         kind: "message",
         asks: TextAsks::Nothing,
         digest: None,

@@ -116,6 +116,7 @@ async fn tell_farewell(
         slack: &slack,
         key: "deleted",
         role: None,
+        by: None,
         kind: post::NOTICE,
         asks: TextAsks::Nothing,
         digest: None,

@@ -369,7 +369,6 @@ fn bot_author(stored: &StoredMessage) -> MessageAuthor {
 
 #[cfg(test)]
 mod tests {
-    use super::super::web::SlackToken;
     use super::*;
     use crate::gateway::dispatch::RepoTeam;
 
@@ -391,17 +390,7 @@ mod tests {
 
     #[test]
     fn authors_are_known_by_ids_and_metadata_never_by_text() {
-        let token = || SlackToken::new("t");
-        let account = SlackAccount {
-            bot: token(),
-            app: token(),
-            user: Some("UBOT".to_owned()),
-            bot_id: Some("BBOT".to_owned()),
-            scopes: None,
-            workspace: None,
-            team: None,
-            enterprise: None,
-        };
+        let account = SlackAccount::test("UBOT", "BBOT");
         let status = ThreadStatus::default();
         let roles = ["pm", "coder"].map(str::to_owned).to_vec();
         let thread: Thread = serde_json::from_value(serde_json::json!({

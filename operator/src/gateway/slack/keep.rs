@@ -62,9 +62,10 @@ impl Inner {
         if outgoing.kind == progress::KIND {
             return;
         }
-        let author = match outgoing.role {
-            Some(role) => MessageAuthor::Role { role: role.spec.role.clone() },
-            None => MessageAuthor::System,
+        let author = match (outgoing.role, outgoing.by) {
+            (Some(role), _) => MessageAuthor::Role { role: role.spec.role.clone() },
+            (None, Some(by)) => MessageAuthor::User { id: by.user.to_owned() },
+            (None, None) => MessageAuthor::System,
         };
         let note = outgoing.note.as_deref().filter(|_| part + 1 == outgoing.parts.len());
         let text = [&outgoing.parts[part], note.unwrap_or_default()].join("\n");

@@ -6,7 +6,7 @@
 //!
 //! Pure: [`access`], [`address`], [`blocks`], [`event`], [`explain`], [`markdown`], [`mrkdwn`], [`people`],
 //! [`questions`], [`route`], [`said`], [`split`], [`usage`], [`words`]. Acting: everything else. Several Repos
-//! in one channel: [`which`].
+//! in one channel: [`which`]. What people write on pages: [`page_reply`].
 
 mod access;
 mod account;
@@ -54,6 +54,7 @@ mod mrkdwn;
 mod named;
 mod notices;
 mod open;
+pub mod page_reply;
 mod people;
 mod person;
 mod personal;

@@ -238,6 +238,7 @@ impl Opening<'_> {
             slack: &slack,
             key: KEY,
             role: None,
+            by: None,
             kind: KIND,
             asks: TextAsks::Nothing,
             digest: None,

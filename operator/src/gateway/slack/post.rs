@@ -82,6 +82,7 @@ pub async fn post_notice(
         slack,
         key: id,
         role: None,
+        by: None,
         kind: NOTICE,
         asks: TextAsks::Nothing,
         digest: None,

@@ -21,7 +21,7 @@ use self::shelf::{ConversationShelf, ReadOrder, ShelfAnswer};
 use super::account::SlackAccount;
 use super::event::StoredMessage;
 use super::web::CallError;
-use super::{Inner, history};
+use super::{Inner, history, page_reply};
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::keyed::KeyedLocks;
 
@@ -153,7 +153,12 @@ impl Inner {
         };
         let (channel, root, after) = (&place.channel, &place.ts, order.after.as_ref());
         match history::read_replies(&self.web, &account.bot, channel, root, after).await {
-            Ok(read) => Ok(self.kept.put((key, place), wanted, (order, read))),
+            Ok(mut read) => {
+                for message in &mut read {
+                    page_reply::attribute_reply(message, account);
+                }
+                Ok(self.kept.put((key, place), wanted, (order, read)))
+            }
             Err(error) => {
                 if error.code().is_some() {
                     self.kept.clear(key);

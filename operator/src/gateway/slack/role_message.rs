@@ -74,6 +74,7 @@ pub async fn of_role(
         slack: require_conversation(&thread)?,
         key: &message.key,
         role: Some(&caller.role),
+        by: None,
         kind: message.decision.map_or("message", AskedDecision::kind),
         asks: match (message.decision, &offered) {
             (Some(AskedDecision::Plan), _) => TextAsks::Buttons(&plan::BUTTONS),

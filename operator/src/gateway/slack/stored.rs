@@ -29,6 +29,8 @@ pub struct StoredMessage {
     pub files: Vec<SharedMessage>,
     /// Emoji, in histories.
     pub reactions: Vec<StoredEmoji>,
+    /// Posted by CodeButler for the person who is its `user` now.
+    pub for_person: bool,
 }
 
 /// A file in a conversation. Everything about it is whatever the sender chose.
@@ -134,7 +136,27 @@ impl StoredMessage {
             files: message
                 .items("files", |file, path, unread| Some(SharedMessage::read(file, path, unread))),
             reactions: message.items("reactions", StoredEmoji::read),
+            for_person: false,
         })
+    }
+
+    /// A person's plain reply.
+    pub fn of_person(ts: SlackTs, root: SlackTs, user: &str, text: String) -> Self {
+        Self {
+            ts,
+            thread_ts: Some(root),
+            subtype: None,
+            user: Some(user.to_owned()),
+            bot_id: None,
+            text: Some(text),
+            parent_user_id: None,
+            metadata: None,
+            blocks: None,
+            attachments: Value::Null,
+            files: Vec::new(),
+            reactions: Vec::new(),
+            for_person: true,
+        }
     }
 
     /// The first message of the conversation.

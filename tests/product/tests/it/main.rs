@@ -54,6 +54,7 @@ mod overlaps;
 mod own_nodes;
 mod own_repository;
 mod page;
+mod page_replies;
 mod pages;
 mod parts;
 mod plugin;

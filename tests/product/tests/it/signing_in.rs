@@ -35,7 +35,7 @@ impl Browsing {
         Self { client, base, cookies: BTreeMap::new(), attributes: String::new(), sent: Vec::new() }
     }
 
-    async fn ask(&mut self, method: Method, url: &str, body: Option<(&str, &str)>) -> Response {
+    pub async fn ask(&mut self, method: Method, url: &str, body: Option<(&str, &str)>) -> Response {
         let url = if url.starts_with('/') { format!("{}{url}", self.base) } else { url.to_owned() };
         let mut request = self.client.request(method, &url);
         if url.starts_with(&self.base) {

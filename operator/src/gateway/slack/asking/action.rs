@@ -146,6 +146,7 @@ fn action_outgoing<'a>(
         slack: require_conversation(thread)?,
         key: &request.key,
         role: Some(&caller.role),
+        by: None,
         kind,
         asks: TextAsks::Blocks(&shown.blocks),
         digest: Some(request_digest(request)),

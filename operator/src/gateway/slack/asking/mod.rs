@@ -125,6 +125,7 @@ async fn post_asking(
         slack: require_conversation(&thread)?,
         key: id,
         role: None,
+        by: None,
         kind,
         asks,
         digest,

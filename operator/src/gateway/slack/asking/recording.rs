@@ -30,6 +30,7 @@ pub async fn show_transcript(
         slack: require_conversation(&thread)?,
         key: id,
         role: None,
+        by: None,
         kind: recording::KIND,
         asks: TextAsks::Buttons(&recording::BUTTONS),
         digest: None,

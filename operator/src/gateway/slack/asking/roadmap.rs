@@ -71,6 +71,7 @@ pub async fn alert_people(
         slack: require_conversation(&thread)?,
         key: id,
         role: None,
+        by: None,
         kind: NOTICE,
         asks: post::TextAsks::Nothing,
         digest: None,

@@ -5,6 +5,7 @@ use codebutler_crds::{AgentRole, Repo, Thread};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
+use super::super::page_reply::ReplyAuthor;
 use super::super::questions::QuestionButton;
 use super::super::{EVENT_TYPE, blocks, mrkdwn};
 use super::handing::FileHanding;
@@ -19,6 +20,8 @@ pub struct OutgoingText<'a> {
     pub key: &'a str,
     /// None: CodeButler itself.
     pub role: Option<&'a AgentRole>,
+    /// The person who wrote it on a page.
+    pub by: Option<ReplyAuthor<'a>>,
     pub kind: &'static str,
     pub asks: TextAsks<'a>,
     /// Of all that people say yes to, where they can: a key stands for these words alone.
@@ -89,6 +92,9 @@ impl OutgoingText<'_> {
         if let Some(role) = self.role.filter(|_| customize) {
             body["username"] = json!(role.spec.display.name);
             body["icon_emoji"] = json!(role.spec.display.icon);
+        }
+        if let Some(by) = self.by {
+            by.sign(&mut body, customize);
         }
         // The buttons are under the last part.
         let is_last = index + 1 == self.parts.len();

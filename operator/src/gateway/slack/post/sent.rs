@@ -134,7 +134,7 @@ pub(super) async fn find_sent(
     let reading = inner.read_conversation(account, (&key, slack), &wanted).await?;
     let messages = reading.after(None);
     let mut keys = HashMap::new();
-    for message in messages.iter().filter(|message| account.wrote(message)) {
+    for message in messages.iter().filter(|message| account.wrote(message) || message.for_person) {
         for file in &message.files {
             let part = SentPart::file(message.ts.clone(), file.id.clone());
             keys.insert(MessageIdentity::file(&file.name), part);

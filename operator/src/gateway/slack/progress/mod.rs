@@ -313,6 +313,7 @@ impl ProgressMessage<'_> {
             slack: self.slack,
             key: &format!("{KIND}.{run}"),
             role: Some(self.role),
+            by: None,
             kind: KIND,
             asks: TextAsks::Blocks(blocks),
             digest: None,
