@@ -227,7 +227,8 @@ fn check_base64(text: &str) -> Result<(), String> {
     let at = match decoded {
         Ok(_) => return Ok(()),
         Err(
-            base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _),
+            base64::DecodeError::InvalidByte(at, _)
+            | base64::DecodeError::InvalidLastSymbol { offset: at, .. },
         ) => at,
         Err(_) => compact.len() / 4 * 4,
     };
