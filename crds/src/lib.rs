@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod branches;
+pub mod budgets;
 pub mod condition;
 pub mod egress;
 pub mod guides;

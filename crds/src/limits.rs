@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::NanoUsd;
+use crate::budgets::{MOST_TEAMS, PeopleBudget, TeamBudget};
 
 /// How much may happen at once, per hour, and for how much money.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -62,11 +63,35 @@ pub struct BudgetSpec {
     #[serde(default = "warn_at")]
     #[schemars(range(min = 1, max = 100))]
     pub warn_at: u32,
+    /// What each person may spend, a day and a month. A call is charged to the person who asked for its
+    /// conversation. No caps if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub people: Option<PeopleBudget>,
+    /// What teams may spend, a day and a month.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_TEAMS))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub teams: Vec<TeamBudget>,
+    /// Slack user ids of who can raise the budgets of people and teams. A thread that has used one up
+    /// names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), inner(regex(pattern = r"^[UW][A-Z0-9]{2,20}$")))]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub contacts: Vec<String>,
+}
+
+impl BudgetSpec {
+    /// Whether what people spend is counted: there are caps of people or teams.
+    #[must_use]
+    pub const fn counts_people(&self) -> bool {
+        self.people.is_some() || !self.teams.is_empty()
+    }
 }
 
 impl Default for BudgetSpec {
     fn default() -> Self {
-        Self { per_thread: None, per_day: None, warn_at: warn_at() }
+        let (people, teams, contacts) = (None, Vec::new(), Vec::new());
+        Self { per_thread: None, per_day: None, warn_at: warn_at(), people, teams, contacts }
     }
 }
 

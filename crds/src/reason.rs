@@ -108,7 +108,8 @@ reasons! {
         Asleep at "Ready": "Nothing to do, and no pod.", "";
         Awake at "Ready": "Roles are awake.", "";
         Bound at "WorktreeReady": "The worktree's volume exists.", "";
-        BudgetReached at "event": "A limit of the Repo is reached, and the thread asks whether to go on.", "Answer in the thread, or raise `spec.limits`.";
+        BudgetNear at "event": "A budget is nearly used up (`spec.limits.budget.warnAt`).", "Raise it, or wait until it is renewed.";
+        BudgetReached at "event": "A limit of the Repo is reached, and the thread says so.", "Answer in the thread, or raise `spec.limits`.";
         Closed at "Ready, Finished, event": "Somebody closed it; pods and volume are removed.", "";
         Closing at "Ready, Reconciling": "Pods and volume are being removed.", "";
         Collected at "Finished, event": "Nobody had written for three days.", "A message in the conversation begins it anew.";

@@ -83,6 +83,21 @@ pub struct LeavingGateway {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = OPEN_IN_REPO))]
     pub open: BTreeMap<String, OpenCall>,
+    /// In a Repo: the money of those by the person they are charged to.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub people: BTreeMap<String, LeavingSpend>,
+}
+
+/// One person's part of what a gateway that hands over still spends. USD.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LeavingSpend {
+    /// What the calls may cost that are not settled.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub granted: NanoUsd,
+    /// What those have cost that are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub settled: NanoUsd,
 }
 
 /// A model call whose cost is not known yet.
@@ -127,6 +142,10 @@ pub struct BudgetAsk {
     /// When the limit begins anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
+    /// The person (a Slack user id) or the team that has used its budget up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub of: Option<String>,
 }
 
 /// The limits that a call can run into.
@@ -143,9 +162,30 @@ pub enum CallLimit {
     CallsPerHour,
     /// `spec.limits.callsPerUserPerHour`
     CallsPerUserPerHour,
+    /// `perDay` of `spec.limits.budget.people`
+    PersonPerDay,
+    /// `perMonth` of `spec.limits.budget.people`
+    PersonPerMonth,
+    /// `perDay` of one of `spec.limits.budget.teams`
+    TeamPerDay,
+    /// `perMonth` of one of `spec.limits.budget.teams`
+    TeamPerMonth,
 }
 
 impl CallLimit {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::PerThread,
+        Self::PerDay,
+        Self::PerRoadmap,
+        Self::CallsPerHour,
+        Self::CallsPerUserPerHour,
+        Self::PersonPerDay,
+        Self::PersonPerMonth,
+        Self::TeamPerDay,
+        Self::TeamPerMonth,
+    ];
+
     /// Its field in a Repo's `spec.limits`, and the metric's label.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -155,7 +195,20 @@ impl CallLimit {
             Self::PerRoadmap => "perRoadmap",
             Self::CallsPerHour => "callsPerHour",
             Self::CallsPerUserPerHour => "callsPerUserPerHour",
+            Self::PersonPerDay => "personPerDay",
+            Self::PersonPerMonth => "personPerMonth",
+            Self::TeamPerDay => "teamPerDay",
+            Self::TeamPerMonth => "teamPerMonth",
         }
+    }
+
+    /// Whether it is the budget of a person or a team.
+    #[must_use]
+    pub const fn is_of_people(self) -> bool {
+        matches!(
+            self,
+            Self::PersonPerDay | Self::PersonPerMonth | Self::TeamPerDay | Self::TeamPerMonth
+        )
     }
 }
 
@@ -191,6 +244,78 @@ pub struct RepoSpend {
     /// Model calls of the last hour with any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hour: Option<HourCalls>,
+    /// The month of `people`, such as `2026-11`, in `spec.limits.timeZone`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 7))]
+    pub month: String,
+    /// What is charged to each person, by Slack user id, while people or teams have budgets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub people: BTreeMap<String, PersonSpend>,
+    /// Caps of teams of which people were warned, by the team's name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub teams: BTreeMap<String, WarnedCaps>,
+}
+
+/// What is charged to a person. USD.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PersonSpend {
+    /// On the Repo's `day`.
+    #[serde(default, skip_serializing_if = "PeriodSpend::is_none")]
+    pub day: PeriodSpend,
+    /// In its `month`.
+    #[serde(default, skip_serializing_if = "PeriodSpend::is_none")]
+    pub month: PeriodSpend,
+    /// Granted to calls of the Repo's `holder` and not settled yet.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub granted: NanoUsd,
+    /// The caps of which people were warned.
+    #[serde(default, skip_serializing_if = "WarnedCaps::is_none")]
+    pub warned: WarnedCaps,
+}
+
+/// Money of a day or a month. USD.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PeriodSpend {
+    /// What the providers billed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub settled: NanoUsd,
+    /// Counted as spent although it is not known whether it was.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub flagged: NanoUsd,
+}
+
+impl PeriodSpend {
+    /// What counts as spent.
+    #[must_use]
+    pub fn used(&self) -> NanoUsd {
+        self.settled + self.flagged
+    }
+
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Caps of which people were warned, so that they are warned once. USD.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WarnedCaps {
+    /// That of the day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub day: Option<NanoUsd>,
+    /// That of the month.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub month: Option<NanoUsd>,
+}
+
+impl WarnedCaps {
+    /// Whether people were warned of none.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Model calls of one hour.

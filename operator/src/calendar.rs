@@ -9,6 +9,9 @@ pub struct BudgetMoment {
     /// Such as `2026-11-22`, in the Repo's time zone.
     pub day: String,
     pub day_ends: Timestamp,
+    /// Such as `2026-11`, in the Repo's time zone.
+    pub month: String,
+    pub month_ends: Timestamp,
     /// Such as `2026-11-22T14`, UTC.
     pub hour: String,
     pub hour_ends: Timestamp,
@@ -20,6 +23,8 @@ pub fn find_moment(now: Timestamp, zone: &str) -> BudgetMoment {
     let local = now.to_zoned(zone);
     let tomorrow =
         local.date().tomorrow().and_then(|date| date.to_zoned(local.time_zone().clone()));
+    let next_month = local.date().last_of_month().tomorrow();
+    let next_month = next_month.and_then(|date| date.to_zoned(local.time_zone().clone()));
     let utc = now.to_zoned(TimeZone::UTC);
     let hour_ends = utc.round((Unit::Hour, 1)).ok().and_then(|round| {
         if round.timestamp() > now {
@@ -31,6 +36,8 @@ pub fn find_moment(now: Timestamp, zone: &str) -> BudgetMoment {
     BudgetMoment {
         day: local.date().to_string(),
         day_ends: tomorrow.map_or(now, |zoned| zoned.timestamp()),
+        month: local.strftime("%Y-%m").to_string(),
+        month_ends: next_month.map_or(now, |zoned| zoned.timestamp()),
         hour: utc.strftime("%Y-%m-%dT%H").to_string(),
         hour_ends: hour_ends.unwrap_or(now),
     }
@@ -59,5 +66,19 @@ mod tests {
         assert_eq!(at("2026-03-29T00:00:00Z", "Europe/Berlin")[1], "2026-03-29T22:00:00Z");
         assert_eq!(at("2026-11-22T10:00:00Z", "Mars/Olympus")[0], "2026-11-22");
         assert_eq!(at("2026-11-22T10:00:00Z", "UTC")[3], "2026-11-22T11:00:00Z");
+    }
+
+    #[test]
+    fn a_month_ends_at_midnight_of_the_repos_zone() {
+        let month = |now: &str, zone| {
+            let moment = find_moment(now.parse().unwrap(), zone);
+            [moment.month, moment.month_ends.to_string()]
+        };
+        assert_eq!(month("2026-11-30T23:30:00Z", "UTC"), ["2026-11", "2026-12-01T00:00:00Z"]);
+        assert_eq!(
+            month("2026-11-30T23:30:00Z", "Europe/Berlin"),
+            ["2026-12", "2026-12-31T23:00:00Z"]
+        );
+        assert_eq!(month("2028-02-29T12:00:00Z", "UTC"), ["2028-02", "2028-03-01T00:00:00Z"]);
     }
 }

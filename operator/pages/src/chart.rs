@@ -34,13 +34,20 @@ pub struct DayChart {
     pub last: String,
     /// Cost of the most expensive day.
     pub most: String,
+    /// Where the line of a day's budget is, and the budget in words.
+    pub cap: Option<(u64, String)>,
     /// In a sentence.
     pub words: String,
 }
 
 impl DayChart {
-    /// Of each day from `first` to `last`. Nothing where there is hardly anything to compare.
-    pub fn of(spent: &BTreeMap<Date, NanoUsd>, first: Date, last: Date) -> Option<Self> {
+    /// Of each day from `first` to `last`, with a line at `cap`. Nothing where there is hardly anything to
+    /// compare.
+    pub fn of(
+        spent: &BTreeMap<Date, NanoUsd>,
+        (first, last): (Date, Date),
+        cap: Option<NanoUsd>,
+    ) -> Option<Self> {
         let mut days = Vec::new();
         let mut day = last;
         while day >= first && days.len() < MOST {
@@ -54,10 +61,15 @@ impl DayChart {
         if days.len() < 2 || most == NanoUsd::ZERO {
             return None;
         }
+        let scale = cap.map_or(most, |cap| cap.max(most));
+        let height_of = |money: NanoUsd| {
+            let height = u128::from(money.0) * u128::from(HEIGHT) / u128::from(scale.0);
+            u64::try_from(height).unwrap_or(HEIGHT)
+        };
+        let cap = cap.map(|cap| (HEIGHT - height_of(cap), format_cents(cap)));
         let bars = days.iter().enumerate().map(|(index, day)| {
             let cost = cost(day);
-            let height = u128::from(cost.0) * u128::from(HEIGHT) / u128::from(most.0);
-            let height = u64::try_from(height).unwrap_or(HEIGHT);
+            let height = height_of(cost);
             let height = if cost.0 > 0 { height.max(LEAST) } else { 0 };
             let words = format!("{day}: {}", format_cents(cost));
             ChartBar { x: index * WIDTH, y: HEIGHT - height, height, words }
@@ -70,6 +82,7 @@ impl DayChart {
             first: begin.to_string(),
             last: last.to_string(),
             most,
+            cap,
             words,
         })
     }
@@ -88,7 +101,7 @@ mod tests {
             (date(2026, 3, 2), NanoUsd(1)),
         ];
         let (first, last) = (date(2026, 2, 26), date(2026, 3, 2));
-        let chart = DayChart::of(&spent.into(), first, last).unwrap();
+        let chart = DayChart::of(&spent.into(), (first, last), None).unwrap();
         let heights: Vec<_> = chart.bars.iter().map(|bar| (bar.y, bar.height)).collect();
         assert_eq!(heights, [(100, 0), (0, 100), (100, 0), (50, 50), (99, 1)]);
         assert_eq!(chart.bars[1].words, "2026-02-27: $2.00");
@@ -96,9 +109,20 @@ mod tests {
             chart.words,
             "Cost by day from 2026-02-26 to 2026-03-02, at most $2.00 on 2026-02-27"
         );
-        let long = DayChart::of(&spent.into(), Date::MIN, last).unwrap();
+        let long = DayChart::of(&spent.into(), (Date::MIN, last), None).unwrap();
         assert_eq!(long.bars.len(), MOST);
-        assert_eq!(DayChart::of(&spent.into(), last, last), None);
-        assert_eq!(DayChart::of(&BTreeMap::new(), first, last), None);
+        assert_eq!(DayChart::of(&spent.into(), (last, last), None), None);
+        assert_eq!(DayChart::of(&BTreeMap::new(), (first, last), None), None);
+    }
+
+    #[test]
+    fn a_budget_is_a_line_and_bars_are_drawn_to_its_scale() {
+        let spent = BTreeMap::from([(date(2026, 3, 1), NanoUsd(2_000_000_000))]);
+        let days = (date(2026, 2, 27), date(2026, 3, 2));
+        let with = |cap| DayChart::of(&spent, days, Some(NanoUsd(cap))).unwrap();
+        let high = with(8_000_000_000);
+        assert_eq!((high.cap, high.bars[2].height), (Some((0, "$8.00".to_owned())), 25));
+        let low = with(1_000_000_000);
+        assert_eq!((low.cap, low.bars[2].height), (Some((50, "$1.00".to_owned())), 100));
     }
 }

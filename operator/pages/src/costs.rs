@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 
 use crate::UserNames;
+use crate::budgets::{self, BudgetRow, RepoBudgets};
 use crate::chart::DayChart;
 use crate::list::{ListedThread, encode_query};
 use crate::page::{MoneyRow, PageVisitor, render_template};
@@ -26,6 +27,7 @@ struct Costs<'a> {
     total: String,
     calls: String,
     chart: Option<DayChart>,
+    budgets: Vec<BudgetRow>,
     tables: Vec<Table>,
     merged: Vec<MoneyRow>,
     each: String,
@@ -44,6 +46,7 @@ struct Spending {
     all: CallTotals,
     days: BTreeMap<Date, CallTotals>,
     people: BTreeMap<String, CallTotals>,
+    teams: BTreeMap<String, CallTotals>,
     repos: BTreeMap<String, CallTotals>,
     roles: BTreeMap<String, CallTotals>,
     models: BTreeMap<String, CallTotals>,
@@ -58,25 +61,29 @@ struct Spending {
 /// each Repo's own time zone, as its budgets count it.
 pub fn render_costs(
     threads: &[ListedThread],
-    days: u64,
-    now: u64,
+    budgets: &[RepoBudgets],
+    (days, now): (u64, u64),
     names: &UserNames,
     visitor: &PageVisitor,
 ) -> String {
-    let spending = Spending::of(threads, days, now, names);
+    let spending = Spending::of(threads, budgets, (days, now), names);
     let (total, calls) = (show_money(spending.all.cost), spending.all.calls);
     let calls = format_count(calls, "model call");
-    let (chart, count) = (spending.chart(), spending.merged.len().max(1) as u64);
+    let cap = budgets::sum_days(budgets, spending.count_repos(threads));
+    let (chart, count) = (spending.chart(cap), spending.merged.len().max(1) as u64);
     let sum: NanoUsd = spending.merged.iter().map(|(_, cost)| *cost).sum();
     let each = show_money(NanoUsd(sum.0 / count));
-    let Spending { all, days: by_day, people, repos, roles, models, mut merged, .. } = spending;
+    let Spending { all, days: by_day, people, teams, repos, roles, models, mut merged, .. } =
+        spending;
     merged.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
     let merged = merged.into_iter().take(ROWS).map(|(row, _)| row).collect();
     let by_day = by_day.into_iter().map(|(day, totals)| (day.to_string(), totals)).rev();
     let person = |user: &str| names.get(user).cloned().unwrap_or_else(|| user.to_owned());
     let known = people.keys().any(|user| !user.is_empty());
+    let has_teams = !teams.is_empty();
     let mut tables = vec![
         Table::of("Person", people, all.cost, Some("person")),
+        Table::of("Team", teams, all.cost, None),
         Table::of("Repository", repos, all.cost, Some("repo")),
         Table::of("Role", roles, all.cost, None),
         Table::of("Model", models, all.cost, None),
@@ -85,15 +92,24 @@ pub fn render_costs(
     for row in &mut tables[0].rows {
         row.name = person(&row.name);
     }
-    tables[4].folded = chart.is_some();
+    tables[5].folded = chart.is_some();
+    if !has_teams {
+        tables.remove(1);
+    }
     if !known {
         tables.remove(0);
     }
-    render_template(&Costs { visitor, days, total, calls, chart, tables, merged, each })
+    let budgets = budgets::list_budgets(budgets, names);
+    render_template(&Costs { visitor, days, total, calls, chart, budgets, tables, merged, each })
 }
 
 impl Spending {
-    fn of(threads: &[ListedThread], days: u64, now: u64, names: &UserNames) -> Self {
+    fn of(
+        threads: &[ListedThread],
+        budgets: &[RepoBudgets],
+        (days, now): (u64, u64),
+        names: &UserNames,
+    ) -> Self {
         let (mut zones, mut found) = (BTreeMap::new(), Self::default());
         for one in threads {
             let (zone, first) = zones.entry(one.zone.as_str()).or_insert_with(|| {
@@ -103,7 +119,7 @@ impl Spending {
                 let first = first_day(today, days);
                 (zone, first)
             });
-            found.add(one, zone, *first);
+            found.add(one, budgets, zone, *first);
             let summary = &one.summary;
             let recent = find_date(summary.last, zone) >= *first;
             let pull = summary.pull.as_ref().filter(|pull| pull.state == "merged" && recent);
@@ -118,7 +134,10 @@ impl Spending {
         found
     }
 
-    fn add(&mut self, one: &ListedThread, zone: &TimeZone, first: Date) {
+    fn add(&mut self, one: &ListedThread, budgets: &[RepoBudgets], zone: &TimeZone, first: Date) {
+        let asked = one.summary.requester.clone().unwrap_or_default();
+        let namespace = one.name.split('/').next().unwrap_or_default();
+        let teams = budgets::teams_of(budgets, (namespace, &one.summary.repo), &asked);
         for (purpose, totals) in &one.summary.by_purpose {
             let day = find_date(purpose.quarter * QUARTER, zone);
             if day < first {
@@ -126,7 +145,9 @@ impl Spending {
             }
             self.all.join(totals);
             self.days.entry(day).or_default().join(totals);
-            let asked = one.summary.requester.clone().unwrap_or_default();
+            for team in &teams {
+                self.teams.entry((*team).to_owned()).or_default().join(totals);
+            }
             for (table, key) in [
                 (&mut self.people, &asked),
                 (&mut self.repos, &one.summary.repo),
@@ -138,9 +159,20 @@ impl Spending {
         }
     }
 
-    fn chart(&self) -> Option<DayChart> {
+    /// With a line at what a day may cost, if there is such a cap.
+    fn chart(&self, cap: Option<NanoUsd>) -> Option<DayChart> {
         let spent = self.days.iter().map(|(day, totals)| (*day, totals.cost)).collect();
-        DayChart::of(&spent, self.first?, self.today?)
+        DayChart::of(&spent, (self.first?, self.today?), cap)
+    }
+
+    /// Repos in whose Threads anything was spent.
+    fn count_repos(&self, threads: &[ListedThread]) -> usize {
+        let of = |one: &ListedThread| {
+            let namespace = one.name.split('/').next().unwrap_or_default().to_owned();
+            (namespace, one.summary.repo.clone())
+        };
+        let spent = threads.iter().filter(|one| self.repos.contains_key(&one.summary.repo));
+        spent.map(of).collect::<std::collections::BTreeSet<_>>().len()
     }
 }
 
@@ -191,12 +223,13 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budgets::{BudgetLine, BudgetOwner, BudgetUse};
     use crate::summary::{MoneyPurpose, PullShown, ThreadSummary};
 
     const DAY: u64 = 86_400_000;
 
     fn render(threads: &[ListedThread], days: u64, now: u64) -> String {
-        render_costs(threads, days, now, &UserNames::default(), &PageVisitor::default())
+        render_costs(threads, &[], (days, now), &UserNames::default(), &PageVisitor::default())
     }
 
     fn spent(at: u64, role: &str, model: &str, nanos: u64) -> (MoneyPurpose, CallTotals) {
@@ -273,7 +306,7 @@ mod tests {
             of("t/c", None, 1_000_000),
         ];
         let names = UserNames::from([("U1".to_owned(), "Ana <b>".to_owned())]);
-        let page = render_costs(&threads, 7, 21 * DAY, &names, &PageVisitor::default());
+        let page = render_costs(&threads, &[], (7, 21 * DAY), &names, &PageVisitor::default());
         for part in [
             "Costs: <data value=\"1.00\" title=\"$1.00\">$1.00</data>",
             "value=\"810\" aria-label=\"81 %\"",
@@ -287,5 +320,50 @@ mod tests {
         }
         // Seven days are drawn, most of them without costs.
         assert_eq!(page.matches("<rect").count(), 7, "{page}");
+    }
+
+    #[test]
+    fn budgets_stand_in_a_table_and_as_a_line_over_the_days() {
+        let summary = ThreadSummary {
+            repo: "shop".into(),
+            requester: Some("U1".into()),
+            by_purpose: [spent(20 * DAY, "pm", "m", 2_000_000_000)].into(),
+            ..ThreadSummary::default()
+        };
+        let threads = [listed("team/a", "", summary)];
+        let usd = |usd: u64| NanoUsd(usd * 1_000_000_000);
+        let line = BudgetLine {
+            owner: BudgetOwner::Person("U1".into()),
+            day: BudgetUse { used: usd(2), cap: Some(usd(4)) },
+            month: BudgetUse { used: usd(2), cap: None },
+        };
+        let mut budgets = vec![RepoBudgets {
+            namespace: "team".into(),
+            repo: "shop".into(),
+            per_day: Some(usd(8)),
+            lines: vec![line],
+            teams: vec![("payments".into(), vec!["U1".into()])],
+        }];
+        let names = UserNames::from([("U1".to_owned(), "Ana".to_owned())]);
+        let shown = |budgets: &[RepoBudgets]| {
+            render_costs(&threads, budgets, (7, 21 * DAY), &names, &PageVisitor::default())
+        };
+        let page = shown(&budgets);
+        for part in [
+            "<h2>Budgets</h2>",
+            "<a href=\"/?person=U1\">Ana</a>",
+            "value=\"500\" aria-label=\"50 %\"",
+            "By team",
+            "payments",
+            "the budget of a day is $8.00",
+            "<line class=\"cap\"",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        budgets[0].namespace = "other".into();
+        budgets[0].per_day = None;
+        let page = shown(&budgets);
+        assert!(!page.contains("By team") && !page.contains("<line"), "{page}");
+        assert!(!shown(&[]).contains("Budgets"));
     }
 }

@@ -4,6 +4,7 @@
 //! line looks like, [`text`] folds and colours, [`summary`] adds up, [`timeline`] draws, [`page`], [`list`],
 //! [`roadmap`] and [`costs`] put them together; [`reply`] is what people write there.
 
+mod budgets;
 mod calls;
 mod changes;
 mod chart;
@@ -25,6 +26,7 @@ mod timeline;
 
 use std::collections::BTreeMap;
 
+pub use budgets::{BudgetLine, BudgetOwner, BudgetUse, RepoBudgets};
 pub use changes::{BranchShown, ChangesPage, render_changes};
 pub use costs::render_costs;
 pub use diff::{ChangedFile, FilePatch};

@@ -192,7 +192,7 @@ fn page(text: &str) -> String {
     let parts = [
         crate::render_list(listed(), &ListFilter::default(), (&names, 1), &visitor),
         crate::render_list(listed(), &filter, (&names, 1), &visitor),
-        crate::render_costs(&listed(), 0, 1, &names, &visitor),
+        crate::render_costs(&listed(), &[], (0, 1), &names, &visitor),
         crate::render_roadmap(
             &RoadmapPage {
                 base: base.clone(),

@@ -25,6 +25,7 @@ pub struct GatewayMetrics {
     images: CountFamily<3>,
     audio: CountFamily<3>,
     exceeded: CountFamily<2>,
+    warned: CountFamily<2>,
     unwritten: Gauge,
     unknown: CountFamily<1>,
     runs: CountFamily<3>,
@@ -59,6 +60,7 @@ impl GatewayMetrics {
             images: catalog::IMAGES.counts(registry),
             audio: catalog::AUDIO.counts(registry),
             exceeded: catalog::LIMIT_EXCEEDED.counts(registry),
+            warned: catalog::BUDGET_WARNED.counts(registry),
             unwritten: catalog::LEDGER_UNWRITTEN.level(registry),
             unknown: catalog::CALLS_UNKNOWN.counts(registry),
             runs: catalog::RUNS.counts(registry),
@@ -111,14 +113,9 @@ impl GatewayMetrics {
         for outcome in ["opened", "merged", "closed"] {
             self.pulls.add([&repo, outcome], 0);
         }
-        for limit in [
-            CallLimit::PerThread,
-            CallLimit::PerDay,
-            CallLimit::PerRoadmap,
-            CallLimit::CallsPerHour,
-            CallLimit::CallsPerUserPerHour,
-        ] {
+        for limit in CallLimit::ALL {
             self.exceeded.add([&repo, limit.name()], 0);
+            self.warned.add([&repo, limit.name()], 0);
         }
         if let Some(model) = &model.image {
             self.images.add([&repo, &role.spec.role, model], 0);
@@ -185,6 +182,11 @@ impl GatewayMetrics {
     /// Counts a call that ran into a limit.
     pub fn exceeded(&self, caller: &ProvenCaller, limit: CallLimit) {
         self.exceeded.one([&caller_labels(caller).0, limit.name()]);
+    }
+
+    /// Counts a budget that a call has brought near.
+    pub fn warned(&self, caller: &ProvenCaller, limit: CallLimit) {
+        self.warned.one([&caller_labels(caller).0, limit.name()]);
     }
 
     /// Costs of one object more, or one less, could not be put on record.

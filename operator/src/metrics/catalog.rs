@@ -78,6 +78,12 @@ pub mod controller {
             .unit("usd");
         BUDGET_ALLOWED: 1 = FamilySpec::new("budget_allowed", Gauge, ["repo"],
             "`limits.budget.perDay` of the Repo; absent without a cap").unit("usd");
+        TEAM_BUDGET_USED: 3 = FamilySpec::new("team_budget_used", Gauge, ["repo", "team", "period"],
+            "Money of a team of `limits.budget.teams` in the present day or month").unit("usd");
+        TEAM_BUDGET_ALLOWED: 3 = FamilySpec::new("team_budget_allowed", Gauge, ["repo", "team", "period"],
+            "`perDay` or `perMonth` of the team; absent without a cap").unit("usd");
+        PEOPLE_NEAR_BUDGET: 2 = FamilySpec::new("people_near_budget", Gauge, ["repo", "period"],
+            "People who have used `limits.budget.warnAt` percent of their budget of the present day or month");
         CALLS_USED: 1 = FamilySpec::new("hourly_calls_used", Gauge, ["repo"],
             "Model calls of this hour");
         CALLS_ALLOWED: 1 = FamilySpec::new("hourly_calls_allowed", Gauge, ["repo"],
@@ -109,6 +115,8 @@ pub mod gateway {
             "Sound that models heard, rounded up for each recording").unit("seconds");
         LIMIT_EXCEEDED: 2 = FamilySpec::new("limit_exceeded", Counter, ["repo", "limit"],
             "Model calls that were not let through because a limit of the Repo was reached");
+        BUDGET_WARNED: 2 = FamilySpec::new("budget_warnings", Counter, ["repo", "limit"],
+            "Budgets that came near (`limits.budget.warnAt`), each once in its period");
         LEDGER_UNWRITTEN: 0 = FamilySpec::new("ledger_unwritten", Gauge, [],
             "Threads and Repos whose latest costs could not be put on record yet");
         CALLS_UNKNOWN: 1 = FamilySpec::new("calls_unknown", Counter, ["repo"],

@@ -8,7 +8,7 @@ const HEAD: &str = "\
 Both processes serve `/metrics` in the OpenMetrics format on port 8080 (`--metrics-address`). `codebutler-operator metrics` prints this page.
 
 - `repo` is `namespace/name` of the Repo, `role` the role's name, `model` one of the role's models, `server` a name in `spec.mcpServers`. No label
-  ever holds a Thread, a user or a message, so the number of series depends on Repos, roles, models and servers alone.
+  ever holds a Thread, a user or a message, so the number of series depends on Repos, roles, models, servers and teams alone.
 - What the controller reads off objects (Threads, slots, budgets, conditions) is shown by its acting replica only: sums over replicas are
   right. Counters count what one process did since it began; use `increase` and `rate`.
 - Money is exact on the objects (`.status.cost`); here it is a floating-point number.

@@ -1,6 +1,7 @@
 //! What the controller counts; the catalog says what each family means. [`state`] is what it reads
 //! off objects.
 
+mod shares;
 mod state;
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::gauge::Gauge;
 
+use super::shares;
 use crate::calendar::{self, BudgetMoment};
 use crate::controller::index::{ObjectIndex, ObjectKey};
 use crate::controller::slots::RepoSlots;
@@ -196,6 +197,7 @@ fn encode_limits(
     let cap =
         |repo: &Arc<Repo>| Some(([repo_label(&**repo)], repo.spec.limits.budget.per_day?.as_f64()));
     catalog::BUDGET_ALLOWED.write(encoder, repos.iter().filter_map(cap))?;
+    shares::encode_shares(&moments, encoder)?;
     let calls =
         moments.iter().map(|(repo, moment)| ([repo_label(&***repo)], calls_left(repo, moment)));
     catalog::CALLS_USED.write(encoder, calls)?;

@@ -168,3 +168,38 @@ fn five_thousand_threads_have_as_many_series_as_fifty() {
     };
     assert_eq!(series(50), series(5000));
 }
+
+#[test]
+fn budgets_of_teams_and_people_are_shown_without_a_persons_name() {
+    let now = crate::calendar::find_moment(jiff::Timestamp::now(), "UTC");
+    let mut shop = repo("shop");
+    shop.spec.limits.budget = serde_json::from_value(json!({
+        "people": {"default": {"perDay": "1", "perMonth": "9"}},
+        "teams": [{"name": "payments", "members": ["U0ANA", "U0BEN"], "perMonth": "20"}],
+    }))
+    .unwrap();
+    let spend = json!({
+        "day": now.day, "month": now.month,
+        "people": {
+            "U0ANA": {"day": {"settled": "0.8"}, "month": {"settled": "4"}},
+            "U0BEN": {"day": {"settled": "0.7"}, "month": {"settled": "0.5", "flagged": "1"}},
+        },
+    });
+    shop.status.as_mut().unwrap().spend = Some(serde_json::from_value(spend).unwrap());
+    let text = shown(&[shop.clone()], &[], true);
+    for line in [
+        r#"codebutler_team_budget_used_usd{repo="team/shop",team="payments",period="day"} 1.5"#,
+        r#"codebutler_team_budget_used_usd{repo="team/shop",team="payments",period="month"} 5.5"#,
+        r#"codebutler_team_budget_allowed_usd{repo="team/shop",team="payments",period="month"} 20.0"#,
+        r#"codebutler_people_near_budget{repo="team/shop",period="day"} 1.0"#,
+        r#"codebutler_people_near_budget{repo="team/shop",period="month"} 0.0"#,
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line} is missing in:\n{text}");
+    }
+    assert!(!text.contains("U0ANA") && !text.contains("payments\",period=\"day\"} 0.0"), "{text}");
+    shop.status.as_mut().unwrap().spend.as_mut().unwrap().month = "2026-01".to_owned();
+    let text = shown(&[shop], &[], true);
+    let line =
+        r#"codebutler_team_budget_used_usd{repo="team/shop",team="payments",period="month"} 0.0"#;
+    assert!(text.lines().any(|l| l == line), "{text}");
+}

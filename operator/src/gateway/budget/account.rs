@@ -163,6 +163,12 @@ impl SpendAccount {
     }
 }
 
+/// `now` with what leads from `base` to `new` in it. If `now` is `new`, an earlier attempt got through and only
+/// its answer was lost.
+pub fn merge_money(now: NanoUsd, base: NanoUsd, new: NanoUsd) -> NanoUsd {
+    if now == base || now == new { new } else { now + new.less(base) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

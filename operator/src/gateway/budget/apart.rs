@@ -93,6 +93,7 @@ impl CallBook {
             settled: money.settled.less(base.settled),
             usage: leaving::usage_beyond(&base.usage, usage),
             open: self.open.without(&base.lost),
+            people: BTreeMap::new(),
         }
     }
 

@@ -10,11 +10,12 @@ use codebutler_crds::thread::TokenUsage;
 use codebutler_crds::{NanoUsd, ThreadStatus};
 use tokio::time::Instant;
 
-use super::account::{SpendAccount, WrittenSpend};
+use super::account::{SpendAccount, WrittenSpend, merge_money};
 use super::leaving::{
     self, BookHandover, LeavingEntries, LedgerOffice, SpentElsewhere, WriteClash,
 };
 use super::open::{CallStage, OpenCalls, OpenRecord};
+use super::people::{EntryTerms, PeopleBook, PeopleEntry, PeopleSurprise};
 use super::record::{CallHolder, CallRecords};
 use crate::calendar::BudgetMoment;
 
@@ -58,6 +59,14 @@ pub struct RepoBook {
     pub book: CallBook,
     pub day: String,
     pub hour: HourCalls,
+    pub people: PeopleBook,
+}
+
+/// Grants of another holder that were not expected: of the Repo, and of people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RepoSurprise {
+    all: NanoUsd,
+    people: PeopleSurprise,
 }
 
 /// What is written of a Thread.
@@ -84,6 +93,7 @@ pub struct RepoEntry {
     pub money: WrittenSpend,
     day: String,
     hour: HourCalls,
+    people: PeopleEntry,
 }
 
 impl ThreadBook {
@@ -164,23 +174,26 @@ impl RepoBook {
         };
         let inherited = foreign_grant(spend.holder.as_deref(), spend.granted, holder);
         let account = SpendAccount::found(spend.settled, spend.flagged, inherited);
-        let lost = spend.open.into_iter().map(|(id, estimate)| {
+        let lost = spend.open.clone().into_iter().map(|(id, estimate)| {
             (id, OpenRecord { role: String::new(), estimate, stage: CallStage::Lost })
         });
         let mut book =
             CallBook { account, inherited, open: OpenCalls::found(lost), ..CallBook::default() };
         book.look_elsewhere(&spend.leaving);
-        Self { book, day: spend.day, hour: spend.hour.unwrap_or_default() }
+        let people = PeopleBook::found(&spend, spend.holder.as_deref() != Some(holder));
+        Self { book, day: spend.day, hour: spend.hour.unwrap_or_default(), people }
     }
 
-    /// Begins a day and an hour if it is time.
+    /// Begins a day, a month and an hour if it is time.
     pub fn begin(&mut self, moment: &BudgetMoment) {
         if self.day != moment.day {
             self.day.clone_from(&moment.day);
             self.book.account.begin_day();
             self.book.open.forget_lost();
             self.book.warned = None;
+            self.people.begin_day();
         }
+        self.people.begin_month(&moment.month);
         if self.hour.hour != moment.hour {
             self.hour = HourCalls { hour: moment.hour.clone(), ..HourCalls::default() };
         }
@@ -205,15 +218,38 @@ impl RepoBook {
 
     /// As [`ThreadBook::adopt`].
     pub fn adopt(&mut self, record: &LeavingEntries) -> bool {
-        !self.book.adopt(record, OPEN_IN_REPO).is_empty()
+        let due = self.book.adopt(record, OPEN_IN_REPO);
+        for entry in &due {
+            self.people.adopt(&entry.people);
+        }
+        !due.is_empty()
+    }
+
+    /// What was to be written can't be.
+    pub fn clash(&mut self, clash: WriteClash) {
+        if let Some(taken) = self.book.clash(clash) {
+            self.people.disown(&taken.people);
+        }
+    }
+
+    /// Whether all that may be spent now is on record.
+    pub fn is_covered(&self) -> bool {
+        self.book.account.is_covered() && self.people.is_covered()
+    }
+
+    /// Whether all is on record as it is.
+    pub fn is_written(&self) -> bool {
+        self.book.is_written() && self.people.is_written()
     }
 
     /// What is to be written, if anything.
     pub fn entry(&self, holder: &str, office: LedgerOffice) -> Option<RepoEntry> {
         let before = self.book.account.written();
         let money = self.book.account.wanted(self.book.cap);
-        let calls = self.book.calls(office, &BTreeMap::new(), self.book.is_written())?;
+        let mut calls = self.book.calls(office, &BTreeMap::new(), self.is_written())?;
+        let people = self.people.entry(&mut calls.part);
         Some(RepoEntry {
+            people,
             holder: holder.to_owned(),
             inherited: self.book.inherited,
             calls,
@@ -225,10 +261,12 @@ impl RepoBook {
     }
 
     /// Takes note of what was written, and of a grant that nobody expected.
-    pub fn wrote(&mut self, entry: &RepoEntry, surprise: NanoUsd, now: Instant) {
+    pub fn wrote(&mut self, entry: &RepoEntry, surprise: &RepoSurprise, now: Instant) {
+        let is_same_day = entry.day == self.day;
+        self.people.wrote(&entry.people, &surprise.people, is_same_day, &entry.calls.part);
         // Written on the last day: today nothing is.
-        let money = if entry.day == self.day { entry.money } else { WrittenSpend::default() };
-        self.book.wrote(money, &entry.calls, surprise, now);
+        let money = if is_same_day { entry.money } else { WrittenSpend::default() };
+        self.book.wrote(money, &entry.calls, surprise.all, now);
     }
 }
 
@@ -297,16 +335,19 @@ impl RepoEntry {
     ///
     /// # Errors
     /// As that does.
-    pub fn apply(&self, spend: &mut RepoSpend) -> Result<NanoUsd, WriteClash> {
+    pub fn apply(&self, spend: &mut RepoSpend) -> Result<RepoSurprise, WriteClash> {
         let CallRecords { all, taken, part } = &self.calls;
         if let CallHolder::Apart(own) = part {
             return leaving::put_entry(&mut spend.leaving, &self.holder, own)
-                .map(|()| NanoUsd::ZERO);
+                .map(|()| RepoSurprise::default());
         }
         leaving::take_out(&mut spend.leaving, taken)?;
         let found = foreign_grant(spend.holder.as_deref(), spend.granted, &self.holder);
         let surprise = found.less(self.inherited);
-        if spend.day == self.day {
+        let is_same_day = spend.day == self.day;
+        let is_foreign = spend.holder.as_deref() != Some(self.holder.as_str());
+        let people = self.people.apply(spend, EntryTerms { is_same_day, is_foreign, part });
+        if is_same_day {
             spend.settled = merge_money(spend.settled, self.before.settled, self.money.settled);
         } else {
             spend.settled = self.money.settled;
@@ -318,7 +359,7 @@ impl RepoEntry {
         spend.holder = grant_holder(granted, &self.holder);
         open.apply(&mut spend.open, |open| open.estimate);
         spend.hour = (self.hour.calls > 0).then(|| self.hour.clone());
-        Ok(surprise)
+        Ok(RepoSurprise { all: surprise, people })
     }
 }
 
@@ -338,10 +379,6 @@ fn merge_usage(now: TokenUsage, base: TokenUsage, new: TokenUsage) -> TokenUsage
         return new;
     }
     sum_usage(now, leaving::usage_difference(new, base))
-}
-
-fn merge_money(now: NanoUsd, base: NanoUsd, new: NanoUsd) -> NanoUsd {
-    if now == base || now == new { new } else { now + new.less(base) }
 }
 
 fn sum_usage(usage: TokenUsage, delta: TokenUsage) -> TokenUsage {
@@ -431,6 +468,8 @@ mod tests {
         let moment = |day: &str, hour: &str| BudgetMoment {
             day: day.into(),
             day_ends: jiff::Timestamp::UNIX_EPOCH,
+            month: "2026-11".into(),
+            month_ends: jiff::Timestamp::UNIX_EPOCH,
             hour: format!("{day}T{hour}"),
             hour_ends: jiff::Timestamp::UNIX_EPOCH,
         };
@@ -442,7 +481,7 @@ mod tests {
         let entry = book.entry("a", LedgerOffice::Held).unwrap();
         entry.apply(&mut spend).unwrap();
         entry.apply(&mut spend).unwrap();
-        book.wrote(&entry, NanoUsd::ZERO, Instant::now());
+        book.wrote(&entry, &RepoSurprise::default(), Instant::now());
         assert_eq!((spend.settled, spend.hour.as_ref().unwrap().users["U1"]), (NanoUsd(9), 1));
         book.begin(&moment("2026-11-23", "00"));
         assert_eq!((book.book.account.used(), book.hour.calls), (NanoUsd::ZERO, 0));

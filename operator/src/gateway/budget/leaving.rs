@@ -101,6 +101,12 @@ impl SpentElsewhere {
         self.known.values().map(|known| known.entry.granted + known.entry.settled).sum()
     }
 
+    /// The part of it that is charged to a person.
+    pub fn money_of(&self, user: &str) -> NanoUsd {
+        let spent = self.known.values().filter_map(|known| known.entry.people.get(user));
+        spent.map(|spent| spent.granted + spent.settled).sum()
+    }
+
     /// Whether there is nothing.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty() && self.taken.is_empty()

@@ -43,6 +43,8 @@ pub struct ExceededLimit {
     pub flagged: NanoUsd,
     /// When it gives way by itself.
     pub until: Option<Timestamp>,
+    /// The person or the team whose budget it is.
+    pub of: Option<String>,
 }
 
 pub struct CallAccounts<'a> {
@@ -68,14 +70,16 @@ pub fn check_limits(
         if pot.allows(estimate, cap) {
             return Ok(());
         }
-        Err(ExceededLimit { limit, cap, used: pot.used(), flagged: pot.flagged(), until })
+        let (of, flagged) = (None, pot.flagged());
+        Err(ExceededLimit { limit, cap, used: pot.used(), flagged, until, of })
     };
     let calls = |limit, made: u32, most: Option<u32>| {
         if most.is_none_or(|most| made < most) {
             return Ok(());
         }
         let (count, until) = (NanoUsd(made.into()), Some(moment.hour_ends));
-        Err(ExceededLimit { limit, cap: None, used: count, flagged: NanoUsd::ZERO, until })
+        let (cap, flagged, of) = (None, NanoUsd::ZERO, None);
+        Err(ExceededLimit { limit, cap, used: count, flagged, until, of })
     };
     money(CallLimit::PerThread, pots.thread, caps.thread, None)?;
     money(CallLimit::PerDay, pots.day, caps.day, Some(moment.day_ends))?;

@@ -6,8 +6,8 @@
 //! second per object. Who takes over flags the grants that it finds, and asks the providers what the
 //! calls on record have cost.
 //!
-//! Pure: [`account`], [`apart`], [`book`], [`estimate`], [`leaving`], [`limits`], [`open`]. [`repos`] and
-//! [`super::threads`] write, [`pause`] talks to people.
+//! Pure: [`account`], [`apart`], [`book`], [`estimate`], [`leaving`], [`limits`], [`open`], [`people`], [`shares`].
+//! [`repos`] and [`super::threads`] write, [`pause`] talks to people.
 
 pub mod account;
 mod apart;
@@ -18,10 +18,13 @@ pub mod limits;
 pub mod notices;
 pub mod open;
 pub mod pause;
+mod people;
 mod pot;
 pub mod purse;
 mod record;
 pub mod repos;
+mod sentences;
+mod shares;
 mod writing;
 
 use std::sync::{Arc, PoisonError};
@@ -38,6 +41,7 @@ use self::limits::{CallAccounts, CallCaps, ExceededLimit};
 use self::open::OpenRecord;
 use self::pot::{BookHolder, LedgerBooks};
 use self::repos::RepoWriter;
+use self::shares::charged_person;
 use self::writing::SharedLedger;
 use super::caller::ProvenCaller;
 use super::context::GatewayContext;
@@ -79,8 +83,10 @@ pub struct NearCap {
     pub cap: NanoUsd,
     /// USD.
     pub used: NanoUsd,
-    /// For the Repo's: of which day.
-    pub day: String,
+    /// The day or the month that it is for; empty for a Thread's.
+    pub period: String,
+    /// The person or the team whose it is.
+    pub of: Option<String>,
 }
 
 impl Ledger {
@@ -126,6 +132,12 @@ impl Ledger {
                 calls: &all.hour,
             };
             limits::check_limits(limits, caps, &pots, &user, estimate, &moment)?;
+            let person = charged_person(&caller.thread).filter(|_| limits.budget.counts_people());
+            let person = person.map(ToOwned::to_owned);
+            if let Some(person) = &person {
+                shares::check_shares(&limits.budget, all, person, estimate, &moment)?;
+                all.people.reserve(person, estimate);
+            }
             all.count(&user);
             let now = Instant::now();
             for (book, cap) in [(&mut one.book, caps.thread), (&mut all.book, caps.day)] {
@@ -133,7 +145,7 @@ impl Ledger {
                 book.called_at = Some(now);
                 book.account.reserve(estimate);
             }
-            let covered = one.book.account.is_covered() && all.book.account.is_covered();
+            let covered = one.book.account.is_covered() && all.is_covered();
             drop(books);
             let role = caller.role_name().to_owned();
             let ledger = self.clone();
@@ -144,6 +156,7 @@ impl Ledger {
                 repo,
                 role,
                 user,
+                person,
                 estimate,
                 stage,
                 covered,
@@ -214,6 +227,7 @@ impl Ledger {
     /// What was flagged for a call is known after all. Answers the call, unless its Thread has it
     /// settled already.
     pub fn reconcile(&self, lost: &LostCall, usage: TokenUsage) -> Option<OpenRecord> {
+        let person = lost.thread.as_ref().and_then(|thread| self.inner.person_of(thread));
         let mut books = self.inner.books();
         let mut settled = None;
         if let Some(book) = lost.thread.as_ref().and_then(|thread| books.thread(thread)) {
@@ -223,7 +237,10 @@ impl Ledger {
             }
         }
         if let Some(book) = books.repo(&lost.repo) {
-            book.book.reconcile(&lost.id, usage.cost);
+            let call = book.book.reconcile(&lost.id, usage.cost);
+            if let Some((call, person)) = call.zip(person) {
+                book.people.reconcile(&person, call.estimate, usage.cost);
+            }
         }
         drop(books);
         self.schedule_lost(lost);
@@ -266,6 +283,8 @@ pub struct BilledCall {
     repo: RepoKey,
     role: String,
     user: String,
+    /// The person whose budgets it counts for, where there are any.
+    person: Option<String>,
     estimate: NanoUsd,
     stage: Stage,
     covered: bool,
@@ -354,6 +373,10 @@ impl BilledCall {
             book.book.settle(id, self.estimate, usage.cost);
             let day = book.day.clone();
             near.extend(book.book.comes_near(limits, CallLimit::PerDay, &day));
+            if let Some(person) = &self.person {
+                book.people.settle(person, self.estimate, usage.cost);
+                near.extend(shares::near_shares(&limits.budget, book, person));
+            }
         }
         drop(books);
         self.ledger.inner.schedule_both(&self.thread, &self.repo);
@@ -375,6 +398,9 @@ impl BilledCall {
         }
         if let Some(book) = books.repo(&self.repo) {
             book.book.end(id, self.estimate, sent);
+            if let Some(person) = &self.person {
+                book.people.end(person, self.estimate, sent);
+            }
             if !sent {
                 book.uncount(&self.user);
             }

@@ -1,6 +1,7 @@
 //! What people hear of money: that a cap is near, that a role waits for them, and that another model
 //! stands in. The words are pure; what they need to be told once has a key.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 use super::limits::{CallCaps, ExceededLimit};
 use super::notices::BudgetNotices;
 use super::purse::RoadmapBudget;
-use super::{Ledger, NearCap};
+use super::{Ledger, NearCap, sentences, shares};
 use crate::calendar;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::caller::ProvenCaller;
@@ -76,41 +77,39 @@ impl BudgetNotices for SlackBudget {
         let status = thread.status.clone().unwrap_or_default();
         let budget = status.budget.clone().unwrap_or_default();
         let role = caller.role_name().to_owned();
-        let open = budget.ask.as_ref().filter(|ask| ask.limit == exceeded.limit);
+        let is_same = |ask: &&BudgetAsk| ask.limit == exceeded.limit && ask.of == exceeded.of;
+        let open = budget.ask.as_ref().filter(is_same);
         let number = if open.is_some() { budget.asked } else { budget.asked + 1 };
         let question = BudgetAsked {
             limit: exceeded.limit,
             cap: exceeded.cap,
             until: exceeded.until,
             role,
+            of: exceeded.of.clone(),
             number,
         };
-        let sentence = limit_sentence(exceeded, &caller.repo.name_any());
-        let table = match exceeded.limit {
-            CallLimit::PerThread | CallLimit::PerDay | CallLimit::PerRoadmap => {
-                usage::usage_table(&status)
-            }
-            CallLimit::CallsPerHour | CallLimit::CallsPerUserPerHour => String::new(),
+        let contacts = &caller.repo.spec.limits.budget.contacts;
+        let sentence = sentences::describe_limit(exceeded, &caller.repo.name_any(), contacts);
+        let table = if exceeded.cap.is_some() && !exceeded.limit.is_of_people() {
+            usage::usage_table(&status)
+        } else {
+            String::new()
         };
         let name = &caller.role.spec.display.name;
         let text = format!("{name} waits: {sentence}\n{table}");
         let id = format!("budget-{number}");
         self.slack.ask_money(&key, &id, text.trim(), &question).await?;
-        Ok(format!(
-            "{sentence} The people of the thread were asked; wait for the decision `budget`."
-        ))
+        let were = if exceeded.limit.is_of_people() { "know" } else { "were asked" };
+        Ok(format!("{sentence} The people of the thread {were}; wait for the decision `budget`."))
     }
 
     fn report_near(&self, caller: &ProvenCaller, near: NearCap) {
-        let NearCap { limit, cap, used, day } = near;
-        let (what, id) = match limit {
-            CallLimit::PerDay => (
-                format!("today's budget of `{}`", caller.repo.name_any()),
-                format!("budget-near-{day}-{}", cap.0),
-            ),
-            _ => ("this thread's budget".to_owned(), format!("budget-near-{}", cap.0)),
-        };
-        self.post(caller, id, format!("${used} of ${cap} of {what} is used."));
+        let id = sentences::key_of_near(&near);
+        let text = sentences::describe_near(&near, &caller.repo.name_any());
+        let (threads, thread) = (self.threads.clone(), Arc::clone(&caller.thread));
+        self.calls
+            .spawn(async move { threads.warn_of_budget(&thread, near.limit, near.cap).await });
+        self.post(caller, id, text);
     }
 
     fn report_fallback(&self, caller: &ProvenCaller, asked: &str, instead: &str, since: Instant) {
@@ -139,38 +138,6 @@ impl BudgetNotices for SlackBudget {
              tokens at most. Add some before the work stops."
         );
         self.post(caller, format!("credit-{day}"), text);
-    }
-}
-
-/// What was reached, and what happens next.
-fn limit_sentence(exceeded: &ExceededLimit, repo: &str) -> String {
-    let ExceededLimit { limit, cap, used, flagged, until } = exceeded;
-    let money = |what: &str| {
-        let cap = cap.unwrap_or_default();
-        let unknown = if *flagged == NanoUsd::ZERO {
-            String::new()
-        } else {
-            format!(" (${flagged} of that counts as spent because nobody knows whether it was)")
-        };
-        format!(
-            "{what} ${used} of ${cap} is used{unknown}, and the next call may cost more than what \
-             is left."
-        )
-    };
-    let when = until.map_or_else(String::new, |until| {
-        format!(" It goes on by itself at {} UTC.", until.strftime("%H:%M"))
-    });
-    let calls = used.0;
-    match limit {
-        CallLimit::PerThread => money("of this thread's budget,"),
-        CallLimit::PerRoadmap => money("of the budget of all threads of this roadmap,"),
-        CallLimit::PerDay => format!("{}{when}", money(&format!("of today's budget of `{repo}`,"))),
-        CallLimit::CallsPerHour => {
-            format!("{calls} model calls in an hour are the limit of `{repo}`.{when}")
-        }
-        CallLimit::CallsPerUserPerHour => {
-            format!("{calls} model calls in an hour are the limit of one person in `{repo}`.{when}")
-        }
     }
 }
 
@@ -220,7 +187,7 @@ fn has_given_way(
     shared: impl FnOnce() -> Option<NanoUsd>,
 ) -> bool {
     let budget = thread.status.as_ref().and_then(|status| status.budget.as_deref());
-    let Some(BudgetAsk { limit, cap, until, .. }) = budget.and_then(|b| b.ask.as_ref()) else {
+    let Some(BudgetAsk { limit, cap, until, of, .. }) = budget.and_then(|b| b.ask.as_ref()) else {
         return false;
     };
     if thread.spec.state == ThreadState::Closed {
@@ -239,6 +206,14 @@ fn has_given_way(
             CallLimit::PerDay => more(caps.day),
             CallLimit::PerRoadmap => more(shared()),
             CallLimit::CallsPerHour | CallLimit::CallsPerUserPerHour => false,
+            CallLimit::PersonPerDay
+            | CallLimit::PersonPerMonth
+            | CallLimit::TeamPerDay
+            | CallLimit::TeamPerMonth => {
+                let person = shares::charged_person(thread).unwrap_or_default();
+                let of = of.as_deref().unwrap_or_default();
+                more(shares::current_cap(&limits.budget, *limit, of, person))
+            }
         }
 }
 
@@ -292,27 +267,5 @@ mod tests {
         let cap = |cents: u64| move || Some(NanoUsd(cents * 10_000_000));
         assert!(!has_given_way(&shared, &repo("9.00"), now, cap(100)));
         assert!(has_given_way(&shared, &repo("9.00"), now, cap(101)));
-    }
-
-    #[test]
-    fn what_is_said_names_figures_and_what_happens_next() {
-        let exceeded = |limit, used, flagged| ExceededLimit {
-            limit,
-            cap: Some(NanoUsd(1_000_000_000)),
-            used: NanoUsd(used),
-            flagged: NanoUsd(flagged),
-            until: Some("2026-11-23T00:00:00Z".parse().unwrap()),
-        };
-        let said = [
-            exceeded(CallLimit::PerThread, 950_000_000, 0),
-            exceeded(CallLimit::PerDay, 950_000_000, 50_000_000),
-            exceeded(CallLimit::CallsPerUserPerHour, 30, 0),
-        ];
-        let said = said.map(|exceeded| limit_sentence(&exceeded, "shop")).join("\n");
-        insta::assert_snapshot!(said, @r"
-        of this thread's budget, $0.95 of $1.00 is used, and the next call may cost more than what is left.
-        of today's budget of `shop`, $0.95 of $1.00 is used ($0.05 of that counts as spent because nobody knows whether it was), and the next call may cost more than what is left. It goes on by itself at 00:00 UTC.
-        30 model calls in an hour are the limit of one person in `shop`. It goes on by itself at 00:00 UTC.
-        ");
     }
 }

@@ -88,7 +88,7 @@ impl LedgerBooks {
             return Ok(());
         }
         let (limit, cap, flagged) = (CallLimit::PerRoadmap, Some(purse.cap), NanoUsd::ZERO);
-        Err(ExceededLimit { limit, cap, used, flagged, until: None })
+        Err(ExceededLimit { limit, cap, used, flagged, until: None, of: None })
     }
 
     /// Money and times of a pot.
@@ -96,6 +96,22 @@ impl LedgerBooks {
         match pot {
             BookHolder::Thread(key) => self.threads.get_mut(key).map(|book| &mut book.book),
             BookHolder::Repo(key) => self.repos.get_mut(key).map(|book| &mut book.book),
+        }
+    }
+
+    /// Whether all that a pot's calls may spend now is on record.
+    pub fn is_covered(&mut self, pot: &BookHolder) -> bool {
+        match pot {
+            BookHolder::Thread(_) => self.book(pot).is_none_or(|book| book.account.is_covered()),
+            BookHolder::Repo(key) => self.repos.get(key).is_none_or(RepoBook::is_covered),
+        }
+    }
+
+    /// Whether a pot's money and calls are on record as they are.
+    pub fn is_written(&mut self, pot: &BookHolder) -> bool {
+        match pot {
+            BookHolder::Thread(_) => self.book(pot).is_none_or(|book| book.is_written()),
+            BookHolder::Repo(key) => self.repos.get(key).is_none_or(RepoBook::is_written),
         }
     }
 
@@ -118,7 +134,7 @@ impl LedgerBooks {
             }
             BookHolder::Repo(key) => {
                 if let Some(book) = self.repo(key) {
-                    book.book.clash(clash);
+                    book.clash(clash);
                 }
             }
         }
@@ -222,7 +238,8 @@ impl CallBook {
             return None;
         }
         self.warned = Some(cap);
-        Some(NearCap { limit, cap, used: self.account.used(), day: day.to_owned() })
+        let (used, period) = (self.account.used(), day.to_owned());
+        Some(NearCap { limit, cap, used, period, of: None })
     }
 
     fn is_in_use(&self) -> bool {

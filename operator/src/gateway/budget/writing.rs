@@ -19,6 +19,7 @@ use super::pot::{BookHolder, LedgerBooks, LoadError};
 use super::purse::RoadmapBudget;
 use super::record::CallHolder;
 use super::repos::RepoWriter;
+use super::shares::charged_person;
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::context::GatewayContext;
 use crate::gateway::metrics::GatewayMetrics;
@@ -95,6 +96,12 @@ impl SharedLedger {
         Some(RepoKey { namespace: thread.namespace.clone(), name: found.spec.repo.clone() })
     }
 
+    /// The person whom calls of a Thread are charged to.
+    pub fn person_of(&self, thread: &ThreadKey) -> Option<String> {
+        let found = self.context.thread(thread)?;
+        charged_person(&found).map(ToOwned::to_owned)
+    }
+
     /// Opens the books of a call.
     pub async fn load(
         self: &Arc<Self>,
@@ -141,10 +148,10 @@ impl SharedLedger {
         {
             let mut books = self.books();
             let office = books.office;
-            let Some(book) = books.book(pot) else { return Ok(()) };
-            if book.account.is_covered() {
+            if books.is_covered(pot) {
                 return Ok(());
             }
+            let Some(book) = books.book(pot) else { return Ok(()) };
             if office != LedgerOffice::Held {
                 return Err(WriteError::Contended(format!("{pot:?}")));
             }
@@ -285,7 +292,7 @@ impl SharedLedger {
             Err(clash) => return Ok(Some(clash)),
         };
         if let Some(book) = self.books().repo(key) {
-            book.wrote(&entry, surprise, Instant::now());
+            book.wrote(&entry, &surprise, Instant::now());
         }
         Ok(None)
     }
@@ -347,13 +354,14 @@ impl SharedLedger {
             step::point("after flush");
             next = Some(Instant::now() + EVERY);
             let mut books = self.books();
+            let is_written = books.is_written(pot);
             let Some(book) = books.book(pot) else { return };
             let calm = book.called_at.is_none_or(|at| at.elapsed() >= CALM);
             if calm {
                 book.account.calm();
             }
             let wanted = book.account.wanted(book.cap);
-            let rests = book.is_written() && book.elsewhere.is_empty();
+            let rests = is_written && book.elsewhere.is_empty();
             if rests && (calm || wanted.granted == NanoUsd::ZERO) {
                 // Calls that settle from now on ask for another round.
                 book.scheduled = false;

@@ -60,6 +60,7 @@ pub fn charge_call(
     gateway.models.calibration.learn(caller, model, terms.estimate, bill.usage.cost);
     keep_call(gateway, caller, &call, bill.usage, made);
     for near in call.settle(caller, bill.usage) {
+        gateway.metrics.warned(caller, near.limit);
         gateway.budget.report_near(caller, near);
     }
     bill

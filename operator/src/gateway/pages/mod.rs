@@ -6,6 +6,7 @@
 //! date, [`door`] says who sees what. Pure: [`options`], [`seal`].
 
 mod asked;
+mod budgets;
 mod changes;
 mod door;
 mod flows;
@@ -233,7 +234,9 @@ async fn serve_costs(
         one.zone = repo.map(|repo| repo.spec.limits.time_zone.clone()).unwrap_or_default();
     }
     let (names, now) = (pages.names_of_all(&threads).await, millis_now());
-    Ok(Html(codebutler_pages::render_costs(&threads, days, now, &names, &viewer.visitor())))
+    let budgets = budgets::list_budgets(&pages.sight.context, &threads);
+    let page = codebutler_pages::render_costs;
+    Ok(Html(page(&threads, &budgets, (days, now), &names, &viewer.visitor())))
 }
 
 #[derive(Deserialize)]

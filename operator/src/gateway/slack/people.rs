@@ -43,6 +43,21 @@ pub fn mention_user(user: &str) -> Option<String> {
 }
 
 /// Whether a name can be a Slack user id, and nothing that Slack reads as more.
+/// Mentions of people in a text of CodeButler's own, once it was rendered.
+pub fn restore_mentions(rendered: &str) -> String {
+    const BEGIN: &str = "&lt;@";
+    const END: &str = "&gt;";
+    let mut parts = rendered.split(BEGIN);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(END).filter(|(user, _)| is_id(user)) {
+            Some((user, rest)) => text.extend(["<@", user, ">", rest]),
+            None => text.extend([BEGIN, part]),
+        }
+    }
+    text
+}
+
 fn is_id(user: &str) -> bool {
     let mut bytes = user.bytes();
     let rest = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit();
@@ -73,5 +88,13 @@ mod tests {
             .unwrap();
             assert_eq!(people_of(&thread), expected, "{speaker:?} {requested_by:?}");
         }
+    }
+
+    #[test]
+    fn only_people_are_mentioned_again() {
+        let rendered = "of &lt;@U0ANA&gt; and &lt;@here&gt;, &lt;!channel&gt; &lt;@U0BEN&gt;";
+        let expected = "of <@U0ANA> and &lt;@here&gt;, &lt;!channel&gt; <@U0BEN>";
+        assert_eq!(restore_mentions(rendered), expected);
+        assert_eq!(restore_mentions("&lt;@U0ANA"), "&lt;@U0ANA");
     }
 }

@@ -1,12 +1,13 @@
 //! Events of a Thread: refusals, and steps that an operator looks for, found in a change of its status. None has a word
 //! of a person in it.
 
+use codebutler_crds::spend::CallLimit;
 use codebutler_crds::thread::PullState;
-use codebutler_crds::{Thread, ThreadStatus};
+use codebutler_crds::{NanoUsd, Thread, ThreadStatus};
 use kube::runtime::events::{Event, EventType, Recorder};
 use kube::{Resource as _, ResourceExt as _};
 
-use super::ChangeRefusal;
+use super::{ChangeRefusal, ThreadWriter};
 use crate::notice::EventNotice;
 
 /// Characters of a plan's hash.
@@ -40,6 +41,14 @@ impl ThreadEvents {
         if let Err(error) = self.0.publish(&event, &thread.object_ref(&())).await {
             tracing::warn!(error = %error, thread = thread.name_any(), "event not written");
         }
+    }
+}
+
+impl ThreadWriter {
+    /// Publishes that a budget comes near.
+    pub async fn warn_of_budget(&self, thread: &Thread, limit: CallLimit, cap: NanoUsd) {
+        let note = format!("the limit `{}` of ${cap} comes near", limit.name());
+        self.events.publish(thread, &EventNotice::warning("BudgetNear", note)).await;
     }
 }
 

@@ -118,7 +118,11 @@ async fn post_asking(
     let (thread, repo) = inner.conversation(key)?;
     let redactor = masks::as_known(&inner.context, &repo).await;
     let text = redactor.mask(text);
-    let asked = format!("{}\n{mentions}", markdown::render_inline(&text));
+    let mut rendered = markdown::render_inline(&text);
+    if kind == "budget" {
+        rendered = people::restore_mentions(&rendered);
+    }
+    let asked = format!("{rendered}\n{mentions}");
     let outgoing = OutgoingText {
         repo: &repo,
         thread: &thread,

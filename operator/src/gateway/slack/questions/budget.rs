@@ -27,7 +27,13 @@ static BUTTONS: [QuestionButton; 3] = [
 pub fn offered_buttons(limit: CallLimit) -> Vec<QuestionButton> {
     match limit {
         CallLimit::PerThread | CallLimit::PerDay | CallLimit::PerRoadmap => BUTTONS.to_vec(),
-        CallLimit::CallsPerHour | CallLimit::CallsPerUserPerHour => Vec::new(),
+        // Those of people and teams are the company's: a button in the thread would undo them.
+        CallLimit::CallsPerHour
+        | CallLimit::CallsPerUserPerHour
+        | CallLimit::PersonPerDay
+        | CallLimit::PersonPerMonth
+        | CallLimit::TeamPerDay
+        | CallLimit::TeamPerMonth => Vec::new(),
     }
 }
 
@@ -96,6 +102,8 @@ pub struct BudgetAsked {
     /// When it gives way by itself.
     pub until: Option<Timestamp>,
     pub role: String,
+    /// The person or the team whose budget it is.
+    pub of: Option<String>,
     /// Which question of the thread this is.
     pub number: u32,
 }
@@ -115,8 +123,8 @@ impl BudgetAsked {
             roles.push(self.role.clone());
         }
         let until = self.until.map(Time);
-        let (limit, cap) = (self.limit, self.cap);
-        budget.ask = Some(BudgetAsk { ts: ts.clone(), limit, roles, cap, until });
+        let (limit, cap, of) = (self.limit, self.cap, self.of.clone());
+        budget.ask = Some(BudgetAsk { ts: ts.clone(), limit, roles, cap, until, of });
         if let Some(ts) = replaced {
             threads::settle_question(status, SettledQuestion { ts, choice: None, user: None });
         }
@@ -149,7 +157,7 @@ mod tests {
 
     fn question(limit: CallLimit, role: &str, number: u32) -> BudgetAsked {
         let cap = Some(NanoUsd(DOLLAR));
-        BudgetAsked { limit, cap, until: None, role: role.into(), number }
+        BudgetAsked { limit, cap, until: None, role: role.into(), of: None, number }
     }
 
     /// Whether a press counts on a day.

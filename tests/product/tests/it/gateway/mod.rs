@@ -47,6 +47,7 @@ mod sending;
 mod server_pods;
 mod servers;
 mod several_providers;
+mod shares;
 mod tls;
 mod trouble;
 mod watch;
@@ -391,7 +392,7 @@ async fn thread(
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
             "metadata": {"namespace": cluster.team(), "name": name},
             "spec": {
-                "repo": "shop", "slack": {"channel": channel, "ts": root}, "requestedBy": "U1",
+                "repo": "shop", "slack": {"channel": channel, "ts": root}, "requestedBy": "U0ANA",
             },
         }))
         .await;

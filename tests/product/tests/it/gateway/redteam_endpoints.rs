@@ -92,7 +92,7 @@ impl Siege {
             ("pullRequest", number.to_string()),
             ("id", status.approvals[0].id.clone()),
             ("key", "victims-key".to_owned()),
-            ("user", "U1".to_owned()),
+            ("user", "U0ANA".to_owned()),
         ]);
         let siege = Self { ids, token: tokens["coder"].clone(), root, thread: other, world };
         eventually("the attacker is let in", || async {
