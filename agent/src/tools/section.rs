@@ -110,13 +110,23 @@ pub async fn draft_policy(
     Ok(Some(whole_change(POLICY, ChangeKind::File, what, text, reason)))
 }
 
+/// Fields of the policy.
+const KEYS: [&str; 6] = [
+    "$schema",
+    "tool_overrides",
+    "toolOverrides",
+    "redaction",
+    "require_approval",
+    "requireApproval",
+];
+
 /// What protects stays, and `safe` is what somebody ran here and ended well. A file that can't be read protects nothing.
 fn check_policy(old: Option<&str>, new: &str, green: &BTreeSet<String>) -> Result<(), String> {
     let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
     let new_value = read(new);
     let keys = new_value.as_object().into_iter().flat_map(serde_json::Map::keys);
     for key in keys {
-        if !["tool_overrides", "toolOverrides", "redaction"].contains(&key.as_str()) {
+        if !KEYS.contains(&key.as_str()) {
             return Err(format!("`{key}` means nothing in `{POLICY}`: leave it out"));
         }
     }
@@ -168,8 +178,21 @@ fn find_protections(policy: &Value) -> BTreeSet<String> {
         let tools = overrides["tools"].as_object().into_iter().flatten();
         found.extend(tools.map(|(tool, tier)| format!("{tier} for the tool {tool}")));
     }
-    let masked = policy["redaction"].as_array().into_iter().flatten();
-    found.extend(masked.map(|rule| format!("the masked pattern {}", rule["pattern"])));
+    let redaction = &policy["redaction"];
+    let masked = redaction.as_array().or_else(|| redaction["patterns"].as_array());
+    found.extend(masked.into_iter().flatten().map(|rule| {
+        let pattern = rule.get("pattern").or_else(|| rule.get("regex")).unwrap_or(&Value::Null);
+        format!("the masked pattern {pattern}")
+    }));
+    let asked = policy.get("require_approval").or_else(|| policy.get("requireApproval"));
+    for (names, what) in [
+        (["git_push_to", "gitPushTo"], "an approval of pushes to"),
+        (["create_pr_to", "createPrTo"], "an approval of pull requests into"),
+    ] {
+        let branches = asked.and_then(|asked| asked.get(names[0]).or_else(|| asked.get(names[1])));
+        let branches = branches.and_then(Value::as_array).into_iter().flatten();
+        found.extend(branches.map(|branch| format!("{what} {branch}")));
+    }
     found
 }
 

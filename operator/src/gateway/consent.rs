@@ -15,6 +15,8 @@ const OWN: &str = "gateway:";
 /// Something that is about to be done.
 pub struct GuardedEffect<'a> {
     pub kind: GuardedEffects,
+    /// The repository has people asked, whatever the Repo says.
+    pub is_required: bool,
     /// In one line.
     pub summary: String,
     /// All of it, as it is shown to people.
@@ -123,7 +125,8 @@ impl dyn EffectConsent {
         caller: &ProvenCaller,
         effect: &GuardedEffect<'_>,
     ) -> Result<ConsentStanding, ApiError> {
-        if !caller.repo.spec.policy.require_approval.contains(&effect.kind) {
+        let wanted = &caller.repo.spec.policy.require_approval;
+        if !effect.is_required && !wanted.contains(&effect.kind) {
             return Ok(ConsentStanding::Unasked);
         }
         self.ask_about(caller, build_request(effect)).await
@@ -218,6 +221,7 @@ mod tests {
             let (summary, detail) = (String::new(), String::new());
             build_request(&GuardedEffect {
                 kind: GuardedEffects::PullRequest,
+                is_required: false,
                 summary,
                 detail,
                 exactly,

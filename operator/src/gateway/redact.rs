@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use codebutler_crds::Repo;
 use codebutler_crds::policy::RedactionRule;
+use codebutler_guides::policy::file::RequiredApprovals;
 use kube::ResourceExt as _;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -34,6 +35,7 @@ struct Learned {
     rules: Vec<RedactionRule>,
     /// The last list without a fault.
     whole: Vec<RedactionRule>,
+    approvals: RequiredApprovals,
 }
 
 impl RepoRedactors {
@@ -49,6 +51,17 @@ impl RepoRedactors {
     /// Whether those that its repository asks for are in force, as of some time.
     pub fn has_learned(&self, repo: &Repo) -> bool {
         lock(&self.learned).contains_key(&repo_key(repo))
+    }
+
+    /// What the repository has people asked about.
+    pub fn approvals(&self, repo: &Repo) -> RequiredApprovals {
+        let learned = lock(&self.learned);
+        learned.get(&repo_key(repo)).map(|learned| learned.approvals.clone()).unwrap_or_default()
+    }
+
+    /// Keeps that, as of the commit that was learned last.
+    pub fn learn_approvals(&self, repo: &Repo, approvals: RequiredApprovals) {
+        lock(&self.learned).entry(repo_key(repo)).or_default().approvals = approvals;
     }
 
     /// The repository could not be asked for its patterns.

@@ -7,6 +7,7 @@
 //! and the gateway.
 
 pub mod builds;
+pub mod file;
 mod names;
 mod programs;
 mod reach;

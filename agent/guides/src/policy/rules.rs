@@ -11,11 +11,10 @@
 use std::collections::BTreeMap;
 
 use codebutler_wire::RiskTier;
-use serde::Deserialize;
 
 use super::RiskVerdict;
+use super::file::{CommandRule, Overrides, PolicyFile};
 use super::shell::{self, PlainCommand};
-use crate::text::clip_text;
 
 #[derive(Clone, Debug, Default)]
 pub struct RiskRules {
@@ -31,52 +30,15 @@ pub struct RuleVerdict {
     pub words: Vec<String>,
 }
 
-#[derive(Default, Deserialize)]
-struct FileRule {
-    #[serde(default, alias = "toolOverrides")]
-    tool_overrides: Overrides,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Overrides {
-    #[serde(default, alias = "Bash")]
-    bash: BashRule,
-    #[serde(default)]
-    tools: BTreeMap<String, RiskTier>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BashRule {
-    #[serde(default)]
-    destructive: Vec<Rule>,
-    #[serde(default)]
-    safe: Vec<Rule>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Rule {
-    Plain(String),
-    Checked {
-        command: String,
-        #[serde(default)]
-        matches: Vec<String>,
-        #[serde(default)]
-        spares: Vec<String>,
-    },
-}
-
 impl RiskRules {
     /// Reads the file. A rule that contradicts its own examples makes all of it unusable: what it
     /// means is not known then.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let file: FileRule =
-            serde_json::from_str(text).map_err(|e| clip_text(&e.to_string(), 200))?;
+        let file = PolicyFile::parse(text).map_err(|mistake| mistake.to_string())?;
         let Overrides { bash, tools } = file.tool_overrides;
-        let all =
-            |rules: Vec<Rule>| rules.into_iter().map(check_rule).collect::<Result<Vec<_>, _>>();
+        let all = |rules: Vec<CommandRule>| {
+            rules.into_iter().map(check_rule).collect::<Result<Vec<_>, _>>()
+        };
         Ok(Self { destructive: all(bash.destructive)?, safe: all(bash.safe)?, tools })
     }
 
@@ -114,10 +76,10 @@ fn rule_applies(rule: &[String], simple: &PlainCommand) -> bool {
         && rule.iter().zip(&simple.words).all(|(rule, word)| word.as_deref() == Some(rule))
 }
 
-fn check_rule(rule: Rule) -> Result<Vec<String>, String> {
+fn check_rule(rule: CommandRule) -> Result<Vec<String>, String> {
     let (command, matches, spares) = match rule {
-        Rule::Plain(command) => (command, vec![], vec![]),
-        Rule::Checked { command, matches, spares } => (command, matches, spares),
+        CommandRule::Plain(command) => (command, vec![], vec![]),
+        CommandRule::Checked { command, matches, spares } => (command, matches, spares),
     };
     let words = match shell::parse_commands(&command).as_deref() {
         Ok([simple]) if !simple.words.is_empty() => {

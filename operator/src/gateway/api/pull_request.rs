@@ -65,10 +65,11 @@ pub async fn open_pull(
     }
     let branch = names::branch_name(&caller.thread.name_any());
     let base = &caller.repo.spec.git.branch;
+    let is_guarded = is_guarded(&gateway, &caller);
     let asked = async {
         let github = GitHub::of(&gateway.work.context, &caller.repo).await?;
         let head = github.tip(&branch).await?;
-        let pull = if is_guarded(&caller) { github.find_pull(&branch).await? } else { None };
+        let pull = if is_guarded { github.find_pull(&branch).await? } else { None };
         let commit = head.as_ref().map(|head| head.commit.as_str());
         let mark = find_mark(&github, &caller.thread, commit).await?;
         Ok((github, head, pull, mark))
@@ -79,12 +80,13 @@ pub async fn open_pull(
     }
     let body = mark.inscribe(body);
     let mut standing = ConsentStanding::Unasked;
-    if is_guarded(&caller) && !pull.as_ref().is_some_and(GitHubPull::is_open) {
+    if is_guarded && !pull.as_ref().is_some_and(GitHubPull::is_open) {
         let commit = head.as_ref().map_or("", |head| head.commit.as_str());
         let last = pull.map_or(0, |pull| pull.number).to_string();
         let short: String = commit.chars().take(10).collect();
         let effect = GuardedEffect {
             kind: GuardedEffects::PullRequest,
+            is_required: true,
             summary: format!("Open a pull request of `{branch}` at `{short}` against `{base}`"),
             detail: format!("{title}\n\n{body}"),
             exactly: &[base, &branch, commit, &title, &body, &last],
@@ -121,9 +123,11 @@ async fn tell_thread(gateway: &SharedGateway, caller: &ProvenCaller, pull: &GitH
     }
 }
 
-/// Whether people are asked before a pull request is opened, each time.
-fn is_guarded(caller: &ProvenCaller) -> bool {
-    caller.repo.spec.policy.require_approval.contains(&GuardedEffects::PullRequest)
+/// Whether people are asked before a pull request is opened, each time: the Repo or the repository says so.
+fn is_guarded(gateway: &SharedGateway, caller: &ProvenCaller) -> bool {
+    let repo = &caller.repo;
+    repo.spec.policy.require_approval.contains(&GuardedEffects::PullRequest)
+        || gateway.work.context.redactors.approvals(repo).guards_pull(&repo.spec.git.branch)
 }
 
 /// The title as one line.

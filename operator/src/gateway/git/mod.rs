@@ -256,8 +256,10 @@ async fn learn_patterns(
     if redactors.knows(repo, tip) {
         return Ok(());
     }
-    let WantedMasking { rules, problems } = policy::read_policy(bench.mirror.git(), tip).await?;
+    let WantedMasking { rules, problems, approvals } =
+        policy::read_policy(bench.mirror.git(), tip).await?;
     redactors.learn(repo, tip, rules, problems.is_empty());
+    redactors.learn_approvals(repo, approvals);
     if problems.is_empty() {
         return Ok(());
     }

@@ -60,7 +60,8 @@ impl ChangeOutline {
     /// The effect that people are asked about: this commit on that one.
     pub fn effect<'a>(&self, exactly: &'a [&'a str; 3]) -> GuardedEffect<'a> {
         let (summary, detail) = (self.summary.clone(), self.detail.clone());
-        GuardedEffect { kind: GuardedEffects::Push, summary, detail, exactly }
+        let kind = GuardedEffects::Push;
+        GuardedEffect { kind, is_required: false, summary, detail, exactly }
     }
 }
 

@@ -1,12 +1,8 @@
 //! `.codebutler/policy.json` on the base branch, as far as it is the gateway's: patterns of the
-//! repository's own to mask.
-//!
-//! ```json
-//! {"redaction": [{"name": "customer", "pattern": "cust_[a-z0-9]{20,}"}]}
-//! ```
+//! repository's own to mask, and what people are asked about each time.
 
 use codebutler_crds::policy::RedactionRule;
-use serde::Deserialize;
+use codebutler_guides::policy::file::{MaskedPattern, PolicyFile, RequiredApprovals};
 
 use super::command::{CommandError, GitRepository};
 use crate::gateway::redact::SecretRedactor;
@@ -19,12 +15,6 @@ const MAX_RULES: usize = 64;
 const MAX_PATTERN: usize = 1024;
 const MAX_NAME: usize = 32;
 
-#[derive(Default, Deserialize)]
-struct File {
-    #[serde(default)]
-    redaction: Vec<RedactionRule>,
-}
-
 /// What a repository wants masked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WantedMasking {
@@ -32,6 +22,7 @@ pub struct WantedMasking {
     pub rules: Vec<RedactionRule>,
     /// What is wrong with the others, for people.
     pub problems: Vec<String>,
+    pub approvals: RequiredApprovals,
 }
 
 /// Reads the file of a commit.
@@ -49,22 +40,28 @@ pub async fn read_policy(git: &GitRepository, commit: &str) -> Result<WantedMask
 }
 
 pub fn parse_policy(bytes: &[u8]) -> WantedMasking {
-    let nothing = |why: String| WantedMasking { rules: Vec::new(), problems: vec![why] };
+    let nothing = |why| WantedMasking { problems: vec![why], ..WantedMasking::default() };
     if bytes.len() > MAX_FILE {
         return nothing(format!("it is longer than {} KiB", MAX_FILE / 1024));
     }
-    let File { redaction } = match serde_json::from_slice(bytes) {
-        Ok(file) => file,
-        Err(error) => return nothing(error.to_string()),
+    let text = String::from_utf8_lossy(bytes);
+    let (redaction, approvals, mut problems) = match PolicyFile::parse(&text) {
+        Ok(file) => (file.redaction, file.require_approval, Vec::new()),
+        Err(mistake) => {
+            (salvage_patterns(&text), salvage_approvals(&text), vec![mistake.to_string()])
+        }
     };
-    let mut problems = Vec::new();
+    let redaction: Vec<_> = redaction
+        .into_iter()
+        .map(|MaskedPattern { name, pattern }| RedactionRule { name, pattern })
+        .collect();
     if redaction.len() > MAX_RULES {
         problems
             .push(format!("redaction has more than {MAX_RULES} patterns: the others are left out"));
     }
     let mut rules: Vec<RedactionRule> = redaction.into_iter().take(MAX_RULES).collect();
     let formed = |rule: &RedactionRule| {
-        let letter = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let letter = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_".contains(&b);
         (1..=MAX_NAME).contains(&rule.name.len())
             && rule.name.bytes().all(letter)
             && (3..=MAX_PATTERN).contains(&rule.pattern.len())
@@ -74,7 +71,7 @@ pub fn parse_policy(bytes: &[u8]) -> WantedMasking {
     let unformed = rules.iter().enumerate().filter(|(_, rule)| !formed(rule));
     problems.extend(unformed.map(|(index, _)| {
         format!(
-            "redaction[{index}] needs a `name` of a-z, 0-9 and `-` (up to {MAX_NAME}) and a `pattern` of 3 to {MAX_PATTERN} characters"
+            "redaction[{index}] needs a `name` of a-z, 0-9, `-` and `_` (up to {MAX_NAME}) and a `pattern` of 3 to {MAX_PATTERN} characters"
         )
     }));
     let mut index = 0;
@@ -83,7 +80,22 @@ pub fn parse_policy(bytes: &[u8]) -> WantedMasking {
         index += 1;
         usable
     });
-    WantedMasking { rules, problems }
+    WantedMasking { rules, problems, approvals }
+}
+
+/// The patterns of a file with a mistake: masking too much is the safe side.
+fn salvage_patterns(text: &str) -> Vec<MaskedPattern> {
+    let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    let redaction = &value["redaction"];
+    let list = redaction.as_array().or_else(|| redaction["patterns"].as_array());
+    let read = |rule: &serde_json::Value| serde_json::from_value(rule.clone()).ok();
+    list.into_iter().flatten().filter_map(read).collect()
+}
+
+/// The same of approvals.
+fn salvage_approvals(text: &str) -> RequiredApprovals {
+    let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    serde_json::from_value(value["require_approval"].clone()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -102,6 +114,21 @@ mod tests {
         assert_eq!(wanted.problems.len(), 2, "{:?}", wanted.problems);
         assert!(wanted.problems[0].starts_with("redaction[1].pattern (`broken`) can't be used"));
         assert!(wanted.problems[1].starts_with("redaction[2] needs a `name`"));
+        let wanted = parse_policy(
+            br#"{"redaction": {"patterns": [{"name": "customer_id", "regex": "cust_[a-z0-9]{20,}"}]},
+                 "require_approval": {"create_pr_to": ["main"]},
+                 "requires_approval": {}}"#,
+        );
+        let rules =
+            [RedactionRule { name: "customer_id".into(), pattern: "cust_[a-z0-9]{20,}".into() }];
+        assert_eq!(wanted.rules, rules, "a mistake elsewhere unmasks nothing");
+        assert!(wanted.approvals.guards_pull("main"));
+        assert!(
+            wanted.problems[0].starts_with("unknown field `requires_approval`")
+                && wanted.problems[0].contains(" at line 3 "),
+            "{:?}",
+            wanted.problems
+        );
         assert_eq!(parse_policy(b"{}"), WantedMasking::default());
         assert_eq!(parse_policy(b"{").problems.len(), 1);
         assert!(parse_policy(&vec![b' '; MAX_FILE + 1]).problems[0].contains("64 KiB"));

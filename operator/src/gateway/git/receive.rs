@@ -25,6 +25,7 @@ use super::service::PUSH;
 use super::{Answered, Bench, Fresh, GitError, RESULT, finish_answer, git_answer, open_bench};
 use crate::gateway::approval;
 use crate::gateway::caller::ProvenCaller;
+use crate::gateway::consent::GuardedEffect;
 use crate::gateway::extract::OpenCaller;
 use crate::gateway::git::services::GitServices;
 use crate::gateway::history::ToldEvent;
@@ -190,7 +191,9 @@ async fn pass_push(
     let outlined = update.clone();
     let outline = move || (ChangeOutline::of(&incoming, &outlined), incoming);
     let (outline, incoming) = in_background(outline).await?;
-    let effect = outline.effect(&exactly);
+    let approvals = gateway.context.redactors.approvals(&caller.repo);
+    let effect =
+        GuardedEffect { is_required: approvals.guards_push(branch), ..outline.effect(&exactly) };
     let standing = Box::pin(gateway.consent.ask(caller, &effect)).await?;
     if let Some((reason, message)) = standing.refusal() {
         return Ok(Told::new(reason, format!("CodeButler has not pushed this: {message}.")));

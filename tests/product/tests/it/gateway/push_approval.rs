@@ -172,3 +172,30 @@ async fn no_words_of_a_role_can_stand_where_the_gateway_asks() {
     let question = shown.iter().find(|one| one.ts == asked.ts.as_str()).unwrap();
     assert!(question.shown.contains("npm publish"), "{}", question.shown);
 }
+
+#[tokio::test]
+async fn a_repository_has_people_asked_by_its_own_policy_file() {
+    let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &json!({})).await;
+    world.approve_plan().await;
+    let policy = r#"{"require_approval": {"git_push_to": ["codebutler/*"]}}"#;
+    let file = [(".codebutler/policy.json", Some(policy))];
+    world.remote.commit("main", "ana", "Ask before pushes", &file).await.unwrap();
+    let folder = world.clone("coder").await;
+    let push = ["push", "origin", &world.branch];
+    let said = world.refused("coder", &folder, &push).await;
+    assert!(said.contains("waits for a person's approval"), "{said}");
+    world.says("approved").await;
+    world.ok("coder", &folder, &push).await;
+}
+
+#[tokio::test]
+async fn a_field_that_a_policy_file_does_not_know_is_named_in_the_thread_with_its_line() {
+    let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &json!({})).await;
+    let policy = "{\n  \"require_aproval\": {}\n}\n";
+    let file = [(".codebutler/policy.json", Some(policy))];
+    world.remote.commit("main", "ana", "Misspelt", &file).await.unwrap();
+    drop(world.clone("coder").await);
+    let said = "unknown field `require_aproval`";
+    eventually("the thread says so", || async { world.told(said) == 1 }).await;
+    assert_eq!(world.told(" at line 2 column "), 1);
+}

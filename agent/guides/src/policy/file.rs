@@ -1,0 +1,242 @@
+//! `.codebutler/policy.json` as a whole. Each reader of a part of it reads it here, so that a field that nothing
+//! knows is refused everywhere, with its line.
+//!
+//! ```json
+//! {"tool_overrides": {"bash": {"destructive": ["npm publish"]}},
+//!  "redaction": {"patterns": [{"name": "customer_id", "regex": "cust_[a-zA-Z0-9]{20,}"}]},
+//!  "require_approval": {"git_push_to": ["release/*"], "create_pr_to": ["main"]}}
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use codebutler_wire::RiskTier;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::text::clip_text;
+
+/// Longest sentence of the parser that is passed on, in characters.
+const SENTENCE: usize = 300;
+/// Most branches of one list.
+const MOST: usize = 64;
+
+/// The file.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyFile {
+    /// For editors.
+    #[serde(default, rename = "$schema")]
+    _schema: Option<IgnoredAny>,
+    #[serde(default, alias = "toolOverrides")]
+    pub(super) tool_overrides: Overrides,
+    /// Patterns to mask, as a list or as `{"patterns": [...]}`.
+    #[serde(default, deserialize_with = "read_patterns")]
+    pub redaction: Vec<MaskedPattern>,
+    #[serde(default, alias = "requireApproval")]
+    pub require_approval: RequiredApprovals,
+}
+
+/// What the file says of tools.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Overrides {
+    #[serde(default, alias = "Bash")]
+    pub bash: BashRule,
+    #[serde(default)]
+    pub tools: BTreeMap<String, RiskTier>,
+}
+
+/// What it says of commands.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BashRule {
+    #[serde(default)]
+    pub destructive: Vec<CommandRule>,
+    #[serde(default)]
+    pub safe: Vec<CommandRule>,
+}
+
+/// A command, alone or with examples.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum CommandRule {
+    Plain(String),
+    Checked {
+        command: String,
+        #[serde(default)]
+        matches: Vec<String>,
+        #[serde(default)]
+        spares: Vec<String>,
+    },
+}
+
+/// A pattern that is masked.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MaskedPattern {
+    pub name: String,
+    #[serde(alias = "regex")]
+    pub pattern: String,
+}
+
+/// What people are asked about each time. `*` in a branch stands for any characters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequiredApprovals {
+    /// Pushes to these branches.
+    #[serde(default, alias = "gitPushTo")]
+    pub git_push_to: Vec<String>,
+    /// Pull requests to be merged into these branches.
+    #[serde(default, alias = "createPrTo")]
+    pub create_pr_to: Vec<String>,
+}
+
+impl PolicyFile {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// What is wrong in it, with its line and column.
+    pub fn parse(text: &str) -> Result<Self, PolicyMistake> {
+        let file: Self = serde_json::from_str(text)
+            .map_err(|error| PolicyMistake::Form(clip_text(&error.to_string(), SENTENCE)))?;
+        let RequiredApprovals { git_push_to, create_pr_to } = &file.require_approval;
+        for (name, branches) in [("git_push_to", git_push_to), ("create_pr_to", create_pr_to)] {
+            if branches.len() > MOST {
+                return Err(PolicyMistake::TooMany { name, most: MOST });
+            }
+        }
+        Ok(file)
+    }
+}
+
+/// Why the file can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyMistake {
+    #[error("{0}")]
+    Form(String),
+    #[error("`{name}` has more than {most} branches")]
+    TooMany { name: &'static str, most: usize },
+}
+
+impl RequiredApprovals {
+    /// Whether people are asked before a push to a branch.
+    pub fn guards_push(&self, branch: &str) -> bool {
+        self.git_push_to.iter().any(|pattern| matches_branch(pattern, branch))
+    }
+
+    /// Whether people are asked before a pull request that is to be merged into a branch.
+    pub fn guards_pull(&self, base: &str) -> bool {
+        self.create_pr_to.iter().any(|pattern| matches_branch(pattern, base))
+    }
+}
+
+fn matches_branch(pattern: &str, branch: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == branch };
+    let Some(mut left) = branch.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        let Some(at) = left.find(part) else { return false };
+        left = &left[at + part.len()..];
+    }
+    left.ends_with(last)
+}
+
+fn read_patterns<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<MaskedPattern>, D::Error> {
+    from.deserialize_any(PatternForms)
+}
+
+/// Both forms. Not an untagged enum: that would lose what is wrong, and where.
+struct PatternForms;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedPatterns {
+    #[serde(default)]
+    patterns: Vec<MaskedPattern>,
+}
+
+impl<'de> Visitor<'de> for PatternForms {
+    type Value = Vec<MaskedPattern>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("`{\"patterns\": [{\"name\": …, \"regex\": …}]}` or a list of patterns")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+        Deserialize::deserialize(SeqAccessDeserializer::new(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        NamedPatterns::deserialize(MapAccessDeserializer::new(map)).map(|named| named.patterns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(text: &str) -> String {
+        PolicyFile::parse(text).err().map(|mistake| mistake.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn every_form_of_the_specification_is_read() {
+        let file = PolicyFile::parse(
+            r#"{"$schema": "https://example.org/policy.json",
+                "tool_overrides": {"bash": {"destructive": ["npm publish"], "safe": ["docker compose up -d"]}},
+                "redaction": {"patterns": [
+                    {"name": "internal_url", "regex": "https?://internal\\.company\\.com[^\\s]*"},
+                    {"name": "customer_id", "regex": "cust_[a-zA-Z0-9]{20,}"}]},
+                "require_approval": {"git_push_to": ["main", "release/*"], "create_pr_to": ["main"]}}"#,
+        )
+        .unwrap();
+        assert_eq!(file.redaction[1].pattern, "cust_[a-zA-Z0-9]{20,}");
+        assert!(
+            file.require_approval.guards_pull("main") && !file.require_approval.guards_pull("dev")
+        );
+        let list =
+            PolicyFile::parse(r#"{"redaction": [{"name": "a", "pattern": "abc"}]}"#).unwrap();
+        assert_eq!(list.redaction, [MaskedPattern { name: "a".into(), pattern: "abc".into() }]);
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_with_its_line() {
+        for (text, part, line) in [
+            ("{\n\"require_aproval\": {}}", "unknown field `require_aproval`", 2),
+            ("{\n\n\"require_approval\": {\"push\": []}}", "unknown field `push`", 3),
+            ("{\"redaction\": {\n\"pattern\": []}}", "unknown field `pattern`", 2),
+            (
+                "{\"redaction\": [\n{\"name\": \"a\", \"regexp\": \"abc\"}]}",
+                "unknown field `regexp`",
+                2,
+            ),
+            ("{\"tool_overrides\":\n{\"shell\": {}}}", "unknown field `shell`", 2),
+            ("{\"redaction\":\n\"cust_\"}", "invalid type: string", 2),
+        ] {
+            let said = wrong(text);
+            assert!(said.contains(part) && said.contains(&format!(" at line {line} ")), "{said}");
+        }
+        let many = serde_json::json!({"require_approval": {"git_push_to": vec!["a"; MOST + 1]}});
+        assert_eq!(wrong(&many.to_string()), "`git_push_to` has more than 64 branches");
+    }
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        for (pattern, branch, expected) in [
+            ("main", "main", true),
+            ("main", "mainline", false),
+            ("release/*", "release/1/2", true),
+            ("release/*", "release", false),
+            ("*", "codebutler/shop-1", true),
+            ("*/shop-*", "codebutler/shop-1", true),
+            ("a*b*c", "a-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(matches_branch(pattern, branch), expected, "{pattern} {branch}");
+        }
+    }
+}
