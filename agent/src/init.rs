@@ -47,8 +47,13 @@ pub fn run_init(args: &InitArgs, out: &mut impl Write) -> ExitCode {
     );
     let _ = writeln!(
         out,
+        "Skills are CodeButler's own, to be changed: without its file a skill is as CodeButler brings it, and a file \
+         with `## Off` instead of its sections switches it off."
+    );
+    let _ = writeln!(
+        out,
         "Tools of your own (Model Context Protocol): name their servers in `spec.mcpServers` of the Repo. Roles have \
-         them without a file here; a {FOLDER}/mcp.json chooses among them by name."
+         all of them while {FOLDER}/mcp.json names none; it chooses among them by name."
     );
     ExitCode::from(u8::from(failed))
 }
@@ -73,7 +78,11 @@ fn guide_files(commands: &str) -> Vec<(String, String)> {
         ("global.md".to_owned(), global),
         ("workflows.md".to_owned(), workflows),
         ("policy.json".to_owned(), "{}\n".to_owned()),
+        ("mcp.json".to_owned(), "{\"servers\": {}}\n".to_owned()),
     ];
+    let skills =
+        seeds::list_skills().map(|(name, text)| (format!("skills/{name}"), text.to_owned()));
+    files.extend(skills);
     let mut roles: Vec<_> = seeds::role_names().collect();
     roles.sort_unstable();
     files.extend(roles.into_iter().map(|role| {
@@ -124,6 +133,12 @@ mod tests {
         assert_eq!(code, format!("{:?}", ExitCode::SUCCESS));
         assert!(!said.contains(": written"), "{said}");
         assert!(said.contains("`spec.mcpServers` of the Repo"), "{said}");
-        assert!(!dir.path().join(".codebutler/mcp.json").exists());
+        let mcp = std::fs::read_to_string(dir.path().join(".codebutler/mcp.json")).unwrap();
+        assert_eq!(mcp, "{\"servers\": {}}\n");
+        for file in ["pm.md", "workflows.md", "policy.json", "skills/release.md"] {
+            assert!(dir.path().join(".codebutler").join(file).exists(), "{file}");
+        }
+        let skills = std::fs::read_dir(dir.path().join(".codebutler/skills")).unwrap().count();
+        assert_eq!(skills, seeds::list_skills().count());
     }
 }

@@ -31,7 +31,8 @@ pub struct BeyondServer {
     pub message: String,
 }
 
-/// Without a file, a role has all servers that the Repo gives it; with one, those that both name.
+/// Without a file, or with one whose list is empty, a role has all servers that the Repo gives it; else those that
+/// both name.
 pub fn choose_servers(
     file: Option<&McpFile>,
     allowed: &[AllowedServer],
@@ -41,7 +42,7 @@ pub fn choose_servers(
         roles.as_ref().is_none_or(|roles| roles.iter().any(|one| one == role))
     };
     let for_role = allowed.iter().filter(|server| has_role(&server.roles));
-    let Some(file) = file else {
+    let Some(file) = file.filter(|file| !file.is_blank) else {
         let names = for_role.map(|server| server.name.clone()).collect();
         return ChosenServers { names, beyond: Vec::new() };
     };
@@ -104,6 +105,18 @@ mod tests {
         let names = |file, role| choose_servers(file, &allowed(), role).names;
         assert_eq!(names(None, "coder"), ["db", "docs"]);
         assert_eq!(names(None, "pm"), ["docs"]);
+        let choice = |text| read_mcp_file(text).0;
+        for blank in ["{\"mcpServers\": {}}", "{\n  // none yet\n  \"servers\": {}\n}"] {
+            let file = choice(blank);
+            assert_eq!(choose_servers(Some(&file), &allowed(), "coder").names, ["db", "docs"]);
+        }
+        for broken in
+            ["", "{}", "{\"servers\": []}", "{\"servers\": {\"db\": 1}}", "{\"servers\": {"]
+        {
+            let file = choice(broken);
+            let chosen = choose_servers(Some(&file), &allowed(), "coder").names;
+            assert_eq!(chosen, Vec::<String>::new(), "{broken}");
+        }
         assert_eq!(names(Some(&file), "reviewer"), ["db"]);
         // The Repo does not give it to these, or the file does not.
         assert_eq!(names(Some(&file), "pm"), Vec::<String>::new());

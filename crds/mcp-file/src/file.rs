@@ -34,6 +34,8 @@ const IGNORED: [&str; 12] = [
 pub struct McpFile {
     /// In the order of the file, each name once.
     pub servers: Vec<WantedServer>,
+    /// Its list is there, whole and empty: it chooses nothing, as the file that a repository begins with.
+    pub is_blank: bool,
 }
 
 /// One server in the file. All of it is untrusted: nothing of it is run.
@@ -91,6 +93,7 @@ pub fn read_mcp_file(text: &str) -> (McpFile, Vec<FileProblem>) {
     } else {
         reader.read();
     }
+    reader.file.is_blank &= reader.file.servers.is_empty() && reader.problems.is_empty();
     reader.problems.sort_by_key(|problem| (problem.line, problem.column));
     (reader.file, reader.problems)
 }
@@ -152,6 +155,7 @@ impl FileReader<'_> {
             match (field.name.as_str(), &field.value) {
                 ("servers" | "mcpServers", Value::Object(servers)) => {
                     has_servers = true;
+                    self.file.is_blank = servers.properties.is_empty();
                     self.read_servers(servers);
                 }
                 (name @ ("servers" | "mcpServers"), _) => {

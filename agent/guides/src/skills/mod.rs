@@ -86,7 +86,19 @@ pub fn collect_skills(
     roles: &[String],
 ) -> (Vec<SkillGuide>, Vec<(String, SkillFault)>) {
     let (mut skills, mut wrong): (Vec<SkillGuide>, Vec<_>) = (Vec::new(), Vec::new());
+    let mut off = Vec::new();
     for (path, text) in files {
+        match text.as_ref().map_or(Ok(None), |text| switched_off(path, text)) {
+            Ok(None) => {}
+            Ok(Some(name)) => {
+                off.push(name);
+                continue;
+            }
+            Err(why) => {
+                wrong.push((path.clone(), why));
+                continue;
+            }
+        }
         let read = match text {
             Ok(text) => parse_skill(path, text).and_then(|skill| for_team(skill, roles)),
             Err(why) => Err(SkillFault::at(0, why.clone())),
@@ -98,7 +110,7 @@ pub fn collect_skills(
             Err(why) => wrong.push((path.clone(), why)),
         }
     }
-    for seed in shipped_skills() {
+    for seed in shipped_skills().into_iter().filter(|seed| !off.contains(&seed.name)) {
         let works = |role: &String| roles.is_empty() || roles.contains(role);
         match skills.iter_mut().find(|skill| skill.name == seed.name) {
             // What people say to get it is no part of the open form.
@@ -146,6 +158,15 @@ pub fn parse_skill(path: &str, text: &str) -> Result<SkillGuide, SkillFault> {
     } else {
         own::parse_own(path, text)
     }
+}
+
+/// The shipped skill that a file switches off, if that is what it is for.
+///
+/// # Errors
+/// What is wrong with such a file.
+pub fn switched_off(path: &str, text: &str) -> Result<Option<String>, SkillFault> {
+    let is_own = path.starts_with(FOLDER) && !path.ends_with(OPEN_FILE);
+    if is_own { own::find_switched_off(path, text) } else { Ok(None) }
 }
 
 fn for_team(skill: SkillGuide, roles: &[String]) -> Result<SkillGuide, SkillFault> {

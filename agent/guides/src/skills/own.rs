@@ -9,6 +9,8 @@ use super::{SkillFault, SkillGuide, SkillSource, fill};
 const MAX_TRIGGERS: usize = 64;
 /// Characters of a description.
 const MAX_DESCRIPTION: usize = 1024;
+/// The heading of a file that switches a shipped skill off.
+const OFF: &str = "## Off";
 const SECTIONS: [&str; 3] = ["Trigger", "Agent", "Prompt"];
 
 /// A section: the line of its heading, and its lines with their numbers.
@@ -45,6 +47,28 @@ pub fn parse_own(path: &str, text: &str) -> Result<SkillGuide, SkillFault> {
         path: path.to_owned(),
         source: SkillSource::Own,
     })
+}
+
+/// The shipped skill that a file switches off: `# name` and `## Off`, with a reason or without.
+///
+/// # Errors
+/// What is wrong with such a file, with its line.
+pub fn find_switched_off(path: &str, text: &str) -> Result<Option<String>, SkillFault> {
+    let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim_end()));
+    let mut headings = lines.by_ref().filter(|(_, line)| line.starts_with("## "));
+    let Some((at, _)) = headings.next().filter(|(_, line)| *line == OFF) else { return Ok(None) };
+    if let Some((at, _)) = headings.next() {
+        let why = "a skill with `## Off` has no other section: take one of them out";
+        return Err(SkillFault::at(at, why));
+    }
+    let name = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or_default().trim();
+    named_as(name, path).map_err(|why| SkillFault::at(1, why))?;
+    if crate::seeds::find_skill(&format!("{name}.md")).is_none() {
+        let why =
+            format!("CodeButler brings no skill `{name}`: to switch off your own, remove its file");
+        return Err(SkillFault::at(at, why));
+    }
+    Ok(Some(name.to_owned()))
 }
 
 fn named_as(name: &str, path: &str) -> Result<(), String> {
@@ -164,6 +188,26 @@ fn read_role((heading, lines): &Section<'_>) -> Result<String, SkillFault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shipped_skill_is_switched_off_by_a_file_of_its_name() {
+        let off = |path: &str, text: &str| {
+            find_switched_off(path, text).map_err(|fault| (fault.line, fault.why))
+        };
+        let path = ".codebutler/skills/release.md";
+        assert_eq!(
+            off(path, "# release\n\n## Off\n\nWe release by hand.\n"),
+            Ok(Some("release".into()))
+        );
+        assert_eq!(off(path, "# release\n\nText.\n\n## Trigger\n\n## Off\n"), Ok(None));
+        let (line, why) = off(path, "# release\n\n## Off\n\n## Prompt\n\nx\n").unwrap_err();
+        assert!(line == 5 && why.contains("no other section"), "{why}");
+        let (_, why) = off(path, "# docs\n\n## Off\n").unwrap_err();
+        assert!(why.contains("name both alike"), "{why}");
+        let own = ".codebutler/skills/ours.md";
+        let (line, why) = off(own, "# ours\n\n## Off\n").unwrap_err();
+        assert!(line == 3 && why.contains("brings no skill `ours`"), "{why}");
+    }
 
     const DEPLOY: &str = "# deploy\n\nDeploys to an\nenvironment.\n\n## Trigger\ndeploy, deploy to {environment},\nship it\n\n\
         ## Agent\ncoder\n\n## Prompt\nDeploy to {{environment | default: \"staging\"}}.\n\n## Steps\n```\n## Agent\n```\n";

@@ -204,3 +204,14 @@ fn no_message_keeps_it_busy() {
     find_asked(&"deploy that this ".repeat(200), &skills);
     assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
 }
+
+#[test]
+fn a_team_switches_a_shipped_skill_off_and_no_other() {
+    let off = (".codebutler/skills/release.md".to_owned(), Ok("# release\n\n## Off\n".to_owned()));
+    let (skills, wrong) = collect_skills(&[off, own("ours", "do ours")], &[]);
+    assert_eq!(wrong, []);
+    let names = named(&skills);
+    assert_eq!(names.len(), SHIPPED.len(), "one less and one more: {names:?}");
+    assert!(!names.contains(&"release") && names.contains(&"ours"), "{names:?}");
+    assert!(matches!(find_asked("make a release", &skills), AskedSkill::Nothing));
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::files::{FOLDER, GuideFiles, is_skill};
 use super::{FindingSeverity, GuideFinding, JudgedLines, with_text};
-use crate::skills::{self, SkillGuide};
+use crate::skills::{self, SkillFault, SkillGuide};
 
 /// A skill that can be read, with its file and text.
 struct Read {
@@ -20,11 +20,12 @@ pub fn judge_all(files: &GuideFiles, known: &[String], findings: &mut Vec<GuideF
     let mut skills: Vec<_> = files.all().filter(|(path, _)| is_skill(path)).collect();
     skills.sort_by_key(|(path, _)| !path.starts_with(FOLDER));
     for (file, bytes) in skills {
-        with_text(file, bytes, findings, |text| match skills::parse_skill(file, text) {
+        with_text(file, bytes, findings, |text| match read_skill(file, text) {
             Err(wrong) => {
                 vec![(wrong.line, FindingSeverity::Error, format!("{}: it is left out", wrong.why))]
             }
-            Ok(skill) => {
+            Ok(None) => JudgedLines::new(),
+            Ok(Some(skill)) => {
                 let found = judge_alone(&skill, text, known);
                 read.push(Read { file: file.clone(), text: text.to_owned(), skill });
                 found
@@ -32,6 +33,14 @@ pub fn judge_all(files: &GuideFiles, known: &[String], findings: &mut Vec<GuideF
         });
     }
     judge_together(&read, findings);
+}
+
+/// Nothing where it only switches a shipped one off.
+fn read_skill(file: &str, text: &str) -> Result<Option<SkillGuide>, SkillFault> {
+    match skills::switched_off(file, text)? {
+        Some(_) => Ok(None),
+        None => skills::parse_skill(file, text).map(Some),
+    }
 }
 
 /// What is wrong with one, though it can be read.
