@@ -20,10 +20,11 @@ use bytes::Bytes;
 use codebutler_wire::{
     ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, ChangeRemote, CloseThread, EgressReport,
     EndVerdict, ErrorBody, ErrorCode, HistoryBatch, HistoryKept, HistoryLines, ItemIssues,
-    LastWords, OpenItemIssues, OpenPullRequest, OtherThread, PostComment, PostMessage, PostReview,
-    PostedComment, PostedMessage, ProposeSplit, PullReading, PullRequestState, ReadPull,
-    RemoteChanged, RepoIssue, RoleSession, RunProgress, RunReport, SlackTs, SplitAsked,
-    ThreadClosed, VersionedInbox, WebFetch, WebPage, WebResults, WebSearch, path,
+    LastWords, OpenItemIssues, OpenPullRequest, OtherThread, PastConversations, PostComment,
+    PostMessage, PostReview, PostedComment, PostedMessage, ProposeSplit, PullReading,
+    PullRequestState, ReadPull, RemoteChanged, RepoIssue, RoleSession, RunProgress, RunReport,
+    SlackTs, SplitAsked, ThreadClosed, VersionedInbox, WebFetch, WebPage, WebResults, WebSearch,
+    path,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
@@ -245,6 +246,12 @@ impl GatewayClient {
             Ok(request.query(&query).timeout(CALL_TIMEOUT))
         });
         parse_answer(&answer.await?)
+    }
+
+    /// What earlier conversations of the Repo began with. Tried once: nothing waits for it.
+    pub async fn past_conversations(&self) -> Result<PastConversations, GatewayError> {
+        let request = self.request(Method::GET, path::HISTORY_REQUESTS)?.timeout(CALL_TIMEOUT);
+        parse_answer(&send_once(Ok(request)).await?.body)
     }
 
     /// Opens or updates the thread's pull request.

@@ -4,7 +4,7 @@
 //! gateway's ingest it would need a second copy of the repository, and hold up a message that asks for
 //! nothing.
 
-use codebutler_wire::{ErrorCode, PostMessage, SlackTs};
+use codebutler_wire::{ErrorCode, PastConversation, PostMessage, SlackTs};
 
 use super::view::RunEnding;
 use super::{Agent, RunError};
@@ -125,8 +125,14 @@ impl Agent {
                 return Ok(None);
             }
         };
-        let past = files.into_iter().map(|(place, asked)| PastRequest { place, asked });
-        let past: Vec<PastRequest> = past.collect();
+        let kept = match self.tools.gateway.past_conversations().await {
+            Ok(kept) => kept.conversations,
+            Err(error) => {
+                tracing::warn!(%error, "the history does not say what conversations began with");
+                Vec::new()
+            }
+        };
+        let past = join_requests(kept, files);
         let repeats = skills::find_repeats(&wish.text, &past);
         if repeats.is_empty() {
             return Ok(None);
@@ -203,5 +209,40 @@ impl Agent {
             }
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// What earlier conversations began with: those of the history, which knows all, and those that only their journals
+/// tell of.
+fn join_requests(kept: Vec<PastConversation>, journals: Vec<(String, String)>) -> Vec<PastRequest> {
+    let is_kept = |page: &str| {
+        let ts = page.strip_prefix("journals/thread-").and_then(|page| page.strip_suffix(".md"));
+        ts.is_some_and(|ts| kept.iter().any(|one| one.thread.ends_with(ts)))
+    };
+    let journals: Vec<_> = journals.into_iter().filter(|(page, _)| !is_kept(page)).collect();
+    let kept = kept.into_iter().map(|one| (format!("thread {}", one.thread), one.asked));
+    kept.chain(journals).map(|(place, asked)| PastRequest { place, asked }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conversation_with_a_journal_counts_once() {
+        let kept = |thread: &str| PastConversation { thread: thread.into(), asked: "bump".into() };
+        let journal = |ts: &str| (format!("journals/thread-{ts}.md"), "bump".to_owned());
+        let kept = vec![kept("shop-1700000009-000100"), kept("shop-1700000005-000100")];
+        let past =
+            join_requests(kept, vec![journal("1700000005-000100"), journal("1600000000-000100")]);
+        let places: Vec<_> = past.iter().map(|one| one.place.as_str()).collect();
+        assert_eq!(
+            places,
+            [
+                "thread shop-1700000009-000100",
+                "thread shop-1700000005-000100",
+                "journals/thread-1600000000-000100.md",
+            ]
+        );
     }
 }

@@ -443,6 +443,24 @@ pub struct HistoryLines {
     pub behind: Option<u64>,
 }
 
+/// What earlier conversations began with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PastConversations {
+    /// The newest first.
+    pub conversations: Vec<PastConversation>,
+}
+
+/// A conversation of the history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PastConversation {
+    /// The name of its Thread.
+    pub thread: String,
+    /// A person's first words in it, in one line.
+    pub asked: String,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -39,7 +39,7 @@ pub use build::*;
 pub use ci_words::{break_ci_words, has_ci_words};
 pub use error::*;
 pub use facts::*;
-pub use history::{HistoryBatch, HistoryKept, HistoryLines};
+pub use history::{HistoryBatch, HistoryKept, HistoryLines, PastConversation, PastConversations};
 pub use images::*;
 pub use mcp::*;
 pub use message::*;
@@ -87,6 +87,8 @@ pub mod path {
     pub const HISTORY: &str = "/v1/history";
     /// `GET ?behind=<n>` → [`super::HistoryLines`] of the caller's conversation, behind its line `n`.
     pub const HISTORY_LINES: &str = "/v1/history/lines";
+    /// `GET` → [`super::PastConversations`] of the caller's Repo, the newest first, without the caller's own.
+    pub const HISTORY_REQUESTS: &str = "/v1/history/requests";
     /// `POST` [`super::OpenPullRequest`] → [`super::PullRequestState`]; `GET` → the same.
     pub const PULL_REQUEST: &str = "/v1/pull-request";
     /// `POST` [`super::PostComment`] → [`super::PostedComment`]: on the thread's own pull request.

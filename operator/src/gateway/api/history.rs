@@ -3,7 +3,9 @@
 
 use axum::extract::State;
 use codebutler_crds::wire::history::MAX_BATCH;
-use codebutler_crds::wire::{ErrorCode, HistoryBatch, HistoryKept, HistoryLines};
+use codebutler_crds::wire::{
+    ErrorCode, HistoryBatch, HistoryKept, HistoryLines, PastConversations,
+};
 use kube::ResourceExt as _;
 use serde::Deserialize;
 
@@ -13,6 +15,7 @@ use crate::gateway::extract::{AnyCaller, JsonBody, QueryParams};
 use crate::gateway::history::reads::{HistoryReadError, HistoryReader};
 use crate::gateway::history::{TellError, mask, millis_now};
 use crate::gateway::state::SharedGateway;
+use crate::gateway::thread_key::ThreadKey;
 
 /// How far an agent's clock may be ahead, in milliseconds.
 const AHEAD: u64 = 60_000;
@@ -61,12 +64,27 @@ pub async fn read_lines(
     let uid = caller.thread.uid().unwrap_or_default();
     let reader = HistoryReader { thread: &key, repo: (&*caller.repo).into(), uid: &uid };
     let read = history.reads().page(store, reader, behind).await;
-    read.map(axum::Json).map_err(|error| {
-        if let HistoryReadError::Store(cause) = &error {
-            tracing::warn!(error = %cause, thread = %key, "history not read");
-        }
-        ApiError::new(ErrorCode::Unavailable, error.to_string())
-    })
+    read.map(axum::Json).map_err(|error| refuse_reading(&key, &error))
+}
+
+/// What other conversations of the caller's Repo began with: nothing where no history is kept.
+pub async fn read_requests(
+    State(gateway): State<SharedGateway>,
+    AnyCaller(caller): AnyCaller,
+) -> Result<axum::Json<PastConversations>, ApiError> {
+    let (history, key) = (&gateway.work.context.history, caller.key());
+    let Some(store) = history.store() else { return Ok(axum::Json(PastConversations::default())) };
+    let reader = HistoryReader { thread: &key, repo: (&*caller.repo).into(), uid: "" };
+    let read = history.reads().requests(store, reader).await;
+    let conversations = read.map_err(|error| refuse_reading(&key, &error))?;
+    Ok(axum::Json(PastConversations { conversations }))
+}
+
+fn refuse_reading(key: &ThreadKey, error: &HistoryReadError) -> ApiError {
+    if let HistoryReadError::Store(cause) = error {
+        tracing::warn!(error = %cause, thread = %key, "history not read");
+    }
+    ApiError::new(ErrorCode::Unavailable, error.to_string())
 }
 
 async fn take_batch(

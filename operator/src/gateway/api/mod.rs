@@ -109,6 +109,7 @@ fn list_endpoints() -> Vec<(String, &'static [Method], MethodRouter<SharedGatewa
         (path::RUNS.into(), POST, post(conversation::report_run)),
         (path::HISTORY.into(), BOTH, get(history::read_kept).post(history::tell_history)),
         (path::HISTORY_LINES.into(), GET, get(history::read_lines)),
+        (path::HISTORY_REQUESTS.into(), GET, get(history::read_requests)),
         (path::LAST_WORDS.into(), POST, post(conversation::last_words)),
         (path::PROGRESS.into(), POST, post(conversation::report_progress)),
         (

@@ -8,6 +8,7 @@ mod facts;
 pub mod follow;
 pub mod mask;
 pub mod reads;
+mod requests;
 mod space;
 mod spans;
 mod writer;

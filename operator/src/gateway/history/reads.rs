@@ -3,11 +3,12 @@
 use std::io;
 use std::sync::Arc;
 
-use codebutler_crds::wire::HistoryLines;
 use codebutler_crds::wire::history::{GATEWAY, HistoryEvent, HistoryLine, VERSION};
+use codebutler_crds::wire::{HistoryLines, PastConversation};
 use codebutler_history::{AnyStore, LineIndex, ThreadPlace};
 use parking_lot::Mutex;
 
+use super::requests::{self, RequestMemory};
 use crate::gateway::places::{NoPlace, SharedPlaces};
 use crate::gateway::repo_key::RepoKey;
 use crate::gateway::thread_key::ThreadKey;
@@ -35,12 +36,14 @@ type SharedIndex = Arc<Mutex<LineIndex>>;
 pub struct HistoryReads {
     places: SharedPlaces,
     indexes: Arc<Mutex<RecentMap<ThreadPlace, SharedIndex>>>,
+    requests: RequestMemory,
 }
 
 impl Default for HistoryReads {
     fn default() -> Self {
         let indexes = Arc::new(Mutex::new(RecentMap::new(KNOWN)));
-        Self { places: SharedPlaces::for_histories(), indexes }
+        let requests = RequestMemory::default();
+        Self { places: SharedPlaces::for_histories(), indexes, requests }
     }
 }
 
@@ -72,6 +75,26 @@ impl HistoryReads {
         let reading = move || {
             let read = read_page(&store, &mut index.lock(), (&history, &uid), behind);
             // For as long as it lasts, even if the caller has gone.
+            drop(place);
+            read
+        };
+        Ok(tokio::task::spawn_blocking(reading).await.map_err(io::Error::other)??)
+    }
+
+    /// What other conversations of the Repo began with.
+    ///
+    /// # Errors
+    /// When they can't be read, or not now.
+    pub async fn requests(
+        &self,
+        store: &AnyStore,
+        reader: HistoryReader<'_>,
+    ) -> Result<Vec<PastConversation>, HistoryReadError> {
+        let place = self.places.place(reader.thread, &reader.repo).await?;
+        let (store, memory) = (store.clone(), self.requests.clone());
+        let (own, repo) = (reader.thread.clone(), reader.repo.name.clone());
+        let reading = move || {
+            let read = requests::list_requests(&store, &memory, &own, &repo);
             drop(place);
             read
         };

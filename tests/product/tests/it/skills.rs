@@ -108,3 +108,31 @@ async fn what_is_asked_for_the_third_time_is_to_become_a_skill() {
     assert!(!requests[1].body.to_string().contains("no skill does it"), "the second time is none");
     team.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ended_without_a_merge_counts_among_what_is_asked_for_again() {
+    let team =
+        Setup::new(ModelScript::of("pm", vec![ScriptStep::say("It is done.")])).start().await;
+    for (number, words) in
+        ["rotate the staging keys", "please rotate our staging keys"].iter().enumerate()
+    {
+        let root = team.says("ana", None, words);
+        team.message(&root, "It is done.").await;
+        team.settled(&root, "pm").await;
+        // Histories are written a moment later; the list of the pages reads them.
+        let list = format!("http://{}/", team.stack.metrics.pages.unwrap());
+        team.until(&format!("conversation {number} in the history"), || async {
+            let page = reqwest::get(&list).await.ok()?.text().await.ok()?;
+            page.contains(words).then_some(())
+        })
+        .await;
+    }
+    let root = team.says("ana", None, "can you rotate the staging keys again?");
+    team.message(&root, "It is done.").await;
+    let requests = team.stack.models.requests();
+    let told = requests[2].body.to_string();
+    assert!(told.contains("asks for something that people asked for 2 times before"), "{told}");
+    assert!(told.contains("- thread shop-"), "{told}");
+    assert!(!requests[1].body.to_string().contains("no skill covers it"));
+    team.stop().await;
+}

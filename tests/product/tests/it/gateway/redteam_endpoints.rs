@@ -136,9 +136,19 @@ impl Siege {
         Body::Json(match (method.as_str(), path) {
             (
                 "GET",
-                "/v1/session" | "/v1/inbox" | "/v1/threads" | "/v1/pull-request" | "/v1/issues"
-                | "/v1/history" | "/v1/history/lines" | "/v1/git/info/refs" | "/v1/mcp/tools"
-                | "/v1/mcp/resources" | "/v1/mcp/bridge" | "/v1/pulls",
+                "/v1/session"
+                | "/v1/inbox"
+                | "/v1/threads"
+                | "/v1/pull-request"
+                | "/v1/issues"
+                | "/v1/history"
+                | "/v1/history/lines"
+                | "/v1/history/requests"
+                | "/v1/git/info/refs"
+                | "/v1/mcp/tools"
+                | "/v1/mcp/resources"
+                | "/v1/mcp/bridge"
+                | "/v1/pulls",
             ) => {
                 return Body::None;
             }
