@@ -4,6 +4,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The offer to learn a repository that has no `.codebutler/`, which is made once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LearningOffer {
+    /// When it was made first, or found needless.
+    pub since: Time,
+    /// It is in the channel, or there is a `.codebutler/`.
+    pub settled: bool,
+}
+
 /// Mistakes in `.codebutler/` that the channel is told of, once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::SlackTs;
 use crate::branches::BranchesSpec;
-use crate::guides::GuidesStatus;
+use crate::guides::{GuidesStatus, LearningOffer};
 use crate::history::{ClosedThread, ThreadsSpec};
 use crate::limits::LimitsSpec;
 use crate::mcp::{MOST_SERVERS, McpPod, McpServerSpec, McpServerStatus};
@@ -244,6 +244,10 @@ pub struct SlackSpec {
     #[serde(default = "debounce")]
     #[schemars(range(min = 0, max = 60))]
     pub debounce_seconds: u32,
+    /// Whether the team is offered once to learn a repository that has code and no `.codebutler/`: a message in the
+    /// channel with a button.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub offer_learning: bool,
 }
 
 /// The volume that each Thread works in.
@@ -343,6 +347,9 @@ pub struct RepoStatus {
     /// Mistakes in `.codebutler/` of the base branch. Written by the gateway; absent when there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guides: Option<GuidesStatus>,
+    /// The offer to learn the repository. Written by the gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learning: Option<LearningOffer>,
     /// How the servers of `spec.mcpServers` are. Written by the gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_SERVERS))]
@@ -452,6 +459,13 @@ fn work_ends() -> String {
     "18:00".to_owned()
 }
 
+const fn yes() -> bool {
+    true
+}
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_yes(value: &bool) -> bool {
+    *value
+}
 const fn debounce() -> u32 {
     3
 }

@@ -39,6 +39,7 @@ pub mod history;
 pub mod holder;
 pub mod identity;
 pub mod image_kind;
+mod learning;
 mod mark;
 mod masks;
 pub mod mcp;

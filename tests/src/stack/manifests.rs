@@ -123,6 +123,7 @@ pub fn team_manifests(
             allow_bots: Vec::new(),
             credentials: SecretRef { name: "slack".to_owned() },
             debounce_seconds: outside.debounce,
+            offer_learning: false,
         },
         model: ModelSpec {
             base_url: outside.model_url.clone(),

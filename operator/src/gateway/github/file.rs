@@ -8,6 +8,20 @@ use super::{GitHub, GitHubError};
 use crate::gateway::masks::decode_content;
 
 impl GitHub {
+    /// Names of what is at the top of a commit.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked.
+    pub async fn top_names(&self, commit: &str) -> Result<Vec<String>, GitHubError> {
+        let answer = self.client.get(&self.client.repo(&format!("contents?ref={commit}"))).await?;
+        if answer.status != StatusCode::OK {
+            return Err(self.client.complain(&answer));
+        }
+        let entries: Vec<Value> = read_answer(&answer)?;
+        let names = entries.iter().filter_map(|entry| entry["name"].as_str());
+        Ok(names.map(ToOwned::to_owned).collect())
+    }
+
     /// A small file's bytes; None if the commit has no such file, no bytes if it is something else or
     /// too large. `path` is ours: plain characters.
     ///

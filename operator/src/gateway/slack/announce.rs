@@ -7,8 +7,8 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::account::AccessError;
-use super::clock;
-use super::{EVENT_TYPE, Inner, SlackGateway, history, markdown, own_metadata};
+use super::questions::QuestionButton;
+use super::{EVENT_TYPE, Inner, SlackGateway, blocks, clock, history, markdown, own_metadata};
 use crate::gateway::api_error::ApiError;
 use crate::gateway::masks;
 
@@ -30,7 +30,18 @@ impl SlackGateway {
         text: &str,
         before: Option<Timestamp>,
     ) -> Result<(), ApiError> {
-        match announce_text(&self.inner, repo, key, text, before).await {
+        self.announce_with(repo, key, (text, &[]), before).await
+    }
+
+    /// The same with buttons under it.
+    pub(super) async fn announce_with(
+        &self,
+        repo: &Repo,
+        key: &str,
+        said: (&str, &[QuestionButton]),
+        before: Option<Timestamp>,
+    ) -> Result<(), ApiError> {
+        match announce_text(&self.inner, repo, key, said, before).await {
             Ok(()) => Ok(()),
             Err(error) => Err(self.inner.failed(error, repo).await),
         }
@@ -41,7 +52,7 @@ async fn announce_text(
     inner: &Inner,
     repo: &Repo,
     key: &str,
-    text: &str,
+    (text, buttons): (&str, &[QuestionButton]),
     before: Option<Timestamp>,
 ) -> Result<(), AccessError> {
     let Some(channel) = repo.channel() else { return Ok(()) };
@@ -59,15 +70,19 @@ async fn announce_text(
         }
     }
     let redactor = masks::as_known(&inner.context, repo).await;
-    let body = json!({
+    let text = markdown::render_inline(&redactor.mask(text));
+    let mut body = json!({
         "channel": channel,
-        "text": markdown::render_inline(&redactor.mask(text)),
+        "text": text,
         "unfurl_links": false,
         "unfurl_media": false,
         "metadata": {"event_type": EVENT_TYPE, "event_payload": {
             "kind": KIND, "key": key, "repo": repo.name_any(), "uid": repo.uid(),
         }},
     });
+    if !buttons.is_empty() {
+        body["blocks"] = blocks::question_blocks(&text, KIND, buttons, key);
+    }
     inner.web.post::<Value>(&account.bot, "chat.postMessage", &body).await?;
     Ok(())
 }

@@ -41,6 +41,9 @@ impl Inner {
         root: &SlackTs,
         press: &ButtonPress,
     ) -> Result<Vec<RouteEffect>, TakeError> {
+        if press.action_id == questions::LEARN {
+            return self.begin_learning(channel, press).await;
+        }
         let Some(kind) = questions::find_kind(&press.action_id) else { return Ok(Vec::new()) };
         let right = kind.needed_right(&press.action_id);
         let (key, _turn) = match self.admit_answer(channel, root, &press.user, right).await? {

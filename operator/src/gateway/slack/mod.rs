@@ -43,6 +43,7 @@ mod ingest;
 mod inner;
 mod keep;
 mod later;
+mod learning;
 mod lenient;
 mod links;
 mod literal;

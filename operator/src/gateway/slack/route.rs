@@ -184,7 +184,7 @@ pub fn route_click(click: &ButtonClick, channels: &[RepoChannel]) -> RouteAction
     let Some(channel) = find_channel(&click.channel, channels) else {
         return RouteAction::Ignore(IgnoredReason::Channel(click.channel.clone()));
     };
-    if questions::find_kind(&click.action_id).is_none() {
+    if questions::find_kind(&click.action_id).is_none() && click.action_id != questions::LEARN {
         return RouteAction::Ignore(IgnoredReason::NotOurs);
     }
     RouteAction::Press {

@@ -136,3 +136,47 @@ async fn what_ended_without_a_merge_counts_among_what_is_asked_for_again() {
     assert!(!requests[1].body.to_string().contains("no skill covers it"));
     team.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_button_offers_once_to_learn_a_repository_that_tells_the_roles_nothing() {
+    let script = ModelScript::of("pm", vec![ScriptStep::say("The maps are drawn.")]);
+    let team = Setup::new(script)
+        .file("src/total.py", "def total(prices):\n    return sum(prices)\n")
+        .repo(|repo| repo.slack.offer_learning = true)
+        .start()
+        .await;
+    let (slack, channel) = (&team.stack.slack, &team.stack.channel);
+    let offers = || {
+        let messages = slack.messages(channel, None).into_iter();
+        messages
+            .filter(|message| message.shown.contains("no `.codebutler/` yet"))
+            .collect::<Vec<_>>()
+    };
+    let offer = team.until("the offer", || async { offers().pop() }).await;
+    assert_eq!(offer.buttons.len(), 1, "{:?}", offer.buttons);
+    for user in ["ana", "ben"] {
+        slack.click(&team.stack.users[user], channel, &offer.ts, "learn:start").unwrap();
+    }
+    let api = team.stack.threads();
+    let found = team.until("the conversation", || async {
+        let list = api.list(&kube::api::ListParams::default()).await.ok()?;
+        (!list.items.is_empty()).then_some(list.items)
+    });
+    let threads = found.await;
+    assert_eq!(threads.len(), 1, "two presses begin one conversation");
+    assert_eq!(threads[0].spec.prompt.as_deref(), Some("Learn this repository"));
+    assert_eq!(threads[0].spec.requested_by.as_ref(), Some(&team.stack.users["ana"]));
+    team.until("a role to take it up", || async {
+        (!team.stack.models.requests().is_empty()).then_some(())
+    })
+    .await;
+    let repos: kube::Api<codebutler_crds::Repo> =
+        kube::Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
+    team.until("the Repo to say that it was offered", || async {
+        let status = repos.get("shop").await.ok()?.status?;
+        status.learning.filter(|offer| offer.settled)
+    })
+    .await;
+    assert_eq!(offers().len(), 1);
+    team.stop().await;
+}

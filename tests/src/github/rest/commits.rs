@@ -277,6 +277,20 @@ pub(super) async fn read_contents(
     Ok(Json(value).into_response())
 }
 
+/// What is at the top of a commit. A repository without commits has no contents.
+pub(super) async fn read_top(
+    State(shared): Host,
+    caller: Caller,
+    Path(name): Path<Name>,
+    Query(query): Query<ContentsQuery>,
+) -> Answer {
+    let mut all = shared.repositories.lock().await;
+    let repo = find_repository(&mut all, &name.owner, &name.repo)?;
+    let at = query.at.unwrap_or_else(|| repo.default_branch.clone());
+    repo.git.commit_id(&at).await.ok_or_else(ApiError::not_found)?;
+    list_folder(&caller.urls, repo, &at, "").await
+}
+
 /// What is in a folder, without contents.
 async fn list_folder(urls: &GitHubUrls, repo: &HostedRepository, at: &str, folder: &str) -> Answer {
     let spec = format!("{at}:{folder}");
@@ -291,7 +305,8 @@ async fn list_folder(urls: &GitHubUrls, repo: &HostedRepository, at: &str, folde
             "160000" => "submodule",
             _ => "file",
         };
-        let mut entry = entry_json(urls, repo, (kind, sha), &format!("{folder}/{name}"));
+        let path = format!("{folder}/{name}");
+        let mut entry = entry_json(urls, repo, (kind, sha), path.trim_start_matches('/'));
         entry["size"] = size.parse::<u64>().unwrap_or_default().into();
         Some(entry)
     });

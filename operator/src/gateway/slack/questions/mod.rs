@@ -123,6 +123,9 @@ pub struct QuestionButton {
     pub block: Option<String>,
 }
 
+/// The `action_id` of the button that has a repository learned: it stands in no Thread.
+pub const LEARN: &str = "learn:start";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ButtonStyle {
     /// Not at all.
@@ -133,7 +136,7 @@ pub enum ButtonStyle {
 
 impl QuestionButton {
     /// One of a fixed set, which settles the whole message.
-    const fn fixed(
+    pub const fn fixed(
         action_id: &'static str,
         label: &'static str,
         style: ButtonStyle,
