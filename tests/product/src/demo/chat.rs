@@ -152,8 +152,12 @@ async fn own_topic(
     say: PrintFn<'_>,
 ) -> anyhow::Result<Topic> {
     let name = source.name();
-    let provider = provider::given_provider(args)?;
+    let provider = match provider::given_provider(args)? {
+        Some(asked) => Some(asked.with_only_model().await),
+        None => None,
+    };
     if let Some(asked) = &provider {
+        say(&format!("models: {} (named by {})", asked.host, asked.variable()));
         asked.check(&manifests::seed_roles(&InstallPlace::usual(), |_| None)?).await?;
     }
     let place = repository_dir(dir, &name);
@@ -181,8 +185,8 @@ async fn own_topic(
         }
         None => (
             ModelSource::Honest(otherwise),
-            "scripted: it can look around and no more; set OPENROUTER_API_KEY (or \
-             CODEBUTLER_MODEL_URL) for real ones"
+            "scripted: it can look around and no more; set OPENROUTER_API_KEY, the key of another \
+             provider or CODEBUTLER_MODEL_URL for real ones (see --help)"
                 .to_owned(),
             script,
             suggestions,

@@ -1,6 +1,7 @@
 //! `cargo demo`: a [`RunningStack`] to talk to on its chat page, or to play a scenario on.
 
 mod chat;
+mod found;
 mod presets;
 pub(crate) mod provider;
 mod repository;
@@ -19,6 +20,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use clap::Parser;
 
+pub use self::found::{FoundProvider, SecretKey};
 use self::presets::{describe_presets, look_for_presets};
 use self::repository::CloneSource;
 pub use self::summary::DemoSummary;
@@ -42,7 +44,9 @@ use codebutler_testbed::stack::{PagesAccess, RunningStack, StackOptions, manifes
     name = "cargo demo --",
     version,
     after_help = "OPENROUTER_API_KEY holds the key for OpenRouter, CODEBUTLER_MODEL_KEY the one for \
-                  CODEBUTLER_MODEL_URL\n(where that server wants one)."
+                  CODEBUTLER_MODEL_URL\n(where that server wants one). Without them OPENAI_BASE_URL, OPENAI_API_KEY, \
+                  ANTHROPIC_API_KEY,\nGEMINI_API_KEY, GOOGLE_API_KEY, OLLAMA_HOST or LLAMA_ARG_PORT name a provider, in \
+                  this order."
 )]
 pub struct DemoArgs {
     /// The conversation to play; exits 0 only if every expectation in it held. Without it, the chat
@@ -103,16 +107,9 @@ pub struct ModelArgs {
     /// From `CODEBUTLER_MODEL_KEY`.
     #[arg(skip = secret_env("CODEBUTLER_MODEL_KEY"))]
     pub key: SecretKey,
-}
-
-/// A key. Shown to nobody.
-#[derive(Clone, Default)]
-pub struct SecretKey(Option<String>);
-
-impl std::fmt::Debug for SecretKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() { "set" } else { "unset" })
-    }
+    /// From the customary variables of other providers.
+    #[arg(skip = found::find_provider(|name| std::env::var(name).ok()))]
+    pub found: Option<FoundProvider>,
 }
 
 fn secret_env(name: &str) -> SecretKey {

@@ -66,7 +66,13 @@ pub fn given_provider(args: &DemoArgs) -> Result<Option<AskedProvider>, Provider
         // Servers on one's own machine want no key, and never somebody else's.
         (Some(url), None, _) => (url, "none".to_owned(), "CODEBUTLER_MODEL_KEY"),
         (None, _, Some(key)) => (OPENROUTER.to_owned(), key, "OPENROUTER_API_KEY"),
-        (None, _, None) => return Ok(None),
+        (None, _, None) => match &args.models.found {
+            Some(found) => {
+                let key = set(&found.key.0).unwrap_or_else(|| "none".to_owned());
+                (found.url.clone(), key, found.variable)
+            }
+            None => return Ok(None),
+        },
     };
     let host = url_host(&url).ok_or(ProviderError::Url)?;
     let model = set(&args.models.model.first().cloned());
@@ -100,11 +106,29 @@ struct ProviderModel {
 }
 
 impl AskedProvider {
+    /// The variable of the environment that named it.
+    pub const fn variable(&self) -> &'static str {
+        self.variable
+    }
+
     /// The same for another model.
     #[must_use]
     pub fn with(&self, model: Option<String>) -> Self {
         let provider = ModelProvider { model, ..self.provider.clone() };
         Self { provider, host: self.host.clone(), variable: self.variable }
+    }
+
+    /// The same for the only model that it offers, where none is named: servers of one's own often have one.
+    pub async fn with_only_model(self) -> Self {
+        if self.provider.model.is_some() || self.host == OPENROUTER_HOST {
+            return self;
+        }
+        let Ok(Some(answer)) = self.get("models").await else { return self };
+        let list = answer.json::<ProviderModels>().await.map(|list| list.data).unwrap_or_default();
+        match list.as_slice() {
+            [only] => self.with(Some(only.id.clone())),
+            _ => self,
+        }
     }
 
     /// Asks for key and models. What it does not answer properly is left to be found out later.
