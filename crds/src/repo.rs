@@ -192,6 +192,21 @@ pub struct GitSpec {
     /// merge queue is in front of the branch, the queue decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_method: Option<SpelledWord<MergeMethod>>,
+    /// Whether pictures of before and after a visible change are pushed, so that the pull request can show them: to
+    /// `refs/codebutler/pictures/`, which is no branch, until the Thread ends. None are pushed where `policy.requireApproval`
+    /// has `Push`.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[schemars(extend("default" = true))]
+    pub pictures: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 /// How a pull request becomes part of its base branch.

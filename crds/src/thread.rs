@@ -7,6 +7,7 @@
 mod decisions;
 mod handover;
 mod parts;
+mod pictures;
 mod radar;
 mod roadmap;
 mod train;
@@ -26,6 +27,7 @@ pub use self::decisions::{
 };
 pub use self::handover::{HandOver, HandOverReason, HandoverRounds, QueuedRole, RoutedReply};
 pub use self::parts::{LandedHalf, RequestPart, RequestSplit, SplitEnd};
+pub use self::pictures::{MOST_VIEWS, PushedView, ThreadPictures};
 pub use self::radar::{BaseStanding, BranchMeeting, BranchRadar, MOST_MEETINGS};
 pub use self::roadmap::{ApprovedItem, RoadmapEnd, RoadmapProposal, RoadmapRun};
 pub use self::train::{
@@ -279,6 +281,9 @@ pub struct ThreadStatus {
     /// What people have allowed for images. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<Box<ThreadImages>>,
+    /// Pictures of before and after its change, which the pull request shows. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pictures: Option<Box<ThreadPictures>>,
     /// The pull requests that are merged from here, one behind the other. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train: Option<Box<MergeTrain>>,

@@ -3,7 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use codebutler_wire::{DrawImages, DrawnImages, ErrorCode, ImagePlaced, PlaceImage, path};
+use codebutler_wire::{
+    ComparisonShown, DrawImages, DrawnImages, ErrorCode, ImagePlaced, PlaceImage, ShowComparison,
+    path,
+};
 use reqwest::Method;
 
 use super::{
@@ -12,6 +15,8 @@ use super::{
 
 /// Several images, one after the other, and their way into Slack.
 const CALL_LIMIT: Duration = Duration::from_mins(20);
+/// Eight pictures on their way into Slack and to the Git host.
+const SHOW_LIMIT: Duration = Duration::from_mins(5);
 
 impl GatewayClient {
     /// Has images made.
@@ -46,6 +51,21 @@ impl GatewayClient {
             tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Shows people a page before and after a change.
+    ///
+    /// # Errors
+    /// With what the gateway says.
+    pub async fn show_comparison(
+        &self,
+        wanted: &ShowComparison,
+    ) -> Result<ComparisonShown, GatewayError> {
+        self.typed(|| {
+            let request = self.request(Method::POST, path::COMPARISONS)?;
+            Ok(request.json(wanted).timeout(SHOW_LIMIT))
+        })
+        .await
     }
 
     /// Asks whether an image may be committed at a path.

@@ -367,6 +367,8 @@ pub enum ImageRequest {
         url: String,
         /// Begins their names.
         name: String,
+        /// Of which moment they are, where people are to see the change.
+        moment: Option<PageMoment>,
         frames: Vec<(ScreenSize, ColorScheme)>,
     },
     /// Commits an image at a path, and nothing else. → [`ToolboxReply::Text`]: the branch's commit
@@ -378,8 +380,32 @@ pub enum ImageRequest {
 pub struct ScreenshotReply {
     /// The page, in words. Some of them are its own.
     pub page: String,
+    /// Path and query of the page, where a moment was named.
+    pub path: String,
+    /// Its server answered with an error.
+    pub is_failed: bool,
     /// Where they are kept, and what they show.
-    pub pictures: Vec<WorktreePicture>,
+    pub pictures: Vec<PagePicture>,
+}
+
+/// A moment of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PageMoment {
+    Before,
+    After,
+}
+
+/// A picture of a page: a PNG.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PagePicture {
+    pub size: ScreenSize,
+    pub scheme: ColorScheme,
+    /// The file, in base64.
+    pub data: String,
+    pub shown: String,
+    /// Of one from after a change: the file of the one from before, if there is one.
+    pub before: Option<String>,
 }
 
 /// A picture of the worktree.

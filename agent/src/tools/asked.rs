@@ -1,7 +1,7 @@
 //! What the toolbox answers, as a tool's result.
 
 use super::{ToolContext, ToolFailure, ToolOutcome};
-use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
+use crate::toolbox::protocol::{ImageRequest, ToolboxReply, ToolboxRequest};
 
 pub async fn ask_text(cx: &ToolContext, request: ToolboxRequest) -> Result<String, ToolFailure> {
     read_reply(cx.toolbox.ask(request).await?)
@@ -10,6 +10,17 @@ pub async fn ask_text(cx: &ToolContext, request: ToolboxRequest) -> Result<Strin
 pub fn read_reply(reply: ToolboxReply) -> Result<String, ToolFailure> {
     match reply {
         ToolboxReply::Text(text) | ToolboxReply::Started { text, .. } => Ok(text),
+        ToolboxReply::Refused(why) => Err(ToolFailure::Respond(why)),
+        ToolboxReply::Failed(why) => Err(ToolFailure::Stop(why)),
+        other => Err(ToolFailure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
+    }
+}
+
+/// A picture that a model may change, or that people are shown; in base64.
+pub async fn load_picture(cx: &ToolContext, path: &str) -> Result<String, ToolFailure> {
+    let wanted = ImageRequest::Load { path: path.to_owned() };
+    match cx.toolbox.ask(ToolboxRequest::Image(wanted)).await? {
+        ToolboxReply::Picture(picture) => Ok(picture.data),
         ToolboxReply::Refused(why) => Err(ToolFailure::Respond(why)),
         ToolboxReply::Failed(why) => Err(ToolFailure::Stop(why)),
         other => Err(ToolFailure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),

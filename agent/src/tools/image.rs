@@ -7,13 +7,13 @@ use codebutler_wire::{DrawImages, DrawnImages, ImageQuality, ImageSize, PlaceIma
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::asked::ask_text;
+use super::asked::{ask_text, load_picture};
 use super::attachment::{keep_attachment, split_path};
 use super::{
     CallRisk, Handler, PushResult, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome,
 };
 use crate::gateway::mcp::explain_refusal;
-use crate::toolbox::protocol::{ImageRequest, ToolboxReply, ToolboxRequest};
+use crate::toolbox::protocol::{ImageRequest, ToolboxRequest};
 
 /// In the order in which the model sees them.
 pub fn all() -> Vec<Box<dyn RoleTool>> {
@@ -252,13 +252,7 @@ async fn find_image(cx: &ToolContext, image: &str) -> Result<String, ToolFailure
 
 /// An image in base64.
 async fn load_image(cx: &ToolContext, image: &str) -> Result<String, ToolFailure> {
-    let path = find_image(cx, image).await?;
-    match cx.toolbox.ask(ToolboxRequest::Image(ImageRequest::Load { path })).await? {
-        ToolboxReply::Picture(picture) => Ok(picture.data),
-        ToolboxReply::Refused(why) => Err(ToolFailure::Respond(why)),
-        ToolboxReply::Failed(why) => Err(ToolFailure::Stop(why)),
-        other => Err(ToolFailure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
-    }
+    load_picture(cx, &find_image(cx, image).await?).await
 }
 
 #[cfg(test)]

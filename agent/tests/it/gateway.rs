@@ -23,10 +23,10 @@ use axum::routing::{any, get, post};
 use codebutler_wire::history::{HistoryLine, ToldEntry, VERSION};
 use codebutler_wire::{
     ApprovalReply, ApprovalRequest, ApprovalState, BuildClaim, BuildTurn, BuildWant, CloseThread,
-    EndVerdict, ErrorBody, ErrorCode, ErrorDetail, FILE_NAME, HistoryBatch, HistoryKept,
-    HistoryLines, LastWords, MessageAuthor, OpenPullRequest, OtherThread, PostMessage,
-    PostedMessage, PullRequestState, RoleInbox, RoleSession, RoleState, RunReport, SlackTs,
-    ThreadClosed, ThreadMessage, VersionedInbox,
+    ComparisonShown, EndVerdict, ErrorBody, ErrorCode, ErrorDetail, FILE_NAME, HistoryBatch,
+    HistoryKept, HistoryLines, LastWords, MessageAuthor, OpenPullRequest, OtherThread, PostMessage,
+    PostedMessage, PullRequestState, RoleInbox, RoleSession, RoleState, RunReport, ShowComparison,
+    SlackTs, ThreadClosed, ThreadMessage, VersionedInbox,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -82,6 +82,7 @@ impl Gateway {
             .route("/v1/close", post(close))
             .route("/v1/approvals", post(approval))
             .route("/v1/pictures", get(picture))
+            .route("/v1/pictures/comparisons", post(comparison))
             .route("/v1/files", get(file))
             .route("/v1/threads", get(threads))
             .route("/v1/builds", post(build))
@@ -253,6 +254,15 @@ async fn picture(State(gateway): State<Gateway>, Query(wanted): Query<Pictured>)
         Some(bytes) => ([("content-type", "image/png")], bytes.clone()).into_response(),
         None => refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest, "no such picture"),
     }
+}
+
+async fn comparison(
+    State(gateway): State<Gateway>,
+    Json(wanted): Json<ShowComparison>,
+) -> Json<ComparisonShown> {
+    let mut inner = gateway.lock();
+    inner.comparisons.push(wanted);
+    Json(ComparisonShown { notes: inner.comparison_notes.clone() })
 }
 
 async fn kept(State(gateway): State<Gateway>) -> Json<HistoryKept> {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{MessageAuthor, NanoUsd, SlackTs};
+use crate::{MessageAuthor, NanoUsd, PageColors, PageWidth, SlackTs};
 
 /// Of the form of [`HistoryLine`].
 pub const VERSION: u32 = 1;
@@ -100,6 +100,15 @@ pub enum HistoryEvent {
         id: String,
         /// What its owner called it.
         name: String,
+        /// Who.
+        author: MessageAuthor,
+    },
+    /// A role showed a page before and after its change. The pictures stay where they were shown.
+    Compared {
+        /// Path and query of the page.
+        page: String,
+        /// At each width and in each set of colours.
+        views: Vec<ViewShown>,
         /// Who.
         author: MessageAuthor,
     },
@@ -325,6 +334,21 @@ pub struct TodoEntry {
     pub text: String,
     /// `open`, `doing` or `done`.
     pub state: String,
+}
+
+/// A page at one width, in one set of colours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ViewShown {
+    /// Its width.
+    pub width: PageWidth,
+    /// Its colours.
+    pub colors: PageColors,
+    /// Slack's id of the picture from before the change. Absent: the page is new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// Slack's id of the picture with the change.
+    pub after: String,
 }
 
 /// A check at the Git host.

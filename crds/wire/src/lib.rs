@@ -10,6 +10,7 @@ mod approval;
 mod bridge;
 mod build;
 mod ci_words;
+mod compared;
 mod error;
 pub mod exit_code;
 mod facts;
@@ -37,6 +38,7 @@ pub use approval::*;
 pub use bridge::*;
 pub use build::*;
 pub use ci_words::{break_ci_words, has_ci_words};
+pub use compared::*;
 pub use error::*;
 pub use facts::*;
 pub use history::{HistoryBatch, HistoryKept, HistoryLines, PastConversation, PastConversations};
@@ -71,6 +73,8 @@ pub mod path {
     /// `GET ?message=<ts>&id=<file>` → the bytes of a picture in a message of the caller's own
     /// conversation, with their type.
     pub const PICTURES: &str = "/v1/pictures";
+    /// `POST` [`super::ShowComparison`] → [`super::ComparisonShown`].
+    pub const COMPARISONS: &str = "/v1/pictures/comparisons";
     /// `GET ?id=<file>` → the bytes of a file in the caller's own conversation, known credentials in texts masked,
     /// with its name in the header [`super::FILE_NAME`].
     pub const FILES: &str = "/v1/files";

@@ -32,6 +32,8 @@ impl SharedDescription {
             return Some(FittedDescription { text, is_whole: true });
         }
         let mut short = self.clone();
+        // They are in the conversation, too.
+        short.remove(OwnPart::Pictures);
         for part in [OwnPart::Summary, OwnPart::Words] {
             let over = count_units(&short.whole()).saturating_sub(limit);
             let Some(at) = short.position(part).filter(|_| over > 0) else { continue };

@@ -16,17 +16,20 @@ pub enum OwnPart {
     Receipt,
     /// What the role says that opened the pull request.
     Words,
+    /// What is seen of it, before and after.
+    Pictures,
     /// What was done and what it cost, at the end.
     Summary,
 }
 
 impl OwnPart {
-    pub(crate) const ALL: [Self; 3] = [Self::Receipt, Self::Words, Self::Summary];
+    pub(crate) const ALL: [Self; 4] = [Self::Receipt, Self::Words, Self::Pictures, Self::Summary];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Receipt => "receipt",
             Self::Words => "description",
+            Self::Pictures => "pictures",
             Self::Summary => "summary",
         }
     }
@@ -262,7 +265,7 @@ impl SharedDescription {
         }
         let theirs = match part {
             OwnPart::Receipt => self.added_lines(&old.text, &new.text),
-            OwnPart::Words | OwnPart::Summary => old.text.clone(),
+            OwnPart::Words | OwnPart::Pictures | OwnPart::Summary => old.text.clone(),
         };
         let is_beside = !theirs.trim().is_empty();
         let mut pieces = vec![DescriptionPiece::Own(new)];
@@ -272,6 +275,15 @@ impl SharedDescription {
         }
         self.pieces.splice(at..=at, pieces);
         if is_beside { PutOutcome::Beside } else { PutOutcome::Written }
+    }
+
+    /// Takes a part away that nobody has changed.
+    pub fn remove(&mut self, part: OwnPart) {
+        if self.own(part).is_some_and(OwnText::is_untouched)
+            && let Some(at) = self.position(part)
+        {
+            self.pieces.remove(at);
+        }
     }
 
     /// Changes what stands in a part, whoever wrote it, if it is there.
@@ -298,7 +310,11 @@ impl SharedDescription {
     fn place_of(&self, part: OwnPart) -> usize {
         match part {
             OwnPart::Receipt => 0,
-            OwnPart::Words => self.position(OwnPart::Summary).unwrap_or(self.pieces.len()),
+            OwnPart::Words => {
+                let next = self.position(OwnPart::Pictures).or(self.position(OwnPart::Summary));
+                next.unwrap_or(self.pieces.len())
+            }
+            OwnPart::Pictures => self.position(OwnPart::Summary).unwrap_or(self.pieces.len()),
             OwnPart::Summary => self.pieces.len(),
         }
     }

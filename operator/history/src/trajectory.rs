@@ -75,6 +75,14 @@ impl RunTrajectory {
                 let extra = json!({"by": author, "picture": id});
                 self.push(line, source, &format!("[picture {name}]"), &extra);
             }
+            HistoryEvent::Compared { page, views, author } => {
+                let pictures = views
+                    .iter()
+                    .flat_map(|view| view.before.iter().chain([&view.after]).collect::<Vec<_>>());
+                let extra = json!({"by": author, "pictures": pictures.collect::<Vec<_>>()});
+                let text = format!("[pictures of {page} before and after the change]");
+                self.push(line, "system", &text, &extra);
+            }
             HistoryEvent::Note { text } | HistoryEvent::Flawed { why: text } => {
                 self.push(line, "system", text, &json!({}));
             }

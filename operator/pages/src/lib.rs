@@ -8,6 +8,7 @@ mod budgets;
 mod calls;
 mod changes;
 mod chart;
+mod compared;
 mod costs;
 mod diff;
 mod list;
@@ -28,6 +29,7 @@ use std::collections::BTreeMap;
 
 pub use budgets::{BudgetLine, BudgetOwner, BudgetUse, RepoBudgets};
 pub use changes::{BranchShown, ChangesPage, render_changes};
+pub use compared::find_picture;
 pub use costs::render_costs;
 pub use diff::{ChangedFile, FilePatch};
 pub use list::{ListFilter, ListedThread, render_list};

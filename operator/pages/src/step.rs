@@ -2,13 +2,14 @@
 
 use codebutler_markdown::TextDialect;
 use codebutler_wire::history::{
-    CheckShown, HistoryEvent, HistoryLine, ItemShown, ModelCall, TodoEntry, ToolUse,
+    CheckShown, HistoryEvent, HistoryLine, ItemShown, ModelCall, TodoEntry, ToolUse, ViewShown,
 };
 use codebutler_wire::{MessageAuthor, show_tool_name};
 use jiff::Timestamp;
 
 use crate::UserNames;
 use crate::calls::{describe_call, join_tools, show_arguments, show_changes};
+use crate::compared::PicturePair;
 use crate::text::{
     TextBlock, format_count, format_duration, group_digits, name_people, render_prose, show_money,
 };
@@ -61,6 +62,8 @@ pub struct StepView {
     pub link: Option<String>,
     /// What a picture is called that is shown.
     pub picture: Option<String>,
+    /// Pictures of before and after a change.
+    pub pairs: Vec<PicturePair>,
     pub blocks: Vec<TextBlock>,
 }
 
@@ -108,6 +111,7 @@ impl StepView {
                 ..self
             },
             HistoryEvent::Picture { name, author, .. } => self.picture(name, author),
+            HistoryEvent::Compared { page, views, author } => self.compared(page, views, author),
             HistoryEvent::Checks { commit, checks } => self.checks(commit, checks),
             HistoryEvent::Pushed { branch, commit, subjects } => {
                 let commit = commit.get(..10).unwrap_or(commit);
@@ -216,6 +220,11 @@ impl StepView {
     fn picture(self, name: &str, author: &MessageAuthor) -> Self {
         let (who, title) = (name_author(author), "shows a picture".to_owned());
         Self { who, class: "message", title, picture: Some(name.to_owned()), ..self }
+    }
+
+    fn compared(self, page: &str, views: &[ViewShown], author: &MessageAuthor) -> Self {
+        let (title, pairs) = (PicturePair::title(page, views), PicturePair::of(page, views));
+        Self { who: name_author(author), class: "message", title, pairs, ..self }
     }
 
     fn note(self, class: &'static str, title: &str, text: &str) -> Self {

@@ -2,8 +2,9 @@
 
 use codebutler_wire::history::{
     CheckShown, HistoryEvent, HistoryLine, ItemShown, ModelCall, TodoEntry, ToolUse, VERSION,
+    ViewShown,
 };
-use codebutler_wire::{MessageAuthor, NanoUsd};
+use codebutler_wire::{MessageAuthor, NanoUsd, PageColors, PageWidth};
 
 use crate::summary::LineRemark;
 use crate::{
@@ -61,6 +62,16 @@ fn events(text: &str) -> Vec<HistoryEvent> {
         HistoryEvent::Message { ts: ts(), author: MessageAuthor::User { id: own() }, text: own() },
         HistoryEvent::Message { ts: ts(), author: MessageAuthor::Bot { id: own() }, text: own() },
         HistoryEvent::Picture { id: own(), name: own(), author: MessageAuthor::User { id: own() } },
+        HistoryEvent::Compared {
+            page: own(),
+            views: vec![ViewShown {
+                width: PageWidth::Phone,
+                colors: PageColors::Dark,
+                before: Some(own()),
+                after: own(),
+            }],
+            author: MessageAuthor::Role { role: own() },
+        },
         HistoryEvent::ModelCall(model),
         HistoryEvent::Answer {
             model: Some(own()),

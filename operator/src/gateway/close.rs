@@ -24,6 +24,7 @@ use super::api_error::ApiError;
 use super::approval::fresh_thread;
 use super::caller::ProvenCaller;
 use super::extract::{AnyCaller, JsonBody, needs_tool};
+use super::git::end_pictures;
 use super::github::{GitHub, GitHubError, GitHubPull, MergeProgress, text};
 use super::slack::usage;
 use super::thread_key::ThreadKey;
@@ -231,6 +232,7 @@ impl Ending<'_> {
     async fn close(&self, how: &str, work: &str) -> Result<(), ApiError> {
         let (gateway, key) = (self.gateway, self.key());
         self.github.delete_branch(&names::branch_name(&key.name)).await?;
+        end_pictures(&gateway.context, self.repo, self.thread).await?;
         let status = self.status();
         let begun = self.thread.conversation().map(|slack| &slack.ts);
         let report = format!("{how} {}.\n{work}", usage::usage_line(&status, begun));

@@ -8,6 +8,7 @@ use kube::ResourceExt as _;
 
 use super::api_error::ApiError;
 use super::context::GatewayContext;
+use super::git::end_pictures;
 use super::github::{GitHub, GitHubError, GitHubPull};
 use super::slack::{SlackGateway, usage};
 use super::thread_key::ThreadKey;
@@ -35,6 +36,7 @@ pub async fn collect_thread(
     let archive = format!("{ARCHIVE}/{}", thread.name_any());
     if status.branch.is_some() {
         undo_remote(&GitHub::of(context, repo).await?, thread, &archive).await?;
+        end_pictures(context, repo, thread).await?;
     }
     if let Err(error) = slack.notice(&key, "collected", &write_farewell(&status, &archive)).await {
         if !slack.is_gone(repo, thread).await {

@@ -13,6 +13,8 @@ pub struct PullWords<'a> {
     pub body: &'a str,
     /// The gateway's section.
     pub receipt: &'a str,
+    /// Pictures of before and after; empty if there are none.
+    pub pictures: &'a str,
 }
 
 /// What is written, and what stays as people left it.
@@ -48,6 +50,11 @@ pub fn compose_pull(words: &PullWords<'_>, open: Option<&GitHubPull>) -> Compose
                 .to_owned(),
         ),
     }
+    if words.pictures.is_empty() {
+        description.remove(OwnPart::Pictures);
+    } else {
+        description.put(OwnPart::Pictures, words.pictures, "");
+    }
     if title.is_some() || open.is_some_and(|pull| pull.title == words.title) {
         description.note_title(words.title);
     }
@@ -79,6 +86,7 @@ mod tests {
         title: "Fix it",
         body: "Because.",
         receipt: "### CodeButler\n\n- Asked for by U1",
+        pictures: "",
     };
 
     fn pull(title: &str, body: &str) -> GitHubPull {
@@ -128,6 +136,17 @@ mod tests {
             "{:?}",
             composed.kept
         );
+    }
+
+    #[test]
+    fn pictures_stand_below_the_words_and_go_when_there_are_none() {
+        let pictures = "### Before and after\n\n`/` (phone, light)";
+        let shown = compose_pull(&PullWords { pictures, ..WORDS }, None).text.body.unwrap();
+        let at = |text: &str| shown.find(text).unwrap();
+        assert!(at("Asked for by") < at("Because.") && at("Because.") < at("### Before and after"));
+        let gone = compose_pull(&WORDS, Some(&pull("Fix it", &shown))).text.body.unwrap();
+        assert!(!gone.contains("Before and after"), "{gone}");
+        assert_eq!(gone.trim_end(), opened());
     }
 
     #[test]

@@ -46,6 +46,7 @@ pub use self::rules::BranchRules;
 pub use self::talk::{PullComment, PullTalk, RemarkKey};
 pub use self::tip::BranchTip;
 use super::context::GatewayContext;
+use super::remote::Remote;
 
 /// Of an object's name.
 const SHA1_DIGITS: usize = 40;
@@ -86,6 +87,11 @@ impl GitHub {
     /// A sentence that names the field or Secret to correct.
     pub async fn of(context: &GatewayContext, repo: &Repo) -> Result<Self, GitHubError> {
         Ok(Self { client: GitHubClient::of(context, repo).await? })
+    }
+
+    /// Where it is.
+    pub const fn remote(&self) -> &Remote {
+        &self.client.remote
     }
 
     /// Makes sure that `branch` exists. Answers with the commit of `base` that it was made from, if

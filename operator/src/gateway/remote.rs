@@ -74,6 +74,13 @@ impl Remote {
 }
 
 impl Remote {
+    /// An image of the repository at a commit, for people who may see the repository: in a private one, a browser is sent
+    /// on with a sign-in of its own. `path` needs no escaping.
+    pub fn image_url(&self, commit: &str, path: &str) -> String {
+        let Self { url, host, owner, name, .. } = self;
+        format!("{}://{host}/{owner}/{name}/blob/{commit}/{path}?raw=true", url.scheme())
+    }
+
     /// The same host's repository of another name, `owner/name`.
     pub fn renamed(&self, full_name: &str) -> Option<Self> {
         let scheme = self.git.split("://").next()?;
@@ -138,6 +145,10 @@ mod tests {
         assert_eq!(
             (&*remote.host, &*remote.git),
             ("ghe.acme.dev", "https://ghe.acme.dev/acme/shop.git")
+        );
+        assert_eq!(
+            remote.image_url("abc", "a.png"),
+            "https://ghe.acme.dev/acme/shop/blob/abc/a.png?raw=true"
         );
         let remote = Remote::parse("http://127.0.0.1:4000/acme/shop.git").unwrap();
         assert_eq!(remote.api, "http://127.0.0.1:4000/api/v3");

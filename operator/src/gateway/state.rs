@@ -37,6 +37,7 @@ use super::pulse::AgentHeartbeats;
 use super::slack::SlackGateway;
 use super::slack_consent::SlackConsent;
 use super::threads::ThreadWriter;
+use super::threads::keyed::KeyedLocks;
 use super::web::{FoundPages, OpenedPages, SearchEngine};
 use super::work::WorkServices;
 use crate::tasks::TaskGroup;
@@ -103,6 +104,7 @@ impl GatewayBase {
             conditions: conditions.clone(),
             mirrors: self.mirrors.clone(),
             branches: Arc::clone(&branches),
+            pictures: KeyedLocks::default(),
             consent: Arc::clone(&consent),
             notices: Arc::clone(&notices),
             outcomes: outcomes.clone(),

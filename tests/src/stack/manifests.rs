@@ -116,6 +116,7 @@ pub fn team_manifests(
             branch: outside.branch.clone(),
             credentials: SecretRef { name: "git".to_owned() },
             merge_method: None,
+            pictures: true,
         },
         slack: SlackSpec {
             channel: outside.channel.clone(),

@@ -7,6 +7,7 @@ use super::super::ToolError;
 use super::super::attachments::KeptAttachments;
 use super::super::paths::WorktreeRoot;
 use super::super::protocol::{ImageRequest, ToolboxReply};
+use super::super::screenshots::ShotNames;
 use super::super::{files, git, images, screenshots};
 use super::{Toolbox, run_blocking};
 use crate::args::ScreenshotArgs;
@@ -31,16 +32,16 @@ impl Toolbox {
                 let keep = move || images::keep_image((&tree, &scratch), &kept, (&id, &name));
                 run_blocking(keep).await.map(ToolboxReply::Text)
             }
-            ImageRequest::Screenshot { url, name, frames } => {
+            ImageRequest::Screenshot { url, name, moment, frames } => {
+                let names = ShotNames::read(&url, &name, moment)?;
                 let ground = self.ground(false, false).await?;
                 let environment = self.environment(&ground)?;
                 let wanted =
                     ScreenshotArgs { folder: PathBuf::new(), url, frames, path: OsString::new() };
                 let report = self.shell.take_screenshots(&environment, &wanted).await?;
                 let beside = WorktreeRoot::open(self.shell.environment().build())?;
-                run_blocking(move || screenshots::keep_pictures((&beside, &scratch), &name, report))
-                    .await
-                    .map(ToolboxReply::Screenshot)
+                let keep = move || screenshots::keep_pictures((&beside, &scratch), &names, report);
+                run_blocking(keep).await.map(ToolboxReply::Screenshot)
             }
             ImageRequest::Commit { image, path, message } => {
                 let (from, tree, place) = (self.readable(&image)?, self.tree()?, self.place()?);

@@ -116,6 +116,7 @@ fn more_keys(place: &str) -> Others {
         ],
         "Screenshot" => &[
             ("url", &["address", "page", "uri", "link"]),
+            ("moment", &["when", "shows", "stage"]),
             ("name", &["label", "prefix", "filename"]),
             ("sizes", &["size", "viewports", "viewport", "devices"]),
             ("schemes", &["scheme", "colorschemes", "themes", "theme"]),

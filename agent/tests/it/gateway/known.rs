@@ -7,7 +7,8 @@ use axum::http::StatusCode;
 use codebutler_wire::history::ToldEntry;
 use codebutler_wire::{
     ApprovalRequest, ApprovalState, BuildWant, ErrorCode, MessageAuthor, OtherThread, PendingItem,
-    PostMessage, RoleCard, RoleSession, RunReport, SlackTs, ThreadMessage, ThreadOverlap,
+    PostMessage, RoleCard, RoleSession, RunReport, ShowComparison, SlackTs, ThreadMessage,
+    ThreadOverlap,
 };
 use serde_json::Value;
 
@@ -40,6 +41,9 @@ pub struct Inner {
     /// Pictures by id, and how often one was got.
     pub pictures: HashMap<String, Vec<u8>>,
     pub pictures_got: usize,
+    /// Pages that people were shown, and what is said of that.
+    pub comparisons: Vec<ShowComparison>,
+    pub comparison_notes: Vec<String>,
     /// Name and content, by id.
     pub files: HashMap<String, (String, Vec<u8>)>,
     pub files_got: usize,
@@ -148,6 +152,8 @@ impl Inner {
             asked_for: vec![],
             pictures: HashMap::new(),
             pictures_got: 0,
+            comparisons: Vec::new(),
+            comparison_notes: Vec::new(),
             files: HashMap::new(),
             files_got: 0,
             history: BTreeMap::new(),

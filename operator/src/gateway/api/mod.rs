@@ -3,6 +3,7 @@
 
 mod approval;
 mod builds;
+mod comparisons;
 mod conversation;
 mod history;
 mod images;
@@ -103,6 +104,7 @@ fn list_endpoints() -> Vec<(String, &'static [Method], MethodRouter<SharedGatewa
         (path::INBOX.into(), GET, get(conversation::read_inbox)),
         (path::MESSAGES.into(), POST, post(conversation::post_message)),
         (path::PICTURES.into(), GET, get(conversation::read_picture)),
+        (path::COMPARISONS.into(), POST, post(comparisons::show_comparison)),
         (path::FILES.into(), GET, get(conversation::read_file)),
         (path::THREADS.into(), GET, get(threads::list_threads)),
         (path::APPROVALS.into(), POST, post(approval::ask_approval)),

@@ -10,6 +10,7 @@ use kube::ResourceExt as _;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::approval;
 use crate::gateway::caller::ProvenCaller;
+use crate::gateway::compared::write_section;
 use crate::gateway::consent::{ConsentStanding, GuardedEffect};
 use crate::gateway::described::{PullWords, compose_pull};
 use crate::gateway::extract::{JsonBody, OpenCaller, needs_tool};
@@ -98,7 +99,9 @@ pub async fn open_pull(
     let thread = approval::fresh_thread(&gateway.work.context, &caller).await?;
     let origin = origin::describe_origin(&gateway.work, &caller.repo, &thread).await;
     let receipt = verdict.section(&origin);
-    let words = PullWords { title: &title, body: &body, receipt: &receipt };
+    let pictures = thread.status.as_ref().and_then(|status| status.pictures.as_deref());
+    let pictures = write_section(github.remote(), pictures);
+    let words = PullWords { title: &title, body: &body, receipt: &receipt, pictures: &pictures };
     let mut kept = Vec::new();
     let write = |open: Option<&GitHubPull>| {
         let composed = compose_pull(&words, open);

@@ -128,14 +128,7 @@ impl GitHost {
     /// # Errors
     /// When there is no answer.
     pub async fn refs(&self) -> Result<RemoteRefs, HostError> {
-        let mut answer = self.ask(FETCH, ask_for_refs().into()).await?;
-        let mut bytes = BytesMut::new();
-        while let Some(chunk) = self.chunk(&mut answer).await? {
-            bytes.extend_from_slice(&chunk);
-            if bytes.len() > MAX_ANSWER {
-                return Err(self.nonsense("it has too many branches and tags"));
-            }
-        }
+        let bytes = self.list_refs(&["refs/heads/", "refs/tags/"]).await?;
         if bytes.is_empty() {
             // So Git ends where it and we name objects differently; only its own list of abilities says it.
             if let Some(format) = self.object_format().await? {
@@ -146,6 +139,27 @@ impl GitHost {
             }
         }
         read_refs(&bytes).map_err(|why| self.nonsense(&why))
+    }
+
+    /// Refs whose names begin so, as they are now.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn refs_below(&self, prefix: &str) -> Result<RemoteRefs, HostError> {
+        let bytes = self.list_refs(&[prefix]).await?;
+        read_refs(&bytes).map_err(|why| self.nonsense(&why))
+    }
+
+    async fn list_refs(&self, prefixes: &[&str]) -> Result<BytesMut, HostError> {
+        let mut answer = self.ask(FETCH, ask_for_refs(prefixes).into()).await?;
+        let mut bytes = BytesMut::new();
+        while let Some(chunk) = self.chunk(&mut answer).await? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > MAX_ANSWER {
+                return Err(self.nonsense("it has too many branches and tags"));
+            }
+        }
+        Ok(bytes)
     }
 
     /// How the host names objects, if not with SHA-1.

@@ -16,6 +16,7 @@ mod merges;
 pub mod mirror;
 pub mod outcome;
 mod outline;
+mod pictures;
 pub mod pktline;
 pub mod policy;
 pub mod probe;
@@ -66,6 +67,7 @@ pub use self::desk::BranchDesk;
 #[cfg(test)]
 pub use self::host::fuzz_talk;
 pub use self::merges::TriedMerge;
+pub use self::pictures::{PictureFile, end_pictures, push_pictures};
 pub use self::receive::receive_pack;
 pub use self::serve::{info_refs, upload_pack};
 pub use self::shown::ShownBranch;

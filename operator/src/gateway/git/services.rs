@@ -12,7 +12,9 @@ use crate::gateway::consent::EffectConsent;
 use crate::gateway::context::GatewayContext;
 use crate::gateway::metrics::GatewayMetrics;
 use crate::gateway::notices::ThreadNotices;
+use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::ThreadWriter;
+use crate::gateway::threads::keyed::KeyedLocks;
 use crate::tasks::TaskGroup;
 
 /// Services of one term of the leader.
@@ -27,6 +29,8 @@ pub struct GitServices {
     pub mirrors: RepoMirrors,
     /// What is known of branches, and which are to be compared.
     pub branches: Arc<BranchDesk>,
+    /// Whose turn it is to push pictures of a Thread.
+    pub pictures: KeyedLocks<ThreadKey>,
     /// Asks people before a push that their Repo guards.
     pub consent: Arc<dyn EffectConsent>,
     /// Posts lines of CodeButler's own.

@@ -117,11 +117,11 @@ impl HistoryKeeper {
     }
 
     /// Messages of a conversation.
-    pub fn messages(
+    pub fn messages<'m>(
         &self,
         thread: &ThreadKey,
         redactor: &SecretRedactor,
-        messages: &[ThreadMessage],
+        messages: impl Iterator<Item = &'m ThreadMessage>,
     ) {
         for ThreadMessage { ts, author, text, pictures, .. } in messages {
             self.message(thread, redactor, ts, author.clone(), text);

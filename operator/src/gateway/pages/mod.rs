@@ -16,6 +16,7 @@ mod limits;
 mod links;
 mod live;
 pub mod options;
+mod pictures;
 mod port;
 mod problem;
 mod replying;
@@ -33,7 +34,6 @@ use axum::extract::{Path, Query, State};
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Form, Router, middleware};
-use codebutler_crds::wire::history::HistoryEvent;
 use codebutler_history::ThreadPlace;
 use codebutler_pages::{
     ICON, ListFilter, ListedThread, SCRIPT, STYLE, StepView, ThreadPage, ThreadSummary, UserNames,
@@ -136,7 +136,8 @@ fn build_router(pages: Pages) -> Router {
         .route("/{namespace}/{name}/roadmap/now", get(roadmap::serve_table))
         .route("/{namespace}/{name}/roadmap/events", get(roadmap::serve_events))
         .route("/{namespace}/{name}/lines/{n}", get(serve_line))
-        .route("/{namespace}/{name}/lines/{n}/picture", get(serve_picture))
+        .route("/{namespace}/{name}/lines/{n}/picture", get(pictures::serve_picture))
+        .route("/{namespace}/{name}/lines/{n}/pictures/{place}", get(pictures::serve_compared))
         .route("/{namespace}/{name}/events.jsonl", get(whole::serve_lines))
         .route("/{namespace}/{name}/trajectory.json", get(whole::serve_trajectory))
         .fallback(|| async { PageProblem::NoPage })
@@ -325,30 +326,6 @@ async fn serve_line(
     let own = lines.first().filter(|(own, _)| *own == n);
     let Some((n, Some(line))) = own else { return Err(PageProblem::NoPage) };
     Ok(Html(codebutler_pages::one_step(&base_path(&place), *n, line, &names)))
-}
-
-/// A picture that is part of a thread, as long as Slack has it.
-async fn serve_picture(
-    State(pages): State<Pages>,
-    viewer: PageViewer,
-    Path((namespace, name, n)): Path<(String, String, u64)>,
-) -> Result<Response, PageProblem> {
-    let place = parse_place(&namespace, &name)?;
-    let (summary, _) = pages.permit(&viewer, &place).await?;
-    let lines = pages.shelf.lines(&place, n, 1).await?;
-    let own = lines.first().filter(|(own, _)| *own == n);
-    let event = own.and_then(|(_, line)| Some(&line.as_ref()?.event));
-    let (Some(HistoryEvent::Picture { id, .. }), Some((repo, channel))) =
-        (event, pages.sight.origin(&place, &summary))
-    else {
-        return Err(PageProblem::NoPage);
-    };
-    let found = pages.sight.slack.show_picture(&repo, &channel, id).await;
-    let (media_type, bytes) = found.map_err(|error| PageProblem::NoPicture(error.message))?;
-    // No longer than it takes to notice that somebody has left the channel.
-    let headers =
-        [(header::CONTENT_TYPE, media_type), (header::CACHE_CONTROL, "private, max-age=60")];
-    Ok((headers, bytes).into_response())
 }
 
 /// Ends what runs in a thread, for who may.

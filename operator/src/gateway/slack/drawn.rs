@@ -94,7 +94,7 @@ async fn post_drawn(
     let slack = require_conversation(&thread)?;
     let files = images.iter().enumerate().filter_map(|(index, image)| {
         let name = image_name(caller, key, index, media_type(image)?);
-        Some(FileAttachment { name, content: image.to_vec() })
+        Some(FileAttachment::new(name, image.to_vec()))
     });
     let files: Vec<FileAttachment> = files.collect();
     let names: Vec<String> = files.iter().map(|file| file.name.clone()).collect();

@@ -1,8 +1,10 @@
 //! What is heard and said in a conversation, for its history.
 
+use codebutler_crds::wire::history::{HistoryEvent, ViewShown};
 use codebutler_crds::wire::{MessageAuthor, PendingItem, SharedPicture, ThreadMessage};
 use codebutler_crds::{Repo, SlackTs, Thread};
 
+use super::compared::is_comparison;
 use super::post::OutgoingText;
 use super::said::PersonMessage;
 use super::{Inner, mrkdwn, progress};
@@ -21,6 +23,7 @@ impl Inner {
     ) {
         let (key, context) = (caller.key(), &self.context);
         let redactor = masks::as_known(context, &caller.repo).await;
+        let messages = messages.iter().filter(|message| !is_comparison(message));
         context.history.messages(&key, &redactor, messages);
         for (name, role, event) in pending.iter().filter_map(decision_fact) {
             let told = ToldEvent { key: name, at: None, role, run: None, event };
@@ -55,6 +58,27 @@ impl Inner {
             let key = ThreadKey::from(thread);
             self.context.history.picture(&key, &redactor, None, author(), &picture);
         }
+    }
+
+    /// A page before and after a change, as a role showed it.
+    pub(super) async fn compared(
+        &self,
+        caller: &ProvenCaller,
+        thread: &Thread,
+        (key, page): (&str, &str),
+        (author, views): (MessageAuthor, Vec<ViewShown>),
+    ) {
+        let redactor = masks::as_known(&self.context, &caller.repo).await;
+        let event = HistoryEvent::Compared { page: page.to_owned(), views, author };
+        let key = format!("compared:{}:{key}", caller.role_name());
+        let told = ToldEvent {
+            key,
+            at: None,
+            role: Some(caller.role_name().to_owned()),
+            run: None,
+            event,
+        };
+        self.context.history.tell(&ThreadKey::from(thread), &redactor, told);
     }
 
     /// A part of a text that was posted. A line that goes with its run is no part of the conversation.

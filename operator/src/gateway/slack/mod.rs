@@ -20,6 +20,7 @@ mod catchup;
 mod change;
 mod channel;
 mod clock;
+mod compared;
 mod connections;
 mod content;
 mod conversation;
@@ -104,6 +105,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 pub use self::asking::roadmap::ItemsQuestion;
+pub use self::compared::ViewPictures;
 use self::effects::RouteEffect;
 use self::event::MessageMetadata;
 pub use self::file_contents::OpenedFile;

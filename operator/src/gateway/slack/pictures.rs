@@ -68,7 +68,7 @@ pub fn shown_pictures(
         };
         let extension = media_type.rsplit('/').next().unwrap_or_default();
         let name = uploads::file_name("picture", thread, role, key, (index, extension));
-        files.push(FileAttachment { name, content });
+        files.push(FileAttachment::new(name, content));
     }
     Ok(files)
 }

@@ -6,6 +6,7 @@ mod identity;
 mod outgoing;
 mod sent;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use codebutler_crds::thread::SlackThread;
@@ -131,6 +132,37 @@ pub async fn attach_files(
         ids.push(uploaded);
     }
     Ok(ids)
+}
+
+/// The same for files of one message, which says something.
+pub async fn attach_together(
+    inner: &Inner,
+    repo: &Repo,
+    thread: &Thread,
+    (files, words): (Vec<FileAttachment>, &str),
+) -> Result<Vec<String>, AccessError> {
+    let Some(slack) = thread.conversation() else { return Ok(Vec::new()) };
+    let (account, key) = (inner.account(repo).await?, ThreadKey::from(thread));
+    let mut ids: BTreeMap<String, String> = BTreeMap::new();
+    for file in &files {
+        let id = MessageIdentity::file(&file.name);
+        if let Some(sent) = find_sent(inner, &account, thread, slack, &id).await? {
+            ids.insert(file.name.clone(), sent.file.unwrap_or_default());
+        }
+    }
+    let order: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
+    let missing: Vec<_> = files.into_iter().filter(|file| !ids.contains_key(&file.name)).collect();
+    if !missing.is_empty() {
+        let sent = uploads::upload_together(inner, &account, slack, (&missing, Some(words))).await;
+        // They may be there all the same.
+        let sent = sent.inspect_err(|_| inner.sent.forget(&key))?;
+        for (file, id) in missing.iter().zip(sent) {
+            let part = SentPart::file(slack.ts.clone(), id.clone());
+            inner.sent.add(&key, MessageIdentity::file(&file.name), part);
+            ids.insert(file.name.clone(), id);
+        }
+    }
+    Ok(order.iter().filter_map(|name| ids.remove(name)).collect())
 }
 
 /// Slack's id of a file of ours, if it is in the thread.

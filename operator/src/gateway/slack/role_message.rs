@@ -126,9 +126,9 @@ async fn in_slack(
         text = format!("{text}\n📎 `{}`", picture.name);
     }
     let names: Vec<String> = pictures.iter().map(|picture| picture.name.clone()).collect();
-    let code = snippets.into_iter().enumerate().map(|(index, snippet)| FileAttachment {
-        name: name(index, &snippet),
-        content: snippet.code.into_bytes(),
+    let code = snippets.into_iter().enumerate();
+    let code = code.map(|(index, snippet)| {
+        FileAttachment::new(name(index, &snippet), snippet.code.into_bytes())
     });
     match attach_files(inner, &caller.repo, thread, code.chain(pictures).collect()).await {
         Ok(mut ids) => {

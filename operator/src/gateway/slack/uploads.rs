@@ -36,6 +36,14 @@ pub struct FileAttachment {
     /// Says which message of which role it belongs to.
     pub name: String,
     pub content: Vec<u8>,
+    /// Its title, and what it shows for people who do not see it; the name if absent.
+    pub words: Option<String>,
+}
+
+impl FileAttachment {
+    pub const fn new(name: String, content: Vec<u8>) -> Self {
+        Self { name, content, words: None }
+    }
 }
 
 /// The name of a message's n-th file, from 0.
@@ -75,25 +83,49 @@ pub async fn upload_file(
     slack: &SlackThread,
     file: &FileAttachment,
 ) -> Result<String, CallError> {
+    let ids = upload_together(inner, account, slack, (std::slice::from_ref(file), None)).await?;
+    Ok(ids.into_iter().next().unwrap_or_default())
+}
+
+/// Uploads files into a thread as one message, which says something; Slack's ids, in their order.
+pub async fn upload_together(
+    inner: &Inner,
+    account: &SlackAccount,
+    slack: &SlackThread,
+    (files, words): (&[FileAttachment], Option<&str>),
+) -> Result<Vec<String>, CallError> {
     const FIRST: &str = "files.getUploadURLExternal";
     const LAST: &str = "files.completeUploadExternal";
-    let length = file.content.len().to_string();
-    let params = [("filename", file.name.as_str()), ("length", &length)];
-    let ticket: UploadTicket = inner.web.get(&account.bot, FIRST, &params).await?;
-    inner.web.upload(FIRST, ticket.upload_url, file.content.clone()).await?;
-    let body = json!({
-        "files": [{"id": ticket.file_id, "title": file.name}],
+    let mut ids = Vec::new();
+    for file in files {
+        let length = file.content.len().to_string();
+        let mut params = vec![("filename", file.name.as_str()), ("length", &length)];
+        params.extend(file.words.as_deref().map(|words| ("alt_txt", words)));
+        let ticket: UploadTicket = inner.web.get(&account.bot, FIRST, &params).await?;
+        inner.web.upload(FIRST, ticket.upload_url, file.content.clone()).await?;
+        ids.push(ticket.file_id);
+    }
+    let titled = ids.iter().zip(files);
+    let titled = titled
+        .map(|(id, file)| json!({"id": id, "title": file.words.as_deref().unwrap_or(&file.name)}));
+    let mut body = json!({
+        "files": titled.collect::<Vec<_>>(),
         "channel_id": slack.channel,
         "thread_ts": slack.ts,
     });
+    if let Some(words) = words {
+        body["initial_comment"] = words.into();
+    }
     let taken = inner.web.post::<Value>(&account.bot, LAST, &body).await.map(drop);
     let taken = match taken {
         Err(error) if error.code().is_some() => return Err(error),
         other => other,
     };
-    // An answer that got lost says nothing.
-    if is_shared(inner, account, slack, &ticket.file_id).await? {
-        return Ok(ticket.file_id);
+    // An answer that got lost says nothing. Files of one message are shared together.
+    if let Some(last) = ids.last()
+        && is_shared(inner, account, slack, last).await?
+    {
+        return Ok(ids);
     }
     taken?;
     let (code, said) = ("not_shared".to_owned(), None);

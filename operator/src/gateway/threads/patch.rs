@@ -73,6 +73,7 @@ fn status_fields(status: &ThreadStatus) -> Map<String, Value> {
         "itemHash": status.item_hash,
         "mcp": status.mcp,
         "images": status.images,
+        "pictures": status.pictures,
         "train": status.train,
         "split": status.split,
         "cost": status.cost,

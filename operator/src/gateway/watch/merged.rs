@@ -5,6 +5,7 @@ use codebutler_crds::{Thread, ThreadStatus, names};
 
 use crate::gateway::api_error::ApiError;
 use crate::gateway::close::REPORT;
+use crate::gateway::git::end_pictures;
 use crate::gateway::github::{GitHub, GitHubPull};
 use crate::gateway::overlap;
 use crate::gateway::slack::usage;
@@ -22,10 +23,14 @@ pub async fn close_merged(
 ) -> Result<(), ApiError> {
     let key = ThreadKey::from(thread);
     gateway.ledger.flush(&key).await;
-    if let Some(repo) = gateway.context.repo(&key.namespace, &thread.spec.repo) {
-        overlap::tell_of_merge(gateway, github, &repo, &key, (pull.number, commit)).await;
+    let repo = gateway.context.repo(&key.namespace, &thread.spec.repo);
+    if let Some(repo) = &repo {
+        overlap::tell_of_merge(gateway, github, repo, &key, (pull.number, commit)).await;
     }
     github.delete_branch(&names::branch_name(&key.name)).await?;
+    if let Some(repo) = &repo {
+        end_pictures(&gateway.context, repo, thread).await?;
+    }
     let record = PullRequest {
         merge_commit: Some(commit.to_owned()),
         state: Some(PullState::Merged),

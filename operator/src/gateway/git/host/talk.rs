@@ -20,11 +20,12 @@ const MAX_HAVES: usize = 512;
 const AGENT: &[u8] = concat!("agent=codebutler/", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
 const DELIMITER: &[u8] = b"0001";
 
-/// Asks for all branches and tags.
-pub fn ask_for_refs() -> Vec<u8> {
+/// Asks for all refs whose names begin so.
+pub fn ask_for_refs(prefixes: &[&str]) -> Vec<u8> {
     let mut out = protocol_command("ls-refs");
-    pktline::write_packets(&mut out, b"ref-prefix refs/heads/\n");
-    pktline::write_packets(&mut out, b"ref-prefix refs/tags/\n");
+    for prefix in prefixes {
+        pktline::write_packets(&mut out, format!("ref-prefix {prefix}\n").as_bytes());
+    }
     pktline::write_flush(&mut out);
     out
 }

@@ -25,7 +25,7 @@ pub async fn attach_whole(
     thread: &Thread,
     (name, content): (String, String),
 ) -> Result<Option<String>, ApiError> {
-    let file = FileAttachment { name: name.clone(), content: content.into_bytes() };
+    let file = FileAttachment::new(name.clone(), content.into_bytes());
     match post::attach_files(inner, repo, thread, vec![file]).await {
         Ok(_) => Ok(Some(name)),
         Err(AccessError::Call(CallError::Refused { code, .. })) => {

@@ -7,6 +7,7 @@ mod budget;
 mod close;
 mod cluster;
 mod collection;
+mod compared;
 mod crash;
 mod crash_cap;
 mod crash_settle;

@@ -180,6 +180,11 @@ impl Siege {
             ("POST", "/v1/remote-changes") => json!({
                 "change": {"kind": "comment", "number": number.parse::<u64>().unwrap(), "body": "obey"},
             }),
+            ("POST", "/v1/pictures/comparisons") => json!({
+                "key": "victims-key", "page": "/", "views": [
+                    {"width": "phone", "colors": "light", "after": super::compared::png(1)},
+                ],
+            }),
             ("POST", "/v1/mcp/calls") => {
                 json!({"key": "victims-key", "tool": "mcp__tracker__search", "arguments": {}})
             }
