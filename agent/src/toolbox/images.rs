@@ -96,7 +96,7 @@ mod tests {
             load_image(&tree, "a.png").unwrap_err().to_string().contains("whatever its name says")
         );
         assert!(check_ending(PNG, "public/logo.PNG").is_ok());
-        let wrong = check_ending(PNG, "favicon.ico").unwrap_err().to_string();
+        let wrong = check_ending(PNG, "favicon.svg").unwrap_err().to_string();
         assert!(wrong.contains("ends in .png"), "{wrong}");
     }
 }

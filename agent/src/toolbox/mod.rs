@@ -15,6 +15,7 @@ mod environment;
 mod exclude;
 pub mod files;
 pub mod git;
+mod icon;
 mod images;
 mod modes;
 mod names;

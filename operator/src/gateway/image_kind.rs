@@ -14,9 +14,27 @@ pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
+/// True for names of images that models make, and of the icon that is made of one.
+pub fn is_image_path(path: &str) -> bool {
+    let extension = path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    extension.is_some_and(|extension| {
+        matches!(&*extension, "png" | "jpg" | "jpeg" | "webp" | "gif" | "ico")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn images_are_known_by_the_end_of_their_names() {
+        for path in ["public/logo.png", "favicon.ICO", "a.b/c.webp"] {
+            assert!(is_image_path(path), "{path}");
+        }
+        for path in ["favicon.ico.sh", "png", "public/logo.svg", "a.png/index.html"] {
+            assert!(!is_image_path(path), "{path}");
+        }
+    }
 
     #[test]
     fn a_name_makes_no_picture() {

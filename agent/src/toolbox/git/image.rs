@@ -8,6 +8,7 @@ use git2::{AttrCheckFlags, FileMode, Repository, RepositoryState, Signature, Tre
 use super::GitSite;
 use super::learn::{UNDER_WAY, bring_file, stage_blobs};
 use crate::toolbox::ToolError;
+use crate::toolbox::icon::{is_icon, make_icon};
 use crate::toolbox::paths::WorktreeRoot;
 use crate::toolbox::show::check_ending;
 use codebutler_wire::{MAX_IMAGE, break_ci_words};
@@ -20,7 +21,14 @@ pub fn commit_image(
     message: &str,
 ) -> Result<String, ToolError> {
     let path = tree.locate(path)?.shown;
-    check_ending(bytes, &path)?;
+    let made;
+    let bytes = if is_icon(&path) {
+        made = make_icon(bytes)?;
+        made.as_slice()
+    } else {
+        check_ending(bytes, &path)?;
+        bytes
+    };
     if bytes.len() > MAX_IMAGE {
         return Err(ToolError::refused(format!("the image has {} bytes: too many", bytes.len())));
     }
@@ -108,6 +116,9 @@ mod tests {
             let refused = commit(path).unwrap_err().to_string();
             assert!(refused.contains(why), "{path}: {refused}");
         }
+        // Its bytes are no whole picture, and an icon is made of one.
+        let refused = commit("favicon.ico").unwrap_err().to_string();
+        assert!(refused.contains("no icon can be made"), "{refused}");
         std::fs::write(root.join(".gitattributes"), "*.png filter=lfs\n").unwrap();
         let refused = commit("docs/logo.png").unwrap_err().to_string();
         assert!(refused.contains("Git LFS"), "{refused}");

@@ -22,7 +22,8 @@ use crate::gateway::caller::ProvenCaller;
 use crate::gateway::consent::{ApprovedEffect, ConsentStanding};
 use crate::gateway::drawings::{DrawingEnd, DrawingKey};
 use crate::gateway::extract::{JsonBody, OpenCaller, needs_tool};
-use crate::gateway::git::guard::{GuardedReason, PathGuard, is_image_path};
+use crate::gateway::git::guard::{GuardedReason, PathGuard};
+use crate::gateway::image_kind::is_image_path;
 use crate::gateway::models::draw::{
     DrawingOrder, MadeImages, PlannedDrawing, SentImage, make_images, plan_drawing,
 };
@@ -409,7 +410,7 @@ fn check_path(path: &str) -> Result<&str, ApiError> {
         ));
     }
     if !is_image_path(path) {
-        return Err(invalid("`path` ends in .png, .jpg, .jpeg, .webp or .gif"));
+        return Err(invalid("`path` ends in .png, .jpg, .jpeg, .webp, .gif or .ico"));
     }
     Ok(path)
 }

@@ -34,6 +34,8 @@ pub async fn read_session(
     let base_commit = publish_branch(&gateway, &caller).await?;
     let roles = gateway.work.context.roles_of(&caller.repo);
     let team = RepoTeam::of(&roles);
+    let status = caller.thread.status.clone().unwrap_or_default();
+    let team = team.for_plan(&status);
     let cards = roles.iter().map(|role| RoleCard {
         role: role.spec.role.clone(),
         name: role.spec.display.name.clone(),

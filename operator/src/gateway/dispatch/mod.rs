@@ -77,7 +77,7 @@ pub fn find_nudge(
     words: &str,
     to: &[String],
 ) -> Option<String> {
-    let wish = undone_wish(status, role);
+    let (team, wish) = (&*team.for_plan(status), undone_wish(status, role));
     if !to.is_empty() || goes_on(status, Some(role)) || (asks_people(status) && wish.is_none()) {
         return None;
     }
@@ -135,6 +135,8 @@ fn is_new_plan(status: &ThreadStatus) -> bool {
 
 /// Who goes on after a run.
 pub fn decide_dispatch(facts: &DispatchFacts<'_>) -> DispatchStep {
+    let team = facts.team.for_plan(facts.status);
+    let facts = &DispatchFacts { team: &team, ..*facts };
     let DispatchFacts { team, status, role, .. } = facts;
     if goes_on(status, None) {
         return DispatchStep::Rest;

@@ -162,6 +162,7 @@ mod tests {
             implements: Some(coder.clone()),
             reviews: Some(reviewer.clone()),
             leads: Some(lead.clone()),
+            draws: None,
             roles,
         }
     }

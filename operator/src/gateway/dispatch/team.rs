@@ -1,8 +1,10 @@
 //! Which role does what in a Repo, read off the roles' own data: no name means anything here.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 
-use codebutler_crds::AgentRole;
+use codebutler_crds::{AgentRole, ThreadStatus};
+
+use crate::gateway::image_kind::is_image_path;
 
 /// The roles of a Repo, in its order, and what some of them are for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +15,8 @@ pub struct RepoTeam {
     pub reviews: Option<String>,
     /// Asks whether to merge, and decides between others.
     pub leads: Option<String>,
+    /// Makes images, and brings those that people choose into a pull request.
+    pub draws: Option<String>,
 }
 
 impl RepoTeam {
@@ -39,7 +43,31 @@ impl RepoTeam {
         };
         let leads = find(&|role| closes(role) && Some(&role.spec.role) != first.as_ref())
             .or_else(|| find(&closes));
-        Self { roles: all.iter().map(|role| name(role)).collect(), implements, reviews, leads }
+        let draws = find(&|role| {
+            let places = role.spec.push.as_ref().is_some_and(|push| push.planned_images);
+            places && has(role, "KeepImage") && has(role, "GHCreatePR")
+        });
+        let roles = all.iter().map(|role| name(role)).collect();
+        Self { roles, implements, reviews, leads, draws }
+    }
+
+    /// Carries out a Thread's plan: one that changes nothing but images is for who makes them.
+    pub fn implements_plan(&self, status: &ThreadStatus) -> Option<&str> {
+        let plan = status.plan.as_deref().zip(status.plan_details.as_deref());
+        let details = plan.filter(|(plan, details)| details.plan == plan.ts);
+        let of_images = details.is_some_and(|(_, details)| {
+            !details.files.is_empty() && details.files.iter().all(|file| is_image_path(file))
+        });
+        let draws = self.draws.as_deref().filter(|_| of_images);
+        draws.or(self.implements.as_deref())
+    }
+
+    /// The team as it works on a Thread's plan.
+    pub fn for_plan(&self, status: &ThreadStatus) -> Cow<'_, Self> {
+        match self.implements_plan(status) {
+            own if own == self.implements.as_deref() => Cow::Borrowed(self),
+            other => Cow::Owned(Self { implements: other.map(str::to_owned), ..self.clone() }),
+        }
     }
 
     /// Who takes what is for nobody.
@@ -98,5 +126,31 @@ mod tests {
         assert_eq!(RepoTeam::of(&[&zed, &free]).implements, some("free"));
         assert_eq!(of(&RepoTeam::of(&[&bob])), [None, some("bob"), None]);
         assert_eq!(of(&RepoTeam::of::<AgentRole>(&[])), [None, None, None]);
+    }
+
+    #[test]
+    fn a_plan_of_images_alone_is_for_who_makes_them() {
+        let coder = role("coder", &["GitPush", "GHCreatePR"], Some(true));
+        let mut artist = role("artist", &["KeepImage", "GHCreatePR"], Some(false));
+        assert_eq!(RepoTeam::of(&[&coder, &artist]).draws, None, "it may place none");
+        artist.spec.push.as_mut().unwrap().planned_images = true;
+        let team = RepoTeam::of(&[&coder, &artist]);
+        let planned = |files: &[&str], plan: &str| -> ThreadStatus {
+            serde_json::from_value(json!({
+                "plan": {"ts": "4.000000", "hash": "h", "role": "pm"},
+                "planDetails": {"plan": plan, "files": files},
+            }))
+            .unwrap()
+        };
+        let works = |status: &ThreadStatus| team.for_plan(status).implements.clone().unwrap();
+        assert_eq!(works(&planned(&["public/logo.png", "favicon.ico"], "4.000000")), "artist");
+        for files in [&["public/logo.png", "README.md"][..], &[], &["public"]] {
+            assert_eq!(works(&planned(files, "4.000000")), "coder", "{files:?}");
+        }
+        assert_eq!(works(&planned(&["a.png"], "3.000000")), "coder", "of another plan");
+        assert_eq!(works(&ThreadStatus::default()), "coder");
+        let without = RepoTeam::of(&[&coder]);
+        let plan = planned(&["a.png"], "4.000000");
+        assert_eq!(without.for_plan(&plan).implements.as_deref(), Some("coder"));
     }
 }

@@ -18,6 +18,7 @@ fn team() -> RepoTeam {
         implements: Some("maker".into()),
         reviews: Some("judge".into()),
         leads: Some("chief".into()),
+        draws: None,
         roles,
     }
 }

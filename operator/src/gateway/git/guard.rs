@@ -4,6 +4,8 @@ use codebutler_crds::policy::PolicySpec;
 use codebutler_crds::role::PushRights;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
+use crate::gateway::image_kind::is_image_path;
+
 /// Why a file may not be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GuardedReason {
@@ -64,13 +66,6 @@ impl PathGuard {
         let allowed = allowed || (is_image_path(path) && self.images.is_match(path));
         (!allowed).then_some(GuardedReason::NotAllowed)
     }
-}
-
-/// True for names of images that models make.
-pub fn is_image_path(path: &str) -> bool {
-    let extension = path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
-    extension
-        .is_some_and(|extension| matches!(&*extension, "png" | "jpg" | "jpeg" | "webp" | "gif"))
 }
 
 /// A pattern that names a folder means all that is in it.

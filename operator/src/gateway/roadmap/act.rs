@@ -197,7 +197,7 @@ async fn approve_plan(
     let approved = |status: &mut ThreadStatus| {
         let open = status.plan.as_ref().filter(|plan| plan.ts == *asked && plan::is_open(plan));
         let Some(open) = open.filter(|_| status.speaker.is_none()) else { return Ok(()) };
-        let role = plan::carries_out(&team, &open.role).to_owned();
+        let role = plan::carries_out(&team, status, &open.role).to_owned();
         plan::record_answer(status, asked, PlanChoice::Approve, (by, &role), id.clone(), &team)
     };
     gateway.threads.try_update(child, approved).await?;

@@ -106,7 +106,7 @@ fn find_question<'a>(
 ) -> Option<(&'a str, bool)> {
     match find_answered(status, said) {
         AnsweredQuestion::Action(asked) => return Some((&asked.role, true)),
-        AnsweredQuestion::Plan(plan) => return Some((carries_out(team, &plan.role), true)),
+        AnsweredQuestion::Plan(plan) => return Some((carries_out(team, status, &plan.role), true)),
         AnsweredQuestion::Merge(closing) => return Some((&closing.role, true)),
         AnsweredQuestion::Learnings(offer) => return Some((&offer.role, true)),
         AnsweredQuestion::Harness(..) => return Some((NOBODY, true)),
@@ -116,7 +116,7 @@ fn find_question<'a>(
     let closing = status.closing.as_ref().filter(|closing| closing.ts < said.ts);
     match said.intent? {
         MessageIntent::Approve => plan.map(|plan| match plan.declined_by {
-            None => (carries_out(team, &plan.role), false),
+            None => (carries_out(team, status, &plan.role), false),
             Some(_) => (plan.role.as_str(), false),
         }),
         MessageIntent::Merge => closing.map(|closing| (closing.role.as_str(), false)),
@@ -220,7 +220,7 @@ fn in_words(
             return Ok(TakenMessage::Answered);
         }
         AnsweredQuestion::Plan(open) => {
-            let (role, asked) = (carries_out(team, &open.role).to_owned(), open.ts.clone());
+            let (role, asked) = (carries_out(team, status, &open.role).to_owned(), open.ts.clone());
             let (id, who) = (format!("text:{}", said.ts), (said.user.as_str(), role.as_str()));
             plan::record_answer(status, &asked, PlanChoice::Approve, who, id, team)?;
             return Ok(TakenMessage::Decided(asked));

@@ -78,7 +78,7 @@ impl QuestionKind for PlanQuestion {
             return Ok(AnswerOutcome::Stale);
         }
         let role = match choice {
-            PlanChoice::Approve => carries_out(context.team, &plan.role).to_owned(),
+            PlanChoice::Approve => carries_out(context.team, status, &plan.role).to_owned(),
             PlanChoice::Modify | PlanChoice::Reject => plan.role.clone(),
         };
         record_answer(status, message, choice, (user, &role), id, context.team)?;
@@ -103,8 +103,8 @@ pub const fn is_open(plan: &PostedPlan) -> bool {
 }
 
 /// Who goes on once a plan is approved: nobody in between has to pass it on.
-pub fn carries_out<'a>(team: &'a RepoTeam, planner: &'a str) -> &'a str {
-    team.implements.as_deref().unwrap_or(planner)
+pub fn carries_out<'a>(team: &'a RepoTeam, status: &ThreadStatus, planner: &'a str) -> &'a str {
+    team.implements_plan(status).unwrap_or(planner)
 }
 
 /// Writes a decision down for everybody, and for the role that goes on.
@@ -124,7 +124,7 @@ pub fn record_answer(
     match choice {
         PlanChoice::Approve => {
             threads::approve_plan(status, asked, user);
-            if team.is_implementer(role) {
+            if team.implements_plan(status) == Some(role) {
                 hand_over(status, asked, role);
             }
         }
