@@ -50,7 +50,15 @@ const FLAGS: [&str; 18] = [
 pub fn find_browser(path: &std::ffi::OsStr) -> Option<PathBuf> {
     let folders: Vec<PathBuf> = std::env::split_paths(path).collect();
     let mut programs = NAMES.iter().flat_map(|name| folders.iter().map(move |dir| dir.join(name)));
-    programs.find(|program| program.is_file())
+    programs.find(|program| program.is_file()).map(skip_script)
+}
+
+/// Debian's `chromium` is a script that ends where `/etc/chromium.d` can't be listed, as in the sandbox of commands. What it
+/// starts needs none of its settings.
+fn skip_script(program: PathBuf) -> PathBuf {
+    let behind = program.parent().and_then(Path::parent);
+    let behind = behind.map(|folder| folder.join("lib/chromium/chromium"));
+    behind.filter(|behind| behind.is_file()).unwrap_or(program)
 }
 
 /// A browser that runs until this is dropped.
@@ -119,5 +127,23 @@ async fn read_place(errors: ChildStderr) -> Result<String, BrowserError> {
         if !line.is_empty() {
             last = line;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_started_past_the_script_in_front_of_it() {
+        let root = tempfile::tempdir().unwrap();
+        let (bin, lib) = (root.path().join("bin"), root.path().join("lib/chromium"));
+        std::fs::create_dir_all(&bin).unwrap();
+        assert_eq!(find_browser(bin.as_os_str()), None);
+        std::fs::write(bin.join("chromium"), "#!/bin/sh\n").unwrap();
+        assert_eq!(find_browser(bin.as_os_str()), Some(bin.join("chromium")));
+        std::fs::create_dir_all(&lib).unwrap();
+        std::fs::write(lib.join("chromium"), "").unwrap();
+        assert_eq!(find_browser(bin.as_os_str()), Some(lib.join("chromium")));
     }
 }
