@@ -1,5 +1,6 @@
 //! `cargo demo` as its users run it: exit codes, summary, what is left behind.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -125,6 +126,17 @@ async fn people_change_their_minds_ask_say_no_and_come_two_at_a_time() {
         let output = demo(&["--scenario", &shipped(name)]).await;
         assert_eq!(output.status.code(), Some(0), "{name}: {}", said(&output));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_visible_change_is_shown_before_and_after() {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    if codebutler_browser::find_browser(&folders).is_none() {
+        let _ = writeln!(std::io::stderr(), "skipped: no Chromium is installed here");
+        return;
+    }
+    let output = demo(&["--scenario", &shipped("visible")]).await;
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 }
 
 /// The smallest scenario that expects something of every kind.
