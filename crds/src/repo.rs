@@ -474,13 +474,6 @@ fn work_ends() -> String {
     "18:00".to_owned()
 }
 
-const fn yes() -> bool {
-    true
-}
-#[allow(clippy::trivially_copy_pass_by_ref)]
-const fn is_yes(value: &bool) -> bool {
-    *value
-}
 const fn debounce() -> u32 {
     3
 }

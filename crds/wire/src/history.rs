@@ -8,11 +8,14 @@
 //! what was cut off on the way is sent again and recognised. The gateway adds what it sees and does, each
 //! under a key of its own.
 
+mod shown;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{MessageAuthor, NanoUsd, PageColors, PageWidth, SlackTs};
+pub use self::shown::{CheckShown, ItemShown, TodoEntry, ToolUse, ViewShown};
+use crate::{MessageAuthor, NanoUsd, SlackTs};
 
 /// Of the form of [`HistoryLine`].
 pub const VERSION: u32 = 1;
@@ -314,77 +317,6 @@ pub enum HistoryEvent {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 const fn is_false(value: &bool) -> bool {
     !*value
-}
-
-/// A tool with its arguments.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ToolUse {
-    /// Its name.
-    pub tool: String,
-    /// JSON, as the model wrote it.
-    pub arguments: String,
-}
-
-/// One thing to do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TodoEntry {
-    /// What.
-    pub text: String,
-    /// `open`, `doing` or `done`.
-    pub state: String,
-}
-
-/// A page at one width, in one set of colours.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ViewShown {
-    /// Its width.
-    pub width: PageWidth,
-    /// Its colours.
-    pub colors: PageColors,
-    /// Slack's id of the picture from before the change. Absent: the page is new.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<String>,
-    /// Slack's id of the picture with the change.
-    pub after: String,
-}
-
-/// A check at the Git host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CheckShown {
-    /// Its name.
-    pub name: String,
-    /// `pending`, `success`, `failure`, … as the host says.
-    pub state: String,
-}
-
-/// An approved item of a roadmap.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ItemShown {
-    /// Its id in the file.
-    pub id: String,
-    /// Its title there, as text.
-    pub title: String,
-    /// Its place among the approved ones, from 0.
-    pub place: u64,
-    /// `merged`, `ready`, `working`, `next`, `waits` or `blocked`.
-    pub state: String,
-    /// Why it is blocked: a sentence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-    /// Items that it begins after.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub after: Vec<String>,
-    /// Name of its Thread, once there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub thread: Option<String>,
-    /// Number of its pull request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pull_request: Option<u64>,
 }
 
 /// What an answer cost. The sum of a role's calls is what the Thread's status says of it.
