@@ -7,9 +7,9 @@ use codebutler_wire::history::CheckShown;
 use crate::UserNames;
 use crate::diff::{ChangedFile, DiffRow, FilePatch};
 use crate::list::encode_query;
-use crate::page::{PageVisitor, render_tabs, render_template};
+use crate::page::{PageVisitor, render_tabs};
 use crate::summary::{LineRemark, PullShown, ThreadSummary};
-use crate::text::{format_count, group_digits, name_people, render_prose};
+use crate::text::{format_count, group_digits, name_people, render_prose, render_template};
 
 /// Lines of a file that are shown at once.
 const ROWS: usize = 3000;

@@ -12,9 +12,9 @@ use crate::UserNames;
 use crate::budgets::{self, BudgetRow, RepoBudgets};
 use crate::chart::DayChart;
 use crate::list::{ListedThread, encode_query};
-use crate::page::{MoneyRow, PageVisitor, render_template};
+use crate::page::{MoneyRow, PageVisitor};
 use crate::summary::{CallTotals, QUARTER};
-use crate::text::{format_count, name_people, show_money};
+use crate::text::{format_count, name_people, render_template, show_money};
 
 /// Rows of one table.
 const ROWS: usize = 60;

@@ -8,9 +8,9 @@ use codebutler_wire::NanoUsd;
 
 use crate::UserNames;
 use crate::moment::show_time;
-use crate::page::{PageVisitor, render_template};
+use crate::page::PageVisitor;
 use crate::summary::{STATES, ThreadSummary};
-use crate::text::{format_count, format_duration, name_people, show_money};
+use crate::text::{format_count, format_duration, name_people, render_template, show_money};
 
 /// Threads of one page.
 const MOST: usize = 200;

@@ -10,7 +10,9 @@ use crate::reply::{PageReplies, render_asks, render_reply};
 use crate::run::{PageItem, group_steps};
 use crate::step::{StepView, name_author, waited_for};
 use crate::summary::{CallTotals, LatestMessage, ThreadSummary, TimeSpan};
-use crate::text::{format_duration, group_digits, name_people, render_prose, show_money};
+use crate::text::{
+    format_duration, group_digits, name_people, render_prose, render_template, show_money,
+};
 use crate::timeline::PageTimeline;
 
 #[derive(Template)]
@@ -135,10 +137,6 @@ pub struct ThreadPage {
     pub query: String,
     /// What the visitor may write; nothing where they may not.
     pub replies: Option<PageReplies>,
-}
-
-pub(crate) fn render_template(template: &impl Template) -> String {
-    template.render().unwrap_or_else(|_| "this page can't be shown".to_owned())
 }
 
 /// What is added to a page: where the thread stands now, and steps.

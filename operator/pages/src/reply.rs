@@ -4,8 +4,7 @@ use askama::Template;
 use codebutler_markdown::TextDialect;
 
 use crate::UserNames;
-use crate::page::render_template;
-use crate::text::render_prose;
+use crate::text::{render_prose, render_template};
 
 /// The longest reply, in characters.
 pub const LONGEST_REPLY: usize = 3_000;

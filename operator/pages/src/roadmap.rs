@@ -9,9 +9,9 @@ use codebutler_wire::history::ItemShown;
 
 use crate::UserNames;
 use crate::moment::format_moment;
-use crate::page::{PageVisitor, render_tabs, render_template};
+use crate::page::{PageVisitor, render_tabs};
 use crate::summary::{RoadmapShown, ThreadSummary};
-use crate::text::{format_duration, name_people, show_money};
+use crate::text::{format_duration, name_people, render_template, show_money};
 
 /// What a page shows of a roadmap.
 #[derive(Clone, Debug, Default)]

@@ -1,5 +1,6 @@
 //! Long texts: folded, and coloured where they are changes; and amounts and durations as people read them.
 
+use askama::Template;
 use codebutler_markdown::{TextDialect, render_html};
 use codebutler_wire::NanoUsd;
 
@@ -100,6 +101,11 @@ pub fn name_people(text: &str, names: &UserNames) -> String {
         }
     }
     out + rest
+}
+
+/// A template with its values; a sentence where it can't be rendered.
+pub fn render_template(template: &impl Template) -> String {
+    template.render().unwrap_or_else(|_| "this page can't be shown".to_owned())
 }
 
 /// Words with their markup, as HTML in which people are called by their names.

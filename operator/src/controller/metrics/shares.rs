@@ -13,9 +13,10 @@ use crate::metrics::catalog::controller as catalog;
 use crate::metrics::repo_label;
 
 /// What is looked at of a day, and of a month.
-type Period = (&'static str, fn(&PersonSpend) -> PeriodSpend, fn(&PersonCaps) -> Option<NanoUsd>);
+type MeasuredPeriod =
+    (&'static str, fn(&PersonSpend) -> PeriodSpend, fn(&PersonCaps) -> Option<NanoUsd>);
 
-const PERIODS: [Period; 2] = [
+const PERIODS: [MeasuredPeriod; 2] = [
     ("day", |person| person.day, |caps| caps.per_day),
     ("month", |person| person.month, |caps| caps.per_month),
 ];

@@ -20,7 +20,7 @@ pub fn charged_person(thread: &Thread) -> Option<&str> {
 }
 
 /// A budget that a person's calls count for.
-struct Share<'a> {
+struct BudgetShare<'a> {
     limit: CallLimit,
     cap: NanoUsd,
     /// The person or the team.
@@ -30,16 +30,16 @@ struct Share<'a> {
 
 /// The periods of budgets.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Period {
+enum BudgetPeriod {
     Day,
     Month,
 }
 
-impl Share<'_> {
-    const fn period(&self) -> Period {
+impl BudgetShare<'_> {
+    const fn period(&self) -> BudgetPeriod {
         match self.limit {
-            CallLimit::PersonPerMonth | CallLimit::TeamPerMonth => Period::Month,
-            _ => Period::Day,
+            CallLimit::PersonPerMonth | CallLimit::TeamPerMonth => BudgetPeriod::Month,
+            _ => BudgetPeriod::Day,
         }
     }
 
@@ -56,8 +56,8 @@ impl Share<'_> {
     fn accounts<'b>(&'b self, book: &'b RepoBook) -> impl Iterator<Item = &'b SpendAccount> {
         let people = self.people().filter_map(|user| book.people.person(user));
         people.map(|person| match self.period() {
-            Period::Day => &person.day,
-            Period::Month => &person.month,
+            BudgetPeriod::Day => &person.day,
+            BudgetPeriod::Month => &person.month,
         })
     }
 
@@ -73,7 +73,7 @@ impl Share<'_> {
 }
 
 /// All budgets that hold for a person's calls.
-fn shares_of<'a>(budget: &'a BudgetSpec, user: &'a str) -> Vec<Share<'a>> {
+fn shares_of<'a>(budget: &'a BudgetSpec, user: &'a str) -> Vec<BudgetShare<'a>> {
     let own = budget.people.as_ref().map(|people| people.caps_of(user)).unwrap_or_default();
     let own = [
         (CallLimit::PersonPerDay, own.per_day, user, &[] as &[String]),
@@ -89,7 +89,7 @@ fn shares_of<'a>(budget: &'a BudgetSpec, user: &'a str) -> Vec<Share<'a>> {
     });
     own.into_iter()
         .chain(teams)
-        .filter_map(|(limit, cap, of, members)| Some(Share { limit, cap: cap?, of, members }))
+        .filter_map(|(limit, cap, of, members)| Some(BudgetShare { limit, cap: cap?, of, members }))
         .collect()
 }
 
@@ -111,8 +111,8 @@ pub fn check_shares(
     let full = shares.iter().find(|share| share.committed(book) + estimate > share.cap);
     let Some(share) = full else { return Ok(()) };
     let until = match share.period() {
-        Period::Day => moment.day_ends,
-        Period::Month => moment.month_ends,
+        BudgetPeriod::Day => moment.day_ends,
+        BudgetPeriod::Month => moment.month_ends,
     };
     Err(ExceededLimit {
         limit: share.limit,
@@ -140,8 +140,8 @@ pub fn near_shares(budget: &BudgetSpec, book: &mut RepoBook, person: &str) -> Ve
         };
         let Some(warned) = warned else { continue };
         let (warned, period) = match share.period() {
-            Period::Day => (&mut warned.day, book.day.clone()),
-            Period::Month => (&mut warned.month, month.clone()),
+            BudgetPeriod::Day => (&mut warned.day, book.day.clone()),
+            BudgetPeriod::Month => (&mut warned.month, month.clone()),
         };
         if *warned != Some(cap) {
             *warned = Some(cap);

@@ -25,7 +25,7 @@ use super::route::RouteAction;
 use super::sign::{EmojiReaction, EmojiSign};
 use super::web::{CallError, SlackWeb};
 use super::which::MessageOwner;
-use super::{Inner, explain, history, page_reply};
+use super::{Inner, explain, history, page_author};
 use crate::gateway::thread_key::ThreadKey;
 
 /// Between two sweeps, and after one in which a channel failed.
@@ -194,7 +194,7 @@ impl Sweep<'_> {
             match history::read_replies(web, token, id, root, Some(&after)).await {
                 Ok(mut messages) => {
                     for message in &mut messages {
-                        page_reply::attribute_reply(message, self.account);
+                        page_author::attribute_reply(message, self.account);
                         self.take(message).await;
                         if asked.contains(&message.ts) {
                             self.thumbs(message).await;

@@ -56,6 +56,7 @@ mod mrkdwn;
 mod named;
 mod notices;
 mod open;
+mod page_author;
 pub mod page_reply;
 mod people;
 mod person;

@@ -6,63 +6,24 @@ use std::sync::Arc;
 use codebutler_crds::thread::{SlackThread, ThreadState};
 use codebutler_crds::wire::ErrorCode;
 use codebutler_crds::{Repo, SlackTs, Thread};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::account::{AccessError, SlackAccount};
 use super::effects::RouteEffect;
+use super::page_author::{KIND, ReplyAuthor};
 use super::post::{self, FileHanding, OutgoingText, TextAsks};
 use super::questions::{self, ButtonPress, ButtonStyle};
 use super::route::{self, RouteAction};
 use super::stored::StoredMessage;
 use super::take_error::TakeError;
-use super::{Inner, SlackGateway, access, history, mrkdwn, own_metadata};
+use super::{Inner, SlackGateway, access, history, mrkdwn};
 use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads;
 
-/// `kind` of a message that CodeButler posted for a person.
-pub const KIND: &str = "page";
 /// Open questions that are shown with their buttons.
 const QUESTIONS: usize = 8;
 const NOT_STORED: &str = "Your message could not be recorded yet: send it once more.";
-
-/// The person for whom a message is posted.
-#[derive(Clone, Copy, Debug)]
-pub struct ReplyAuthor<'a> {
-    pub user: &'a str,
-    pub name: &'a str,
-}
-
-impl ReplyAuthor<'_> {
-    /// Adds the author to a message's body.
-    pub(super) fn sign(&self, body: &mut Value, customize: bool) {
-        if customize {
-            body["username"] = json!(self.name);
-            body["icon_emoji"] = json!(":speech_balloon:");
-        } else {
-            let text = body["text"].as_str().unwrap_or_default();
-            body["text"] = json!(format!("*{}* wrote:\n{text}", mrkdwn::escape_text(self.name)));
-        }
-        let payload = &mut body["metadata"]["event_payload"];
-        payload["by"] = json!(self.user);
-        payload["headed"] = json!(if customize { "no" } else { "yes" });
-    }
-}
-
-/// Turns a message that CodeButler posted for a person into that person's message.
-pub fn attribute_reply(message: &mut StoredMessage, account: &SlackAccount) {
-    if !account.wrote(message) {
-        return;
-    }
-    let Some(payload) = own_metadata(message.metadata.as_ref()) else { return };
-    let (true, Some(user)) = (payload["kind"] == KIND, payload["by"].as_str()) else { return };
-    let (user, headed) = (user.to_owned(), payload["headed"] == "yes");
-    if headed && let Some((_, words)) = message.text.as_deref().and_then(|t| t.split_once('\n')) {
-        message.text = Some(words.to_owned());
-    }
-    (message.user, message.bot_id, message.subtype) = (Some(user), None, None);
-    (message.blocks, message.for_person) = (None, true);
-}
 
 /// A question that waits for an answer, as Slack shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -288,54 +249,12 @@ fn read_button(element: &Value) -> Option<ShownButton> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::gateway::slack::EVENT_TYPE;
 
     fn message(value: Value) -> StoredMessage {
         serde_json::from_value(value).unwrap()
-    }
-
-    fn account() -> SlackAccount {
-        SlackAccount::test("U0BOT", "B0BOT")
-    }
-
-    fn posted(customize: bool) -> Value {
-        let mut body = json!({
-            "ts": "2.000000", "thread_ts": "1.000000", "bot_id": "B0BOT", "subtype": "bot_message",
-            "text": "one\ntwo",
-            "metadata": {"event_type": EVENT_TYPE, "event_payload": {"kind": KIND, "role": ""}},
-        });
-        ReplyAuthor { user: "U7", name: "Ana & co" }.sign(&mut body, customize);
-        body
-    }
-
-    #[test]
-    fn words_that_were_posted_for_a_person_are_that_persons() {
-        for customize in [true, false] {
-            let mut read = message(posted(customize));
-            attribute_reply(&mut read, &account());
-            assert_eq!(read.person(), Some("U7"), "{customize}");
-            assert_eq!(read.text.as_deref(), Some("one\ntwo"), "{customize}");
-            assert!(!account().wrote(&read));
-        }
-        assert!(posted(false)["text"].as_str().unwrap().starts_with("*Ana &amp; co* wrote:\n"));
-    }
-
-    #[test]
-    fn nobody_else_speaks_for_a_person() {
-        let mut other_app = posted(true);
-        other_app["bot_id"] = json!("B9");
-        let mut other_kind = posted(true);
-        other_kind["metadata"]["event_payload"]["kind"] = json!("message");
-        let mut other_type = posted(true);
-        other_type["metadata"]["event_type"] = json!("other");
-        let mut nobody = posted(true);
-        nobody["metadata"]["event_payload"]["by"] = Value::Null;
-        for value in [other_app, other_kind, other_type, nobody] {
-            let mut read = message(value.clone());
-            attribute_reply(&mut read, &account());
-            assert_eq!(read.person(), None, "{value}");
-        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use self::shelf::{ConversationShelf, ReadOrder, ShelfAnswer};
 use super::account::SlackAccount;
 use super::event::StoredMessage;
 use super::web::CallError;
-use super::{Inner, history, page_reply};
+use super::{Inner, history, page_author};
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::keyed::KeyedLocks;
 
@@ -155,7 +155,7 @@ impl Inner {
         match history::read_replies(&self.web, &account.bot, channel, root, after).await {
             Ok(mut read) => {
                 for message in &mut read {
-                    page_reply::attribute_reply(message, account);
+                    page_author::attribute_reply(message, account);
                 }
                 Ok(self.kept.put((key, place), wanted, (order, read)))
             }

@@ -5,7 +5,7 @@ use codebutler_crds::{AgentRole, Repo, Thread};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::super::page_reply::ReplyAuthor;
+use super::super::page_author::ReplyAuthor;
 use super::super::questions::QuestionButton;
 use super::super::{EVENT_TYPE, blocks, mrkdwn};
 use super::handing::FileHanding;
