@@ -354,12 +354,14 @@ impl SharedLedger {
             step::point("after flush");
             next = Some(Instant::now() + EVERY);
             let mut books = self.books();
-            let is_written = books.is_written(pot);
             let Some(book) = books.book(pot) else { return };
             let calm = book.called_at.is_none_or(|at| at.elapsed() >= CALM);
             if calm {
                 book.account.calm();
             }
+            // A grant that is given back has to be written, too.
+            let is_written = books.is_written(pot);
+            let Some(book) = books.book(pot) else { return };
             let wanted = book.account.wanted(book.cap);
             let rests = is_written && book.elsewhere.is_empty();
             if rests && (calm || wanted.granted == NanoUsd::ZERO) {
