@@ -119,11 +119,16 @@ async fn shoot(
     Ok(PageShot { size, scheme, png: png.to_owned(), is_cut: whole > f64::from(HEIGHT) })
 }
 
+/// Chromium's word for an answer with an error's status and no content, in whose place it shows a page of its own. The
+/// status is in the report.
+const NO_CONTENT: &str = "net::ERR_HTTP_RESPONSE_CODE_FAILURE";
+
 /// Loads a page, until nothing of it is asked for any more.
 async fn load(tab: &mut PageTab, url: &Url, report: &mut PageReport) -> Result<(), BrowserError> {
     drop(tab.take_events());
     let opened = tab.call("Page.navigate", json!({"url": url.as_str()})).await?;
-    if let Some(why) = opened["errorText"].as_str().filter(|why| !why.is_empty()) {
+    let why = opened["errorText"].as_str().filter(|why| !why.is_empty());
+    if let Some(why) = why.filter(|why| *why != NO_CONTENT) {
         return Err(BrowserError::Page(format!("{url}: {}", explain_failure(why))));
     }
     let loaded = tokio::time::timeout(LOAD, tab.wait_for("Page.loadEventFired")).await;
