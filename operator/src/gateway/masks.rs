@@ -32,12 +32,12 @@ pub async fn current_redactor(
         let github = GitHub::of(context, repo).await?;
         let Some(tip) = github.tip(base).await? else { return Err(github.no_base(base).await) };
         let file = github.file(policy::FILE, &tip.commit).await?;
-        let WantedMasking { rules, problems, approvals } =
+        let WantedMasking { rules, problems, approvals, approvals_unread } =
             file.map(|file| policy::parse_policy(&file)).unwrap_or_default();
         // Where something is wrong, the thread has to hear it: the next Git request tells.
         let commit = if problems.is_empty() { tip.commit.as_str() } else { "" };
         redactors.learn(repo, commit, rules, problems.is_empty());
-        redactors.learn_approvals(repo, approvals);
+        redactors.learn_approvals(repo, approvals, approvals_unread);
     }
     Ok(redactors.of(repo))
 }

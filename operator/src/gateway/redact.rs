@@ -36,6 +36,8 @@ struct Learned {
     /// The last list without a fault.
     whole: Vec<RedactionRule>,
     approvals: RequiredApprovals,
+    /// As the last file had them that could be read in this.
+    whole_approvals: Option<RequiredApprovals>,
 }
 
 impl RepoRedactors {
@@ -59,9 +61,18 @@ impl RepoRedactors {
         learned.get(&repo_key(repo)).map(|learned| learned.approvals.clone()).unwrap_or_default()
     }
 
-    /// Keeps that, as of the commit that was learned last.
-    pub fn learn_approvals(&self, repo: &Repo, approvals: RequiredApprovals) {
-        lock(&self.learned).entry(repo_key(repo)).or_default().approvals = approvals;
+    /// Keeps that, as of the commit that was learned last. What could not be read (`unread`) takes nothing away: people
+    /// are asked as before, and each time where it is not known how it was before.
+    pub fn learn_approvals(&self, repo: &Repo, mut approvals: RequiredApprovals, unread: bool) {
+        let mut all = lock(&self.learned);
+        let learned = all.entry(repo_key(repo)).or_default();
+        if unread {
+            let before = learned.whole_approvals.clone();
+            approvals.extend(before.unwrap_or_else(RequiredApprovals::always));
+        } else {
+            learned.whole_approvals = Some(approvals.clone());
+        }
+        learned.approvals = approvals;
     }
 
     /// The repository could not be asked for its patterns.
@@ -143,9 +154,8 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_slip_in_the_repositorys_list_lets_nothing_through() {
-        let repo: Repo = serde_json::from_value(serde_json::json!({
+    fn repo() -> Repo {
+        serde_json::from_value(serde_json::json!({
             "metadata": {"namespace": "team", "name": "shop"},
             "spec": {
                 "git": {"url": "https://example.com/acme/shop", "credentials": {"name": "git"}},
@@ -154,7 +164,12 @@ mod tests {
                 "roles": ["pm"],
             },
         }))
-        .unwrap();
+        .unwrap()
+    }
+
+    #[test]
+    fn a_slip_in_the_repositorys_list_lets_nothing_through() {
+        let repo = repo();
         let rule = |name: &str, pattern: &str| RedactionRule {
             name: name.to_owned(),
             pattern: pattern.to_owned(),
@@ -169,5 +184,24 @@ mod tests {
         redactors.learn(&repo, "3", Vec::new(), true);
         assert_eq!(masked(), "cust_1 and order_2");
         assert!(redactors.knows(&repo, "3") && !redactors.knows(&repo, "2"));
+    }
+
+    #[test]
+    fn a_slip_in_what_people_are_asked_about_asks_them_about_more() {
+        let (repo, redactors) = (repo(), RepoRedactors::default());
+        let asked = |branch: &str| redactors.approvals(&repo).guards_push(branch);
+        let pushes = |branch: &str| RequiredApprovals {
+            git_push_to: vec![branch.to_owned()],
+            ..RequiredApprovals::default()
+        };
+        assert!(!asked("main"), "nothing was read yet");
+        redactors.learn_approvals(&repo, RequiredApprovals::default(), true);
+        assert!(asked("main") && asked("codebutler/x"), "nobody knows what was meant");
+        redactors.learn_approvals(&repo, pushes("codebutler/*"), false);
+        assert!(asked("codebutler/x") && !asked("main"));
+        redactors.learn_approvals(&repo, pushes("main"), true);
+        assert!(asked("codebutler/x") && asked("main"), "what counted before counts on");
+        redactors.learn_approvals(&repo, RequiredApprovals::default(), false);
+        assert!(!asked("codebutler/x") && !asked("main"), "it was corrected");
     }
 }

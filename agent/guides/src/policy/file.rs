@@ -121,6 +121,24 @@ pub enum PolicyMistake {
 }
 
 impl RequiredApprovals {
+    /// People are asked each time.
+    pub fn always() -> Self {
+        let all = || vec!["*".to_owned()];
+        Self { git_push_to: all(), create_pr_to: all() }
+    }
+
+    /// Adds what others are asked about.
+    pub fn extend(&mut self, others: Self) {
+        let lists = [
+            (&mut self.git_push_to, others.git_push_to),
+            (&mut self.create_pr_to, others.create_pr_to),
+        ];
+        for (own, others) in lists {
+            let new: Vec<String> = others.into_iter().filter(|one| !own.contains(one)).collect();
+            own.extend(new);
+        }
+    }
+
     /// Whether people are asked before a push to a branch.
     pub fn guards_push(&self, branch: &str) -> bool {
         self.git_push_to.iter().any(|pattern| matches_branch(pattern, branch))

@@ -74,6 +74,8 @@ pub use self::shown::ShownBranch;
 pub use self::survey::{BranchDistance, BranchSurvey, LostCommits, SurveyError};
 pub use self::train::{PushedBranch, TrainBench, TrainHead};
 
+/// Where a policy's list of what people are asked about can't be read.
+const ASKED_AS_BEFORE: &str = ", and people are asked before pushes and pull requests as it says, or each time if it is not known";
 const ADVERTISEMENT: &str = "advertisement";
 const RESULT: &str = "result";
 /// How often copies that no Repo needs are looked for.
@@ -258,17 +260,18 @@ async fn learn_patterns(
     if redactors.knows(repo, tip) {
         return Ok(());
     }
-    let WantedMasking { rules, problems, approvals } =
+    let WantedMasking { rules, problems, approvals, approvals_unread } =
         policy::read_policy(bench.mirror.git(), tip).await?;
     redactors.learn(repo, tip, rules, problems.is_empty());
-    redactors.learn_approvals(repo, approvals);
+    redactors.learn_approvals(repo, approvals, approvals_unread);
     if problems.is_empty() {
         return Ok(());
     }
     let problems = problems.join("; ");
     let text = format!(
         "`.codebutler/policy.json` on `{base}` is invalid in part: {problems}. Until it is fixed, \
-         what its last good version masked stays masked too."
+         what its last good version masked stays masked too{}.",
+        if approvals_unread { ASKED_AS_BEFORE } else { "" }
     );
     post_once(gateway, thread, "policy", text);
     Ok(())

@@ -3,6 +3,7 @@
 
 use codebutler_crds::policy::RedactionRule;
 use codebutler_guides::policy::file::{MaskedPattern, PolicyFile, RequiredApprovals};
+use serde_json::Value;
 
 use super::command::{CommandError, GitRepository};
 use crate::gateway::redact::SecretRedactor;
@@ -23,6 +24,8 @@ pub struct WantedMasking {
     /// What is wrong with the others, for people.
     pub problems: Vec<String>,
     pub approvals: RequiredApprovals,
+    /// The file has a mistake in what people are asked about, or where that can't be told.
+    pub approvals_unread: bool,
 }
 
 /// Reads the file of a commit.
@@ -40,13 +43,17 @@ pub async fn read_policy(git: &GitRepository, commit: &str) -> Result<WantedMask
 }
 
 pub fn parse_policy(bytes: &[u8]) -> WantedMasking {
-    let nothing = |why| WantedMasking { problems: vec![why], ..WantedMasking::default() };
+    let nothing = |why| WantedMasking {
+        problems: vec![why],
+        approvals_unread: true,
+        ..WantedMasking::default()
+    };
     if bytes.len() > MAX_FILE {
         return nothing(format!("it is longer than {} KiB", MAX_FILE / 1024));
     }
     let text = String::from_utf8_lossy(bytes);
-    let (redaction, approvals, mut problems) = match PolicyFile::parse(&text) {
-        Ok(file) => (file.redaction, file.require_approval, Vec::new()),
+    let (redaction, (approvals, approvals_unread), mut problems) = match PolicyFile::parse(&text) {
+        Ok(file) => (file.redaction, (file.require_approval, false), Vec::new()),
         Err(mistake) => {
             (salvage_patterns(&text), salvage_approvals(&text), vec![mistake.to_string()])
         }
@@ -80,22 +87,46 @@ pub fn parse_policy(bytes: &[u8]) -> WantedMasking {
         index += 1;
         usable
     });
-    WantedMasking { rules, problems, approvals }
+    WantedMasking { rules, problems, approvals, approvals_unread }
 }
 
 /// The patterns of a file with a mistake: masking too much is the safe side.
 fn salvage_patterns(text: &str) -> Vec<MaskedPattern> {
-    let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    let value: Value = serde_json::from_str(text).unwrap_or_default();
     let redaction = &value["redaction"];
     let list = redaction.as_array().or_else(|| redaction["patterns"].as_array());
-    let read = |rule: &serde_json::Value| serde_json::from_value(rule.clone()).ok();
+    let read = |rule: &Value| serde_json::from_value(rule.clone()).ok();
     list.into_iter().flatten().filter_map(read).collect()
 }
 
-/// The same of approvals.
-fn salvage_approvals(text: &str) -> RequiredApprovals {
-    let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
-    serde_json::from_value(value["require_approval"].clone()).unwrap_or_default()
+/// What can be read of the approvals in a file with a mistake, and whether something of them can't.
+fn salvage_approvals(text: &str) -> (RequiredApprovals, bool) {
+    const NAMES: [&str; 2] = ["require_approval", "requireApproval"];
+    let Ok(value) = serde_json::from_str::<Value>(text) else {
+        return (RequiredApprovals::default(), NAMES.iter().any(|name| text.contains(name)));
+    };
+    let (mut found, mut unread) = (RequiredApprovals::default(), false);
+    for asked in NAMES.iter().filter_map(|name| value.get(name)) {
+        let Some(lists) = asked.as_object() else {
+            unread = true;
+            continue;
+        };
+        for (name, branches) in lists {
+            let list = match name.as_str() {
+                "git_push_to" | "gitPushTo" => &mut found.git_push_to,
+                "create_pr_to" | "createPrTo" => &mut found.create_pr_to,
+                _ => {
+                    unread = true;
+                    continue;
+                }
+            };
+            let branches = branches.as_array();
+            unread |= branches.is_none_or(|all| !all.iter().all(Value::is_string));
+            let named = branches.into_iter().flatten().filter_map(Value::as_str);
+            list.extend(named.map(str::to_owned));
+        }
+    }
+    (found, unread)
 }
 
 #[cfg(test)]
@@ -129,8 +160,31 @@ mod tests {
             "{:?}",
             wanted.problems
         );
+        assert!(!wanted.approvals_unread, "the mistake is elsewhere");
         assert_eq!(parse_policy(b"{}"), WantedMasking::default());
         assert_eq!(parse_policy(b"{").problems.len(), 1);
         assert!(parse_policy(&vec![b' '; MAX_FILE + 1]).problems[0].contains("64 KiB"));
+    }
+
+    #[test]
+    fn a_mistake_in_the_approvals_drops_none_that_can_be_read_and_is_known() {
+        for (text, pushes, unread) in [
+            (
+                r#"{"require_approval": {"git_push_to": ["a/*"], "git_push_too": ["b"]}}"#,
+                true,
+                true,
+            ),
+            (r#"{"require_approval": {"git_push_to": ["a/*", 7]}}"#, true, true),
+            (r#"{"requireApproval": {"gitPushTo": ["a/*"]}, "odd": 1}"#, true, false),
+            (r#"{"require_approval": {"git_push_to": ["a/*"],}}"#, false, true),
+            (r#"{"require_approval": 7}"#, false, true),
+            (r#"{"redaction": [],}"#, false, false),
+        ] {
+            let wanted = parse_policy(text.as_bytes());
+            assert_eq!(wanted.approvals.guards_push("a/x"), pushes, "{text}");
+            assert_eq!(wanted.approvals_unread, unread, "{text}");
+            assert_eq!(wanted.problems.len(), 1, "{text}");
+        }
+        assert!(parse_policy(&vec![b' '; MAX_FILE + 1]).approvals_unread);
     }
 }
