@@ -10,7 +10,7 @@ use bytes::Bytes;
 use codebutler_crds::ThreadStatus;
 use codebutler_crds::names;
 use codebutler_crds::policy::GuardedEffects;
-use codebutler_crds::thread::{MOST_VIEWS, PushedView, ThreadPictures};
+use codebutler_crds::thread::{MOST_VIEWS, PushedView, ThreadPictures, ThreadState};
 use codebutler_crds::wire::{
     ComparedView, ComparisonShown, ErrorCode, MAX_COMPARED, MAX_PICTURE, MAX_VIEWS, ShowComparison,
 };
@@ -130,9 +130,12 @@ async fn find_obstacle(
     caller: &ProvenCaller,
 ) -> Result<Option<&'static str>, ApiError> {
     let spec = &caller.repo.spec;
+    let branch = names::branch_name(&caller.thread.name_any());
     let why = if !spec.git.pictures {
         "the Repo keeps pictures out of its Git host (`spec.git.pictures`)"
-    } else if spec.policy.require_approval.contains(&GuardedEffects::Push) {
+    } else if spec.policy.require_approval.contains(&GuardedEffects::Push)
+        || gateway.work.context.redactors.approvals(&caller.repo).guards_push(&branch)
+    {
         "people approve each push here"
     } else if caller.role.spec.push.is_none() {
         "this role may push nothing"
@@ -153,6 +156,10 @@ async fn push_views(
 ) -> Result<Option<String>, ApiError> {
     let (key, threads) = (caller.key(), &gateway.work.threads);
     let known = threads.read(&key).await.map_err(|error| explain_unwritten(&error))?;
+    // It may have ended while Slack took the pictures: nothing would remove them any more.
+    if known.is_going() || known.spec.state == ThreadState::Closed {
+        return Ok(Some("the conversation has ended".to_owned()));
+    }
     let known = known.status.as_ref().and_then(|status| status.pictures.clone());
     let mut files =
         known_files(known.as_deref().unwrap_or(&ThreadPictures::default()), page, views);
