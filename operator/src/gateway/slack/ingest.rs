@@ -12,7 +12,7 @@ use tracing::field::display;
 use super::channel::RepoChannel;
 use super::clock::slack_now;
 use super::effects::RouteEffect;
-use super::event::{EnvelopePayload, SocketFrame};
+use super::event::{EnvelopePayload, MessageEvent, SocketFrame};
 use super::lenient::UnreadFields;
 use super::route;
 use super::route::{IgnoredReason, RouteAction};
@@ -22,7 +22,7 @@ use super::take_error::TakeError;
 use super::taking;
 use super::taking::TakenMessage;
 use super::which::MessageOwner;
-use super::{Inner, access, open};
+use super::{Inner, access, open, own_metadata, page_author};
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::{self, ChangeRefusal, WriteError};
 
@@ -42,8 +42,11 @@ impl Inner {
             self.is_shared(channel, channels).await;
         }
         let mut unread = UnreadFields::default();
-        let payload = frame.payload(&mut unread);
+        let mut payload = frame.payload(&mut unread);
         self.metrics.unread(&unread);
+        if let EnvelopePayload::Message(incoming) = &mut payload {
+            self.attribute_event(incoming, channels).await;
+        }
         let (outcome, effects) = match self.take(&payload, channels).await {
             Ok((outcome, effects)) => (outcome, Some(effects)),
             Err(error) => {
@@ -53,6 +56,22 @@ impl Inner {
         };
         self.metrics.envelope(outcome);
         effects
+    }
+
+    /// A reply from a page comes back as a message of our own. If its process died before it was stored, this is how it is
+    /// heard of at once.
+    async fn attribute_event(&self, incoming: &mut MessageEvent, channels: &[RepoChannel]) {
+        let payload = own_metadata(incoming.message.metadata.as_ref());
+        if payload.is_none_or(|payload| payload["kind"] != page_author::KIND) {
+            return;
+        }
+        let own = channels.iter().filter(|known| known.id == incoming.channel && known.is_own);
+        for channel in own {
+            let Some(repo) = self.context.repo(&channel.namespace, &channel.repo) else { continue };
+            if let Ok(account) = self.account(&repo).await {
+                page_author::attribute_reply(&mut incoming.message, &account);
+            }
+        }
     }
 
     /// Takes in what is in an envelope; answers what it was, too.
@@ -183,7 +202,9 @@ impl Inner {
             return Ok(self.declined(channel, root, said));
         }
         let ours = Some(requested_by) == channel.bot_user.as_deref();
-        let starter = if ours { &*said.user } else { requested_by };
+        // Where a reply begins a conversation, nothing was asked of CodeButler before it: who wrote the first message may be
+        // an alert, or somebody who may not.
+        let starter = &*said.user;
         let thread = match self.find(channel, root, ours).await? {
             Some(thread) => thread,
             None if self.has_ended(channel, root, &said.ts) => return Ok(Vec::new()),

@@ -12,7 +12,7 @@ use url::Url;
 use super::account::SlackAccount;
 use super::event::StoredMessage;
 use super::quoting::find_fence;
-use super::{Inner, content, history, mrkdwn};
+use super::{Inner, content, history, mrkdwn, page_author};
 use crate::gateway::github::{GitHub, text};
 use crate::gateway::masks;
 use crate::gateway::remote::{Remote, url_authority};
@@ -150,7 +150,10 @@ async fn linked_message(
             return Ok(None);
         }
     }
-    let messages = history::read_replies(&inner.web, &account.bot, channel, root, None).await?;
+    let mut messages = history::read_replies(&inner.web, &account.bot, channel, root, None).await?;
+    for message in &mut messages {
+        page_author::attribute_reply(message, account);
+    }
     let mut text = String::new();
     for message in messages.iter().filter(|message| message.is_said() && message.ts >= *ts) {
         let who = message.user.as_deref().or(message.bot_id.as_deref()).unwrap_or("somebody");

@@ -91,6 +91,11 @@ impl SlackGateway {
         let inner = &self.inner;
         let (thread, repo) = inner.conversation(key)?;
         let root = require_conversation(&thread)?.ts.clone();
+        // In Slack, a button stands under its question: nothing else can be pressed.
+        let asked = thread.status.as_ref().map(threads::open_questions).unwrap_or_default();
+        if questions::find_button(action_id).is_none() || !asked.contains(message) {
+            return Ok(Some(questions::ANSWERED_OR_NEWER.to_owned()));
+        }
         let account = match inner.account(&repo).await {
             Ok(account) => account,
             Err(error) => return Err(inner.failed(error, &repo).await),

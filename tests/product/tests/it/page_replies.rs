@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::stack::PagesAccess;
+use kube::api::ListParams;
 use reqwest::Method;
 
 use crate::signing_in::Browsing;
@@ -122,9 +123,18 @@ async fn questions_are_answered_on_the_page_by_who_may() {
     let press = |action| [("token", &*token), ("message", &*plan.ts), ("action", action)];
     let (status, text) = page.send("answer", &press("plan:approve")).await;
     assert_eq!(status, 303, "{text}");
-    team.message(&root, "Raised.").await;
+    team.message(&root, "Coder goes on: the plan is approved").await;
     let ben = team.stack.users["ben"].clone();
     assert_eq!(team.thread(&root).await.status.unwrap().plan.unwrap().approved_by, Some(ben));
+    // What stands under no question can't be pressed, whatever a form says.
+    let threads =
+        || async { team.stack.threads().list(&ListParams::default()).await.unwrap().items.len() };
+    let before = threads().await;
+    for (message, action) in [(&*plan.ts, "learn:start"), (&*root, "budget:raise-5")] {
+        let forged = [("token", &*token), ("message", message), ("action", action)];
+        assert_eq!(page.send("answer", &forged).await.0, 409, "{action}");
+    }
+    assert_eq!(threads().await, before);
     // Somebody else was first, and it is said.
     let mut other = Page::open(&team, &root, "ana").await;
     let token = other.value("token").await;

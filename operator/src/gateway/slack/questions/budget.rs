@@ -61,6 +61,10 @@ impl QuestionKind for BudgetQuestion {
             return Ok(AnswerOutcome::Stale);
         };
         let limit = ask.limit;
+        let is_offered = |button: &QuestionButton| button.action_id == press.action_id;
+        if !offered_buttons(limit).iter().any(is_offered) {
+            return Ok(AnswerOutcome::Stale);
+        }
         let mut changed = status.clone();
         changed.speaker = Some(press.user.clone());
         let (choice, user) = (Some(press.action_id.clone()), Some(press.user.clone()));
@@ -186,6 +190,19 @@ mod tests {
         assert_eq!(status.speaker.as_deref(), Some("U1"));
         question(CallLimit::PerThread, "pm", 1).record(&mut status, &ts("5.000000"));
         assert_eq!(status.budget.unwrap().ask, None, "an old question does not come back");
+    }
+
+    #[test]
+    fn what_has_no_buttons_is_not_pressed() {
+        for limit in [CallLimit::PersonPerMonth, CallLimit::TeamPerDay, CallLimit::CallsPerHour] {
+            let mut status = ThreadStatus::default();
+            question(limit, "pm", 1).record(&mut status, &ts("5.000000"));
+            for action in [ONE, FIVE, STOP] {
+                assert!(!press(&mut status, "5.000000", action, "d"), "{limit:?} {action}");
+            }
+            let budget = status.budget.unwrap();
+            assert!(budget.ask.is_some() && budget.raised == NanoUsd::ZERO, "{limit:?}");
+        }
     }
 
     #[test]

@@ -50,7 +50,8 @@ const KINDS: [&dyn QuestionKind; 12] = [
 ];
 
 /// Told to who answers what is over.
-const ANSWERED_OR_NEWER: &str = "This is no longer open: it was answered, or a newer message asks.";
+pub const ANSWERED_OR_NEWER: &str =
+    "This is no longer open: it was answered, or a newer message asks.";
 /// Told to who answers after the time for it.
 pub const LATE: &str = "This is no longer open: nobody answered in time. It has to be asked again.";
 
