@@ -86,11 +86,11 @@ fn read_first(
     Ok(first)
 }
 
-/// The first words of a person in the beginning of a history.
+/// The first words of a person in the beginning of a history, and its Repo: either may be written first.
 fn parse_first(head: &[u8]) -> Option<FirstRequest> {
     let lines = head.split(|byte| *byte == b'\n');
     let lines = lines.filter_map(|line| serde_json::from_slice::<HistoryLine>(line).ok());
-    let mut opened = None;
+    let (mut opened, mut asked) = (None, None);
     for line in lines {
         match line.event {
             HistoryEvent::Opened { repo, .. } => opened = Some(repo),
@@ -98,12 +98,15 @@ fn parse_first(head: &[u8]) -> Option<FirstRequest> {
                 author: MessageAuthor::User { .. } | MessageAuthor::Prompt { .. },
                 text,
                 ..
-            } => {
+            } if asked.is_none() => {
                 let words: Vec<&str> = text.split_whitespace().collect();
-                let asked = words.join(" ").chars().take(LONGEST).collect();
-                return Some(FirstRequest { repo: opened?, asked });
+                asked = Some(words.join(" ").chars().take(LONGEST).collect());
             }
             _ => {}
+        }
+        if let (Some(repo), Some(asked)) = (&opened, &asked) {
+            let (repo, asked) = (String::clone(repo), String::clone(asked));
+            return Some(FirstRequest { repo, asked });
         }
     }
     None
@@ -156,5 +159,13 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(list_requests(&store, &memory, &own, "shop").unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn the_repo_may_be_written_after_what_was_said() {
+        let said = history("shop", &[(json!({"kind": "user", "id": "U1"}), "bump the deps")]);
+        let turned: Vec<&str> = said.lines().rev().collect();
+        let first = parse_first(turned.join("\n").as_bytes()).unwrap();
+        assert_eq!((&*first.repo, &*first.asked), ("shop", "bump the deps"));
     }
 }

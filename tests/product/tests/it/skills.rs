@@ -119,11 +119,12 @@ async fn what_ended_without_a_merge_counts_among_what_is_asked_for_again() {
         let root = team.says("ana", None, words);
         team.message(&root, "It is done.").await;
         team.settled(&root, "pm").await;
-        // Histories are written a moment later; the list of the pages reads them.
-        let list = format!("http://{}/", team.stack.metrics.pages.unwrap());
+        // Histories are written a moment later.
+        let name = team.thread(&root).await.metadata.name.unwrap();
+        let kept = team.stack.dir.join("history").join(&team.stack.place.team).join(name);
         team.until(&format!("conversation {number} in the history"), || async {
-            let page = reqwest::get(&list).await.ok()?.text().await.ok()?;
-            page.contains(words).then_some(())
+            let lines = std::fs::read_to_string(kept.join("events.jsonl")).ok()?;
+            lines.contains(words).then_some(())
         })
         .await;
     }
