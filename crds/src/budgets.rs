@@ -28,7 +28,7 @@ pub struct PersonCaps {
     pub per_month: Option<NanoUsd>,
 }
 
-/// What each person may spend.
+/// Caps of each person.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PeopleBudget {
@@ -61,7 +61,7 @@ pub struct UserBudget {
     pub per_month: Option<NanoUsd>,
 }
 
-/// What the members of a team may spend together.
+/// Caps of a team's members together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -110,7 +110,7 @@ impl TeamBudget {
     }
 }
 
-/// Whether it is a Slack user id, and not the name of a schedule or of somebody at GitHub.
+/// True for a Slack user id; false for the name of a schedule or of somebody at GitHub.
 #[must_use]
 pub fn is_slack_user(text: &str) -> bool {
     let Some(rest) = text.strip_prefix(['U', 'W']) else { return false };

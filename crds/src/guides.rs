@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LearningOffer {
-    /// When it was made first, or found needless.
+    /// Time of the first offer, or of the finding that none is needed.
     pub since: Time,
     /// It is in the channel, or there is a `.codebutler/`.
     pub settled: bool,

@@ -67,7 +67,7 @@ pub struct BudgetSpec {
     /// conversation. No caps if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub people: Option<PeopleBudget>,
-    /// What teams may spend, a day and a month.
+    /// Caps of teams, a day and a month.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_TEAMS))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -81,7 +81,7 @@ pub struct BudgetSpec {
 }
 
 impl BudgetSpec {
-    /// Whether what people spend is counted: there are caps of people or teams.
+    /// True if there are caps of people or teams, so that spending is counted by person.
     #[must_use]
     pub const fn counts_people(&self) -> bool {
         self.people.is_some() || !self.teams.is_empty()

@@ -92,10 +92,10 @@ pub struct LeavingGateway {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LeavingSpend {
-    /// What the calls may cost that are not settled.
+    /// Estimates of calls that are not settled.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub granted: NanoUsd,
-    /// What those have cost that are.
+    /// Cost of the settled ones.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub settled: NanoUsd,
 }
@@ -202,7 +202,7 @@ impl CallLimit {
         }
     }
 
-    /// Whether it is the budget of a person or a team.
+    /// True for a budget of a person or a team.
     #[must_use]
     pub const fn is_of_people(self) -> bool {
         matches!(
@@ -220,7 +220,7 @@ pub struct RepoSpend {
     #[serde(default)]
     #[schemars(length(max = 10))]
     pub day: String,
-    /// What the providers billed.
+    /// Billed by the providers.
     #[serde(default)]
     pub settled: NanoUsd,
     /// Granted to calls of `holder` and not settled yet.
@@ -248,7 +248,7 @@ pub struct RepoSpend {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 7))]
     pub month: String,
-    /// What is charged to each person, by Slack user id, while people or teams have budgets.
+    /// Spending by Slack user id, while people or teams have budgets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub people: BTreeMap<String, PersonSpend>,
     /// Caps of teams of which people were warned, by the team's name.
@@ -256,7 +256,7 @@ pub struct RepoSpend {
     pub teams: BTreeMap<String, WarnedCaps>,
 }
 
-/// What is charged to a person. USD.
+/// A person's spending. USD.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PersonSpend {
@@ -278,7 +278,7 @@ pub struct PersonSpend {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PeriodSpend {
-    /// What the providers billed.
+    /// Billed by the providers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub settled: NanoUsd,
     /// Counted as spent although it is not known whether it was.
@@ -287,7 +287,7 @@ pub struct PeriodSpend {
 }
 
 impl PeriodSpend {
-    /// What counts as spent.
+    /// Everything that counts as spent.
     #[must_use]
     pub fn used(&self) -> NanoUsd {
         self.settled + self.flagged
@@ -311,7 +311,7 @@ pub struct WarnedCaps {
 }
 
 impl WarnedCaps {
-    /// Whether people were warned of none.
+    /// True if people were warned of none.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::default()

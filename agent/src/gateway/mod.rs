@@ -248,7 +248,7 @@ impl GatewayClient {
         parse_answer(&answer.await?)
     }
 
-    /// What earlier conversations of the Repo began with. Tried once: nothing waits for it.
+    /// First requests of earlier conversations of the Repo. Tried once: nothing waits for them.
     pub async fn past_conversations(&self) -> Result<PastConversations, GatewayError> {
         let request = self.request(Method::GET, path::HISTORY_REQUESTS)?.timeout(CALL_TIMEOUT);
         parse_answer(&send_once(Ok(request)).await?.body)

@@ -22,13 +22,13 @@ const NAME: usize = 40;
 const READ: usize = 24;
 const DIGITS: usize = 8;
 
-/// How the files of a page are named.
+/// Names of a page's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShotNames {
     begin: String,
     /// Path and query of the page, where a moment was named.
     path: String,
-    /// How those from before the change are, where these are from after it.
+    /// Names of the files from before the change, if these are from after it.
     before: Option<String>,
 }
 

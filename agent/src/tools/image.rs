@@ -145,7 +145,7 @@ impl Handler for EditImage {
 pub struct KeepArgs {
     /// Such as `.codebutler/images/image-1a2b-2.png`.
     pub image: String,
-    /// Where it goes: as the plan names it, or below `.codebutler/artist/`. A `favicon.ico` is made of a PNG or JPEG.
+    /// Its path: as the plan names it, or below `.codebutler/artist/`. A `favicon.ico` is made of a PNG or JPEG.
     pub path: String,
 }
 

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 /// Most views of a Thread that its pull request shows.
 pub const MOST_VIEWS: usize = 12;
 
-/// What a Thread's pull request shows. The pictures are files of a commit that no branch leads to.
+/// Pictures in a Thread's pull request: files of a commit that no branch leads to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadPictures {
-    /// How many comparisons the conversation has been shown.
+    /// Number of comparisons that the conversation has been shown.
     #[serde(default)]
     pub shown: u32,
     /// Key of the newest of them: a repetition is not another one.

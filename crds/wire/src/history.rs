@@ -399,7 +399,7 @@ pub struct HistoryLines {
     pub behind: Option<u64>,
 }
 
-/// What earlier conversations began with.
+/// First requests of earlier conversations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PastConversations {

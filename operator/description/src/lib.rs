@@ -16,7 +16,7 @@ pub enum OwnPart {
     Receipt,
     /// What the role says that opened the pull request.
     Words,
-    /// What is seen of it, before and after.
+    /// Its pictures, before and after.
     Pictures,
     /// What was done and what it cost, at the end.
     Summary,

@@ -14,7 +14,7 @@ const ROWS: usize = 60;
 pub struct RepoBudgets {
     pub namespace: String,
     pub repo: String,
-    /// What the whole Repo may cost in a day.
+    /// Cap of the whole Repo for a day.
     pub per_day: Option<NanoUsd>,
     pub lines: Vec<BudgetLine>,
     /// Slack user ids by team.
@@ -38,7 +38,7 @@ pub enum BudgetOwner {
     Team(String),
 }
 
-/// What is used of a cap, of the present day or month.
+/// Used part of a cap, in the present day or month.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BudgetUse {
     pub used: NanoUsd,
@@ -54,7 +54,7 @@ pub(crate) struct BudgetRow {
     pub cells: [(&'static str, Option<BudgetCell>); 2],
 }
 
-/// What is used, beside its cap.
+/// An amount beside its cap.
 pub(crate) struct BudgetCell {
     /// As HTML.
     pub used: String,
@@ -107,7 +107,7 @@ pub(crate) fn list_budgets(budgets: &[RepoBudgets], names: &UserNames) -> Vec<Bu
     lines.into_iter().take(ROWS).map(row).collect()
 }
 
-/// What all these Repos together may cost in a day, where each has such a budget.
+/// Sum of the daily caps of all these Repos, if each has one.
 pub(crate) fn sum_days(budgets: &[RepoBudgets], repos: usize) -> Option<NanoUsd> {
     let caps: Option<Vec<NanoUsd>> = budgets.iter().map(|one| one.per_day).collect();
     let caps = caps.filter(|caps| !caps.is_empty() && caps.len() == repos)?;

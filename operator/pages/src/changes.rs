@@ -97,7 +97,7 @@ struct PatchShown {
 /// A line before and after, side by side.
 #[derive(Default)]
 struct ShownRow {
-    /// Where the lines are from, or what Git says of them.
+    /// The hunk's heading, or a remark of Git.
     note: Option<String>,
     old: Option<ShownLine>,
     new: Option<ShownLine>,

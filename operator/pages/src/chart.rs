@@ -34,7 +34,7 @@ pub struct DayChart {
     pub last: String,
     /// Cost of the most expensive day.
     pub most: String,
-    /// Where the line of a day's budget is, and the budget in words.
+    /// Position of the line of a day's budget, and the budget in words.
     pub cap: Option<(u64, String)>,
     /// In a sentence.
     pub words: String,

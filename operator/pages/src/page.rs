@@ -135,7 +135,7 @@ pub struct ThreadPage {
     pub live: bool,
     /// What was searched for.
     pub query: String,
-    /// What the visitor may write; nothing where they may not.
+    /// The visitor's forms; nothing where they may not write.
     pub replies: Option<PageReplies>,
 }
 

@@ -9,7 +9,7 @@ use crate::text::{render_prose, render_template};
 /// The longest reply, in characters.
 pub const LONGEST_REPLY: usize = 3_000;
 
-/// What a person may do on a page.
+/// A person's forms on a page.
 #[derive(Clone, Debug, Default)]
 pub struct PageReplies {
     /// Shows that a change was asked for on this page.
@@ -81,7 +81,7 @@ pub(crate) fn render_reply(base: &str, (token, key): (&str, &str), text: &str) -
     render_template(&Reply { base, token, key, text, longest: LONGEST_REPLY })
 }
 
-/// A page that says why a reply was not posted, with its text to send again.
+/// A page that says why a reply is not recorded, with its text to send again.
 pub fn render_reply_again(base: &str, form: (&str, &str), text: &str, why: &str) -> String {
     render_template(&ReplyAgain { why, base, form: render_reply(base, form, text) })
 }

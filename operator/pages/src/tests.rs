@@ -125,7 +125,7 @@ fn events(text: &str) -> Vec<HistoryEvent> {
     ]
 }
 
-/// What may be written on a page, with this text wherever there is one.
+/// Forms with this text in every field.
 fn replies(text: &str) -> PageReplies {
     let text = || text.to_owned();
     let buttons = vec![AskedButton { action: text(), label: text(), class: "primary" }];

@@ -26,7 +26,7 @@ use tokio::time::MissedTickBehavior;
 use super::api_error::ApiError;
 use super::git::guides::BaseCopy;
 use super::git::mirror::MirrorError;
-use super::learning::LearningDesk;
+use super::learning::LearningOffers;
 use super::mcp::choose::list_allowed;
 use super::repo_key::RepoKey;
 use super::work::WorkServices;
@@ -74,7 +74,7 @@ impl Judged {
 /// Judges until the gateway stops. `poll`: how old what is known of a base branch may be.
 pub async fn run_guides(gateway: &WorkServices, poll: Duration) {
     let mut judged: HashMap<RepoKey, Judged> = HashMap::new();
-    let mut learning = LearningDesk::default();
+    let mut learning = LearningOffers::default();
     let mut due = tokio::time::interval(poll);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {

@@ -19,7 +19,7 @@ use super::work::WorkServices;
 use super::writes;
 use crate::step;
 
-/// What the roles are told by.
+/// The folder that instructs the roles.
 const FOLDER: &str = ".codebutler";
 /// Files at the top that are no code: a repository of these alone has nothing to learn.
 const PAPERS: [&str; 9] = [
@@ -47,11 +47,11 @@ enum OfferError {
 
 /// Looks at Repos, each now and then until it is settled.
 #[derive(Default)]
-pub struct LearningDesk {
+pub struct LearningOffers {
     looked: HashMap<RepoKey, Instant>,
 }
 
-impl LearningDesk {
+impl LearningOffers {
     /// Looks at those that may be due, none more often than `every`.
     pub async fn look(&mut self, gateway: &WorkServices, every: Duration) {
         let repos = gateway.context.repos.state();
@@ -119,7 +119,7 @@ fn now() -> Time {
     Time(Timestamp::now())
 }
 
-/// Whether there is anything at the top beside papers and settings.
+/// True if there is anything at the top beside papers and settings.
 fn has_code(names: &[String]) -> bool {
     names.iter().any(|name| {
         let name = name.to_ascii_lowercase();

@@ -55,7 +55,7 @@ impl RepoRedactors {
         lock(&self.learned).contains_key(&repo_key(repo))
     }
 
-    /// What the repository has people asked about.
+    /// Approvals that the repository requires.
     pub fn approvals(&self, repo: &Repo) -> RequiredApprovals {
         let learned = lock(&self.learned);
         learned.get(&repo_key(repo)).map(|learned| learned.approvals.clone()).unwrap_or_default()

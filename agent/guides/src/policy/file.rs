@@ -38,7 +38,7 @@ pub struct PolicyFile {
     pub require_approval: RequiredApprovals,
 }
 
-/// What the file says of tools.
+/// Rules about tools.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Overrides {
@@ -48,7 +48,7 @@ pub(super) struct Overrides {
     pub tools: BTreeMap<String, RiskTier>,
 }
 
-/// What it says of commands.
+/// Rules about commands.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BashRule {
@@ -81,7 +81,7 @@ pub struct MaskedPattern {
     pub pattern: String,
 }
 
-/// What people are asked about each time. `*` in a branch stands for any characters.
+/// Effects that need a person's yes each time. `*` in a branch stands for any characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequiredApprovals {
@@ -97,7 +97,7 @@ impl PolicyFile {
     /// Reads the file.
     ///
     /// # Errors
-    /// What is wrong in it, with its line and column.
+    /// The first mistake, with its line and column.
     pub fn parse(text: &str) -> Result<Self, PolicyMistake> {
         let file: Self = serde_json::from_str(text)
             .map_err(|error| PolicyMistake::Form(clip_text(&error.to_string(), SENTENCE)))?;
@@ -139,12 +139,12 @@ impl RequiredApprovals {
         }
     }
 
-    /// Whether people are asked before a push to a branch.
+    /// True if a push to a branch needs a person's yes.
     pub fn guards_push(&self, branch: &str) -> bool {
         self.git_push_to.iter().any(|pattern| matches_branch(pattern, branch))
     }
 
-    /// Whether people are asked before a pull request that is to be merged into a branch.
+    /// True if a pull request into a branch needs a person's yes.
     pub fn guards_pull(&self, base: &str) -> bool {
         self.create_pr_to.iter().any(|pattern| matches_branch(pattern, base))
     }

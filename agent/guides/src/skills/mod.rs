@@ -163,7 +163,7 @@ pub fn parse_skill(path: &str, text: &str) -> Result<SkillGuide, SkillFault> {
 /// The shipped skill that a file switches off, if that is what it is for.
 ///
 /// # Errors
-/// What is wrong with such a file.
+/// The mistake in such a file.
 pub fn switched_off(path: &str, text: &str) -> Result<Option<String>, SkillFault> {
     let is_own = path.starts_with(FOLDER) && !path.ends_with(OPEN_FILE);
     if is_own { own::find_switched_off(path, text) } else { Ok(None) }

@@ -52,7 +52,7 @@ pub fn parse_own(path: &str, text: &str) -> Result<SkillGuide, SkillFault> {
 /// The shipped skill that a file switches off: `# name` and `## Off`, with a reason or without.
 ///
 /// # Errors
-/// What is wrong with such a file, with its line.
+/// The mistake in such a file, with its line.
 pub fn find_switched_off(path: &str, text: &str) -> Result<Option<String>, SkillFault> {
     let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim_end()));
     let mut headings = lines.by_ref().filter(|(_, line)| line.starts_with("## "));

@@ -12,7 +12,7 @@ use crate::calendar::BudgetMoment;
 use crate::metrics::catalog::controller as catalog;
 use crate::metrics::repo_label;
 
-/// What is looked at of a day, and of a month.
+/// Amounts of a day, and of a month.
 type MeasuredPeriod =
     (&'static str, fn(&PersonSpend) -> PeriodSpend, fn(&PersonCaps) -> Option<NanoUsd>);
 
@@ -42,7 +42,7 @@ pub struct ShareSamples {
     pub near: Vec<([String; 2], f64)>,
 }
 
-/// What is on record of the present day and month.
+/// Recorded amounts of the present day and month.
 pub fn sample_shares(repo: &Repo, moment: &BudgetMoment) -> ShareSamples {
     let (budget, label) = (&repo.spec.limits.budget, repo_label(repo));
     let none = RepoSpend::default();

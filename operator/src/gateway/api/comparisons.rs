@@ -124,7 +124,7 @@ async fn count_shown(
     threads.update(&thread, count).await.map(drop).map_err(|error| explain_unwritten(&error))
 }
 
-/// What keeps pictures of this caller off the Git host, if anything does.
+/// The reason why pictures of this caller stay off the Git host, if there is one.
 async fn find_obstacle(
     gateway: &SharedGateway,
     caller: &ProvenCaller,

@@ -67,7 +67,7 @@ pub async fn read_lines(
     read.map(axum::Json).map_err(|error| refuse_reading(&key, &error))
 }
 
-/// What other conversations of the caller's Repo began with: nothing where no history is kept.
+/// First requests of other conversations of the caller's Repo: none where no history is kept.
 pub async fn read_requests(
     State(gateway): State<SharedGateway>,
     AnyCaller(caller): AnyCaller,

@@ -126,7 +126,7 @@ async fn tell_thread(gateway: &SharedGateway, caller: &ProvenCaller, pull: &GitH
     }
 }
 
-/// Whether people are asked before a pull request is opened, each time: the Repo or the repository says so.
+/// True if each pull request needs a person's yes, by the Repo or the repository's policy.
 fn is_guarded(gateway: &SharedGateway, caller: &ProvenCaller) -> bool {
     let repo = &caller.repo;
     repo.spec.policy.require_approval.contains(&GuardedEffects::PullRequest)

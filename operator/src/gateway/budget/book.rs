@@ -131,7 +131,7 @@ impl ThreadBook {
         !due.is_empty()
     }
 
-    /// What was to be written can't be.
+    /// The entry can't be written.
     pub fn clash(&mut self, clash: WriteClash) {
         let Some(taken) = self.book.clash(clash) else { return };
         for (role, usage) in taken.usage {
@@ -225,19 +225,19 @@ impl RepoBook {
         !due.is_empty()
     }
 
-    /// What was to be written can't be.
+    /// The entry can't be written.
     pub fn clash(&mut self, clash: WriteClash) {
         if let Some(taken) = self.book.clash(clash) {
             self.people.disown(&taken.people);
         }
     }
 
-    /// Whether all that may be spent now is on record.
+    /// True if all that may be spent now is on record.
     pub fn is_covered(&self) -> bool {
         self.book.account.is_covered() && self.people.is_covered()
     }
 
-    /// Whether all is on record as it is.
+    /// True if all is on record as it is.
     pub fn is_written(&self) -> bool {
         self.book.is_written() && self.people.is_written()
     }

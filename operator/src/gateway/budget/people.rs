@@ -34,7 +34,7 @@ pub struct PersonBook {
     handed: Option<WrittenSpend>,
 }
 
-/// What is written of people.
+/// The part of a write that is about people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeopleEntry {
     month: String,
@@ -54,12 +54,12 @@ struct PersonEntry {
 /// Grants of other gateways that were not expected, by person.
 pub type PeopleSurprise = BTreeMap<String, NanoUsd>;
 
-/// How an entry is applied.
+/// Conditions under which an entry is applied.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryTerms<'a> {
     /// The record is of the entry's day.
     pub is_same_day: bool,
-    /// What is granted on the record is another gateway's.
+    /// The grants on the record are another gateway's.
     pub is_foreign: bool,
     pub part: &'a CallHolder,
 }
@@ -88,7 +88,7 @@ impl PersonBook {
             && self.warned == self.written_warned
     }
 
-    /// What has become of the calls that another gateway took over.
+    /// Changes since another gateway took the calls over.
     fn apart(&self) -> Option<LeavingSpend> {
         let (base, money) = (self.handed?, self.month.wanted(None));
         let spend = LeavingSpend {
@@ -180,7 +180,7 @@ impl PeopleBook {
         }
     }
 
-    /// What was flagged has a bill after all.
+    /// A flagged call has a bill after all.
     pub fn reconcile(&mut self, user: &str, estimate: NanoUsd, billed: NanoUsd) {
         let Some(person) = self.people.get_mut(user) else { return };
         // It may not have been counted then.
@@ -206,17 +206,17 @@ impl PeopleBook {
         }
     }
 
-    /// Whether everything that people's calls may spend now is on record.
+    /// True if everything that people's calls may spend now is on record.
     pub fn is_covered(&self) -> bool {
         self.people.values().all(PersonBook::is_covered)
     }
 
-    /// Whether all is on record as it is.
+    /// True if all is on record as it is.
     pub fn is_written(&self) -> bool {
         self.warned == self.written_warned && self.people.values().all(PersonBook::is_written)
     }
 
-    /// What is to be written; `part`: where calls under way are.
+    /// The entry to write; `part`: the holder of calls under way.
     pub fn entry(&self, part: &mut CallHolder) -> PeopleEntry {
         match part {
             CallHolder::Own => {}

@@ -99,7 +99,7 @@ impl LedgerBooks {
         }
     }
 
-    /// Whether all that a pot's calls may spend now is on record.
+    /// True if all that a pot's calls may spend now is on record.
     pub fn is_covered(&mut self, pot: &BookHolder) -> bool {
         match pot {
             BookHolder::Thread(_) => self.book(pot).is_none_or(|book| book.account.is_covered()),
@@ -107,7 +107,7 @@ impl LedgerBooks {
         }
     }
 
-    /// Whether a pot's money and calls are on record as they are.
+    /// True if a pot's money and calls are on record as they are.
     pub fn is_written(&mut self, pot: &BookHolder) -> bool {
         match pot {
             BookHolder::Thread(_) => self.book(pot).is_none_or(|book| book.is_written()),

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::NearCap;
 use super::limits::ExceededLimit;
 
-/// What was reached, and what happens next. `contacts`: who can raise budgets of people and teams.
+/// A sentence about the limit and the next step. `contacts`: people who can raise budgets of people and teams.
 pub fn describe_limit(exceeded: &ExceededLimit, repo: &str, contacts: &[String]) -> String {
     let ExceededLimit { limit, cap, used, flagged, until, of } = exceeded;
     let of = of.as_deref().unwrap_or_default();

@@ -65,7 +65,7 @@ impl BudgetShare<'_> {
         self.accounts(book).map(SpendAccount::used).sum()
     }
 
-    /// What is used, and what calls under way may cost, here or at a gateway that hands over.
+    /// Used money, and estimates of calls under way, here or at a gateway that hands over.
     fn committed(&self, book: &RepoBook) -> NanoUsd {
         let here: NanoUsd = self.accounts(book).map(SpendAccount::committed).sum();
         here + self.people().map(|user| book.book.elsewhere.money_of(user)).sum()
@@ -157,7 +157,7 @@ pub fn near_shares(budget: &BudgetSpec, book: &mut RepoBook, person: &str) -> Ve
     near
 }
 
-/// What a budget that was in the way of a person is now, if it still is one of theirs.
+/// The present cap of a budget that was in the way of a person, if it still is one of theirs.
 pub fn current_cap(budget: &BudgetSpec, limit: CallLimit, of: &str, user: &str) -> Option<NanoUsd> {
     let shares = shares_of(budget, user);
     shares.iter().find(|share| share.limit == limit && share.of == of).map(|share| share.cap)

@@ -74,7 +74,7 @@ pub use self::shown::ShownBranch;
 pub use self::survey::{BranchDistance, BranchSurvey, LostCommits, SurveyError};
 pub use self::train::{PushedBranch, TrainBench, TrainHead};
 
-/// Where a policy's list of what people are asked about can't be read.
+/// For a policy whose list of approvals can't be read.
 const ASKED_AS_BEFORE: &str = ", and people are asked before pushes and pull requests as it says, or each time if it is not known";
 const ADVERTISEMENT: &str = "advertisement";
 const RESULT: &str = "result";

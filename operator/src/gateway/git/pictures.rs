@@ -30,7 +30,7 @@ pub enum PictureError {
     Command(#[from] CommandError),
     #[error("the gateway's folder for copies of repositories can't be used")]
     Folder(#[from] std::io::Error),
-    /// What the host says.
+    /// The host's own words.
     #[error("{0}")]
     Refused(String),
 }
@@ -43,7 +43,7 @@ pub enum PictureFile {
     New(Bytes),
 }
 
-/// What is on the host now.
+/// Pictures on the host now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushedPictures {
     pub commit: String,

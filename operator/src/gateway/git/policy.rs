@@ -99,7 +99,7 @@ fn salvage_patterns(text: &str) -> Vec<MaskedPattern> {
     list.into_iter().flatten().filter_map(read).collect()
 }
 
-/// What can be read of the approvals in a file with a mistake, and whether something of them can't.
+/// Approvals that can be read in a file with a mistake; true if some can't.
 fn salvage_approvals(text: &str) -> (RequiredApprovals, bool) {
     const NAMES: [&str; 2] = ["require_approval", "requireApproval"];
     let Ok(value) = serde_json::from_str::<Value>(text) else {

@@ -81,7 +81,7 @@ impl HistoryReads {
         Ok(tokio::task::spawn_blocking(reading).await.map_err(io::Error::other)??)
     }
 
-    /// What other conversations of the Repo began with.
+    /// First requests of other conversations of the Repo.
     ///
     /// # Errors
     /// When they can't be read, or not now.

@@ -21,7 +21,7 @@ const LONGEST: usize = 500;
 /// Conversations whose beginnings are kept.
 const BEGINNINGS: usize = 1024;
 
-/// What conversations began with, which never changes. Cheap to clone.
+/// First requests of conversations, which never change. Cheap to clone.
 #[derive(Clone)]
 pub struct RequestMemory(Arc<Mutex<RecentMap<ThreadPlace, FirstRequest>>>);
 
@@ -32,7 +32,7 @@ impl Default for RequestMemory {
 }
 
 impl RequestMemory {
-    /// What is known.
+    /// The known ones.
     pub fn lock(&self) -> MutexGuard<'_, RecentMap<ThreadPlace, FirstRequest>> {
         self.0.lock()
     }
@@ -45,7 +45,7 @@ pub struct FirstRequest {
     asked: String,
 }
 
-/// What other conversations of a Repo began with, the newest first.
+/// First requests of other conversations of a Repo, the newest first.
 pub fn list_requests(
     store: &AnyStore,
     memory: &RequestMemory,

@@ -9,7 +9,7 @@ use http::header;
 use super::door::PageViewer;
 use super::{PageProblem, Pages, parse_place};
 
-/// What comparisons are of.
+/// Type of the pictures in comparisons.
 const PNG: &str = "image/png";
 
 /// The picture of a line.

@@ -111,7 +111,7 @@ fn show_remark(title: &str, text: &str, base: &str) -> Response {
     (StatusCode::CONFLICT, Html(page)).into_response()
 }
 
-/// Who asks for a change in a thread, by their Slack user id.
+/// The Slack user id of a person who asks for a change in a thread.
 ///
 /// # Errors
 /// When another site may have asked for it, or they may not.
@@ -126,7 +126,7 @@ pub async fn require_steering(
     permit.user.filter(|_| permit.steers).ok_or(PageProblem::NotSteering)
 }
 
-/// What somebody may write in a thread.
+/// Forms of a thread's page for a person.
 pub async fn offer_replies(
     pages: &Pages,
     viewer: &PageViewer,

@@ -91,7 +91,7 @@ impl SlackGateway {
     }
 }
 
-/// Whether a message holds pictures that [`SlackGateway::show_compared`] has posted: a history has them already, as what
+/// True if a message holds pictures that [`SlackGateway::show_compared`] has posted: a history has them already, as what
 /// they are. Messages with files carry no mark of ours, so the names of the files tell.
 pub fn is_comparison(message: &ThreadMessage) -> bool {
     let is_bot = matches!(message.author, MessageAuthor::Bot { .. });
@@ -107,7 +107,7 @@ pub fn is_comparison(message: &ThreadMessage) -> bool {
     is_bot && !message.pictures.is_empty() && message.pictures.iter().all(is_own)
 }
 
-/// What stands above the pictures, in Slack's markup.
+/// The line above the pictures, in Slack's markup.
 fn write_words(role: &str, page: &str, views: &[ViewPictures]) -> String {
     let seen: Vec<String> =
         views.iter().map(|view| describe_view(view.width, view.colors)).collect();

@@ -202,8 +202,8 @@ impl Inner {
             return Ok(self.declined(channel, root, said));
         }
         let ours = Some(requested_by) == channel.bot_user.as_deref();
-        // Where a reply begins a conversation, nothing was asked of CodeButler before it: who wrote the first message may be
-        // an alert, or somebody who may not.
+        // A reply that begins a conversation is its first request: the message above it may be an alert, or of somebody
+        // who may not steer.
         let starter = &*said.user;
         let thread = match self.find(channel, root, ours).await? {
             Some(thread) => thread,

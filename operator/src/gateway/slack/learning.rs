@@ -13,7 +13,7 @@ use super::take_error::TakeError;
 use super::{Inner, SlackGateway, access};
 use crate::gateway::api_error::ApiError;
 
-/// What the conversation begins with: the words of the shipped skill.
+/// First words of the conversation: those of the shipped skill.
 const PROMPT: &str = "Learn this repository";
 const STARTED: &str = "The team learns this repository: its conversation is in this channel.";
 /// Characters of the Repo's name in that of the Thread.

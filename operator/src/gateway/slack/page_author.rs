@@ -20,11 +20,13 @@ impl ReplyAuthor<'_> {
     /// Adds the author to a message's body.
     pub(super) fn sign(&self, body: &mut Value, customize: bool) {
         if customize {
-            body["username"] = json!(self.name);
+            // No name of a person passes for a role's.
+            body["username"] = json!(format!("{} (on the page)", self.name));
             body["icon_emoji"] = json!(":speech_balloon:");
         } else {
             let text = body["text"].as_str().unwrap_or_default();
-            body["text"] = json!(format!("*{}* wrote:\n{text}", mrkdwn::escape_text(self.name)));
+            body["text"] =
+                json!(format!("*{}* wrote on the page:\n{text}", mrkdwn::escape_text(self.name)));
         }
         let payload = &mut body["metadata"]["event_payload"];
         payload["by"] = json!(self.user);
@@ -79,7 +81,13 @@ mod tests {
             assert_eq!(read.text.as_deref(), Some("one\ntwo"), "{customize}");
             assert!(!account().wrote(&read));
         }
-        assert!(posted(false)["text"].as_str().unwrap().starts_with("*Ana &amp; co* wrote:\n"));
+        assert_eq!(posted(true)["username"], "Ana & co (on the page)");
+        assert!(
+            posted(false)["text"]
+                .as_str()
+                .unwrap()
+                .starts_with("*Ana &amp; co* wrote on the page:\n")
+        );
     }
 
     #[test]

@@ -19,11 +19,11 @@ use super::take_error::TakeError;
 use super::{Inner, SlackGateway, access, history, mrkdwn};
 use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::thread_key::ThreadKey;
-use crate::gateway::threads;
+use crate::gateway::threads::{self, explain_unwritten};
 
 /// Open questions that are shown with their buttons.
 const QUESTIONS: usize = 8;
-const NOT_STORED: &str = "Your message could not be recorded yet: send it once more.";
+const NOT_STORED: &str = "This could not be recorded yet: send it once more. A reply that Slack has already is not posted twice.";
 
 /// A question that waits for an answer, as Slack shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,9 +92,20 @@ impl SlackGateway {
         let (thread, repo) = inner.conversation(key)?;
         let root = require_conversation(&thread)?.ts.clone();
         // In Slack, a button stands under its question: nothing else can be pressed.
-        let asked = thread.status.as_ref().map(threads::open_questions).unwrap_or_default();
-        if questions::find_button(action_id).is_none() || !asked.contains(message) {
+        let asks = |thread: &Thread| {
+            let status = thread.status.as_ref();
+            status.is_some_and(|status| threads::open_questions(status).contains(message))
+        };
+        if questions::find_button(action_id).is_none() {
             return Ok(Some(questions::ANSWERED_OR_NEWER.to_owned()));
+        }
+        if !asks(&thread) {
+            // Another replica may have asked a moment ago.
+            let newest =
+                inner.threads.read(key).await.map_err(|error| explain_unwritten(&error))?;
+            if !asks(&newest) {
+                return Ok(Some(questions::ANSWERED_OR_NEWER.to_owned()));
+            }
         }
         let account = match inner.account(&repo).await {
             Ok(account) => account,

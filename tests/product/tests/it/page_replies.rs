@@ -31,7 +31,7 @@ impl Page {
         }
     }
 
-    /// What the page has between these, the first time.
+    /// The part of the page between these, the first time.
     async fn part(&mut self, from: &str, to: &str) -> String {
         let (_, text) = self.browsing.open(&self.address).await;
         let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("no {from} in {text}"));
@@ -71,7 +71,7 @@ async fn a_reply_on_the_page_is_its_persons_message_and_is_posted_once() {
     let posted: Vec<_> =
         team.messages(&root).into_iter().filter(|m| m.text.contains("3 &gt; 2")).collect();
     assert_eq!(posted.len(), 1, "{posted:?}");
-    assert_eq!(posted[0].sender.name, "ben");
+    assert_eq!(posted[0].sender.name, "ben (on the page)");
     // The role reads what was written, and who did.
     let requests = team.stack.models.requests();
     let asked = requests.last().unwrap().body.to_string();
@@ -93,7 +93,7 @@ async fn a_reply_on_the_page_is_its_persons_message_and_is_posted_once() {
             page.send("reply", &[("token", &*token), ("key", &*key), ("text", text)]).await;
         assert_eq!(status, 400);
         assert!(answer.contains(why), "{answer}");
-        // What was written is there to be sent again.
+        // The text is there to be sent again.
         assert!(answer.contains(text.trim()), "{answer}");
     }
     let (status, _) = page.send("reply", &[("token", "AAAA"), ("key", &*key), ("text", "x")]).await;
@@ -126,7 +126,7 @@ async fn questions_are_answered_on_the_page_by_who_may() {
     team.message(&root, "Coder goes on: the plan is approved").await;
     let ben = team.stack.users["ben"].clone();
     assert_eq!(team.thread(&root).await.status.unwrap().plan.unwrap().approved_by, Some(ben));
-    // What stands under no question can't be pressed, whatever a form says.
+    // A button that no question offers can't be pressed, whatever a form says.
     let threads =
         || async { team.stack.threads().list(&ListParams::default()).await.unwrap().items.len() };
     let before = threads().await;

@@ -40,7 +40,7 @@ fn settle(book: &mut RepoBook, user: &str, cents: (u64, u64)) {
     book.people.settle(user, usd(cents.0), usd(cents.1));
 }
 
-/// What is on record after a write.
+/// The record after a write.
 fn write(book: &mut RepoBook, me: &str, office: LedgerOffice, spend: &mut RepoSpend) {
     let entry = book.entry(me, office).expect("something to write");
     let surprise = entry.apply(spend).unwrap();
@@ -78,7 +78,7 @@ fn parallel_calls_of_a_person_cannot_pass_their_budget_together() {
         (CallLimit::PersonPerMonth, Some("U0ANA"), "2026-12-01T00:00:00Z")
     );
     assert!(check_shares(&budget, &book, "U0ANA", NanoUsd::ZERO, &at(next)).is_ok(), "it is free");
-    // What is under way when a month begins belongs to that month.
+    // Calls under way when a month begins belong to that month.
     let december = "2026-12-01T00:00:00Z";
     book.begin(&at(december));
     assert!(!call(&budget, &mut book, "U0ANA", 41, december));

@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 
 use super::{World, eventually};
 
-const CHAT: &str = "/v1/chat/completions";
-/// What each call is estimated and billed at.
-const CALL: NanoUsd = NanoUsd(300_000_000);
+pub(super) const CHAT: &str = "/v1/chat/completions";
+/// Estimate and bill of each call.
+pub(super) const CALL: NanoUsd = NanoUsd(300_000_000);
 
 /// Estimated at exactly [`CALL`]: the prompt is free.
-fn ask() -> Value {
+pub(super) fn ask() -> Value {
     let messages = json!([{"role": "user", "content": "x"}]);
     json!({"model": "scripted/coder", "messages": messages, "max_tokens": 1000})
 }
 
-async fn world(limits: &Value) -> World {
+pub(super) async fn world(limits: &Value) -> World {
     let script = ModelScript::of("coder", vec![ScriptStep::say("one").costing(10, 10, "0.3")]);
     let prices = json!({"scripted/coder": {"completion": "300"}});
     let spec = json!({"limits": limits, "model": {"prices": prices}});
@@ -31,7 +31,7 @@ impl World {
         *self.thread().await.status.and_then(|status| status.budget).unwrap_or_default()
     }
 
-    async fn spend(&self) -> RepoSpend {
+    pub(super) async fn spend(&self) -> RepoSpend {
         self.repo().await.status.and_then(|status| status.spend).unwrap_or_default()
     }
 

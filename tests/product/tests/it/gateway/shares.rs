@@ -1,34 +1,18 @@
 //! Budgets of people and teams: caps that calls side by side can't pass, a warning in time, and who is told what.
 
-use codebutler_crds::spend::{CallLimit, RepoSpend};
+use codebutler_crds::spend::CallLimit;
 use codebutler_crds::{NanoUsd, Repo};
-use codebutler_testbed::models::{ModelScript, ScriptStep};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::Event;
 use serde_json::{Value, json};
 
+use super::budget::{CALL, CHAT, ask};
 use super::{World, eventually};
 
-const CHAT: &str = "/v1/chat/completions";
-/// What each call is estimated and billed at.
-const CALL: NanoUsd = NanoUsd(300_000_000);
-
-/// Estimated at exactly [`CALL`]: the prompt is free.
-fn ask() -> Value {
-    let messages = json!([{"role": "user", "content": "x"}]);
-    json!({"model": "scripted/coder", "messages": messages, "max_tokens": 1000})
-}
-
+/// A Repo with these budgets.
 async fn world(budget: &Value) -> World {
-    let script = ModelScript::of("coder", vec![ScriptStep::say("one").costing(10, 10, "0.3")]);
-    let prices = json!({"scripted/coder": {"completion": "300"}});
-    let spec = json!({"limits": {"budget": budget}, "model": {"prices": prices}});
-    World::play(script, &spec, &json!({})).await
-}
-
-async fn spend(world: &World) -> RepoSpend {
-    world.repo().await.status.and_then(|status| status.spend).unwrap_or_default()
+    super::budget::world(&json!({"budget": budget})).await
 }
 
 async fn asked(world: &World) -> Option<(CallLimit, Option<String>)> {
@@ -51,7 +35,7 @@ async fn parallel_calls_cannot_pass_a_persons_budget_and_who_is_over_waits() {
     world.models.held().await;
     let reserved = NanoUsd(3 * CALL.0);
     eventually("the person's grant is on record before the money is spent", || async {
-        let spend = spend(&world).await;
+        let spend = world.spend().await;
         spend.people.get("U0ANA").is_some_and(|ana| ana.granted == reserved)
     })
     .await;
@@ -63,7 +47,7 @@ async fn parallel_calls_cannot_pass_a_persons_budget_and_who_is_over_waits() {
     drop(calls);
     assert_eq!(world.models.billed().total(), reserved);
     eventually("all is charged to the person", || async {
-        let ana = spend(&world).await.people.remove("U0ANA").unwrap_or_default();
+        let ana = world.spend().await.people.remove("U0ANA").unwrap_or_default();
         let money = (ana.day.settled, ana.month.settled, ana.granted);
         money == (reserved, reserved, NanoUsd::ZERO)
     })
