@@ -221,3 +221,5 @@ mod differential;
 mod distrust;
 #[cfg(test)]
 pub(super) mod fixture;
+#[cfg(test)]
+mod push_differential;
