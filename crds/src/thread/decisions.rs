@@ -111,6 +111,10 @@ pub struct RoleOffer {
     /// How many there are to choose from or to judge.
     #[schemars(range(min = 1, max = 10))]
     pub of: u32,
+    /// Slack user id of the only person who may answer; everybody who may if none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub only: Option<String>,
     /// What people said.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]

@@ -30,7 +30,7 @@ pub struct PersonQuestion {
 /// An answer of a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PersonAnswer {
-    /// One of the choices, from 0, whoever of those who may decide took it.
+    /// One of the choices, from 0, taken by the person who was asked.
     Choice(usize),
     /// The next message of the person who was asked.
     Words(String),

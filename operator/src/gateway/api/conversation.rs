@@ -113,7 +113,7 @@ pub async fn post_message(
     let note: Vec<String> = notes.chain(page).collect();
     let note = (!note.is_empty()).then(|| note.join("\n"));
     let estimate = forecast.and_then(|forecast| forecast.estimate);
-    let beside = RoleContext { closing_head: head, note, estimate };
+    let beside = RoleContext { closing_head: head, note, estimate, only: None };
     let posted = gateway.work.slack.post_noted(&caller, &message, beside).await?;
     if !overlaps.is_empty() {
         let (shared, key, met) = (Arc::clone(&gateway.work), caller.key(), overlaps.clone());

@@ -158,6 +158,7 @@ fn told_to_presser(
     match outcome {
         AnswerOutcome::Counts => None,
         AnswerOutcome::Late => Some(questions::LATE),
+        AnswerOutcome::NotTheirs => Some(questions::NOT_YOURS),
         AnswerOutcome::Unknown if is_new(&press.message) => Some(UNRECORDED_YET),
         AnswerOutcome::Stale | AnswerOutcome::Unknown => Some(kind.stale_words()),
     }

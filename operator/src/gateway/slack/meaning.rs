@@ -23,6 +23,8 @@ pub struct RoleContext {
     pub note: Option<String>,
     /// What a plan will probably come to.
     pub estimate: Option<PlanEstimate>,
+    /// Slack user id of the only person who may answer.
+    pub only: Option<String>,
 }
 
 /// What a posted message means for its Thread. Applied again, nothing changes.
@@ -159,6 +161,7 @@ pub fn read_meaning(
             role: role.clone(),
             kind: shown.kind,
             of: shown.count(),
+            only: beside.only.clone(),
             answers: Vec::new(),
         }),
         _ => None,

@@ -13,7 +13,7 @@ use super::account::AccessError;
 use super::effects::RouteEffect;
 use super::event::StoredMessage;
 use super::reading::WantedReading;
-use super::{SlackGateway, content, mrkdwn, show_literally};
+use super::{RoleContext, SlackGateway, content, mrkdwn, show_literally};
 use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::caller::ProvenCaller;
 use crate::gateway::personal::{PersonAnswer, PersonQuestion, PersonalNotices};
@@ -74,7 +74,8 @@ impl PersonalNotices for SlackGateway {
             to: Some(question.to.clone()),
             ..PostMessage::default()
         };
-        let posted = self.post(caller, &message, None).await?;
+        let beside = RoleContext { only: Some(question.to.clone()), ..RoleContext::default() };
+        let posted = self.post_noted(caller, &message, beside).await?;
         let (thread, deadline) = (caller.key(), Instant::now() + patience);
         let mut words =
             AwaitedWords { to: &question.to, after: &posted.ts, seen: None, next: None };

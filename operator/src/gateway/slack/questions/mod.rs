@@ -55,6 +55,10 @@ pub const ANSWERED_OR_NEWER: &str =
 /// Told to who answers after the time for it.
 pub const LATE: &str = "This is no longer open: nobody answered in time. It has to be asked again.";
 
+/// Told to who answers a question that is for one other person.
+pub const NOT_YOURS: &str =
+    "This question is for the person it names, and only they can answer it.";
+
 /// In the place of a choice: nobody has to answer any more.
 pub const WITHDRAWN: &str = "withdrawn";
 
@@ -211,6 +215,8 @@ pub enum AnswerOutcome {
     Stale,
     /// The time to answer is over.
     Late,
+    /// The question is for another person alone.
+    NotTheirs,
     /// Nothing is on record that it can answer.
     Unknown,
 }

@@ -62,6 +62,9 @@ pub(super) fn take_answer(
     let Some(offer) = status.offers.iter_mut().find(is_it) else {
         return Ok(AnswerOutcome::Unknown);
     };
+    if offer.only.as_ref().is_some_and(|only| only != user) {
+        return Ok(AnswerOutcome::NotTheirs);
+    }
     let about = |answer: &&OfferAnswer| match kind {
         OfferKind::Choice => true,
         OfferKind::Learnings => answer.item == item,
@@ -96,7 +99,7 @@ mod tests {
     }
 
     fn offer(at: &str, kind: OfferKind, of: u32) -> RoleOffer {
-        RoleOffer { ts: ts(at), role: "pm".to_owned(), kind, of, answers: Vec::new() }
+        RoleOffer { ts: ts(at), role: "pm".to_owned(), kind, of, only: None, answers: Vec::new() }
     }
 
     fn press(status: &mut ThreadStatus, id: &str, user: &str) -> AnswerOutcome {
@@ -125,6 +128,17 @@ mod tests {
         assert_eq!(thumb(&mut status, true), AnswerOutcome::Stale, "it does not say which");
         assert_eq!(status.pending.len(), 1);
         assert_eq!(status.pending[0].decision(), Some(PendingDecision::Choice(2)));
+    }
+
+    #[test]
+    fn a_question_for_one_person_is_answered_by_nobody_else() {
+        let mut status = ThreadStatus::default();
+        let only = Some("U1".to_owned());
+        add_offer(&mut status, &RoleOffer { only, ..offer("5.000000", OfferKind::Choice, 2) });
+        assert_eq!(press(&mut status, "choice:1", "U2"), AnswerOutcome::NotTheirs);
+        assert!(status.pending.is_empty() && status.offers[0].is_open());
+        assert_eq!(press(&mut status, "choice:1", "U1"), AnswerOutcome::Counts);
+        assert_eq!(press(&mut status, "choice:1", "U2"), AnswerOutcome::NotTheirs);
     }
 
     #[test]
