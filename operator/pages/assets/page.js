@@ -134,16 +134,18 @@
       if (run.open) known.open = true;
     }
 
-    // `upto` is a line's number: what is known already is not added again.
+    // `upto` is a line's number: what is known already is not added again. Without a new line, only what happens now
+    // is another.
     function add(html, upto) {
-      if (!(upto > after)) return;
+      if (!(upto >= after)) return;
+      const adds = upto > after;
       after = upto;
       const follow = atEnd();
       const part = document.createElement("template");
       part.innerHTML = html;
       localize(part.content);
       overview(part.content.getElementById("now"));
-      for (const item of [...part.content.children]) {
+      for (const item of adds ? [...part.content.children] : []) {
         item.classList.add("fresh");
         if (item.classList.contains("run")) placeRun(item); else insert(steps, item);
       }

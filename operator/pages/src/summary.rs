@@ -263,6 +263,16 @@ impl ThreadSummary {
         self.spans.iter().filter(|span| !span.role.is_empty() && span.ended.is_none())
     }
 
+    /// Adds to what a role does now how far its call is.
+    pub fn show_progress(&mut self, role: &str, note: &str) {
+        let open = self.spans.iter_mut().rev();
+        let mut open = open.filter(|span| span.role == role && span.ended.is_none());
+        if let Some(span) = open.next() {
+            let doing = &mut span.doing;
+            *doing = if doing.is_empty() { note.to_owned() } else { format!("{doing}: {note}") };
+        }
+    }
+
     /// Takes in the next line; one that can't be read counts as a line.
     pub fn add(&mut self, line: Option<&HistoryLine>) {
         self.lines += 1;

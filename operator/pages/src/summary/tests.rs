@@ -74,6 +74,11 @@ fn a_run_knows_what_it_cost_whatever_is_told_first() {
     let costs: Vec<_> = summary.spans.iter().map(|span| span.calls.cost.0).collect();
     assert_eq!((costs, summary.spans[1].first), (vec![1, 30], 6));
     assert_eq!(summary.open_runs().next().unwrap().doing, "Grep, and 2 more tools");
+    let mut shown = summary.clone();
+    shown.show_progress("coder", "50 %");
+    shown.show_progress("pm", "50 %");
+    let doing: Vec<_> = shown.open_runs().map(|span| &*span.doing).collect();
+    assert_eq!(doing, ["Grep, and 2 more tools: 50 %"]);
     let mut failed = ended("failed");
     if let HistoryEvent::RunEnded { reason, .. } = &mut failed {
         *reason = Some("no money".into());

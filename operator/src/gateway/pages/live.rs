@@ -2,6 +2,7 @@
 //! again. A line's number is the event's id, so whoever comes back misses nothing. Who may not see the
 //! thread any more is cut off.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
@@ -45,9 +46,9 @@ pub async fn serve_steps(
 ) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     pages.permit(&viewer, &place).await?;
-    let names = UserNames::new();
-    let (upto, html) =
-        render_added(&pages, &place, after, &names).await?.unwrap_or((after, String::new()));
+    let (names, progress) = (UserNames::new(), pages.progress(&place).await);
+    let added = render_added(&pages, &place, after, (&names, &progress), false).await?;
+    let (upto, html) = added.unwrap_or((after, String::new()));
     let headers =
         [("content-type", "text/html; charset=utf-8".to_owned()), ("x-upto", upto.to_string())];
     Ok((headers, html).into_response())
@@ -68,7 +69,8 @@ pub async fn serve_events(
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let after = last.and_then(|id| id.parse().ok()).unwrap_or(after);
     let news = pages.shelf.news(&place);
-    stream_part(pages, viewer, place, NewSteps { names, after, news })
+    let progress = BTreeMap::new();
+    stream_part(pages, viewer, place, NewSteps { names, after, progress, news })
 }
 
 /// A part of a page that changes while somebody looks at it.
@@ -166,6 +168,8 @@ impl<P: LivePart> Watching<P> {
 struct NewSteps {
     names: UserNames,
     after: u64,
+    /// What was last shown of the calls that roles wait for.
+    progress: BTreeMap<String, String>,
     news: watch::Receiver<u64>,
 }
 
@@ -178,9 +182,12 @@ impl LivePart for NewSteps {
         // Seen before it is looked, so that nothing is overlooked.
         self.news.mark_unchanged();
         let PageWatcher { pages, place, .. } = watcher;
-        let added = render_added(pages, place, self.after, &self.names).await?;
+        let progress = pages.progress(place).await;
+        let moved = progress != self.progress;
+        let shown = (&self.names, &progress);
+        let added = render_added(pages, place, self.after, shown, moved).await?;
         Ok(added.map(|(upto, html)| {
-            self.after = upto;
+            (self.after, self.progress) = (upto, progress);
             Event::default().id(upto.to_string()).data(html)
         }))
     }
@@ -190,17 +197,24 @@ impl LivePart for NewSteps {
     }
 }
 
-/// Lines after this one as steps, and where the thread stands now, with the number of the last.
+/// Lines after this one as steps, and where the thread stands now, with the number of the last. `moved`: without
+/// new lines, too.
 async fn render_added(
     pages: &Pages,
     place: &ThreadPlace,
     after: u64,
-    names: &UserNames,
+    (names, progress): (&UserNames, &BTreeMap<String, String>),
+    moved: bool,
 ) -> Result<Option<(u64, String)>, PageProblem> {
     let lines = pages.shelf.lines(place, after.saturating_add(1), LINES).await?;
-    let Some((upto, _)) = lines.last() else { return Ok(None) };
-    let upto = *upto;
-    let summary = pages.shelf.summary(place).await?;
+    if lines.is_empty() && !moved {
+        return Ok(None);
+    }
+    let upto = lines.last().map_or(after, |(n, _)| *n);
+    let mut summary = pages.shelf.summary(place).await?;
+    for (role, note) in progress {
+        summary.show_progress(role, note);
+    }
     let lines: Vec<_> = lines.into_iter().filter_map(|(n, line)| Some((n, line?))).collect();
     let reader = (names, millis_now());
     Ok(Some((upto, codebutler_pages::render_added(&base_path(place), &summary, &lines, reader))))

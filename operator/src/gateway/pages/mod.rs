@@ -27,7 +27,7 @@ mod shelf;
 mod signing;
 mod whole;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
 use axum::extract::{Path, Query, State};
@@ -161,6 +161,12 @@ impl Pages {
         Ok((summary, permit.ok_or(PageProblem::NotShown)?))
     }
 
+    /// Progress of the calls that a thread's roles wait for, by role.
+    async fn progress(&self, place: &ThreadPlace) -> BTreeMap<String, String> {
+        let (namespace, name) = (place.namespace().to_owned(), place.name().to_owned());
+        self.sight.slack.call_progress(&ThreadKey { namespace, name }).await
+    }
+
     /// Names of the people of all these threads.
     async fn names_of_all(&self, threads: &[ListedThread]) -> UserNames {
         let mut names = UserNames::new();
@@ -256,7 +262,10 @@ async fn serve_thread(
 ) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     let query = part.q.trim().to_owned();
-    let (summary, permit) = pages.permit(&viewer, &place).await?;
+    let (mut summary, permit) = pages.permit(&viewer, &place).await?;
+    for (role, note) in pages.progress(&place).await {
+        summary.show_progress(&role, &note);
+    }
     // A thread that has just started has a live page.
     if summary.lines == 0 && pages.conversation(&place).is_none() {
         return Err(PageProblem::NoPage);

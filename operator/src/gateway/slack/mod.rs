@@ -226,6 +226,11 @@ impl SlackGateway {
         Ok(())
     }
 
+    /// Progress of the calls that a Thread's roles wait for, by role.
+    pub async fn call_progress(&self, thread: &ThreadKey) -> BTreeMap<String, String> {
+        progress::call_progress(&self.inner, thread).await
+    }
+
     /// A run has begun or ended, as its Thread says.
     pub fn run_changed(&self) {
         self.inner.progress.changed();

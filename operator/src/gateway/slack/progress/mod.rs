@@ -11,7 +11,7 @@ mod session;
 mod shown;
 mod step;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,6 +94,13 @@ impl ProgressBoard {
         self.with(&(thread.clone(), role.to_owned()), |run| line.clone_into(&mut run.note));
     }
 
+    /// Progress of the calls that a Thread's roles wait for, by role.
+    fn notes(&self, thread: &ThreadKey) -> BTreeMap<String, String> {
+        let runs = lock(&self.runs);
+        let own = runs.iter().filter(|((key, _), run)| key == thread && !run.note.is_empty());
+        own.map(|((_, role), run)| (role.clone(), run.note.clone())).collect()
+    }
+
     /// A run has begun or ended: looked at without delay.
     pub fn changed(&self) {
         self.changed.notify_one();
@@ -133,6 +140,19 @@ impl ShownRun {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
+}
+
+/// Progress of the calls that a Thread's roles wait for, by role, as people may see it. Known to the replica that
+/// serves agents.
+pub(super) async fn call_progress(inner: &Inner, thread: &ThreadKey) -> BTreeMap<String, String> {
+    let mut notes = inner.progress.notes(thread);
+    if !notes.is_empty()
+        && let Some((_, repo)) = inner.known(thread)
+    {
+        let redactor = masks::as_known(&inner.context, &repo).await;
+        notes.values_mut().for_each(|note| *note = redactor.mask(note).into_owned());
+    }
+    notes
 }
 
 /// Shows runs until told to stop. One replica does: the one that agents speak to.
