@@ -20,7 +20,6 @@ const FOUND: usize = 16 * 1024;
 #[derive(Debug)]
 pub enum ModelJob {
     Chat(ForwardableRequest),
-    Images(ForwardableRequest),
     Speech(RecordingForm),
     /// A web search of the provider's own.
     Search(ForwardableRequest),
@@ -33,7 +32,6 @@ impl ModelJob {
     pub fn path(&self, shape: &RequestShape<'_>) -> &'static [&'static str] {
         match self {
             Self::Chat(_) | Self::Search(_) => &["chat", "completions"],
-            Self::Images(_) => &["images", "generations"],
             Self::Speech(_) => RecordingShape::of(shape).path(),
             Self::Drawing(job) => job.path(),
         }
@@ -42,7 +40,7 @@ impl ModelJob {
     /// The model that was asked for.
     pub fn model(&self) -> &str {
         match self {
-            Self::Chat(request) | Self::Images(request) | Self::Search(request) => &request.model,
+            Self::Chat(request) | Self::Search(request) => &request.model,
             Self::Speech(recording) => &recording.model,
             Self::Drawing(job) => &job.model,
         }
@@ -55,10 +53,7 @@ impl ModelJob {
 
     /// Whether the whole answer can be put together from a stream.
     pub const fn may_be_collected(&self) -> bool {
-        matches!(
-            self,
-            Self::Chat(ForwardableRequest { stream: false, answers: 1, draws: false, .. })
-        )
+        matches!(self, Self::Chat(ForwardableRequest { stream: false, answers: 1, .. }))
     }
 
     /// Whether the model is to call tools.
@@ -75,19 +70,13 @@ impl ModelJob {
     pub fn estimate(&self, body: &[u8], shape: &RequestShape<'_>, price: &ModelPrice) -> NanoUsd {
         match self {
             Self::Chat(request) => {
-                let images = if request.draws { request.answers } else { 0 };
-                estimate::estimate_chat(body, request.cap(shape), request.answers, price)
-                    + estimate::estimate_images(images, price)
+                estimate::estimate_chat(body, Some(request.cap(shape)), request.answers, price)
             }
             Self::Search(request) => {
                 // OpenRouter's list tells no price of a search.
                 let search = estimate::price_searches(1, price);
                 let shown = estimate::estimate_chat(&[b' '; FOUND], Some(0), 1, price);
-                estimate::estimate_chat(body, request.cap(shape), 1, price) + shown + search
-            }
-            Self::Images(request) => {
-                estimate::estimate_images(request.answers, price)
-                    + estimate::estimate_chat(body, Some(0), 1, price)
+                estimate::estimate_chat(body, Some(request.cap(shape)), 1, price) + shown + search
             }
             Self::Speech(recording) => {
                 let bytes = u64::try_from(recording.sound.len()).unwrap_or(u64::MAX);
@@ -127,7 +116,6 @@ impl ModelJob {
             Self::Chat(request) | Self::Search(request) => {
                 Ok((json, request.body(model, shape)?.into()))
             }
-            Self::Images(request) => Ok((json, request.bare_body(shape.id)?.into())),
             Self::Speech(one) => Ok(match RecordingShape::of(shape) {
                 RecordingShape::Form => one.body(shape.id),
                 RecordingShape::Json => (json, recording::json_body(one, shape.id)),

@@ -83,19 +83,6 @@ pub async fn complete_chat(
     answer_job(gateway, caller, ModelJob::Chat(request), place).await
 }
 
-/// `POST /v1/images/generations`
-pub async fn generate_images(
-    State(gateway): State<Arc<ModelServices>>,
-    AdmittedCaller(caller, place): AdmittedCaller,
-    BoundedBody(body): BoundedBody,
-) -> Result<Response, ApiError> {
-    let request = read_request(&gateway, &caller, body).await?;
-    if request.stream {
-        return Err(invalid_request(&"`stream` is not possible here: leave it out"));
-    }
-    answer_job(gateway, caller, ModelJob::Images(request), place).await
-}
-
 /// `POST /v1/audio/transcriptions`
 pub async fn transcribe_sound(
     State(gateway): State<Arc<ModelServices>>,

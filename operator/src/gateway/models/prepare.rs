@@ -42,17 +42,14 @@ impl RequestShape<'_> {
 }
 
 impl ForwardableRequest {
-    /// How long each answer may be; nothing where pictures are asked for, which are not counted so.
-    pub fn cap(&self, shape: &RequestShape<'_>) -> Option<u64> {
-        if self.draws {
-            return self.max_tokens;
-        }
+    /// How long each answer may be.
+    pub fn cap(&self, shape: &RequestShape<'_>) -> u64 {
         let bounds = [shape.role.max_tokens, shape.facts.max_tokens].into_iter().flatten();
         let cap = match self.max_tokens {
             Some(asked) => bounds.map(u64::from).fold(asked, u64::min),
             None => shape.facts.cap(shape.role).into(),
         };
-        Some(shape.affordable.map_or(cap, |most| cap.min(most.into())))
+        shape.affordable.map_or(cap, |most| cap.min(most.into()))
     }
 
     /// The body to forward, for `model`, as the role calls it.
@@ -67,10 +64,8 @@ impl ForwardableRequest {
                 own.push(("stream_options", json!({"include_usage": true})));
             }
         }
-        let cap = self.cap(shape).filter(|_| !self.draws);
-        if let Some(cap) = cap {
-            own.push((shape.dialect.cap_field(), cap.into()));
-        }
+        let cap = self.cap(shape);
+        own.push((shape.dialect.cap_field(), cap.into()));
         match shape.dialect {
             ApiDialect::OpenRouter => {
                 own.push(("session_id", shape.session.into()));
@@ -82,7 +77,7 @@ impl ForwardableRequest {
                         .and_then(provider_routing)
                         .map(|to| ("provider", to)),
                 );
-                let cap = cap.and_then(|cap| u32::try_from(cap).ok()).unwrap_or(u32::MAX);
+                let cap = u32::try_from(cap).unwrap_or(u32::MAX);
                 own.extend(reasoning_field(shape, cap).map(|wanted| ("reasoning", wanted)));
             }
             ApiDialect::OpenAi => {
@@ -98,10 +93,8 @@ impl ForwardableRequest {
         let tools = tools.and_then(|tools| tools::suit_tools(tools, shape.takes_text(), shape.id));
         let others = self.fields.iter().map(|(name, value)| (name.as_str(), &**value));
         let mut fields: BTreeMap<&str, &RawValue> = others.collect();
-        if cap.is_some() {
-            fields.remove("max_tokens");
-            fields.remove("max_completion_tokens");
-        }
+        fields.remove("max_tokens");
+        fields.remove("max_completion_tokens");
         if let Some(messages) = &messages {
             fields.insert("messages", messages);
         }
@@ -109,18 +102,6 @@ impl ForwardableRequest {
             fields.insert("tools", tools);
         }
         fields.extend(own.iter().map(|(name, value)| (*name, &**value)));
-        serde_json::to_vec(&fields).map_err(|_| RequestError::NotJson)
-    }
-
-    /// The body to forward where nothing is ours to say but the model.
-    ///
-    /// # Errors
-    /// Never, as far as is known.
-    pub fn bare_body(&self, model: &str) -> Result<Vec<u8>, RequestError> {
-        let model = to_raw_value(model).map_err(|_| RequestError::NotJson)?;
-        let others = self.fields.iter().map(|(name, value)| (name.as_str(), &**value));
-        let mut fields: BTreeMap<&str, &RawValue> = others.collect();
-        fields.insert("model", &model);
         serde_json::to_vec(&fields).map_err(|_| RequestError::NotJson)
     }
 
@@ -290,8 +271,6 @@ mod tests {
         let capped = |wants: Value| sent(ApiDialect::Plain, &thinker(), wants, &much, "m/x");
         assert_eq!(capped(none())["max_tokens"], 8_000);
         assert_eq!(capped(json!({"maxTokens": 500}))["max_tokens"], 500);
-        let drawn = json!({"model": "m/x", "modalities": ["image"]});
-        assert_eq!(sent(ApiDialect::Plain, &facts, none(), &drawn, "m/x"), drawn);
     }
 
     #[test]
@@ -417,7 +396,7 @@ mod tests {
             affordable,
             collects: false,
         };
-        assert_eq!(request.cap(&shape(Some(3_000))), Some(3_000));
-        assert_eq!(request.cap(&shape(Some(30_000))), Some(16_000));
+        assert_eq!(request.cap(&shape(Some(3_000))), 3_000);
+        assert_eq!(request.cap(&shape(Some(30_000))), 16_000);
     }
 }

@@ -14,8 +14,9 @@ use crate::gateway::redact::SecretRedactor;
 pub const THOUGHTS: [&str; 3] = ["reasoning", "reasoning_content", "reasoning_details"];
 /// Fields by which a request could reach another model or provider, or run up another bill, than the
 /// one that the role is given.
-const REFUSED: [&str; 14] = [
+const REFUSED: [&str; 15] = [
     "audio",
+    "modalities",
     "prediction",
     "models",
     "preset",
@@ -55,8 +56,6 @@ pub enum RequestError {
     /// The provider's own tools have prices of their own.
     #[error("`tools` may hold functions and custom tools only")]
     Tools,
-    #[error("`modalities` has to be a list of `text` and `image`")]
-    Modalities,
     /// See [`REFUSED`].
     #[error("`{0}` is not allowed here: leave it out")]
     Field(&'static str),
@@ -73,8 +72,6 @@ pub struct ForwardableRequest {
     /// Longest answer in tokens, if it says.
     pub max_tokens: Option<u64>,
     pub answers: u64,
-    /// Whether it may be answered with images.
-    pub draws: bool,
 }
 
 /// Refuses a model that the role may not ask for.
@@ -144,11 +141,7 @@ impl ForwardableRequest {
         if !(1..=MOST_ANSWERS).contains(&answers) {
             return Err(RequestError::Answers);
         }
-        let draws = match fields.get("modalities") {
-            Some(kinds) => draws_images(kinds)?,
-            None => false,
-        };
-        Ok(Self { fields, model, stream, max_tokens, answers, draws })
+        Ok(Self { fields, model, stream, max_tokens, answers })
     }
 
     /// One of CodeButler's own, which may name a tool of the provider's.
@@ -158,7 +151,7 @@ impl ForwardableRequest {
     pub fn own(model: String, body: &Value) -> Result<Self, RequestError> {
         let fields = serde_json::from_str(&body.to_string()).map_err(|_| RequestError::NotJson)?;
         let max_tokens = body["max_tokens"].as_u64();
-        Ok(Self { fields, model, stream: false, max_tokens, answers: 1, draws: false })
+        Ok(Self { fields, model, stream: false, max_tokens, answers: 1 })
     }
 
     /// Masks what must not reach a model in every text of the request. Pictures stay as they are.
@@ -200,17 +193,6 @@ fn are_functions(tools: &RawValue) -> bool {
 /// A tool that the caller carries out, not the provider.
 fn is_own_tool(tool: &Value) -> bool {
     ["function", "custom"].iter().any(|kind| tool["type"] == *kind && tool[*kind].is_object())
-}
-
-/// Whether an answer may hold images, however the word is spelt.
-fn draws_images(kinds: &RawValue) -> Result<bool, RequestError> {
-    let kinds: Option<Vec<String>> =
-        serde_json::from_str(kinds.get()).map_err(|_| RequestError::Modalities)?;
-    let kinds = kinds.unwrap_or_default();
-    if kinds.iter().any(|kind| !matches!(kind.as_str(), "text" | "image")) {
-        return Err(RequestError::Modalities);
-    }
-    Ok(kinds.iter().any(|kind| kind == "image"))
 }
 
 fn mask_request(value: &mut Value, redactor: &SecretRedactor) {
@@ -255,10 +237,21 @@ mod tests {
         });
         let mut request = read(&body.to_string()).unwrap();
         request.mask(&SecretRedactor::default());
-        let sent = String::from_utf8(request.bare_body("m/x").unwrap()).unwrap();
+        let sent = String::from_utf8(request.plain_body("m/x").unwrap()).unwrap();
         assert!(!sent.contains(&key), "{sent}");
         assert_eq!(sent.matches("[redacted:github-token]").count(), 3, "{sent}");
         assert!(sent.contains("data:image/png;base64,AAAA") && sent.contains("\"c1\""), "{sent}");
+    }
+
+    impl ForwardableRequest {
+        /// The body as it was read, for `model`.
+        fn plain_body(&self, model: &str) -> Result<Vec<u8>, RequestError> {
+            let model = to_raw_value(model).map_err(|_| RequestError::NotJson)?;
+            let others = self.fields.iter().map(|(name, value)| (name.as_str(), &**value));
+            let mut fields: BTreeMap<&str, &RawValue> = others.collect();
+            fields.insert("model", &model);
+            serde_json::to_vec(&fields).map_err(|_| RequestError::NotJson)
+        }
     }
 
     fn models() -> RoleModel {
@@ -272,7 +265,7 @@ mod tests {
 
     fn prepared(body: &str) -> Result<String, RequestError> {
         let request = read(body)?;
-        let bytes = request.bare_body(&request.model)?;
+        let bytes = request.plain_body(&request.model)?;
         Ok(String::from_utf8(bytes).unwrap())
     }
 
@@ -284,7 +277,7 @@ mod tests {
             prepared(body).unwrap(),
             r#"{"messages":[{"role":"user","content":"h\u00e9"}],"model":"m/x","seed":12345678901234567890123,"temperature":0.10}"#
         );
-        let plain = read(r#"{"model":"m/x"}"#).unwrap().bare_body("m/z").unwrap();
+        let plain = read(r#"{"model":"m/x"}"#).unwrap().plain_body("m/z").unwrap();
         assert_eq!(plain, br#"{"model":"m/z"}"#);
     }
 
@@ -350,7 +343,7 @@ mod tests {
         ]});
         let mut request = read(&body.to_string()).unwrap();
         request.mask(&SecretRedactor::default());
-        let sent: Value = serde_json::from_slice(&request.bare_body("m/x").unwrap()).unwrap();
+        let sent: Value = serde_json::from_slice(&request.plain_body("m/x").unwrap()).unwrap();
         let messages = &sent["messages"];
         assert_eq!(messages[0]["reasoning_details"], details);
         assert_eq!(messages[0]["reasoning"], *key);
@@ -380,9 +373,10 @@ mod tests {
             assert_eq!(prepared(&body), Err(RequestError::Bound("max_tokens")), "{bound}");
         }
         assert_eq!(read(r#"{"model":"m/x","max_tokens":null}"#).unwrap().max_tokens, None);
-        assert!(read(r#"{"model":"m/x","modalities":["\u0069mage"]}"#).unwrap().draws);
-        let sound = prepared(r#"{"model":"m/x","modalities":["audio"]}"#);
-        assert_eq!(sound, Err(RequestError::Modalities));
+        for kinds in [r#"["audio"]"#, r#"["\u0069mage"]"#] {
+            let asked = prepared(&format!(r#"{{"model":"m/x","modalities":{kinds}}}"#));
+            assert_eq!(asked, Err(RequestError::Field("modalities")), "images are asked about");
+        }
         let tools = prepared(r#"{"model":"m/x","tools":[{"type":"openrouter:web_search"}]}"#);
         assert_eq!(tools, Err(RequestError::Tools));
         assert_eq!(prepared("[1]"), Err(RequestError::NotJson));

@@ -119,6 +119,9 @@ async fn the_first_images_wait_for_a_yes_and_all_are_billed_by_their_tokens() {
     let cost = NanoUsd(2 * 6_240 * 40_000 + words * 5_000);
     assert_eq!(drawn["cost"], json!(cost), "{drawn}");
     assert_eq!(settled(&world).await, cost);
+    let of = format!(r#"repo="{}/shop",role="coder",model="scripted/brush""#, world.cluster.team());
+    let metrics = world.metrics().await;
+    assert!(metrics.contains(&format!("codebutler_images_total{{{of}}} 2")), "{metrics}");
     let names: Vec<&str> = drawn["images"]
         .as_array()
         .unwrap()

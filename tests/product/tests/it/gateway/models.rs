@@ -191,15 +191,13 @@ async fn a_model_that_fails_three_times_is_stood_in_for_and_the_thread_is_told_o
 }
 
 #[tokio::test]
-async fn images_and_minutes_are_metered_and_only_for_roles_that_have_them() {
+async fn minutes_are_metered_and_only_for_roles_that_have_them() {
     let price = json!({"model": {"prices": {"scripted/ear": {"audioMinute": "0.006"}}}});
-    let own = json!({"image": "scripted/brush", "audio": "scripted/ear"});
+    let own = json!({"audio": "scripted/ear"});
     let world = World::play(ModelScript::of("coder", vec![]), &price, &own).await;
-    let draw = json!({"model": "scripted/brush", "prompt": "a cart", "n": 2});
-    let (status, body) = world.post("coder", "/v1/images/generations", &draw).await;
-    assert_eq!((status, body["data"].as_array().map(Vec::len)), (200, Some(2)), "{body}");
-    let (status, _) = world.post("pm", "/v1/images/generations", &draw).await;
-    assert_eq!(status, 400, "the pm draws nothing");
+    let drawn = json!({"model": "scripted/coder", "modalities": ["image"], "messages": []});
+    let (status, body) = world.post("coder", "/v1/chat/completions", &drawn).await;
+    assert_eq!(status, 400, "people are asked before images are made: {body}");
 
     let form = |model: &str| {
         let sound = "s".repeat(90_000);
@@ -214,19 +212,15 @@ async fn images_and_minutes_are_metered_and_only_for_roles_that_have_them() {
     let heard: Value = form("scripted/ear").await.unwrap().json().await.unwrap();
     assert_eq!(heard["text"], "fix the total", "{heard}");
     assert_eq!(form("whisper-9").await.unwrap().status(), 400);
-    // Two images at 0.04, and 90 seconds at 0.006 a minute.
-    let expected = NanoUsd(80_000_000 + 9_000_000);
+    // 90 seconds at 0.006 a minute.
+    let expected = NanoUsd(9_000_000);
     assert_eq!(world.models.billed().total(), expected);
-    eventually("both are metered", || async {
+    eventually("it is metered", || async {
         world.thread().await.status.unwrap().cost == Some(expected)
     })
     .await;
     let metrics = world.metrics().await;
     let of = format!(r#"repo="{}/shop",role="coder""#, world.cluster.team());
-    for line in [
-        format!(r#"codebutler_images_total{{{of},model="scripted/brush"}} 2"#),
-        format!(r#"codebutler_audio_seconds_total{{{of},model="scripted/ear"}} 90"#),
-    ] {
-        assert!(metrics.contains(&line), "{metrics}");
-    }
+    let line = format!(r#"codebutler_audio_seconds_total{{{of},model="scripted/ear"}} 90"#);
+    assert!(metrics.contains(&line), "{metrics}");
 }

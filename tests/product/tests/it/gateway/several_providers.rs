@@ -7,13 +7,15 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use codebutler_crds::NanoUsd;
 use codebutler_operator::gateway::models::facts::standing;
-use codebutler_testbed::models::ModelScript;
+use codebutler_testbed::models::{ModelScript, small_png};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{World, eventually};
+use super::{World, eventually, set_tools};
 
 const CHAT: &str = "/v1/chat/completions";
 const IMAGES: &str = "/v1/images/generations";
@@ -84,7 +86,8 @@ async fn draw(State(own): State<Arc<Own>>, headers: HeaderMap, body: Bytes) -> R
     if let Err(refusal) = own.take(IMAGES, &headers, &body) {
         return *refusal;
     }
-    axum::Json(json!({"created": 1, "data": [{"b64_json": "aGk="}]})).into_response()
+    let png = STANDARD.encode(small_png("a logo"));
+    axum::Json(json!({"created": 1, "data": [{"b64_json": png}]})).into_response()
 }
 
 impl Own {
@@ -145,6 +148,17 @@ fn ask(model: &str) -> Value {
     json!({"model": model, "messages": [{"role": "user", "content": "x"}]})
 }
 
+/// Where people have allowed it.
+async fn draw_one(world: &World) {
+    set_tools(world, "coder", &["GenerateImage"]).await;
+    world.patch_thread(&json!({"status": {"images": {"allowedBy": "U1"}}})).await;
+    let wanted = json!({"key": "run.1.0", "prompt": "a logo", "count": 1});
+    eventually("the image", || async {
+        world.post("coder", "/v1/images/drawn", &wanted).await.0 == 200
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn each_model_is_asked_for_and_billed_at_its_provider() {
     let (default, openai, local) = providers().await;
@@ -160,9 +174,7 @@ async fn each_model_is_asked_for_and_billed_at_its_provider() {
         assert_eq!(status, 200, "{model}: {answer}");
         assert_eq!(answer["choices"][0]["message"]["content"], key, "{model}");
     }
-    let picture = json!({"model": "openai/brush-1", "prompt": "a logo"});
-    let (status, answer) = world.post("coder", IMAGES, &picture).await;
-    assert_eq!(status, 200, "{answer}");
+    draw_one(&world).await;
     let at = |path: &str, id: &str| (path.to_owned(), id.to_owned());
     assert_eq!(default.asked(), [at(CHAT, "acme/large")]);
     assert_eq!(openai.asked(), [at(CHAT, "gpt-5-mini"), at(IMAGES, "brush-1")]);
