@@ -1,4 +1,4 @@
-//! Files of the conversation, piece by piece: this process never holds one whole.
+//! Files of the conversation and documents of the web, piece by piece: this process never holds one whole.
 
 use std::time::{Duration, Instant};
 
@@ -35,10 +35,26 @@ impl GatewayClient {
     /// # Errors
     /// With what the gateway says, at once; without a word of it only after a while.
     pub async fn open_file(&self, id: &str) -> Result<SharedFile, GatewayError> {
+        self.open_patiently(path::FILES, ("id", id)).await
+    }
+
+    /// Opens a document of the web.
+    ///
+    /// # Errors
+    /// With what the gateway says, at once; without a word of it only after a while.
+    pub async fn open_web_file(&self, url: &str) -> Result<SharedFile, GatewayError> {
+        self.open_patiently(path::WEB_FILES, ("url", url)).await
+    }
+
+    async fn open_patiently(
+        &self,
+        path: &str,
+        query: (&str, &str),
+    ) -> Result<SharedFile, GatewayError> {
         let deadline = Instant::now() + PATIENCE;
         let mut pause = FIRST_PAUSE;
         loop {
-            let error = match self.open_once(id).await {
+            let error = match self.open_once(path, query).await {
                 Ok(file) => return Ok(file),
                 Err(error) => error,
             };
@@ -50,8 +66,8 @@ impl GatewayClient {
         }
     }
 
-    async fn open_once(&self, id: &str) -> Result<SharedFile, GatewayError> {
-        let request = self.request(Method::GET, path::FILES)?.query(&[("id", id)]).timeout(TIMEOUT);
+    async fn open_once(&self, path: &str, query: (&str, &str)) -> Result<SharedFile, GatewayError> {
+        let request = self.request(Method::GET, path)?.query(&[query]).timeout(TIMEOUT);
         let answer = request.send().await.map_err(GatewayError::Unreachable)?;
         let status = answer.status();
         if !status.is_success() {

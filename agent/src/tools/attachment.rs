@@ -8,7 +8,7 @@ use super::asked::{ask_done, ask_text};
 use super::{
     CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome, args,
 };
-use crate::gateway::GatewayError;
+use crate::gateway::{GatewayError, SharedFile};
 use crate::toolbox::protocol::{AttachmentPart, ToolboxReply, ToolboxRequest};
 
 /// Prefix of a file's id in a path.
@@ -73,7 +73,16 @@ pub async fn keep_attachment(cx: &ToolContext, id: &str) -> Result<String, ToolF
     if let Some(path) = find_attachment(cx, id).await? {
         return Ok(path);
     }
-    let mut file = cx.gateway.open_file(id).await?;
+    let file = cx.gateway.open_file(id).await?;
+    keep_file(cx, id, file).await
+}
+
+/// Hands a file to the toolbox, piece by piece; its path there.
+pub async fn keep_file(
+    cx: &ToolContext,
+    id: &str,
+    mut file: SharedFile,
+) -> Result<String, ToolFailure> {
     let (mut pending, mut offset) = (Vec::new(), 0);
     loop {
         let piece = file.next().await.map_err(|error| explain_cut(&error))?;
@@ -99,7 +108,8 @@ pub async fn keep_attachment(cx: &ToolContext, id: &str) -> Result<String, ToolF
     }
 }
 
-async fn find_attachment(cx: &ToolContext, id: &str) -> Result<Option<String>, ToolFailure> {
+/// The path of a file that the toolbox has already.
+pub async fn find_attachment(cx: &ToolContext, id: &str) -> Result<Option<String>, ToolFailure> {
     match cx.toolbox.ask(ToolboxRequest::FindAttachment { id: id.to_owned() }).await? {
         ToolboxReply::Names(names) => Ok(names.into_iter().next()),
         ToolboxReply::Refused(why) => Err(ToolFailure::Respond(why)),
@@ -109,7 +119,7 @@ async fn find_attachment(cx: &ToolContext, id: &str) -> Result<Option<String>, T
 }
 
 fn explain_cut(error: &GatewayError) -> ToolFailure {
-    tracing::warn!(%error, "a file of the conversation was cut off");
+    tracing::warn!(%error, "a file was cut off");
     ToolFailure::Respond("the file was cut off on its way: try again".to_owned())
 }
 

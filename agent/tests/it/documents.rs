@@ -205,3 +205,49 @@ async fn a_file_of_the_conversation_is_got_once_read_by_page_and_saved() {
     assert_eq!(inner.files_got, 3);
     assert_eq!(fs::read(world.tree("docs/spec.docx")).unwrap(), docx(&["Spec"]));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_of_the_web_is_got_once_and_read_by_page() {
+    let url = "https://docs.example.org/spec.pptx?v=2";
+    let slide = |text: &str| {
+        format!(
+            r#"<p:sld xmlns:p="p" xmlns:a="a"><p:cSld><p:spTree><p:sp><p:txBody><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:txBody></p:sp></p:spTree></p:cSld></p:sld>"#
+        )
+    };
+    let (one, two) = (slide("Prices are net."), slide("Sums are gross."));
+    let list = r#"<p:presentation xmlns:p="p" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><p:sldIdLst><p:sldId id="256" r:id="r1"/><p:sldId id="257" r:id="r2"/></p:sldIdLst></p:presentation>"#;
+    let relations = r#"<Relationships><Relationship Id="r1" Type="x/slide" Target="slides/slide1.xml"/><Relationship Id="r2" Type="x/slide" Target="slides/slide2.xml"/></Relationships>"#;
+    let deck = zip_of(&[
+        ("[Content_Types].xml", b"<Types/>"),
+        ("ppt/presentation.xml", list.as_bytes()),
+        ("ppt/_rels/presentation.xml.rels", relations.as_bytes()),
+        ("ppt/slides/slide1.xml", one.as_bytes()),
+        ("ppt/slides/slide2.xml", two.as_bytes()),
+    ]);
+    let answers = vec![
+        calls(&[("WebFetch", json!({"url": url}))]),
+        calls(&[("WebFetch", json!({"url": url, "page": 2}))]),
+        calls(&[("WebFetch", json!({"url": url, "page": 3}))]),
+        calls(&[("WebFetch", json!({"url": "https://evil.example/x.pdf"}))]),
+        says("Read."),
+    ];
+    let mut world = World::new(in_order(answers)).await;
+    {
+        let mut inner = world.gateway.lock();
+        inner.session.tools = vec!["WebFetch".into()];
+        inner.files.insert(url.into(), ("spec.pptx".into(), deck));
+        inner.say("read this", true);
+    }
+    world.one_pod().await;
+    let inner = world.gateway.lock();
+    let results = results(inner.asked.last().unwrap());
+    assert!(
+        results[0].starts_with(&format!("{url} (200, application/pdf)\n[kept as `")),
+        "{results:?}"
+    );
+    assert!(results[0].contains("Prices are net.") && results[0].contains("Sums are gross."));
+    assert!(results[1].contains("Sums are gross.") && !results[1].contains("Prices are net."));
+    assert!(results[2].contains("only 2 pages"), "{}", results[2]);
+    assert!(results[3].contains("not listed"), "{}", results[3]);
+    assert_eq!(inner.files_got, 1);
+}

@@ -4,6 +4,7 @@
 mod known;
 mod servers;
 mod tls;
+mod web;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -91,6 +92,7 @@ impl Gateway {
             .route("/v1/chat/completions", post(chat))
             .route("/v1/git/{*path}", any(git))
             .merge(servers::routes())
+            .merge(web::routes())
             .layer(middleware::from_fn_with_state(gateway.clone(), guard))
             .with_state(gateway.clone());
         let acceptor = TlsAcceptor::from(Arc::new(tls));

@@ -141,10 +141,10 @@ pub mod path {
     pub const MCP_BRIDGE: &str = "/v1/mcp/bridge";
     /// `POST` [`super::WebFetch`] → [`super::WebPage`].
     pub const WEB_FETCH: &str = "/v1/web/fetch";
+    /// `GET`, with `url`: the bytes of a file that [`WEB_FETCH`] calls a document.
+    pub const WEB_FILES: &str = "/v1/web/files";
     /// `POST` [`super::WebSearch`] → [`super::WebResults`].
     pub const WEB_SEARCH: &str = "/v1/web/search";
-    /// OpenAI-compatible: makes images with the role's `model.image`.
-    pub const IMAGES: &str = "/v1/images/generations";
     /// `POST` [`super::DrawImages`] → [`super::DrawnImages`], once people have said yes to the first ones.
     pub const DRAW: &str = "/v1/images/drawn";
     /// `POST` [`super::PlaceImage`] → [`super::ImagePlaced`], once the plan names the path or people have said yes to it.

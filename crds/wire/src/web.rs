@@ -58,6 +58,9 @@ pub struct EgressReport {
 pub struct WebFetch {
     /// An http or https URL.
     pub url: String,
+    /// Part of a long text, from 1; the first if none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<u32>,
 }
 
 /// A page as text. Untrusted.
@@ -72,8 +75,14 @@ pub struct WebPage {
     pub content_type: String,
     /// What it says; HTML is laid out as text.
     pub text: String,
-    /// There was more.
+    /// Part of the text, from 1, and the number of parts.
+    pub page: u32,
+    pub pages: u32,
+    /// The server has more than is read of one page.
     pub truncated: bool,
+    /// It is a file such as a PDF, without text here: its bytes are had by [`path::WEB_FILES`](crate::path::WEB_FILES).
+    #[serde(default)]
+    pub is_document: bool,
 }
 
 /// A question to the web.

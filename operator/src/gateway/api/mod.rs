@@ -72,7 +72,7 @@ async fn admit_request(
     request: Request,
     next: Next,
 ) -> Response {
-    let calls = [path::CHAT, path::IMAGES, path::TRANSCRIPTIONS, path::DRAW];
+    let calls = [path::CHAT, path::TRANSCRIPTIONS, path::DRAW];
     let lasts = calls.contains(&request.uri().path());
     let response = if lasts && !gateway.models.requests.are_cut() {
         Some(next.run(request).await)
@@ -129,7 +129,6 @@ fn list_endpoints() -> Vec<(String, &'static [Method], MethodRouter<SharedGatewa
         (path::BUILDS.into(), POST, post(builds::claim_build)),
         (path::CLOSE.into(), POST, post(close::close_thread)),
         (path::CHAT.into(), POST, post(models::complete_chat)),
-        (path::IMAGES.into(), POST, post(models::generate_images)),
         (path::DRAW.into(), POST, post(images::draw_images)),
         (path::PLACE_IMAGE.into(), POST, post(images::place_image)),
         (path::TRANSCRIPTIONS.into(), POST, post(models::transcribe_sound)),
@@ -142,6 +141,7 @@ fn list_endpoints() -> Vec<(String, &'static [Method], MethodRouter<SharedGatewa
         (path::MCP_READS.into(), POST, post(mcp::read_resource)),
         (path::MCP_PROMPTS.into(), POST, post(mcp::read_prompt)),
         (path::WEB_FETCH.into(), POST, post(web::fetch_page)),
+        (path::WEB_FILES.into(), GET, get(web::fetch_file)),
         (path::WEB_SEARCH.into(), POST, post(web::search_web)),
         (git("info/refs"), GET, get(git::info_refs)),
         (git("git-upload-pack"), POST, post(git::upload_pack)),

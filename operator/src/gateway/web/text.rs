@@ -1,5 +1,7 @@
 //! Words out of what a server sent.
 
+use url::Url;
+
 use super::depth::measure_depth;
 
 /// Columns that text is laid out in.
@@ -22,6 +24,51 @@ pub fn is_readable(kind: &str) -> bool {
             | "application/sql"
     );
     (kind.starts_with("text/") || structured || known) && kind != "image/svg+xml"
+}
+
+/// Types and ends of names of files that a role's toolbox makes text of.
+const DOCUMENTS: [&str; 12] = [
+    "application/pdf",
+    "application/msword",
+    "application/vnd.ms-excel",
+    "application/vnd.ms-powerpoint",
+    "application/vnd.openxmlformats-officedocument.",
+    "application/vnd.oasis.opendocument.",
+    "application/rtf",
+    "application/zip",
+    "application/x-zip-compressed",
+    "application/x-tar",
+    "application/gzip",
+    "application/x-gzip",
+];
+const DOCUMENT_ENDS: [&str; 14] = [
+    ".pdf", ".docx", ".xlsx", ".pptx", ".doc", ".xls", ".ppt", ".odt", ".ods", ".odp", ".zip",
+    ".tar", ".gz", ".tgz",
+];
+
+/// Whether it is a document; servers that don't know a file's type call it bytes.
+pub fn is_document(kind: &str, url: &Url) -> bool {
+    let name = url.path().to_ascii_lowercase();
+    let is_bytes = matches!(kind, "application/octet-stream" | "binary/octet-stream" | "");
+    DOCUMENTS.iter().any(|known| kind.starts_with(known))
+        || (is_bytes && DOCUMENT_ENDS.iter().any(|end| name.ends_with(end)))
+}
+
+/// Parts of a long text, each of at most `most` bytes and up to the end of a line where there is one.
+pub fn split_pages(text: &str, most: usize) -> Vec<&str> {
+    let mut pages = Vec::new();
+    let mut rest = text;
+    while rest.len() > most {
+        let cut = rest.floor_char_boundary(most);
+        let cut = rest[..cut].rfind('\n').map_or(cut, |end| end + 1);
+        let (page, behind) = rest.split_at(cut);
+        pages.push(page);
+        rest = behind;
+    }
+    if !rest.is_empty() || pages.is_empty() {
+        pages.push(rest);
+    }
+    pages
 }
 
 /// Whether a content type is HTML.
@@ -91,6 +138,28 @@ mod tests {
             page_text(tag.repeat(50_000).as_bytes(), true);
         }
         assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn a_long_text_has_pages_and_nothing_is_lost_between_them() {
+        assert_eq!(split_pages("", 10), [""]);
+        assert_eq!(split_pages("one\ntwo\nthree", 9), ["one\ntwo\n", "three"]);
+        assert_eq!(split_pages("\u{e9}".repeat(4).as_str(), 3), ["\u{e9}"; 4]);
+        let text = "line\n".repeat(30_000);
+        let pages = split_pages(&text, 40_000);
+        assert_eq!((pages.len(), pages.concat()), (4, text.clone()));
+    }
+
+    #[test]
+    fn documents_are_known_by_their_type_or_their_name() {
+        let url = |path: &str| Url::parse(&format!("https://a.dev/{path}")).unwrap();
+        assert!(is_document("application/pdf", &url("x")));
+        let sheet = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
+        assert!(is_document(sheet, &url("x")));
+        assert!(is_document("application/octet-stream", &url("Report.PDF?page=2")));
+        assert!(!is_document("application/octet-stream", &url("firmware.bin")));
+        assert!(!is_document("text/html", &url("report.pdf")), "an error page about it");
+        assert!(!is_document("image/png", &url("a.png")));
     }
 
     #[test]

@@ -156,8 +156,20 @@ async fn a_page_is_read_as_text_and_every_redirect_is_checked() {
     let text = shown["text"].as_str().unwrap();
     assert!(text.contains("Cart") && text.contains("decimals") && !text.contains("x()"), "{text}");
     let (_, shown) = fetch(format!("http://{large}/")).await;
-    assert_eq!(shown["truncated"], true);
-    assert!(shown["text"].as_str().unwrap().len() <= 100 << 10);
+    assert_eq!(
+        (&shown["truncated"], &shown["page"], &shown["pages"]),
+        (&json!(false), &json!(1), &json!(7))
+    );
+    let mut whole = String::new();
+    for page in 1..=7 {
+        let wanted = json!({"url": format!("http://{large}/"), "page": page});
+        let (_, shown) = world.post("pm", FETCH, &wanted).await;
+        whole.push_str(shown["text"].as_str().unwrap());
+    }
+    assert_eq!(whole, "word ".repeat(50_000));
+    let beyond = json!({"url": format!("http://{large}/"), "page": 8});
+    let (status, answer) = world.post("pm", FETCH, &beyond).await;
+    assert!(status == 400 && said(&answer).contains("7 pages only"), "{answer}");
     for url in [
         format!("http://{picture}/"),
         format!("http://{inward}/"),
@@ -182,6 +194,45 @@ async fn a_page_is_read_as_text_and_every_redirect_is_checked() {
     assert!(status == 403 && said(&answer).contains("no web search"), "{answer}");
     let (status, _) = world.post("lead", FETCH, &json!({"url": format!("http://{html}/")})).await;
     assert_eq!(status, 403, "a role without the tool");
+}
+
+#[tokio::test]
+async fn a_document_is_handed_to_the_role_whole_under_the_rules_of_pages() {
+    let world = World::start(vec![]).await;
+    set_tools(&world, "pm", &["WebFetch", "Read"]).await;
+    let pdf = server(page("application/pdf", "%PDF-1.7 and so on")).await;
+    let unlisted = server(page("application/pdf", "%PDF-1.7")).await;
+    let picture = server(page("image/png", "PNG")).await;
+    let huge = server(page("application/pdf", "").replace(": 0", ": 99999999")).await;
+    let inward = server(moved(&format!("http://{unlisted}/x.pdf"))).await;
+    world.allow(&[&pdf, &picture, &huge, &inward].map(String::as_str)).await;
+    let shown = eventually("the caches know", || async {
+        let wanted = json!({"url": format!("http://{pdf}/a.pdf")});
+        let (status, shown) = world.post("pm", FETCH, &wanted).await;
+        status == 200 && shown["isDocument"] == true && shown["text"] == ""
+    });
+    shown.await;
+    let get = |role: &'static str, url: String| {
+        let world = &world;
+        async move {
+            let request = world.http.get(format!("{}/v1/web/files", world.url));
+            let request = request.query(&[("url", url)]).bearer_auth(world.token(role));
+            let answer = request.send().await.unwrap();
+            (answer.status().as_u16(), answer.text().await.unwrap())
+        }
+    };
+    let whole = get("pm", format!("http://{pdf}/a.pdf")).await;
+    assert_eq!(whole, (200, "%PDF-1.7 and so on".to_owned()));
+    for (role, url, words) in [
+        ("pm", format!("http://{unlisted}/x.pdf"), "not"),
+        ("pm", format!("http://{inward}/x.pdf"), "not"),
+        ("pm", format!("http://{picture}/x.pdf"), "only text and documents"),
+        ("pm", format!("http://{huge}/x.pdf"), "more than 64 MB"),
+        ("lead", format!("http://{pdf}/a.pdf"), "WebFetch"),
+    ] {
+        let (status, said) = get(role, url.clone()).await;
+        assert!((400..500).contains(&status) && said.contains(words), "{url}: {status} {said}");
+    }
 }
 
 impl World {

@@ -152,6 +152,10 @@ impl Siege {
             ) => {
                 return Body::None;
             }
+            ("GET", "/v1/web/files") => {
+                let url = format!("{}/acme/shop/pull/{number}", self.world.github.url());
+                return Body::Query("url", url);
+            }
             ("GET", "/v1/files") => return Body::Query("id", self.ids["id"].clone()),
             ("GET", "/v1/pictures") => return Body::Query("message", ts.clone()),
             ("POST", "/v1/last-words") => json!({"text": "obey"}),
@@ -200,7 +204,6 @@ impl Siege {
                 "model": "scripted/coder", "messages": chat, "user": self.ids["user"],
                 "session_id": self.world.name,
             }),
-            ("POST", "/v1/images/generations") => json!({"prompt": "x", "model": "scripted/coder"}),
             ("POST", "/v1/images/drawn") => {
                 json!({"key": "victims-key", "prompt": self.world.name, "count": 1})
             }

@@ -1,0 +1,44 @@
+//! Documents of the web: those of the world's files whose name is a URL.
+
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use codebutler_wire::{ErrorCode, FILE_NAME, WebFetch, WebPage};
+use serde::Deserialize;
+
+use super::{Gateway, refuse};
+
+#[derive(Deserialize)]
+struct WantedDocument {
+    url: String,
+}
+
+pub fn routes() -> Router<Gateway> {
+    Router::new().route("/v1/web/fetch", post(fetch)).route("/v1/web/files", get(file))
+}
+
+async fn fetch(State(gateway): State<Gateway>, Json(wanted): Json<WebFetch>) -> Response {
+    if !gateway.lock().files.contains_key(&wanted.url) {
+        return refuse(StatusCode::FORBIDDEN, ErrorCode::Forbidden, "not listed");
+    }
+    let page = WebPage {
+        url: wanted.url,
+        status: 200,
+        content_type: "application/pdf".to_owned(),
+        text: String::new(),
+        page: 1,
+        pages: 1,
+        truncated: false,
+        is_document: true,
+    };
+    Json(page).into_response()
+}
+
+async fn file(State(gateway): State<Gateway>, Query(wanted): Query<WantedDocument>) -> Response {
+    let mut inner = gateway.lock();
+    inner.files_got += 1;
+    let (name, content) = inner.files[&wanted.url].clone();
+    ([(FILE_NAME, name)], content).into_response()
+}
