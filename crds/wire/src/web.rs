@@ -75,8 +75,9 @@ pub struct WebPage {
     pub content_type: String,
     /// What it says; HTML is laid out as text.
     pub text: String,
-    /// Part of the text, from 1, and the number of parts.
+    /// Part of the text, from 1.
     pub page: u32,
+    /// Number of parts.
     pub pages: u32,
     /// The server has more than is read of one page.
     pub truncated: bool,

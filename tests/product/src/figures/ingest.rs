@@ -171,13 +171,12 @@ async fn install_repo(
     slack: &SlackServer,
     channel: &str,
 ) -> anyhow::Result<()> {
-    let host = slack.origin().trim_start_matches("http://").to_owned();
     let objects = [
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
         json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"namespace": NAMESPACE, "name": "slack",
-                "annotations": {names::ANNOTATION_HOSTS: host}},
+                "annotations": {names::ANNOTATION_HOSTS: slack.origin()}},
             "stringData": {"botToken": slack.bot_token(), "appToken": slack.app_token()},
         }),
         json!({

@@ -11,7 +11,7 @@ use tokio::process::Command;
 const LIMIT: Duration = Duration::from_mins(15);
 /// Those that take seconds and install nothing. The others need a release build and a quiet machine:
 /// `.ci/figures`.
-const QUICK: [&str; 5] = ["memory", "redact", "snapshot", "wake", "worktree"];
+const QUICK: [&str; 6] = ["ingest", "memory", "redact", "snapshot", "wake", "worktree"];
 /// Figures at the same time: each starts processes of its own.
 const AT_ONCE: usize = 2;
 
