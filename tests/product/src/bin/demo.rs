@@ -18,7 +18,7 @@ fn say_text(text: &str) {
 }
 
 fn play_demo() -> ExitCode {
-    let args = demo::DemoArgs::parse();
+    let args = demo::DemoArgs::parse().with_typed_provider();
     let played = std::env::current_exe().map_err(anyhow::Error::from).and_then(|program| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let _ = rustls::crypto::ring::default_provider().install_default();

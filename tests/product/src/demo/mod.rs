@@ -10,6 +10,7 @@ mod spent;
 mod standing;
 mod summary;
 mod transcript;
+mod typed;
 pub(crate) mod world;
 
 use std::collections::BTreeMap;
@@ -117,6 +118,17 @@ fn secret_env(name: &str) -> SecretKey {
 }
 
 impl DemoArgs {
+    /// Asks for a provider at the terminal, where a repository is given and the environment names none.
+    #[must_use]
+    pub fn with_typed_provider(mut self) -> Self {
+        let is_chat =
+            self.repo.is_some() && self.scenario.is_none() && self.bench.tasks_folder().is_none();
+        if is_chat && matches!(provider::given_provider(&self), Ok(None)) {
+            self.models.found = typed::ask_provider();
+        }
+        self
+    }
+
     fn source(&self) -> Option<CloneSource> {
         let from = self.repo.clone()?;
         Some(CloneSource { from, ..self.any_source() })

@@ -1,0 +1,124 @@
+//! A provider that is typed at the terminal where the environment names none: asked for once, shown to nobody and kept
+//! for this run alone.
+
+use std::io::{BufRead, IsTerminal as _, Write as _};
+
+use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
+
+use super::found::{FoundProvider, SecretKey};
+
+/// In the place of the variable's name.
+const TYPED: &str = "what you typed";
+const QUESTION: &str = "Which models shall work on it? Type a key of OpenRouter, OpenAI, Anthropic or Google (it is not shown, and kept for this run \
+    alone), or the address of a server of yours, such as http://localhost:11434/v1. Enter alone: no model, the demo can look \
+    around and no more.\n> ";
+/// Answers that can't be read before the demo goes on without a model.
+const TRIES: usize = 3;
+/// How the keys of providers begin, the longer beginnings first.
+const KEYS: [(&str, &str); 4] = [
+    ("sk-or-", "https://openrouter.ai/api/v1"),
+    ("sk-ant-", "https://api.anthropic.com/v1"),
+    ("AIza", "https://generativelanguage.googleapis.com/v1beta/openai"),
+    ("sk-", "https://api.openai.com/v1"),
+];
+
+/// Asks, where somebody sits at a terminal.
+pub fn ask_provider() -> Option<FoundProvider> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() || !std::io::stdout().is_terminal() {
+        return None;
+    }
+    let shown = tcgetattr(&stdin).ok();
+    if let Some(mut hidden) = shown.clone() {
+        hidden.local_flags.remove(LocalFlags::ECHO);
+        let _ = tcsetattr(&stdin, SetArg::TCSANOW, &hidden);
+    }
+    let found = ask_until_read(&mut stdin.lock(), &mut |text| {
+        let mut out = std::io::stdout();
+        let _ = write!(out, "{text}").and_then(|()| out.flush());
+    });
+    if let Some(shown) = &shown {
+        let _ = tcsetattr(&stdin, SetArg::TCSANOW, shown);
+    }
+    found
+}
+
+fn ask_until_read(input: &mut impl BufRead, say: &mut impl FnMut(&str)) -> Option<FoundProvider> {
+    say(QUESTION);
+    for _ in 0..TRIES {
+        let mut line = String::new();
+        if input.read_line(&mut line).is_err() {
+            return None;
+        }
+        say("\n");
+        match read_answer(line.trim()) {
+            Ok(found) => return found,
+            Err(why) => say(&format!("{why}\n> ")),
+        }
+    }
+    None
+}
+
+/// Nothing was typed: none. The error says what to do.
+fn read_answer(text: &str) -> Result<Option<FoundProvider>, &'static str> {
+    let found = |url: String, key: &str| {
+        let key = SecretKey(Some(key.to_owned()));
+        Ok(Some(FoundProvider { url, key, variable: TYPED }))
+    };
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if text.starts_with("http://") || text.starts_with("https://") {
+        let url = url::Url::parse(text)
+            .map_err(|_| "That is no address: type one such as http://localhost:11434/v1.")?;
+        let bare = url.path() == "/";
+        let url = text.trim_end_matches('/');
+        return found(if bare { format!("{url}/v1") } else { url.to_owned() }, "none");
+    }
+    if text.contains(char::is_whitespace) {
+        return Err("A key has no spaces: type it once more, or Enter alone.");
+    }
+    match KEYS.iter().find(|(begins, _)| text.starts_with(begins)) {
+        Some((_, url)) => found((*url).to_owned(), text),
+        None => Err(
+            "It can't be told whose key that is: type another one, or set CODEBUTLER_MODEL_URL and CODEBUTLER_MODEL_KEY.",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(lines: &str) -> (Option<(String, String)>, String) {
+        let mut said = String::new();
+        let found = ask_until_read(&mut lines.as_bytes(), &mut |text| said.push_str(text));
+        (found.map(|one| (one.url, one.key.0.unwrap_or_default())), said)
+    }
+
+    #[test]
+    fn a_key_or_an_address_names_its_provider_and_enter_none() {
+        for (line, url, key) in [
+            ("sk-or-v1-x\n", "https://openrouter.ai/api/v1", "sk-or-v1-x"),
+            (" sk-ant-x \n", "https://api.anthropic.com/v1", "sk-ant-x"),
+            ("sk-proj-x\n", "https://api.openai.com/v1", "sk-proj-x"),
+            ("http://localhost:11434\n", "http://localhost:11434/v1", "none"),
+            ("http://localhost:8000/v1/\n", "http://localhost:8000/v1", "none"),
+        ] {
+            let (found, said) = typed(line);
+            assert_eq!(found, Some((url.to_owned(), key.to_owned())), "{line}");
+            assert!(key == "none" || !said.contains(key), "a key is not shown: {said}");
+        }
+        assert_eq!(typed("\n").0, None);
+        assert_eq!(typed("").0, None);
+    }
+
+    #[test]
+    fn what_is_neither_is_asked_for_again_and_not_for_ever() {
+        let (found, said) = typed("hunter2\nsk-x\n");
+        assert_eq!(found.unwrap().1, "sk-x");
+        assert!(said.contains("whose key that is") && !said.contains("hunter2"), "{said}");
+        assert_eq!(typed("a\nb\nc\nsk-x\n").0, None);
+        assert!(typed("my key\n\n").1.contains("no spaces"));
+    }
+}
