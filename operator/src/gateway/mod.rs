@@ -41,6 +41,7 @@ pub mod holder;
 pub mod identity;
 pub mod image_kind;
 mod learning;
+mod low_priority;
 mod mark;
 mod masks;
 pub mod mcp;

@@ -16,10 +16,12 @@ use landlock::{
     RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 use nix::libc;
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, prlimit, setpriority_process};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
+
+use crate::gateway::low_priority::NICE;
 
 /// The newest version whose rights are used; of older kernels, what they have.
 const NEWEST: ABI = ABI::V6;
@@ -174,6 +176,8 @@ fn limit_child(child: &Child, bounds: CommandBounds) -> io::Result<()> {
     let Some(pid) = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) else {
         return Ok(());
     };
+    // As the gateway's own long work: messages and streams come first.
+    let _ = setpriority_process(Some(pid), NICE);
     for (resource, most) in [
         (Resource::Core, 0),
         (Resource::Data, bounds.memory),

@@ -25,6 +25,7 @@ use super::confine::CommandBounds;
 use super::guard::PathGuard;
 use super::host::{RefUpdate, RemoteRefs};
 use super::rules::{self, FileChange, IncomingPush, NewCommit, PushViolation};
+use crate::gateway::low_priority::run_low_priority;
 use crate::gateway::redact::SecretRedactor;
 
 /// Most objects of one push.
@@ -298,8 +299,7 @@ impl PushQuarantine {
                 let leaky = leaky.map(|text| (rules::find_leaks(&redactor, &text), text));
                 leaky.filter(|(leaks, _)| !leaks.is_empty()).collect::<Vec<_>>()
             };
-            let looked = tokio::task::spawn_blocking(look).await;
-            for (leaks, text) in looked.map_err(std::io::Error::other)? {
+            for (leaks, text) in run_low_priority(look).await? {
                 for (commit, change) in &places {
                     let before = text_before(&mut objects, commit, change).await?;
                     if let Some((line, name)) = rules::new_leak(&leaks, &text, &before) {
@@ -406,7 +406,7 @@ async fn find_guarded(
         });
         bounded.collect::<Vec<_>>()
     };
-    Ok(tokio::task::spawn_blocking(find).await.map_err(std::io::Error::other)?)
+    Ok(run_low_priority(find).await?)
 }
 
 /// What stood in the parents' version of a file, and in files that went with this commit.

@@ -29,6 +29,7 @@ use crate::gateway::consent::GuardedEffect;
 use crate::gateway::extract::OpenCaller;
 use crate::gateway::git::services::GitServices;
 use crate::gateway::history::ToldEvent;
+use crate::gateway::low_priority::run_low_priority;
 use crate::gateway::redact::SecretRedactor;
 use crate::step;
 
@@ -349,7 +350,7 @@ async fn look_into(
 async fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ReceiveError> {
-    Ok(tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?)
+    Ok(run_low_priority(work).await?)
 }
 
 /// Nobody knows what became of a push: the branch does.

@@ -9,6 +9,7 @@ use codebutler_history::{AnyStore, LineIndex, ThreadPlace};
 use parking_lot::Mutex;
 
 use super::requests::{self, RequestMemory};
+use crate::gateway::low_priority::run_low_priority;
 use crate::gateway::places::{NoPlace, SharedPlaces};
 use crate::gateway::repo_key::RepoKey;
 use crate::gateway::thread_key::ThreadKey;
@@ -78,7 +79,7 @@ impl HistoryReads {
             drop(place);
             read
         };
-        Ok(tokio::task::spawn_blocking(reading).await.map_err(io::Error::other)??)
+        Ok(run_low_priority(reading).await??)
     }
 
     /// First requests of other conversations of the Repo.
@@ -98,7 +99,7 @@ impl HistoryReads {
             drop(place);
             read
         };
-        Ok(tokio::task::spawn_blocking(reading).await.map_err(io::Error::other)??)
+        Ok(run_low_priority(reading).await??)
     }
 
     fn index(&self, history: &ThreadPlace) -> SharedIndex {

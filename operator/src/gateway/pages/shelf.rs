@@ -9,9 +9,9 @@ use codebutler_crds::wire::history::HistoryLine;
 use codebutler_history::{AnyStore, HistoryStore as _, LineIndex, ThreadPlace};
 use codebutler_pages::{ListedThread, ThreadSummary};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::spawn_blocking;
 
 use crate::gateway::history::{HistoryKeeper, HistoryNews};
+use crate::gateway::low_priority::run_low_priority;
 
 /// Bytes of a page's lines.
 const BYTES: u64 = 4 * 1024 * 1024;
@@ -151,7 +151,7 @@ impl HistoryShelf {
             drop(place);
             read
         };
-        spawn_blocking(reading).await.map_err(io::Error::other)?
+        run_low_priority(reading).await?
     }
 
     /// With what was added since the last look.

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::door::PageViewer;
 use super::{PageProblem, Pages, parse_place};
+use crate::gateway::low_priority::run_low_priority;
 
 /// Read at once, and handed out.
 const CHUNK: u64 = 256 * 1024;
@@ -41,7 +42,7 @@ pub async fn serve_lines(
         async move {
             let _held = held;
             let read = move || store.read(&place, from, CHUNK);
-            let text = tokio::task::spawn_blocking(read).await.map_err(std::io::Error::other)??;
+            let text = run_low_priority(read).await??;
             let next = from + text.len() as u64;
             Ok::<_, std::io::Error>((!text.is_empty()).then_some((text, next)))
         }
@@ -74,8 +75,7 @@ pub async fn serve_trajectory(
         lines.iter().filter_map(|(_, line)| line.as_ref()).for_each(|line| trajectory.add(line));
     }
     let kind = [(header::CONTENT_TYPE, "application/json; charset=utf-8")];
-    let made = tokio::task::spawn_blocking(move || trajectory.finish().to_string()).await;
-    let made = Bytes::from(made.map_err(std::io::Error::other)?);
+    let made = Bytes::from(run_low_priority(move || trajectory.finish().to_string()).await?);
     // Others wait for this turn: who takes it slowly gets a part of it.
     let until = Instant::now() + PATIENCE;
     let pieces = futures::stream::try_unfold((made, turn), move |(mut left, turn)| async move {

@@ -17,6 +17,7 @@ use super::text;
 use crate::gateway::api_error::ApiError;
 use crate::gateway::dial::{find_refusal, find_trouble};
 use crate::gateway::egress::{EgressRefusal, ThreadEgress};
+use crate::gateway::low_priority::run_low_priority;
 
 /// For one page, redirects included.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -272,7 +273,7 @@ async fn read_page(
     }
     // A hostile page may take long to lay out: not on a thread that serves others.
     let turn = egress.layout_turn().await.ok_or(FetchError::Failed("the gateway stops"))?;
-    let made = tokio::task::spawn_blocking(move || {
+    let made = run_low_priority(move || {
         let made = text::page_text(&body, html);
         // For as long as it lasts, even if it is not waited for any more.
         drop(turn);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::budget::{CompareError, PushBudget};
 use super::objects::ObjectReader;
 use crate::gateway::git::command::CommandError;
+use crate::gateway::low_priority::run_low_priority;
 
 /// The tree with nothing in it; it need not be an object.
 pub const EMPTY: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
@@ -163,8 +164,7 @@ async fn in_background<T: Send + 'static>(
     if !long {
         return Ok(work());
     }
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| CommandError::from(std::io::Error::other(error)).into())
+    run_low_priority(work).await.map_err(|error| CommandError::from(error).into())
 }
 
 type Folder = (String, Option<String>, Option<String>);
