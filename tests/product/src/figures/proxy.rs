@@ -16,7 +16,7 @@ use serde_json::json;
 
 use self::bed::ProxyBed;
 use self::litellm::LitellmProxy;
-use self::provider::{LocalProvider, read_arrivals};
+use self::provider::{LocalProvider, PIECEWISE, read_arrivals};
 use super::{MeasuredFigure, find_percentile, long_or_short};
 
 /// Calls before anything is measured.
@@ -41,9 +41,10 @@ struct Line {
 
 impl Line {
     async fn ask(&self, stream: bool) -> anyhow::Result<reqwest::Response> {
+        let more = if stream { PIECEWISE } else { "" };
         let body = json!({
             "model": bed::MODEL, "max_tokens": 100, "stream": stream,
-            "messages": [{"role": "user", "content": "What does this repository do?"}],
+            "messages": [{"role": "user", "content": format!("What does this repository do? {more}")}],
         });
         let token = &self.tokens[self.calls.fetch_add(1, Relaxed) % self.tokens.len()];
         let request = self.client.post(&self.url).bearer_auth(token).json(&body);

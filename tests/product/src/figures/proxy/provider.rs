@@ -1,5 +1,5 @@
-//! A provider that answers at once, or with a piece of a stream every 20 ms that says when it was
-//! written.
+//! A provider that answers at once, or, where it is asked to take its time, with a piece of a stream every 20 ms
+//! that says when it was written.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,6 +19,9 @@ use codebutler_testbed::serving::RunningServer;
 
 /// What it accepts, like anything else.
 pub const KEY: &str = "figures";
+/// A request with these words is answered in pieces. Being asked for a stream does not say so: the gateway asks for one
+/// where its caller wants a whole answer, too.
+pub const PIECEWISE: &str = "Take your time.";
 /// 50 pieces a second, for four seconds.
 const PIECES: usize = 200;
 const EVERY: Duration = Duration::from_millis(20);
@@ -28,6 +31,11 @@ const ANSWER: &str = concat!(
     r#""choices":[{"index":0,"message":{"role":"assistant","content":"It adds up carts."},"#,
     r#""finish_reason":"stop"}],"#,
     r#""usage":{"prompt_tokens":20,"completion_tokens":5,"total_tokens":25,"cost":0.000001}}"#,
+);
+const FIRST: &str = concat!(
+    r#"data: {"id":"gen-1","choices":[{"index":0,"delta":{"role":"assistant","content":"It adds up carts."},"#,
+    r#""finish_reason":"stop"}]}"#,
+    "\n\n",
 );
 const LAST: &str = concat!(
     r#"data: {"id":"gen-1","choices":[],"usage":{"prompt_tokens":20,"completion_tokens":200,"#,
@@ -68,6 +76,10 @@ async fn serve_chat(State(begun): State<Instant>, body: Bytes) -> Response {
     if !text.contains("\"stream\":true") {
         return ([(header::CONTENT_TYPE, "application/json")], ANSWER).into_response();
     }
+    let kind = [(header::CONTENT_TYPE, "text/event-stream")];
+    if !text.contains(PIECEWISE) {
+        return (kind, [FIRST, LAST].concat()).into_response();
+    }
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let pieces = IntervalStream::new(ticks).take(PIECES).map(move |_| {
@@ -76,7 +88,7 @@ async fn serve_chat(State(begun): State<Instant>, body: Bytes) -> Response {
     });
     let pieces = pieces.chain(stream::iter([LAST.to_owned()]));
     let body = Body::from_stream(pieces.map(|piece| Ok::<_, Infallible>(Bytes::from(piece))));
-    ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
+    (kind, body).into_response()
 }
 
 /// When the pieces in some bytes were written.
