@@ -259,6 +259,65 @@ def files(web, socket, channel, root):
     assert share["ts"] == message["ts"] and file["channels"] == [channel], file
 
 
+def streams(web, channel, root, user, team):
+    """A message that grows, with Slack's own helper and without."""
+    to = {"recipient_user_id": user, "recipient_team_id": team}
+    start = {"channel": channel, "thread_ts": root}
+    assert code_of(web.chat_startStream, **start) == "missing_recipient_user_id"
+    lone = {"recipient_user_id": user}
+    assert code_of(web.chat_startStream, **start, **lone) == "missing_recipient_team_id"
+    assert code_of(web.chat_startStream, **start, **{**to, "recipient_team_id": "T404"}) == "team_not_found"
+    stream = web.chat_stream(**start, **to, buffer_size=4)
+    stream.append(markdown_text="**Hello** ")
+    stream.append(markdown_text="there, ")
+    stream.append(markdown_text="ana")
+    ended = stream.stop(metadata={"event_type": "t", "event_payload": {"key": "k9"}})
+    assert code_of(web.chat_stopStream, channel=channel, ts=ended["ts"]) == "message_not_in_streaming_state"
+
+    task = {"type": "task_update", "id": "1", "title": "Read", "status": "in_progress"}
+    begun = web.chat_startStream(**start, **to, task_display_mode="plan", chunks=[task])
+    at = {"channel": channel, "ts": begun["ts"]}
+    assert code_of(web.chat_update, **at, text="x") == "streaming_state_conflict"
+    assert code_of(web.chat_delete, **at) == "cant_delete_message"
+    assert code_of(web.chat_appendStream, **at, chunks=[{**task, "status": "done"}]) == "invalid_chunks"
+    assert code_of(web.chat_appendStream, **at, chunks=[{**task, "title": "x" * 257}]) == "msg_too_long"
+    both = {"markdown_text": "x", "chunks": [task]}
+    assert code_of(web.chat_appendStream, **at, **both) == "cannot_provide_both_markdown_text_and_chunks"
+    plan = {"type": "plan_update", "title": "Two steps"}
+    web.chat_appendStream(**at, chunks=[{**task, "status": "complete"}, {**task, "id": "2"}, plan])
+    web.chat_stopStream(**at)
+    assert code_of(web.chat_appendStream, channel=channel, ts=root, chunks=[task]) == "message_not_owned_by_app"
+    found = web.conversations_replies(channel=channel, ts=root, limit=200)["messages"]
+    said = next(message for message in found if message["ts"] == ended["ts"])
+    assert said["blocks"][0]["text"] == "**Hello** there, ana", said
+    shown = next(message for message in found if message["ts"] == begun["ts"])["blocks"][0]
+    assert shown["title"] == "Two steps" and [t["status"] for t in shown["tasks"]] == ["complete", "in_progress"]
+    web.chat_delete(**at)
+
+
+def unfurls(web, socket, channel, user):
+    """Links to the app's domain are told of, and shown as the app says."""
+    wish("show_links", domain="example.dev")
+    link = "https://pages.example.dev/a?b=1"
+    ts = wish("post_as", text=f"see {link} and https://other.example.org/")
+    shared = socket.event("link_shared").payload["event"]
+    assert shared["links"] == [{"domain": "example.dev", "url": link}], shared
+    assert shared["message_ts"] == ts and shared["user"] == user, shared
+    block = {"type": "section", "text": {"type": "mrkdwn", "text": "A page"}}
+
+    def unfurl(**fields):
+        usual = {"channel": channel, "ts": ts, "unfurls": {link: {"blocks": [block]}}}
+        return code_of(web.chat_unfurl, **{**usual, **fields})
+
+    assert unfurl(unfurls={"https://evil.example.org/": {"blocks": [block]}}) == "cannot_unfurl_url"
+    assert unfurl(unfurls={f"{link}&c": {"blocks": [block]}}) == "cannot_unfurl_message"
+    assert unfurl(ts="1700000000.000001") == "cannot_find_message"
+    assert unfurl() == "ok" and unfurl() == "ok"
+    [message] = web.conversations_replies(channel=channel, ts=ts)["messages"]
+    [shown] = message["attachments"]
+    assert shown["is_app_unfurl"] and shown["blocks"][0]["text"]["text"] == "A page", shown
+
+
 def limits(web, channel):
     wish("fail_next", method="chat.postMessage", times=2, retry_after=1)
     assert code_of(web.chat_postMessage, channel=channel, text="x") == "ratelimited"
@@ -324,6 +383,8 @@ def main():
         ("errors", lambda: errors(web, channel, world["private"], root, user)),
         ("pages", lambda: pages(web, channel, root)),
         ("files", lambda: files(web, socket, channel, root)),
+        ("streams", lambda: streams(web, channel, root, user, me["team_id"])),
+        ("unfurls", lambda: unfurls(web, socket, channel, user)),
         ("limits", lambda: limits(web, channel)),
         ("reconnects", lambda: reconnects(web, socket, channel)),
         ("connections", lambda: connections(web, socket)),

@@ -7,8 +7,8 @@ use super::emoji;
 use super::failure::{MethodFailure, fail_with};
 use super::view::{MessageView, SlackChange};
 use super::world::{
-    FileShare, MessageMetadata, MessageReaction, MessageSender, SlackMessage, ThreadStatus,
-    VisibleEdit, unix_now,
+    FileShare, MessageMetadata, MessageReaction, MessageSender, MessageStream, SlackMessage,
+    StreamStanding, ThreadStatus, VisibleEdit, unix_now,
 };
 
 /// Most different emoji of one user on one message.
@@ -64,6 +64,7 @@ impl SlackMessage {
             broadcast: false,
             subtype: None,
             ephemeral_for: None,
+            stream: None,
         }
     }
 }
@@ -127,6 +128,7 @@ impl SlackCore {
         if !from_app && self.mentions_bot(&message.text) {
             self.emit_mention(channel_id, &message.ts, event);
         }
+        self.emit_links(channel_id, &message);
         Some(view)
     }
 
@@ -240,6 +242,30 @@ impl SlackCore {
         }
         self.announce(SlackChange::Deleted { channel: channel_id.to_owned(), ts: ts.to_owned() });
         Some(())
+    }
+
+    /// Ends a stream that is older than Slack lets one be.
+    pub fn expire_stream(&mut self, channel: &str, ts: &str) {
+        let oldest = unix_now().saturating_sub_unsigned(self.options.timing.stream_life.as_secs());
+        let stream = self.stream_mut(channel, ts).filter(|stream| stream.began <= oldest);
+        if stream.is_some_and(|stream| stream.standing == StreamStanding::Open) {
+            self.end_stream(channel, ts, StreamStanding::Broken);
+        }
+    }
+
+    pub fn is_streaming(&mut self, channel: &str, ts: &str) -> bool {
+        self.stream_mut(channel, ts).is_some_and(|stream| stream.standing == StreamStanding::Open)
+    }
+
+    /// Nothing where a message was no stream.
+    pub fn end_stream(&mut self, channel: &str, ts: &str, standing: StreamStanding) {
+        if let Some(stream) = self.stream_mut(channel, ts) {
+            stream.standing = standing;
+        }
+    }
+
+    fn stream_mut(&mut self, channel: &str, ts: &str) -> Option<&mut MessageStream> {
+        self.world.channels.get_mut(channel)?.messages.get_mut(ts)?.stream.as_mut()
     }
 
     /// Adds or takes away a reaction.

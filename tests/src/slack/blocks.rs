@@ -136,6 +136,12 @@ pub(super) fn show_blocks(blocks: &[Value]) -> String {
             Some("actions") => continue,
             Some("markdown") => texts.extend(block["text"].as_str().map(str::to_owned)),
             Some("rich_text") => rich_texts(block, &mut texts),
+            Some("plan") => {
+                texts.extend(block["title"].as_str().map(str::to_owned));
+                let tasks = block["tasks"].as_array().into_iter().flatten();
+                texts.extend(tasks.filter_map(show_task));
+            }
+            Some("task_card") => texts.extend(show_task(block)),
             _ => {
                 texts.extend(block["text"]["text"].as_str().map(str::to_owned));
                 let items = [&block["fields"], &block["elements"]];
@@ -151,6 +157,16 @@ pub(super) fn show_blocks(blocks: &[Value]) -> String {
     lines.join("\n")
 }
 
+/// A task, with a mark for how it stands.
+fn show_task(task: &Value) -> Option<String> {
+    let mark = match task["status"].as_str() {
+        Some("complete") => "✓",
+        Some("error") => "✗",
+        _ => "…",
+    };
+    Some(format!("{mark} {}", task["title"].as_str()?))
+}
+
 fn rich_texts(value: &Value, found: &mut Vec<String>) {
     for element in value["elements"].as_array().into_iter().flatten() {
         match element["type"].as_str() {
@@ -164,17 +180,17 @@ fn rich_texts(value: &Value, found: &mut Vec<String>) {
 
 /// Collects every problem, as Slack reports them all.
 #[derive(Default)]
-struct BlockCheck {
+pub(super) struct BlockCheck {
     problems: Vec<String>,
     markdown: usize,
 }
 
 impl BlockCheck {
-    fn problem(&mut self, what: impl std::fmt::Display, pointer: &str) {
+    pub fn problem(&mut self, what: impl std::fmt::Display, pointer: &str) {
         self.problems.push(format!("{what} [json-pointer:{pointer}]"));
     }
 
-    fn block(&mut self, block: &Value, at: &str) {
+    pub fn block(&mut self, block: &Value, at: &str) {
         match block["type"].as_str() {
             Some("section") => {
                 let fields = block["fields"].as_array();
@@ -235,16 +251,13 @@ impl BlockCheck {
             Some("rich_text") => {
                 self.need_array(block, "elements", usize::MAX, at);
             }
-            Some(
-                "divider" | "table" | "video" | "file" | "input" | "context_actions" | "plan"
-                | "task_card",
-            ) => {}
+            Some(other) if self.newer_block(other, block, at) => {}
             Some(other) => self.problem(format!("unsupported type: {other}"), at),
             None => self.problem("missing required field: type", at),
         }
     }
 
-    fn element(&mut self, element: &Value, at: &str) {
+    pub fn element(&mut self, element: &Value, at: &str) {
         self.length(&element["action_id"], 1, 255, &format!("{at}/action_id"));
         match element["type"].as_str() {
             Some("button") => {
@@ -261,7 +274,7 @@ impl BlockCheck {
         }
     }
 
-    fn text_object(&mut self, object: &Value, most: usize, at: &str, plain_only: bool) {
+    pub fn text_object(&mut self, object: &Value, most: usize, at: &str, plain_only: bool) {
         match object["type"].as_str() {
             Some("plain_text") => {}
             Some("mrkdwn") if !plain_only => {}
@@ -271,7 +284,7 @@ impl BlockCheck {
         self.required(&object["text"], most, at, "text");
     }
 
-    fn required(&mut self, value: &Value, most: usize, at: &str, name: &str) {
+    pub fn required(&mut self, value: &Value, most: usize, at: &str, name: &str) {
         if value.is_null() {
             self.problem(format!("missing required field: {name}"), at);
         } else {
@@ -279,7 +292,7 @@ impl BlockCheck {
         }
     }
 
-    fn length(&mut self, value: &Value, least: usize, most: usize, at: &str) {
+    pub fn length(&mut self, value: &Value, least: usize, most: usize, at: &str) {
         match value {
             Value::String(text) if text.chars().count() < least => {
                 self.problem(format!("must be more than {} characters", least - 1), at);
@@ -292,7 +305,7 @@ impl BlockCheck {
         }
     }
 
-    fn need_array<'a>(
+    pub fn need_array<'a>(
         &mut self,
         block: &'a Value,
         name: &str,
@@ -307,7 +320,7 @@ impl BlockCheck {
         items
     }
 
-    fn items(&mut self, items: Option<&Vec<Value>>, most: usize, at: &str) {
+    pub fn items(&mut self, items: Option<&Vec<Value>>, most: usize, at: &str) {
         if items.is_some_and(|items| items.len() > most) {
             self.problem(format!("no more than {most} items allowed"), at);
         }

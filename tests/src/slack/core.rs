@@ -192,7 +192,9 @@ impl SlackCore {
     /// `channel` and `channel_type` are added to message events.
     pub fn emit(&mut self, channel_id: &str, key: &str, mut event: Map<String, Value>) {
         let Some(channel) = self.world.channels.get(channel_id) else { return };
-        if !self.world.bot_in(channel) {
+        // Links are told of wherever they are posted, other things where the app is.
+        let everywhere = event.get("type").is_some_and(|kind| kind == "link_shared");
+        if !self.world.bot_in(channel) && !everywhere {
             return;
         }
         let kind = match channel {

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 
 mod actions;
 mod args;
+mod block_kinds;
 mod blocks;
 mod core;
 mod delivery;
@@ -44,7 +45,7 @@ pub use options::{ChatSuggestion, RateLimits, SlackOptions, SlackTiming};
 pub use sharing::ForeignPost;
 pub use view::{ButtonView, FileView, MessageView, SenderKind, SenderView, SlackChange};
 pub use watch::EventRelease;
-pub use world::{MessageMetadata, MessageReaction, SlackWorld};
+pub use world::{MessageMetadata, MessageReaction, SlackWorld, StreamStanding};
 
 use self::core::{SharedSlack, SlackCore};
 use crate::serving::listen_at;

@@ -20,6 +20,8 @@ pub struct SlackOptions {
     pub agent: bool,
     /// Event types that the app subscribes to, as in its manifest (`message.channels`, …).
     pub subscriptions: Vec<String>,
+    /// Domains whose links the app hears of and shows (`features.unfurl_domains`), each with those under it.
+    pub unfurl_domains: Vec<String>,
     /// Metadata event types that the app's manifest declares. Payloads of all others are left
     /// out of events, and of histories read without `include_all_metadata`.
     pub metadata_subscriptions: Vec<String>,
@@ -72,6 +74,8 @@ impl Default for SlackOptions {
                 "groups:history",
                 "groups:read",
                 "im:history",
+                "links:read",
+                "links:write",
                 "reactions:read",
                 "reactions:write",
                 "users:read",
@@ -81,12 +85,14 @@ impl Default for SlackOptions {
                 "agent_session_stopped",
                 "app_mention",
                 "file_shared",
+                "link_shared",
                 "message.channels",
                 "message.groups",
                 "message.im",
                 "reaction_added",
                 "reaction_removed",
             ]),
+            unfurl_domains: Vec::new(),
             metadata_subscriptions: Vec::new(),
             timing: SlackTiming::brisk(),
             rate_limits: RateLimits::Internal,
@@ -115,6 +121,8 @@ pub struct SlackTiming {
     pub ping_interval: Duration,
     /// Between the answer to an upload and the message that has the file.
     pub sharing: Duration,
+    /// Age at which Slack ends a stream.
+    pub stream_life: Duration,
 }
 
 impl SlackTiming {
@@ -134,6 +142,7 @@ impl SlackTiming {
             refresh_grace: seconds(10),
             ping_interval: seconds(10),
             sharing: Duration::from_millis(250),
+            stream_life: seconds(300),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::driver::SlackError;
 use super::file_access::FileAccess;
 use super::render::ORIGIN;
 use super::rich;
-use super::world::{MessageSender, SlackChannel, SlackMessage};
+use super::world::{MessageSender, SlackChannel, SlackMessage, StreamStanding};
 
 /// A post of another app.
 #[derive(Debug, Clone, Default)]
@@ -152,6 +152,19 @@ impl SlackServer {
         self.inner.update(|core| {
             let edit = MessageEdit { attachments: Some(attachments), ..MessageEdit::default() };
             core.edit(channel, ts, edit);
+        });
+    }
+
+    /// Slack ends every stream that is open, as it does after some minutes.
+    pub fn break_streams(&self) {
+        self.inner.update(|core| {
+            let channels = core.world.channels.values_mut();
+            let streams = channels.flat_map(|channel| channel.messages.values_mut());
+            for stream in streams.filter_map(|message| message.stream.as_mut()) {
+                if stream.standing == StreamStanding::Open {
+                    stream.standing = StreamStanding::Broken;
+                }
+            }
         });
     }
 

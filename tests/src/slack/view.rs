@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::world::{
     MessageMetadata, MessageReaction, MessageSender, SlackChannel, SlackMessage, SlackWorld,
+    StreamStanding,
 };
 use super::{blocks, text};
 
@@ -41,6 +42,8 @@ pub struct MessageView {
     pub subtype: Option<String>,
     /// The only user who sees it.
     pub ephemeral_for: Option<String>,
+    /// How it stands, if it began as a stream.
+    pub stream: Option<StreamStanding>,
 }
 
 /// Who wrote a message.
@@ -215,6 +218,7 @@ impl MessageView {
                 .collect(),
             subtype: message.subtype.clone(),
             ephemeral_for: message.ephemeral_for.clone(),
+            stream: message.stream.as_ref().map(|stream| stream.standing),
         }
     }
 

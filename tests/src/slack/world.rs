@@ -128,6 +128,32 @@ pub struct SlackMessage {
     pub subtype: Option<String>,
     /// The only user who sees it.
     pub ephemeral_for: Option<String>,
+    /// Set if it began as a stream.
+    #[serde(default)]
+    pub stream: Option<MessageStream>,
+}
+
+/// A message that the app streams, or did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageStream {
+    /// Whether it still grows.
+    pub standing: StreamStanding,
+    /// Unix seconds.
+    pub began: i64,
+    /// `timeline` or `plan`.
+    pub display: String,
+}
+
+/// How a stream stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamStanding {
+    /// It takes more.
+    Open,
+    /// The app has ended it.
+    Stopped,
+    /// Slack has: readers see that something went wrong.
+    Broken,
 }
 
 /// Who wrote a message.

@@ -420,6 +420,10 @@ async fn fulfil(setup: &Setup, private: &str, wish: &Value) -> Result<Value, Str
         "post_as" => slack.post_as(ana, channel, thread, field("text")).map(Value::from),
         "delete_as" => slack.delete_as(ana, channel, field("ts")).map(Value::from),
         "click" => slack.click(ana, channel, field("ts"), field("action_id")).map(Value::from),
+        "show_links" => {
+            slack.show_links_of(field("domain"));
+            return Ok(Value::Null);
+        }
         "buttons" => {
             let found = slack.message(channel, field("ts"));
             Ok(json!(found.map(|message| message.buttons)))

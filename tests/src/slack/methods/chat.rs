@@ -9,7 +9,7 @@ use super::super::core::SlackCore;
 use super::super::failure::{MethodFailure, MethodReply, answer_ok, fail_with};
 use super::super::render::{self, MetadataView, ORIGIN};
 use super::super::text;
-use super::super::world::{MessageMetadata, MessageSender, SlackMessage};
+use super::super::world::{MessageMetadata, MessageSender, SlackMessage, StreamStanding};
 
 /// Characters of text beyond which Slack cuts a new message, and refuses an update.
 const POST_TEXT: usize = 40_000;
@@ -70,7 +70,7 @@ pub(in super::super) fn read_content(args: &MethodArgs) -> Result<ChatContent, M
     Ok(content)
 }
 
-fn read_metadata(args: &MethodArgs) -> Result<MetadataChange, MethodFailure> {
+pub(super) fn read_metadata(args: &MethodArgs) -> Result<MetadataChange, MethodFailure> {
     let Some(given) = args.json("metadata", "invalid_metadata_format")? else {
         return Ok(MetadataChange::Keep);
     };
@@ -97,7 +97,10 @@ fn channel_id(core: &SlackCore, given: &str) -> String {
     named.map_or_else(|| given.to_owned(), |channel| channel.id.clone())
 }
 
-fn read_sender(core: &SlackCore, args: &MethodArgs) -> Result<MessageSender, MethodFailure> {
+pub(super) fn read_sender(
+    core: &SlackCore,
+    args: &MethodArgs,
+) -> Result<MessageSender, MethodFailure> {
     let [username, icon_emoji, icon_url] =
         ["username", "icon_emoji", "icon_url"].map(|name| args.text(name));
     if username.is_some() || icon_emoji.is_some() || icon_url.is_some() {
@@ -161,7 +164,7 @@ pub(super) fn post_ephemeral(core: &mut SlackCore, args: &MethodArgs) -> MethodR
 }
 
 /// The app's own message, or the code that says why not.
-fn own_message<'a>(
+pub(super) fn own_message<'a>(
     core: &'a SlackCore,
     args: &MethodArgs,
     not_mine: &str,
@@ -180,6 +183,10 @@ fn own_message<'a>(
 pub(super) fn update_message(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let (channel, message) = own_message(core, args, "cant_update_message")?;
     let ts = message.ts.clone();
+    core.expire_stream(&channel, &ts);
+    if core.is_streaming(&channel, &ts) {
+        return fail_with("streaming_state_conflict");
+    }
     if args.text("text").is_some_and(|text| text.chars().count() > UPDATE_TEXT) {
         return fail_with("msg_too_long");
     }
@@ -193,6 +200,7 @@ pub(super) fn update_message(core: &mut SlackCore, args: &MethodArgs) -> MethodR
         metadata: content.metadata,
         marked,
     };
+    core.end_stream(&channel, &ts, StreamStanding::Stopped);
     let Some(edited) = core.edit(&channel, &ts, edit) else {
         return fail_with("message_not_found");
     };
@@ -207,6 +215,10 @@ pub(super) fn update_message(core: &mut SlackCore, args: &MethodArgs) -> MethodR
 pub(super) fn delete_message(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let (channel, message) = own_message(core, args, "cant_delete_message")?;
     let ts = message.ts.clone();
+    core.expire_stream(&channel, &ts);
+    if core.is_streaming(&channel, &ts) {
+        return fail_with("cant_delete_message");
+    }
     core.delete(&channel, &ts);
     answer_ok(json!({ "channel": channel, "ts": ts }))
 }

@@ -14,6 +14,8 @@ mod files;
 mod people;
 mod reactions;
 mod sessions;
+mod streams;
+mod unfurl;
 
 /// Which token a method takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +86,16 @@ const METHODS: &[SlackMethod] = &[
     ),
     define_method("chat.update", &["chat:write"], RateTier::Three, JSON, chat::update_message),
     define_method("chat.delete", &["chat:write"], RateTier::Three, JSON, chat::delete_message),
+    define_method("chat.startStream", &["chat:write"], RateTier::Two, JSON, streams::start_stream),
+    define_method(
+        "chat.appendStream",
+        &["chat:write"],
+        RateTier::Four,
+        JSON,
+        streams::append_stream,
+    ),
+    define_method("chat.stopStream", &["chat:write"], RateTier::Two, JSON, streams::stop_stream),
+    define_method("chat.unfurl", &["links:write"], RateTier::Three, JSON, unfurl::unfurl_links),
     define_method("chat.getPermalink", &[], RateTier::Unlimited, FORM, chat::get_permalink),
     define_method(
         "conversations.create",
