@@ -347,6 +347,9 @@ pub struct RunMessage {
     /// USD that the role had spent before it.
     #[serde(default)]
     pub cost: NanoUsd,
+    /// The message, where it began as a stream: Slack keeps no key of one before its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<SlackTs>,
 }
 
 /// One role in a Thread.

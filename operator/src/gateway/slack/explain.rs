@@ -57,6 +57,14 @@ pub fn explain_sharing(repo: &Repo, sharing: &[RepoChannel]) -> Option<String> {
     })
 }
 
+/// Slack streams nothing of this app.
+pub fn no_stream(code: &str) -> String {
+    format!(
+        "Slack refuses chat.startStream ({code}): a run is a line that is edited; the app's manifest \
+         needs features.agent_view and the scope assistant:write"
+    )
+}
+
 /// Somebody else holds sockets of the same app.
 pub fn shared_app(repo: &Repo) -> (&'static str, String) {
     let secret = &repo.spec.slack.credentials.name;

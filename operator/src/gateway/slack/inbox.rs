@@ -19,7 +19,7 @@ use super::reading::WantedReading;
 use super::route;
 use super::{
     Inner, access, address, audio, content, files, links, mrkdwn, open, own_metadata, pictures,
-    post, progress,
+    post,
 };
 use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::caller::ProvenCaller;
@@ -207,11 +207,6 @@ fn inbox_version(messages: &[ThreadMessage], pending: &[PendingItem]) -> String 
     hex::encode(&hash.finalize()[..16])
 }
 
-/// What kind of message one of our own is.
-fn message_kind(stored: &StoredMessage) -> Option<&str> {
-    own_metadata(stored.metadata.as_ref())?["kind"].as_str()
-}
-
 /// Whether a role is shown a message of its conversation.
 pub fn can_read(
     inner: &Inner,
@@ -286,7 +281,7 @@ impl InboxReader<'_> {
 
     /// None: it only repeats what another one says, or is of somebody who may not steer.
     pub fn message(&self, stored: &StoredMessage) -> Option<ThreadMessage> {
-        if self.account.wrote(stored) && message_kind(stored) == Some(progress::KIND) {
+        if self.account.wrote(stored) && post::shows_run(stored) {
             return None;
         }
         let mrkdwn = stored.text.as_deref().unwrap_or_default();

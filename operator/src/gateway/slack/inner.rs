@@ -17,11 +17,11 @@ use super::channel::RepoChannel;
 use super::metrics::SlackMetrics;
 use super::post::SentKeys;
 use super::reach::{self, SlackReach};
-use super::scopes::TokenScopes;
+use super::scopes::{self, TokenScopes};
 use super::web::SlackWeb;
 use super::{
-    access, ends, explain, files, members, named, open, person, picture_files, pinned, progress,
-    questions, reading, which,
+    access, ends, explain, files, members, named, open, person, picture_files, pinned,
+    progress, questions, reading, which,
 };
 use crate::gateway::api_error::ApiError;
 use crate::gateway::conditions::ConditionWriter;
@@ -179,6 +179,7 @@ impl Inner {
         let others = self.sharing(repo.channel().unwrap_or_default());
         let told: Vec<String> = limits
             .into_iter()
+            .chain(self.progress.refused_stream(account).map(|code| explain::no_stream(&code)))
             .chain(shared.then(|| access::SHARED.to_owned()))
             .chain(explain::explain_sharing(repo, &others))
             .collect();

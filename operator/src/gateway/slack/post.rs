@@ -5,6 +5,7 @@ mod handing;
 mod identity;
 mod outgoing;
 mod sent;
+mod streamed;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,13 +16,14 @@ use codebutler_crds::{Repo, SlackTs, Thread};
 use serde::Deserialize;
 use tracing::Instrument as _;
 
-use super::Inner;
 use super::account::{AccessError, SlackAccount};
+use super::event::StoredMessage;
 use super::markdown::{self};
 use super::split::split_text;
 use super::uploads;
 use super::uploads::FileAttachment;
 use super::web::CallError;
+use super::{Inner, own_metadata};
 use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::masks;
 use crate::gateway::thread_key::ThreadKey;
@@ -32,6 +34,7 @@ pub use identity::{MessageIdentity, speaks_of};
 pub use outgoing::{OutgoingText, TextAsks, build_metadata};
 use sent::find_sent;
 pub use sent::{SentKeys, SentPart, lookup_sent};
+pub use streamed::{run_key, shows_run, task_id};
 
 /// Slack recommends at most 4,000 characters in a message.
 pub const LIMIT: usize = 3900;
@@ -52,6 +55,11 @@ pub fn key_for(role: &str, key: &str) -> String {
 /// By which a line of CodeButler itself is found.
 pub fn notice_id(key: &str) -> MessageIdentity {
     MessageIdentity::of("", NOTICE, key)
+}
+
+/// What kind of message one of our own is.
+fn own_kind(stored: &StoredMessage) -> Option<&str> {
+    own_metadata(stored.metadata.as_ref())?["kind"].as_str()
 }
 
 /// Posts a line of CodeButler itself.

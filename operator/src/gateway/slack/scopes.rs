@@ -15,7 +15,8 @@ pub const AGENT: &str = "assistant:write";
 const ESSENTIAL: [&[&str]; 2] = [&["chat:write"], &["channels:history", "groups:history"]];
 
 /// Without it, something is missing that people can do without.
-const OPTIONAL: [(&str, &str); 7] = [
+const OPTIONAL: [(&str, &str); 8] = [
+    (AGENT, "(features.agent_view in the app's manifest) a run is a line that is edited"),
     (CUSTOMIZE, "roles speak under the app's name"),
     ("files:read", "files are not read"),
     (FILES, "long code is posted in pieces"),
@@ -66,14 +67,14 @@ mod tests {
 
     #[test]
     fn all_that_is_missing_is_named_at_once() {
-        let all = "chat:write, groups:history,chat:write.customize,files:read,files:write,\
+        let all = "assistant:write,chat:write, groups:history,chat:write.customize,files:read,files:write,\
                    im:history,reactions:read,reactions:write,users:read";
         let scopes = TokenScopes::parse(all);
         assert_eq!((scopes.lacks(), scopes.limits()), (Vec::new(), None));
         let none = TokenScopes::parse("users:read");
         assert_eq!(none.lacks(), ["chat:write", "channels:history or groups:history"]);
         let few = TokenScopes::parse(
-            "chat:write,channels:history,files:read,files:write,im:history,reactions:read,users:read",
+            "assistant:write,chat:write,channels:history,files:read,files:write,im:history,reactions:read,users:read",
         );
         assert_eq!(few.lacks(), Vec::<String>::new());
         assert_eq!(

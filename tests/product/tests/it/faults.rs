@@ -44,7 +44,9 @@ async fn a_model_that_stumbles_is_asked_again() {
     // the provider tells.
     for answer in ["After a cut.", "After a hang."] {
         // At most a line that says what is done or waited for, which goes again, as above.
-        let passes = |line: &String| line.contains("wait") || line.starts_with(":hourglass");
+        let passes = |line: &String| {
+            line.contains("wait") || line.starts_with(":hourglass") || line.starts_with("Working ·")
+        };
         let heard = || {
             let messages = team.messages(&root).into_iter().map(|message| message.shown);
             messages.partition::<Vec<_>, _>(|line| !passes(line))

@@ -13,6 +13,7 @@ use super::super::reading::WantedReading;
 use super::super::web::CallError;
 use super::super::{Inner, own_metadata};
 use super::identity::MessageIdentity;
+use super::streamed::streamed_identity;
 use super::{handing, speaks_of};
 use crate::gateway::thread_key::ThreadKey;
 use crate::recent::RecentMap;
@@ -55,7 +56,12 @@ pub struct SentPart {
 
 impl SentPart {
     pub(super) fn file(ts: SlackTs, file: String) -> Self {
-        Self { ts, of: 1, to: None, held: None, file: Some(file) }
+        Self { file: Some(file), ..Self::alone(ts) }
+    }
+
+    /// One message that is for nobody.
+    pub fn alone(ts: SlackTs) -> Self {
+        Self { ts, of: 1, to: None, held: None, file: None }
     }
 }
 
@@ -69,7 +75,7 @@ impl SentKeys {
         self.lock().insert(thread.clone(), keys);
     }
 
-    pub(super) fn add(&self, thread: &ThreadKey, id: MessageIdentity, part: SentPart) {
+    pub fn add(&self, thread: &ThreadKey, id: MessageIdentity, part: SentPart) {
         if let Some(keys) = self.lock().get(thread) {
             keys.insert(id, part);
         }
@@ -139,7 +145,12 @@ pub(super) async fn find_sent(
             let part = SentPart::file(message.ts.clone(), file.id.clone());
             keys.insert(MessageIdentity::file(&file.name), part);
         }
-        let Some(payload) = own_metadata(message.metadata.as_ref()) else { continue };
+        let Some(payload) = own_metadata(message.metadata.as_ref()) else {
+            if let Some(id) = streamed_identity(message.blocks.as_ref()) {
+                keys.entry(id).or_insert_with(|| SentPart::alone(message.ts.clone()));
+            }
+            continue;
+        };
         if speaks_of(payload, thread) {
             let of = payload["of"].as_str().and_then(|of| of.parse().ok()).unwrap_or(1);
             let (to, held) = (handing::read_addressed(payload), handing::read_held(payload));

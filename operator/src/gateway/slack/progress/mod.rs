@@ -5,34 +5,37 @@
 //! Its calls give way to answers and questions, for which people wait.
 //!
 //! What agents say of themselves is kept in memory by the replica that serves them; [`step`] decides,
-//! [`run_progress`] acts.
+//! [`run_progress`] acts. Where the app is an agent, the message is a stream with a task for each step
+//! ([`stream`]), else a line.
 
+mod message;
 mod session;
 mod shown;
 mod step;
+mod stream;
+mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::thread::{RoleState, RunMessage, SlackThread, ThreadState};
+use codebutler_crds::thread::{RoleState, RunMessage};
 use codebutler_crds::wire::RunProgress;
-use codebutler_crds::{AgentRole, Repo, SlackTs, Thread, ThreadStatus};
+use codebutler_crds::{SlackTs, Thread, ThreadStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use parking_lot::{Mutex, MutexGuard};
-use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::session::ConversationSession;
 use self::step::{ShownStep, next_step};
-use super::Inner;
-use super::account::{AccessError, SlackAccount};
+use self::stream::{StreamRights, StreamStage};
+use self::tasks::TaskList;
+use super::account::SlackAccount;
 use super::later::LaterError;
-use super::post::{self, FileHanding, OutgoingText, TextAsks};
+use super::{Inner, post};
 use crate::gateway::masks;
 use crate::gateway::thread_key::ThreadKey;
 use crate::gateway::threads::ChangeRefusal;
@@ -53,6 +56,7 @@ type RunKey = (ThreadKey, String);
 pub struct ProgressBoard {
     runs: Mutex<HashMap<RunKey, ShownRun>>,
     busy: Mutex<HashSet<RunKey>>,
+    streams: StreamRights,
     changed: Notify,
 }
 
@@ -68,6 +72,8 @@ pub(super) struct ShownRun {
     since: (Instant, Timestamp),
     heard: Instant,
     ts: Option<SlackTs>,
+    stream: StreamStage,
+    tasks: TaskList,
     /// Since when it says what: turns and what is done.
     told: Option<(Instant, u32, String)>,
     /// Not tried again before.
@@ -101,6 +107,11 @@ impl ProgressBoard {
         own.map(|((_, role), run)| (role.clone(), run.note.clone())).collect()
     }
 
+    /// Slack's code for streams that it refuses this app.
+    pub fn refused_stream(&self, account: &SlackAccount) -> Option<String> {
+        self.streams.refusal(account)
+    }
+
     /// A run has begun or ended: looked at without delay.
     pub fn changed(&self) {
         self.changed.notify_one();
@@ -132,6 +143,8 @@ impl ShownRun {
             since: (now, Timestamp::now()),
             heard: now,
             ts: None,
+            stream: StreamStage::None,
+            tasks: TaskList::default(),
             told: None,
             not_before: None,
         }
@@ -245,12 +258,12 @@ async fn perform_step(
             };
             let (thread, recorded) = inner.threads.try_update(&key.0, record).await?;
             if recorded {
-                show_run(inner, &thread, key).await?;
+                message::show_run(inner, &thread, key).await?;
             }
             Ok(())
         }
-        ShownStep::Tell => show_run(inner, thread, key).await,
-        ShownStep::Remove(run) => remove_line(inner, thread, key, &run).await,
+        ShownStep::Tell => message::show_run(inner, thread, key).await,
+        ShownStep::Remove(run) => message::remove_run(inner, thread, key, &run).await,
         ShownStep::Forget => {
             lock(&inner.progress.runs).remove(key);
             Ok(())
@@ -262,175 +275,18 @@ fn is_running(role: &codebutler_crds::thread::RoleStatus) -> bool {
     role.state == Some(RoleState::Running)
 }
 
-/// Posts the message, or edits it.
-async fn show_run(inner: &Arc<Inner>, thread: &Thread, key: &RunKey) -> Result<(), LaterError> {
-    let Some((_, repo)) = inner.known(&key.0) else { return Ok(()) };
-    let Some(slack) = thread.conversation() else { return Ok(()) };
-    let run = lock(&inner.progress.runs).get(key).cloned();
-    let entry = thread.status.as_ref().and_then(|status| status.roles.get(&key.1));
-    let (Some(run), Some(entry)) = (run, entry) else { return Ok(()) };
-    let Some(shown) = &entry.shown else { return Ok(()) };
-    let roles = inner.context.roles_of(&repo);
-    let Some(role) = roles.iter().find(|role| role.spec.role == key.1) else { return Ok(()) };
-    let account = inner.account(&repo).await?;
-    let redactor = masks::as_known(&inner.context, &repo).await;
-    let text = shown::progress_text(&shown::ProgressWords {
-        doing: &redactor.mask(&run.line()),
-        name: (!account.customizes()).then_some(role.spec.display.name.as_str()),
-        turns: run.turns,
-        cost: entry.usage.cost.less(shown.cost),
-        elapsed: Timestamp::now().duration_since(shown.since.0),
-    });
-    let blocks = shown::progress_blocks(&text);
-    let known = match run.ts.clone() {
-        Some(ts) => Some(ts),
-        None => {
-            post::lookup_sent(inner, &repo, thread, slack, &run_identity(&key.1, &shown.run))
-                .await?
-        }
-    };
-    let is_new = known.is_none();
-    let ts = if let Some(ts) = known {
-        ts
-    } else {
-        let message = ProgressMessage { repo: &repo, thread, slack, role };
-        message.post(inner, key, &shown.run, &text, &blocks).await?
-    };
-    inner.progress.with(key, |run| run.ts = Some(ts.clone()));
-    if is_new {
-        if let Err(error) =
-            session::show_session(inner, &account, slack, ConversationSession::Processing).await
-        {
-            tracing::info!(%error, "Slack does not show the session yet");
-        }
-    } else {
-        edit_line(inner, &account, thread, key, (slack, &ts, &shown.run), (&text, &blocks)).await?;
-    }
-    let now = Instant::now();
-    inner.progress.with(key, |known| known.told = Some((now, run.turns, run.line())));
-    Ok(())
-}
-
-struct ProgressMessage<'a> {
-    repo: &'a Repo,
-    thread: &'a Thread,
-    slack: &'a SlackThread,
-    role: &'a AgentRole,
-}
-
-impl ProgressMessage<'_> {
-    async fn post(
-        &self,
-        inner: &Inner,
-        key: &RunKey,
-        run: &str,
-        text: &str,
-        blocks: &Value,
-    ) -> Result<SlackTs, LaterError> {
-        let outgoing = OutgoingText {
-            repo: self.repo,
-            thread: self.thread,
-            slack: self.slack,
-            key: &format!("{KIND}.{run}"),
-            role: Some(self.role),
-            by: None,
-            kind: KIND,
-            asks: TextAsks::Blocks(blocks),
-            digest: None,
-            parts: vec![text.to_owned()],
-            note: None,
-            handing: FileHanding::default(),
-        };
-        let _turn = inner.posting.lock(&key.0).await;
-        let sent = post::post_once(inner, &outgoing).await?;
-        sent.into_iter().next().ok_or(LaterError::Slow)
-    }
-}
-
-async fn edit_line(
-    inner: &Inner,
-    account: &SlackAccount,
-    thread: &Thread,
-    key: &RunKey,
-    (slack, ts, run): (&SlackThread, &SlackTs, &str),
-    (text, blocks): (&str, &Value),
-) -> Result<(), AccessError> {
-    let metadata = post::build_metadata(thread, &key.1, &format!("{KIND}.{run}"), KIND, 1);
-    let body = json!({
-        "channel": slack.channel, "ts": ts, "text": text, "blocks": blocks, "metadata": metadata,
-    });
-    match inner.web.upkeep().post::<Value>(&account.bot, "chat.update", &body).await {
-        // Somebody took it away: it is posted no second time.
-        Err(error) if error.code() == Some("message_not_found") => Ok(()),
-        other => Ok(other.map(drop)?),
-    }
-}
-
-/// By which a run's message is found.
-fn run_identity(role: &str, run: &str) -> post::MessageIdentity {
-    post::MessageIdentity::of(role, KIND, &format!("{KIND}.{run}"))
-}
-
-/// Takes a run's message away.
-async fn remove_line(
-    inner: &Arc<Inner>,
-    thread: &Thread,
-    key: &RunKey,
-    run: &str,
-) -> Result<(), LaterError> {
-    if let (Some((_, repo)), Some(slack)) = (inner.known(&key.0), thread.conversation()) {
-        let account = inner.account(&repo).await?;
-        let id = run_identity(&key.1, run);
-        let found = post::lookup_sent(inner, &repo, thread, slack, &id).await;
-        let found = match found {
-            // The conversation is gone, or nobody may read it any more.
-            Err(AccessError::Call(error)) if error.code().is_some() => None,
-            other => other?,
-        };
-        if let Some(ts) = found {
-            let body = json!({"channel": slack.channel, "ts": ts});
-            match inner.web.post::<Value>(&account.bot, "chat.delete", &body).await {
-                Err(error) if error.code().is_some() => {
-                    tracing::info!(%error, "a run's message can't be taken away");
-                }
-                other => drop(other?),
-            }
-            inner.sent.remove(&key.0, &id);
-        }
-        let roles = thread.status.iter().flat_map(|status| &status.roles);
-        let alone = !roles.into_iter().any(|(role, own)| *role != key.1 && own.shown.is_some());
-        if alone {
-            let over = thread.spec.state == ThreadState::Closed || thread.is_going();
-            let session =
-                if over { ConversationSession::Closed } else { ConversationSession::Active };
-            session::show_session(inner, &account, slack, session)
-                .await
-                .map_err(AccessError::from)?;
-        }
-    }
-    inner.progress.with(key, |known| {
-        if known.id == run {
-            (known.ts, known.told) = (None, None);
-        }
-    });
-    let cleared = |status: &mut ThreadStatus| {
-        if let Some(entry) = status.roles.get_mut(&key.1)
-            && entry.shown.as_ref().is_some_and(|shown| shown.run == run)
-        {
-            entry.shown = None;
-        }
-    };
-    inner.threads.update(&key.0, cleared).await?;
-    Ok(())
-}
-
 /// Takes the messages of all runs of a Thread away: it goes.
 pub async fn clear_lines(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
     let roles = thread.status.iter().flat_map(|status| &status.roles);
     for (role, entry) in roles {
         if let Some(shown) = &entry.shown {
-            remove_line(inner, thread, &(ThreadKey::from(thread), role.clone()), &shown.run)
-                .await?;
+            message::remove_run(
+                inner,
+                thread,
+                &(ThreadKey::from(thread), role.clone()),
+                &shown.run,
+            )
+            .await?;
         }
     }
     Ok(())
@@ -438,7 +294,7 @@ pub async fn clear_lines(inner: &Arc<Inner>, thread: &Thread) -> Result<(), Late
 
 /// A run as it goes on record.
 fn record_shown(run: &ShownRun, spent: codebutler_crds::NanoUsd) -> RunMessage {
-    RunMessage { run: run.id.clone(), since: Time(run.since.1), cost: spent }
+    RunMessage { run: run.id.clone(), since: Time(run.since.1), cost: spent, stream: None }
 }
 
 /// Whether a Thread's name and role make a run that may be shown.

@@ -24,25 +24,39 @@ pub struct ProgressWords<'a> {
 pub fn progress_text(words: &ProgressWords<'_>) -> String {
     let name =
         words.name.map(|name| format!("*{}* · ", mrkdwn::escape_text(name))).unwrap_or_default();
-    let mut text = format!(":hourglass_flowing_sand: {name}{}", plain_doing(words.doing));
-    if words.turns > 0 {
-        text = format!("{text} · turn {}", words.turns);
-    }
-    if words.cost > NanoUsd::ZERO {
-        text = format!("{text} · {}", format_money(words.cost));
-    }
-    format!("{text} · {}", format_time(words.elapsed))
+    let doing = mrkdwn::escape_text(&task_words(words));
+    format!(":hourglass_flowing_sand: {name}{doing} · {}", so_far(words))
 }
 
-/// One line without markup, mentions or links.
-fn plain_doing(doing: &str) -> String {
-    let words = doing.split_whitespace().collect::<Vec<_>>().join(" ");
-    let kept: String = words.chars().filter(|c| !c.is_control() && !"`*_~@".contains(*c)).collect();
+/// `Working · turn 4 · $0.03 · 2 min`, over the tasks of a stream, as plain text.
+pub fn plan_words(words: &ProgressWords<'_>) -> String {
+    let name = words.name.map_or_else(String::new, |name| format!("{name} · "));
+    let name: String = name.chars().take(DOING).collect();
+    format!("Working · {name}{}", so_far(words))
+}
+
+fn so_far(words: &ProgressWords<'_>) -> String {
+    let turns = (words.turns > 0).then(|| format!("turn {}", words.turns));
+    let cost = (words.cost > NanoUsd::ZERO).then(|| format_money(words.cost));
+    let parts = [turns, cost, Some(format_time(words.elapsed))];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
+/// The same as a task's title, which nothing can turn into a mention of everybody.
+pub fn task_title(words: &ProgressWords<'_>) -> String {
+    task_words(words).replace("<!", "!").replace("<#", "#")
+}
+
+/// The step that it is at, as plain text: one line without markup, mentions or links.
+fn task_words(words: &ProgressWords<'_>) -> String {
+    let doing = words.doing;
+    let line = doing.split_whitespace().collect::<Vec<_>>().join(" ");
+    let kept: String = line.chars().filter(|c| !c.is_control() && !"`*_~@".contains(*c)).collect();
     let mut short: String = kept.chars().take(DOING).collect();
     if short.len() < kept.len() {
         short.push('…');
     }
-    if short.is_empty() { "working".to_owned() } else { mrkdwn::escape_text(&short) }
+    if short.is_empty() { "working".to_owned() } else { short }
 }
 
 /// Two digits that matter, a tenth of a cent at least.

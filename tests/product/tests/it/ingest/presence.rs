@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use codebutler_crds::thread::RoleState;
 use codebutler_crds::wire::{RunProgress, RunReport};
-use codebutler_testbed::slack::{CallFault, MessageView};
+use codebutler_testbed::slack::{CallFault, MessageView, StreamStanding};
 use serde_json::json;
 
 use super::desk::{Desk, PATIENCE};
@@ -58,7 +58,8 @@ impl Desk {
 
     fn progress_of(&self, root: &str) -> Vec<MessageView> {
         let is_it = |m: &MessageView| {
-            m.metadata.as_ref().is_some_and(|m| m.event_payload["kind"] == "progress")
+            m.stream.is_some()
+                || m.metadata.as_ref().is_some_and(|m| m.event_payload["kind"] == "progress")
         };
         self.slack.messages(&self.channel, Some(root)).into_iter().filter(is_it).collect()
     }
@@ -88,7 +89,9 @@ async fn a_run_is_one_message_that_is_edited_and_goes_with_it() {
     assert_eq!(first.ts, second.ts);
     assert!(second.shown.contains("turn 2"), "{}", second.shown);
     assert_eq!((second.edited, desk.progress_of(&root).len()), (None, 1));
-    assert!(desk.slack.calls("chat.update") <= 2, "edits are paced");
+    assert!(second.shown.contains("✓ Bash"), "{}", second.shown);
+    assert!(desk.slack.calls("chat.appendStream") <= 2, "additions are paced");
+    assert_eq!(desk.slack.calls("chat.update"), 0);
 
     // No role reads it.
     let pm = desk.caller(&root, "pm").await;
@@ -98,6 +101,59 @@ async fn a_run_is_one_message_that_is_edited_and_goes_with_it() {
     desk.service().post(&pm, &post("answer", "It is a rounding error."), None).await.unwrap();
     desk.reports(&root, RoleState::Idle, Some(&root)).await;
     desk.nothing_shown(&root).await;
+    desk.stop().await;
+}
+
+/// Slack ends a stream, loses its answers, is busy, or takes none: there is one message all the same, which
+/// goes on as a line and goes away with its run.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_breaks_goes_on_as_a_line() {
+    let desk = Desk::start().await;
+    for (method, fault, streams) in [
+        ("chat.startStream", CallFault::LostReply, true),
+        ("chat.startStream", CallFault::Error("thread_not_found".to_owned()), false),
+        ("chat.startStream", CallFault::RateLimited { retry_after: 1 }, true),
+        ("chat.appendStream", CallFault::Error("msg_too_long".to_owned()), true),
+        ("chat.appendStream", CallFault::LostReply, true),
+        ("chat.stopStream", CallFault::LostReply, true),
+    ] {
+        let root = desk.running().await;
+        desk.slack.fail_next(method, 1, &fault);
+        let first = desk.shown(&root, 1, "Read a.rs", "Read a.rs").await;
+        assert_eq!(first.stream.is_some(), streams, "{method} {fault:?}");
+        let second = desk.shown(&root, 2, "Read b.rs", "Read b.rs").await;
+        desk.slack.break_streams();
+        let third = desk.shown(&root, 3, "Read c.rs", "Read c.rs").await;
+        assert_eq!((&first.ts, &first.ts), (&second.ts, &third.ts), "{method} {fault:?}");
+        assert!(third.shown.starts_with(":hourglass"), "{}", third.shown);
+        assert_ne!(third.stream, Some(StreamStanding::Broken), "{method} {fault:?}");
+        assert_eq!(third.metadata.unwrap().event_payload["kind"], "progress");
+        assert_eq!(desk.progress_of(&root).len(), 1, "{method} {fault:?}");
+        desk.reports(&root, RoleState::Idle, Some(&root)).await;
+        desk.nothing_shown(&root).await;
+    }
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_that_may_not_stream_edits_and_says_so() {
+    let desk = Desk::start().await;
+    let root = desk.running().await;
+    desk.slack.fail_next("chat.startStream", 1, &CallFault::Error("unknown_method".to_owned()));
+    let shown = desk.shown(&root, 1, "Read a.rs", "Read a.rs").await;
+    assert_eq!(shown.stream, None);
+    let said = || async {
+        let repo = desk.repo().await;
+        let conditions = repo.status.map(|status| status.conditions).unwrap_or_default();
+        conditions
+            .iter()
+            .any(|one| one.type_ == "SlackReachable" && one.message.contains("features.agent_view"))
+    };
+    desk.until("the manifest's line", said).await;
+    desk.shown(&root, 2, "Read b.rs", "Read b.rs").await;
+    let other = desk.running().await;
+    desk.shown(&other, 1, "Read c.rs", "Read c.rs").await;
+    assert_eq!(desk.slack.calls("chat.startStream"), 1, "asked once for all conversations");
     desk.stop().await;
 }
 
