@@ -14,6 +14,7 @@ mod diff;
 mod list;
 mod moment;
 mod page;
+mod preview;
 mod remarks;
 mod reply;
 mod roadmap;
@@ -34,6 +35,7 @@ pub use costs::render_costs;
 pub use diff::{ChangedFile, FilePatch};
 pub use list::{ListFilter, ListedThread, render_list};
 pub use page::{PageVisitor, ThreadPage, one_step, render_added, render_notice, render_thread};
+pub use preview::{PagePreview, preview_page};
 pub use reply::{
     AskedButton, AskedPart, AskedQuestion, LONGEST_REPLY, PageReplies, render_reply_again,
 };

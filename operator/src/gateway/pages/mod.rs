@@ -18,6 +18,7 @@ mod live;
 pub mod options;
 mod pictures;
 mod port;
+mod previews;
 mod problem;
 mod replying;
 mod roadmap;
@@ -100,7 +101,9 @@ pub fn serve_pages(
     let limits = VisitLimits::default();
     let (mirrors, until) = (gateway.mirrors.clone(), stop.clone());
     let asked = AskedQuestions::default();
-    let app = build_router(Pages { shelf, door, sight, limits, mirrors, asked, stop: until });
+    let pages = Pages { shelf, door, sight, limits, mirrors, asked, stop: until };
+    pages.offer_previews();
+    let app = build_router(pages);
     tokio::spawn(port::serve_port(listener, app, PortLimits::default(), stop));
     Ok(())
 }

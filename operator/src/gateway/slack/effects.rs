@@ -11,7 +11,7 @@ use tracing::Instrument as _;
 use super::account::{AccessError, SlackAccount};
 use super::channel::RepoChannel;
 use super::sign::EmojiReaction;
-use super::{Inner, access, post, settle};
+use super::{Inner, access, post, previews, settle};
 use crate::gateway::thread_key::ThreadKey;
 
 /// Something visible that follows.
@@ -60,6 +60,8 @@ pub enum RouteEffect {
         im: String,
         channels: Vec<RepoChannel>,
     },
+    /// Links of a message are shown with what they lead to.
+    Preview { channels: Vec<RepoChannel>, ts: SlackTs, links: Vec<String> },
     /// The one answer of a closed thread.
     TellClosed { thread: ThreadKey },
 }
@@ -94,6 +96,9 @@ impl Inner {
                 return;
             }
             RouteEffect::Direct { im, channels } => self.direct(&im, &channels).await,
+            RouteEffect::Preview { channels, ts, links } => {
+                previews::show_previews(self, &channels, &ts, &links).await
+            }
             RouteEffect::TellClosed { thread } => {
                 let text = "This thread is closed. Start a new one for anything else.";
                 if let Err(error) = post::post_line(self, &thread, "closed", text).await {

@@ -36,6 +36,8 @@ pub enum EnvelopePayload {
     Changed(Box<MessageChange>),
     Reaction(Box<ReactionAdded>),
     Stopped(Box<SessionStopped>),
+    /// A message has links to the app's domains.
+    Linked(Box<LinksShared>),
     /// Known and of no interest, such as `app_mention`, which `message` says too.
     Ignored,
     /// Of a known kind, and lacks what it can't be without.
@@ -83,6 +85,14 @@ pub struct SessionStopped {
     pub thread_ts: SlackTs,
     pub user: String,
     pub event_ts: SlackTs,
+}
+
+/// `link_shared`, of a message that was posted.
+#[derive(Debug)]
+pub struct LinksShared {
+    pub channel: String,
+    pub message: SlackTs,
+    pub links: Vec<String>,
 }
 
 /// `block_actions`.
@@ -139,6 +149,10 @@ fn read_event(event: &Value, unread: &mut UnreadFields) -> EnvelopePayload {
             }),
         Some("agent_session_stopped") => read_stop(event, unread)
             .map_or(EnvelopePayload::Unreadable, |found| EnvelopePayload::Stopped(Box::new(found))),
+        // One that is still being written is nowhere yet.
+        Some("link_shared") if event["source"] == "composer" => EnvelopePayload::Ignored,
+        Some("link_shared") => read_links(event, unread)
+            .map_or(EnvelopePayload::Unreadable, |found| EnvelopePayload::Linked(Box::new(found))),
         Some("app_mention" | "reaction_removed") => EnvelopePayload::Ignored,
         _ => EnvelopePayload::Unknown,
     }
@@ -199,6 +213,13 @@ fn read_stop(event: &Value, unread: &mut UnreadFields) -> Option<SessionStopped>
         user: user?,
         event_ts: event_ts?,
     })
+}
+
+fn read_links(event: &Value, unread: &mut UnreadFields) -> Option<LinksShared> {
+    let mut fields = FieldReader::new(event, EVENT, unread);
+    let (channel, message) = (fields.need("channel"), fields.need("message_ts"));
+    let links = fields.items("links", |link, _, _| link["url"].as_str().map(str::to_owned));
+    Some(LinksShared { channel: channel?, message: message?, links })
 }
 
 fn read_click(payload: &Value) -> EnvelopePayload {

@@ -65,6 +65,10 @@ pub fn no_stream(code: &str) -> String {
     )
 }
 
+/// The app shows no links to pages.
+pub const NO_PREVIEWS: &str = "without links:read, links:write, the event link_shared and \
+     features.unfurl_domains in the app's manifest links to pages have no preview";
+
 /// Somebody else holds sockets of the same app.
 pub fn shared_app(repo: &Repo) -> (&'static str, String) {
     let secret = &repo.spec.slack.credentials.name;

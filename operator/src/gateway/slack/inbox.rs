@@ -19,7 +19,7 @@ use super::reading::WantedReading;
 use super::route;
 use super::{
     Inner, access, address, audio, content, files, links, mrkdwn, open, own_metadata, pictures,
-    post,
+    post, previews,
 };
 use crate::gateway::api_error::{ApiError, require_conversation};
 use crate::gateway::caller::ProvenCaller;
@@ -268,8 +268,12 @@ impl InboxReader<'_> {
             message.text = redactor.mask(&message.text).into_owned();
         }
         let followed = links::FollowedLinks::of(repo, account, stored);
-        message.text +=
-            &content::quote_attached(inner, repo, stored, |url| followed.has(url), left).await;
+        let pages = inner.context.pages.as_deref();
+        // Of a link to a page only people are shown more.
+        let is_page =
+            |url: &str| pages.is_some_and(|base| previews::page_thread(base, url).is_some());
+        let is_known = |url: &str| followed.has(url) || is_page(url);
+        message.text += &content::quote_attached(inner, repo, stored, is_known, left).await;
         if let MessageAuthor::User { id } = &message.author
             && inner.is_member((repo, account), id).await
         {

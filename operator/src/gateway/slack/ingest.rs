@@ -98,6 +98,7 @@ impl Inner {
                 ("reaction", route::route_reaction(reaction, channels))
             }
             EnvelopePayload::Stopped(stopped) => ("click", route::route_stop(stopped, channels)),
+            EnvelopePayload::Linked(linked) => ("links", route::route_links(linked, channels)),
             EnvelopePayload::Changed(changed) => {
                 ("message", route::route_change(changed, channels))
             }
@@ -139,6 +140,9 @@ impl Inner {
             RouteAction::Direct { im, ts, channels } => {
                 let news = self.directly.first_time((im.clone(), ts));
                 Ok(if news { vec![RouteEffect::Direct { im, channels }] } else { Vec::new() })
+            }
+            RouteAction::Linked { channels, ts, links } => {
+                Ok(vec![RouteEffect::Preview { channels, ts, links }])
             }
             RouteAction::Ignore(IgnoredReason::Channel(channel)) => {
                 if self.strangers.first_time(channel.clone()) {

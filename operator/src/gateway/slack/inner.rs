@@ -20,7 +20,7 @@ use super::reach::{self, SlackReach};
 use super::scopes::{self, TokenScopes};
 use super::web::SlackWeb;
 use super::{
-    access, ends, explain, files, members, named, open, person, picture_files, pinned,
+    access, ends, explain, files, members, named, open, person, picture_files, pinned, previews,
     progress, questions, reading, which,
 };
 use crate::gateway::api_error::ApiError;
@@ -74,6 +74,8 @@ pub(super) struct Inner {
     pub(super) name: String,
     /// One post at a time per thread, so that a key is looked for and posted in one go.
     pub(super) posting: KeyedLocks<ThreadKey>,
+    /// Looks pages up, once there is somebody who can.
+    pub(super) previews: parking_lot::Mutex<Option<previews::PreviewDesk>>,
     /// What agents say of their runs.
     pub(super) progress: progress::ProgressBoard,
     /// Messages that got their reaction from this process.
@@ -133,6 +135,7 @@ impl Inner {
             ends: ends::ToldEnds::default(),
             name: format!("{:016x}", rand::random::<u64>()),
             posting: KeyedLocks::default(),
+            previews: parking_lot::Mutex::default(),
             progress: progress::ProgressBoard::default(),
             seen: RecentKeys::default(),
             presses: RecentKeys::default(),
@@ -180,6 +183,10 @@ impl Inner {
         let told: Vec<String> = limits
             .into_iter()
             .chain(self.progress.refused_stream(account).map(|code| explain::no_stream(&code)))
+            .chain(self.context.pages.as_ref().and_then(|_| {
+                let lacks = account.scopes.as_ref().is_some_and(|own| !own.has(scopes::UNFURL));
+                lacks.then(|| explain::NO_PREVIEWS.to_owned())
+            }))
             .chain(shared.then(|| access::SHARED.to_owned()))
             .chain(explain::explain_sharing(repo, &others))
             .collect();

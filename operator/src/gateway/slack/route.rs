@@ -4,7 +4,8 @@ use codebutler_crds::SlackTs;
 
 use super::channel::RepoChannel;
 use super::event::{
-    ButtonClick, MessageChange, MessageEvent, ReactionAdded, SessionStopped, StoredMessage,
+    ButtonClick, LinksShared, MessageChange, MessageEvent, ReactionAdded, SessionStopped,
+    StoredMessage,
 };
 use super::questions::{self, ButtonPress};
 use super::said::PersonMessage;
@@ -50,6 +51,13 @@ pub enum RouteAction {
         root: SlackTs,
         at: SlackTs,
         user: String,
+    },
+    /// A message has links that may lead to pages.
+    Linked {
+        /// The app's own Repos there.
+        channels: Vec<RepoChannel>,
+        ts: SlackTs,
+        links: Vec<String>,
     },
     /// A person wrote to the app alone, where nobody works.
     Direct {
@@ -209,6 +217,16 @@ pub fn route_stop(stopped: &SessionStopped, channels: &[RepoChannel]) -> RouteAc
         },
         None => RouteAction::Ignore(IgnoredReason::Channel(stopped.channel.clone())),
     }
+}
+
+/// Routes links to the app's domains.
+pub fn route_links(linked: &LinksShared, channels: &[RepoChannel]) -> RouteAction {
+    let here = channels.iter().filter(|known| known.id == linked.channel && known.is_own);
+    let channels: Vec<RepoChannel> = here.cloned().collect();
+    if channels.is_empty() {
+        return RouteAction::Ignore(IgnoredReason::NotOurs);
+    }
+    RouteAction::Linked { channels, ts: linked.message.clone(), links: linked.links.clone() }
 }
 
 pub fn route_reaction(reaction: &ReactionAdded, channels: &[RepoChannel]) -> RouteAction {

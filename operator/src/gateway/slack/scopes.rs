@@ -8,6 +8,9 @@ pub const CUSTOMIZE: &str = "chat:write.customize";
 /// Lets files be posted.
 pub const FILES: &str = "files:write";
 
+/// Lets links be shown with what they lead to.
+pub const UNFURL: &str = "links:write";
+
 /// Had by apps that are declared agents.
 pub const AGENT: &str = "assistant:write";
 

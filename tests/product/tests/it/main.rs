@@ -58,6 +58,7 @@ mod page_replies;
 mod pages;
 mod parts;
 mod plugin;
+mod previews;
 mod product;
 mod provider;
 mod python;

@@ -91,7 +91,10 @@ impl Inner {
             EnvelopePayload::Changed(changed) => &changed.channel,
             EnvelopePayload::Reaction(reaction) => &reaction.channel,
             EnvelopePayload::Stopped(stopped) => &stopped.channel,
-            EnvelopePayload::Ignored | EnvelopePayload::Unreadable | EnvelopePayload::Unknown => {
+            EnvelopePayload::Linked(_)
+            | EnvelopePayload::Ignored
+            | EnvelopePayload::Unreadable
+            | EnvelopePayload::Unknown => {
                 return Ok(MessageOwner::Plain);
             }
         };
@@ -118,9 +121,10 @@ impl Inner {
                 Some(root.clone())
             }
             EnvelopePayload::Reaction(reaction) => self.reacted_in(reaction, &sharing).await?,
-            EnvelopePayload::Ignored | EnvelopePayload::Unreadable | EnvelopePayload::Unknown => {
-                None
-            }
+            EnvelopePayload::Linked(_)
+            | EnvelopePayload::Ignored
+            | EnvelopePayload::Unreadable
+            | EnvelopePayload::Unknown => None,
         };
         let about = root.and_then(|root| self.about(&root, &sharing));
         Ok(about.map_or(MessageOwner::Plain, |channel| MessageOwner::One(Box::new(channel))))

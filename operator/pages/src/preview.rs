@@ -1,0 +1,26 @@
+//! What a thread's page says at a glance, where its link is shown elsewhere. Pure.
+
+use crate::UserNames;
+use crate::summary::ThreadSummary;
+use crate::text::{format_cents, name_people};
+
+/// As plain text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PagePreview {
+    pub title: String,
+    /// How it stands, for whom it waits, what it has cost, its pull request.
+    pub facts: Vec<String>,
+}
+
+/// None where nothing has happened yet.
+#[must_use]
+pub fn preview_page(summary: &ThreadSummary, names: &UserNames) -> Option<PagePreview> {
+    if summary.title.is_empty() {
+        return None;
+    }
+    let state = summary.pause().map_or_else(|| summary.state(), |(words, _)| words);
+    let pull = summary.pull.as_ref().map(|pull| format!("#{} {}", pull.number, pull.state));
+    let cost = format_cents(summary.total.cost);
+    let facts = [Some(state.to_owned()), Some(cost), pull].into_iter().flatten().collect();
+    Some(PagePreview { title: name_people(&summary.title, names), facts })
+}
