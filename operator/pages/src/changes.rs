@@ -9,6 +9,7 @@ use crate::diff::{ChangedFile, DiffRow, FilePatch};
 use crate::list::encode_query;
 use crate::page::{PageVisitor, render_tabs};
 use crate::summary::{LineRemark, PullShown, ThreadSummary};
+use crate::syntax::LinePainter;
 use crate::text::{format_count, group_digits, name_people, render_prose, render_template};
 
 /// Lines of a file that are shown at once.
@@ -108,7 +109,8 @@ struct ShownRow {
 #[derive(Clone)]
 struct ShownLine {
     number: u64,
-    text: String,
+    /// Coloured.
+    html: String,
     /// `del`, `add` or nothing.
     class: &'static str,
 }
@@ -205,7 +207,7 @@ impl PatchShown {
             page.summary.remarks.iter().filter(|remark| remark.file == patch.path).collect();
         let end = page.from.saturating_add(ROWS);
         let shown = patch.rows.iter().skip(page.from).take(ROWS);
-        let mut rows = pair_rows(shown);
+        let mut rows = pair_rows(shown, &LinePainter::of(&patch.path));
         for row in &mut rows {
             row.add_remarks(&remarks, &page.names);
         }
@@ -228,12 +230,18 @@ impl PatchShown {
 }
 
 /// Puts removed lines beside the lines that took their place.
-fn pair_rows<'a>(rows: impl Iterator<Item = &'a DiffRow>) -> Vec<ShownRow> {
+fn pair_rows<'a>(rows: impl Iterator<Item = &'a DiffRow>, painter: &LinePainter) -> Vec<ShownRow> {
     let mut paired: Vec<ShownRow> = Vec::new();
+    let (mut before, mut after) = (painter.clone(), painter.clone());
     // The first row of the change whose new side is not filled yet.
     let mut open = 0;
     for row in rows {
-        let (old, new) = (ShownLine::of(row.old, row), ShownLine::of(row.new, row));
+        let old = ShownLine::of(row.old, row, &mut before);
+        let new = ShownLine::of(row.new, row, &mut after);
+        if row.class == "hunk" {
+            before.begin_again();
+            after.begin_again();
+        }
         match row.class {
             "hunk" => paired.push(ShownRow { note: Some(row.text.clone()), ..ShownRow::default() }),
             "del" => paired.push(ShownRow { old, ..ShownRow::default() }),
@@ -276,8 +284,8 @@ impl ShownRow {
 }
 
 impl ShownLine {
-    fn of(number: Option<u64>, row: &DiffRow) -> Option<Self> {
-        Some(Self { number: number?, text: row.text.clone(), class: row.class })
+    fn of(number: Option<u64>, row: &DiffRow, painter: &mut LinePainter) -> Option<Self> {
+        Some(Self { number: number?, html: painter.paint(&row.text), class: row.class })
     }
 }
 
@@ -340,7 +348,7 @@ mod tests {
         let commit = format!("href=\"https://github.example/acme/shop/commit/{}\"", "2".repeat(40));
         for part in [
             "1 file, +3 −1",
-            "&#60;script&#62;1&#60;/script&#62;",
+            "&#60;script&#62;<span class=\"sn\">1</span>&#60;/script&#62;",
             "<b>not</b> tested &#60;img",
             "ci &#60;b&#62;",
             "Fix &#60;b&#62;",
@@ -365,7 +373,7 @@ mod tests {
         assert_eq!(shown.matches("<td class=\"add\"").count(), ROWS - 2);
         long.from = 48_000;
         let shown = render(&long);
-        assert!(shown.contains("49999&#60;/script&#62;") && !shown.contains("more line"));
+        assert!(shown.contains("49999</span>&#60;/script&#62;") && !shown.contains("more line"));
     }
 
     #[test]
@@ -373,8 +381,8 @@ mod tests {
         let patch =
             "diff --git a/x b/x\n@@ -1,4 +1,5 @@\n same\n-one\n-two\n+1\n+2\n+3\n last\n-gone\n";
         let patches = FilePatch::read_all(patch, &["x".to_owned()]);
-        let rows = pair_rows(patches[0].rows.iter());
-        let text = |line: &Option<ShownLine>| line.as_ref().map(|line| line.text.clone());
+        let rows = pair_rows(patches[0].rows.iter(), &LinePainter::default());
+        let text = |line: &Option<ShownLine>| line.as_ref().map(|line| line.html.clone());
         let sides: Vec<_> = rows.iter().map(|row| (text(&row.old), text(&row.new))).collect();
         let some = |text: &str| Some(text.to_owned());
         let expected = [
@@ -390,7 +398,10 @@ mod tests {
         assert_eq!(find_sides(&rows), "");
         let added = "diff --git a/x b/x\n@@ -0,0 +1,2 @@\n+a\n+b\n";
         let patches = FilePatch::read_all(added, &["x".to_owned()]);
-        assert_eq!(find_sides(&pair_rows(patches[0].rows.iter())), "only-new");
+        assert_eq!(
+            find_sides(&pair_rows(patches[0].rows.iter(), &LinePainter::default())),
+            "only-new"
+        );
     }
 
     #[test]

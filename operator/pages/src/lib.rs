@@ -21,6 +21,7 @@ mod roadmap;
 mod run;
 mod step;
 mod summary;
+mod syntax;
 #[cfg(test)]
 mod tests;
 mod text;
