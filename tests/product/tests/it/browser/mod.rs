@@ -4,6 +4,7 @@
 mod accessible;
 mod chromium;
 mod situations;
+mod talking;
 mod watching;
 
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use self::chromium::{Browser, Size};
 use crate::chatting::Chat;
 
 const DESKTOP: Size = Size { width: 1280, height: 800, phone: false };
+const TABLET: Size = Size { width: 820, height: 1180, phone: true };
 const PHONE: Size = Size { width: 390, height: 844, phone: true };
 
 fn screenshots() -> PathBuf {
@@ -22,9 +24,9 @@ fn screenshots() -> PathBuf {
     dir
 }
 
-/// Takes a picture in both sizes. Nothing may be wider than a phone.
+/// Takes a picture in all sizes. Nothing may be wider than a phone.
 async fn picture(browser: &mut Browser, name: &str) {
-    for (size, kind) in [(PHONE, "phone"), (DESKTOP, "desktop")] {
+    for (size, kind) in [(PHONE, "phone"), (TABLET, "tablet"), (DESKTOP, "desktop")] {
         browser.resize(size).await;
         let wide =
             browser.value("Math.max(0, document.documentElement.scrollWidth - innerWidth)").await;

@@ -13,8 +13,8 @@ use super::chromium::Browser;
 use super::{DESKTOP, accessible, picture};
 use crate::support::{Setup, asks};
 
-/// In both sizes, in light and in dark, and by who does not see it.
-async fn looked_at(browser: &mut Browser, name: &str) {
+/// In all sizes, in light and in dark, and by who does not see it.
+pub async fn looked_at(browser: &mut Browser, name: &str) {
     for scheme in ["dark", "light"] {
         browser.prefer(scheme).await;
         picture(browser, &format!("{name}-{scheme}")).await;
