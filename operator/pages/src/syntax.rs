@@ -137,10 +137,8 @@ fn name_or_number(
     }
     let length = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
     let word = &rest[..length];
-    let same = |known: &str| match language.any_case {
-        true => known.eq_ignore_ascii_case(word),
-        false => known == word,
-    };
+    let same =
+        |known: &str| known == word || (language.any_case && known.eq_ignore_ascii_case(word));
     let known = language.keywords.split_ascii_whitespace().any(same);
     Some((if known { KEYWORD } else { "" }, length))
 }
