@@ -41,7 +41,7 @@ pub async fn serve_changes(
         return Err(PageProblem::NoPage);
     }
     let _turn = pages.limits.diff().await?;
-    let names = pages.names(&place, &summary).await;
+    let names = pages.names(&viewer, &place, &summary).await;
     let changes = pages.read_changes(&place, &summary, file.as_deref()).await;
     let page = ChangesPage {
         base: base_path(&place),
@@ -53,7 +53,7 @@ pub async fn serve_changes(
         names,
         summary,
     };
-    Ok(Html(codebutler_pages::render_changes(&page, &viewer.visitor())))
+    Ok(Html(codebutler_pages::render_changes(&page, &viewer.visitor(&page.names))))
 }
 
 impl Pages {

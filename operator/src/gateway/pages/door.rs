@@ -9,7 +9,7 @@ use codebutler_crds::Repo;
 use codebutler_crds::names::secret_key;
 use codebutler_crds::repo::SecretRef;
 use codebutler_history::ThreadPlace;
-use codebutler_pages::{ListedThread, PageVisitor, ThreadSummary};
+use codebutler_pages::{ListedThread, PageVisitor, ThreadSummary, UserNames};
 use futures::future::join_all;
 use http::header::COOKIE;
 use http::request::Parts;
@@ -158,14 +158,30 @@ impl PageViewer {
         }
     }
 
-    /// As pages show it. Of a page on which nothing can be changed but that one may leave.
-    pub fn visitor(&self) -> PageVisitor {
-        let token = match self {
+    /// Who they are in Slack, where they have signed in with it.
+    pub fn user(&self) -> Option<&String> {
+        match self {
+            Self::Person(person) => match &person.identity {
+                IssuerIdentity::Slack { user, .. } => Some(user),
+                IssuerIdentity::Mail(_) => None,
+            },
+            Self::Anyone => None,
+        }
+    }
+
+    /// What comes with whatever they change.
+    pub fn token(&self) -> Option<String> {
+        match self {
             Self::Anyone => None,
             Self::Person(person) => Some(person.seal.token(&person.session)),
-        };
-        let name = self.person().unwrap_or_default().to_owned();
-        PageVisitor { name, token, may_stop: false }
+        }
+    }
+
+    /// As pages show it. Of a page on which nothing can be changed but that one may leave.
+    pub fn visitor(&self, names: &UserNames) -> PageVisitor {
+        let own = self.user().and_then(|user| names.get(user)).map(String::as_str);
+        let name = own.or_else(|| self.person()).unwrap_or_default().to_owned();
+        PageVisitor { name, token: self.token(), may_stop: false }
     }
 }
 

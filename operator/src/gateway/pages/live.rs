@@ -64,7 +64,7 @@ pub async fn serve_events(
 ) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     let (summary, _) = pages.permit(&viewer, &place).await?;
-    let names = pages.names(&place, &summary).await;
+    let names = pages.names(&viewer, &place, &summary).await;
     // Whoever was cut off says what came last.
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let after = last.and_then(|id| id.parse().ok()).unwrap_or(after);

@@ -171,21 +171,26 @@ impl Pages {
     }
 
     /// Names of the people of all these threads.
-    async fn names_of_all(&self, threads: &[ListedThread]) -> UserNames {
+    async fn names_of_all(&self, viewer: &PageViewer, threads: &[ListedThread]) -> UserNames {
         let mut names = UserNames::new();
         for repo in self.sight.context.repos.state() {
             let own = threads.iter().filter(|one| one.summary.repo == repo.name_any());
             let people: BTreeSet<_> =
-                own.flat_map(|one| &one.summary.people).take(PEOPLE).collect();
+                own.flat_map(|one| &one.summary.people).take(PEOPLE).chain(viewer.user()).collect();
             names.extend(self.sight.slack.names(&repo, people.into_iter()).await);
         }
         names
     }
 
-    /// What the people of a thread call themselves.
-    async fn names(&self, place: &ThreadPlace, summary: &ThreadSummary) -> UserNames {
+    /// What the people of a thread call themselves, and who looks at it.
+    async fn names(
+        &self,
+        viewer: &PageViewer,
+        place: &ThreadPlace,
+        summary: &ThreadSummary,
+    ) -> UserNames {
         let Some((repo, _)) = self.sight.origin(place, summary) else { return UserNames::new() };
-        let people = summary.people.iter().take(PEOPLE);
+        let people = summary.people.iter().take(PEOPLE).chain(viewer.user());
         self.sight.slack.names(&repo, people).await.into_iter().collect()
     }
 }
@@ -218,8 +223,13 @@ async fn serve_list(
     let Wanted { q: query, state, repo, person, cost, page } = wanted;
     let filter = ListFilter { state, query, repo, person, cost, page };
     let threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await?;
-    let (names, now) = (pages.names_of_all(&threads).await, millis_now());
-    Ok(Html(codebutler_pages::render_list(threads, &filter, (&names, now), &viewer.visitor())))
+    let (names, now) = (pages.names_of_all(&viewer, &threads).await, millis_now());
+    Ok(Html(codebutler_pages::render_list(
+        threads,
+        &filter,
+        (&names, now),
+        &viewer.visitor(&names),
+    )))
 }
 
 #[derive(Deserialize)]
@@ -243,10 +253,10 @@ async fn serve_costs(
         let repo = pages.sight.context.repo(place.namespace(), &one.summary.repo);
         one.zone = repo.map(|repo| repo.spec.limits.time_zone.clone()).unwrap_or_default();
     }
-    let (names, now) = (pages.names_of_all(&threads).await, millis_now());
+    let (names, now) = (pages.names_of_all(&viewer, &threads).await, millis_now());
     let budgets = budgets::list_budgets(&pages.sight.context, &threads);
     let page = codebutler_pages::render_costs;
-    Ok(Html(page(&threads, &budgets, (days, now), &names, &viewer.visitor())))
+    Ok(Html(page(&threads, &budgets, (days, now), &names, &viewer.visitor(&names))))
 }
 
 #[derive(Deserialize)]
@@ -273,7 +283,7 @@ async fn serve_thread(
     if summary.lines == 0 && pages.conversation(&place).is_none() {
         return Err(PageProblem::NoPage);
     }
-    let names = pages.names(&place, &summary).await;
+    let names = pages.names(&viewer, &place, &summary).await;
     let newest = summary.lines.saturating_sub(LINES) + 1;
     let first = match (part.from, part.before) {
         (Some(from), _) => from,
@@ -308,7 +318,7 @@ async fn serve_thread(
         summary,
         replies,
     };
-    let mut visitor = viewer.visitor();
+    let mut visitor = viewer.visitor(&page.names);
     visitor.may_stop = permit.steers;
     Ok(Html(codebutler_pages::render_thread(&page, &visitor)).into_response())
 }
@@ -333,7 +343,7 @@ async fn serve_line(
 ) -> Result<Html<String>, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     let (summary, _) = pages.permit(&viewer, &place).await?;
-    let names = pages.names(&place, &summary).await;
+    let names = pages.names(&viewer, &place, &summary).await;
     let lines = pages.shelf.lines(&place, n, 1).await?;
     let own = lines.first().filter(|(own, _)| *own == n);
     let Some((n, Some(line))) = own else { return Err(PageProblem::NoPage) };

@@ -6,6 +6,7 @@ use futures::FutureExt as _;
 use kube::ResourceExt as _;
 
 use super::Pages;
+use super::door::PageViewer;
 use crate::gateway::slack::{PreviewAsked, PreviewShown};
 
 impl Pages {
@@ -32,7 +33,7 @@ impl Pages {
         if !origins.iter().all(|(repo, channel)| is_here(repo, channel)) {
             return None;
         }
-        let names = self.names(&place, &summary).await;
+        let names = self.names(&PageViewer::Anyone, &place, &summary).await;
         let shown = preview_page(&summary, &names)?;
         Some(PreviewShown { title: shown.title, facts: shown.facts })
     }

@@ -132,7 +132,7 @@ pub async fn offer_replies(
     viewer: &PageViewer,
     (place, permit): (&ThreadPlace, &ThreadPermit),
 ) -> Option<PageReplies> {
-    let token = viewer.visitor().token.filter(|_| permit.steers && permit.user.is_some())?;
+    let token = viewer.token().filter(|_| permit.steers && permit.user.is_some())?;
     pages.conversation(place)?;
     let (namespace, name) = (place.namespace().to_owned(), place.name().to_owned());
     let key = ThreadKey { namespace, name };

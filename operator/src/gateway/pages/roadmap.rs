@@ -21,10 +21,10 @@ pub async fn serve_roadmap(
 ) -> Result<(StatusCode, Html<String>), PageProblem> {
     let place = parse_place(&namespace, &name)?;
     let mut page = pages.roadmap(&viewer, &place).await?;
-    page.names = pages.names(&place, &page.summary).await;
+    page.names = pages.names(&viewer, &place, &page.summary).await;
     let known = page.summary.roadmap.is_some();
     let status = if known { StatusCode::OK } else { StatusCode::NOT_FOUND };
-    Ok((status, Html(codebutler_pages::render_roadmap(&page, &viewer.visitor()))))
+    Ok((status, Html(codebutler_pages::render_roadmap(&page, &viewer.visitor(&page.names)))))
 }
 
 /// What changes of it.

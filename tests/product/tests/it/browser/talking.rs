@@ -36,6 +36,8 @@ async fn people_reply_and_decide_on_the_page() {
     browser.resize(DESKTOP).await;
     browser.open(&format!("http://{pages}/sign-in?to={page}")).await;
     browser.until("document.querySelectorAll('#asks button').length === 3").await;
+    let who = "document.querySelector('.site form span').textContent";
+    assert_eq!(browser.value(who).await, json!("ben"));
     looked_at(&mut browser, "16-question").await;
 
     // By keyboard, as anybody writes.
@@ -83,7 +85,6 @@ async fn a_change_is_seen_before_and_after_and_in_colours() {
         look("after"),
         ScriptStep::tool("GitCommit", json!({"message": "Make the price readable"})),
         ScriptStep::tool("GitPush", json!({})),
-        ScriptStep::say("It can be read."),
     ];
     let plan = ModelScript::of("pm", vec![asks("Plan: 32 pixels.", "plan")]);
     let team = Setup::new(plan.and("coder", steps))
@@ -96,7 +97,7 @@ async fn a_change_is_seen_before_and_after_and_in_colours() {
     let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);
     team.stack.slack.click(ana, channel, &plan.ts, "plan:approve").unwrap();
     team.message(&root, "before and after the change").await;
-    team.message(&root, "It can be read.").await;
+    team.message(&root, "Nobody goes on").await;
     let (page, pages) = (page_of(&team, &root).await, team.stack.metrics.pages.unwrap());
     browser.resize(DESKTOP).await;
     browser.open(&format!("http://{pages}{page}")).await;
