@@ -211,6 +211,7 @@ mod tests {
     use super::super::blocks::accept_blocks;
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "it is made for the call")]
     fn code(block: Value) -> String {
         accept_blocks(&json!([block])).map_or_else(|failure| failure.code, |_| "ok".to_owned())
     }
