@@ -30,6 +30,7 @@ pub mod spend;
 pub mod starts;
 pub mod thread;
 pub mod unclear;
+pub mod warm;
 
 pub use codebutler_redact as redact;
 pub use codebutler_wire as wire;

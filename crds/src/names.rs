@@ -10,6 +10,8 @@ pub const LABEL_THREAD: &str = "codebutler.dev/thread";
 pub const LABEL_ROLE: &str = "codebutler.dev/role";
 /// Label on the pod of a server of `spec.mcpServers`: its name. It proves nothing either.
 pub const LABEL_MCP_SERVER: &str = "codebutler.dev/mcp-server";
+/// Label on pods that were made as a seat, with its name. It proves nothing.
+pub const LABEL_SEAT: &str = "codebutler.dev/seat";
 /// Label on Threads that nobody asked for in Slack: what began them, such as `schedule`.
 pub const LABEL_ORIGIN: &str = "codebutler.dev/origin";
 /// `app.kubernetes.io/managed-by` of every child, and its well-known sisters' values.
@@ -102,10 +104,31 @@ pub fn server_of_pod<'a>(owner: &str, pod: &'a str) -> Option<&'a str> {
     pod.strip_prefix(owner)?.strip_prefix(MCP)
 }
 
-/// The worktree volume claim of a Thread.
+/// The worktree volume claim of a Thread that has taken no seat.
 #[must_use]
 pub fn volume_claim(thread: &str) -> String {
     thread.to_owned()
+}
+
+/// Between a Repo's name and a seat's own part.
+const SEAT: &str = "-seat-";
+/// Length of that part.
+const SEAT_ID: usize = 8;
+
+/// A seat of a Repo, and its volume claim. Its pod is [`pod_name`] of it.
+#[must_use]
+pub fn seat_name(repo: &str, id: u32) -> String {
+    format!("{repo}{SEAT}{id:08x}")
+}
+
+/// The seat and the role of a pod that was made as one; none if it was not.
+#[must_use]
+pub fn seat_of_pod<'a>(repo: &str, pod: &'a str) -> Option<(&'a str, &'a str)> {
+    let own = pod.strip_prefix(repo)?.strip_prefix(SEAT)?;
+    let (id, role) = (own.get(..SEAT_ID)?, own.get(SEAT_ID..)?.strip_prefix('-')?);
+    let is_id = id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    let seat = pod.get(..repo.len() + SEAT.len() + SEAT_ID)?;
+    (is_id && !role.is_empty()).then_some((seat, role))
 }
 
 /// The ServiceAccount, without rights, of a Repo's agent pods.

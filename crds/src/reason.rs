@@ -80,6 +80,13 @@ reasons! {
         RoleTwice at "Ready, Stalled, event": "Two AgentRoles of `spec.roles` are the same role.", "Take one out.";
         ScheduleInvalid at "SchedulesValid, event": "A schedule can't be read, or names no time that ever comes, so that it begins nothing.", "Correct `cron` or `timeZone` of the schedule that is named.";
         ScheduleMissed at "event": "Runs of a schedule did not begin within its `startingDeadlineSeconds`, or a newer one began instead: no gateway served, or the events before say what refused them.", "Start what is still wanted by hand; the next run says it, too.";
+        SeatFailed at "SeatsReady, event": "A seat of `spec.warm` failed or does not start; Threads start pods of their own.", "See the pod that the sentence names.";
+        SeatScheduleInvalid at "SeatsReady, event": "`spec.warm.schedule` can't be read, or names no time that ever comes: no seats wait.", "Correct it.";
+        SeatsAsleep at "SeatsReady": "No seats are wanted now: nobody has written for `idleSeconds`, or the Repo is suspended.", "";
+        SeatsReady at "SeatsReady": "As many seats wait as there are to be.", "";
+        SeatsRefused at "SeatsReady, event": "The API server refuses a seat, such as for a full quota; Threads start pods of their own.", "See its words, or lower `spec.warm.seats`.";
+        SeatsStarting at "SeatsReady": "Seats are being made.", "";
+        SeatsYield at "SeatsReady, event": "Work waits for room on a node or in a quota: seats are given up for it.", "Nothing; add room if it keeps happening.";
         Served at "ModelReachable": "The model API serves the key.", "";
         Serving at "GatewayServing": "A gateway serves agents.", "";
         SharedApp at "SlackReachable, event": "Another installation uses the same Slack app, so that each hears only some messages.", "Give each installation an app of its own.";
@@ -171,6 +178,7 @@ reasons! {
         Rolled at "event": "An idle pod is replaced, since its AgentRole or Repo has changed.", "";
         SandboxUnavailable at "Ready, Stalled, event": "The pod's node can't confine commands: its kernel has no Landlock of version 2.", "Give the role other nodes (`spec.pods.nodeSelector`), or a runtime class with `workspace.sandbox: Runtime`.";
         ChannelNotFound at "Opened": "The Repo's channel does not exist.", "See the Repo's conditions.";
+        SeatTaken at "event": "A role began in a pod that waited for it (`spec.warm` of the Repo).", "";
         SlackNotReachable at "Opened": "Slack can't be worked with.", "See the Repo's condition SlackReachable.";
         SlackRefused at "Opened": "Slack refuses the first message, with the code that is named.", "Look the code up in Slack's documentation.";
         Suspended at "event": "A pod sleeps, since its role has nothing to do.", "";

@@ -27,6 +27,7 @@ use crate::starts::{
     ScheduleStatus,
 };
 use crate::unclear::UnclearConversation;
+use crate::warm::{WarmSpec, WarmStatus};
 
 /// A Git repository, its Slack channel, and the models and roles that work on it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -131,6 +132,9 @@ pub struct RepoSpec {
     /// Reminds people of questions that they have not answered. Nobody is reminded if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reminders: Option<RemindersSpec>,
+    /// Pods that wait for a conversation. None do if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm: Option<Box<WarmSpec>>,
     /// Stops new work; running turns end.
     #[serde(default)]
     pub suspend: bool,
@@ -332,7 +336,7 @@ pub struct RepoStatus {
     /// The generation that the conditions speak of. Written by the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `Ready`, `Reconciling`, `Stalled`, `GatewayServing`, `SchedulesValid`, `OldSpelling` by the controller; `SlackReachable`,
+    /// `Ready`, `Reconciling`, `Stalled`, `GatewayServing`, `SchedulesValid`, `SeatsReady`, `OldSpelling` by the controller; `SlackReachable`,
     /// `GitReachable`, `ModelsKnown`, `ModelReachable`, `EgressEnforced`, `GuidesValid`, `McpServersReady` by the
     /// gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -377,6 +381,9 @@ pub struct RepoStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub history: Vec<ClosedThread>,
+    /// The seats of `spec.warm`. Written by the controller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm: Option<Box<WarmStatus>>,
 }
 
 /// How many Threads a Repo has.

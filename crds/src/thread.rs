@@ -175,6 +175,11 @@ pub struct ThreadStatus {
     /// Place in the Repo's queue, from 1, while roles wait for a slot. (Controller.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_position: Option<u32>,
+    /// Its volume claim, where that is one of a seat that it took (`spec.warm` of its Repo). As the Thread is called
+    /// if absent. (Controller.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub volume: Option<String>,
     /// For whom or what it waits: `person`, `slot`, `budget` or `node`. (Controller.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
@@ -423,6 +428,13 @@ impl Thread {
     pub fn conversation(&self) -> Option<&SlackThread> {
         let opened = || self.status.as_ref().and_then(|status| status.slack.as_ref());
         self.spec.slack.as_ref().or_else(opened)
+    }
+
+    /// The name of its worktree's volume claim.
+    #[must_use]
+    pub fn volume_claim(&self) -> String {
+        let taken = self.status.as_ref().and_then(|status| status.volume.clone());
+        taken.unwrap_or_else(|| self.metadata.name.clone().unwrap_or_default())
     }
 
     /// Whether the object is being deleted.

@@ -147,7 +147,8 @@ impl Drop for PlaceLease {
         // Whatever runtime this is dropped in may end with it.
         let removal = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let removed = async { tokio::time::timeout(PATIENCE, place.remove(config)).await };
+            let removed =
+                async { tokio::time::timeout(PATIENCE, Box::pin(place.remove(config))).await };
             match runtime.map(|runtime| runtime.block_on(removed)) {
                 Ok(Ok(Ok(()))) => {}
                 other => tracing::warn!(?other, "a namespace of a test is left behind"),

@@ -10,6 +10,17 @@ use crate::SlackTs;
 use crate::{EditForm, RoleDecision};
 use crate::{NanoUsd, PlanComplexity, PostedPlan, PullRequest, TokenUsage};
 
+/// The answer to a pod that waits for a Thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SeatAnswer {
+    /// The name of the Thread that has taken it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// The branch to have a clone of until then.
+    pub base_branch: String,
+}
+
 /// Everything a role needs to know to start a run. Taken once per turn boundary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

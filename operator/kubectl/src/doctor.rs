@@ -3,7 +3,8 @@
 
 use codebutler_crds::condition::{
     AWAITING_USER, BUDGET_EXCEEDED, COLLECTING, EGRESS_ENFORCED, FINISHED, MODELS_KNOWN,
-    OLD_SPELLING, PARALLEL, QUEUED, READY, RECONCILING, STALLED, SUSPENDED, WORKTREE_READY,
+    OLD_SPELLING, PARALLEL, QUEUED, READY, RECONCILING, SEATS_READY, STALLED, SUSPENDED,
+    WORKTREE_READY,
 };
 use codebutler_crds::names::{CONTROLLER, GATEWAY};
 use codebutler_crds::reason::reasons_of;
@@ -47,8 +48,16 @@ const SILENT: [&str; 4] = [RECONCILING, STALLED, WORKTREE_READY, FINISHED];
 const BAD_IF_TRUE: [&str; 6] =
     [AWAITING_USER, BUDGET_EXCEEDED, COLLECTING, QUEUED, SUSPENDED, OLD_SPELLING];
 /// Conditions with which work goes on, whatever they say.
-const MILD: [&str; 7] =
-    [AWAITING_USER, COLLECTING, QUEUED, SUSPENDED, OLD_SPELLING, MODELS_KNOWN, PARALLEL];
+const MILD: [&str; 8] = [
+    AWAITING_USER,
+    COLLECTING,
+    QUEUED,
+    SUSPENDED,
+    OLD_SPELLING,
+    MODELS_KNOWN,
+    PARALLEL,
+    SEATS_READY,
+];
 
 /// True if nothing has to be done.
 pub async fn run_doctor(

@@ -153,6 +153,7 @@ pub fn team_manifests(
         deliveries: None,
         mcp_servers: Vec::new(),
         reminders: None,
+        warm: None,
         suspend: false,
     };
     edit(&mut spec);
