@@ -33,6 +33,14 @@ impl ProvenCaller {
     }
 }
 
+/// A seat that no Thread has taken: proven by the token of its pod.
+#[derive(Clone)]
+pub struct ProvenSeat {
+    pub repo: Arc<Repo>,
+    /// The name of its pod.
+    pub pod: String,
+}
+
 /// A server of `spec.mcpServers`: proven by the token of its pod, or found for somebody who may use it.
 #[derive(Clone)]
 pub struct ProvenServer {

@@ -6,10 +6,11 @@ mod index;
 mod review;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use codebutler_crds::names;
 use codebutler_crds::thread::ThreadState;
-use codebutler_crds::wire::ErrorCode;
+use codebutler_crds::wire::{ErrorCode, SeatAnswer};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use kube::ResourceExt as _;
@@ -18,7 +19,7 @@ pub use self::index::PodIndex;
 use self::index::PodPart;
 use self::review::TokenReviewCache;
 use super::api_error::ApiError;
-use super::caller::{ProvenCaller, ProvenServer};
+use super::caller::{ProvenCaller, ProvenSeat, ProvenServer};
 use super::context::GatewayContext;
 use super::metrics::GatewayMetrics;
 use crate::server_spec::fingerprint_server;
@@ -52,6 +53,12 @@ enum RefusedToken {
     Server,
     #[error("this is for pods of servers only")]
     NotServer,
+    #[error(
+        "no Thread has taken this seat yet: it may ask whether one has, and read the repository's branches"
+    )]
+    Seat,
+    #[error("this is for seats that no Thread has taken")]
+    NotSeat,
     #[error("the Repo no longer names this server, or names it otherwise")]
     NoServer,
     #[error("the token can't be reviewed right now: try again")]
@@ -70,6 +77,8 @@ impl RefusedToken {
             Self::NoRole => "no_role",
             Self::Server => "server_pod",
             Self::NotServer => "not_server",
+            Self::Seat => "waiting_seat",
+            Self::NotSeat => "not_seat",
             Self::NoServer => "no_server",
             Self::ReviewFailed => "review_failed",
         }
@@ -80,11 +89,13 @@ impl RefusedToken {
             Self::NoToken | Self::Invalid | Self::NoServiceAccount | Self::Unbound => {
                 ErrorCode::Unauthenticated
             }
-            Self::NotRegistered => ErrorCode::NotRegistered,
+            // A seat that is being taken: who asks again is told.
+            Self::NotRegistered | Self::NotSeat => ErrorCode::NotRegistered,
             Self::OtherServiceAccount
             | Self::NoRole
             | Self::Server
             | Self::NotServer
+            | Self::Seat
             | Self::NoServer => ErrorCode::Forbidden,
             Self::ReviewFailed => ErrorCode::Unavailable,
         }
@@ -125,6 +136,48 @@ impl CallerIdentity {
         outcome.await.map_err(|refused| self.refuse(refused))
     }
 
+    /// The Thread that has taken a seat, once one has, or none after `wait`.
+    ///
+    /// # Errors
+    /// As [`Self::caller`]; `Forbidden` for the pod of a server.
+    pub async fn seat_answer(
+        &self,
+        headers: &HeaderMap,
+        wait: Duration,
+    ) -> Result<SeatAnswer, ApiError> {
+        let outcome = async {
+            let pod = self.prove(headers).await?;
+            let (repo, thread) = match self.index.taken(&pod.namespace, &pod.uid, wait).await {
+                Some(PodPart::Seat(..)) => (self.resolve_seat(&pod)?.repo, None),
+                // Proven as any caller: the Thread as it is now decides.
+                Some(PodPart::Role(..)) => {
+                    let caller = self.resolve(&pod)?;
+                    (Arc::clone(&caller.repo), Some(caller.thread.name_any()))
+                }
+                Some(_) => return Err(RefusedToken::Server),
+                None => return Err(RefusedToken::NotRegistered),
+            };
+            Ok(SeatAnswer { thread, base_branch: repo.spec.git.branch.clone() })
+        };
+        outcome.await.map_err(|refused| self.refuse(refused))
+    }
+
+    /// The seat behind the token of a request.
+    ///
+    /// # Errors
+    /// As [`Self::caller`]; `Forbidden` once a Thread has taken it.
+    pub async fn seat(&self, headers: &HeaderMap) -> Result<ProvenSeat, ApiError> {
+        let outcome = async { self.resolve_seat(&self.prove(headers).await?) };
+        outcome.await.map_err(|refused| self.refuse(refused))
+    }
+
+    /// True if the token says that it is of a seat. Nothing of that is proven.
+    pub fn claims_seat(&self, headers: &HeaderMap) -> bool {
+        let claim = bearer_token(headers).and_then(|token| claim::read_claim(token).ok());
+        let found = claim.and_then(|claim| self.index.find(&claim.namespace, &claim.uid));
+        matches!(found, Some(PodPart::Seat(..)))
+    }
+
     /// True if the token says that it is of the pod of a server. Nothing of that is proven.
     pub fn claims_server(&self, headers: &HeaderMap) -> bool {
         let claim = bearer_token(headers).and_then(|token| claim::read_claim(token).ok());
@@ -149,7 +202,11 @@ impl CallerIdentity {
     /// Looked up for every call, so that a pod that was replaced is nobody at once.
     fn resolve(&self, pod: &CallingPod) -> Result<ProvenCaller, RefusedToken> {
         let part = self.index.find(&pod.namespace, &pod.uid).ok_or(RefusedToken::NotRegistered)?;
-        let PodPart::Role(key, role) = part else { return Err(RefusedToken::Server) };
+        let (key, role) = match part {
+            PodPart::Role(key, role) => (key, role),
+            PodPart::Seat(..) => return Err(RefusedToken::Seat),
+            PodPart::Server(..) | PodPart::Shared(..) => return Err(RefusedToken::Server),
+        };
         let thread = self.context.thread(&key).ok_or(RefusedToken::NotRegistered)?;
         // The index only hints; the Thread as it is cached now decides.
         let registered = thread
@@ -170,11 +227,28 @@ impl CallerIdentity {
         Ok(ProvenCaller { thread, repo, role })
     }
 
+    /// The same of a seat: the Repo as it is cached now decides.
+    fn resolve_seat(&self, pod: &CallingPod) -> Result<ProvenSeat, RefusedToken> {
+        let part = self.index.find(&pod.namespace, &pod.uid).ok_or(RefusedToken::NotRegistered)?;
+        let PodPart::Seat(key, name) = part else { return Err(RefusedToken::NotSeat) };
+        let repo =
+            self.context.repo(&key.namespace, &key.name).ok_or(RefusedToken::NotRegistered)?;
+        let warm = repo.status.as_ref().and_then(|status| status.warm.as_ref());
+        let registered = warm.and_then(|warm| warm.pods.get(&name));
+        if registered != Some(&pod.uid) || repo.spec.warm.is_none() {
+            return Err(RefusedToken::NotRegistered);
+        }
+        if names::service_account(&repo.name_any()) != pod.service_account {
+            return Err(RefusedToken::OtherServiceAccount);
+        }
+        Ok(ProvenSeat { repo, pod: name })
+    }
+
     /// The same of a server: what is registered now decides, and what the Repo says now.
     fn resolve_server(&self, pod: &CallingPod) -> Result<ProvenServer, RefusedToken> {
         let part = self.index.find(&pod.namespace, &pod.uid).ok_or(RefusedToken::NotRegistered)?;
         let (repo, thread, name) = match part {
-            PodPart::Role(..) => return Err(RefusedToken::NotServer),
+            PodPart::Role(..) | PodPart::Seat(..) => return Err(RefusedToken::NotServer),
             PodPart::Server(key, name) => {
                 let thread = self.context.thread(&key).ok_or(RefusedToken::NotRegistered)?;
                 let repo = self.context.repo(&key.namespace, &thread.spec.repo);

@@ -229,8 +229,8 @@ impl GatewayMetrics {
     }
 
     /// Counts a request of Git's protocol.
-    pub fn git_request(&self, caller: &ProvenCaller, service: &'static str, outcome: &'static str) {
-        self.git.one([&caller_labels(caller).0, service, outcome]);
+    pub fn git_request(&self, repo: &Repo, service: &'static str, outcome: &'static str) {
+        self.git.one([&repo_label(repo), service, outcome]);
     }
 
     /// Counts a connection or page that was refused.
@@ -351,7 +351,7 @@ mod tests {
                 metrics.model_call(&caller, "scripted/x", "ok", Duration::from_secs(1));
                 metrics.exceeded(&caller, CallLimit::PerThread);
                 metrics.run(&caller, RoleState::Idle);
-                metrics.git_request(&caller, "git-upload-pack", "ok");
+                metrics.git_request(&caller.repo, "git-upload-pack", "ok");
             }
             let mut text = String::new();
             prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();

@@ -13,6 +13,7 @@ mod pull_request;
 mod pulls;
 mod remote;
 mod remote_change;
+mod seat;
 mod session;
 mod split;
 mod threads;
@@ -101,6 +102,7 @@ fn list_endpoints() -> Vec<(String, &'static [Method], MethodRouter<SharedGatewa
     let git = |rest: &str| format!("{}/{rest}", path::GIT);
     vec![
         (path::SESSION.into(), GET, get(session::read_session)),
+        (path::SEAT.into(), GET, get(seat::read_seat)),
         (path::INBOX.into(), GET, get(conversation::read_inbox)),
         (path::MESSAGES.into(), POST, post(conversation::post_message)),
         (path::PICTURES.into(), GET, get(conversation::read_picture)),

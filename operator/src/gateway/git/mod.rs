@@ -22,6 +22,7 @@ pub mod policy;
 pub mod probe;
 pub mod push;
 mod quarantine;
+mod reader;
 mod receive;
 mod remark;
 mod rules;
@@ -159,6 +160,20 @@ pub async fn take_survey(
     let bench = bench_of(gateway, repo, thread, Fresh::IfPossible).await;
     let Bench { mirror, snapshot, .. } = bench.map_err(|e| SurveyError::Git(e.to_string()))?;
     BranchSurvey::of(mirror, snapshot, &repo.spec.git.branch)
+}
+
+/// Brings the copy of a Repo up to date for whoever reads it without a Thread that could be told anything.
+async fn read_copy(gateway: &Arc<GitServices>, repo: &Arc<Repo>) -> Result<(), GitError> {
+    let (shared, repo) = (Arc::clone(gateway), repo.clone());
+    let mirror = gateway.mirrors.of(&repo);
+    let work = async move {
+        let host = GitHost::of(&shared.context, &repo).await?;
+        update_copy(&shared, &repo, &mirror, &host, Fresh::IfPossible).await.map(drop)
+    };
+    let done = gateway.calls.spawn(work).await;
+    let done = done.map_err(io::Error::other);
+    let done = done.and_then(|done| done.ok_or_else(|| io::Error::other("the gateway stops")));
+    done.map_err(MirrorError::Folder)?.map_err(GitError::from)
 }
 
 async fn try_bench(
@@ -346,13 +361,13 @@ enum GitError {
 /// `kind` is that of the answer that Git expects: `result` or `advertisement`.
 fn finish_answer(
     gateway: &GitServices,
-    caller: &ProvenCaller,
+    repo: &Repo,
     (service, kind): (&'static str, &'static str),
     outcome: Result<Answered, GitError>,
 ) -> Response {
     let error = match outcome {
         Ok(answer) => {
-            gateway.metrics.git_request(caller, service, answer.outcome);
+            gateway.metrics.git_request(repo, service, answer.outcome);
             return answer.response;
         }
         Err(error) => error,
@@ -369,9 +384,9 @@ fn finish_answer(
         // Git shows its user nothing of an answer that is no success, if it was a POST.
         _ => (StatusCode::OK, "failed"),
     };
-    let repo = caller.repo.name_any();
-    tracing::warn!(repo, service, %error, cause = ?error, "a Git request failed");
-    gateway.metrics.git_request(caller, service, outcome);
+    let name = repo.name_any();
+    tracing::warn!(repo = name, service, %error, cause = ?error, "a Git request failed");
+    gateway.metrics.git_request(repo, service, outcome);
     if status == StatusCode::OK {
         return refuse_client(service, kind, &error);
     }

@@ -54,7 +54,7 @@ pub async fn receive_pack(
     body: Body,
 ) -> Response {
     let outcome = receive_push(&gateway, &caller, &headers, body).await;
-    finish_answer(&gateway, &caller, (PUSH, RESULT), outcome)
+    finish_answer(&gateway, &caller.repo, (PUSH, RESULT), outcome)
 }
 
 /// What becomes of the one ref of a push.

@@ -22,13 +22,14 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::command::{CommandError, RunningGit};
 use super::host::RemoteRefs;
 use super::push::{self, PushRefusal};
+use super::reader::GitReader;
 use super::service::{FETCH, PROTOCOL, PUSH};
 use super::{
     ADVERTISEMENT, Answered, Bench, Fresh, GitError, RESULT, finish_answer, git_answer, open_bench,
-    pktline, text_answer,
+    pktline, read_copy, text_answer,
 };
 use crate::gateway::caller::ProvenCaller;
-use crate::gateway::extract::{OpenCaller, QueryParams};
+use crate::gateway::extract::QueryParams;
 use crate::gateway::git::services::GitServices;
 
 /// Longest request of a fetch, in bytes, compressed or not.
@@ -52,7 +53,7 @@ pub struct ServiceQuery {
 /// `GET info/refs`: what the remote has.
 pub async fn info_refs(
     State(gateway): State<Arc<GitServices>>,
-    OpenCaller(caller): OpenCaller,
+    reader: GitReader,
     QueryParams(query): QueryParams<ServiceQuery>,
     headers: HeaderMap,
 ) -> Response {
@@ -64,46 +65,53 @@ pub async fn info_refs(
             return text_answer(StatusCode::FORBIDDEN, message);
         }
     };
-    if service == PUSH && caller.role.spec.push.is_none() {
-        gateway.metrics.git_request(&caller, PUSH, "refused");
-        let rights = super::receive::push_rights(&caller, "", false);
-        return text_answer(
-            StatusCode::FORBIDDEN,
-            &push::explain_refusals(&[("", PushRefusal::Role)], &rights),
-        );
+    if service == PUSH {
+        let GitReader::Role(caller) = &reader else {
+            let message = "no Thread has taken this pod: nothing can be pushed";
+            return text_answer(StatusCode::FORBIDDEN, message);
+        };
+        if caller.role.spec.push.is_none() {
+            gateway.metrics.git_request(reader.repo(), PUSH, "refused");
+            let rights = super::receive::push_rights(caller, "", false);
+            return text_answer(
+                StatusCode::FORBIDDEN,
+                &push::explain_refusals(&[("", PushRefusal::Role)], &rights),
+            );
+        }
     }
-    let outcome = advertise_refs(&gateway, &caller, (service, &headers)).await;
-    finish_answer(&gateway, &caller, (service, ADVERTISEMENT), outcome)
+    let outcome = advertise_refs(&gateway, &reader, (service, &headers)).await;
+    finish_answer(&gateway, reader.repo(), (service, ADVERTISEMENT), outcome)
 }
 
 /// `POST git-upload-pack`: a clone or fetch.
 pub async fn upload_pack(
     State(gateway): State<Arc<GitServices>>,
-    OpenCaller(caller): OpenCaller,
+    reader: GitReader,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let outcome = serve_fetch(&gateway, &caller, &headers, body).await;
-    finish_answer(&gateway, &caller, (FETCH, RESULT), outcome)
+    let outcome = serve_fetch(&gateway, &reader, &headers, body).await;
+    finish_answer(&gateway, reader.repo(), (FETCH, RESULT), outcome)
 }
 
 /// Protocol 2 names refs in a request of their own, so whatever is asked is about the remote of now.
 async fn serve_fetch(
     gateway: &Arc<GitServices>,
-    caller: &ProvenCaller,
+    reader: &GitReader,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Answered, GitError> {
-    let place = gateway.mirrors.readers.place(&caller.key(), &(&*caller.repo).into()).await?;
+    let repo = reader.repo();
+    let place = gateway.mirrors.readers.place(&reader.key(), &(&**repo).into()).await?;
     let request = Limited::new(body, MAX_REQUEST).collect();
     let request = tokio::time::timeout(STALL, request).await?.map_err(|_| GitError::Request)?;
     let request = plain_request(headers, request.to_bytes().to_vec()).ok_or(GitError::Request)?;
-    let mirror = gateway.mirrors.of(&caller.repo);
+    let mirror = gateway.mirrors.of(repo);
     if !mirror.is_ready().await || lists_refs(&request) {
-        open_bench(gateway, caller, Fresh::IfPossible).await?;
+        refresh_copy(gateway, reader).await?;
     }
-    check_wants(caller, &mirror, &request).await?;
-    let mut running = run_upload(caller, &mirror, headers, &["--stateless-rpc"])?;
+    check_wants(reader, &mirror, &request).await?;
+    let mut running = run_upload(reader, &mirror, headers, &["--stateless-rpc"])?;
     if let Some(mut stdin) = running.stdin.take() {
         tokio::spawn(async move {
             // Git ends early when it refuses the request.
@@ -157,7 +165,7 @@ async fn send_pieces(
 /// Refuses objects that only other threads' branches lead to. Git hides those names, but gives out any
 /// object of the repository to who knows its id.
 async fn check_wants(
-    caller: &ProvenCaller,
+    reader: &GitReader,
     mirror: &super::RepoMirror,
     request: &[u8],
 ) -> Result<(), GitError> {
@@ -165,7 +173,7 @@ async fn check_wants(
     if wants.is_empty() {
         return Ok(());
     }
-    let own = format!("refs/heads/{}", names::branch_name(&caller.thread.name_any()));
+    let own = format!("refs/heads/{}", reader.branch());
     let refs = mirror.list_refs().await?;
     let threads = threads_of(&own);
     let visible = refs.iter().filter(|(name, _)| !is_anothers(name, &own, threads));
@@ -228,29 +236,38 @@ fn is_the_callers(error: &CommandError) -> bool {
 /// Takes a place like all that runs Git: what is asked for again and again waits, and nobody else does.
 async fn advertise_refs(
     gateway: &Arc<GitServices>,
-    caller: &ProvenCaller,
+    reader: &GitReader,
     (service, headers): (&'static str, &HeaderMap),
 ) -> Result<Answered, GitError> {
-    let _place = gateway.mirrors.readers.place(&caller.key(), &(&*caller.repo).into()).await?;
-    if service == PUSH {
+    let repo = reader.repo();
+    let _place = gateway.mirrors.readers.place(&reader.key(), &(&**repo).into()).await?;
+    if let (PUSH, GitReader::Role(caller)) = (service, reader) {
         let bench = open_bench(gateway, caller, Fresh::Must).await?;
         return Ok(advertise_push(caller, &bench));
     }
-    advertise_by_git(gateway, caller, headers).await
+    advertise_by_git(gateway, reader, headers).await
+}
+
+/// Brings the copy up to date, if the remote answers.
+async fn refresh_copy(gateway: &Arc<GitServices>, reader: &GitReader) -> Result<(), GitError> {
+    match reader {
+        GitReader::Role(caller) => open_bench(gateway, caller, Fresh::IfPossible).await.map(drop),
+        GitReader::Seat(seat) => read_copy(gateway, &seat.repo).await,
+    }
 }
 
 async fn advertise_by_git(
     gateway: &Arc<GitServices>,
-    caller: &ProvenCaller,
+    reader: &GitReader,
     headers: &HeaderMap,
 ) -> Result<Answered, GitError> {
-    let mut mirror = gateway.mirrors.of(&caller.repo);
+    let mirror = gateway.mirrors.of(reader.repo());
     // Protocol 2 asks for the refs themselves later.
     if protocol_version(headers) != Some("version=2") || !mirror.is_ready().await {
-        mirror = open_bench(gateway, caller, Fresh::IfPossible).await?.mirror;
+        refresh_copy(gateway, reader).await?;
     }
     let running =
-        run_upload(caller, &mirror, headers, &["--stateless-rpc", "--http-backend-info-refs"])?;
+        run_upload(reader, &mirror, headers, &["--stateless-rpc", "--http-backend-info-refs"])?;
     let refs = running.finish(b"").await.inspect_err(|_| mirror.suspect())?;
     let mut body = Vec::new();
     if protocol_version(headers) != Some("version=2") {
@@ -263,12 +280,12 @@ async fn advertise_by_git(
 
 /// `git upload-pack` that shows the repository's branches and tags, and of threads' only their own.
 fn run_upload(
-    caller: &ProvenCaller,
+    reader: &GitReader,
     mirror: &super::RepoMirror,
     headers: &HeaderMap,
     how: &[&str],
 ) -> Result<RunningGit, GitError> {
-    let own = names::branch_name(&caller.thread.name_any());
+    let own = reader.branch();
     let all = own.split_once('/').map_or("", |(all, _)| all);
     let hide = format!("uploadpack.hideRefs=refs/heads/{all}/");
     let show = format!("uploadpack.hideRefs=!refs/heads/{own}");

@@ -1,11 +1,15 @@
 //! From a pod's UID to the role or server that it claims to be, kept by the watches on Threads and Repos.
 
 use std::collections::{HashMap, HashSet};
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use codebutler_crds::{Repo, Thread};
 use kube::runtime::watcher::Event;
 use parking_lot::RwLock;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
 
 use crate::gateway::repo_key::RepoKey;
 use crate::gateway::thread_key::ThreadKey;
@@ -19,13 +23,15 @@ pub enum PodPart {
     Server(ThreadKey, String),
     /// A server of a Repo.
     Shared(RepoKey, String),
+    /// A seat of a Repo, as its pod is called, that no Thread has taken.
+    Seat(RepoKey, String),
 }
 
 /// An index over the pods in the statuses of Threads and Repos. Cheap to clone; all clones are one index.
 ///
 /// What it answers is a hint to be checked against the object itself.
 #[derive(Clone, Debug, Default)]
-pub struct PodIndex(Arc<RwLock<Maps>>);
+pub struct PodIndex(Arc<RwLock<Maps>>, Arc<Notify>);
 
 #[derive(Debug, Default)]
 struct Maps {
@@ -38,6 +44,9 @@ struct Maps {
     listed: Option<HashSet<ThreadKey>>,
     /// The same of Repos.
     repo_pods: HashMap<RepoKey, Vec<String>>,
+    /// Seats by namespace and pod UID. A Thread that names one goes before.
+    seats: HashMap<(String, String), PodPart>,
+    repo_seats: HashMap<RepoKey, Vec<String>>,
     listed_repos: Option<HashSet<RepoKey>>,
 }
 
@@ -46,11 +55,17 @@ impl PodIndex {
     pub fn observe(&self, event: &Event<Thread>) {
         let mut maps = self.0.write();
         match event {
-            Event::Apply(thread) => maps.set(thread),
-            Event::Delete(thread) => maps.remove(&ThreadKey::from(thread)),
+            Event::Apply(thread) => {
+                if maps.set(thread) {
+                    self.1.notify_waiters();
+                }
+            }
+            Event::Delete(thread) => drop(maps.remove(&ThreadKey::from(thread))),
             Event::Init => maps.listed = Some(HashSet::new()),
             Event::InitApply(thread) => {
-                maps.set(thread);
+                if maps.set(thread) {
+                    self.1.notify_waiters();
+                }
                 if let Some(listed) = &mut maps.listed {
                     listed.insert(ThreadKey::from(thread));
                 }
@@ -81,8 +96,8 @@ impl PodIndex {
             }
             Event::InitDone => {
                 let Some(listed) = maps.listed_repos.take() else { return };
-                let gone: Vec<_> =
-                    maps.repo_pods.keys().filter(|key| !listed.contains(key)).cloned().collect();
+                let known = maps.repo_pods.keys().chain(maps.repo_seats.keys());
+                let gone: Vec<_> = known.filter(|key| !listed.contains(*key)).cloned().collect();
                 for key in gone {
                     maps.remove_repo(&key);
                 }
@@ -93,15 +108,35 @@ impl PodIndex {
     /// What named this pod when last heard of.
     pub fn find(&self, namespace: &str, uid: &str) -> Option<PodPart> {
         let maps = self.0.read();
-        maps.parts.get(&(namespace.to_owned(), uid.to_owned())).cloned()
+        let pod = (namespace.to_owned(), uid.to_owned());
+        maps.parts.get(&pod).or_else(|| maps.seats.get(&pod)).cloned()
+    }
+
+    /// Waits until a pod is more than a seat, or for at most `wait`. One that nobody names for a moment is between both:
+    /// what its Repo says of it may be heard before what its Thread says.
+    pub async fn taken(&self, namespace: &str, uid: &str, wait: Duration) -> Option<PodPart> {
+        let deadline = Instant::now() + wait;
+        loop {
+            let mut news = pin!(self.1.notified());
+            // Before the look, so that nothing is missed between both.
+            news.as_mut().enable();
+            let found = self.find(namespace, uid);
+            if !matches!(found, None | Some(PodPart::Seat(..))) {
+                return found;
+            }
+            if timeout_at(deadline, news).await.is_err() {
+                return self.find(namespace, uid);
+            }
+        }
     }
 }
 
 impl Maps {
-    fn set(&mut self, thread: &Thread) {
+    /// Answers whether one of its pods is new.
+    fn set(&mut self, thread: &Thread) -> bool {
         let key = ThreadKey::from(thread);
-        self.remove(&key);
-        let Some(status) = &thread.status else { return };
+        let before = self.remove(&key);
+        let Some(status) = &thread.status else { return false };
         let roles = status.roles.iter().filter_map(|(role, known)| {
             Some((known.pod_uid.clone()?, PodPart::Role(key.clone(), role.clone())))
         });
@@ -110,9 +145,11 @@ impl Maps {
             Some((uid, PodPart::Server(key.clone(), name.clone())))
         });
         let pods = self.add(&key.namespace, servers.chain(roles).collect());
+        let is_new = pods.iter().any(|uid| !before.contains(uid));
         if !pods.is_empty() {
             self.pods.insert(key, pods);
         }
+        is_new
     }
 
     fn set_repo(&mut self, repo: &Repo) {
@@ -123,6 +160,12 @@ impl Maps {
             Some((pod.pod_uid.clone()?, PodPart::Shared(key.clone(), name.clone())))
         });
         let pods = self.add(&key.namespace, servers.collect());
+        let warm = repo.status.iter().filter_map(|status| status.warm.as_ref());
+        for (name, uid) in warm.flat_map(|warm| &warm.pods).filter(|(_, uid)| !uid.is_empty()) {
+            let seat = PodPart::Seat(key.clone(), name.clone());
+            self.seats.insert((key.namespace.clone(), uid.clone()), seat);
+            self.repo_seats.entry(key.clone()).or_default().push(uid.clone());
+        }
         if !pods.is_empty() {
             self.repo_pods.insert(key, pods);
         }
@@ -137,9 +180,11 @@ impl Maps {
         added.collect()
     }
 
-    fn remove(&mut self, key: &ThreadKey) {
-        for uid in self.pods.remove(key).unwrap_or_default() {
-            let entry = (key.namespace.clone(), uid);
+    /// Answers what it had contributed.
+    fn remove(&mut self, key: &ThreadKey) -> Vec<String> {
+        let gone = self.pods.remove(key).unwrap_or_default();
+        for uid in &gone {
+            let entry = (key.namespace.clone(), uid.clone());
             if let Some(PodPart::Role(owner, _) | PodPart::Server(owner, _)) =
                 self.parts.get(&entry)
                 && owner == key
@@ -147,9 +192,16 @@ impl Maps {
                 self.parts.remove(&entry);
             }
         }
+        gone
     }
 
     fn remove_repo(&mut self, key: &RepoKey) {
+        for uid in self.repo_seats.remove(key).unwrap_or_default() {
+            let entry = (key.namespace.clone(), uid);
+            if matches!(self.seats.get(&entry), Some(PodPart::Seat(owner, _)) if owner == key) {
+                self.seats.remove(&entry);
+            }
+        }
         for uid in self.repo_pods.remove(key).unwrap_or_default() {
             let entry = (key.namespace.clone(), uid);
             if let Some(PodPart::Shared(owner, _)) = self.parts.get(&entry)
@@ -183,6 +235,7 @@ mod tests {
             PodPart::Role(key, role) => Some(format!("{}/{role}", key.name)),
             PodPart::Server(key, name) => Some(format!("{}/server {name}", key.name)),
             PodPart::Shared(key, name) => Some(format!("repo {}/server {name}", key.name)),
+            PodPart::Seat(key, name) => Some(format!("repo {}/seat {name}", key.name)),
         }
     }
 

@@ -44,6 +44,7 @@ mod remote_change;
 mod replicas;
 mod rights;
 mod searching;
+mod seats;
 mod sending;
 mod server_pods;
 mod servers;

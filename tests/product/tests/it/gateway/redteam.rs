@@ -22,7 +22,7 @@ use super::pull_request::with_a_commit;
 use super::remote::with_a_pull;
 
 /// What is attempted, the file below `tests/product/tests/it/` and the test in it.
-const LIST: [(&str, &str, &str); 43] = [
+const LIST: [(&str, &str, &str); 44] = [
     (
         "the gateway's account",
         "gateway/rights.rs",
@@ -61,6 +61,11 @@ const LIST: [(&str, &str, &str); 43] = [
         "a replaced pod",
         "gateway/identity.rs",
         "a_replaced_pod_is_out_although_its_review_is_remembered",
+    ),
+    (
+        "a pod that no thread has taken",
+        "gateway/seats.rs",
+        "the_token_of_a_seat_opens_a_question_and_fetches_and_nothing_else",
     ),
     (
         "other threads' ids",

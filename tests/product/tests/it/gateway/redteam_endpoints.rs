@@ -137,6 +137,7 @@ impl Siege {
             (
                 "GET",
                 "/v1/session"
+                | "/v1/seat"
                 | "/v1/inbox"
                 | "/v1/threads"
                 | "/v1/pull-request"

@@ -1,0 +1,91 @@
+//! A pod that no Thread has taken: what its token opens, and what it opens once one has.
+
+use codebutler_crds::{Repo, Thread, names};
+use codebutler_operator::gateway::api;
+use serde_json::json;
+
+use super::cluster::ACCOUNT;
+use super::{AUDIENCE, World, answer, eventually};
+
+const SEAT: &str = "/v1/seat";
+
+/// A seat of the Repo: its pod's name, UID and token.
+async fn seat(world: &World) -> (String, String, String) {
+    let cluster = &world.cluster;
+    let pod = names::pod_name(&names::seat_name("shop", 7), "pm");
+    let uid = cluster.pod(cluster.team(), &pod, ACCOUNT).await;
+    let token = cluster.token(cluster.team(), ACCOUNT, AUDIENCE, Some((&pod, &uid))).await;
+    assert_eq!(world.get(&token, SEAT).await.0, 403, "nobody has named it yet");
+    let spec = json!({"spec": {"warm": {"seats": 1}}});
+    cluster.patch::<Repo>(cluster.team(), "shop", &spec).await;
+    let status = json!({"status": {"warm": {"wanted": 1, "ready": 1, "pods": {&pod: uid}}}});
+    cluster.patch::<Repo>(cluster.team(), "shop", &status).await;
+    eventually("the gateway knows the seat", || async { world.get(&token, SEAT).await.0 == 200 })
+        .await;
+    (pod, uid, token)
+}
+
+#[tokio::test]
+async fn the_token_of_a_seat_opens_a_question_and_fetches_and_nothing_else() {
+    let world = World::start(vec![]).await;
+    let (_, _, token) = seat(&world).await;
+    let (status, said) = world.get(&token, SEAT).await;
+    assert_eq!((status, said), (200, json!({"baseBranch": "main"})));
+    for (method, path) in api::agent_calls() {
+        let url = format!("{}{path}", world.url);
+        let request = world.http.request(method.clone(), url).bearer_auth(&token);
+        let (status, said) = answer(request.json(&json!({}))).await;
+        match path.as_str() {
+            SEAT => assert_eq!(status, 200),
+            // Git's own protocol, of which these are no requests.
+            "/v1/git/info/refs" | "/v1/git/git-upload-pack" => {
+                assert!(status == 403 || status == 400 || status == 200, "{path}: {status} {said}");
+            }
+            _ => {
+                let code = said["error"]["code"].as_str().unwrap_or_default();
+                assert_eq!((status, code), (403, "forbidden"), "{method} {path}: {said}");
+            }
+        }
+    }
+    let metrics = world.metrics().await;
+    let counted = r#"codebutler_identity_refused_total{reason="waiting_seat"}"#;
+    assert!(metrics.contains(counted), "{metrics}");
+
+    // What it reads has none of the branches of Threads, and it can't push.
+    let refs = |service: &str, token: &str| {
+        let url = format!("{}/v1/git/info/refs?service={service}", world.url);
+        world.http.get(url).bearer_auth(token)
+    };
+    assert_eq!(world.get("pm", "/v1/session").await.0, 200, "which makes the branch");
+    let (status, listed) = answer(refs("git-upload-pack", &token)).await;
+    let listed = listed.as_str().unwrap();
+    assert!(status == 200 && listed.contains("refs/heads/main"), "{status} {listed}");
+    assert!(!listed.contains("codebutler/"), "{listed}");
+    let (_, own) = answer(refs("git-upload-pack", world.token("pm"))).await;
+    assert!(own.as_str().unwrap().contains("codebutler/"), "{own}");
+    assert_eq!(answer(refs("git-receive-pack", &token)).await.0, 403);
+}
+
+#[tokio::test]
+async fn a_seat_hears_at_once_who_took_it_and_is_then_that_role() {
+    let world = World::start(vec![]).await;
+    let (_, uid, token) = seat(&world).await;
+    let url = format!("{}{SEAT}?wait=50", world.url);
+    let asking = tokio::spawn(answer(world.http.get(url).bearer_auth(&token)));
+    let named = json!({"status": {"roles": {"pm": {"podUID": uid, "admitted": true}}}});
+    world.cluster.patch::<Thread>(world.cluster.team(), &world.name, &named).await;
+    let (status, said) = asking.await.unwrap();
+    assert_eq!((status, said["thread"].as_str()), (200, Some(&*world.name)), "{said}");
+    let (status, session) = world.get(&token, "/v1/session").await;
+    assert_eq!((status, session["role"].as_str()), (200, Some("pm")), "{session}");
+
+    // Another one takes its place: it is nobody then, and no seat either, though the Repo may still name it.
+    let other = json!({"status": {"roles": {"pm": {"podUID": "another"}}}});
+    world.cluster.patch::<Thread>(world.cluster.team(), &world.name, &other).await;
+    let gone = json!({"status": {"warm": {"pods": null}}});
+    world.cluster.patch::<Repo>(world.cluster.team(), "shop", &gone).await;
+    eventually("the pod is nobody", || async {
+        world.get(&token, "/v1/session").await.1["error"]["code"] == "not_registered"
+    })
+    .await;
+}
