@@ -183,6 +183,9 @@ pub struct RunArgs {
     /// The folder where the toolbox's container waits for this binary.
     #[arg(long, value_name = "DIR", hide = true)]
     pub share: Option<PathBuf>,
+    /// Nobody has written yet: wait until a Thread takes the pod, with a clone of the base branch.
+    #[arg(long, hide = true)]
+    pub seat: bool,
     /// The role, for the log and the place of the transcript; the gateway knows it from the token.
     #[arg(long, env = "CODEBUTLER_ROLE", default_value = "agent")]
     pub role: String,

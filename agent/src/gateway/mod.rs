@@ -23,8 +23,8 @@ use codebutler_wire::{
     LastWords, OpenItemIssues, OpenPullRequest, OtherThread, PastConversations, PostComment,
     PostMessage, PostReview, PostedComment, PostedMessage, ProposeSplit, PullReading,
     PullRequestState, ReadPull, RemoteChanged, RepoIssue, RoleSession, RunProgress, RunReport,
-    SlackTs, SplitAsked, ThreadClosed, VersionedInbox, WebFetch, WebPage, WebResults, WebSearch,
-    path,
+    SeatAnswer, SlackTs, SplitAsked, ThreadClosed, VersionedInbox, WebFetch, WebPage, WebResults,
+    WebSearch, path,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
@@ -164,6 +164,16 @@ impl GatewayClient {
         let mut session = self.typed(|| self.request(Method::GET, path::SESSION)).await?;
         change_session(&self.arm, &mut session);
         Ok(session)
+    }
+
+    /// Asks for the Thread that has taken the pod; waits for one for at most `wait`.
+    pub async fn seat(&self, wait: Duration) -> Result<SeatAnswer, GatewayError> {
+        let wait_secs = wait.as_secs();
+        self.typed(|| {
+            let request = self.request(Method::GET, path::SEAT)?.query(&[("wait", wait_secs)]);
+            Ok(request.timeout(wait + CALL_TIMEOUT))
+        })
+        .await
     }
 
     /// The conversation after `after` and what is pending; waits for mail for at most `wait`. An answer of

@@ -31,6 +31,7 @@ mod skill;
 pub mod stuck;
 mod switch;
 mod turns;
+mod unclaimed;
 mod view;
 mod wall;
 mod watch;
@@ -168,14 +169,21 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
     transcript.tell(sending.growth.clone());
     let relay = GitRelay::start(args.relay, gateway.clone()).await.map_err(RunError::Relay)?;
     let wall = EgressWall::new(gateway.clone(), &args);
+    let connected = if args.seat {
+        Some(unclaimed::await_thread(&args, &gateway, &relay).await?)
+    } else {
+        None
+    };
+    let connect = async {
+        match connected {
+            Some(toolbox) => Ok(toolbox),
+            None => ToolboxClient::connect(&args.socket).await,
+        }
+    };
     let began = Instant::now();
     // All to their end: the toolbox leaves with the connection, so there has to be one.
-    let (toolbox, session, admitted, inbox) = tokio::join!(
-        ToolboxClient::connect(&args.socket),
-        wall.session(),
-        wall.stands(),
-        read_early(&gateway, &transcript)
-    );
+    let (toolbox, session, admitted, inbox) =
+        tokio::join!(connect, wall.session(), wall.stands(), read_early(&gateway, &transcript));
     let (toolbox, session) = (toolbox?, session?);
     admitted?;
     // What is as old as that is asked for anew.

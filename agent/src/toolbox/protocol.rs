@@ -42,6 +42,8 @@ pub enum ToolboxRequest {
     Hello(ToolboxHello),
     /// Clone or fetch, and get on the thread's branch. → [`ToolboxReply::Text`]: what was done.
     Prepare,
+    /// Clone or fetch the base branch, as long as no thread works here. → [`ToolboxReply::Text`]: what was done.
+    PrepareBase,
     /// A file of the base branch's `.codebutler/`, as it was fetched last: what this thread can't change.
     /// → [`ToolboxReply::Guide`], or [`ToolboxReply::EarlierGuide`] where it can't be used as it is
     BaseGuide {

@@ -127,10 +127,8 @@ impl Toolbox {
         let scratch = self.work.join(".scratch");
         match request {
             ToolboxRequest::Hello(hello) => self.greet(hello, &scratch),
-            ToolboxRequest::Prepare => {
-                let place = self.place()?;
-                run_blocking(move || git::prepare_worktree(&place)).await.map(ToolboxReply::Text)
-            }
+            ToolboxRequest::Prepare => self.prepare(git::prepare_worktree).await,
+            ToolboxRequest::PrepareBase => self.prepare(git::prepare_base).await,
             request @ (ToolboxRequest::BaseGuide { .. }
             | ToolboxRequest::Memory { .. }
             | ToolboxRequest::BranchPage { .. }
@@ -221,6 +219,14 @@ impl Toolbox {
                     .map(ToolboxReply::Text)
             }
         }
+    }
+
+    async fn prepare(
+        &self,
+        how: fn(&GitSite) -> Result<String, ToolError>,
+    ) -> Result<ToolboxReply, ToolError> {
+        let place = self.place()?;
+        run_blocking(move || how(&place)).await.map(ToolboxReply::Text)
     }
 
     fn greet(&self, hello: ToolboxHello, scratch: &Path) -> Result<ToolboxReply, ToolError> {

@@ -66,7 +66,7 @@ pub use learn::{UNDER_WAY, branch_page, check_citations, commit_learnings, quote
 pub use leftover::{keep_leftover, take_back};
 pub use libgit::init_libgit;
 pub use memory::read_memory;
-pub use prepare::prepare_worktree;
+pub use prepare::{prepare_base, prepare_worktree};
 pub use proof::{TOO_LARGE, find_standing, snapshot_tree, touched_files, unchanged_tree};
 pub use pruning::find_stale_learnings;
 pub use push::{PushOutcome, push_branch};

@@ -23,12 +23,17 @@ use crate::toolbox::ToolError;
 /// A lock file of Git that nobody touched for this long belongs to a process that died.
 const STALE: Duration = Duration::from_secs(5);
 
+/// Beside the worktree, where no command reaches: the clone in it is no thread's yet.
+const UNCLAIMED: &str = ".unclaimed";
+
 /// Clones or updates; says in a line what was done.
 pub fn prepare_worktree(place: &GitSite) -> Result<String, ToolError> {
     let _lock = place.lock_within(WAIT_AT_START)?;
     if place.tree().join(".git").symlink_metadata().is_err() {
-        return clone_repository(place);
+        claim_clone(place)?;
+        return clone_repository(place, CloneHead::Branch);
     }
+    claim_clone(place)?;
     let repaired = repair_worktree(place);
     remove_stale_locks(&place.tree().join(".git"));
     let repo = place.open()?;
@@ -66,7 +71,62 @@ fn repair_worktree(place: &GitSite) -> Vec<String> {
     done
 }
 
-fn clone_repository(place: &GitSite) -> Result<String, ToolError> {
+/// Clones or updates the base branch, as long as no thread works here: what a thread finds then is a clone whose HEAD
+/// is on no branch.
+pub fn prepare_base(place: &GitSite) -> Result<String, ToolError> {
+    let _lock = place.lock_within(WAIT_AT_START)?;
+    let io = |e: std::io::Error| ToolError::Failed(format!("the clone can't be made: {e}"));
+    fs::write(place.work.join(UNCLAIMED), "").map_err(io)?;
+    if place.tree().join(".git").symlink_metadata().is_err() {
+        return clone_repository(place, CloneHead::Nowhere);
+    }
+    remove_stale_locks(&place.tree().join(".git"));
+    let repo = place.open()?;
+    place.fetch(&repo)?;
+    let tip = remote_tip(place, &repo)?;
+    if repo.head()?.target() == Some(tip) {
+        return Ok(format!("{} is at {}", place.hello.branch, short_id(tip)));
+    }
+    if let Some(why) = go_to(place, &repo, &repo.find_commit(tip)?)? {
+        return Ok(why);
+    }
+    repo.set_head_detached(tip)?;
+    Ok(format!("{} moved on to {}", place.hello.branch, short_id(tip)))
+}
+
+/// A clone that no thread had becomes this thread's. No command has run in it yet, or its configuration would not
+/// be written to.
+fn claim_clone(place: &GitSite) -> Result<(), ToolError> {
+    let mark = place.work.join(UNCLAIMED);
+    if mark.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let git = place.tree().join(".git");
+    if git.symlink_metadata().is_ok() {
+        control::check_git(&git)?;
+        track_branch(place, &Repository::open(place.tree())?)?;
+    }
+    fs::remove_file(mark).map_err(|e| ToolError::Failed(format!("the worktree can't be made: {e}")))
+}
+
+/// HEAD of a new clone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CloneHead {
+    /// On the thread's branch.
+    Branch,
+    /// At the tip of what will not be worked on.
+    Nowhere,
+}
+
+/// For `git` on the command line; the toolbox itself does not read it.
+fn track_branch(place: &GitSite, repo: &Repository) -> Result<(), ToolError> {
+    let mut config = repo.config()?;
+    config.set_str(&format!("branch.{}.remote", place.hello.branch), "origin")?;
+    config.set_str(&format!("branch.{}.merge", place.hello.branch), &place.local())?;
+    Ok(())
+}
+
+fn clone_repository(place: &GitSite, head: CloneHead) -> Result<String, ToolError> {
     let io = |e: std::io::Error| ToolError::Failed(format!("the worktree can't be made: {e}"));
     // A clone that was killed leaves a folder like this one.
     for entry in fs::read_dir(&place.work).map_err(io)?.flatten() {
@@ -83,14 +143,18 @@ fn clone_repository(place: &GitSite) -> Result<String, ToolError> {
     let tip = remote_tip(place, &repo)?;
     // For `git` on the command line; the toolbox itself does not read it.
     repo.remote("origin", &public_url(&place.hello.relay_url))?;
-    let mut config = repo.config()?;
-    config.set_str(&format!("branch.{}.remote", place.hello.branch), "origin")?;
-    config.set_str(&format!("branch.{}.merge", place.hello.branch), &place.local())?;
-    repo.reference(&place.local(), tip, false, "thread's branch")?;
+    match head {
+        CloneHead::Branch => {
+            track_branch(place, &repo)?;
+            repo.reference(&place.local(), tip, false, "thread's branch")?;
+        }
+        CloneHead::Nowhere => repo.set_head_detached(tip)?,
+    }
     repo.checkout_head(Some(CheckoutBuilder::new().force()))?;
     encode_files(&repo, None)?;
-    note_seen(place, &repo, tip)?;
-    drop(config);
+    if head == CloneHead::Branch {
+        note_seen(place, &repo, tip)?;
+    }
     drop(repo);
     fs::rename(&fresh, place.tree()).map_err(io)?;
     Ok(format!("cloned {} at {}", place.hello.branch, short_id(tip)))
@@ -244,6 +308,36 @@ mod tests {
         assert!(prepare_worktree(&f.place).unwrap().starts_with("codebutler/t is at "));
         assert_eq!(f.git(&f.place.tree(), &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
         assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
+        assert_eq!(
+            f.git(&f.place.tree(), &["rev-parse", "--abbrev-ref", "@{u}"]),
+            "origin/codebutler/t"
+        );
+    }
+
+    #[test]
+    fn a_clone_of_the_base_branch_becomes_a_threads() {
+        let mut f = GitFixture::new();
+        let thread = f.place.hello.branch.clone();
+        f.place.hello.branch.clone_from(&f.place.hello.base_branch);
+        assert!(prepare_base(&f.place).unwrap().starts_with("cloned main at "));
+        assert!(prepare_base(&f.place).unwrap().starts_with("main is at "));
+        f.merge(&[("new.txt", "merged\n")]);
+        assert!(prepare_base(&f.place).unwrap().starts_with("main moved on to "));
+        assert_eq!(f.file("new.txt"), "merged\n");
+
+        // The thread's branch has more by then, and as if killed between branch and HEAD.
+        f.place.hello.branch = thread;
+        f.commit_elsewhere("README", "second\n");
+        prepare_worktree(&f.place).unwrap();
+        f.git(&f.place.tree(), &["checkout", "-q", "--detach"]);
+        prepare_worktree(&f.place).unwrap();
+        assert_eq!(f.file("README"), "second\n");
+        assert_eq!(f.git(&f.place.tree(), &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
+        assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
+        assert_eq!(
+            f.git(&f.place.tree(), &["branch", "--format=%(refname)"]),
+            "refs/heads/codebutler/t"
+        );
         assert_eq!(
             f.git(&f.place.tree(), &["rev-parse", "--abbrev-ref", "@{u}"]),
             "origin/codebutler/t"
