@@ -7,6 +7,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{Resource, Status};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -183,9 +184,25 @@ impl ObjectApplier {
     /// # Errors
     /// When the API server can't be asked or says no.
     pub async fn delete<K: AppliedObject>(&self, object: &K) -> Result<(), ApplyError> {
+        self.delete_if(object, Preconditions { uid: object.uid(), resource_version: None }).await
+    }
+
+    /// The same, provided that the object is still as it was seen. One that has changed meanwhile is left alone.
+    ///
+    /// # Errors
+    /// When the API server can't be asked or says no.
+    pub async fn delete_unchanged<K: AppliedObject>(&self, seen: &K) -> Result<(), ApplyError> {
+        let (uid, resource_version) = (seen.uid(), seen.resource_version());
+        self.delete_if(seen, Preconditions { uid, resource_version }).await
+    }
+
+    async fn delete_if<K: AppliedObject>(
+        &self,
+        object: &K,
+        preconditions: Preconditions,
+    ) -> Result<(), ApplyError> {
         let (api, name) = (self.api::<K>(object), object.name_any());
-        let uid = object.uid();
-        let preconditions = Some(Preconditions { uid, resource_version: None });
+        let preconditions = Some(preconditions);
         let params = DeleteParams { preconditions, ..DeleteParams::default() };
         match api.delete(&name, &params).await {
             Ok(_) => Ok(()),
@@ -231,6 +248,32 @@ impl ObjectApplier {
         annotations: &BTreeMap<String, String>,
     ) -> Result<(), ApplyError> {
         self.mark(object, "annotations", annotations).await
+    }
+
+    /// Gives an object to another owner, with that one's labels and these annotations, provided that it is still as it
+    /// was seen: of two that try, one does not. Answers the object as it is then.
+    ///
+    /// # Errors
+    /// [`ApplyError::Stale`] when it has changed meanwhile or is gone.
+    pub async fn hand_over<K: AppliedObject>(
+        &self,
+        seen: &K,
+        owner: &OwnerReference,
+        (labels, annotations): (&BTreeMap<String, String>, &BTreeMap<String, String>),
+    ) -> Result<K, ApplyError> {
+        let (api, name) = (self.api::<K>(seen), seen.name_any());
+        let patch = serde_json::json!({"metadata": {
+            "uid": seen.uid(),
+            "resourceVersion": seen.resource_version(),
+            "ownerReferences": [owner],
+            "labels": labels,
+            "annotations": annotations,
+        }});
+        match api.patch(&name, &written_by(self.manager), &Patch::Merge(&patch)).await {
+            Ok(handed) => Ok(handed),
+            Err(kube::Error::Api(status)) if is_another(&status) => Err(stale_error::<K>(&name)),
+            Err(error) => Err(refused_error::<K>("hand over", &name, error)),
+        }
     }
 
     async fn mark<K: AppliedObject>(

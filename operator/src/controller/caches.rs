@@ -35,6 +35,8 @@ pub struct ControllerCaches {
     /// Pods of servers by their Thread, and those that belong to a Repo.
     pub server_pods: Arc<ObjectIndex<Pod, Pod>>,
     pub repo_server_pods: Arc<ObjectIndex<Pod, Pod>>,
+    /// Seats that wait for a Thread, by their Repo.
+    pub seats: Arc<ObjectIndex<Pod, Pod>>,
     pub volumes: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
     pub accounts: Store<ServiceAccount>,
     /// The Repos' network policies.
@@ -95,6 +97,7 @@ pub fn start_watches(
         pods: Arc::new(ObjectIndex::new(role_pod)),
         server_pods: Arc::new(ObjectIndex::new(server_pod)),
         repo_server_pods: Arc::new(ObjectIndex::new(by_repo)),
+        seats: Arc::new(ObjectIndex::new(waiting_seat)),
         volumes: Arc::new(ObjectIndex::new(by_thread)),
         accounts: accounts.reader(),
         policies: policies.reader(),
@@ -118,13 +121,11 @@ pub fn start_watches(
     let of_threads = list_config().labels(names::LABEL_THREAD);
     let pods = [&caches.pods, &caches.server_pods].map(Arc::clone);
     watches.watch(listed, &of_threads, on_pod(pods, queues.clone()));
-    let shared_servers = format!("{},!{}", names::LABEL_MCP_SERVER, names::LABEL_THREAD);
-    let shared_servers = list_config().labels(&shared_servers);
-    watches.watch(
-        listed,
-        &shared_servers,
-        on_repo_pod(caches.repo_server_pods.clone(), queues.clone()),
-    );
+    // Servers and seats: what a Thread takes leaves this watch for the one above.
+    let of_repo_alone = format!("{},!{}", names::LABEL_REPO, names::LABEL_THREAD);
+    let repo_pods = [&caches.repo_server_pods, &caches.seats].map(Arc::clone);
+    let of_repo_alone = list_config().labels(&of_repo_alone);
+    watches.watch(listed, &of_repo_alone, on_repo_pod(repo_pods, queues.clone()));
     watches.watch(listed, &of_threads, on_child(caches.volumes.clone(), queues.clone()));
     let of_repos = list_config().labels(names::LABEL_REPO);
     watches.watch(listed, &of_repos, on_repo_child(accounts, queues.clone()));
@@ -152,6 +153,14 @@ fn list_config() -> Config {
 
 pub fn is_open(thread: &Thread) -> bool {
     thread.spec.state == ThreadState::Active
+}
+
+/// True for a Thread with work that waits for a node or for room in a quota.
+pub fn lacks_room(thread: &Thread) -> bool {
+    let Some(status) = &thread.status else { return false };
+    let refused = |reason: &str| matches!(reason, "QuotaExceeded" | "PodUnschedulable");
+    let ready = status.conditions.iter().find(|c| c.type_ == condition::READY);
+    is_open(thread) && ready.is_some_and(|ready| refused(&ready.reason))
 }
 
 /// Whether nothing is left to be done about a Thread, whoever looks.
@@ -197,6 +206,11 @@ fn server_pod(pod: &Pod) -> Option<(ObjectKey, Option<Pod>)> {
 
 fn by_repo(pod: &Pod) -> Option<(ObjectKey, Option<Pod>)> {
     by_owner(pod, &Repo::kind(&())).filter(|(repo, _)| is_of_server(pod, repo))
+}
+
+fn waiting_seat(pod: &Pod) -> Option<(ObjectKey, Option<Pod>)> {
+    let is_seat = |repo: &ObjectKey| names::seat_of_pod(&repo.name, &pod.name_any()).is_some();
+    by_owner(pod, &Repo::kind(&())).filter(|(repo, _)| is_seat(repo))
 }
 
 /// By its name, which can't be edited, unlike its labels.
@@ -267,6 +281,10 @@ fn on_thread(
                 let parts = parts.names(&ObjectKey::of(&*thread));
                 queues.threads(&thread.namespace().unwrap_or_default(), parts);
             }
+            let lacked = before.as_ref().is_some_and(|before| lacks_room(before));
+            if lacked != (touch == ObjectTouch::Seen && lacks_room(&thread)) {
+                queues.warm_repos();
+            }
             let open = |thread: &Thread| is_open(thread);
             if touch == ObjectTouch::Gone || before.map(|b| open(&b)) != Some(open(&thread)) {
                 let namespace = thread.namespace().unwrap_or_default();
@@ -294,10 +312,13 @@ fn on_pod(
 }
 
 fn on_repo_pod(
-    servers: Arc<ObjectIndex<Pod, Pod>>,
+    [servers, seats]: [Arc<ObjectIndex<Pod, Pod>>; 2],
     queues: ControllerQueues,
 ) -> impl FnMut(&Event<Pod>) {
-    move |event| servers.apply(event).iter().for_each(|repo| queues.repo(repo))
+    move |event| {
+        let touched = [servers.apply(event), seats.apply(event)];
+        touched.iter().flatten().for_each(|repo| queues.repo(repo));
+    }
 }
 
 fn on_child<K: Resource>(

@@ -19,6 +19,7 @@ use super::rewritten::RewrittenObjects;
 use super::scale_up::ScaleUps;
 use super::serving::ServingGateway;
 use super::slots::RepoSlots;
+use super::spent::SpentSeats;
 use super::thread::CacheFence;
 use super::unexpanded::UnexpandedClaims;
 use crate::apply::ObjectApplier;
@@ -50,6 +51,10 @@ pub struct ControllerContext {
     pub server_pods: Arc<ObjectIndex<Pod, Pod>>,
     /// Pods of servers that belong to a Repo.
     pub repo_server_pods: Arc<ObjectIndex<Pod, Pod>>,
+    /// Seats that wait for a Thread, by their Repo.
+    pub seats: Arc<ObjectIndex<Pod, Pod>>,
+    /// Seats that some Thread has taken, or tried to.
+    pub spent: SpentSeats,
     pub volumes: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
     pub accounts: Store<ServiceAccount>,
     /// The Repos' network policies.

@@ -39,6 +39,14 @@ pub fn of_pod(thread: &Thread, role: &str) -> ObjectLabels {
     labels
 }
 
+/// Labels of a pod that waits for a Thread.
+pub fn of_seat(repo: &Repo, seat: &str, role: &str) -> ObjectLabels {
+    let mut labels = of_repo("codebutler-agent", repo);
+    labels.insert(names::LABEL_ROLE.to_owned(), role.to_owned());
+    labels.insert(names::LABEL_SEAT.to_owned(), seat.to_owned());
+    labels
+}
+
 /// Labels of a Thread's volume claim.
 pub fn of_claim(thread: &Thread) -> ObjectLabels {
     of_thread("codebutler-worktree", thread)

@@ -24,10 +24,12 @@ mod rewritten;
 mod role;
 mod scale_up;
 mod schedules;
+mod seats;
 mod servers;
 mod serving;
 mod slots;
 mod spelling;
+mod spent;
 #[cfg(test)]
 mod testing;
 mod thread;
@@ -167,6 +169,8 @@ impl Replica {
             pods: caches.pods.clone(),
             server_pods: caches.server_pods.clone(),
             repo_server_pods: caches.repo_server_pods.clone(),
+            seats: caches.seats.clone(),
+            spent: spent::SpentSeats::default(),
             volumes: caches.volumes.clone(),
             accounts: caches.accounts.clone(),
             policies: caches.policies.clone(),
@@ -212,7 +216,7 @@ impl Replica {
                     &caches.repos,
                     repos,
                     context(),
-                    servers::look_at_repo,
+                    seats::look_at_repo,
                     stop()
                 ),
                 drive::drive_reconciler(

@@ -111,6 +111,13 @@ impl ControllerQueues {
         self.repos_where(|repo| anywhere || repo.namespace().as_deref() == Some(namespace));
     }
 
+    /// The Repos that keep seats.
+    pub fn warm_repos(&self) {
+        for repo in self.all_repos.state_filter(|repo| repo.spec.warm.is_some()) {
+            self.repo(&ObjectKey::of(&*repo));
+        }
+    }
+
     fn repos_where(&self, wanted: impl Fn(&Repo) -> bool) {
         for repo in self.all_repos.state_filter(wanted) {
             self.repo_and_threads(&ObjectKey::of(&*repo));

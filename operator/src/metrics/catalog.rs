@@ -61,6 +61,12 @@ pub mod controller {
             "How long one look at an object took").unit("seconds");
         PODS_STARTED: 2 = FamilySpec::new("pods_started", Counter, ["repo", "role"],
             "Agent pods that were created");
+        SEATS_TAKEN: 2 = FamilySpec::new("seats_taken", Counter, ["repo", "role"],
+            "Seats of spec.warm that a Thread took instead of starting a pod");
+        SEATS: 2 = FamilySpec::new("seats", Gauge, ["repo", "state"],
+            "Seats of spec.warm that are wanted, and those that are ready for a Thread");
+        SEAT_SECONDS: 1 = FamilySpec::new("seat", Counter, ["repo"],
+            "How long pods had waited as seats when a Thread took them or they were given up").unit("seconds");
         QUEUE_WAIT: 1 = FamilySpec::new("queue_wait", Histogram(LONG), ["repo"],
             "How long roles that started had waited for a slot").unit("seconds");
         THREADS: 2 = FamilySpec::new("threads", Gauge, ["repo", "phase"],

@@ -44,6 +44,8 @@ pub struct ControllerMetrics {
     reconciles: CountFamily<2>,
     pods: CountFamily<2>,
     waits: TimeFamily<1>,
+    seats_taken: CountFamily<2>,
+    seat_seconds: CountFamily<1>,
 }
 
 impl ControllerMetrics {
@@ -54,6 +56,8 @@ impl ControllerMetrics {
             reconciles: catalog::RECONCILES.counts(registry),
             pods: catalog::PODS_STARTED.counts(registry),
             waits: catalog::QUEUE_WAIT.times(registry),
+            seats_taken: catalog::SEATS_TAKEN.counts(registry),
+            seat_seconds: catalog::SEAT_SECONDS.counts(registry),
         };
         let leader = metrics.leader.clone();
         registry.register_collector(Box::new(StateMetrics { leader, shown }));
@@ -77,6 +81,15 @@ impl ControllerMetrics {
 
     pub fn pod_started(&self, repo: &str, role: &str) {
         self.pods.one([repo, role]);
+    }
+
+    pub fn seat_taken(&self, repo: &str, role: &str) {
+        self.seats_taken.one([repo, role]);
+    }
+
+    /// A pod waits as a seat no longer, having done so for so long.
+    pub fn seat_ended(&self, repo: &str, waited: Duration) {
+        self.seat_seconds.add([repo], waited.as_secs());
     }
 
     /// Roles of a Thread start, after they waited for a slot.

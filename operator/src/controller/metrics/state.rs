@@ -62,6 +62,7 @@ impl Collector for StateMetrics {
         let now = Timestamp::now();
         encode_counts(&repos, (&threads, &closed), now, &mut encoder)?;
         self.shown.slots(&repos, &mut encoder)?;
+        encode_seats(&repos, &mut encoder)?;
         encode_limits(&repos, now, &mut encoder)?;
         let conditions = repos.iter().flat_map(|repo| condition_samples(repo));
         catalog::REPO_CONDITION.write(&mut encoder, conditions)
@@ -97,6 +98,17 @@ impl ShownState {
         });
         catalog::SLOTS_ALLOWED.write(encoder, allowed)
     }
+}
+
+/// Of Repos that keep any.
+fn encode_seats(repos: &[Arc<Repo>], encoder: &mut DescriptorEncoder) -> fmt::Result {
+    let samples = repos.iter().filter(|repo| repo.spec.warm.is_some()).flat_map(|repo| {
+        let warm = repo.status.as_ref().and_then(|status| status.warm.as_ref());
+        let (wanted, ready) = warm.map(|warm| (warm.wanted, warm.ready)).unwrap_or_default();
+        let label = repo_label(&**repo);
+        [([label.clone(), "wanted".into()], wanted.into()), ([label, "ready".into()], ready.into())]
+    });
+    catalog::SEATS.write(encoder, samples.collect::<Vec<([String; 2], f64)>>())
 }
 
 fn encode_counts(

@@ -25,7 +25,7 @@ use crate::args::ControllerArgs;
 use crate::controller::gateway::{self, GatewayAddress};
 use crate::controller::labels::{self, ObjectLabels};
 use crate::controller::thread::size::{self, ContainerSize};
-use crate::controller::thread::{security, volumes};
+use crate::controller::thread::{security, volume, volumes};
 
 /// Annotation: a hash of all that a change of the Repo can change about the pod.
 pub const ANNOTATION_CONFIG: &str = "codebutler.dev/config";
@@ -54,12 +54,11 @@ impl ServerOwner<'_> {
         }
     }
 
-    fn uid(&self) -> String {
+    fn shares(&self) -> String {
         match self {
-            Self::Thread(thread) => thread.uid(),
-            Self::Repo(repo) => repo.uid(),
+            Self::Thread(thread) => volume::sharing_key(thread),
+            Self::Repo(repo) => repo.uid().unwrap_or_default(),
         }
-        .unwrap_or_default()
     }
 }
 
@@ -144,7 +143,7 @@ impl ServerPodInput<'_> {
             }),
             hostname: Some(format!("mcp-{}", self.server.name)),
             security_context: Some(security::pod_security(
-                &self.owner.uid(),
+                &self.owner.shares(),
                 self.user,
                 settings.security_context.as_ref(),
             )),
@@ -292,7 +291,7 @@ impl ServerPodInput<'_> {
         ];
         if let Some(thread) = self.worktree() {
             let claim = PersistentVolumeClaimVolumeSource {
-                claim_name: names::volume_claim(&thread.name_any()),
+                claim_name: thread.volume_claim(),
                 read_only: None,
             };
             all.push(Volume {

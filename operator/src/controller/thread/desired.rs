@@ -20,7 +20,7 @@ use super::view::{
     RoleView, ThreadView, find_definition, is_idle, not_ending, pod_id, role_of, time_to_end,
 };
 use super::waits::find_wait;
-use super::{disruption, volume, volume_need};
+use super::{disruption, seat, volume, volume_need};
 use crate::args::ControllerArgs;
 use crate::controller::health::{HealthLevel, ObjectHealth};
 use crate::controller::labels;
@@ -66,6 +66,7 @@ pub fn plan_thread(
 
 fn plan_work(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
     let mut verdicts: Vec<ObjectHealth> = check_opening(view.thread).into_iter().collect();
+    seat::finish_taking(view, plan);
     let mut names: BTreeSet<&str> = view.status.roles.keys().map(String::as_str).collect();
     names.extend(view.status.pending.iter().map(|pending| pending.role.as_str()));
     let pods: Vec<(String, &Pod)> =
@@ -84,7 +85,9 @@ fn plan_work(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
         plan.create_pods.clear();
         verdicts.push(verdict);
     }
-    if let Some(verdict) = volume_need::provide_volume(view, plan) {
+    if plan.take_claim.is_some() {
+        plan.create_pods.clear();
+    } else if let Some(verdict) = volume_need::provide_volume(view, plan) {
         verdicts.retain(|known| known.reason != "PodStarting");
         verdicts.push(verdict);
     }

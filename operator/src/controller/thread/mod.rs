@@ -10,16 +10,18 @@ pub mod life;
 mod lineage;
 pub mod observe;
 mod plan;
-mod pod;
+pub mod pod;
 mod queue;
 mod repair;
 mod role;
 mod scale_up;
+mod seat;
 pub mod security;
 mod shield;
 pub mod size;
 mod status;
 mod stranded;
+pub mod vacant;
 mod view;
 pub mod volume;
 mod volume_need;
@@ -130,6 +132,9 @@ async fn apply_plan(
     let apply = &context.apply;
     let repo = repo_of(&thread.namespace().unwrap_or_default(), &thread.spec.repo);
     let owner = thread.uid().unwrap_or_default();
+    if let Some((pod, notice)) = seat::take_seat(thread, &mut plan, context).await? {
+        told.push((Some(pod), notice));
+    }
     if let Some(claim) = &plan.create_volume {
         match apply.create(claim, &owner).await? {
             MadeObject::New(claim) => {
@@ -175,9 +180,7 @@ async fn apply_plan(
         }
     }
     for (role, gone) in &plan.verify_gone {
-        let namespace = thread.namespace().unwrap_or_default();
-        let there = apply.find::<Pod>(&namespace, &gone.name).await?;
-        if let Some(pod) = there.filter(|pod| pod.uid().as_ref() == Some(&gone.uid)) {
+        if let Some(pod) = seat::find_pod(thread, role, gone, context).await? {
             // The cache is behind, or can't see it. The role keeps its pod; the watch will tell of it.
             plan.status.roles.entry(role.clone()).or_default().pod_uid = Some(gone.uid.clone());
             repair::repair_pod(thread, role, &pod, context).await?;
@@ -245,10 +248,8 @@ async fn remove_children(
         }
     }
     if plan.delete_volume {
-        let claim = names::volume_claim(&key.name);
         for volume in context.volumes.of(&key) {
-            let owned = crate::apply::owned_by(&*volume, &thread.uid().unwrap_or_default());
-            if owned && volume.name_any() == claim {
+            if crate::apply::owned_by(&*volume, &thread.uid().unwrap_or_default()) {
                 context.apply.delete::<PersistentVolumeClaim>(&volume).await?;
             }
         }
@@ -266,7 +267,7 @@ async fn expand_claim(
     if !context.unexpanded.is_due(&key, size) {
         return Ok(());
     }
-    let claim = names::volume_claim(&key.name);
+    let claim = thread.volume_claim();
     let Some(claim) = context.volumes.of(&key).into_iter().find(|c| c.name_any() == claim) else {
         return Ok(());
     };

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use codebutler_crds::{AgentRole, Repo, Thread, names};
+use codebutler_crds::{AgentRole, Repo, Thread};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt as _;
 use kube::runtime::reflector::ObjectRef;
 
 use super::lineage::ThreadLineage;
+use super::vacant;
 use crate::apply::{ApplyRefusal, owned_by};
 use crate::controller::context::ControllerContext;
 use crate::controller::gateway::GatewayAddress;
@@ -49,6 +50,8 @@ pub struct ObservedThread {
     pub lineage: ThreadLineage,
     pub volume: Option<Arc<PersistentVolumeClaim>>,
     pub pods: Vec<Arc<Pod>>,
+    /// Seats of its Repo that nobody has taken.
+    pub seats: Vec<Arc<Pod>>,
     pub admission: RoleAdmission,
     /// What the API server just refused, if it did.
     pub refusal: Option<ApplyRefusal>,
@@ -79,6 +82,7 @@ pub fn observe_thread(context: &ControllerContext, thread: &Thread) -> ObservedT
         scale_ups: scale_ups.collect(),
         rewritten: rewritten.filter_map(|pod| pod.uid()).collect(),
         roles: repo.iter().flat_map(|repo| context.roles_of(repo)).collect(),
+        seats: repo.as_ref().map(|repo| vacant::free_seats(context, repo)).unwrap_or_default(),
         prepared: repo.as_ref().is_some_and(|repo| repo::observe::is_prepared(context, repo)),
         gateway: context.gateway(),
         serving: context.serving.serves(Instant::now()),
@@ -99,7 +103,7 @@ pub fn own_claim(
     thread: &Thread,
 ) -> Option<Arc<PersistentVolumeClaim>> {
     let (key, uid) = (ObjectKey::of(thread), thread.uid().unwrap_or_default());
-    let claim = names::volume_claim(&key.name);
+    let claim = thread.volume_claim();
     let mut claims = context.volumes.of(&key).into_iter();
     claims.find(|volume| volume.name_any() == claim && owned_by(&**volume, &uid))
 }

@@ -1,6 +1,7 @@
 //! What is to be done about a Thread: a value.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -14,6 +15,9 @@ use crate::notice::EventNotice;
 /// look at the Thread completes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ThreadPlan {
+    /// The claim of a seat whose pod is the Thread's by now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub take_claim: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub create_volume: Option<PersistentVolumeClaim>,
     /// A new size for the claim.
@@ -86,6 +90,9 @@ pub struct NewPod {
     pub pod: Box<Pod>,
     /// Whether the role has worked in this Thread before.
     pub woken: bool,
+    /// A seat to take instead: volume and pod are made where another Thread is quicker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seat: Option<Arc<Pod>>,
 }
 
 /// A pod that seems to be gone.

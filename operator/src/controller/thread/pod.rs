@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 use super::security;
 use super::shield::EvictionShield;
 use super::size::{self, ContainerSize};
-use super::volumes;
+use super::{volume, volumes};
 use crate::args::ControllerArgs;
 use crate::controller::gateway::{self, GatewayAddress};
 use crate::controller::labels;
@@ -32,10 +32,44 @@ pub const ANNOTATION_WOKEN_FOR: &str = "codebutler.dev/woken-for";
 /// session.
 pub const ANNOTATION_CONFIG: &str = "codebutler.dev/config";
 
+/// The owner of a pod.
+#[derive(Clone, Copy)]
+pub enum PodOwner<'a> {
+    /// A Thread's, for a role with something to do.
+    Thread(&'a Thread),
+    /// Nobody's yet: the seat of this name. Nothing of a Thread is in it, so that it is as it was made once one takes it.
+    Seat(&'a str),
+}
+
+impl PodOwner<'_> {
+    /// For log lines, and what the pod's name begins with.
+    fn name(self) -> String {
+        match self {
+            Self::Thread(thread) => thread.name_any(),
+            Self::Seat(seat) => seat.to_owned(),
+        }
+    }
+
+    fn claim(self) -> String {
+        match self {
+            Self::Thread(thread) => thread.volume_claim(),
+            Self::Seat(seat) => seat.to_owned(),
+        }
+    }
+
+    /// The key that pods with one volume have in common.
+    fn shares(self) -> String {
+        match self {
+            Self::Thread(thread) => volume::sharing_key(thread),
+            Self::Seat(seat) => seat.to_owned(),
+        }
+    }
+}
+
 /// Everything a pod is made from.
 #[derive(Clone, Copy)]
 pub struct PodInput<'a> {
-    pub thread: &'a Thread,
+    pub owner: PodOwner<'a>,
     pub repo: &'a Repo,
     /// The role that works in it.
     pub role: &'a AgentRole,
@@ -69,20 +103,27 @@ impl PodInput<'_> {
     pub fn build(&self) -> Pod {
         let (role, settings) = (&self.role.spec.role, self.settings());
         let mut labels = settings.labels.clone();
-        labels.extend(labels::of_pod(self.thread, role));
-        let mut metadata = labels::owned_metadata(
-            self.thread,
-            names::pod_name(&self.thread.name_any(), role),
-            labels,
-        );
+        let name = names::pod_name(&self.owner.name(), role);
+        let (mut metadata, woken_for, shield) = match self.owner {
+            PodOwner::Thread(thread) => {
+                labels.extend(labels::of_pod(thread, role));
+                let metadata = labels::owned_metadata(thread, name, labels);
+                (metadata, woken_for(thread, role), EvictionShield::Up)
+            }
+            PodOwner::Seat(seat) => {
+                labels.extend(labels::of_seat(self.repo, seat, role));
+                let metadata = labels::owned_metadata(self.repo, name, labels);
+                (metadata, String::new(), EvictionShield::Down)
+            }
+        };
         let own = [
-            (ANNOTATION_WOKEN_FOR, woken_for(self.thread, role)),
+            (ANNOTATION_WOKEN_FOR, woken_for),
             (ANNOTATION_CONFIG, self.config()),
             ("kubectl.kubernetes.io/default-container", path::AGENT.to_owned()),
         ];
         let mut annotations = settings.annotations.clone();
         annotations.extend(own.map(|(key, value)| (key.to_owned(), value)));
-        annotations.extend(EvictionShield::Up.annotations());
+        annotations.extend(shield.annotations());
         metadata.annotations = Some(annotations);
         Pod { metadata, spec: Some(self.spec(&settings)), status: None }
     }
@@ -91,6 +132,11 @@ impl PodInput<'_> {
     fn settings(&self) -> PodSettings {
         let repo = self.repo.spec.pods.clone().unwrap_or_default();
         let mut all = self.role.spec.pod_settings().over(&repo).over(&self.args.agent_pods);
+        if let PodOwner::Seat(_) = self.owner {
+            let warm = self.repo.spec.warm.as_ref();
+            let own = warm.and_then(|warm| warm.priority_class_name.clone());
+            all.priority_class_name = own.or(all.priority_class_name);
+        }
         let os = all.node_selector.entry("kubernetes.io/os".to_owned());
         os.or_insert_with(|| "linux".to_owned());
         all
@@ -101,7 +147,7 @@ impl PodInput<'_> {
         PodSpec {
             init_containers: Some(vec![self.toolbox(settings)]),
             containers: vec![self.agent(settings)],
-            volumes: Some(volumes::pod_volumes(&self.thread.name_any(), &settings.volumes)),
+            volumes: Some(volumes::pod_volumes(self.owner.claim(), &settings.volumes)),
             service_account_name: Some(names::service_account(&self.repo.name_any())),
             automount_service_account_token: Some(false),
             enable_service_links: Some(false),
@@ -114,7 +160,7 @@ impl PodInput<'_> {
             }),
             hostname: Some(role.role.clone()),
             security_context: Some(security::pod_security(
-                &self.thread.uid().unwrap_or_default(),
+                &self.owner.shares(),
                 self.user,
                 settings.security_context.as_ref(),
             )),
@@ -199,8 +245,9 @@ impl PodInput<'_> {
             "--gateway-address",
             &self.gateway.address.to_string(),
         ];
+        let seat = matches!(self.owner, PodOwner::Seat(_)).then(|| "--seat".to_owned());
         let dns = self.args.cluster_dns.iter().map(|ip| format!("--forbidden-dns={ip}"));
-        let args = to_words(&args).into_iter().chain(dns);
+        let args = to_words(&args).into_iter().chain(dns).chain(seat);
         Container {
             name: path::AGENT.to_owned(),
             image: Some(self.args.agent_image.clone()),
@@ -229,17 +276,18 @@ impl PodInput<'_> {
     fn log_tags(&self) -> [EnvVar; 2] {
         [
             env_var("CODEBUTLER_ROLE", &self.role.spec.role),
-            env_var("CODEBUTLER_THREAD", &self.thread.name_any()),
+            env_var("CODEBUTLER_THREAD", &self.owner.name()),
         ]
     }
 
     /// A volume that only one node can mount keeps a Thread's pods together. The first pod
-    /// satisfies the rule itself.
+    /// satisfies the rule itself; one that was a seat has the volume before there is a Thread.
     fn affinity(&self, settings: &PodSettings) -> Option<Affinity> {
+        let PodOwner::Thread(thread) = self.owner else { return settings.affinity.clone() };
         if self.repo.spec.worktree.access_mode != AccessMode::ReadWriteOnce {
             return settings.affinity.clone();
         }
-        let thread = (names::LABEL_THREAD.to_owned(), self.thread.name_any());
+        let thread = (names::LABEL_THREAD.to_owned(), thread.name_any());
         let together = PodAffinityTerm {
             label_selector: Some(LabelSelector {
                 match_labels: Some([thread].into()),

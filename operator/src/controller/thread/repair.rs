@@ -1,7 +1,7 @@
 //! Labels that somebody took off a Thread's pods or claim, put back. Watches and the network policy
 //! find them by their labels.
 
-use codebutler_crds::{Thread, names};
+use codebutler_crds::Thread;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::{Resource as _, ResourceExt as _};
 
@@ -27,7 +27,7 @@ pub async fn repair_children(
         repair_claim(thread, &found, context).await?;
     }
     if repair == LabelRepair::Unseen {
-        let name = names::volume_claim(&key.name);
+        let name = thread.volume_claim();
         let there = context.apply.find::<PersistentVolumeClaim>(&key.namespace, &name).await?;
         if let Some(found) = there {
             repair_claim(thread, &found, context).await?;
@@ -50,7 +50,7 @@ pub async fn repair_claim(
     found: &PersistentVolumeClaim,
     context: &ControllerContext,
 ) -> Result<(), ApplyError> {
-    if found.name_any() != names::volume_claim(&thread.name_any()) {
+    if found.name_any() != thread.volume_claim() {
         return Ok(());
     }
     put_back(thread, found, &labels::of_claim(thread), context).await

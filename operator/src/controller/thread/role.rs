@@ -14,7 +14,7 @@ use super::view::{
     RoleView, ThreadView, has_moved, is_outdated, not_ending, pod_id, pod_input, tell_starting,
     tell_unknown, time_to_end,
 };
-use super::{hang, scale_up, stranded, volume_need};
+use super::{hang, scale_up, seat, stranded, volume_need};
 use crate::controller::health::{HealthLevel, ObjectHealth};
 use crate::notice::EventNotice;
 
@@ -110,7 +110,8 @@ fn without_pod(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) -> Opt
     }
     let input = pod_input(view, definition, gateway);
     let woken = view.status.roles.get(role.name).is_some_and(|status| status.done.is_some());
-    let new = NewPod { pod: Box::new(input.build()), woken };
+    let seat = seat::find_seat(view, role.name, &input);
+    let new = NewPod { pod: Box::new(input.build()), woken, seat };
     plan.create_pods.insert(role.name.to_owned(), new);
     Some(tell_starting(role.name))
 }

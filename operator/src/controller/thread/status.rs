@@ -25,6 +25,9 @@ pub struct OwnThreadStatus {
     /// See [`ThreadStatus::waits`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
+    /// See [`ThreadStatus::volume`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
     pub roles: BTreeMap<String, OwnRole>,
     /// See [`ThreadStatus::conditions`].
     pub conditions: Vec<Condition>,
@@ -60,6 +63,7 @@ impl OwnThreadStatus {
             active_role: status.active_role.clone(),
             queue_position: status.queue_position,
             waits: status.waits.clone(),
+            volume: status.volume.clone(),
             roles: status.roles.iter().map(|(name, own)| role((name, own))).collect(),
             conditions: status.conditions.clone(),
         }
@@ -84,6 +88,9 @@ impl OwnThreadStatus {
         }
         if self.waits != old.waits {
             set("waits", json!(self.waits));
+        }
+        if self.volume != old.volume {
+            set("volume", json!(self.volume));
         }
         if self.conditions != old.conditions {
             set("conditions", json!(self.conditions));

@@ -1,7 +1,6 @@
 //! A volume that no node reaches: told with the way out, and made again where its nodes are gone for good.
 //! Pure.
 
-use codebutler_crds::names;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -92,7 +91,7 @@ pub fn rebuild_volume(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth 
     plan.create_pods.clear();
     remove_pods(view.thread, view.observed, plan);
     plan.delete_volume = true;
-    let claim = names::volume_claim(&view.thread.name_any());
+    let claim = view.thread.volume_claim();
     let message = format!(
         "the volume of claim `{claim}` was on a node that is gone, and what was not pushed with it: it is \
          made again from the branch and the Slack thread"

@@ -51,6 +51,7 @@ fn world() -> ObservedThread {
         lineage: ThreadLineage::Sound,
         volume: None,
         pods: Vec::new(),
+        seats: Vec::new(),
         admission: RoleAdmission::All,
         refusal: None,
         home: None,
@@ -68,7 +69,7 @@ fn with_mail() -> Thread {
 fn pod(thread: &Thread, role: &str, uid: &str, status: Value) -> Arc<Pod> {
     let (repo, role) = (testing::repo(), testing::role(role));
     let input = pod::PodInput {
-        thread,
+        owner: pod::PodOwner::Thread(thread),
         repo: &repo,
         role: &role,
         gateway: &gateway(),

@@ -42,8 +42,10 @@ pub struct RoleView<'a> {
 
 /// The role that a pod is for. By its name, which can't be edited, unlike its labels.
 pub fn role_of(thread: &Thread, pod: &Pod) -> String {
-    let (pod, thread) = (pod.name_any(), thread.name_any());
-    pod.strip_prefix(&thread).and_then(|rest| rest.strip_prefix('-')).unwrap_or(&pod).to_owned()
+    let (pod, name) = (pod.name_any(), thread.name_any());
+    let own = pod.strip_prefix(&name).and_then(|rest| rest.strip_prefix('-'));
+    let seated = || names::seat_of_pod(&thread.spec.repo, &pod).map(|(_, role)| role);
+    own.or_else(seated).unwrap_or(&pod).to_owned()
 }
 
 pub fn find_definition<'a>(observed: &'a ObservedThread, role: &str) -> Option<&'a AgentRole> {
@@ -70,8 +72,12 @@ pub fn has_moved(view: &ThreadView, role: &str, failed: &Pod, definition: &Agent
 /// Whether a pod made now would be another one. Nothing is known while the gateway can't be found.
 pub fn is_outdated(view: &ThreadView, pod: &Pod, definition: &AgentRole) -> bool {
     let Ok(gateway) = &view.observed.gateway else { return false };
-    let (made_from, input) =
-        (pod.annotations().get(pod::ANNOTATION_CONFIG), pod_input(view, definition, gateway));
+    let made_from = pod.annotations().get(pod::ANNOTATION_CONFIG);
+    let mut input = pod_input(view, definition, gateway);
+    let name = pod.name_any();
+    if let Some((seat, _)) = names::seat_of_pod(&view.thread.spec.repo, &name) {
+        input.owner = pod::PodOwner::Seat(seat);
+    }
     let rewritten = pod.uid().is_some_and(|uid| view.observed.rewritten.contains(&uid));
     made_from != Some(&input.config())
         || (!rewritten && rewritten::pod_images(pod) != rewritten::pod_images(&input.build()))
@@ -83,7 +89,8 @@ pub fn pod_input<'a>(
     gateway: &'a GatewayAddress,
 ) -> pod::PodInput<'a> {
     let user = volume::find_user(view.observed.volume.as_deref());
-    pod::PodInput { thread: view.thread, repo: view.repo, role, gateway, args: view.args, user }
+    let owner = pod::PodOwner::Thread(view.thread);
+    pod::PodInput { owner, repo: view.repo, role, gateway, args: view.args, user }
 }
 
 /// A pod whose node does not answer any more.

@@ -1,11 +1,12 @@
 //! The volume that a Thread's pods share.
 
 use codebutler_crds::repo::AccessMode;
-use codebutler_crds::{Repo, Thread, names};
+use codebutler_crds::{Repo, Thread};
 use k8s_openapi::api::core::v1::{
-    PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements,
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod, VolumeResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 
 use super::security;
@@ -19,11 +20,23 @@ const ANNOTATION_ASKED: &str = "codebutler.dev/asked-for";
 
 /// The claim, owned by the Thread.
 pub fn build_claim(thread: &Thread, repo: &Repo) -> PersistentVolumeClaim {
+    let name = thread.volume_claim();
+    fill_claim(labels::owned_metadata(thread, name, labels::of_claim(thread)), repo)
+}
+
+/// The claim of a seat, which goes with its pod until a Thread takes both.
+pub fn build_seat_claim(pod: &Pod, seat: &str, repo: &Repo) -> PersistentVolumeClaim {
+    let labels = labels::of_repo("codebutler-worktree", repo);
+    let mut metadata = labels::owned_metadata(pod, seat.to_owned(), labels);
+    // A pod may go before its claim does, and saying otherwise is a right of its own.
+    metadata.owner_references.iter_mut().flatten().for_each(|own| own.block_owner_deletion = None);
+    fill_claim(metadata, repo)
+}
+
+fn fill_claim(mut metadata: ObjectMeta, repo: &Repo) -> PersistentVolumeClaim {
     let worktree = &repo.spec.worktree;
     let access_mode = mode_name(worktree.access_mode);
     let size = Quantity(worktree.size.clone());
-    let name = names::volume_claim(&thread.name_any());
-    let mut metadata = labels::owned_metadata(thread, name, labels::of_claim(thread));
     // The cluster writes its default class where none is asked for.
     let own = [(ANNOTATION_ASKED, asked_for(repo)), (ANNOTATION_USER, security::USER.to_string())];
     metadata.annotations = Some(own.map(|(name, value)| (name.to_owned(), value)).into());
@@ -40,6 +53,12 @@ pub fn build_claim(thread: &Thread, repo: &Repo) -> PersistentVolumeClaim {
         }),
         status: None,
     }
+}
+
+/// The key of pods that share a Thread's volume: it may have been a seat's before.
+pub fn sharing_key(thread: &Thread) -> String {
+    let taken = thread.status.as_ref().and_then(|status| status.volume.clone());
+    taken.or_else(|| thread.uid()).unwrap_or_default()
 }
 
 /// As whom pods work with a claim, or with the one that is made for them: files belong to whoever wrote them.

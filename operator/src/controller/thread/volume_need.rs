@@ -1,6 +1,5 @@
 //! What the pods of a Thread need of their volume, and what becomes of one that does not fit. Pure.
 
-use codebutler_crds::names;
 use kube::ResourceExt as _;
 
 use super::life::{PodLife, PodTrouble};
@@ -37,7 +36,7 @@ pub fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<Object
             // It goes when no pod uses it any more.
             let idle = view.observed.pods.iter().filter(|pod| is_idle(view, pod));
             plan.delete_pods.extend(idle.map(|pod| pod_id(pod)));
-            let name = names::volume_claim(&view.thread.name_any());
+            let name = view.thread.volume_claim();
             let message = format!("waiting until the old volume claim `{name}` is gone");
             Some(ObjectHealth::new(HealthLevel::Reconciling, "VolumeEnding", message))
         }
@@ -58,7 +57,7 @@ fn plan_rebuild(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
     plan.create_pods.clear();
     remove_pods(view.thread, view.observed, plan);
     plan.delete_volume = view.observed.pods.is_empty();
-    let claim = names::volume_claim(&view.thread.name_any());
+    let claim = view.thread.volume_claim();
     let message = format!(
         "the volume behind claim `{claim}` is gone, and what was not pushed with it: it is made \
          again from the branch and the Slack thread"
@@ -75,7 +74,7 @@ fn plan_replacement(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
     plan.create_pods.clear();
     remove_pods(view.thread, view.observed, plan);
     plan.delete_volume = true;
-    let claim = names::volume_claim(&view.thread.name_any());
+    let claim = view.thread.volume_claim();
     let message =
         format!("volume claim `{claim}` is made again: the Repo wants another one by now");
     plan.notices.push(EventNotice::normal("VolumeReplaced", message.clone()));

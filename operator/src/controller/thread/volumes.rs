@@ -25,12 +25,9 @@ const EXTRA: &str = "extra-";
 /// Seconds for which a projected token is good; the kubelet renews it well before.
 const TOKEN_SECONDS: i64 = 3600;
 
-/// All volumes of a pod of `thread`.
-pub fn pod_volumes(thread: &str, extra: &[ExtraVolume]) -> Vec<Volume> {
-    let claim = PersistentVolumeClaimVolumeSource {
-        claim_name: names::volume_claim(thread),
-        read_only: None,
-    };
+/// All volumes of a pod that works on what `claim` holds.
+pub fn pod_volumes(claim: String, extra: &[ExtraVolume]) -> Vec<Volume> {
+    let claim = PersistentVolumeClaimVolumeSource { claim_name: claim, read_only: None };
     let mut all = vec![
         empty_volume(BIN, "1Gi"),
         empty_volume(RUN, "16Mi"),

@@ -76,6 +76,7 @@ mod roadmaps;
 mod sandbox;
 mod scan;
 mod scenario;
+mod seats;
 mod seeds;
 mod server_sign_in;
 mod signing_by_mail;

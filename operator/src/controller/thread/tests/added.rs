@@ -19,7 +19,7 @@ fn built_by(role: &Value, repo: &Value, args: &ControllerArgs) -> Value {
     let mut of_repo = testing::repo();
     of_repo.spec.pods = Some(serde_json::from_value(repo.clone()).unwrap());
     let input = pod::PodInput {
-        thread: &with_mail(),
+        owner: pod::PodOwner::Thread(&with_mail()),
         repo: &of_repo,
         role: &definition,
         gateway: &gateway(),

@@ -6,6 +6,7 @@ mod lifecycle;
 mod parts;
 mod prompts;
 mod retention;
+mod seats;
 mod slots;
 mod stranded;
 mod upgrade;

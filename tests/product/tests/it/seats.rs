@@ -1,0 +1,153 @@
+//! Pods that wait for a conversation, as people notice them: by how soon there is an answer.
+
+use codebutler_crds::warm::WarmSpec;
+use codebutler_crds::{Repo, names};
+use codebutler_testbed::models::{ModelScript, ScriptStep};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::{Value, json};
+
+use crate::support::{Setup, Team};
+
+fn warm(seats: u32) -> Option<Box<WarmSpec>> {
+    Some(Box::new(serde_json::from_value(json!({"seats": seats})).unwrap()))
+}
+
+async fn pods(team: &Team, labels: &str) -> Vec<Pod> {
+    let api: Api<Pod> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
+    api.list(&ListParams::default().labels(labels)).await.unwrap().items
+}
+
+/// Waits for a seat with a clone of the base branch; its pod.
+async fn ready_seat(team: &Team) -> Pod {
+    let repos: Api<Repo> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
+    let waiting = format!("{},!{}", names::LABEL_SEAT, names::LABEL_THREAD);
+    team.until("a seat with a clone", || async {
+        let status = repos.get("shop").await.ok()?.status?.warm?;
+        let mut seats = pods(team, &waiting).await;
+        seats.retain(|pod| status.pods.contains_key(&pod.name_any()));
+        let pod = seats.pop().filter(|_| status.ready > 0)?;
+        let claim = pod.labels()[names::LABEL_SEAT].clone();
+        let folder = team.kubelet().volume_path(&team.stack.place.team, &claim).await.ok()?;
+        folder.join("work/tree/README.md").exists().then_some(pod)
+    })
+    .await
+}
+
+async fn is_in(team: &Team, root: &str, pod: &Pod) -> bool {
+    let status = team.thread(root).await.status.unwrap();
+    status.roles["pm"].pod_uid == pod.uid()
+}
+
+/// In the conversation, and then with a command that needs the worktree.
+fn script() -> ModelScript {
+    let pm = vec![
+        ScriptStep::tool("Bash", json!({"command": "git log --format=%s -1 && cat src/price.txt"})),
+        ScriptStep::say("It is 0.1."),
+    ];
+    let coder = vec![
+        ScriptStep::tool("Write", json!({"path": "src/price.txt", "content": "price = 0.2\n"})),
+        ScriptStep::tool("GitCommit", json!({"message": "Correct the price"})),
+        ScriptStep::tool("GitPush", json!({})),
+        ScriptStep::say("Corrected."),
+    ];
+    ModelScript::of("pm", pm).and("coder", coder)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mention_takes_a_seat_and_the_team_works_in_its_volume() {
+    if crate::support::needs_process_kubelet("it looks into a volume") {
+        return;
+    }
+    let team = Setup::new(script())
+        .repo(|repo| repo.warm = warm(1))
+        .role(|role| {
+            if role.role == "pm" {
+                role.tools.allow.push("Bash".to_owned());
+            }
+        })
+        .start()
+        .await;
+    let seat = ready_seat(&team).await;
+    let root = team.says("ana", None, "What is the price?");
+    team.message(&root, "It is 0.1.").await;
+    assert!(is_in(&team, &root, &seat).await, "the first model call came from the seat");
+
+    // The next role shares the volume, and what it pushes is on the Thread's branch.
+    team.says("ana", Some(&root), "@codebutler.coder correct it");
+    team.message(&root, "Corrected.").await;
+    let thread = team.settled(&root, "coder").await;
+    let status = thread.status.clone().unwrap();
+    let claim = seat.labels()[names::LABEL_SEAT].clone();
+    assert_eq!(status.volume.as_deref(), Some(&*claim));
+    let mine = format!("{}={}", names::LABEL_THREAD, thread.name_any());
+    assert!(pods(&team, &mine).await.len() >= 2);
+    let claims: Api<PersistentVolumeClaim> =
+        Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
+    assert_eq!(claims.list(&ListParams::default().labels(&mine)).await.unwrap().items.len(), 1);
+
+    // Another one waits by now, which has nothing of this conversation.
+    let next = ready_seat(&team).await;
+    assert_ne!(next.uid(), seat.uid());
+    let folder = next.labels()[names::LABEL_SEAT].clone();
+    let folder = team.kubelet().volume_path(&team.stack.place.team, &folder).await.unwrap();
+    let price = std::fs::read_to_string(folder.join("work/tree/src/price.txt")).unwrap();
+    assert_eq!(price, "price = 0.1\n");
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_mentions_at_once_a_base_that_moves_and_a_seat_that_is_killed_cost_nobody_an_answer() {
+    if crate::support::needs_process_kubelet("it kills a pod") {
+        return;
+    }
+    let say = || ModelScript::of("pm", vec![ScriptStep::say("Here I am.")]);
+    let team = Setup::new(say()).repo(|repo| repo.warm = warm(1)).start().await;
+    let seat = ready_seat(&team).await;
+    let (one, two) = (team.says("ana", None, "One?"), team.says("ben", None, "Two?"));
+    team.message(&one, "Here I am.").await;
+    team.message(&two, "Here I am.").await;
+    let took = [is_in(&team, &one, &seat).await, is_in(&team, &two, &seat).await];
+    assert_eq!(took.iter().filter(|took| **took).count(), 1, "{took:?}");
+
+    // What was merged since the seat has its clone is there for whoever takes it.
+    let seat = ready_seat(&team).await;
+    let merged = [("src/price.txt", Some("price = 7\n"))];
+    team.stack.remote.commit("main", "ana", "Seven", &merged).await.unwrap();
+    let root = team.says("ana", None, "Three?");
+    team.message(&root, "Here I am.").await;
+    assert!(is_in(&team, &root, &seat).await);
+    let claim = seat.labels()[names::LABEL_SEAT].clone();
+    let folder = team.kubelet().volume_path(&team.stack.place.team, &claim).await.unwrap();
+    let price = std::fs::read_to_string(folder.join("work/tree/src/price.txt")).unwrap();
+    assert_eq!(price, "price = 7\n");
+
+    // One that goes in the moment in which it is needed.
+    let seat = ready_seat(&team).await;
+    let api: Api<Pod> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
+    let now = DeleteParams::default().grace_period(0);
+    let name = seat.name_any();
+    let (gone, root) =
+        tokio::join!(api.delete(&name, &now), async { team.says("ana", None, "Four?") });
+    gone.unwrap();
+    team.message(&root, "Here I am.").await;
+    if !is_in(&team, &root, &seat).await {
+        let claims: Api<PersistentVolumeClaim> =
+            Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
+        let claim = seat.labels()[names::LABEL_SEAT].clone();
+        team.until("its claim to go with it", || async {
+            let found = claims.get_opt(&claim).await.unwrap();
+            let volume = team.thread(&root).await.status?.volume;
+            (found.is_none() || volume == Some(claim.clone())).then_some(())
+        })
+        .await;
+    }
+
+    let none = Patch::Merge(json!({"spec": {"warm": Value::Null}}));
+    let repos: Api<Repo> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
+    repos.patch("shop", &PatchParams::default(), &none).await.unwrap();
+    let waiting = format!("{},!{}", names::LABEL_SEAT, names::LABEL_THREAD);
+    team.until("no seats", || async { pods(&team, &waiting).await.is_empty().then_some(()) }).await;
+    team.stop().await;
+}
