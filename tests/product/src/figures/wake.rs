@@ -1,15 +1,15 @@
 //! From a mention to the first model call: in a new thread, whose pod has to start first (its image is
-//! there), and in one whose role is awake. On the cluster of `KUBECONFIG` if that is set, and on its own
+//! there), in one that takes a seat, and in one whose role is awake. On the cluster of `KUBECONFIG` if that is set, and on its own
 //! nodes where the environment says so.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use codebutler_crds::thread::RoleState;
-use codebutler_crds::{Thread, names};
+use codebutler_crds::{Repo, Thread, names};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use super::{MeasuredFigure, find_percentile, long_or_short};
@@ -79,7 +79,15 @@ async fn measure_conversation(
     image: &str,
 ) -> anyhow::Result<Vec<MeasuredFigure>> {
     let (mut cold, mut awake, mut bare) = (Vec::new(), Vec::new(), Vec::new());
+    let mut seated = Vec::new();
     for talk in 0..=CONVERSATIONS {
+        keep_seats(stack, 1).await?;
+        tokio::time::sleep(PAUSE).await;
+        let (root, taken) = await_call(stack, None).await?;
+        keep_seats(stack, 0).await?;
+        await_settled(stack, &root).await?;
+        ensure!(has_taken_seat(stack, &root).await?, "the Thread of {root} took no seat");
+        tokio::time::sleep(PAUSE).await;
         let (root, first) = await_call(stack, None).await?;
         await_settled(stack, &root).await?;
         let (_, second) = await_call(stack, Some(&root)).await?;
@@ -87,6 +95,7 @@ async fn measure_conversation(
         let pod = start_pod(stack, image, talk).await?;
         tokio::time::sleep(PAUSE).await;
         if talk > 0 {
+            seated.push(taken);
             cold.push(first);
             awake.push(second);
             bare.push(pod);
@@ -97,7 +106,11 @@ async fn measure_conversation(
         (pick(&mut cold), pick(&mut awake), pick(&mut bare))
     };
     let ((cold_p50, awake_p50, bare_p50), (cold_p95, awake_p95, bare_p95)) = (of(50), of(95));
+    let (seat_p50, seat_p95) = (find_percentile(&mut seated, 50), find_percentile(&mut seated, 95));
     Ok(vec![
+        // Of a conversation that starts its pod.
+        MeasuredFigure::ratio("wake.seat_p50", seat_p50, cold_p50, 0.3),
+        MeasuredFigure::ratio("wake.seat_p95", seat_p95, cold_p95, 0.5),
         // Beside a pod of the same image that does nothing.
         MeasuredFigure::at_most("wake.cold_p50", cold_p50, "ms", 3000.0).beside(bare_p50),
         MeasuredFigure::at_most("wake.cold_p95", cold_p95, "ms", 6000.0).beside(bare_p95),
@@ -105,6 +118,29 @@ async fn measure_conversation(
         MeasuredFigure::at_most("wake.awake_p50", awake_p50, "ms", 500.0).beside(cold_p50),
         MeasuredFigure::at_most("wake.awake_p95", awake_p95, "ms", 1000.0).beside(cold_p95),
     ])
+}
+
+/// Waits until so many pods wait for a conversation.
+async fn keep_seats(stack: &RunningStack, seats: u32) -> anyhow::Result<()> {
+    let repos = Api::<Repo>::namespaced(stack.cluster.client(), &stack.place.team);
+    let warm = json!({"spec": {"warm": {"seats": seats}}});
+    repos.patch(&stack.repo, &PatchParams::default(), &Patch::Merge(&warm)).await?;
+    let begun = Instant::now();
+    loop {
+        let status = repos.get(&stack.repo).await?.status.unwrap_or_default();
+        let warm = status.warm.unwrap_or_default();
+        if (warm.wanted, warm.ready) == (seats, seats) {
+            return Ok(());
+        }
+        ensure!(begun.elapsed() < PATIENCE, "{seats} seats are not there");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn has_taken_seat(stack: &RunningStack, root: &str) -> anyhow::Result<bool> {
+    let name = names::thread_name(&stack.repo, &root.parse()?);
+    let thread = stack.threads().get(&name).await?;
+    Ok(thread.status.is_some_and(|status| status.volume.is_some()))
 }
 
 /// Somebody writes; the conversation, and the milliseconds until a model is called.
