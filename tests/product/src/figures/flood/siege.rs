@@ -18,6 +18,7 @@ use futures::future::join_all;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::figures::proxy::bed::{MODEL, PODS, ProxyBed};
@@ -38,6 +39,8 @@ const PUSHES: usize = 40;
 const FOLDERS: usize = 300;
 const FILES: usize = 300;
 const COMMITS: usize = 100;
+/// Time for the bodies to arrive.
+const ARRIVAL: Duration = Duration::from_secs(10);
 /// Lines of the history that is read, and bytes of each.
 const LINES: u64 = 2000;
 const LINE: usize = 8 << 10;
@@ -189,9 +192,15 @@ impl Siege {
     async fn begin(bed: &Arc<ProxyBed>, push: &HostilePush, pushes: usize) -> anyhow::Result<Self> {
         let tokens = bed.tokens(BAD);
         let (mut held, mut pushing) = (JoinSet::new(), JoinSet::new());
+        let mut sent = Vec::new();
         for n in 0..BODIES {
-            held.spawn(send_slowly(bed.client()?, bed.url(), tokens[n % tokens.len()].clone()));
+            let (all, is_sent) = oneshot::channel();
+            let token = tokens[n % tokens.len()].clone();
+            held.spawn(send_slowly(bed.client()?, bed.url(), token, all));
+            sent.push(is_sent);
         }
+        // They are to be held, not to arrive: sent as far as the gateway takes them, or refused.
+        let _ = tokio::time::timeout(ARRIVAL, join_all(sent)).await;
         for n in 0..READINGS {
             let url = format!("{}{}", bed.url(), path::HISTORY_LINES);
             let request = bed.client()?.get(url).bearer_auth(&tokens[n % 2]);
@@ -222,14 +231,23 @@ impl Siege {
 }
 
 /// The longest body that is taken, but for its last byte.
-async fn send_slowly(client: reqwest::Client, url: String, token: String) {
+async fn send_slowly(
+    client: reqwest::Client,
+    url: String,
+    token: String,
+    all: oneshot::Sender<()>,
+) {
     let piece = vec![b' '; 1 << 20];
     let pieces = (0..BODY >> 20).map(move |n| {
         let mut piece = piece.clone();
         piece.truncate(if n + 1 == BODY >> 20 { (1 << 20) - 1 } else { 1 << 20 });
         Ok::<_, std::io::Error>(piece)
     });
-    let body = futures::StreamExt::chain(futures::stream::iter(pieces), futures::stream::pending());
+    let last = futures::stream::once(async move {
+        let _ = all.send(());
+        std::future::pending().await
+    });
+    let body = futures::StreamExt::chain(futures::stream::iter(pieces), last);
     let request = client
         .post(format!("{url}{}", path::HISTORY))
         .bearer_auth(token)
