@@ -1,18 +1,21 @@
 //! A pod that was made before anybody has written: it waits until a Thread takes it, with a clone of the base
 //! branch. Its token opens nothing but that question and fetches, and no command runs before it is answered.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_wire::{ErrorCode, SeatAnswer};
-use tokio::task::AbortHandle;
-use tokio::time::sleep;
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
 use tracing::Instrument as _;
 
 use super::RunError;
+use super::turns::PREPARING;
 use crate::args::RunArgs;
 use crate::gateway::{GatewayClient, GatewayError};
 use crate::relay::GitRelay;
-use crate::toolbox::client::ToolboxClient;
+use crate::toolbox::client::{ToolboxClient, ToolboxError};
 use crate::toolbox::protocol::{CommitAuthor, ToolboxHello, ToolboxReply, ToolboxRequest};
 
 /// The longest that one question waits.
@@ -33,17 +36,27 @@ pub async fn await_thread(
     relay: &GitRelay,
 ) -> Result<ToolboxClient, RunError> {
     let toolbox = ToolboxClient::connect(&args.socket).await?;
-    let known = Instant::now();
+    let mut known = Instant::now();
     let mut clone: Option<CloneTask> = None;
     let mut wait = Duration::ZERO;
     loop {
-        match gateway.seat(wait).await {
+        let answer = match &mut clone {
+            None => gateway.seat(wait).await,
+            Some(clone) => tokio::select! {
+                answer = gateway.seat(wait) => answer,
+                error = clone.failed() => return Err(error.into()),
+            },
+        };
+        match answer {
             Ok(SeatAnswer { thread: Some(thread), .. }) => {
                 tracing::info!(thread, "taken");
+                if let Some(clone) = clone {
+                    clone.settle().await?;
+                }
                 return Ok(toolbox);
             }
             Ok(SeatAnswer { thread: None, base_branch }) => {
-                wait = LONG_POLL;
+                (wait, known) = (LONG_POLL, Instant::now());
                 if clone.is_none() {
                     let hello = hello_for(&base_branch, &args.role, relay);
                     clone = Some(CloneTask::start(toolbox.clone(), hello));
@@ -78,28 +91,59 @@ fn hello_for(base: &str, role: &str, relay: &GitRelay) -> ToolboxHello {
     }
 }
 
-/// Keeps the clone near the base branch until it is dropped: a Thread that takes the pod waits for no more of it than
-/// is under way.
-struct CloneTask(AbortHandle);
+/// Keeps the clone near the base branch until it is dropped: a Thread that takes the pod waits for what is under way.
+struct CloneTask {
+    task: JoinHandle<ToolboxError>,
+    /// Held while the toolbox clones or fetches.
+    busy: Arc<Mutex<()>>,
+}
 
 impl CloneTask {
     fn start(toolbox: ToolboxClient, hello: ToolboxHello) -> Self {
-        Self(tokio::spawn(keep_clone(toolbox, hello).in_current_span()).abort_handle())
+        let busy = Arc::<Mutex<()>>::default();
+        let work = keep_clone(toolbox, hello, Arc::clone(&busy)).in_current_span();
+        Self { task: tokio::spawn(work), busy }
+    }
+
+    /// Ends when the toolbox is gone: the pod is nobody's seat then.
+    async fn failed(&mut self) -> ToolboxError {
+        match (&mut self.task).await {
+            Ok(error) => error,
+            Err(_) => ToolboxError::Gone,
+        }
+    }
+
+    /// Waits for the clone or fetch under way: the worktree is the toolbox's alone meanwhile.
+    async fn settle(mut self) -> Result<(), ToolboxError> {
+        let busy = Arc::clone(&self.busy);
+        let settled = timeout(PREPARING, busy.lock_owned());
+        tokio::select! {
+            biased;
+            _ = settled => Ok(()),
+            error = self.failed() => Err(error),
+        }
     }
 }
 
 impl Drop for CloneTask {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
-async fn keep_clone(toolbox: ToolboxClient, hello: ToolboxHello) {
-    if toolbox.ask(ToolboxRequest::Hello(hello)).await.is_err() {
-        return;
+/// Ends with what the toolbox failed by.
+async fn keep_clone(
+    toolbox: ToolboxClient,
+    hello: ToolboxHello,
+    busy: Arc<Mutex<()>>,
+) -> ToolboxError {
+    if let Err(error) = toolbox.ask(ToolboxRequest::Hello(hello)).await {
+        return error;
     }
     loop {
+        let held = busy.lock().await;
         let done = toolbox.ask(ToolboxRequest::PrepareBase).await;
+        drop(held);
         let pause = match done {
             Ok(ToolboxReply::Text(done)) => {
                 tracing::info!(done, "the clone is ready");
@@ -109,7 +153,7 @@ async fn keep_clone(toolbox: ToolboxClient, hello: ToolboxHello) {
                 tracing::warn!(?other, "no clone of the base branch yet");
                 AGAIN
             }
-            Err(_) => return,
+            Err(error) => return error,
         };
         sleep(pause).await;
     }

@@ -155,12 +155,25 @@ pub fn is_open(thread: &Thread) -> bool {
     thread.spec.state == ThreadState::Active
 }
 
-/// True for a Thread with work that waits for a node or for room in a quota.
+/// True for a Thread with work that waits for a node.
+pub fn lacks_node(thread: &Thread) -> bool {
+    is_open(thread) && ready_reason(thread) == Some("PodUnschedulable")
+}
+
+/// True for a Thread with work that waits for room in its namespace's quota.
+pub fn lacks_quota(thread: &Thread) -> bool {
+    is_open(thread) && ready_reason(thread) == Some("QuotaExceeded")
+}
+
+/// True for a Thread with work that waits for either.
 pub fn lacks_room(thread: &Thread) -> bool {
-    let Some(status) = &thread.status else { return false };
-    let refused = |reason: &str| matches!(reason, "QuotaExceeded" | "PodUnschedulable");
-    let ready = status.conditions.iter().find(|c| c.type_ == condition::READY);
-    is_open(thread) && ready.is_some_and(|ready| refused(&ready.reason))
+    lacks_node(thread) || lacks_quota(thread)
+}
+
+fn ready_reason(thread: &Thread) -> Option<&str> {
+    let conditions = &thread.status.as_ref()?.conditions;
+    let ready = conditions.iter().find(|condition| condition.type_ == condition::READY);
+    ready.map(|ready| ready.reason.as_str())
 }
 
 /// Whether nothing is left to be done about a Thread, whoever looks.

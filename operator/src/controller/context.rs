@@ -17,6 +17,7 @@ use super::queues::ControllerQueues;
 use super::refusals::RefusalCounts;
 use super::rewritten::RewrittenObjects;
 use super::scale_up::ScaleUps;
+use super::seat_memory::SeatMemory;
 use super::serving::ServingGateway;
 use super::slots::RepoSlots;
 use super::spent::SpentSeats;
@@ -55,6 +56,7 @@ pub struct ControllerContext {
     pub seats: Arc<ObjectIndex<Pod, Pod>>,
     /// Seats that some Thread has taken, or tried to.
     pub spent: SpentSeats,
+    pub seat_memory: SeatMemory,
     pub volumes: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
     pub accounts: Store<ServiceAccount>,
     /// The Repos' network policies.

@@ -24,6 +24,7 @@ mod rewritten;
 mod role;
 mod scale_up;
 mod schedules;
+mod seat_memory;
 mod seats;
 mod servers;
 mod serving;
@@ -171,6 +172,7 @@ impl Replica {
             repo_server_pods: caches.repo_server_pods.clone(),
             seats: caches.seats.clone(),
             spent: spent::SpentSeats::default(),
+            seat_memory: seat_memory::SeatMemory::default(),
             volumes: caches.volumes.clone(),
             accounts: caches.accounts.clone(),
             policies: caches.policies.clone(),

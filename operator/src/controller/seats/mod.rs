@@ -21,7 +21,7 @@ use kube::{Resource as _, ResourceExt as _};
 use serde_json::{Value, json};
 
 use self::decide::{NewSeat, SeatsPlan, SeatsView, plan_seats};
-use super::caches::lacks_room;
+use super::caches::{lacks_node, lacks_quota, lacks_room};
 use super::context::ControllerContext;
 use super::index::ObjectKey;
 use super::thread::vacant::{own_seats, spent_seats, waited};
@@ -63,7 +63,8 @@ async fn tend_seats(
 ) -> Result<Option<Duration>, ApplyError> {
     let pods = own_seats(context, repo);
     let stuck = give_up_stuck(repo, context).await?;
-    let mut plan = decide(repo, &pods, None, context);
+    let known = context.seat_memory.refusal(repo, context.clock.now());
+    let mut plan = decide(repo, &pods, known.as_ref(), context);
     for pod in &pods {
         if pod.uid().is_some_and(|uid| plan.delete.contains(&uid)) {
             // One that a Thread takes in this moment stays.
@@ -74,6 +75,7 @@ async fn tend_seats(
     }
     if let Err(error) = make_seats(repo, &pods, &mut plan, context).await {
         let ApplyError::Refused(refusal) = error else { return Err(error) };
+        context.seat_memory.refuse(repo, &refusal, context.clock.now());
         plan = decide(repo, &pods, Some(&refusal), context);
     }
     if let Some(patch) = patch_status(repo, &plan) {
@@ -177,13 +179,22 @@ fn decide(
         args: &context.args,
         pods,
         refusal,
-        // That of any Repo goes before.
-        waits: !context.all_threads.state_filter(lacks_room).is_empty(),
+        waits: work_waits(&key.namespace, context),
         activity: threads.iter().filter_map(|thread| newest_activity(thread)).max(),
         taken: context.spent.last(&key),
         begun: u32::try_from(threads.iter().filter(begun).count()).unwrap_or(u32::MAX),
         now,
     })
+}
+
+/// True if work waits for room that seats have: of any Repo where a node is full, of the same namespace where its quota is.
+fn work_waits(namespace: &str, context: &ControllerContext) -> bool {
+    let full =
+        |thread: &Thread| lacks_quota(thread) && thread.namespace().as_deref() == Some(namespace);
+    let nodeless = context.all_threads.state_filter(lacks_node);
+    let nodeless: Vec<_> = nodeless.iter().map(|thread| ObjectKey::of(&**thread)).collect();
+    context.seat_memory.waits(&nodeless, context.clock.now())
+        || !context.all_threads.state_filter(full).is_empty()
 }
 
 fn newest_activity(thread: &Thread) -> Option<Timestamp> {
