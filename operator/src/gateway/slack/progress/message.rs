@@ -220,7 +220,15 @@ impl RunPlace<'_> {
                 self.stream().end(ts, &self.metadata()).await?;
             }
             match self.inner.web.post::<Value>(&self.account.bot, "chat.delete", &body).await {
-                Err(error) if error.code() == Some("cant_delete_message") && !open => open = true,
+                Err(error)
+                    if !open
+                        && matches!(
+                            error.code(),
+                            Some("cant_delete_message" | "streaming_state_conflict")
+                        ) =>
+                {
+                    open = true
+                }
                 Err(error) if error.code().is_some() => {
                     tracing::info!(%error, "a run's message can't be taken away");
                     return Ok(());
@@ -258,10 +266,17 @@ pub(super) async fn remove_run(
             },
         };
         if let Some(ts) = found {
-            let over = lock(&inner.progress.runs)
+            let stage = lock(&inner.progress.runs)
                 .get(key)
-                .is_some_and(|known| known.id == run && known.stream == StreamStage::Over);
-            place.delete(&ts, streamed.is_some() && !over).await?;
+                .filter(|known| known.id == run)
+                .map(|known| known.stream.clone());
+            let open = match stage {
+                Some(StreamStage::Over) => false,
+                // Known here, even where it could not be recorded.
+                Some(StreamStage::Open { .. }) => true,
+                Some(StreamStage::None) | None => streamed.is_some(),
+            };
+            place.delete(&ts, open).await?;
             inner.sent.remove(&key.0, &id);
         }
         let roles = thread.status.iter().flat_map(|status| &status.roles);

@@ -42,9 +42,9 @@ fn so_far(words: &ProgressWords<'_>) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-/// The same as a task's title, which nothing can turn into a mention of everybody.
+/// The same as a task's title: without what begins a mention or a link in Slack's markup.
 pub fn task_title(words: &ProgressWords<'_>) -> String {
-    task_words(words).replace("<!", "!").replace("<#", "#")
+    task_words(words).replace('<', "\u{2039}").replace('>', "\u{203a}")
 }
 
 /// The step that it is at, as plain text: one line without markup, mentions or links.
@@ -111,5 +111,17 @@ mod tests {
             :hourglass_flowing_sand: working · turn 1 · 0 s
             "
         );
+    }
+
+    #[test]
+    fn a_tasks_title_begins_no_mention() {
+        let title = task_title(&ProgressWords {
+            doing: "Bash echo '<<!channel> <<#C1> <https://a.dev|x>'",
+            name: None,
+            turns: 0,
+            cost: NanoUsd::ZERO,
+            elapsed: SignedDuration::ZERO,
+        });
+        assert!(!title.contains(['<', '>']), "{title}");
     }
 }

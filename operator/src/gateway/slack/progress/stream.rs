@@ -81,7 +81,7 @@ impl StreamRights {
     /// Remembered where it is the app's and not this conversation's or person's: said once.
     fn note(&self, account: &SlackAccount, code: &str) {
         let about_place = reach::concerns_repo(code)
-            || ["recipient", "user", "thread", "channel", "chunk", "text", "long"]
+            || ["recipient", "user", "team", "thread", "channel", "chunk", "text", "long"]
                 .iter()
                 .any(|word| code.contains(word));
         let (false, Some(user)) = (about_place, &account.user) else { return };
@@ -172,7 +172,9 @@ mod tests {
     #[test]
     fn what_slack_refuses_an_app_is_remembered_and_what_a_person_causes_is_not() {
         let (rights, account) = (StreamRights::default(), SlackAccount::test("U0BOT", "B0"));
-        for code in ["missing_recipient_team_id", "user_not_found", "not_in_channel"] {
+        for code in
+            ["missing_recipient_team_id", "user_not_found", "team_not_found", "not_in_channel"]
+        {
             rights.note(&account, code);
             assert_eq!(rights.refusal(&account), None, "{code}");
         }
