@@ -12,6 +12,8 @@ use self::languages::{CodeLanguage, find_language};
 
 /// Longest escape in the place of a character, with its quotes.
 const LITERAL: usize = 12;
+/// Most that is looked through for the partner of a quote that may stand alone.
+const NEAR: usize = 200;
 
 /// Colours the lines of one side of a file, one after another.
 #[derive(Clone, Debug, Default)]
@@ -89,7 +91,9 @@ impl LinePainter {
                 end_of_character(rest)
             } else {
                 let whole = (first != '\'' || !language.lone_quotes).then_some(rest.len());
-                end_of_string(rest, first).or(whole)
+                let near =
+                    if whole.is_some() { rest.len() } else { rest.floor_char_boundary(NEAR) };
+                end_of_string(&rest[..near], first).or(whole)
             };
             if let Some(end) = end {
                 return (STRING, end);
@@ -145,7 +149,9 @@ fn name_or_number(
 
 /// Behind a character in quotes: `'a` alone is something else.
 fn end_of_character(rest: &str) -> Option<usize> {
-    let end = end_of_string(rest, '\'')?;
+    // No further than a literal is long: a line of quotes would be looked through again for each of them.
+    let near = rest.get(..rest.floor_char_boundary(LITERAL))?;
+    let end = end_of_string(near, '\'')?;
     let inside = rest.get(1..end - 1)?;
     let escaped = inside.starts_with('\\') && end <= LITERAL;
     (escaped || inside.chars().count() == 1).then_some(end)

@@ -49,8 +49,9 @@ fn what_is_not_known_is_plain_and_nothing_is_markup() {
 
 #[test]
 fn any_line_is_whole_and_takes_time_by_its_length() {
-    let odd =
-        ["'", "\"", "`", "/*", "*/", "\"\"\"", "é'é", "\u{0}", "#", "--[[", "\\", "🦀'", "0."];
+    let odd = [
+        "'", "'\\", "\"", "`", "/*", "*/", "\"\"\"", "é'é", "\u{0}", "#", "--[[", "\\", "🦀'", "0.",
+    ];
     for path in ["a.rs", "a.py", "a.js", "a.sql", "a.lua", "a.hs", "a.html", "a.sh", "a.yml"] {
         let mut painter = LinePainter::of(path);
         for one in odd {
@@ -80,4 +81,15 @@ fn any_line_is_whole_and_takes_time_by_its_length() {
         }
         painter.begin_again();
     }
+}
+
+#[test]
+fn quotes_that_nothing_closes_are_looked_for_nearby_alone() {
+    let begun = std::time::Instant::now();
+    let line = "'\\".repeat(1000);
+    for path in ["a.rs", "a.hs"] {
+        let mut painter = LinePainter::of(path);
+        (0..3000).for_each(|_| drop(painter.paint(&line)));
+    }
+    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
 }
