@@ -77,7 +77,12 @@ async fn read_document(
     args: &FetchArgs,
 ) -> Result<String, ToolFailure> {
     let id = format!("web{}", &hex::encode(Sha256::digest(&args.url))[..24]);
-    let path = match find_attachment(cx, &id).await? {
+    // Later pages are of the copy that the first one was of; it is got anew when that is asked for again.
+    let kept = match args.page {
+        None | Some(1) => None,
+        Some(_) => find_attachment(cx, &id).await?,
+    };
+    let path = match kept {
         Some(path) => path,
         None => keep_file(cx, &id, cx.gateway.open_web_file(&args.url).await?).await?,
     };
