@@ -12,6 +12,8 @@ const TYPED: &str = "what you typed";
 const QUESTION: &str = "Which models shall work on it? Type a key of OpenRouter, OpenAI, Anthropic or Google (it is not shown, and kept for this run \
     alone), or the address of a server of yours, such as http://localhost:11434/v1. Enter alone: no model, the demo can look \
     around and no more.\n> ";
+/// Ctrl-C, as a character.
+const INTERRUPT: char = '\u{3}';
 /// Answers that can't be read before the demo goes on without a model.
 const TRIES: usize = 3;
 /// How the keys of providers begin, the longer beginnings first.
@@ -28,18 +30,17 @@ pub fn ask_provider() -> Option<FoundProvider> {
     if !stdin.is_terminal() || !std::io::stdout().is_terminal() {
         return None;
     }
-    let shown = tcgetattr(&stdin).ok();
-    if let Some(mut hidden) = shown.clone() {
-        hidden.local_flags.remove(LocalFlags::ECHO);
-        let _ = tcsetattr(&stdin, SetArg::TCSANOW, &hidden);
-    }
+    // Where it can't be hidden what is typed, nothing is asked.
+    let shown = tcgetattr(&stdin).ok()?;
+    let mut hidden = shown.clone();
+    // Ctrl-C would end the demo with a terminal that shows nothing any more: it is a character, and no key.
+    hidden.local_flags.remove(LocalFlags::ECHO | LocalFlags::ISIG);
+    tcsetattr(&stdin, SetArg::TCSANOW, &hidden).ok()?;
     let found = ask_until_read(&mut stdin.lock(), &mut |text| {
         let mut out = std::io::stdout();
         let _ = write!(out, "{text}").and_then(|()| out.flush());
     });
-    if let Some(shown) = &shown {
-        let _ = tcsetattr(&stdin, SetArg::TCSANOW, shown);
-    }
+    let _ = tcsetattr(&stdin, SetArg::TCSANOW, &shown);
     found
 }
 
@@ -51,6 +52,9 @@ fn ask_until_read(input: &mut impl BufRead, say: &mut impl FnMut(&str)) -> Optio
             return None;
         }
         say("\n");
+        if line.contains(INTERRUPT) {
+            return None;
+        }
         match read_answer(line.trim()) {
             Ok(found) => return found,
             Err(why) => say(&format!("{why}\n> ")),
