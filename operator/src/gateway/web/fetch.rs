@@ -60,11 +60,10 @@ pub enum FetchError {
 impl FetchError {
     pub const fn reason(&self) -> &'static str {
         match self {
-            Self::Url => "form",
+            Self::Url | Self::Page(_) => "form",
             Self::Refused(refusal) => refusal.reason(),
             Self::Redirects => "redirects",
             Self::Type(_) => "type",
-            Self::Page(_) => "form",
             Self::Large => "size",
             Self::Slow | Self::Failed(_) => "unreachable",
         }

@@ -163,7 +163,9 @@ pub(super) async fn call_progress(inner: &Inner, thread: &ThreadKey) -> BTreeMap
         && let Some((_, repo)) = inner.known(thread)
     {
         let redactor = masks::as_known(&inner.context, &repo).await;
-        notes.values_mut().for_each(|note| *note = redactor.mask(note).into_owned());
+        for note in notes.values_mut() {
+            *note = redactor.mask(note).into_owned();
+        }
     }
     notes
 }
