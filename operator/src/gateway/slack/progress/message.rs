@@ -227,7 +227,7 @@ impl RunPlace<'_> {
                             Some("cant_delete_message" | "streaming_state_conflict")
                         ) =>
                 {
-                    open = true
+                    open = true;
                 }
                 Err(error) if error.code().is_some() => {
                     tracing::info!(%error, "a run's message can't be taken away");
@@ -269,7 +269,7 @@ pub(super) async fn remove_run(
             let stage = lock(&inner.progress.runs)
                 .get(key)
                 .filter(|known| known.id == run)
-                .map(|known| known.stream.clone());
+                .map(|known| known.stream);
             let open = match stage {
                 Some(StreamStage::Over) => false,
                 // Known here, even where it could not be recorded.
