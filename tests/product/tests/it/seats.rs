@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Setup, Team};
 
-fn warm(seats: u32) -> Option<Box<WarmSpec>> {
-    Some(Box::new(serde_json::from_value(json!({"seats": seats})).unwrap()))
+fn warm(seats: u32) -> WarmSpec {
+    serde_json::from_value(json!({"seats": seats})).unwrap()
 }
 
 async fn pods(team: &Team, labels: &str) -> Vec<Pod> {
@@ -61,7 +61,7 @@ async fn a_mention_takes_a_seat_and_the_team_works_in_its_volume() {
         return;
     }
     let team = Setup::new(script())
-        .repo(|repo| repo.warm = warm(1))
+        .repo(|repo| repo.warm = Some(Box::new(warm(1))))
         .role(|role| {
             if role.role == "pm" {
                 role.tools.allow.push("Bash".to_owned());
@@ -103,7 +103,7 @@ async fn two_mentions_at_once_a_base_that_moves_and_a_seat_that_is_killed_cost_n
         return;
     }
     let say = || ModelScript::of("pm", vec![ScriptStep::say("Here I am.")]);
-    let team = Setup::new(say()).repo(|repo| repo.warm = warm(1)).start().await;
+    let team = Setup::new(say()).repo(|repo| repo.warm = Some(Box::new(warm(1)))).start().await;
     let seat = ready_seat(&team).await;
     let (one, two) = (team.says("ana", None, "One?"), team.says("ben", None, "Two?"));
     team.message(&one, "Here I am.").await;
