@@ -22,9 +22,9 @@ use crate::toolbox::protocol::{CommitAuthor, ToolboxHello, ToolboxReply, Toolbox
 const LONG_POLL: Duration = Duration::from_secs(25);
 /// Between questions that were not answered.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A pod that the gateway does not know for so long is nobody's seat.
+/// Timeout after which a pod that the gateway does not have registered gives up.
 const UNKNOWN: Duration = Duration::from_mins(10);
-/// Between looks at the base branch: what it has gained since is fetched by whoever takes the pod.
+/// Interval of fetches of the base branch; the first run of a Thread that takes the pod fetches newer commits.
 const REFRESH: Duration = Duration::from_mins(5);
 /// After a clone or fetch that failed.
 const AGAIN: Duration = Duration::from_secs(20);
@@ -76,7 +76,7 @@ fn outlasts(error: &GatewayError, known: Instant) -> bool {
     error.may_pass() && (!unknown || known.elapsed() < UNKNOWN)
 }
 
-/// Nobody commits for a pod that nobody works in.
+/// The author is a placeholder: no commit is made before a Thread takes the pod.
 fn hello_for(base: &str, role: &str, relay: &GitRelay) -> ToolboxHello {
     ToolboxHello {
         relay_url: relay.url(),
@@ -105,7 +105,7 @@ impl CloneTask {
         Self { task: tokio::spawn(work), busy }
     }
 
-    /// Ends when the toolbox is gone: the pod is nobody's seat then.
+    /// Resolves when the toolbox's connection is lost: the pod has to fail then, since it can't serve a Thread.
     async fn failed(&mut self) -> ToolboxError {
         match (&mut self.task).await {
             Ok(error) => error,

@@ -154,7 +154,7 @@ impl Side {
         self.try_git(&remote, &["rev-parse", "-q", "--verify", &format!("refs/heads/{BRANCH}")])
     }
 
-    /// Whether HEAD is in what the worktree knows of the remote.
+    /// True if HEAD is an ancestor of the remote-tracking branch.
     fn is_shared(&self) -> bool {
         let behind = format!("refs/remotes/origin/{BRANCH}");
         self.tree(&["merge-base", "--is-ancestor", "HEAD", &behind])
@@ -268,7 +268,7 @@ impl Side {
     }
 }
 
-/// What our tools do.
+/// Steps of the toolbox.
 impl Side {
     fn commit(&self, at: usize) -> bool {
         let tree = WorktreeRoot::open(&self.f.place.tree()).unwrap();
@@ -286,7 +286,7 @@ impl Side {
     }
 }
 
-/// What a careful person does with plain Git.
+/// The same steps with plain Git, as a careful person does them.
 impl Side {
     /// The own commits on what the branch has become; a conflict changes nothing.
     fn pull(&mut self) -> Outcome {
