@@ -6,6 +6,7 @@ mod prometheus;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use codebutler_crds::mcp::McpServerSpec;
 use codebutler_operator::metrics::catalog::{self, CatalogEntry};
@@ -13,7 +14,7 @@ use codebutler_testbed::mcp::{McpServer, ToolAnswer};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 use serde_json::{Value, json};
 
-use crate::support::{Setup, Team, asks, needs_process_kubelet};
+use crate::support::{PATIENCE, Setup, Team, asks, needs_process_kubelet};
 use prometheus::{Prometheus, promtool};
 
 fn chart(path: &str) -> PathBuf {
@@ -110,9 +111,11 @@ async fn every_panel_and_rule_has_data_from_a_thread_that_was_merged() {
     let root = play(&team).await;
     stranger(&team).await;
 
-    let pages = [exposition(targets[0]).await, exposition(targets[1]).await];
-    for (page, entries) in pages.iter().zip([catalog::gateway::ALL, catalog::controller::ALL]) {
-        is_as_listed(page, entries);
+    for (target, entries) in
+        targets.into_iter().zip([catalog::gateway::ALL, catalog::controller::ALL])
+    {
+        let page = exposition_with(target, entries).await;
+        is_as_listed(&page, entries);
         for id in [root.as_str(), &team.stack.users["ana"], &team.stack.channel] {
             assert!(!page.contains(id), "{id} is in the metrics:\n{page}");
         }
@@ -123,9 +126,10 @@ async fn every_panel_and_rule_has_data_from_a_thread_that_was_merged() {
         let dashboard: Value = serde_json::from_str(&text.unwrap()).unwrap();
         panels_answer(&prometheus, &dashboard).await;
     }
-    let merged = prometheus.query("codebutler_pull_requests_total{outcome=\"merged\"}").await;
+    let merged = "codebutler_pull_requests_total{outcome=\"merged\"}";
+    let merged = prometheus.query_until_answered(merged).await;
     assert_eq!(merged[0]["value"][1], "1", "{merged:?}");
-    let ratio = prometheus.query("codebutler:budget_used:ratio").await;
+    let ratio = prometheus.query_until_answered("codebutler:budget_used:ratio").await;
     assert_eq!(ratio[0]["metric"]["repo"], format!("{}/shop", team.stack.place.team), "{ratio:?}");
     let alerts = prometheus.query("ALERTS{alertstate=\"firing\"}").await;
     assert!(alerts.is_empty(), "{alerts:?}");
@@ -140,9 +144,20 @@ async fn stranger(team: &Team) {
     assert_eq!(request.send().await.unwrap().status().as_u16(), 401);
 }
 
-async fn exposition(address: std::net::SocketAddr) -> String {
+/// A process's metrics once every family has begun: what is counted at a thread's end may follow its
+/// last message.
+async fn exposition_with(address: std::net::SocketAddr, entries: &[CatalogEntry]) -> String {
     let url = format!("http://{address}/metrics");
-    reqwest::get(url).await.unwrap().text().await.unwrap()
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let page = reqwest::get(&url).await.unwrap().text().await.unwrap();
+        let missing = &listed_types(&page, entries) - &lines_after("# TYPE", &page);
+        if missing.is_empty() {
+            return page;
+        }
+        assert!(Instant::now() < deadline, "never begun: {missing:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -176,21 +191,30 @@ async fn what_is_logged_is_changed_while_it_runs() {
 /// The gateway polls pull requests once a minute, which is later than this; Slack's fields are readable here.
 const LATER: [&str; 2] = ["codebutler_pull_request_rounds_total", "codebutler_slack_unread_total"];
 
+fn base(entry: &CatalogEntry) -> String {
+    entry.full_name().trim_end_matches("_total").to_owned()
+}
+
+fn has_begun(page: &str, entry: &CatalogEntry) -> bool {
+    !LATER.contains(&&*entry.full_name()) || page.contains(&base(entry))
+}
+
+fn listed_types(page: &str, entries: &[CatalogEntry]) -> BTreeSet<String> {
+    let begun = entries.iter().filter(|entry| has_begun(page, entry));
+    begun.map(|entry| format!("{} {}", base(entry), entry.kind.name())).collect()
+}
+
+fn lines_after(start: &str, page: &str) -> BTreeSet<String> {
+    let lines = page.lines().filter_map(|line| line.strip_prefix(start));
+    lines.map(|line| line.trim().to_owned()).collect()
+}
+
 /// Every family of the list is shown with its type, unit, help and labels, and no other one is.
 fn is_as_listed(page: &str, entries: &[CatalogEntry]) {
-    let said = |what: &str| -> BTreeSet<String> {
-        let lines = page.lines().filter_map(|line| line.strip_prefix(what));
-        lines.map(|line| line.trim().to_owned()).collect()
-    };
-    let base = |entry: &CatalogEntry| entry.full_name().trim_end_matches("_total").to_owned();
-    let has_begun = |entry: &&CatalogEntry| {
-        !LATER.contains(&&*entry.full_name()) || page.contains(&base(entry))
-    };
-    let begun = || entries.iter().filter(has_begun);
-    let types = begun().map(|entry| format!("{} {}", base(entry), entry.kind.name())).collect();
-    assert_eq!(said("# TYPE"), types);
-    let units = begun().filter_map(|e| Some(format!("{} {}", base(e), e.unit?))).collect();
-    assert_eq!(said("# UNIT"), units);
+    assert_eq!(lines_after("# TYPE", page), listed_types(page, entries));
+    let begun = entries.iter().filter(|entry| has_begun(page, entry));
+    let units = begun.filter_map(|e| Some(format!("{} {}", base(e), e.unit?))).collect();
+    assert_eq!(lines_after("# UNIT", page), units);
     for entry in entries {
         let name = base(entry);
         let sample = page.lines().find(|line| {
@@ -226,8 +250,7 @@ async fn panels_answer(prometheus: &Prometheus, dashboard: &Value) {
                 .replace("$repo", ".*")
                 .replace("$__rate_interval", "2m")
                 .replace("$__range", "6h");
-            let answer = prometheus.query(&query).await;
-            assert!(!answer.is_empty(), "{title} has no data: {query}");
+            prometheus.query_until_answered(&query).await;
         }
     }
 }

@@ -84,6 +84,20 @@ impl Prometheus {
         answer["data"]["result"].as_array().unwrap().clone()
     }
 
+    /// The first answer that is not empty. A rate has none before its second scrape, and a busy
+    /// machine leaves scrapes out.
+    pub async fn query_until_answered(&self, query: &str) -> Vec<Value> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let answer = self.query(query).await;
+            if !answer.is_empty() {
+                return answer;
+            }
+            assert!(Instant::now() < deadline, "no data: {query}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     async fn ask(&self, query: &str) -> reqwest::Result<Value> {
         let url = format!("{}/api/v1/query", self.url);
         let request = self.http.get(url).query(&[("query", query)]);
