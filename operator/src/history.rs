@@ -4,11 +4,11 @@ use std::io::{ErrorKind, Write};
 
 use anyhow::Context as _;
 use codebutler_crds::wire::history::HistoryLine;
+use codebutler_gateway_core::dial::OutsideDialer;
+use codebutler_gateway_core::history::open_store;
 use codebutler_history::{AnyStore, HistoryStore as _, RunTrajectory, ThreadPlace, forget_person};
 
 use crate::args::{HistoryArgs, HistoryForm};
-use crate::gateway::dial::OutsideDialer;
-use crate::gateway::history::open_store;
 
 /// Read at once, in bytes.
 const CHUNK: u64 = 1024 * 1024;

@@ -1,34 +1,14 @@
-//! CodeButler's operator: two processes in one crate.
+//! CodeButler's operator: one binary with two processes.
 //!
-//! - [`controller`] turns Repos, AgentRoles and Threads into pods and volumes. It has Kubernetes
+//! - [`codebutler_controller`] turns Repos, AgentRoles and Threads into pods and volumes. It has Kubernetes
 //!   rights and no external secret.
-//! - [`gateway`] holds every external secret and almost no Kubernetes right. Slack, model APIs, Git
+//! - [`codebutler_gateway`] holds every external secret and almost no Kubernetes right. Slack, model APIs, Git
 //!   and GitHub are reached through it alone.
 //!
-//! Both watch the namespaces of a [`scope`].
+//! Both watch the namespaces of a [`scope`](codebutler_runtime::scope) and stand on [`codebutler_runtime`].
 
-pub mod apply;
 pub mod args;
-mod calendar;
-pub mod controller;
-mod definitions;
-pub mod gateway;
 mod history;
-pub mod lease;
-mod listen;
-pub mod metrics;
-mod notice;
-pub mod platform;
-pub mod quantity;
-mod queue;
-mod recent;
-mod schedule;
-pub mod scope;
-pub mod server_spec;
-pub mod step;
-pub mod tasks;
-pub mod telemetry;
-pub mod traces;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -48,7 +28,7 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     if matches!(parsed.command, args::OperatorCommand::Metrics) {
-        let page = metrics::page::render_markdown();
+        let page = codebutler_runtime::metrics::page::render_markdown();
         let written = std::io::stdout().write_all(page.as_bytes());
         return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
@@ -62,7 +42,8 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         };
     }
     // Until the end: what is on its way to a collector is sent before.
-    let _traces = telemetry::init_telemetry(&parsed.telemetry, parsed.command.service());
+    let _traces =
+        codebutler_runtime::telemetry::init_telemetry(&parsed.telemetry, parsed.command.service());
     match run_component(parsed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -85,13 +66,15 @@ fn run_component(args: args::OperatorArgs) -> anyhow::Result<()> {
         // One crypto provider for kube, reqwest and slack-morphism.
         let _ = rustls::crypto::ring::default_provider().install_default();
         match args.command {
-            args::OperatorCommand::Controller(args) => controller::run_controller(*args).await,
+            args::OperatorCommand::Controller(args) => {
+                codebutler_controller::run_controller(*args).await
+            }
             args::OperatorCommand::Gateway(args) => {
                 hide_memory()?;
                 if args.git_without_landlock {
-                    gateway::git::allow_without_landlock();
+                    codebutler_git::allow_without_landlock();
                 }
-                Box::pin(gateway::run_gateway(args.gateway)).await
+                Box::pin(codebutler_gateway::run_gateway(args.gateway)).await
             }
             args::OperatorCommand::Metrics | args::OperatorCommand::History(_) => Ok(()),
         }

@@ -54,8 +54,66 @@ const CRATES: &[Crate] = &[
     Crate::clean("operator/mcp/src"),
     Crate::clean("operator/pages/src"),
     Crate::clean("operator/slack-text/src"),
-    // The ledger, and the remote: words of the house.
-    Crate { folder: "operator/src", shared_names: 3, short_names: 2, circles: 0, folders: 44 },
+    Crate::clean("operator/src"),
+    Crate {
+        folder: "operator/controller/src",
+        shared_names: 3,
+        short_names: 0,
+        circles: 0,
+        folders: 44,
+    },
+    Crate::clean("operator/fuzz/src"),
+    Crate {
+        folder: "operator/gateway/src",
+        shared_names: 3,
+        short_names: 0,
+        circles: 0,
+        folders: 44,
+    },
+    // The remote: a word of the house.
+    Crate {
+        folder: "operator/gateway/core/src",
+        shared_names: 3,
+        short_names: 1,
+        circles: 0,
+        folders: 44,
+    },
+    Crate {
+        folder: "operator/gateway/git/src",
+        shared_names: 3,
+        short_names: 0,
+        circles: 0,
+        folders: 44,
+    },
+    Crate {
+        folder: "operator/gateway/mcp/src",
+        shared_names: 3,
+        short_names: 0,
+        circles: 0,
+        folders: 44,
+    },
+    // The ledger: a word of the house.
+    Crate {
+        folder: "operator/gateway/models/src",
+        shared_names: 3,
+        short_names: 1,
+        circles: 0,
+        folders: 44,
+    },
+    Crate {
+        folder: "operator/gateway/slack/src",
+        shared_names: 3,
+        short_names: 0,
+        circles: 0,
+        folders: 44,
+    },
+    Crate {
+        folder: "operator/runtime/src",
+        shared_names: 3,
+        short_names: 0,
+        circles: 0,
+        folders: 44,
+    },
     Crate::clean("agent/guides/src"),
     Crate::clean("agent/textform/src"),
     Crate { folder: "agent/src", shared_names: 3, short_names: 0, circles: 0, folders: 9 },
@@ -126,10 +184,6 @@ fn what_is_imported_does_not_import_back() {
         let files: usize = found.iter().map(BTreeSet::len).sum();
         assert!(files <= *circles, "{folder}: {files} files import each other: {found:#?}");
     }
-    // Observe, decide, apply: each imports what is before it.
-    let found = Sources::read(&root().join("operator/src")).circles();
-    let controller = found.iter().flatten().filter(|module| module.starts_with("controller::"));
-    assert_eq!(controller.collect::<Vec<_>>(), Vec::<&String>::new());
 }
 
 #[test]

@@ -9,11 +9,14 @@ use super::imports::Sources;
 use super::root;
 
 /// Folders in which a walk's paths begin.
-const BASES: [&str; 6] = [
+const BASES: [&str; 9] = [
     "",
-    "operator/src",
-    "operator/src/gateway",
-    "operator/src/controller",
+    "operator",
+    "operator/controller/src",
+    "operator/gateway/src",
+    "operator/gateway/mcp/src",
+    "operator/gateway/models/src",
+    "operator/gateway/slack/src",
     "agent/src",
     "agent/src/run",
 ];
@@ -24,7 +27,7 @@ fn walks_name_what_there_is() {
     let page = fs::read_to_string(root.join("operator/README.md")).unwrap();
     let walks: Vec<&str> = page.split("\n## ").filter(|part| part.starts_with("From ")).collect();
     assert_eq!(walks.len(), 8, "walks begin with `## From`");
-    let folders = ["operator/src", "agent/src", "agent/guides/src", "crds/src", "crds/wire/src"];
+    let folders = ["operator", "agent/src", "agent/guides/src", "crds/src", "crds/wire/src"];
     let read = |folder: &&str| Sources::read(&root.join(folder)).files.into_iter();
     let sources: Vec<(PathBuf, String)> = folders.iter().flat_map(read).collect();
     let quoted = Regex::new("`([^`]+)`").unwrap();

@@ -8,14 +8,17 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use codebutler_crds::{Thread, names};
-use codebutler_operator::gateway::attended::AttendedThreads;
-use codebutler_operator::gateway::context::GatewayContext;
-use codebutler_operator::gateway::dial::{DialOptions, OutsideDialer};
-use codebutler_operator::gateway::metrics::GatewayMetrics as Counted;
-use codebutler_operator::gateway::redact::RepoRedactors;
-use codebutler_operator::gateway::slack::{SlackGateway, SlackMetrics};
-use codebutler_operator::gateway::threads::ThreadWriter;
-use codebutler_operator::metrics::build_registry;
+use codebutler_gateway_core::attended::AttendedThreads;
+use codebutler_gateway_core::context::GatewayContext;
+use codebutler_gateway_core::dial::{DialOptions, OutsideDialer};
+use codebutler_gateway_core::metrics::GatewayMetrics as Counted;
+use codebutler_gateway_core::redact::RepoRedactors;
+use codebutler_gateway_core::threads::ThreadWriter;
+use codebutler_runtime::metrics::build_registry;
+use codebutler_slack::{SlackGateway, SlackMetrics};
+use codebutler_testbed::apiserver;
+use codebutler_testbed::cluster::TestCluster;
+use codebutler_testbed::slack::{SlackOptions, SlackServer};
 use futures::StreamExt as _;
 use kube::api::ListParams;
 use kube::runtime::reflector::{self, Store};
@@ -28,9 +31,6 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{MeasuredFigure, find_percentile, long_or_short};
-use codebutler_testbed::apiserver;
-use codebutler_testbed::cluster::TestCluster;
-use codebutler_testbed::slack::{SlackOptions, SlackServer};
 
 const NAMESPACE: &str = "team";
 /// Envelopes, conversations that they are in, and the time between two.
@@ -62,14 +62,14 @@ pub async fn measure_ingest() -> anyhow::Result<Vec<MeasuredFigure>> {
         client: client.clone(),
         namespace: NAMESPACE.to_owned(),
         redactors: RepoRedactors::default(),
-        github: codebutler_operator::gateway::github::GitHubAccess::default(),
+        github: codebutler_gateway_core::github::GitHubAccess::default(),
         // Slack is on this machine, where no Repo's Secret may be sent otherwise.
         dialer: OutsideDialer::new(&DialOptions {
             egress_allow: vec!["127.0.0.0/8".parse().map_err(anyhow::Error::msg)?],
             ..DialOptions::default()
         })?,
-        history: codebutler_operator::gateway::history::HistoryKeeper::default(),
-        mcp: codebutler_operator::gateway::mcp_facts::McpFacts::default(),
+        history: codebutler_gateway_core::history::HistoryKeeper::default(),
+        mcp: codebutler_gateway_core::mcp_facts::McpFacts::default(),
         pages: None,
     };
     let api_url = slack.api_url().parse()?;

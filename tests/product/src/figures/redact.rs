@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use codebutler_operator::gateway::redact::SecretRedactor;
+use codebutler_gateway_core::redact::SecretRedactor;
+use codebutler_testbed::corpus;
 
 use super::MeasuredFigure;
-use codebutler_testbed::corpus;
 
 /// How long to measure.
 const MEASURE: Duration = Duration::from_secs(3);

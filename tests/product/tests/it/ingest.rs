@@ -19,8 +19,8 @@ use std::time::Duration;
 use codebutler_crds::thread::{ClosingChoice, PendingItem, RoleState};
 use codebutler_crds::wire::{AskedDecision, ErrorCode, MessageAuthor, PostMessage, RunReport};
 use codebutler_crds::{SlackTs, Thread};
-use codebutler_operator::gateway::threads::ThreadWriter;
-use codebutler_operator::metrics::build_registry;
+use codebutler_gateway_core::threads::ThreadWriter;
+use codebutler_runtime::metrics::build_registry;
 use codebutler_testbed::slack::{CallFault, EventRelease};
 use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
@@ -404,8 +404,7 @@ async fn marks_and_decisions_survive_many_writers() {
     desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
     let key = desk.caller(&root, "pm").await.key();
     let here = desk.gateway().threads.clone();
-    let counted =
-        codebutler_operator::gateway::metrics::GatewayMetrics::register(&mut build_registry());
+    let counted = codebutler_gateway_core::metrics::GatewayMetrics::register(&mut build_registry());
     let replica = ThreadWriter::new(desk.cluster.client(), counted);
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..40_u64 {

@@ -1,6 +1,6 @@
 //! Redaction against the kept corpus.
 
-use codebutler_operator::gateway::redact::SecretRedactor;
+use codebutler_gateway_core::redact::SecretRedactor;
 use codebutler_testbed::corpus;
 
 #[test]

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use codebutler_crds::AgentRole;
 use codebutler_crds::role::{DataCollection, TOOLS};
-use codebutler_operator::gateway::models::facts::check::{self, ListedModel, RepoWorker};
-use codebutler_operator::gateway::models::facts::list;
+use codebutler_models::facts::check::{self, ListedModel, RepoWorker};
+use codebutler_models::facts::list;
 
 fn seed(path: &str) -> String {
     let path = Path::new(codebutler_testbed::FOLDER).join("../seeds").join(path);

@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use codebutler_controller::args::ControllerArgs;
 use codebutler_crds::{AgentRole, Repo, Thread, condition, names};
-use codebutler_operator::args::{ControllerArgs, LeaseArgs};
-use codebutler_operator::controller;
+use codebutler_runtime::args::LeaseArgs;
 use codebutler_testbed::apiserver::{FaultSource, ServerOptions};
 use codebutler_testbed::cluster::TestCluster;
 use codebutler_testbed::place::{InstallPlace, PlaceLease};
@@ -209,7 +209,8 @@ impl World {
         };
         let client = self.own_client();
         let stop = CancellationToken::new();
-        let task = tokio::spawn(controller::serve_controller(args, client, stop.clone()));
+        let task =
+            tokio::spawn(codebutler_controller::serve_controller(args, client, stop.clone()));
         (stop, task)
     }
 

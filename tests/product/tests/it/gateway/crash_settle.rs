@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use codebutler_crds::NanoUsd;
-use codebutler_operator::gateway::metrics::GatewayMetrics;
-use codebutler_operator::gateway::models::settle;
-use codebutler_operator::metrics::{MetricsServer, ReadyFlag, build_registry};
+use codebutler_gateway_core::metrics::GatewayMetrics;
+use codebutler_models::settle;
+use codebutler_runtime::metrics::{MetricsServer, ReadyFlag, build_registry};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use codebutler_crds::NanoUsd;
-use codebutler_operator::gateway::models::facts::standing;
+use codebutler_models::facts::standing;
 use codebutler_testbed::llama::{LlamaError, LlamaOptions, LlamaServer};
 use codebutler_testbed::models::ModelScript;
 use codebutler_testbed::pytools::PyToolsError;

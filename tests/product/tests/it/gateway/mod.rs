@@ -60,22 +60,22 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use codebutler_crds::{AgentRole, Repo, Thread, names};
-use codebutler_operator::gateway::api;
-use codebutler_operator::gateway::budget::pause;
-use codebutler_operator::gateway::caches;
-use codebutler_operator::gateway::conditions::ConditionWriter;
-use codebutler_operator::gateway::dial::{DialOptions, OutsideDialer};
-use codebutler_operator::gateway::egress::ThreadEgress;
-use codebutler_operator::gateway::git::mirror::RepoMirrors;
-use codebutler_operator::gateway::identity::{CallerIdentity, PodIndex};
-use codebutler_operator::gateway::metrics::GatewayMetrics;
-use codebutler_operator::gateway::models::{build_scribe, settle};
-use codebutler_operator::gateway::slack::{self, SlackGateway};
-use codebutler_operator::gateway::state::{GatewayBase, SharedGateway};
-use codebutler_operator::gateway::threads::ThreadWriter;
-use codebutler_operator::gateway::web;
-use codebutler_operator::metrics::{MetricsServer, ReadyFlag, build_registry};
-use codebutler_operator::scope::WatchScope;
+use codebutler_gateway::api;
+use codebutler_gateway::budget_pause;
+use codebutler_gateway::caches;
+use codebutler_gateway::state::{GatewayBase, SharedGateway};
+use codebutler_gateway::web;
+use codebutler_gateway_core::conditions::ConditionWriter;
+use codebutler_gateway_core::dial::{DialOptions, OutsideDialer};
+use codebutler_gateway_core::egress::ThreadEgress;
+use codebutler_gateway_core::identity::{CallerIdentity, PodIndex};
+use codebutler_gateway_core::metrics::GatewayMetrics;
+use codebutler_gateway_core::threads::ThreadWriter;
+use codebutler_git::mirror::RepoMirrors;
+use codebutler_models::{build_scribe, settle};
+use codebutler_runtime::metrics::{MetricsServer, ReadyFlag, build_registry};
+use codebutler_runtime::scope::WatchScope;
+use codebutler_slack::{self, SlackGateway};
 use codebutler_testbed::github::{DrivenRepository, FirstCommit, GitHubOptions, GitHubServer};
 use codebutler_testbed::models::{ModelOptions, ModelScript, ModelServer, ScriptStep};
 use codebutler_testbed::slack::{SlackOptions, SlackServer};
@@ -320,7 +320,7 @@ async fn gateway_of(
     let context = context.await.unwrap();
     let threads = ThreadWriter::new(client.clone(), metrics.clone());
     let api_url = slack.api_url().parse().unwrap();
-    let counted = slack::SlackMetrics::new(&mut build_registry());
+    let counted = codebutler_slack::SlackMetrics::new(&mut build_registry());
     let base = GatewayBase {
         mirrors: RepoMirrors::new(cache),
         identity: CallerIdentity::new(context.clone(), index, metrics.clone()),
@@ -336,7 +336,7 @@ async fn gateway_of(
     let gateway = base.begin_term();
     gateway.work.slack.hear_with(build_scribe(&gateway.models));
     let waking = gateway.clone();
-    tokio::spawn(async move { pause::wake_paused(&waking.work).await });
+    tokio::spawn(async move { budget_pause::wake_paused(&waking.work).await });
     gateway
 }
 

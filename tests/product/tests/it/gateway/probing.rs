@@ -1,8 +1,8 @@
 //! Whether a Repo can be worked with is found out before anybody has to, and known again when it is
 //! mended.
 
-use codebutler_operator::gateway::git::probe;
-use codebutler_operator::gateway::models::facts::standing;
+use codebutler_git::probe;
+use codebutler_models::facts::standing;
 use codebutler_testbed::models::ModelScript;
 use serde_json::json;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use codebutler_crds::Repo;
-use codebutler_operator::gateway::dial::{DialOptions, OutsideDialer};
+use codebutler_gateway_core::dial::{DialOptions, OutsideDialer};
 use codebutler_testbed::models::{ModelScript, ModelServer, ScriptStep};
 use codebutler_testbed::proxy::{CompanyProxy, ShownCertificates};
 use codebutler_testbed::slack::SlackOptions;

@@ -15,52 +15,52 @@ use super::{AUDIENCE, World, eventually};
 const LIST: [(&str, &str, &str); 42] = [
     (
         "many commits that each change much",
-        "operator/src/gateway/git/quarantine/tests.rs",
+        "operator/gateway/git/src/quarantine/tests.rs",
         "a_small_push_of_many_commits_that_each_change_much_is_refused",
     ),
     (
         "many commits with long messages",
-        "operator/src/gateway/git/quarantine/tests.rs",
+        "operator/gateway/git/src/quarantine/tests.rs",
         "commits_with_long_messages_are_counted_together",
     ),
     (
         "the same change again and again",
-        "operator/src/gateway/git/quarantine/tests.rs",
+        "operator/gateway/git/src/quarantine/tests.rs",
         "commits_that_change_the_same_share_what_they_change",
     ),
     (
         "a guarded file as accepted, and changed",
-        "operator/src/gateway/git/quarantine/tests.rs",
+        "operator/gateway/git/src/quarantine/tests.rs",
         "a_guarded_file_is_compared_by_its_path_alone",
     ),
     (
         "every amount of a push",
-        "operator/src/gateway/git/quarantine/budget.rs",
+        "operator/gateway/git/src/quarantine/budget.rs",
         "amounts_are_added_up_and_the_refusal_says_what_to_split",
     ),
     (
         "a list of 60,000 in one event",
-        "operator/src/gateway/history/mask.rs",
+        "operator/gateway/core/src/history/mask.rs",
         "a_list_and_what_is_written_of_it_have_bounds",
     ),
     (
         "a long line in front of the writer",
-        "operator/src/gateway/history/writer/tests.rs",
+        "operator/gateway/core/src/history/writer/tests.rs",
         "a_line_that_is_too_long_is_passed_over_and_what_comes_next_is_written",
     ),
     (
         "a history that stops the writer",
-        "operator/src/gateway/history/writer/tests.rs",
+        "operator/gateway/core/src/history/writer/tests.rs",
         "a_history_that_can_not_be_gone_on_with_holds_up_no_other",
     ),
     (
         "journals without end",
-        "operator/src/gateway/history/writer/tests.rs",
+        "operator/gateway/core/src/history/writer/tests.rs",
         "a_role_has_so_many_journals_and_no_more",
     ),
     (
         "a volume that is filled",
-        "operator/src/gateway/history/writer/tests.rs",
+        "operator/gateway/core/src/history/writer/tests.rs",
         "no_history_grows_beyond_the_space_of_all",
     ),
     (
@@ -85,12 +85,12 @@ const LIST: [(&str, &str, &str); 42] = [
     ),
     (
         "a flood of history readings",
-        "operator/src/gateway/history/reads.rs",
+        "operator/gateway/core/src/history/reads.rs",
         "a_flood_of_readings_takes_a_few_places_and_what_is_known_is_kept",
     ),
     (
         "the history of a name, as an agent",
-        "operator/src/gateway/history/reads.rs",
+        "operator/gateway/core/src/history/reads.rs",
         "a_thread_reads_nothing_of_another_one_of_its_name",
     ),
     (
@@ -110,7 +110,7 @@ const LIST: [(&str, &str, &str); 42] = [
     ),
     (
         "a name that is given again",
-        "operator/src/gateway/history/writer/tests.rs",
+        "operator/gateway/core/src/history/writer/tests.rs",
         "a_thread_of_the_same_name_begins_anew_and_the_one_before_adds_nothing",
     ),
     (
@@ -125,58 +125,58 @@ const LIST: [(&str, &str, &str); 42] = [
     ),
     (
         "bodies that stall",
-        "operator/src/gateway/extract.rs",
+        "operator/gateway/core/src/extract.rs",
         "bodies_that_stall_take_a_share_and_end_and_others_are_taken",
     ),
     (
         "bodies of no length",
-        "operator/src/gateway/extract.rs",
+        "operator/gateway/core/src/extract.rs",
         "a_body_that_does_not_say_its_length_takes_room_as_it_comes",
     ),
     (
         "bodies of many threads",
-        "operator/src/gateway/bodies.rs",
+        "operator/gateway/core/src/bodies.rs",
         "a_thread_and_a_repo_have_their_shares_and_others_have_room",
     ),
-    ("bodies of all", "operator/src/gateway/bodies.rs", "what_all_take_together_has_a_bound"),
+    ("bodies of all", "operator/gateway/core/src/bodies.rs", "what_all_take_together_has_a_bound"),
     (
         "slow heads at the pages",
-        "operator/src/gateway/pages/port.rs",
+        "operator/gateway/src/pages/port.rs",
         "who_asks_for_nothing_does_not_stay",
     ),
     (
         "answers that are not taken",
-        "operator/src/gateway/pages/port.rs",
+        "operator/gateway/src/pages/port.rs",
         "who_takes_nothing_does_not_stay",
     ),
     (
         "connections to the pages",
-        "operator/src/gateway/pages/port.rs",
+        "operator/gateway/src/pages/port.rs",
         "connections_are_counted_by_address_and_together",
     ),
     (
         "searches and exports",
-        "operator/src/gateway/pages/limits.rs",
+        "operator/gateway/src/pages/limits.rs",
         "two_search_at_once_and_each_person_once",
     ),
     (
         "streams of one person",
-        "operator/src/gateway/pages/limits.rs",
+        "operator/gateway/src/pages/limits.rs",
         "a_person_follows_so_many_pages_and_leaves_room_to_others",
     ),
     (
         "a flow cookie, again",
-        "operator/src/gateway/pages/flows.rs",
+        "operator/gateway/src/pages/flows.rs",
         "a_flow_is_tried_once_and_a_flood_of_flows_waits",
     ),
     (
         "a copied session",
-        "operator/src/gateway/pages/flows.rs",
+        "operator/gateway/src/pages/flows.rs",
         "a_session_that_was_signed_out_of_has_ended",
     ),
     (
         "what another Repo read",
-        "operator/src/gateway/slack/files.rs",
+        "operator/gateway/slack/src/files.rs",
         "what_was_read_for_one_repo_is_not_shown_to_another_one_nor_for_long",
     ),
     (
@@ -186,27 +186,27 @@ const LIST: [(&str, &str, &str); 42] = [
     ),
     (
         "slow strangers at the deliveries",
-        "operator/src/gateway/starts/deliveries/port.rs",
+        "operator/gateway/src/starts/deliveries/port.rs",
         "a_crowd_of_slow_strangers_is_in_nobodys_way",
     ),
     (
         "who gives way to whom",
-        "operator/src/gateway/starts/deliveries/port.rs",
+        "operator/gateway/src/starts/deliveries/port.rs",
         "who_has_taken_longest_goes_and_who_is_there_stays",
     ),
     (
         "pages made to hurt",
-        "operator/src/gateway/web/text.rs",
+        "operator/gateway/src/web/text.rs",
         "pages_made_to_hurt_are_read_in_time",
     ),
     (
         "ends that close nothing",
-        "operator/src/gateway/web/depth.rs",
+        "operator/gateway/src/web/depth.rs",
         "what_only_looks_like_an_end_closes_nothing",
     ),
     (
         "a long page that is not deep",
-        "operator/src/gateway/web/depth.rs",
+        "operator/gateway/src/web/depth.rs",
         "an_ordinary_page_is_not_deep_however_long_it_is",
     ),
     (

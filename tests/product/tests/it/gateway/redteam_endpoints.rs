@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use codebutler_crds::{Thread, names};
-use codebutler_operator::gateway::api;
+use codebutler_gateway::api;
 use http::Method;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
@@ -123,9 +123,9 @@ impl Siege {
         }
     }
 
-    fn victim(&self) -> codebutler_operator::gateway::thread_key::ThreadKey {
+    fn victim(&self) -> codebutler_gateway_core::thread_key::ThreadKey {
         let (namespace, name) = (self.world.cluster.team().to_owned(), self.world.name.clone());
-        codebutler_operator::gateway::thread_key::ThreadKey { namespace, name }
+        codebutler_gateway_core::thread_key::ThreadKey { namespace, name }
     }
 
     /// What this endpoint takes, with the victim's ids wherever it takes one.

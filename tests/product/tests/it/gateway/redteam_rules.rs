@@ -7,67 +7,67 @@ use std::path::Path;
 const LIST: [(&str, &str, &str); 20] = [
     (
         "orders behind what a question shows",
-        "operator/src/gateway/parts/shown.rs",
+        "operator/gateway/src/parts/shown.rs",
         "the_question_has_all_of_every_request",
     ),
     (
         "items that no question names",
-        "operator/src/gateway/roadmap/shown/tests.rs",
+        "operator/gateway/src/roadmap/shown/tests.rs",
         "a_question_records_what_it_names_and_attaches_the_whole",
     ),
     (
         "the rest of a long roadmap",
-        "operator/src/gateway/slack/questions/roadmap.rs",
+        "operator/gateway/slack/src/questions/roadmap.rs",
         "a_yes_to_some_leaves_the_others_to_be_asked_about",
     ),
     (
         "words that Markdown hides",
-        "operator/src/gateway/slack/markdown/tests.rs",
+        "operator/gateway/slack/src/markdown/tests.rs",
         "what_a_reader_of_markdown_would_not_see_is_shown",
     ),
     (
         "other words under a question's key",
-        "operator/src/gateway/slack/asking/whole.rs",
+        "operator/gateway/slack/src/asking/whole.rs",
         "other_words_are_another_question",
     ),
     (
         "a plan in a Thread of one's own",
-        "operator/src/gateway/roadmap/origin.rs",
+        "operator/gateway/src/roadmap/origin.rs",
         "a_plan_is_approved_only_in_the_thread_that_was_made_from_the_approved_text",
     ),
     (
         "a yes of somebody who left",
-        "operator/src/gateway/slack/access.rs",
+        "operator/gateway/slack/src/access.rs",
         "full_members_decide_and_others_if_they_are_named_and_bots_never",
     ),
     (
         "an account that is deactivated",
-        "operator/src/gateway/slack/person.rs",
+        "operator/gateway/slack/src/person.rs",
         "only_who_is_wholly_of_the_workspace_is_a_member",
     ),
     (
         "a yes for the thread of somebody who left",
-        "operator/src/gateway/slack/questions/action/tests.rs",
+        "operator/gateway/slack/src/questions/action/tests.rs",
         "a_yes_for_the_thread_ends_with_its_givers_membership",
     ),
     (
         "a change of what steers roles",
-        "operator/src/gateway/steering.rs",
+        "operator/gateway/src/steering.rs",
         "files_that_steer_roles_are_named_and_no_others",
     ),
     (
         "the same in a merge train",
-        "operator/src/gateway/train/shown.rs",
+        "operator/gateway/src/train/shown.rs",
         "people_see_what_they_decide_about",
     ),
     (
         "Git without a wall",
-        "operator/src/gateway/git/confine.rs",
+        "operator/gateway/git/src/confine.rs",
         "git_without_landlock_runs_only_where_the_flag_says_so",
     ),
     (
         "metadata services",
-        "operator/src/gateway/egress/address.rs",
+        "operator/gateway/core/src/egress/address.rs",
         "no_configuration_opens_the_metadata_service_of_a_cloud",
     ),
     (
@@ -98,7 +98,7 @@ const LIST: [(&str, &str, &str); 20] = [
     ),
     (
         "commits taken off a branch",
-        "operator/src/gateway/git/survey.rs",
+        "operator/gateway/git/src/survey.rs",
         "a_branch_that_people_rewrote_has_lost_commits",
     ),
 ];

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codebutler_operator::gateway::told;
+use codebutler_gateway::told;
 use codebutler_testbed::models::ModelScript;
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};

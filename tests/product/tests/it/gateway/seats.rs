@@ -1,7 +1,7 @@
 //! A pod that no Thread has taken: what its token opens, and what it opens once one has.
 
 use codebutler_crds::{Repo, Thread, names};
-use codebutler_operator::gateway::api;
+use codebutler_gateway::api;
 use serde_json::json;
 
 use super::cluster::ACCOUNT;

@@ -6,14 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use codebutler_controller::args::ControllerArgs;
 use codebutler_crds::{Repo, Thread, names};
+use codebutler_gateway::api;
+use codebutler_gateway::tls;
+use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_mcp::{ContentBody, ServerSession, SessionSetup, ToolCall};
-use codebutler_operator::args::{ControllerArgs, LeaseArgs};
-use codebutler_operator::controller;
-use codebutler_operator::gateway::api;
-use codebutler_operator::gateway::bridges::{PodLink, PodLinkError, open_pod_link};
-use codebutler_operator::gateway::thread_key::ThreadKey;
-use codebutler_operator::gateway::tls;
+use codebutler_mcp_servers::bridges::{PodLink, PodLinkError, open_pod_link};
+use codebutler_runtime::args::LeaseArgs;
 use codebutler_testbed::kubelet::{KubeletOptions, LocalImage, ProcessKubelet, ServiceForward};
 use codebutler_testbed::models::ModelScript;
 use codebutler_testbed::stack::toolchain::{AGENT_IMAGE, build_images};
@@ -106,7 +106,7 @@ impl Node {
             }))
             .await;
         let gateway = serve_tls(&world, &stop).await;
-        tokio::spawn(controller::serve_controller(
+        tokio::spawn(codebutler_controller::serve_controller(
             controller_args(&world),
             cluster.controller().await,
             stop.clone(),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::Repo;
-use codebutler_operator::gateway::guides;
-use codebutler_operator::gateway::mcp::choose::{choose_for_role, list_allowed};
-use codebutler_operator::gateway::mcp::probe;
-use codebutler_operator::gateway::mcp_facts::SessionOutcome;
+use codebutler_gateway::guides;
+use codebutler_gateway_core::mcp_facts::SessionOutcome;
+use codebutler_mcp_servers::choose::{choose_for_role, list_allowed};
+use codebutler_mcp_servers::probe;
 use codebutler_testbed::mcp::{McpServer, ToolAnswer};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
@@ -33,7 +33,9 @@ async fn start_server() -> McpServer {
 impl World {
     pub(super) fn probe_servers(&self) -> AbortOnDropHandle<()> {
         let work = Arc::clone(&self.gateway.work);
-        AbortOnDropHandle::new(tokio::spawn(async move { probe::run_server_probe(&work).await }))
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            probe::run_server_probe(&work.context, &work.conditions, &work.shutdown).await;
+        }))
     }
 
     pub(super) async fn with_servers(servers: Value) -> Self {

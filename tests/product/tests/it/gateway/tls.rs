@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use codebutler_operator::args::GatewayArgs;
-use codebutler_operator::gateway::tls;
+use codebutler_gateway::args::GatewayArgs;
+use codebutler_gateway::tls;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use rustls::pki_types::pem::PemObject as _;
@@ -29,16 +29,16 @@ pub fn args(cluster: &Cluster) -> GatewayArgs {
         grace_seconds: 30,
         die_at_step: None,
         slack_api: String::new(),
-        dial: codebutler_operator::gateway::dial::DialOptions::default(),
+        dial: codebutler_gateway_core::dial::DialOptions::default(),
         git_cache: std::path::PathBuf::new(),
         git_cache_limit: None,
         history: None,
         history_days: 365,
         history_url: None,
-        pages: codebutler_operator::gateway::pages::options::PagesOptions::default(),
+        pages: codebutler_gateway::pages::options::PagesOptions::default(),
         deliveries_listen: None,
         history_limit: None,
-        search: codebutler_operator::gateway::web::SearchOptions::default(),
+        search: codebutler_gateway::web::SearchOptions::default(),
         github_poll_seconds: 60,
         agent_silence_seconds: 600,
     }

@@ -1,10 +1,10 @@
 //! What keeps pods from working, from the pod's status to the message in the thread: the controller and
 //! the gateway together, and somebody who plays the kubelet.
 
+use codebutler_controller::args::ControllerArgs;
 use codebutler_crds::{Thread, names};
-use codebutler_operator::args::{ControllerArgs, LeaseArgs};
-use codebutler_operator::controller;
-use codebutler_operator::gateway::told;
+use codebutler_gateway::told;
+use codebutler_runtime::args::LeaseArgs;
 use codebutler_testbed::models::ModelScript;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::ResourceExt as _;
@@ -51,7 +51,7 @@ impl World {
         let stop = CancellationToken::new();
         let (client, stopped) = (self.cluster.admin(), stop.clone());
         let controller = tokio::spawn(async move {
-            controller::serve_controller(args, client, stopped).await.unwrap();
+            codebutler_controller::serve_controller(args, client, stopped).await.unwrap();
         });
         let work = std::sync::Arc::clone(&self.gateway.work);
         let telling = tokio::spawn(async move { told::run_telling(&work).await });

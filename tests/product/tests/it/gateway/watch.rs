@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use codebutler_crds::thread::{PullState, ThreadState};
 use codebutler_crds::{Thread, names};
-use codebutler_operator::gateway::watch::{self, PullWatch};
+use codebutler_gateway::watch::{self, PullWatch};
 use codebutler_testbed::github::{HostFailure, PersonStanding};
 use kube::ResourceExt as _;
 use serde_json::json;

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::{AgentRole, Repo, Thread, condition, names};
-use codebutler_operator::gateway::attended::AttendedThreads;
-use codebutler_operator::gateway::caller::ProvenCaller;
-use codebutler_operator::gateway::context::GatewayContext;
-use codebutler_operator::gateway::dial::{DialOptions, OutsideDialer};
-use codebutler_operator::gateway::metrics::GatewayMetrics as Counted;
-use codebutler_operator::gateway::slack::{SlackGateway, SlackMetrics};
-use codebutler_operator::gateway::thread_key::ThreadKey;
-use codebutler_operator::gateway::threads::ThreadWriter;
-use codebutler_operator::metrics::build_registry;
+use codebutler_gateway_core::attended::AttendedThreads;
+use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_gateway_core::context::GatewayContext;
+use codebutler_gateway_core::dial::{DialOptions, OutsideDialer};
+use codebutler_gateway_core::metrics::GatewayMetrics as Counted;
+use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_gateway_core::threads::ThreadWriter;
+use codebutler_runtime::metrics::build_registry;
+use codebutler_slack::{SlackGateway, SlackMetrics};
 use codebutler_testbed::cluster::TestCluster;
 use codebutler_testbed::place::{InstallPlace, PlaceLease};
 use codebutler_testbed::slack::{SlackOptions, SlackServer};
@@ -89,11 +89,11 @@ impl Gateway {
             attended,
             client: client.clone(),
             namespace: place.system.clone(),
-            redactors: codebutler_operator::gateway::redact::RepoRedactors::default(),
-            history: codebutler_operator::gateway::history::HistoryKeeper::default(),
-            mcp: codebutler_operator::gateway::mcp_facts::McpFacts::default(),
+            redactors: codebutler_gateway_core::redact::RepoRedactors::default(),
+            history: codebutler_gateway_core::history::HistoryKeeper::default(),
+            mcp: codebutler_gateway_core::mcp_facts::McpFacts::default(),
             pages: None,
-            github: codebutler_operator::gateway::github::GitHubAccess::default(),
+            github: codebutler_gateway_core::github::GitHubAccess::default(),
             dialer: OutsideDialer::new(&DialOptions::default()).unwrap(),
         };
         let mut families = build_registry();

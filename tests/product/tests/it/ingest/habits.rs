@@ -136,7 +136,7 @@ fn every_emoji_that_is_written_is_one_of_slacks() {
     let root = Path::new(codebutler_testbed::FOLDER).join("..");
     let mut unknown = Vec::new();
     let mut seen = 0;
-    for part in ["operator/src/gateway", "seeds/roles", "charts/codebutler/files/roles"] {
+    for part in ["operator/gateway", "seeds/roles", "charts/codebutler/files/roles"] {
         for entry in walk(&root.join(part)) {
             let text = std::fs::read_to_string(&entry).unwrap_or_default();
             for name in text.split('"').filter_map(emoji) {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use codebutler_crds::SlackTs;
 use codebutler_crds::wire::VersionedInbox;
-use codebutler_operator::gateway::caller::ProvenCaller;
-use codebutler_operator::gateway::slack::WantedInbox;
+use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_slack::WantedInbox;
 use codebutler_testbed::slack::{CallFault, EventRelease};
 
 use super::desk::{Desk, PATIENCE};

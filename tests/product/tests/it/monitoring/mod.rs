@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use codebutler_crds::mcp::McpServerSpec;
-use codebutler_operator::metrics::catalog::{self, CatalogEntry};
+use codebutler_runtime::metrics::catalog::{self, CatalogEntry};
 use codebutler_testbed::mcp::{McpServer, ToolAnswer};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
+use prometheus::{Prometheus, promtool};
 use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, Setup, Team, asks, needs_process_kubelet};
-use prometheus::{Prometheus, promtool};
 
 fn chart(path: &str) -> PathBuf {
     Path::new(codebutler_testbed::FOLDER).join("../charts/codebutler").join(path)

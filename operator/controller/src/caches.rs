@@ -1,0 +1,402 @@
+//! The watches: which kinds, how much of them, and who looks again when one of them changes.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use codebutler_crds::thread::ThreadState;
+use codebutler_crds::{AgentRole, Repo, Thread, condition, names};
+use codebutler_runtime::scope::{WatchScope, WatchedKind};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::runtime::reflector::Store;
+use kube::runtime::watcher::{Config, Event};
+use kube::{Client, Resource, ResourceExt as _};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use super::index::{ObjectIndex, ObjectKey};
+use super::informer::{self, NamedObjects, ObjectTouch};
+use super::queues::{ControllerQueues, QueueReceivers};
+use super::serving::ServingGateway;
+use super::slots::RepoSlots;
+use super::thread::CacheFence;
+use crate::args::ControllerArgs;
+
+/// Views on everything that is watched.
+pub struct ControllerCaches {
+    pub repos: Store<Repo>,
+    pub roles: Store<AgentRole>,
+    pub threads: Store<Thread>,
+    pub open: Arc<ObjectIndex<Thread, ()>>,
+    pub closed: Arc<ObjectIndex<Thread, ()>>,
+    pub parts: Arc<ObjectIndex<Thread, ()>>,
+    pub pods: Arc<ObjectIndex<Pod, Pod>>,
+    /// Pods of servers by their Thread, and those that belong to a Repo.
+    pub server_pods: Arc<ObjectIndex<Pod, Pod>>,
+    pub repo_server_pods: Arc<ObjectIndex<Pod, Pod>>,
+    /// Seats that wait for a Thread, by their Repo.
+    pub seats: Arc<ObjectIndex<Pod, Pod>>,
+    pub volumes: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
+    pub accounts: Store<ServiceAccount>,
+    /// The Repos' network policies.
+    pub policies: Store<NetworkPolicy>,
+    /// The gateway's certificate authority and its copies.
+    pub authorities: Store<ConfigMap>,
+    pub services: Store<Service>,
+    /// Whether a gateway serves.
+    pub serving: Arc<ServingGateway>,
+    /// ConfigMaps with instructions for roles.
+    pub prompts: Store<ConfigMap>,
+}
+
+pub struct ControllerWatches {
+    tasks: JoinSet<()>,
+    synced: Vec<oneshot::Receiver<()>>,
+}
+
+impl ControllerWatches {
+    /// Waits until every cache has been filled once.
+    pub async fn synced(&mut self) {
+        for synced in self.synced.drain(..) {
+            // The other end lives as long as its task.
+            let _ = synced.await;
+        }
+    }
+
+    fn watch<K: WatchedKind + Sync>(
+        &mut self,
+        (client, scope): (&Client, &WatchScope),
+        config: &Config,
+        on: impl FnMut(&Event<K>) + Send + 'static,
+    ) {
+        let (sender, receiver) = oneshot::channel();
+        self.synced.push(receiver);
+        self.tasks.spawn(informer::run_informer(scope.events(client, config), sender, on));
+    }
+}
+
+/// Starts all watches. They end when the result is dropped.
+pub fn start_watches(
+    client: &Client,
+    args: &ControllerArgs,
+    slots: &Arc<RepoSlots>,
+    fence: &Arc<CacheFence>,
+) -> (ControllerCaches, ControllerWatches, ControllerQueues, QueueReceivers) {
+    let (repos, roles, threads) = (NamedObjects::new(), NamedObjects::new(), NamedObjects::new());
+    let (accounts, policies) = (NamedObjects::new(), NamedObjects::new());
+    let (authorities, services, prompts) =
+        (NamedObjects::new(), NamedObjects::new(), NamedObjects::new());
+    let caches = ControllerCaches {
+        repos: repos.reader(),
+        roles: roles.reader(),
+        threads: threads.reader(),
+        open: Arc::new(ObjectIndex::new(open_in)),
+        closed: Arc::new(ObjectIndex::new(closed_in)),
+        parts: Arc::new(ObjectIndex::new(parent_of)),
+        pods: Arc::new(ObjectIndex::new(role_pod)),
+        server_pods: Arc::new(ObjectIndex::new(server_pod)),
+        repo_server_pods: Arc::new(ObjectIndex::new(by_repo)),
+        seats: Arc::new(ObjectIndex::new(waiting_seat)),
+        volumes: Arc::new(ObjectIndex::new(by_thread)),
+        accounts: accounts.reader(),
+        policies: policies.reader(),
+        authorities: authorities.reader(),
+        services: services.reader(),
+        serving: Arc::default(),
+        prompts: prompts.reader(),
+    };
+    let (queues, receivers) =
+        ControllerQueues::new(caches.repos.clone(), caches.open.clone(), &args.namespace);
+    let mut watches = ControllerWatches { tasks: JoinSet::new(), synced: Vec::new() };
+
+    let scope = WatchScope::of(&args.namespaces);
+    let (listed, shared) = ((client, &scope), (client, &scope.and(&args.namespace)));
+    let own = (client, &WatchScope::of(std::slice::from_ref(&args.namespace)));
+    watches.watch(listed, &list_config(), on_repo(repos, queues.clone()));
+    watches.watch(shared, &list_config(), on_role(roles, queues.clone()));
+    let indices = [&caches.open, &caches.closed, &caches.parts].map(Arc::clone);
+    let fenced = (slots.clone(), fence.clone());
+    watches.watch(listed, &list_config(), on_thread(threads, indices, fenced, queues.clone()));
+    let of_threads = list_config().labels(names::LABEL_THREAD);
+    let pods = [&caches.pods, &caches.server_pods].map(Arc::clone);
+    watches.watch(listed, &of_threads, on_pod(pods, queues.clone()));
+    // Servers and seats: what a Thread takes leaves this watch for the one above.
+    let of_repo_alone = format!("{},!{}", names::LABEL_REPO, names::LABEL_THREAD);
+    let repo_pods = [&caches.repo_server_pods, &caches.seats].map(Arc::clone);
+    let of_repo_alone = list_config().labels(&of_repo_alone);
+    watches.watch(listed, &of_repo_alone, on_repo_pod(repo_pods, queues.clone()));
+    watches.watch(listed, &of_threads, on_child(caches.volumes.clone(), queues.clone()));
+    let of_repos = list_config().labels(names::LABEL_REPO);
+    watches.watch(listed, &of_repos, on_repo_child(accounts, queues.clone()));
+    watches.watch(listed, &of_repos, on_repo_child(policies, queues.clone()));
+    // By name, so that a right on this one name is enough.
+    let authority = list_config().fields(&format!("metadata.name={}", names::CA_CONFIG_MAP));
+    watches.watch(shared, &authority, on_shared(authorities, queues.clone()));
+    let service = list_config().fields(&format!("metadata.name={}", args.gateway_service));
+    watches.watch(own, &service, on_shared(services, queues.clone()));
+    let lease = list_config().fields(&format!("metadata.name={}", names::GATEWAY));
+    watches.watch(
+        own,
+        &lease,
+        on_lease(NamedObjects::new(), caches.serving.clone(), queues.clone()),
+    );
+    watches.tasks.spawn(caches.serving.clone().watch(queues.clone()));
+    let prompt = list_config().labels(names::LABEL_PROMPT);
+    watches.watch(shared, &prompt, on_prompt(prompts, caches.roles.clone(), queues.clone()));
+    (caches, watches, queues, receivers)
+}
+
+fn list_config() -> Config {
+    Config::default()
+}
+
+pub fn is_open(thread: &Thread) -> bool {
+    thread.spec.state == ThreadState::Active
+}
+
+/// True for a Thread with work that waits for a node.
+pub fn lacks_node(thread: &Thread) -> bool {
+    is_open(thread) && ready_reason(thread) == Some("PodUnschedulable")
+}
+
+/// True for a Thread with work that waits for room in its namespace's quota.
+pub fn lacks_quota(thread: &Thread) -> bool {
+    is_open(thread) && ready_reason(thread) == Some("QuotaExceeded")
+}
+
+/// True for a Thread with work that waits for either.
+pub fn lacks_room(thread: &Thread) -> bool {
+    lacks_node(thread) || lacks_quota(thread)
+}
+
+fn ready_reason(thread: &Thread) -> Option<&str> {
+    let conditions = &thread.status.as_ref()?.conditions;
+    let ready = conditions.iter().find(|condition| condition.type_ == condition::READY);
+    ready.map(|ready| ready.reason.as_str())
+}
+
+/// Whether nothing is left to be done about a Thread, whoever looks.
+pub fn is_over(thread: &Thread) -> bool {
+    let Some(status) = thread.status.as_ref().filter(|_| !is_open(thread)) else { return false };
+    condition::is_true(&status.conditions, condition::FINISHED)
+        && status.observed_generation == thread.metadata.generation
+        && thread.finalizers().is_empty()
+        && thread.metadata.deletion_timestamp.is_none()
+}
+
+pub fn closed_in(thread: &Thread) -> Option<(ObjectKey, Option<()>)> {
+    let repo = ObjectKey::new(thread.namespace()?, &thread.spec.repo);
+    Some((repo, (!is_open(thread)).then_some(())))
+}
+
+pub fn open_in(thread: &Thread) -> Option<(ObjectKey, Option<()>)> {
+    Some((ObjectKey::new(thread.namespace()?, &thread.spec.repo), is_open(thread).then_some(())))
+}
+
+fn parent_of(thread: &Thread) -> Option<(ObjectKey, Option<()>)> {
+    Some((ObjectKey::new(thread.namespace()?, thread.spec.parent.as_ref()?), Some(())))
+}
+
+/// By the Thread that owns it. Labels only narrow the watch: anybody may edit them.
+fn by_thread<K: Resource + Clone>(child: &K) -> Option<(ObjectKey, Option<K>)> {
+    by_owner(child, &Thread::kind(&()))
+}
+
+fn by_owner<K: Resource + Clone>(child: &K, kind: &str) -> Option<(ObjectKey, Option<K>)> {
+    let mut owners = child.meta().owner_references.iter().flatten();
+    let owner = owners.find(|owner| owner.controller == Some(true) && owner.kind == kind)?;
+    Some((ObjectKey::new(child.meta().namespace.clone()?, &owner.name), Some(child.clone())))
+}
+
+fn role_pod(pod: &Pod) -> Option<(ObjectKey, Option<Pod>)> {
+    by_thread(pod).filter(|(thread, _)| !is_of_server(pod, thread))
+}
+
+fn server_pod(pod: &Pod) -> Option<(ObjectKey, Option<Pod>)> {
+    by_thread(pod).filter(|(thread, _)| is_of_server(pod, thread))
+}
+
+fn by_repo(pod: &Pod) -> Option<(ObjectKey, Option<Pod>)> {
+    by_owner(pod, &Repo::kind(&())).filter(|(repo, _)| is_of_server(pod, repo))
+}
+
+fn waiting_seat(pod: &Pod) -> Option<(ObjectKey, Option<Pod>)> {
+    let is_seat = |repo: &ObjectKey| names::seat_of_pod(&repo.name, &pod.name_any()).is_some();
+    by_owner(pod, &Repo::kind(&())).filter(|(repo, _)| is_seat(repo))
+}
+
+/// By its name, which can't be edited, unlike its labels.
+fn is_of_server(pod: &Pod, owner: &ObjectKey) -> bool {
+    names::server_of_pod(&owner.name, &pod.name_any()).is_some()
+}
+
+/// What tells a change of an object that its dependents care for from one of its status.
+fn change_identity<K: Resource>(object: &K) -> (Option<String>, Option<i64>, bool) {
+    let meta = object.meta();
+    (meta.uid.clone(), meta.generation, meta.deletion_timestamp.is_some())
+}
+
+fn on_repo(mut repos: NamedObjects<Repo>, queues: ControllerQueues) -> impl FnMut(&Event<Repo>) {
+    move |event| {
+        for (repo, before, touch) in repos.apply(event) {
+            let key = ObjectKey::of(&*repo);
+            queues.repo(&key);
+            if touch == ObjectTouch::Gone || before.is_none() {
+                // Its namespace's Repos own some things together.
+                queues.repos_in(&key.namespace);
+            }
+            if touch == ObjectTouch::Gone
+                || before.is_none_or(|b| change_identity(&*b) != change_identity(&*repo))
+            {
+                queues.threads_of(&key);
+            }
+        }
+    }
+}
+
+fn on_role(
+    mut roles: NamedObjects<AgentRole>,
+    queues: ControllerQueues,
+) -> impl FnMut(&Event<AgentRole>) {
+    move |event| {
+        for (role, before, touch) in roles.apply(event) {
+            queues.role(&ObjectKey::of(&*role));
+            let same = |b: &AgentRole| {
+                change_identity(b) == change_identity(&*role) && b.prompt() == role.prompt()
+            };
+            if touch == ObjectTouch::Gone || before.is_none_or(|before| !same(&before)) {
+                queues.users_of_role(&role);
+            }
+        }
+    }
+}
+
+/// Open Threads by their Repo, closed ones, and all by their parent.
+type ThreadIndices = [Arc<ObjectIndex<Thread, ()>>; 3];
+
+fn on_thread(
+    mut threads: NamedObjects<Thread>,
+    [open_ones, closed_ones, parts]: ThreadIndices,
+    (slots, fence): (Arc<RepoSlots>, Arc<CacheFence>),
+    queues: ControllerQueues,
+) -> impl FnMut(&Event<Thread>) {
+    move |event| {
+        open_ones.apply(event);
+        closed_ones.apply(event);
+        parts.apply(event);
+        for (thread, before, touch) in threads.apply(event) {
+            // Of those that are over a list brings many.
+            if before.is_some() || !is_over(&thread) {
+                queues.thread(&ObjectKey::of(&*thread));
+            }
+            if before.is_none() {
+                let parts = parts.names(&ObjectKey::of(&*thread));
+                queues.threads(&thread.namespace().unwrap_or_default(), parts);
+            }
+            let lacked = before.as_ref().is_some_and(|before| lacks_room(before));
+            if lacked != (touch == ObjectTouch::Seen && lacks_room(&thread)) {
+                queues.warm_repos();
+            }
+            let open = |thread: &Thread| is_open(thread);
+            if touch == ObjectTouch::Gone || before.map(|b| open(&b)) != Some(open(&thread)) {
+                let namespace = thread.namespace().unwrap_or_default();
+                let repo = ObjectKey::new(namespace, &thread.spec.repo);
+                queues.repo(&repo);
+                if touch == ObjectTouch::Gone {
+                    // Nobody looks at it again.
+                    fence.forget(&ObjectKey::of(&*thread));
+                    let others = slots.forget(&repo, &thread.name_any());
+                    queues.threads(&repo.namespace, others);
+                }
+            }
+        }
+    }
+}
+
+fn on_pod(
+    [roles, servers]: [Arc<ObjectIndex<Pod, Pod>>; 2],
+    queues: ControllerQueues,
+) -> impl FnMut(&Event<Pod>) {
+    move |event| {
+        let touched = [roles.apply(event), servers.apply(event)];
+        touched.iter().flatten().for_each(|thread| queues.thread(thread));
+    }
+}
+
+fn on_repo_pod(
+    [servers, seats]: [Arc<ObjectIndex<Pod, Pod>>; 2],
+    queues: ControllerQueues,
+) -> impl FnMut(&Event<Pod>) {
+    move |event| {
+        let touched = [servers.apply(event), seats.apply(event)];
+        touched.iter().flatten().for_each(|repo| queues.repo(repo));
+    }
+}
+
+fn on_child<K: Resource>(
+    index: Arc<ObjectIndex<K, K>>,
+    queues: ControllerQueues,
+) -> impl FnMut(&Event<K>) {
+    move |event| index.apply(event).iter().for_each(|thread| queues.thread(thread))
+}
+
+fn on_repo_child<K>(mut cache: NamedObjects<K>, queues: ControllerQueues) -> impl FnMut(&Event<K>)
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    move |event| {
+        for (child, ..) in cache.apply(event) {
+            if let Some(repo) = child.labels().get(names::LABEL_REPO) {
+                queues
+                    .repo_and_threads(&ObjectKey::new(child.namespace().unwrap_or_default(), repo));
+            }
+        }
+    }
+}
+
+fn on_prompt(
+    mut prompts: NamedObjects<ConfigMap>,
+    roles: Store<AgentRole>,
+    queues: ControllerQueues,
+) -> impl FnMut(&Event<ConfigMap>) {
+    move |event| {
+        for (prompt, ..) in prompts.apply(event) {
+            let ObjectKey { namespace, name } = ObjectKey::of(&*prompt);
+            let reads = |role: &AgentRole| {
+                let source = role.spec.prompt_from.as_ref();
+                role.namespace().as_deref() == Some(&*namespace)
+                    && source.is_some_and(|source| source.config_map == name)
+            };
+            for role in roles.state_filter(reads) {
+                queues.role(&ObjectKey::of(&*role));
+            }
+        }
+    }
+}
+
+fn on_lease(
+    mut leases: NamedObjects<Lease>,
+    serving: Arc<ServingGateway>,
+    queues: ControllerQueues,
+) -> impl FnMut(&Event<Lease>) {
+    move |event| {
+        for (lease, _, touch) in leases.apply(event) {
+            let there = Some(&*lease).filter(|_| touch == ObjectTouch::Seen);
+            if serving.note(there, Instant::now()) {
+                queues.all();
+            }
+        }
+    }
+}
+
+fn on_shared<K>(mut cache: NamedObjects<K>, queues: ControllerQueues) -> impl FnMut(&Event<K>)
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    move |event| {
+        for (shared, ..) in cache.apply(event) {
+            queues.repos_in(&shared.namespace().unwrap_or_default());
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What the controllers share: caches, the writer, the clock.
+
+use std::sync::Arc;
+
+use codebutler_crds::{AgentRole, Repo, Thread};
+use codebutler_runtime::apply::ObjectApplier;
+use codebutler_runtime::tasks::TaskGroup;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::ResourceExt as _;
+use kube::runtime::reflector::{ObjectRef, Store};
+
+use super::clock::ControllerClock;
+use super::gateway::GatewayAddress;
+use super::homes::VolumeHomes;
+use super::index::{ObjectIndex, ObjectKey};
+use super::metrics::ControllerMetrics;
+use super::queues::ControllerQueues;
+use super::refusals::RefusalCounts;
+use super::rewritten::RewrittenObjects;
+use super::scale_up::ScaleUps;
+use super::seat_memory::SeatMemory;
+use super::serving::ServingGateway;
+use super::slots::RepoSlots;
+use super::spent::SpentSeats;
+use super::thread::CacheFence;
+use super::unexpanded::UnexpandedClaims;
+use crate::args::ControllerArgs;
+
+/// Everything a reconciler needs.
+pub struct ControllerContext {
+    pub args: ControllerArgs,
+    pub clock: ControllerClock,
+    /// The only way to write.
+    pub apply: ObjectApplier,
+    /// The controller's metrics.
+    pub metrics: ControllerMetrics,
+    pub slots: Arc<RepoSlots>,
+    /// What is known of Threads beyond the cache.
+    pub fence: Arc<CacheFence>,
+    /// Who has to look again.
+    pub queues: ControllerQueues,
+    /// Volumes that could not grow.
+    pub unexpanded: UnexpandedClaims,
+    pub repos: Store<Repo>,
+    pub roles: Store<AgentRole>,
+    pub all_threads: Store<Thread>,
+    /// Which open Threads a Repo has.
+    pub open: Arc<ObjectIndex<Thread, ()>>,
+    pub pods: Arc<ObjectIndex<Pod, Pod>>,
+    /// Pods of servers, by their Thread.
+    pub server_pods: Arc<ObjectIndex<Pod, Pod>>,
+    /// Pods of servers that belong to a Repo.
+    pub repo_server_pods: Arc<ObjectIndex<Pod, Pod>>,
+    /// Seats that wait for a Thread, by their Repo.
+    pub seats: Arc<ObjectIndex<Pod, Pod>>,
+    /// Seats that some Thread has taken, or tried to.
+    pub spent: SpentSeats,
+    pub seat_memory: SeatMemory,
+    pub volumes: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
+    pub accounts: Store<ServiceAccount>,
+    /// The Repos' network policies.
+    pub policies: Store<NetworkPolicy>,
+    /// The gateway's certificate authority and its copies.
+    pub authorities: Store<ConfigMap>,
+    pub services: Store<Service>,
+    /// Whether a gateway serves.
+    pub serving: Arc<ServingGateway>,
+    /// ConfigMaps with instructions for roles.
+    pub prompts: Store<ConfigMap>,
+    /// Threads that the API server says no to.
+    pub refusals: RefusalCounts,
+    /// Where volumes are that no pod finds a node for.
+    pub homes: VolumeHomes,
+    /// What autoscalers say of pods that find no node.
+    pub scale_ups: ScaleUps,
+    /// Pods whose images somebody else's admission chose.
+    pub rewritten: RewrittenObjects,
+    /// Looks that are under way.
+    pub looks: TaskGroup,
+}
+
+impl ControllerContext {
+    pub fn repo(&self, namespace: &str, name: &str) -> Option<Arc<Repo>> {
+        self.repos.get(&ObjectRef::new(name).within(namespace))
+    }
+
+    /// An AgentRole by the name that a Repo uses: its own namespace's, else the operator's.
+    pub fn role(&self, namespace: &str, name: &str) -> Option<Arc<AgentRole>> {
+        let find = |namespace: &str| self.roles.get(&ObjectRef::new(name).within(namespace));
+        find(namespace).or_else(|| find(&self.args.namespace))
+    }
+
+    /// The AgentRoles that exist of those that a Repo names, in its order.
+    pub fn roles_of(&self, repo: &Repo) -> Vec<Arc<AgentRole>> {
+        let namespace = repo.namespace().unwrap_or_default();
+        repo.spec.roles.iter().filter_map(|name| self.role(&namespace, name)).collect()
+    }
+
+    /// Where the gateway is.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with its Service.
+    pub fn gateway(&self) -> Result<GatewayAddress, String> {
+        let key = ObjectRef::new(&self.args.gateway_service).within(&self.args.namespace);
+        GatewayAddress::read(self.services.get(&key).as_deref(), &self.args)
+    }
+
+    /// How many of a Repo's Threads are open.
+    pub fn open_threads(&self, repo: &ObjectKey) -> u32 {
+        u32::try_from(self.open.count(repo)).unwrap_or(u32::MAX)
+    }
+}

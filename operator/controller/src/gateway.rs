@@ -1,0 +1,75 @@
+//! Where agent pods find the gateway, read from its Service.
+
+use std::net::{IpAddr, SocketAddr};
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde::Serialize;
+
+use crate::args::ControllerArgs;
+
+/// The gateway as pods reach it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GatewayAddress {
+    /// Its Service's address: pods have no DNS.
+    pub address: SocketAddr,
+    /// The port of its pods: network policies see addresses after translation.
+    pub target_port: IntOrString,
+}
+
+impl GatewayAddress {
+    /// Reads the Service; the error says what to do about it.
+    ///
+    /// # Errors
+    /// When there is no such Service, or none with a stable address and the agents' port.
+    pub fn read(service: Option<&Service>, args: &ControllerArgs) -> Result<Self, String> {
+        let named = format!("Service `{}/{}`", args.namespace, args.gateway_service);
+        let Some(spec) = service.and_then(|service| service.spec.as_ref()) else {
+            return Err(format!("{named} of the gateway does not exist: install the gateway"));
+        };
+        let address: Option<IpAddr> = spec.cluster_ip.as_deref().and_then(|ip| ip.parse().ok());
+        let Some(address) = address else {
+            return Err(format!("{named} has no cluster IP: it can't be headless or external"));
+        };
+        let port = i32::from(args.gateway_port);
+        let Some(port) = spec.ports.iter().flatten().find(|p| p.port == port) else {
+            return Err(format!("{named} has no port {port}: add it for the agents"));
+        };
+        Ok(Self {
+            address: SocketAddr::new(address, args.gateway_port),
+            target_port: port.target_port.clone().unwrap_or(IntOrString::Int(port.port)),
+        })
+    }
+}
+
+/// The gateway's URL by the name on its certificate.
+pub fn gateway_url(args: &ControllerArgs) -> String {
+    format!("https://{}.{}.svc:{}", args.gateway_service, args.namespace, args.gateway_port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::args;
+
+    fn read(spec: &serde_json::Value) -> Result<GatewayAddress, String> {
+        let service = serde_json::from_value(serde_json::json!({"spec": spec})).unwrap();
+        GatewayAddress::read(Some(&service), &args())
+    }
+
+    #[test]
+    fn only_a_service_with_an_address_and_the_port_will_do() {
+        let ports = serde_json::json!([{"port": 8443, "targetPort": "agents"}]);
+        let found = read(&serde_json::json!({"clusterIP": "10.96.0.7", "ports": ports})).unwrap();
+        assert_eq!(found.address.to_string(), "10.96.0.7:8443");
+        assert_eq!(found.target_port, IntOrString::String("agents".to_owned()));
+        let v6 = read(&serde_json::json!({"clusterIP": "fd00::7", "ports": ports})).unwrap();
+        assert_eq!(v6.address.to_string(), "[fd00::7]:8443");
+
+        let headless = read(&serde_json::json!({"clusterIP": "None", "ports": ports})).unwrap_err();
+        assert!(headless.contains("headless"), "{headless}");
+        let portless = read(&serde_json::json!({"clusterIP": "10.96.0.7"})).unwrap_err();
+        assert!(portless.contains("no port 8443"), "{portless}");
+        assert!(GatewayAddress::read(None, &args()).unwrap_err().contains("install the gateway"));
+    }
+}

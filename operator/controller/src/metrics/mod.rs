@@ -1,0 +1,99 @@
+//! What the controller counts; the catalog says what each family means. [`state`] is what it reads
+//! off objects.
+
+mod shares;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use codebutler_runtime::metrics::catalog::controller as catalog;
+use codebutler_runtime::metrics::family::{CountFamily, TimeFamily};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use state::StateMetrics;
+
+pub use state::ShownState;
+
+/// How an attempt to reconcile ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookOutcome {
+    Done,
+    /// The cache was behind; the next look comes by itself.
+    Stale,
+    /// It failed and is tried again with backoff.
+    Failed,
+}
+
+impl LookOutcome {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Stale => "stale",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Handles to the families. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ControllerMetrics {
+    leader: Gauge,
+    duration: TimeFamily<1>,
+    reconciles: CountFamily<2>,
+    pods: CountFamily<2>,
+    waits: TimeFamily<1>,
+    seats_taken: CountFamily<2>,
+    seat_seconds: CountFamily<1>,
+}
+
+impl ControllerMetrics {
+    pub fn register(registry: &mut Registry, shown: ShownState) -> Self {
+        let metrics = Self {
+            leader: catalog::LEADER.level(registry),
+            duration: catalog::RECONCILE_DURATION.times(registry),
+            reconciles: catalog::RECONCILES.counts(registry),
+            pods: catalog::PODS_STARTED.counts(registry),
+            waits: catalog::QUEUE_WAIT.times(registry),
+            seats_taken: catalog::SEATS_TAKEN.counts(registry),
+            seat_seconds: catalog::SEAT_SECONDS.counts(registry),
+        };
+        let leader = metrics.leader.clone();
+        registry.register_collector(Box::new(StateMetrics { leader, shown }));
+        metrics
+    }
+
+    pub fn leads(&self) {
+        self.leader.set(1);
+    }
+
+    /// It does not any more.
+    pub fn follows(&self) {
+        self.leader.set(0);
+    }
+
+    /// One look at an object of `kind` ended.
+    pub fn reconciled(&self, kind: &'static str, outcome: LookOutcome, took: Duration) {
+        self.duration.observe([kind], took);
+        self.reconciles.one([kind, outcome.label()]);
+    }
+
+    pub fn pod_started(&self, repo: &str, role: &str) {
+        self.pods.one([repo, role]);
+    }
+
+    pub fn seat_taken(&self, repo: &str, role: &str) {
+        self.seats_taken.one([repo, role]);
+    }
+
+    /// A pod waits as a seat no longer, having done so for so long.
+    pub fn seat_ended(&self, repo: &str, waited: Duration) {
+        self.seat_seconds.add([repo], waited.as_secs());
+    }
+
+    /// Roles of a Thread start, after they waited for a slot.
+    pub fn waited(&self, repo: &str, wait: Duration) {
+        self.waits.observe([repo], wait);
+    }
+}

@@ -1,0 +1,208 @@
+//! What the API server says no to: how it is told, and how long until it is asked again.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use codebutler_crds::policy::RedactionRule;
+use codebutler_crds::redact::SecretRedactor;
+use codebutler_runtime::apply::ApplyRefusal;
+use parking_lot::{Mutex, MutexGuard};
+
+use super::health::{HealthLevel, ObjectHealth};
+use super::index::ObjectKey;
+
+/// How soon a refused step is tried again: what it waits for is not watched.
+const FIRST: Duration = Duration::from_secs(15);
+const LAST: Duration = Duration::from_mins(5);
+/// From this one on, failures of the API server itself are told.
+const TOLD: u32 = 2;
+
+/// How often in a row an object was refused something.
+#[derive(Debug, Default)]
+pub struct RefusalCounts(Mutex<HashMap<ObjectKey, Row>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Row {
+    failures: u32,
+    refusals: u32,
+    /// When it is to be tried again.
+    due: Option<Instant>,
+}
+
+impl RefusalCounts {
+    /// Counts a failure; answers whether people should hear of it.
+    pub fn failed(&self, key: &ObjectKey) -> bool {
+        let mut all = self.lock();
+        let row = all.entry(key.clone()).or_default();
+        row.failures = row.failures.saturating_add(1);
+        row.failures >= TOLD
+    }
+
+    /// Counts a refusal that was told; answers how long to wait. Who looks in between, because
+    /// something has changed, makes nobody wait longer.
+    pub fn told(&self, key: &ObjectKey, now: Instant) -> Duration {
+        let mut all = self.lock();
+        let row = all.entry(key.clone()).or_default();
+        if let Some(due) = row.due.filter(|due| now < *due) {
+            return due - now;
+        }
+        let wait = FIRST.saturating_mul(1 << row.refusals.min(8)).min(LAST);
+        row.refusals = row.refusals.saturating_add(1);
+        row.due = Some(now + wait);
+        wait
+    }
+
+    /// Nothing was refused.
+    pub fn forget(&self, key: &ObjectKey) {
+        self.lock().remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Row>> {
+        self.0.lock()
+    }
+}
+
+/// What to tell, without what the Repo wants masked.
+pub fn refusal_health(refusal: &ApplyRefusal, patterns: &[RedactionRule]) -> ObjectHealth {
+    let said = SecretRedactor::new(patterns).0.mask(&refusal.to_string()).into_owned();
+    match refusal {
+        ApplyRefusal::NameTaken { .. } => {
+            ObjectHealth::new(HealthLevel::Stalled, "NameTaken", said)
+        }
+        ApplyRefusal::NotAccepted { .. } => {
+            let advice = "the API server, or a webhook that it asks, fails; it is tried again until it does not";
+            ObjectHealth::new(HealthLevel::Trouble, "NotAccepted", format!("{said}: {advice}"))
+        }
+        ApplyRefusal::Rejected { message, .. } => match parse_quota(message) {
+            Some(ResourceQuotaLimit::Full) => {
+                let message = format!(
+                    "waits for room in the namespace's ResourceQuota ({said}): it starts by itself when \
+                     other pods end, or the quota is raised"
+                );
+                ObjectHealth::new(HealthLevel::Reconciling, "QuotaExceeded", message)
+            }
+            Some(ResourceQuotaLimit::TooSmall) => {
+                let advice = "nothing of it is in use, so it is too small for even this: raise the ResourceQuota";
+                ObjectHealth::new(
+                    HealthLevel::Trouble,
+                    "QuotaTooSmall",
+                    format!("{said}: {advice}"),
+                )
+            }
+            None => {
+                let advice =
+                    find_advice(message).map(|advice| format!(": {advice}")).unwrap_or_default();
+                ObjectHealth::new(HealthLevel::Trouble, "Rejected", format!("{said}{advice}"))
+            }
+        },
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum ResourceQuotaLimit {
+    Full,
+    TooSmall,
+}
+
+/// `exceeded quota: small, requested: pods=1, used: pods=3, limited: pods=3`
+fn parse_quota(message: &str) -> Option<ResourceQuotaLimit> {
+    let (_, rest) = message.split_once("exceeded quota: ")?;
+    let (_, used) = rest.split_once("used: ")?;
+    let (used, _) = used.split_once(", limited: ")?;
+    let mut amounts = used.split(',').filter_map(|pair| pair.split_once('='));
+    Some(if amounts.all(|(_, amount)| amount == "0") {
+        ResourceQuotaLimit::TooSmall
+    } else {
+        ResourceQuotaLimit::Full
+    })
+}
+
+/// What a person can do about the words of well-known admission plugins.
+fn find_advice(message: &str) -> Option<&'static str> {
+    let says = |words: &str| message.contains(words);
+    if says("violates PodSecurity") {
+        Some(
+            "the namespace's label pod-security.kubernetes.io/enforce forbids it: change what the AgentRole \
+             adds to pods, or the label",
+        )
+    } else if says("failed quota") && says("must specify") {
+        Some(
+            "the ResourceQuota wants that said: set it in workspace.resources of the AgentRole, or give the \
+             namespace a LimitRange with defaults",
+        )
+    } else if says(" usage per Container is ") || says(" usage per Pod is ") {
+        Some(
+            "fit workspace.resources of the AgentRole to the namespace's LimitRange, or change that",
+        )
+    } else if says("unable to validate against any security context constraint") {
+        Some("allow the Repo's ServiceAccount a security context constraint that fits")
+    } else if says("denied the request") {
+        Some("that is the cluster's own policy: ask who keeps it")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(message: &str) -> ObjectHealth {
+        let (kind, name) = ("Pod".to_owned(), "t-pm".to_owned());
+        refusal_health(&ApplyRefusal::Rejected { kind, name, message: message.to_owned() }, &[])
+    }
+
+    #[test]
+    fn a_full_quota_is_waited_for_and_one_of_zero_is_told() {
+        let full = "pods \"t-pm\" is forbidden: exceeded quota: small, requested: pods=1,requests.cpu=1, \
+                    used: pods=3,requests.cpu=0, limited: pods=3,requests.cpu=4";
+        assert_eq!(
+            (told(full).level, told(full).reason),
+            (HealthLevel::Reconciling, "QuotaExceeded")
+        );
+        let zero = "pods \"t-pm\" is forbidden: exceeded quota: none, requested: pods=1, used: pods=0, \
+                    limited: pods=0";
+        assert_eq!((told(zero).level, told(zero).reason), (HealthLevel::Trouble, "QuotaTooSmall"));
+        assert!(told(zero).message.contains("quota: none"), "{}", told(zero).message);
+    }
+
+    #[test]
+    fn what_admission_says_comes_with_what_to_do() {
+        for (words, advice) in [
+            ("maximum memory usage per Container is 1Gi, but limit is 4Gi", "LimitRange"),
+            ("failed quota: q: must specify limits.cpu for: agent", "workspace.resources"),
+            ("pods \"t-pm\" is forbidden: violates PodSecurity \"restricted:latest\": x", "label"),
+            (
+                "admission webhook \"v.kyverno.svc\" denied the request: no",
+                "the cluster's own policy",
+            ),
+        ] {
+            let told = told(words);
+            assert_eq!(told.reason, "Rejected");
+            assert!(
+                told.message.contains(words) && told.message.contains(advice),
+                "{}",
+                told.message
+            );
+        }
+    }
+
+    #[test]
+    fn who_is_refused_again_and_again_asks_less_often() {
+        let (refusals, key) = (RefusalCounts::default(), ObjectKey::new("team", "t"));
+        assert!(!refusals.failed(&key), "once can be an accident");
+        assert!(refusals.failed(&key));
+        let mut now = Instant::now();
+        let mut waits = Vec::new();
+        for _ in 0..7 {
+            let wait = refusals.told(&key, now);
+            // Its own status is news, too: that is no attempt.
+            assert_eq!(refusals.told(&key, now + wait / 3), wait / 3 * 2);
+            waits.push(wait.as_secs());
+            now += wait;
+        }
+        assert_eq!(waits, [15, 30, 60, 120, 240, 300, 300]);
+        refusals.forget(&key);
+        assert_eq!(refusals.told(&key, now), FIRST);
+    }
+}

@@ -1,0 +1,128 @@
+//! What all pods of a Repo share: an account without rights, a network policy that lets them reach
+//! the gateway and nothing else, and the gateway's certificate authority.
+
+use codebutler_crds::{Repo, names};
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::networking::v1::{
+    NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
+use kube::ResourceExt as _;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::args::ControllerArgs;
+use crate::gateway::GatewayAddress;
+use crate::labels;
+
+/// `app.kubernetes.io/name` of the gateway's pods.
+const GATEWAY_PODS: &str = "codebutler-gateway";
+
+/// The network policy of a Repo.
+pub fn policy_name(repo: &str) -> String {
+    format!("codebutler-{repo}")
+}
+
+/// The account of a Repo's pods. No role is bound to it; it only tells whose pods they are.
+pub fn build_account(repo: &Repo) -> ServiceAccount {
+    let name = names::service_account(&repo.name_any());
+    ServiceAccount {
+        metadata: labels::owned_metadata(repo, name, labels::of_repo("codebutler-agent", repo)),
+        automount_service_account_token: Some(false),
+        ..ServiceAccount::default()
+    }
+}
+
+/// Nothing in; out only to the gateway's pods.
+pub fn build_policy(repo: &Repo, gateway: &GatewayAddress, args: &ControllerArgs) -> NetworkPolicy {
+    let name = repo.name_any();
+    let select = |key: &str, value: &str| LabelSelector {
+        match_labels: Some([(key.to_owned(), value.to_owned())].into()),
+        match_expressions: None,
+    };
+    let to_gateway = NetworkPolicyEgressRule {
+        to: Some(vec![NetworkPolicyPeer {
+            namespace_selector: Some(select("kubernetes.io/metadata.name", &args.namespace)),
+            pod_selector: Some(select("app.kubernetes.io/name", GATEWAY_PODS)),
+            ip_block: None,
+        }]),
+        ports: Some(vec![NetworkPolicyPort {
+            port: Some(gateway.target_port.clone()),
+            protocol: Some("TCP".to_owned()),
+            end_port: None,
+        }]),
+    };
+    NetworkPolicy {
+        metadata: labels::owned_metadata(
+            repo,
+            policy_name(&name),
+            labels::of_repo("codebutler-agent", repo),
+        ),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(select(names::LABEL_REPO, &name)),
+            policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
+            // Said, so that a rule that somebody adds is a difference.
+            ingress: Some(Vec::new()),
+            egress: Some(vec![to_gateway]),
+        }),
+    }
+}
+
+/// The gateway's certificate authority for the pods of this namespace, owned by all of its Repos.
+pub fn build_authority(namespace: &str, pem: &str, owners: &[OwnerReference]) -> ConfigMap {
+    let mut copy = ConfigMap {
+        data: Some([(names::CA_KEY.to_owned(), pem.to_owned())].into()),
+        ..ConfigMap::default()
+    };
+    copy.metadata.name = Some(names::CA_CONFIG_MAP.to_owned());
+    copy.metadata.namespace = Some(namespace.to_owned());
+    copy.metadata.owner_references = Some(owners.to_vec());
+    copy.metadata.labels = Some(
+        [("app.kubernetes.io/part-of", "codebutler"), (names::LABEL_MANAGED_BY, names::CONTROLLER)]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+    );
+    copy
+}
+
+/// Whether `found` already says everything that `wanted` says.
+pub fn agrees_with<K: Serialize>(wanted: &K, found: Option<&K>) -> bool {
+    let value = |object| serde_json::to_value(object).unwrap_or_default();
+    found.is_some_and(|found| contains_value(&value(found), &value(wanted)))
+}
+
+fn contains_value(found: &Value, wanted: &Value) -> bool {
+    match (found, wanted) {
+        (Value::Object(found), Value::Object(wanted)) => {
+            // A server leaves out empty lists.
+            let empty = Value::Array(Vec::new());
+            wanted.iter().all(|(key, wanted)| {
+                let found = found.get(key).or((*wanted == empty).then_some(&empty));
+                found.is_some_and(|found| contains_value(found, wanted))
+            })
+        }
+        (Value::Array(found), Value::Array(wanted)) => {
+            found.len() == wanted.len()
+                && found.iter().zip(wanted).all(|(found, wanted)| contains_value(found, wanted))
+        }
+        _ => found == wanted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_a_server_adds_is_no_difference_but_what_anybody_changes_is() {
+        let wanted = json!({"spec": {"ports": [{"port": 1}], "on": true}});
+        let found = json!({"uid": "x", "spec": {"ports": [{"port": 1, "p": "TCP"}], "on": true}});
+        assert!(contains_value(&found, &wanted));
+        let more = json!({"spec": {"ports": [{"port": 1}, {"port": 2}], "on": true}});
+        assert!(!contains_value(&more, &wanted));
+        assert!(!contains_value(&json!({"spec": {"ports": [{"port": 1}]}}), &wanted));
+        assert!(contains_value(&json!({}), &json!({"ingress": []})));
+        assert!(!contains_value(&json!({"ingress": [{}]}), &json!({"ingress": []})));
+    }
+}

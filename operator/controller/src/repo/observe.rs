@@ -1,0 +1,85 @@
+//! What a decision on a Repo is made from, gathered from the caches.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use codebutler_crds::{AgentRole, Repo, names};
+use codebutler_runtime::apply::{ApplyRefusal, owned_by};
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::runtime::reflector::ObjectRef;
+use kube::{Resource as _, ResourceExt as _};
+
+use super::children;
+use crate::context::ControllerContext;
+use crate::gateway::GatewayAddress;
+use crate::index::ObjectKey;
+
+#[derive(Clone, Debug)]
+pub struct ObservedRepo {
+    /// Each name in `spec.roles` with the AgentRole that it means.
+    pub roles: Vec<(String, Option<Arc<AgentRole>>)>,
+    /// Where the gateway is; the error says what is wrong.
+    pub gateway: Result<GatewayAddress, String>,
+    /// Whether a gateway serves; the error says what to do.
+    pub serving: Result<(), String>,
+    /// The gateway's certificate authority, if it has published it.
+    pub authority: Option<String>,
+    /// All Repos of the namespace as owners of what they share.
+    pub siblings: Vec<OwnerReference>,
+    /// How many of its Threads are open.
+    pub open_threads: u32,
+    /// What is there of its children.
+    pub account: Option<Arc<ServiceAccount>>,
+    /// See `account`.
+    pub policy: Option<Arc<NetworkPolicy>>,
+    /// See `account`.
+    pub authority_copy: Option<Arc<ConfigMap>>,
+    /// What the API server just refused, if it did.
+    pub refusal: Option<ApplyRefusal>,
+}
+
+pub fn observe_repo(context: &ControllerContext, repo: &Repo) -> ObservedRepo {
+    let key = ObjectKey::of(repo);
+    let role = |name: &String| (name.clone(), context.role(&key.namespace, name));
+    ObservedRepo {
+        roles: repo.spec.roles.iter().map(role).collect(),
+        gateway: context.gateway(),
+        serving: context.serving.serves(Instant::now()),
+        authority: find_authority(context, &context.args.namespace)
+            .and_then(|map| map.data.as_ref()?.get(names::CA_KEY).cloned())
+            .filter(|pem| !pem.is_empty()),
+        siblings: find_siblings(context, &key.namespace),
+        open_threads: context.open_threads(&key),
+        account: context.accounts.get(&reference_to(&names::service_account(&key.name), &key)),
+        policy: context.policies.get(&reference_to(&children::policy_name(&key.name), &key)),
+        authority_copy: find_authority(context, &key.namespace),
+        refusal: None,
+    }
+}
+
+/// Whether everything that the Repo's pods need is there.
+pub fn is_prepared(context: &ControllerContext, repo: &Repo) -> bool {
+    let (key, uid) = (ObjectKey::of(repo), repo.uid().unwrap_or_default());
+    let account = context.accounts.get(&reference_to(&names::service_account(&key.name), &key));
+    let policy = context.policies.get(&reference_to(&children::policy_name(&key.name), &key));
+    account.is_some_and(|account| owned_by(&*account, &uid))
+        && policy.is_some_and(|policy| owned_by(&*policy, &uid))
+        && find_authority(context, &key.namespace).is_some()
+}
+
+fn find_authority(context: &ControllerContext, namespace: &str) -> Option<Arc<ConfigMap>> {
+    context.authorities.get(&ObjectRef::new(names::CA_CONFIG_MAP).within(namespace))
+}
+
+fn find_siblings(context: &ControllerContext, namespace: &str) -> Vec<OwnerReference> {
+    let here = |repo: &Repo| repo.metadata.namespace.as_deref() == Some(namespace);
+    let mut repos = context.repos.state_filter(here);
+    repos.sort_by_key(|repo| repo.name_any());
+    repos.iter().filter_map(|repo| repo.owner_ref(&())).collect()
+}
+
+fn reference_to<K: kube::Resource<DynamicType = ()>>(name: &str, key: &ObjectKey) -> ObjectRef<K> {
+    ObjectRef::new(name).within(&key.namespace)
+}

@@ -1,0 +1,152 @@
+//! What an autoscaler says of a pod that finds no node: that it adds one, or that it does not. It says so in
+//! events about the pod. They are asked for when a pod finds no node, and at no other time: no event is watched.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use codebutler_runtime::apply::shorten_text;
+use jiff::Timestamp;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use parking_lot::Mutex;
+
+/// How long an answer counts.
+pub const FRESH: Duration = Duration::from_secs(15);
+/// Events about one pod that are looked at.
+const MOST: u32 = 100;
+/// Karpenter's events of a scheduler's own reason.
+const KARPENTER: &str = "karpenter";
+
+/// What is known of a node for a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScaleUp {
+    /// No autoscaler has said anything of the pod, or events may not be read.
+    Unknown,
+    /// A node is added.
+    Announced {
+        /// When that was said.
+        at: Timestamp,
+        said: String,
+    },
+    /// No node is added, and why.
+    Declined { said: String },
+}
+
+impl ScaleUp {
+    /// What an autoscaler said last. Pure.
+    fn of(events: &[Event]) -> Self {
+        let said =
+            events.iter().filter_map(|event| Some((event_time(event)?, Self::from_event(event)?)));
+        said.max_by_key(|(at, _)| *at).map_or(Self::Unknown, |(_, said)| said)
+    }
+
+    /// By the words of cluster-autoscaler, and of those that go on to use them, and of Karpenter.
+    fn from_event(event: &Event) -> Option<Self> {
+        let note = event.note.as_deref().unwrap_or_default();
+        let said = shorten_text(note.trim_end_matches(['.', ' ']), 300);
+        match event.reason.as_deref()? {
+            "TriggeredScaleUp" | "Nominated" => {
+                Some(Self::Announced { at: event_time(event)?, said })
+            }
+            "NotTriggerScaleUp" | "FailedScaleUp" => Some(Self::Declined { said }),
+            "FailedScheduling" if is_from(event, KARPENTER) => Some(Self::Declined { said }),
+            _ => None,
+        }
+    }
+}
+
+fn is_from(event: &Event, component: &str) -> bool {
+    let source = event.deprecated_source.as_ref().and_then(|source| source.component.as_deref());
+    let reporter = event.reporting_controller.as_deref();
+    source.into_iter().chain(reporter).any(|name| name.contains(component))
+}
+
+/// When an event was seen last. Who writes events in the older form leaves the newer time out.
+fn event_time(event: &Event) -> Option<Timestamp> {
+    let series = event.series.as_ref().map(|series| series.last_observed_time.0);
+    let first = event.event_time.as_ref().map(|time| time.0);
+    let older = event.deprecated_last_timestamp.as_ref().map(|time| time.0);
+    let made = event.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    series.max(first).max(older).or(made)
+}
+
+/// What was found about a pod, by its UID, and when.
+pub struct ScaleUps {
+    client: Client,
+    known: Mutex<HashMap<String, (ScaleUp, Instant)>>,
+}
+
+impl ScaleUps {
+    /// Asks with the controller's rights.
+    pub fn new(client: Client) -> Self {
+        Self { client, known: Mutex::default() }
+    }
+
+    /// What is known by now.
+    pub fn of(&self, pod_uid: &str) -> Option<ScaleUp> {
+        let known = self.known.lock();
+        let (said, at) = known.get(pod_uid)?;
+        (at.elapsed() < FRESH).then(|| said.clone())
+    }
+
+    /// Asks. Who may not ask knows nothing, and that is an answer too.
+    pub async fn look(&self, namespace: &str, pod_uid: &str) {
+        let events = Api::<Event>::namespaced(self.client.clone(), namespace);
+        let about = ListParams::default().fields(&format!("regarding.uid={pod_uid}")).limit(MOST);
+        let said = match events.list(&about).await {
+            Ok(found) => ScaleUp::of(&found.items),
+            Err(error) => {
+                tracing::debug!(namespace, %error, "what an autoscaler says is not known");
+                ScaleUp::Unknown
+            }
+        };
+        let mut known = self.known.lock();
+        known.retain(|_, (_, at)| at.elapsed() < FRESH);
+        known.insert(pod_uid.to_owned(), (said, Instant::now()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn event(reason: &str, component: &str, at: &str, note: &str) -> Event {
+        serde_json::from_value(json!({
+            "metadata": {"name": "x"}, "eventTime": null, "reason": reason, "note": note,
+            "deprecatedSource": {"component": component}, "deprecatedLastTimestamp": at,
+        }))
+        .unwrap()
+    }
+
+    fn at(minute: u32) -> String {
+        format!("2026-01-01T11:{minute:02}:00Z")
+    }
+
+    #[test]
+    fn what_an_autoscaler_said_last_counts() {
+        let scheduler = event("FailedScheduling", "default-scheduler", &at(9), "0/3 nodes");
+        assert_eq!(ScaleUp::of(&[]), ScaleUp::Unknown);
+        assert_eq!(ScaleUp::of(std::slice::from_ref(&scheduler)), ScaleUp::Unknown);
+        let full = "pod didn't trigger scale-up: 1 max node group size reached";
+        let declined = event("NotTriggerScaleUp", "cluster-autoscaler", &at(2), full);
+        let more = "pod triggered scale-up: [{workers 1->2 (max: 4)}]";
+        let announced = event("TriggeredScaleUp", "cluster-autoscaler", &at(4), more);
+        let all = [announced.clone(), declined.clone(), scheduler];
+        let expected = ScaleUp::Announced { at: at(4).parse().unwrap(), said: more.into() };
+        assert_eq!(ScaleUp::of(&all), expected);
+        let later = event("NotTriggerScaleUp", "cluster-autoscaler", &at(5), full);
+        assert_eq!(ScaleUp::of(&[announced, later]), ScaleUp::Declined { said: full.into() });
+    }
+
+    #[test]
+    fn karpenter_speaks_in_words_of_its_own() {
+        let nominated = "Pod should schedule on: nodeclaim/general-x7";
+        let told = ScaleUp::of(&[event("Nominated", "karpenter", &at(3), nominated)]);
+        assert!(matches!(told, ScaleUp::Announced { said, .. } if said == nominated));
+        let why = "Failed to schedule pod, incompatible with nodepool \"general\"";
+        let told = ScaleUp::of(&[event("FailedScheduling", "karpenter", &at(3), why)]);
+        assert_eq!(told, ScaleUp::Declined { said: why.into() });
+    }
+}

@@ -1,0 +1,396 @@
+//! Decides which seats a Repo is to have. Pure: no clock, no network, no cache.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebutler_crds::warm::{MOST_SEATS, WarmSpec, WarmStatus};
+use codebutler_crds::{AgentRole, Repo, condition, names};
+use codebutler_runtime::apply::ApplyRefusal;
+use codebutler_runtime::notice::EventNotice;
+use codebutler_runtime::schedule::ScheduleClock;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::ResourceExt as _;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::args::ControllerArgs;
+use crate::gateway::GatewayAddress;
+use crate::refusals;
+use crate::thread::life::{PodLife, find_trouble};
+use crate::thread::pod::{ANNOTATION_CONFIG, PodInput, PodOwner};
+use crate::thread::security;
+
+/// A seat that failed stays this long, for its log; none is made in its place until then.
+const FAILED: SignedDuration = SignedDuration::from_mins(1);
+/// Between tries of a refused seat, and of seats that were given up for work: what they wait for is not watched.
+const RETRY: Duration = Duration::from_mins(1);
+/// The next seat is made so long after one was taken: the role that took it begins first.
+const AFTER_TAKING: SignedDuration = SignedDuration::from_secs(3);
+/// A seat that has not started after this long is no seat: it takes room, and nobody can use it.
+const STARTS: SignedDuration = SignedDuration::from_mins(5);
+
+/// The facts that a decision on a Repo's seats is made from.
+pub struct SeatsView<'a> {
+    pub repo: &'a Repo,
+    /// The first of the Repo's roles.
+    pub role: Option<&'a AgentRole>,
+    /// The gateway's address; the error says what is wrong.
+    pub gateway: Result<&'a GatewayAddress, &'a str>,
+    /// True once the Repo's account, network policy and certificate authority are there.
+    pub prepared: bool,
+    /// The installation's settings.
+    pub args: &'a ControllerArgs,
+    /// The seats that nobody has taken.
+    pub pods: &'a [Arc<Pod>],
+    /// The API server's latest refusal.
+    pub refusal: Option<&'a ApplyRefusal>,
+    /// True while work of some Thread waits for room.
+    pub waits: bool,
+    /// The last time that anything happened in a Thread of the Repo.
+    pub activity: Option<Timestamp>,
+    /// The last time that a Thread took one.
+    pub taken: Option<Timestamp>,
+    /// The number of its Threads that began a short while ago.
+    pub begun: u32,
+    /// The moment of the decision.
+    pub now: Timestamp,
+}
+
+/// The steps to be taken, in this order.
+#[derive(Debug, Default, PartialEq, Serialize)]
+pub struct SeatsPlan {
+    /// UIDs of pods to delete.
+    pub delete: Vec<String>,
+    /// Seats whose claim may not be there yet, by their pod's UID.
+    pub claims: BTreeMap<String, String>,
+    /// Seats to make.
+    pub create: Vec<NewSeat>,
+    pub status: WarmStatus,
+    /// All conditions, those of others unchanged.
+    pub conditions: Vec<Condition>,
+    /// Events, once the status is written.
+    pub notices: Vec<EventNotice>,
+    /// Look again after this long, if nothing happens before.
+    pub again: Option<Duration>,
+}
+
+/// A pod that is to be made, and its seat.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct NewSeat {
+    pub seat: String,
+    pub pod: Pod,
+}
+
+impl SeatsPlan {
+    fn look_again_at(&mut self, moment: Timestamp, now: Timestamp) {
+        let left = moment.duration_since(now).max(SignedDuration::from_millis(100));
+        self.look_again_in(left.unsigned_abs());
+    }
+
+    fn look_again_in(&mut self, after: Duration) {
+        self.again = Some(self.again.map_or(after, |again| again.min(after)));
+    }
+}
+
+/// The state of the seats, in a reason and a sentence.
+struct SeatsVerdict {
+    holds: bool,
+    /// Worth an event.
+    warns: bool,
+    reason: &'static str,
+    message: String,
+}
+
+impl SeatsVerdict {
+    const fn good(reason: &'static str, message: String) -> Self {
+        Self { holds: true, warns: false, reason, message }
+    }
+
+    const fn passing(reason: &'static str, message: String) -> Self {
+        Self { holds: false, warns: false, reason, message }
+    }
+
+    const fn bad(reason: &'static str, message: String) -> Self {
+        Self { holds: false, warns: true, reason, message }
+    }
+}
+
+/// Decides about the seats of `view.repo`.
+pub fn plan_seats(view: &SeatsView) -> SeatsPlan {
+    let before = view.repo.status.clone().unwrap_or_default();
+    let mut plan = SeatsPlan { conditions: before.conditions.clone(), ..SeatsPlan::default() };
+    let Some(warm) = &view.repo.spec.warm else {
+        plan.delete =
+            view.pods.iter().filter(|pod| !is_ending(pod)).filter_map(|p| p.uid()).collect();
+        condition::clear_condition(&mut plan.conditions, condition::SEATS_READY);
+        return plan;
+    };
+    let known = before.warm.unwrap_or_default();
+    let used = known.used.as_ref().map(|used| used.0).into_iter().chain(view.activity).max();
+    // Whoever asks for seats needs them first.
+    plan.status.used = Some(Time(used.unwrap_or(view.now)));
+    let held = find_hold(view, warm, &mut plan);
+    let wanted = if held.is_some() { 0 } else { wanted_seats(view, warm) };
+    plan.status.wanted = wanted;
+    let verdict = fill_seats(view, &known, wanted, &mut plan);
+    tell_verdict(view, held.unwrap_or(verdict), &mut plan);
+    plan
+}
+
+fn wanted_seats(view: &SeatsView, warm: &WarmSpec) -> u32 {
+    if warm.seats == 0 {
+        return 0;
+    }
+    warm.seats.saturating_add(view.begun).min(warm.most()).min(MOST_SEATS)
+}
+
+/// The reason for which there are to be none now, if there is one.
+fn find_hold(view: &SeatsView, warm: &WarmSpec, plan: &mut SeatsPlan) -> Option<SeatsVerdict> {
+    if view.repo.spec.suspend {
+        let message = "spec.suspend: no seats wait until it is unset".to_owned();
+        return Some(SeatsVerdict::good("SeatsAsleep", message));
+    }
+    if view.waits {
+        plan.look_again_in(RETRY);
+        let message = "a Thread waits for room on a node or in a quota: seats are given up for it, and made again \
+                       when none waits"
+            .to_owned();
+        return Some(SeatsVerdict::bad("SeatsYield", message));
+    }
+    let clock = match read_schedule(view, warm) {
+        None => None,
+        Some(Ok(clock)) => Some(clock),
+        Some(Err(why)) => {
+            let message = format!(
+                "spec.warm.schedule: {why}: correct it; until then no seats wait, and each Thread starts a pod of its own"
+            );
+            return Some(SeatsVerdict::bad("SeatScheduleInvalid", message));
+        }
+    };
+    let idle = SignedDuration::from_secs(warm.idle_seconds?.into());
+    let since = view.now.checked_sub(idle).unwrap_or(view.now);
+    let fired = clock.as_ref().and_then(|clock| clock.next(since)).filter(|at| *at <= view.now);
+    let used = plan.status.used.as_ref().map(|used| used.0).filter(|used| *used > since);
+    if let Some(last) = used.into_iter().chain(fired).max() {
+        plan.look_again_at(last.saturating_add(idle).unwrap_or(view.now), view.now);
+        return None;
+    }
+    let next = clock.and_then(|clock| clock.next(view.now));
+    if let Some(next) = next {
+        plan.look_again_at(next, view.now);
+    }
+    let message = format!(
+        "nobody has written for {} s (spec.warm.idleSeconds): seats wait again after the next message{}",
+        idle.as_secs(),
+        next.map(|next| format!(", or at {next:.0}")).unwrap_or_default()
+    );
+    Some(SeatsVerdict::good("SeatsAsleep", message))
+}
+
+fn read_schedule(
+    view: &SeatsView,
+    warm: &WarmSpec,
+) -> Option<Result<ScheduleClock, codebutler_runtime::schedule::CronError>> {
+    let fields: Vec<&str> = warm.schedule.as_ref()?.split_whitespace().collect();
+    let cron = format!("{} {}", fields.join(" "), view.repo.spec.limits.time_zone);
+    Some(ScheduleClock::read(&cron, view.now))
+}
+
+/// The parts that the seats of a Repo have in common.
+struct SeatMaker<'a> {
+    repo: &'a Repo,
+    role: &'a AgentRole,
+    gateway: &'a GatewayAddress,
+    args: &'a ControllerArgs,
+}
+
+impl<'a> SeatMaker<'a> {
+    fn input<'b>(&'b self, seat: &'b str) -> PodInput<'b>
+    where
+        'a: 'b,
+    {
+        let Self { repo, role, gateway, args } = *self;
+        PodInput { owner: PodOwner::Seat(seat), repo, role, gateway, args, user: security::USER }
+    }
+}
+
+/// Keeps what fits, gives up what is too much, and makes what is missing.
+fn fill_seats(
+    view: &SeatsView,
+    known: &WarmStatus,
+    wanted: u32,
+    plan: &mut SeatsPlan,
+) -> SeatsVerdict {
+    let (Some(role), Ok(gateway), true) = (view.role, view.gateway, view.prepared) else {
+        plan.status.pods.clone_from(&known.pods);
+        let message = "the Repo is being prepared: its other conditions say more".to_owned();
+        return SeatsVerdict::passing("SeatsStarting", message);
+    };
+    let (repo, args) = (view.repo, view.args);
+    let made = SeatMaker { repo, role, gateway, args };
+    let mut seats = SortedSeats::default();
+    for pod in view.pods.iter().filter(|pod| !is_ending(pod)) {
+        let name = pod.name_any();
+        let fits = names::seat_of_pod(&repo.name_any(), &name).is_some_and(|(seat, own)| {
+            let config = pod.annotations().get(ANNOTATION_CONFIG);
+            own == role.spec.role && config == Some(&made.input(seat).config())
+        });
+        seats.sort(view, pod, fits, plan);
+    }
+    let kept = seats.keep(wanted, plan);
+    for pod in kept {
+        let (name, uid) = (pod.name_any(), pod.uid().unwrap_or_default());
+        let seat = names::seat_of_pod(&repo.name_any(), &name);
+        if let Some((seat, _)) = seat.filter(|_| !known.pods.contains_key(&name)) {
+            plan.claims.insert(uid.clone(), seat.to_owned());
+        }
+        plan.status.pods.insert(name, uid);
+    }
+    plan.status.ready = seats.ready.min(wanted);
+    if view.begun > 0 {
+        // What it lets wait beyond the others goes when it is no longer young.
+        plan.look_again_in(RETRY);
+    }
+    let there = seats.kept + seats.failed;
+    let due = view.taken.and_then(|taken| taken.checked_add(AFTER_TAKING).ok());
+    if let Some(due) = due.filter(|due| *due > view.now && there < wanted) {
+        plan.look_again_at(due, view.now);
+    } else if view.refusal.is_none() {
+        for number in there..wanted {
+            let seat = names::seat_name(&repo.name_any(), seat_id(view, number));
+            plan.create.push(NewSeat { pod: made.input(&seat).build(), seat });
+        }
+    }
+    judge_seats(view, &seats, wanted, plan)
+}
+
+fn judge_seats(
+    view: &SeatsView,
+    seats: &SortedSeats,
+    wanted: u32,
+    plan: &mut SeatsPlan,
+) -> SeatsVerdict {
+    let cold = "each Thread that finds none starts a pod of its own";
+    if let Some(refusal) = view.refusal {
+        plan.look_again_in(RETRY);
+        let said = refusals::refusal_health(refusal, &view.repo.spec.policy.redaction).message;
+        let message = format!("seats are refused: {said}; {cold}");
+        return SeatsVerdict::bad("SeatsRefused", message);
+    }
+    if let Some(why) = seats.troubles.first() {
+        return SeatsVerdict::bad("SeatFailed", format!("{why}; {cold}"));
+    }
+    let ready = plan.status.ready;
+    if ready < wanted {
+        return SeatsVerdict::passing("SeatsStarting", format!("{ready} of {wanted} seats wait"));
+    }
+    SeatsVerdict::good("SeatsReady", format!("{ready} of {wanted} seats wait"))
+}
+
+/// The seats by what is to become of them.
+#[derive(Default)]
+struct SortedSeats<'a> {
+    /// As they would be made now, those that run first.
+    fitting: Vec<(&'a Arc<Pod>, bool)>,
+    /// Made from an earlier version of Repo, role or installation.
+    outdated: Vec<(&'a Arc<Pod>, bool)>,
+    failed: u32,
+    kept: u32,
+    ready: u32,
+    troubles: Vec<String>,
+}
+
+impl<'a> SortedSeats<'a> {
+    fn sort(&mut self, view: &SeatsView, pod: &'a Arc<Pod>, fits: bool, plan: &mut SeatsPlan) {
+        let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
+        let running = match PodLife::of(pod) {
+            PodLife::Running => true,
+            PodLife::Failed { at, why, .. } => {
+                let due = at.saturating_add(FAILED).unwrap_or(view.now);
+                if due <= view.now || !fits {
+                    plan.delete.extend(pod.uid());
+                    return;
+                }
+                plan.look_again_at(due, view.now);
+                self.failed += 1;
+                self.troubles.push(format!(
+                    "seat `{name}` failed ({why}): see `kubectl -n {namespace} logs {name} --all-containers`; another \
+                     one follows"
+                ));
+                return;
+            }
+            PodLife::Succeeded => {
+                plan.delete.extend(pod.uid());
+                return;
+            }
+            _ => {
+                let made = pod.metadata.creation_timestamp.as_ref().map_or(view.now, |time| time.0);
+                let due = made.saturating_add(STARTS).unwrap_or(view.now);
+                let trouble = find_trouble(pod, view.now);
+                if due <= view.now {
+                    // It takes room, and nobody can use it.
+                    plan.delete.extend(pod.uid());
+                    let why = trouble.map(|trouble| trouble.message).unwrap_or_default();
+                    self.troubles.push(format!(
+                        "seat `{name}` did not start within {} min and is made anew: {why}",
+                        STARTS.as_mins()
+                    ));
+                    return;
+                }
+                plan.look_again_at(due, view.now);
+                if let Some(trouble) = trouble.filter(|trouble| trouble.passes.is_none()) {
+                    self.troubles
+                        .push(format!("seat `{name}` does not start: {}", trouble.message));
+                }
+                false
+            }
+        };
+        if fits { &mut self.fitting } else { &mut self.outdated }.push((pod, running));
+    }
+
+    /// Up to `wanted` seats stay. One that is outdated serves nobody: it goes as soon as it is known. Those that run
+    /// stay before those that start.
+    fn keep(&mut self, wanted: u32, plan: &mut SeatsPlan) -> Vec<&'a Arc<Pod>> {
+        plan.delete.extend(self.outdated.iter().filter_map(|(pod, _)| pod.uid()));
+        self.fitting.sort_by_key(|(pod, running)| (!running, pod.name_any()));
+        let room = usize::try_from(wanted.saturating_sub(self.failed)).unwrap_or(usize::MAX);
+        let rest = self.fitting.split_off(room.min(self.fitting.len()));
+        plan.delete.extend(rest.iter().filter_map(|(pod, _)| pod.uid()));
+        self.kept = u32::try_from(self.fitting.len()).unwrap_or(u32::MAX);
+        let running = self.fitting.iter().filter(|(_, running)| *running).count();
+        self.ready = u32::try_from(running).unwrap_or(u32::MAX);
+        self.fitting.iter().map(|(pod, _)| *pod).collect()
+    }
+}
+
+/// Not the same twice: a seat is used once, and so is its name.
+fn seat_id(view: &SeatsView, number: u32) -> u32 {
+    let uid = view.repo.uid().unwrap_or_default();
+    let digest = Sha256::digest(format!("{uid}/{}/{number}", view.now.as_nanosecond()));
+    digest.iter().take(4).fold(0, |id, byte| (id << 8) | u32::from(*byte))
+}
+
+fn is_ending(pod: &Pod) -> bool {
+    PodLife::of(pod) == PodLife::Ending
+}
+
+fn tell_verdict(view: &SeatsView, verdict: SeatsVerdict, plan: &mut SeatsPlan) {
+    let SeatsVerdict { holds, warns, reason, message } = verdict;
+    let same = |c: &Condition| c.type_ == condition::SEATS_READY && c.reason == reason;
+    let told = plan.conditions.iter().any(same);
+    if warns && !told {
+        plan.notices.push(EventNotice::warning(reason, message.clone()));
+    }
+    condition::set_condition(
+        &mut plan.conditions,
+        condition::SEATS_READY,
+        holds,
+        reason,
+        message,
+        view.repo.metadata.generation,
+        &Time(view.now),
+    );
+}

@@ -1,0 +1,229 @@
+//! Seats of `spec.warm`: pods with a volume that wait for a Thread. They are made here, and given up; a look at a
+//! Thread takes them ([`super::thread`]).
+//!
+//! A seat's claim belongs to its pod until then, so that neither is left behind by the other. A look at a Repo ends
+//! here, when all else about it is done.
+
+mod decide;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebutler_crds::{Repo, Thread};
+use codebutler_runtime::apply::{ApplyError, ApplyRefusal, MadeObject, owned_by};
+use codebutler_runtime::metrics::repo_of;
+use codebutler_runtime::queue::FollowUp;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::reflector::ObjectRef;
+use kube::{Resource as _, ResourceExt as _};
+use serde_json::{Value, json};
+
+use self::decide::{NewSeat, SeatsPlan, SeatsView, plan_seats};
+use super::caches::{lacks_node, lacks_quota, lacks_room};
+use super::context::ControllerContext;
+use super::index::ObjectKey;
+use super::thread::vacant::{own_seats, spent_seats, waited};
+use super::thread::volume;
+use super::{repo, servers};
+
+/// The longest time until caches show that a seat was taken.
+const STUCK: SignedDuration = SignedDuration::from_secs(30);
+/// A Thread that is younger lets one more seat wait.
+const RECENT: SignedDuration = SignedDuration::from_mins(10);
+
+/// A look at a Repo and its servers, and then at its seats.
+///
+/// # Errors
+/// When a write failed; what was done is found by the next look.
+pub async fn look_at_repo(
+    repo: Arc<Repo>,
+    context: Arc<ControllerContext>,
+) -> Result<FollowUp, ApplyError> {
+    let follow = Box::pin(servers::look_at_repo(Arc::clone(&repo), Arc::clone(&context))).await?;
+    let known = repo.status.as_ref().is_some_and(|status| status.warm.is_some());
+    if (repo.spec.warm.is_none() && !known && own_seats(&context, &repo).is_empty())
+        || repo.metadata.deletion_timestamp.is_some()
+    {
+        // Without a Repo its seats go by themselves.
+        return Ok(follow);
+    }
+    let again = tend_seats(&repo, &context).await?;
+    let after = follow.after.into_iter().chain(again).min();
+    Ok(FollowUp { after, ..follow })
+}
+
+async fn tend_seats(
+    repo: &Repo,
+    context: &ControllerContext,
+) -> Result<Option<Duration>, ApplyError> {
+    let pods = own_seats(context, repo);
+    let stuck = give_up_stuck(repo, context).await?;
+    let known = context.seat_memory.refusal(repo, context.clock.now());
+    let mut plan = decide(repo, &pods, known.as_ref(), context);
+    for pod in &pods {
+        if pod.uid().is_some_and(|uid| plan.delete.contains(&uid)) {
+            // One that a Thread takes in this moment stays.
+            context.apply.delete_unchanged::<Pod>(pod).await?;
+            let label = repo_of(&repo.namespace().unwrap_or_default(), &repo.name_any());
+            context.metrics.seat_ended(&label, waited(pod, context.clock.now()));
+        }
+    }
+    if let Err(error) = make_seats(repo, &pods, &mut plan, context).await {
+        let ApplyError::Refused(refusal) = error else { return Err(error) };
+        context.seat_memory.refuse(repo, &refusal, context.clock.now());
+        plan = decide(repo, &pods, Some(&refusal), context);
+    }
+    if let Some(patch) = patch_status(repo, &plan) {
+        context.apply.status(repo, &patch).await?;
+    }
+    for notice in &plan.notices {
+        context.apply.tell(&repo.object_ref(&()), None, notice).await;
+    }
+    if pods.is_empty() {
+        // What was given up has made room: nobody tells those that a quota had refused.
+        for thread in context.all_threads.state_filter(lacks_room) {
+            context.queues.thread(&ObjectKey::of(&*thread));
+        }
+    }
+    Ok(plan.again.into_iter().chain(stuck).min())
+}
+
+/// A seat that somebody wanted to take, and did not get, is nobody's. Answers when to look again.
+async fn give_up_stuck(
+    repo: &Repo,
+    context: &ControllerContext,
+) -> Result<Option<Duration>, ApplyError> {
+    let mut again = None;
+    for (pod, since) in spent_seats(context, repo) {
+        if context.clock.now().duration_since(since) < STUCK {
+            again = Some(STUCK.unsigned_abs());
+            continue;
+        }
+        let namespace = repo.namespace().unwrap_or_default();
+        let found = context.apply.find::<Pod>(&namespace, &pod.name_any()).await?;
+        let ours = |found: &Pod| owned_by(found, &repo.uid().unwrap_or_default());
+        if let Some(found) = found.filter(ours) {
+            context.apply.delete_unchanged::<Pod>(&found).await?;
+        }
+    }
+    Ok(again)
+}
+
+/// Pods first, since each claim belongs to its pod; one whose making was cut off gets its claim now.
+async fn make_seats(
+    repo: &Repo,
+    pods: &[Arc<Pod>],
+    plan: &mut SeatsPlan,
+    context: &ControllerContext,
+) -> Result<(), ApplyError> {
+    let owner = repo.uid().unwrap_or_default();
+    for pod in pods {
+        let seat = pod.uid().and_then(|uid| plan.claims.get(&uid));
+        if let Some(seat) = seat {
+            make_claim(pod, seat, repo, context).await?;
+        }
+    }
+    for NewSeat { seat, pod } in std::mem::take(&mut plan.create) {
+        let (MadeObject::New(made) | MadeObject::Found(made)) =
+            context.apply.create(&pod, &owner).await?;
+        context.seats.assume(&made);
+        context.rewritten.made(&pod, &made);
+        if let Err(error) = make_claim(&made, &seat, repo, context).await {
+            if matches!(error, ApplyError::Refused(_)) {
+                context.apply.delete::<Pod>(&made).await?;
+            }
+            return Err(error);
+        }
+        plan.status.pods.insert(made.name_any(), made.uid().unwrap_or_default());
+    }
+    Ok(())
+}
+
+async fn make_claim(
+    pod: &Pod,
+    seat: &str,
+    repo: &Repo,
+    context: &ControllerContext,
+) -> Result<(), ApplyError> {
+    let claim = volume::build_seat_claim(pod, seat, repo);
+    context.apply.create(&claim, &pod.uid().unwrap_or_default()).await.map(drop)
+}
+
+fn decide(
+    repo: &Repo,
+    pods: &[Arc<Pod>],
+    refusal: Option<&ApplyRefusal>,
+    context: &ControllerContext,
+) -> SeatsPlan {
+    let (key, now) = (ObjectKey::of(repo), context.clock.now());
+    let gateway = context.gateway();
+    let threads = context.open.names(&key);
+    let threads = threads
+        .iter()
+        .filter_map(|name| context.all_threads.get(&ObjectRef::new(name).within(&key.namespace)));
+    let threads: Vec<_> = threads.collect();
+    let begun = |thread: &&Arc<Thread>| {
+        let made = thread.metadata.creation_timestamp.as_ref();
+        made.is_some_and(|made| now.duration_since(made.0) < RECENT)
+    };
+    plan_seats(&SeatsView {
+        repo,
+        role: context.roles_of(repo).first().map(|role| &**role),
+        gateway: gateway.as_ref().map_err(String::as_str),
+        prepared: repo::observe::is_prepared(context, repo),
+        args: &context.args,
+        pods,
+        refusal,
+        waits: work_waits(&key.namespace, context),
+        activity: threads.iter().filter_map(|thread| newest_activity(thread)).max(),
+        taken: context.spent.last(&key),
+        begun: u32::try_from(threads.iter().filter(begun).count()).unwrap_or(u32::MAX),
+        now,
+    })
+}
+
+/// True if work waits for room that seats have: of any Repo where a node is full, of the same namespace where its quota is.
+fn work_waits(namespace: &str, context: &ControllerContext) -> bool {
+    let full =
+        |thread: &Thread| lacks_quota(thread) && thread.namespace().as_deref() == Some(namespace);
+    let nodeless = context.all_threads.state_filter(lacks_node);
+    let nodeless: Vec<_> = nodeless.iter().map(|thread| ObjectKey::of(&**thread)).collect();
+    context.seat_memory.waits(&nodeless, context.clock.now())
+        || !context.all_threads.state_filter(full).is_empty()
+}
+
+fn newest_activity(thread: &Thread) -> Option<Timestamp> {
+    let made = thread.metadata.creation_timestamp.as_ref().map(|made| made.0);
+    let last = thread.status.as_ref().and_then(|status| status.last_activity.as_ref());
+    made.into_iter().chain(last.map(|last| last.0)).max()
+}
+
+/// The merge patch of what changes in the Repo's status.
+fn patch_status(repo: &Repo, plan: &SeatsPlan) -> Option<Value> {
+    let before = repo.status.clone().unwrap_or_default();
+    let mut patch = serde_json::Map::new();
+    if before.conditions != plan.conditions {
+        patch.insert("conditions".to_owned(), json!(plan.conditions));
+    }
+    match (&before.warm, repo.spec.warm.is_some()) {
+        (Some(_), false) => {
+            patch.insert("warm".to_owned(), Value::Null);
+        }
+        (known, true) if known.as_deref() != Some(&plan.status) => {
+            let mut warm = json!(plan.status);
+            let gone = known.iter().flat_map(|known| known.pods.keys());
+            let gone = gone.filter(|name| !plan.status.pods.contains_key(*name));
+            let mut pods: BTreeMap<&String, Value> = gone.map(|name| (name, Value::Null)).collect();
+            pods.extend(plan.status.pods.iter().map(|(name, uid)| (name, json!(uid))));
+            warm["pods"] = json!(pods);
+            patch.insert("warm".to_owned(), warm);
+        }
+        _ => {}
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}

@@ -1,0 +1,244 @@
+//! Decides which pods of servers there are to be. Pure: no clock, no network, no cache.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebutler_crds::mcp::{McpPod, McpScope, McpServerSpec, McpWorktree};
+use codebutler_crds::names::pod as path;
+use codebutler_crds::{Repo, names};
+use codebutler_runtime::apply::shorten_text;
+use codebutler_runtime::server_spec::fingerprint_server;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use kube::ResourceExt as _;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::pod::{ANNOTATION_CONFIG, ServerOwner, ServerPodInput};
+use crate::args::ControllerArgs;
+use crate::gateway::GatewayAddress;
+use crate::labels;
+use crate::thread::life::{PodLife, find_trouble};
+
+/// Pods of servers that a Thread has at once, and a Repo of its own.
+pub const MOST_PODS: usize = 8;
+/// Between looks at a pod that does not work yet: some trouble shows only after a while.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// What is known of the servers of a Thread, or of a Repo.
+pub struct ServersView<'a> {
+    /// Whose servers.
+    pub owner: ServerOwner<'a>,
+    /// The Repo that names them; none if it is gone.
+    pub repo: Option<&'a Repo>,
+    /// False once the owner is closed, or goes.
+    pub open: bool,
+    /// What gateway and controller have said of them.
+    pub known: &'a BTreeMap<String, McpPod>,
+    /// The owner's pods of servers.
+    pub pods: &'a [Arc<Pod>],
+    /// Where the gateway is; the error says what is wrong.
+    pub gateway: Result<&'a GatewayAddress, &'a str>,
+    /// True once the Repo's account, network policy and certificate authority are there.
+    pub prepared: bool,
+    /// The installation's settings.
+    pub args: &'a ControllerArgs,
+    /// As whom pods run where nobody says anything else.
+    pub user: i64,
+    /// The moment of the decision.
+    pub now: Timestamp,
+}
+
+/// What is to be done.
+#[derive(Debug, Default, PartialEq, Serialize)]
+pub struct ServersPlan {
+    /// Pods to create, by server.
+    pub create: BTreeMap<String, Pod>,
+    /// UIDs of pods to delete.
+    pub delete: Vec<String>,
+    /// The controller's part of each server's status.
+    pub own: BTreeMap<String, OwnPod>,
+    /// Look again after this long, if nothing happens before.
+    pub again: Option<Duration>,
+}
+
+/// What the controller says of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OwnPod {
+    /// The pod that speaks for the server.
+    pub pod_uid: Option<String>,
+    /// What keeps it from working.
+    pub trouble: String,
+}
+
+impl OwnPod {
+    fn of(pod: &McpPod) -> Self {
+        Self { pod_uid: pod.pod_uid.clone(), trouble: pod.trouble.clone() }
+    }
+}
+
+impl ServersPlan {
+    /// The merge patch of the map of servers, where anything of it changes. `at` puts a server's part where it belongs.
+    pub fn patch(&self, known: &BTreeMap<String, McpPod>, at: fn(Value) -> Value) -> Option<Value> {
+        let mut patch = Map::new();
+        for (name, own) in &self.own {
+            let before = known.get(name).map(OwnPod::of).unwrap_or_default();
+            let mut changed = Map::new();
+            if own.pod_uid != before.pod_uid {
+                changed.insert("podUID".to_owned(), json!(own.pod_uid));
+            }
+            if own.trouble != before.trouble {
+                let trouble = Some(&own.trouble).filter(|trouble| !trouble.is_empty());
+                changed.insert("trouble".to_owned(), json!(trouble));
+            }
+            if !changed.is_empty() {
+                patch.insert(name.clone(), at(Value::Object(changed)));
+            }
+        }
+        (!patch.is_empty()).then_some(Value::Object(patch))
+    }
+
+    fn look_again_in(&mut self, after: Duration) {
+        self.again = Some(self.again.map_or(after, |again| again.min(after)));
+    }
+}
+
+/// What is to be done about the servers of `view.owner`.
+pub fn plan_servers(view: &ServersView) -> ServersPlan {
+    let mut plan = ServersPlan::default();
+    let wanted: Vec<_> = servers_of(view).filter_map(|server| find_want(view, server)).collect();
+    let owner = view.owner.name();
+    for pod in view.pods {
+        let name = pod.name_any();
+        let server = names::server_of_pod(&owner, &name);
+        let is_wanted = server.is_some_and(|name| wanted.iter().any(|(s, _)| s.name == name));
+        if !is_wanted && pod.metadata.deletion_timestamp.is_none() {
+            plan.delete.extend(pod.uid());
+        }
+    }
+    for name in view.known.keys() {
+        // What nobody wants has no pod that could speak for it; why it did not work may still be read.
+        let known = view.known.get(name).map(OwnPod::of).unwrap_or_default();
+        plan.own.insert(name.clone(), OwnPod { pod_uid: None, ..known });
+    }
+    let mut room = MOST_PODS;
+    for (server, left) in wanted {
+        plan.look_again_in(left);
+        let own = plan_server(view, server, &mut room, &mut plan);
+        plan.own.insert(server.name.clone(), own);
+    }
+    plan
+}
+
+fn servers_of<'a>(view: &ServersView<'a>) -> impl Iterator<Item = &'a McpServerSpec> {
+    let servers = view.repo.into_iter().flat_map(|repo| &repo.spec.mcp_servers);
+    let of_thread = matches!(view.owner, ServerOwner::Thread(_));
+    // A Repo has pods of all of them: what a server offers is asked without a Thread.
+    servers.filter(move |s| s.image.is_some() && (!of_thread || s.scope == McpScope::Thread))
+}
+
+/// A server that is wanted, and how long still.
+fn find_want<'a>(
+    view: &ServersView,
+    server: &'a McpServerSpec,
+) -> Option<(&'a McpServerSpec, Duration)> {
+    let known = view.known.get(&server.name).filter(|_| view.open)?;
+    let until = known.wanted.as_ref()?.0 + SignedDuration::from_secs(server.idle_seconds.into());
+    let left = Duration::try_from(until.duration_since(view.now)).ok()?;
+    // Another server than the one whose Secrets were checked is not started.
+    (known.spec == fingerprint_server(server) && !left.is_zero()).then_some((server, left))
+}
+
+fn plan_server(
+    view: &ServersView,
+    server: &McpServerSpec,
+    room: &mut usize,
+    plan: &mut ServersPlan,
+) -> OwnPod {
+    let trouble = |trouble: String| OwnPod { pod_uid: None, trouble };
+    let (Some(repo), Ok(gateway)) = (view.repo, view.gateway) else {
+        return trouble(view.gateway.err().unwrap_or_default().to_owned());
+    };
+    let Some(left) = room.checked_sub(1) else {
+        return trouble(format!(
+            "{MOST_PODS} servers have pods here already, and server `{}` gets none: lower their idleSeconds, or wait \
+             until one of them is idle",
+            server.name
+        ));
+    };
+    *room = left;
+    let (owner, args, user) = (view.owner, view.args, view.user);
+    let input = ServerPodInput { owner, repo, server, gateway, args, user };
+    let name = names::mcp_pod_name(&owner.name(), &server.name);
+    let Some(pod) = view.pods.iter().find(|pod| pod.name_any() == name) else {
+        if !has_worktree(view.owner, server) {
+            plan.look_again_in(LOOK);
+        } else if view.prepared {
+            plan.create.insert(server.name.clone(), input.build());
+        }
+        return OwnPod::default();
+    };
+    let life = PodLife::of(pod);
+    if life == PodLife::Ending {
+        return OwnPod::default();
+    }
+    let config = pod.annotations().get(ANNOTATION_CONFIG);
+    let made = input.build();
+    let changed = config != Some(&input.config()) || labels::lacks_labels(&**pod, made.labels());
+    if changed || !life.is_live() {
+        plan.delete.extend(pod.uid());
+        return OwnPod::default();
+    }
+    if !is_ready(pod) {
+        plan.look_again_in(LOOK);
+    }
+    let trouble = tell_trouble(pod, &server.name, view.now).unwrap_or_default();
+    OwnPod { pod_uid: pod.uid(), trouble }
+}
+
+/// False where a server is to read a worktree that no role has cloned yet. The clone is put in place of an empty folder,
+/// which a pod that was there before would go on seeing.
+fn has_worktree(owner: ServerOwner<'_>, server: &McpServerSpec) -> bool {
+    let (ServerOwner::Thread(thread), Some(McpWorktree::ReadOnly)) = (owner, server.worktree)
+    else {
+        return true;
+    };
+    let mut roles = thread.status.iter().flat_map(|status| status.roles.values());
+    // A run clones before it asks its model.
+    roles.any(|role| role.turns > 0)
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|known| known.type_ == "Ready" && known.status == "True")
+}
+
+/// What keeps a pod from working, and what to do about it.
+fn tell_trouble(pod: &Pod, server: &str, now: Timestamp) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let containers = status.container_statuses.iter().flatten();
+    let program = containers.into_iter().find(|found| found.name == path::SERVER);
+    if let Some(said) = program.and_then(|found| tell_waiting(found, server)) {
+        return Some(said);
+    }
+    find_trouble(pod, now).filter(|found| found.passes.is_none()).map(|found| found.message)
+}
+
+/// The kubelet's words on the server's own container.
+fn tell_waiting(container: &ContainerStatus, server: &str) -> Option<String> {
+    let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    let said = shorten_text(waiting.message.as_deref().unwrap_or("no reason given"), 300);
+    match waiting.reason.as_deref()? {
+        "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => Some(format!(
+            "image `{}` can't be pulled ({said}): correct `image` of server `{server}` in spec.mcpServers of the Repo, or \
+             let nodes pull it (spec.pods.imagePullSecrets)",
+            container.image
+        )),
+        "CreateContainerConfigError" => Some(format!(
+            "the container can't be created ({said}): correct `env` of server `{server}` in spec.mcpServers of the Repo, or \
+             the Secret that it names"
+        )),
+        _ => None,
+    }
+}

@@ -1,0 +1,49 @@
+//! Seats that somebody has taken already, whatever the caches still show.
+
+use std::collections::HashMap;
+
+use codebutler_crds::Repo;
+use codebutler_runtime::recent::RecentMap;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use parking_lot::Mutex;
+
+use super::index::ObjectKey;
+
+/// Seats whose taking is remembered, until no watch shows them as waiting any more.
+const REMEMBERED: usize = 1024;
+
+/// Seats that some Thread has taken, or tried to, by their pod's UID: nobody tries them again.
+#[derive(Debug)]
+pub struct SpentSeats {
+    /// Since when.
+    pods: Mutex<RecentMap<String, Timestamp>>,
+    /// The last time of that, by Repo.
+    last: Mutex<HashMap<ObjectKey, Timestamp>>,
+}
+
+impl Default for SpentSeats {
+    fn default() -> Self {
+        Self { pods: Mutex::new(RecentMap::new(REMEMBERED)), last: Mutex::default() }
+    }
+}
+
+impl SpentSeats {
+    /// A Thread tries to take this one.
+    pub fn spend(&self, repo: &Repo, pod: Option<String>, now: Timestamp) {
+        if let Some(pod) = pod {
+            self.pods.lock().insert(pod, now);
+            self.last.lock().insert(ObjectKey::of(repo), now);
+        }
+    }
+
+    /// Since when somebody has it, or tries to.
+    pub fn since(&self, pod: &Pod) -> Option<Timestamp> {
+        self.pods.lock().get(&pod.uid()?).copied()
+    }
+
+    pub fn last(&self, repo: &ObjectKey) -> Option<Timestamp> {
+        self.last.lock().get(repo).copied()
+    }
+}

@@ -1,0 +1,242 @@
+//! Nothing is decided on what is known to be outdated. Slots are counted over many Threads while each
+//! grant is written into one, so a count is only right if it misses no write: none that this replica
+//! has made and not seen yet, and none that the one before it still had under way.
+//!
+//! A grant is written on the version of the Thread that it was decided on. Whoever takes over writes
+//! each Thread that may be granted something once ([`take_over`]): after that no older grant fits.
+
+use std::collections::{BTreeSet, HashMap};
+
+use codebutler_crds::{Thread, ThreadStatus, names};
+use codebutler_runtime::apply::written_by;
+use kube::api::{ListParams, Patch};
+use kube::{Api, ResourceExt as _};
+use parking_lot::{Mutex, MutexGuard};
+use serde_json::json;
+
+use crate::index::ObjectKey;
+
+/// What is known of Threads beyond what the cache shows.
+#[derive(Debug, Default)]
+pub struct CacheFence(Mutex<KnownVersion>);
+
+#[derive(Debug, Default)]
+struct KnownVersion {
+    edges: HashMap<ObjectKey, Edge>,
+    /// Namespaces of which nothing was taken over yet.
+    unread: BTreeSet<String>,
+}
+
+/// What the cache has to show before a Thread is decided on again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Edge {
+    /// Another version than this one, which was written over.
+    After(String),
+    /// The same, if the write whose answer was lost has been done.
+    Perhaps(String),
+    /// This object in this term, or another object.
+    Term(Option<String>, u32),
+}
+
+/// How a cached Thread compares with what is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CachedSight {
+    /// Nothing newer is known.
+    Current,
+    /// Something newer will come: by the watch, or when its namespace is taken over.
+    Behind,
+    /// A write on this version may or may not have been done.
+    Unsure,
+}
+
+impl CacheFence {
+    /// Nothing is known any more: somebody else writes.
+    pub fn clear(&self) {
+        *self.lock() = KnownVersion::default();
+    }
+
+    /// Compares what the cache shows with what is known.
+    pub fn look(&self, thread: &Thread) -> CachedSight {
+        let (mut known, key) = (self.lock(), ObjectKey::of(thread));
+        if known.unread.contains(&key.namespace) {
+            return CachedSight::Behind;
+        }
+        let version = thread.resource_version();
+        let sight = match known.edges.get(&key) {
+            Some(Edge::After(old)) if version.as_ref() == Some(old) => CachedSight::Behind,
+            Some(Edge::Perhaps(old)) if version.as_ref() == Some(old) => CachedSight::Unsure,
+            Some(Edge::Term(uid, term)) if *uid == thread.uid() && read_term(thread) < *term => {
+                CachedSight::Behind
+            }
+            _ => CachedSight::Current,
+        };
+        if sight == CachedSight::Current {
+            known.edges.remove(&key);
+        }
+        sight
+    }
+
+    /// A write on the version that `seen` shows made `written` of it.
+    pub fn wrote(&self, seen: &Thread, written: Option<&str>) {
+        if let Some(old) = seen.resource_version().filter(|old| written.is_some_and(|w| w != old)) {
+            self.lock().edges.insert(ObjectKey::of(seen), Edge::After(old));
+        }
+    }
+
+    /// Whether a write on the version that `seen` shows was done is not known.
+    pub fn unsure(&self, seen: &Thread) {
+        if let Some(old) = seen.resource_version() {
+            self.lock().edges.insert(ObjectKey::of(seen), Edge::Perhaps(old));
+        }
+    }
+
+    /// A Thread as it is now, before anything is decided.
+    fn begin(&self, thread: &Thread) {
+        self.lock()
+            .edges
+            .insert(ObjectKey::of(thread), Edge::Term(thread.uid(), read_term(thread)));
+    }
+
+    pub fn forget(&self, thread: &ObjectKey) {
+        self.lock().edges.remove(thread);
+    }
+
+    /// A namespace whose Threads can't be read: nothing in it is decided on until they can.
+    pub fn unread(&self, namespace: &str) {
+        self.lock().unread.insert(namespace.to_owned());
+    }
+
+    /// Its Threads are taken over.
+    pub fn read(&self, namespace: &str) {
+        self.lock().unread.remove(namespace);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, KnownVersion> {
+        self.0.lock()
+    }
+}
+
+/// The patch after which no write on the same version fits any more.
+pub fn next_term(thread: &Thread) -> serde_json::Value {
+    json!({"term": read_term(thread).wrapping_add(1)})
+}
+
+/// Whether somebody may have a grant for it under way: it has one, or something to do.
+fn is_at_stake(thread: &Thread) -> bool {
+    let wants = |status: &ThreadStatus| {
+        let mut roles = status.roles.iter();
+        !status.pending.is_empty()
+            || roles.any(|(name, own)| own.admitted || own.has_mail() || status.is_running(name))
+    };
+    thread.status.as_ref().is_some_and(wants)
+}
+
+/// Makes what the replica before this one has under way for a Thread impossible. The Thread as it is
+/// then; nothing if it is gone.
+///
+/// # Errors
+/// When it can't be written.
+pub async fn take_over(
+    threads: &Api<Thread>,
+    fence: &CacheFence,
+    mut thread: Thread,
+) -> kube::Result<Option<Thread>> {
+    if !is_at_stake(&thread) {
+        return Ok(Some(thread));
+    }
+    let name = thread.name_any();
+    loop {
+        let patch = Patch::Merge(json!({
+            "metadata": {"resourceVersion": thread.resource_version()},
+            "status": next_term(&thread),
+        }));
+        match threads.patch_status(&name, &written_by(names::CONTROLLER), &patch).await {
+            Ok(thread) => {
+                fence.begin(&thread);
+                return Ok(Some(thread));
+            }
+            Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(None),
+            Err(kube::Error::Api(status)) if status.is_conflict() => {
+                let only = ListParams::default().fields(&format!("metadata.name={name}"));
+                let Some(now) = threads.list(&only).await?.items.pop() else { return Ok(None) };
+                thread = now;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn read_term(thread: &Thread) -> u32 {
+    thread.status.as_ref().map_or(0, |status| status.term)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    fn seen(version: &str, term: u32) -> Thread {
+        let mut thread = testing::thread(&json!({"term": term}));
+        thread.metadata.resource_version = Some(version.to_owned());
+        thread
+    }
+
+    #[test]
+    fn what_was_written_over_is_not_decided_on_again() {
+        let fence = CacheFence::default();
+        assert_eq!(fence.look(&seen("7", 0)), CachedSight::Current);
+        fence.wrote(&seen("7", 0), Some("9"));
+        assert_eq!(fence.look(&seen("7", 0)), CachedSight::Behind);
+        assert_eq!(fence.look(&seen("8", 0)), CachedSight::Current);
+        assert_eq!(fence.look(&seen("7", 0)), CachedSight::Current, "forgotten once it was seen");
+        fence.wrote(&seen("7", 0), Some("7"));
+        assert_eq!(fence.look(&seen("7", 0)), CachedSight::Current, "nothing had changed");
+
+        fence.unsure(&seen("7", 0));
+        assert_eq!(fence.look(&seen("7", 0)), CachedSight::Unsure);
+        assert_eq!(fence.look(&seen("8", 0)), CachedSight::Current);
+    }
+
+    #[test]
+    fn a_taken_over_thread_is_decided_on_once_it_is_seen_as_taken_over() {
+        let fence = CacheFence::default();
+        fence.begin(&seen("9", 3));
+        assert_eq!(fence.look(&seen("7", 2)), CachedSight::Behind);
+        assert_eq!(fence.look(&seen("8", 2)), CachedSight::Behind);
+        assert_eq!(fence.look(&seen("11", 3)), CachedSight::Current);
+        fence.begin(&seen("9", 3));
+        let mut other = seen("12", 0);
+        other.metadata.uid = Some("another".to_owned());
+        assert_eq!(fence.look(&other), CachedSight::Current, "made again under its name");
+    }
+
+    #[test]
+    fn nothing_is_decided_on_in_a_namespace_that_was_not_taken_over() {
+        let fence = CacheFence::default();
+        let thread = seen("7", 0);
+        let namespace = thread.namespace().unwrap();
+        fence.unread(&namespace);
+        assert_eq!(fence.look(&thread), CachedSight::Behind);
+        fence.begin(&seen("9", 1));
+        fence.read(&namespace);
+        assert_eq!(
+            fence.look(&thread),
+            CachedSight::Behind,
+            "the cache does not show the take-over yet"
+        );
+        assert_eq!(fence.look(&seen("9", 1)), CachedSight::Current);
+    }
+
+    #[test]
+    fn only_what_has_something_to_do_is_taken_over() {
+        for (status, at_stake) in [
+            (json!({}), false),
+            (json!({"roles": {"pm": {"inbox": "1.000001", "done": "1.000001"}}}), false),
+            (json!({"roles": {"pm": {"inbox": "1.000001"}}}), true),
+            (json!({"roles": {"pm": {"admitted": true}}}), true),
+            (json!({"roles": {"pm": {"state": "Running"}}}), true),
+        ] {
+            assert_eq!(is_at_stake(&testing::thread(&status)), at_stake, "{status}");
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Where a pod stands, read from its status: what the controller acts on, and what a person has to
+//! hear. Container messages are the kubelet's, never the container's own output.
+
+use codebutler_crds::names::pod::{AGENT, TOOLBOX};
+use codebutler_crds::wire::exit_code;
+use codebutler_runtime::apply::shorten_text;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{
+    ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus,
+};
+use kube::ResourceExt as _;
+
+/// An autoscaler gets this long to add a node.
+const TO_SCHEDULE: SignedDuration = SignedDuration::from_mins(3);
+/// And a registry to answer after all.
+const TO_PULL: SignedDuration = SignedDuration::from_secs(30);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodLife {
+    /// Not all containers have started.
+    Starting,
+    Running,
+    Ending,
+    /// Every container ended well: nothing was left to do.
+    Succeeded,
+    Failed {
+        /// When, as far as is known.
+        at: Timestamp,
+        /// What is known of the cause, for people.
+        why: String,
+        /// What kind of failure it was.
+        cause: FailureCause,
+    },
+}
+
+impl PodLife {
+    pub fn of(pod: &Pod) -> Self {
+        if pod.metadata.deletion_timestamp.is_some() {
+            return Self::Ending;
+        }
+        let status = pod.status.clone().unwrap_or_default();
+        match status.phase.as_deref() {
+            // Evicted while everything in it was ending well, it still is.
+            Some("Succeeded") if !is_taken_away(&status) => Self::Succeeded,
+            Some("Succeeded" | "Failed") => {
+                let cause = FailureCause::of(&status);
+                Self::Failed { at: ended_at(pod, &status), why: cause.why(&status), cause }
+            }
+            Some("Running") => Self::Running,
+            _ => Self::Starting,
+        }
+    }
+
+    /// Whether the pod can still do something.
+    pub fn is_live(&self) -> bool {
+        matches!(self, Self::Starting | Self::Running)
+    }
+}
+
+/// What kind of failure ended a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureCause {
+    /// The cluster took it away: nobody's fault, and not a failed run.
+    Evicted,
+    /// The cluster took it away for what it wrote itself.
+    OutOfDisk,
+    /// A container used more memory than its limit.
+    OutOfMemory,
+    /// The gateway did not answer.
+    GatewayAway,
+    /// The gateway did not let it work.
+    Refused,
+    /// It may not write to its volume.
+    VolumeNotWritable,
+    /// Its node can't confine commands.
+    NotConfined,
+    Crash,
+}
+
+impl FailureCause {
+    fn of(status: &PodStatus) -> Self {
+        let exited = |code: u8| move |c: &ContainerStatus| exit_code_of(c) == Some(i32::from(code));
+        let agent = || status.container_statuses.iter().flatten().filter(|c| c.name == AGENT);
+        if is_taken_away(status) {
+            let own = status.message.as_deref().is_some_and(is_own_disk);
+            return if own { Self::OutOfDisk } else { Self::Evicted };
+        }
+        if all_containers(status).any(is_out_of_memory) {
+            Self::OutOfMemory
+        } else if all_containers(status).any(exited(exit_code::VOLUME_NOT_WRITABLE)) {
+            Self::VolumeNotWritable
+        } else if agent().any(exited(exit_code::NOT_CONFINED)) {
+            Self::NotConfined
+        } else if agent().any(exited(exit_code::TOLD_TO_STOP)) {
+            // Nobody here has deleted it, and not every kubelet says who has.
+            Self::Evicted
+        } else if agent().any(exited(exit_code::GATEWAY_AWAY)) {
+            Self::GatewayAway
+        } else if agent().any(exited(exit_code::GATEWAY_REFUSED)) {
+            Self::Refused
+        } else {
+            Self::Crash
+        }
+    }
+
+    fn why(self, status: &PodStatus) -> String {
+        match self {
+            Self::Evicted | Self::OutOfDisk => describe_eviction(status),
+            Self::OutOfMemory => {
+                let killed = all_containers(status).find(|c| is_out_of_memory(c));
+                let killed = killed.and_then(|c| Some((&c.name, describe_end(c)?)));
+                killed.map_or_else(
+                    || describe_failure(status),
+                    |(name, ending)| format!("container `{name}` ended with {ending}"),
+                )
+            }
+            Self::GatewayAway => "the gateway did not answer".to_owned(),
+            Self::Refused => "the gateway did not let it work".to_owned(),
+            Self::VolumeNotWritable => "it may not write to its volume".to_owned(),
+            Self::NotConfined => "its node can't confine commands".to_owned(),
+            Self::Crash => describe_failure(status),
+        }
+    }
+
+    /// Whether the next pod would end the same way.
+    pub const fn is_lasting(self) -> bool {
+        matches!(self, Self::VolumeNotWritable | Self::NotConfined)
+    }
+
+    /// What a person can do about it.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::OutOfMemory => "; give it more memory: workspace.resources of the AgentRole",
+            Self::OutOfDisk => {
+                "; what commands write outside of the worktree has to be less: large files belong into it"
+            }
+            Self::VolumeNotWritable => {
+                ": the StorageClass has to honour fsGroup; choose another one in \
+                 spec.worktree.storageClassName of the Repo"
+            }
+            Self::Evicted | Self::GatewayAway | Self::Refused | Self::NotConfined | Self::Crash => {
+                ""
+            }
+        }
+    }
+}
+
+fn is_taken_away(status: &PodStatus) -> bool {
+    let disrupted = |c: &PodCondition| c.type_ == "DisruptionTarget" && c.status == "True";
+    let said = matches!(
+        status.reason.as_deref(),
+        Some("Evicted" | "Preempting" | "NodeLost" | "NodeShutdown" | "Shutdown" | "Terminated")
+    );
+    let said = said || status.reason.as_deref().is_some_and(is_turned_down);
+    said || status.conditions.iter().flatten().any(disrupted)
+}
+
+/// Whether a kubelet did not take the pod that a scheduler gave it: its node was full by then, or not as the
+/// scheduler thought.
+fn is_turned_down(reason: &str) -> bool {
+    reason.starts_with("OutOf")
+        || matches!(reason, "UnexpectedAdmissionError" | "NodeAffinity" | "TopologyAffinityError")
+}
+
+/// Whether a kubelet evicts for what the pod's own containers have written.
+fn is_own_disk(message: &str) -> bool {
+    ["Usage of EmptyDir volume", "ephemeral local storage usage exceeds", "local ephemeral storage"]
+        .iter()
+        .any(|words| message.contains(words))
+        && !message.contains("low on resource")
+}
+
+fn is_out_of_memory(container: &ContainerStatus) -> bool {
+    find_end(container).and_then(|ended| ended.reason.as_deref()) == Some("OOMKilled")
+}
+
+fn exit_code_of(container: &ContainerStatus) -> Option<i32> {
+    find_end(container).map(|ended| ended.exit_code)
+}
+
+/// How a container ended, now or before it was started anew.
+fn find_end(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
+    let state = container.state.as_ref().and_then(|state| state.terminated.as_ref());
+    state.or_else(|| container.last_state.as_ref()?.terminated.as_ref())
+}
+
+/// What keeps a pod from working: a reason and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodTrouble {
+    pub reason: &'static str,
+    /// What is wrong and what to do.
+    pub message: String,
+    pub said: String,
+    /// How long it may still pass by itself, as a cluster's normal work does.
+    pub passes: Option<SignedDuration>,
+}
+
+/// Looks for what keeps a live pod from working.
+pub fn find_trouble(pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
+    let status = pod.status.as_ref()?;
+    find_unschedulable(status, pod, now)
+        .or_else(|| all_containers(status).find_map(|container| find_stuck(container, pod)))
+}
+
+fn find_unschedulable(status: &PodStatus, pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
+    let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
+    let scheduled = status.conditions.iter().flatten().find(|c| c.type_ == "PodScheduled")?;
+    let unschedulable =
+        scheduled.status == "False" && scheduled.reason.as_deref() == Some("Unschedulable");
+    let since = scheduled.last_transition_time.as_ref().map(|since| since.0);
+    let left = since.map(|since| TO_SCHEDULE - now.duration_since(since));
+    let said = shorten_text(scheduled.message.as_deref().unwrap_or("no reason given"), 300);
+    let advice = if said.contains("PersistentVolumeClaim") || said.contains("persistentvolumeclaim")
+    {
+        format!(
+            "see `kubectl -n {namespace} describe pvc`; spec.worktree.storageClassName of the Repo has to \
+             be a class that the cluster has"
+        )
+    } else {
+        "add room to the cluster, or change the AgentRole's resources, nodeSelector or tolerations"
+            .to_owned()
+    };
+    unschedulable.then(|| PodTrouble {
+        reason: "PodUnschedulable",
+        message: format!("pod `{name}` can't be scheduled ({said}): {advice}"),
+        passes: left.filter(SignedDuration::is_positive),
+        said,
+    })
+}
+
+fn find_stuck(container: &ContainerStatus, pod: &Pod) -> Option<PodTrouble> {
+    let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    let (pod, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
+    let name = &container.name;
+    let said = shorten_text(waiting.message.as_deref().unwrap_or("no reason given"), 300);
+    let mut passes = None;
+    let (reason, message) = match waiting.reason.as_deref()? {
+        why @ ("ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull") => {
+            // A registry's hiccup: the kubelet tries again before it backs off.
+            passes = (why == "ErrImagePull").then_some(TO_PULL);
+            let whose = if name == TOOLBOX {
+                "correct it in the AgentRole's workspace.image"
+            } else {
+                "correct the chart's images.registry"
+            };
+            let text = format!(
+                "image `{}` of container `{name}` in pod `{pod}` can't be pulled ({said}): {whose}, or let \
+                 the node pull it (images.pullSecrets of the chart, imagePullSecrets of the AgentRole)",
+                container.image
+            );
+            ("ImageNotPulled", text)
+        }
+        why @ ("CreateContainerConfigError" | "CreateContainerError" | "RunContainerError") => (
+            "ContainerNotCreated",
+            format!(
+                "container `{name}` in pod `{pod}` can't be created ({why}: {said}){}",
+                needs_shell(name, &said)
+            ),
+        ),
+        // It never ran, so it has no log: the kubelet's words are all there is.
+        "CrashLoopBackOff" if let Some(why) = why_not_started(container) => (
+            "ContainerNotCreated",
+            format!(
+                "container `{name}` in pod `{pod}` can't be created ({why}){}",
+                needs_shell(name, &why)
+            ),
+        ),
+        "CrashLoopBackOff" => (
+            "ContainerCrashes",
+            format!(
+                "container `{name}` in pod `{pod}` keeps ending{}: see `kubectl -n {namespace} logs {pod} \
+                 -c {name}`",
+                describe_end(container).map(|e| format!(" with {e}")).unwrap_or_default()
+            ),
+        ),
+        _ => return None,
+    };
+    Some(PodTrouble { reason, message, said, passes })
+}
+
+/// What a runtime said that could not start a container, as the kubelet has it.
+fn why_not_started(container: &ContainerStatus) -> Option<String> {
+    let ended = find_end(container)?;
+    let reason = ended.reason.as_deref()?;
+    let message = ended.message.as_deref().unwrap_or("no reason given");
+    ["StartError", "ContainerCannotRun"]
+        .contains(&reason)
+        .then(|| format!("{reason}: {}", shorten_text(message, 300)))
+}
+
+/// What to do about an image in which no command could run.
+fn needs_shell(container: &str, said: &str) -> &'static str {
+    // As runc quotes it, and crun.
+    if container == TOOLBOX && ["\"sh\"", "`sh`"].iter().any(|shell| said.contains(shell)) {
+        ": the image of the AgentRole's workspace.image has to have a shell, `sh`"
+    } else {
+        ""
+    }
+}
+
+/// Since when a pod has a node.
+pub fn scheduled_at(pod: &Pod) -> Option<Timestamp> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "True")?;
+    Some(scheduled.last_transition_time.as_ref()?.0)
+}
+
+/// Since when no node was found for a pod.
+pub fn unscheduled_since(pod: &Pod) -> Option<Timestamp> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
+    Some(scheduled.last_transition_time.as_ref()?.0)
+}
+
+/// Since when the agent of a pod runs.
+pub fn agent_since(pod: &Pod) -> Option<Timestamp> {
+    let mut containers = pod.status.as_ref()?.container_statuses.iter().flatten();
+    let running = containers.find(|c| c.name == AGENT)?.state.as_ref()?.running.as_ref()?;
+    Some(running.started_at.as_ref()?.0)
+}
+
+fn all_containers(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
+    let init = status.init_container_statuses.iter().flatten();
+    init.chain(status.container_statuses.iter().flatten())
+}
+
+/// How a container ended, now or before its restart: `exit code 137 (OOMKilled)`.
+fn describe_end(container: &ContainerStatus) -> Option<String> {
+    let ended = find_end(container).filter(|ended| ended.exit_code != 0)?;
+    let reason = ended.reason.as_deref().filter(|r| *r != "Error");
+    let reason = reason.map(|r| format!(" ({})", shorten_text(r, 60))).unwrap_or_default();
+    Some(format!("exit code {}{reason}", ended.exit_code))
+}
+
+/// Why the cluster took a pod away, in its own words.
+fn describe_eviction(status: &PodStatus) -> String {
+    let disrupted = status.conditions.iter().flatten().find(|c| c.type_ == "DisruptionTarget");
+    let said = disrupted.and_then(|c| c.message.as_ref()).or(status.message.as_ref());
+    let said = said.or(status.reason.as_ref()).map(|said| said.trim_end_matches(['.', ' ']));
+    said.filter(|said| !said.is_empty())
+        .map_or_else(|| describe_failure(status), |said| shorten_text(said, 200))
+}
+
+/// Whether a pod was taken away because its node is to be without pods, or is gone: no other pod would
+/// have stayed.
+pub fn is_about_node(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut why = conditions.filter(|c| c.type_ == "DisruptionTarget" && c.status == "True");
+    let reasons = ["DeletionByPodGC", "DeletionByTaintManager", "EvictionByEvictionAPI"];
+    why.any(|c| c.reason.as_deref().is_some_and(|reason| reasons.contains(&reason)))
+}
+
+fn describe_failure(status: &PodStatus) -> String {
+    let of = |c: &ContainerStatus| {
+        describe_end(c).map(|ending| format!("container `{}` ended with {ending}", c.name))
+    };
+    // The agent decides whether a pod fails; its toolbox is only stopped with it.
+    let main = status.container_statuses.iter().flatten().find_map(of);
+    let cause = main.or_else(|| all_containers(status).find_map(of));
+    let evicted = status.reason.as_deref().map(|reason| shorten_text(reason, 60));
+    cause.or(evicted).unwrap_or_else(|| "no container says why".to_owned())
+}
+
+/// When a pod ended. What an evicting kubelet writes names no end of a container; then it is when the pod
+/// was no longer ready.
+fn ended_at(pod: &Pod, status: &PodStatus) -> Timestamp {
+    let finished = |c: &ContainerStatus| Some(find_end(c)?.finished_at.as_ref()?.0);
+    let lost = status.conditions.iter().flatten().filter(|c| {
+        (c.type_ == "Ready" && c.status == "False")
+            || (c.type_ == "DisruptionTarget" && c.status == "True")
+    });
+    let lost = lost.filter_map(|c| Some(c.last_transition_time.as_ref()?.0));
+    let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let ended = all_containers(status).filter_map(finished).chain(lost).max();
+    ended.or(created).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,298 @@
+//! Threads: one pod per role with something to do, one volume, nothing once closed.
+
+mod collect;
+mod desired;
+mod disruption;
+mod ends;
+mod fence;
+mod hang;
+pub mod life;
+mod lineage;
+pub mod observe;
+mod plan;
+pub mod pod;
+mod queue;
+mod repair;
+mod role;
+mod scale_up;
+mod seat;
+pub mod security;
+mod shield;
+pub mod size;
+mod status;
+mod stranded;
+pub mod vacant;
+mod view;
+pub mod volume;
+mod volume_need;
+pub mod volumes;
+mod waits;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use codebutler_crds::{Thread, names};
+use codebutler_runtime::apply::{ApplyError, ApplyRefusal, MadeObject};
+use codebutler_runtime::metrics::repo_of;
+use codebutler_runtime::notice::EventNotice;
+use codebutler_runtime::queue::FollowUp;
+use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
+use kube::{Resource as _, ResourceExt as _};
+use plan::ThreadPlan;
+use serde_json::Value;
+
+use super::context::ControllerContext;
+use super::index::ObjectKey;
+pub use fence::{CacheFence, CachedSight};
+pub use queue::{prime_late, prime_queue};
+
+/// Looks at a Thread and does what is due.
+///
+/// # Errors
+/// When a write failed; what was done is found by the next look.
+pub async fn reconcile_thread(
+    thread: Arc<Thread>,
+    context: Arc<ControllerContext>,
+) -> Result<FollowUp, ApplyError> {
+    match context.fence.look(&thread) {
+        CachedSight::Current => {}
+        CachedSight::Behind => return Ok(FollowUp::await_change()),
+        CachedSight::Unsure => {
+            let version = context.apply.status(&*thread, &fence::next_term(&thread)).await?;
+            context.fence.wrote(&thread, version.as_deref());
+            return Ok(FollowUp::await_change());
+        }
+    }
+    let mut observed = observe::observe_thread(&context, &thread);
+    let decide =
+        |observed: &_| desired::plan_thread(&thread, observed, &context.args, context.clock.now());
+    let wish = decide(&observed);
+    observed.admission = queue::ask_for_slots(&context, &thread, &observed, &wish);
+    let plan = decide(&observed);
+    let done = Box::pin(perform_plan(&thread, plan, &context)).await;
+    let key = ObjectKey::of(&*thread);
+    let Some(refusal) = find_refusal(&context, &key, &done) else { return done };
+    // Decide again, knowing that: the decision is then what to tell.
+    tracing::warn!(thread = %key, %refusal, "refused");
+    let failed = matches!(refusal, ApplyRefusal::NotAccepted { .. });
+    let mut observed = observe::observe_thread(&context, &thread);
+    observed.refusal = Some(refusal);
+    // It starts nothing now: others may.
+    observed.admission = queue::ask_for_slots(&context, &thread, &observed, &decide(&observed));
+    Box::pin(perform_plan(&thread, decide(&observed), &context)).await?;
+    let wait = context.refusals.told(&key, Instant::now());
+    Ok(if failed { FollowUp::retry(wait) } else { FollowUp::requeue(wait) })
+}
+
+/// What the API server says no to, and a person should hear about.
+fn find_refusal(
+    context: &ControllerContext,
+    key: &ObjectKey,
+    done: &Result<FollowUp, ApplyError>,
+) -> Option<ApplyRefusal> {
+    match done {
+        Ok(_) => {
+            context.refusals.forget(key);
+            None
+        }
+        Err(ApplyError::Refused(refusal)) => Some(refusal.clone()),
+        Err(error) => error.unaccepted().filter(|_| context.refusals.failed(key)),
+    }
+}
+
+/// What is told is told at the end, and also of what came before a failure: no pod waits for an
+/// event about its volume.
+async fn perform_plan(
+    thread: &Thread,
+    plan: ThreadPlan,
+    context: &ControllerContext,
+) -> Result<FollowUp, ApplyError> {
+    let mut told = Vec::new();
+    let done = apply_plan(thread, plan, context, &mut told).await;
+    let about = thread.object_ref(&());
+    for (related, notice) in &told {
+        context.apply.tell(&about, related.as_ref(), notice).await;
+    }
+    done
+}
+
+/// An event, and what it is about besides the Thread.
+type ToldNotice = (Option<ObjectReference>, EventNotice);
+
+async fn apply_plan(
+    thread: &Thread,
+    mut plan: ThreadPlan,
+    context: &ControllerContext,
+    told: &mut Vec<ToldNotice>,
+) -> Result<FollowUp, ApplyError> {
+    let apply = &context.apply;
+    let repo = repo_of(&thread.namespace().unwrap_or_default(), &thread.spec.repo);
+    let owner = thread.uid().unwrap_or_default();
+    if let Some((pod, notice)) = seat::take_seat(thread, &mut plan, context).await? {
+        told.push((Some(pod), notice));
+    }
+    if let Some(claim) = &plan.create_volume {
+        match apply.create(claim, &owner).await? {
+            MadeObject::New(claim) => {
+                context.volumes.assume(&claim);
+                let note = format!("volume claim `{}` made", claim.name_any());
+                told.push((None, EventNotice::normal("VolumeCreated", note)));
+            }
+            MadeObject::Found(claim) => {
+                repair::repair_claim(thread, &claim, context).await?;
+                return Ok(found_again(&*context.volumes, &claim));
+            }
+        }
+    }
+    if let Some(size) = &plan.expand_volume {
+        expand_claim(thread, size, context).await?;
+    }
+    if plan.find_home
+        && let Some(claim) = observe::own_claim(context, thread)
+    {
+        context.homes.look(&ObjectKey::of(thread), &claim).await;
+        return Ok(FollowUp::requeue(Duration::ZERO));
+    }
+    if !plan.ask_scale_up.is_empty() {
+        let namespace = thread.namespace().unwrap_or_default();
+        for pod in &plan.ask_scale_up {
+            context.scale_ups.look(&namespace, pod).await;
+        }
+        return Ok(FollowUp::requeue(Duration::ZERO));
+    }
+    for (role, new) in &plan.create_pods {
+        match apply.create(&*new.pod, &owner).await? {
+            MadeObject::New(pod) => {
+                context.pods.assume(&pod);
+                context.rewritten.made(&new.pod, &pod);
+                context.metrics.pod_started(&repo, role);
+                plan.status.roles.entry(role.clone()).or_default().pod_uid = pod.uid();
+                told.push(tell_started(role, &pod, new.woken));
+            }
+            MadeObject::Found(pod) => {
+                repair::repair_pod(thread, role, &pod, context).await?;
+                return Ok(found_again(&*context.pods, &pod));
+            }
+        }
+    }
+    for (role, gone) in &plan.verify_gone {
+        if let Some(pod) = seat::find_pod(thread, role, gone, context).await? {
+            // The cache is behind, or can't see it. The role keeps its pod; the watch will tell of it.
+            plan.status.roles.entry(role.clone()).or_default().pod_uid = Some(gone.uid.clone());
+            repair::repair_pod(thread, role, &pod, context).await?;
+        }
+    }
+    if let Some(repair) = plan.repair {
+        repair::repair_children(thread, repair, context).await?;
+    }
+    let before = thread.status.clone().unwrap_or_default();
+    if let Some(patch) = plan.status.patch(&before) {
+        write_status(thread, &patch, context).await?;
+        queue::settle_slots(context, thread, &plan);
+    }
+    if let Some(wait) = queue::ended_wait(thread, &plan, context.clock.now()) {
+        context.metrics.waited(&repo, wait);
+    }
+    disruption::apply_shields(thread, &plan, context).await?;
+    told.extend(plan.notices.iter().map(|notice| (None, notice.clone())));
+    remove_children(thread, &plan, context).await?;
+    if plan.release {
+        apply.release(thread, names::FINALIZER).await?;
+        tracing::warn!(thread = %ObjectKey::of(thread), "let go untold: no gateway did");
+    }
+    Ok(plan.again.map_or_else(FollowUp::await_change, FollowUp::requeue))
+}
+
+/// Writes the status on the version that was seen.
+async fn write_status(
+    thread: &Thread,
+    patch: &Value,
+    context: &ControllerContext,
+) -> Result<(), ApplyError> {
+    match context.apply.status(thread, patch).await {
+        Ok(version) => {
+            context.fence.wrote(thread, version.as_deref());
+            Ok(())
+        }
+        Err(error) => {
+            if matches!(error, ApplyError::Api { .. }) {
+                context.fence.unsure(thread);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// An earlier attempt made it and stopped short of telling: look again with it.
+fn found_again<K: codebutler_runtime::apply::AppliedObject>(
+    index: &super::index::ObjectIndex<K, K>,
+    object: &K,
+) -> FollowUp {
+    index.assume(object);
+    FollowUp::requeue(Duration::ZERO)
+}
+
+async fn remove_children(
+    thread: &Thread,
+    plan: &ThreadPlan,
+    context: &ControllerContext,
+) -> Result<(), ApplyError> {
+    let key = ObjectKey::of(thread);
+    for pod in context.pods.of(&key) {
+        if plan.delete_pods.iter().any(|doomed| Some(&doomed.uid) == pod.uid().as_ref()) {
+            context.apply.delete::<Pod>(&pod).await?;
+        }
+    }
+    if plan.delete_volume {
+        for volume in context.volumes.of(&key) {
+            if codebutler_runtime::apply::owned_by(&*volume, &thread.uid().unwrap_or_default()) {
+                context.apply.delete::<PersistentVolumeClaim>(&volume).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A claim that can't grow is no reason not to work.
+async fn expand_claim(
+    thread: &Thread,
+    size: &str,
+    context: &ControllerContext,
+) -> Result<(), ApplyError> {
+    let key = ObjectKey::of(thread);
+    if !context.unexpanded.is_due(&key, size) {
+        return Ok(());
+    }
+    let claim = thread.volume_claim();
+    let Some(claim) = context.volumes.of(&key).into_iter().find(|c| c.name_any() == claim) else {
+        return Ok(());
+    };
+    let about = thread.object_ref(&());
+    match context.apply.resize(&claim, size).await {
+        Ok(()) => {
+            context.unexpanded.forget(&key);
+            let note = format!("volume claim `{}` grows to {size}", key.name);
+            context.apply.tell(&about, None, &EventNotice::normal("VolumeExpanded", note)).await;
+            Ok(())
+        }
+        Err(ApplyError::Refused(refusal)) => {
+            let message = format!("the volume keeps its size: {refusal}");
+            context.apply.tell(&about, None, &EventNotice::warning("NotExpanded", &*message)).await;
+            context.unexpanded.keep(key, size, message);
+            Err(ApplyError::Stale {
+                kind: "PersistentVolumeClaim".to_owned(),
+                name: claim.name_any(),
+            })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn tell_started(role: &str, pod: &Pod, woken: bool) -> ToldNotice {
+    let (reason, verb) = if woken { ("Woken", "woken") } else { ("PodStarted", "started") };
+    let note = format!("role `{role}` {verb} in pod `{}`", pod.name_any());
+    (Some(pod.object_ref(&())), EventNotice::normal(reason, note))
+}

@@ -1,0 +1,121 @@
+//! What a decision on a Thread is made from, gathered from the caches.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use codebutler_crds::{AgentRole, Repo, Thread};
+use codebutler_runtime::apply::{ApplyRefusal, owned_by};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::ResourceExt as _;
+use kube::runtime::reflector::ObjectRef;
+
+use super::lineage::ThreadLineage;
+use super::vacant;
+use crate::context::ControllerContext;
+use crate::gateway::GatewayAddress;
+use crate::homes::VolumeHome;
+use crate::index::ObjectKey;
+use crate::repo;
+use crate::scale_up::ScaleUp;
+use crate::slots::RoleSet;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RoleAdmission {
+    /// Nobody has asked for slots yet.
+    #[default]
+    All,
+    /// Only these.
+    Only {
+        roles: RoleSet,
+        /// Place in the queue, from 1, if anything has to wait.
+        position: Option<u32>,
+    },
+}
+
+/// The world around a Thread.
+#[derive(Clone, Debug)]
+pub struct ObservedThread {
+    pub repo: Option<Arc<Repo>>,
+    /// The AgentRoles that exist of those that the Repo names, in its order.
+    pub roles: Vec<Arc<AgentRole>>,
+    /// Whether all that the Repo's pods need is there: account, network policy, certificate
+    /// authority.
+    pub prepared: bool,
+    /// Where the gateway is; the error says what is wrong.
+    pub gateway: Result<GatewayAddress, String>,
+    /// Whether a gateway serves; the error says what to do.
+    pub serving: Result<(), String>,
+    /// What is known of the Threads above it.
+    pub lineage: ThreadLineage,
+    pub volume: Option<Arc<PersistentVolumeClaim>>,
+    pub pods: Vec<Arc<Pod>>,
+    /// Seats of its Repo that nobody has taken.
+    pub seats: Vec<Arc<Pod>>,
+    pub admission: RoleAdmission,
+    /// What the API server just refused, if it did.
+    pub refusal: Option<ApplyRefusal>,
+    /// UIDs of those of its pods that were made with other images than were asked for.
+    pub rewritten: Vec<String>,
+    /// Where the volume is, if that was asked.
+    pub home: Option<VolumeHome>,
+    /// What autoscalers say of its pods, by their UID, where that was asked.
+    pub scale_ups: BTreeMap<String, ScaleUp>,
+    /// Why the volume could not be made larger, if it could not.
+    pub unexpanded: Option<String>,
+}
+
+pub fn observe_thread(context: &ControllerContext, thread: &Thread) -> ObservedThread {
+    let key = ObjectKey::of(thread);
+    let uid = thread.uid().unwrap_or_default();
+    let repo = context.repo(&key.namespace, &thread.spec.repo);
+    let volume = own_claim(context, thread);
+    let mine = |pod: &Arc<Pod>| owned_by(&**pod, &uid);
+    let pods: Vec<_> = context.pods.of(&key).into_iter().filter(mine).collect();
+    let rewritten = pods.iter().filter(|pod| context.rewritten.knows(pod));
+    let scale_ups = pods.iter().filter_map(|pod| {
+        let uid = pod.uid()?;
+        let said = context.scale_ups.of(&uid)?;
+        Some((uid, said))
+    });
+    ObservedThread {
+        scale_ups: scale_ups.collect(),
+        rewritten: rewritten.filter_map(|pod| pod.uid()).collect(),
+        roles: repo.iter().flat_map(|repo| context.roles_of(repo)).collect(),
+        seats: repo.as_ref().map(|repo| vacant::free_seats(context, repo)).unwrap_or_default(),
+        prepared: repo.as_ref().is_some_and(|repo| repo::observe::is_prepared(context, repo)),
+        gateway: context.gateway(),
+        serving: context.serving.serves(Instant::now()),
+        lineage: find_lineage(context, thread),
+        home: volume.as_ref().and_then(|claim| context.homes.of(&key, claim)),
+        volume,
+        pods,
+        admission: RoleAdmission::All,
+        refusal: None,
+        unexpanded: context.unexpanded.get(&key),
+        repo,
+    }
+}
+
+/// The Thread's own volume claim.
+pub fn own_claim(
+    context: &ControllerContext,
+    thread: &Thread,
+) -> Option<Arc<PersistentVolumeClaim>> {
+    let (key, uid) = (ObjectKey::of(thread), thread.uid().unwrap_or_default());
+    let claim = thread.volume_claim();
+    let mut claims = context.volumes.of(&key).into_iter();
+    claims.find(|volume| volume.name_any() == claim && owned_by(&**volume, &uid))
+}
+
+fn find_lineage(context: &ControllerContext, thread: &Thread) -> ThreadLineage {
+    let begun = thread.status.iter().flat_map(|status| status.roles.values());
+    if begun.into_iter().any(|role| role.state.is_some() || role.done.is_some()) {
+        return ThreadLineage::Sound;
+    }
+    let namespace = thread.namespace().unwrap_or_default();
+    ThreadLineage::of(thread, |name| {
+        let found = context.all_threads.get(&ObjectRef::new(name).within(&namespace));
+        found.map(Arc::unwrap_or_clone)
+    })
+}

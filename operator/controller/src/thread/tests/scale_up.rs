@@ -1,0 +1,60 @@
+//! Pods that find no node, and what an autoscaler says of it.
+
+use super::*;
+use crate::scale_up::ScaleUp;
+
+const SAID: &str = "0/2 nodes are available: 2 Insufficient memory.";
+
+/// A role whose pod has found no node since then.
+fn stuck(since: &str) -> (Thread, ObservedThread) {
+    let thread = testing::thread(&json!({"roles": {
+        "pm": {"inbox": MAIL, "podUID": "a", "admitted": true}}}));
+    let status = json!({"phase": "Pending", "conditions": [{
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "lastTransitionTime": since, "message": SAID}]});
+    let pods = vec![pod(&thread, "pm", "a", status)];
+    let world = ObservedThread { pods, volume: Some(claim(&thread, "Bound")), ..world() };
+    (thread, world)
+}
+
+fn said(at: &str) -> ScaleUp {
+    let said = "pod triggered scale-up: [{workers 1->2 (max: 4)}]".to_owned();
+    ScaleUp::Announced { at: at.parse().unwrap(), said }
+}
+
+#[test]
+fn nobody_is_asked_to_add_room_while_a_node_is_on_its_way() {
+    let (thread, world) = stuck("2026-01-01T11:59:55Z");
+    assert!(plan(&thread, &world).ask_scale_up.is_empty(), "a scheduler gets its seconds first");
+
+    let (thread, mut world) = stuck("2026-01-01T11:50:00Z");
+    assert_eq!(plan(&thread, &world).ask_scale_up, ["a".to_owned()].into());
+    // Announced eight minutes ago: past the time that a cluster without an autoscaler gets.
+    world.scale_ups = [("a".to_owned(), said("2026-01-01T11:52:00Z"))].into();
+    let waits = plan(&thread, &world);
+    assert_eq!(ready(&waits).0, "PodStarting");
+    assert!(ready(&waits).1.contains("workers 1->2"), "{}", ready(&waits).1);
+    assert!(waits.ask_scale_up.is_empty() && waits.again.is_some());
+
+    world.scale_ups = [("a".to_owned(), said("2026-01-01T11:49:00Z"))].into();
+    let late = plan(&thread, &world);
+    assert_eq!(ready(&late).0, "PodUnschedulable");
+    assert!(ready(&late).1.contains("none has come"), "{}", ready(&late).1);
+}
+
+#[test]
+fn an_autoscaler_that_adds_no_node_is_quoted_at_once() {
+    let (thread, mut world) = stuck("2026-01-01T11:59:30Z");
+    let why = "pod didn't trigger scale-up: 1 max node group size reached".to_owned();
+    world.scale_ups = [("a".to_owned(), ScaleUp::Declined { said: why })].into();
+    let told = plan(&thread, &world);
+    assert_eq!(ready(&told).0, "PodUnschedulable");
+    for part in
+        ["max node group size reached", "Insufficient memory", "raise the autoscaler's limits"]
+    {
+        assert!(ready(&told).1.contains(part), "{part}: {}", ready(&told).1);
+    }
+    // Where none has said anything, it is as before: three minutes.
+    world.scale_ups = [("a".to_owned(), ScaleUp::Unknown)].into();
+    assert_eq!(ready(&plan(&thread, &world)).0, "PodStarting");
+}

@@ -1,0 +1,47 @@
+//! Seats that no Thread has taken, from the caches.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebutler_crds::Repo;
+use codebutler_runtime::apply::owned_by;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+
+use super::life::PodLife;
+use crate::context::ControllerContext;
+use crate::index::ObjectKey;
+
+/// The seats of a Repo that a Thread can take, the oldest first.
+pub fn free_seats(context: &ControllerContext, repo: &Repo) -> Vec<Arc<Pod>> {
+    if repo.spec.warm.is_none() {
+        return Vec::new();
+    }
+    let mut free = own_seats(context, repo);
+    free.retain(|pod| PodLife::of(pod) == PodLife::Running);
+    free.sort_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0));
+    free
+}
+
+/// Those that nobody has taken, whatever their state.
+pub fn own_seats(context: &ControllerContext, repo: &Repo) -> Vec<Arc<Pod>> {
+    let uid = repo.uid().unwrap_or_default();
+    let mut own = context.seats.of(&ObjectKey::of(repo));
+    own.retain(|pod| owned_by(&**pod, &uid) && context.spent.since(pod).is_none());
+    own
+}
+
+/// Those that somebody wanted to take, and that caches still show as waiting, with since when.
+pub fn spent_seats(context: &ControllerContext, repo: &Repo) -> Vec<(Arc<Pod>, Timestamp)> {
+    let uid = repo.uid().unwrap_or_default();
+    let all = context.seats.of(&ObjectKey::of(repo)).into_iter();
+    let spent = all.filter_map(|pod| context.spent.since(&pod).map(|since| (pod, since)));
+    spent.filter(|(pod, _)| owned_by(&**pod, &uid)).collect()
+}
+
+/// For how long a pod has waited as a seat.
+pub fn waited(pod: &Pod, now: Timestamp) -> Duration {
+    let made = pod.metadata.creation_timestamp.as_ref().map_or(now, |made| made.0);
+    Duration::try_from(now.duration_since(made)).unwrap_or_default()
+}

@@ -1,0 +1,126 @@
+//! The volume that a Thread's pods share.
+
+use codebutler_crds::repo::AccessMode;
+use codebutler_crds::{Repo, Thread};
+use codebutler_runtime::quantity::parse_bytes;
+use k8s_openapi::api::core::v1::{
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod, VolumeResourceRequirements,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt as _;
+
+use super::security;
+use crate::labels;
+
+/// Annotation on a claim: the user whose files it was made for. Absent on one from before pods had another.
+const ANNOTATION_USER: &str = "codebutler.dev/user";
+/// Annotation on a claim: class and mode as they were asked for.
+const ANNOTATION_ASKED: &str = "codebutler.dev/asked-for";
+
+/// The claim, owned by the Thread.
+pub fn build_claim(thread: &Thread, repo: &Repo) -> PersistentVolumeClaim {
+    let name = thread.volume_claim();
+    fill_claim(labels::owned_metadata(thread, name, labels::of_claim(thread)), repo)
+}
+
+/// The claim of a seat, which goes with its pod until a Thread takes both.
+pub fn build_seat_claim(pod: &Pod, seat: &str, repo: &Repo) -> PersistentVolumeClaim {
+    let labels = labels::of_repo("codebutler-worktree", repo);
+    let mut metadata = labels::owned_metadata(pod, seat.to_owned(), labels);
+    // A pod may go before its claim does, and saying otherwise is a right of its own.
+    metadata.owner_references.iter_mut().flatten().for_each(|own| own.block_owner_deletion = None);
+    fill_claim(metadata, repo)
+}
+
+fn fill_claim(mut metadata: ObjectMeta, repo: &Repo) -> PersistentVolumeClaim {
+    let worktree = &repo.spec.worktree;
+    let access_mode = mode_name(worktree.access_mode);
+    let size = Quantity(worktree.size.clone());
+    // The cluster writes its default class where none is asked for.
+    let own = [(ANNOTATION_ASKED, asked_for(repo)), (ANNOTATION_USER, security::USER.to_string())];
+    metadata.annotations = Some(own.map(|(name, value)| (name.to_owned(), value)).into());
+    PersistentVolumeClaim {
+        metadata,
+        spec: Some(PersistentVolumeClaimSpec {
+            access_modes: Some(vec![access_mode.to_owned()]),
+            resources: Some(VolumeResourceRequirements {
+                requests: Some([("storage".to_owned(), size)].into()),
+                limits: None,
+            }),
+            storage_class_name: worktree.storage_class_name.clone(),
+            ..PersistentVolumeClaimSpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// The key of pods that share a Thread's volume: it may have been a seat's before.
+pub fn sharing_key(thread: &Thread) -> String {
+    let taken = thread.status.as_ref().and_then(|status| status.volume.clone());
+    taken.or_else(|| thread.uid()).unwrap_or_default()
+}
+
+/// As whom pods work with a claim, or with the one that is made for them: files belong to whoever wrote them.
+pub fn find_user(claim: Option<&PersistentVolumeClaim>) -> i64 {
+    let Some(claim) = claim else { return security::USER };
+    let user = claim.annotations().get(ANNOTATION_USER);
+    user.and_then(|user| user.parse().ok()).unwrap_or(security::OLD_USER)
+}
+
+/// Whether the Repo wants another kind of volume than this claim asks for.
+pub fn is_outdated(claim: &PersistentVolumeClaim, repo: &Repo) -> bool {
+    if let Some(asked) = claim.annotations().get(ANNOTATION_ASKED) {
+        return *asked != asked_for(repo);
+    }
+    // Made before claims said it: a class that was not asked for is the cluster's default.
+    let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_ref());
+    repo.spec.worktree.storage_class_name.as_ref().is_some_and(|wanted| Some(wanted) != class)
+}
+
+/// Class and mode as the Repo asks for them.
+fn asked_for(repo: &Repo) -> String {
+    let worktree = &repo.spec.worktree;
+    let class = worktree.storage_class_name.as_deref().unwrap_or_default();
+    format!("{class}/{}", mode_name(worktree.access_mode))
+}
+
+const fn mode_name(mode: AccessMode) -> &'static str {
+    match mode {
+        AccessMode::ReadWriteOnce => "ReadWriteOnce",
+        AccessMode::ReadWriteMany => "ReadWriteMany",
+    }
+}
+
+/// The size that a bound claim should grow to, if its Repo asks for more than it has.
+pub fn find_expansion(claim: &PersistentVolumeClaim, repo: &Repo) -> Option<String> {
+    let requested = claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?.get("storage")?;
+    let wanted = &repo.spec.worktree.size;
+    let grows = parse_bytes(wanted)? > parse_bytes(&requested.0)?;
+    (grows && VolumeState::of(Some(claim)) == VolumeState::Bound).then(|| wanted.clone())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VolumeState {
+    /// There is none.
+    Absent,
+    /// It exists and waits for a volume, which may need its first pod to be scheduled.
+    Pending,
+    Bound,
+    Lost,
+    Ending,
+}
+
+impl VolumeState {
+    pub fn of(claim: Option<&PersistentVolumeClaim>) -> Self {
+        let Some(claim) = claim else { return Self::Absent };
+        if claim.metadata.deletion_timestamp.is_some() {
+            return Self::Ending;
+        }
+        match claim.status.as_ref().and_then(|status| status.phase.as_deref()) {
+            Some("Bound") => Self::Bound,
+            Some("Lost") => Self::Lost,
+            _ => Self::Pending,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What the pods of a Thread need of their volume, and what becomes of one that does not fit. Pure.
+
+use codebutler_runtime::notice::EventNotice;
+use kube::ResourceExt as _;
+
+use super::life::{PodLife, PodTrouble};
+use super::plan::ThreadPlan;
+use super::view::{ThreadView, is_idle, pod_id, remove_pods};
+use super::volume::{self, VolumeState};
+use crate::health::{HealthLevel, ObjectHealth};
+
+/// Pods need their volume first.
+pub fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<ObjectHealth> {
+    let claim = view.observed.volume.as_deref();
+    let state = VolumeState::of(claim);
+    if state == VolumeState::Lost {
+        return Some(plan_rebuild(view, plan));
+    }
+    if let Some(claim) = claim {
+        if state == VolumeState::Pending && volume::is_outdated(claim, view.repo) {
+            return Some(plan_replacement(view, plan));
+        }
+        plan.expand_volume = volume::find_expansion(claim, view.repo);
+    }
+    if plan.create_pods.is_empty() && !(state == VolumeState::Absent && is_missed(view, plan)) {
+        return None;
+    }
+    match state {
+        VolumeState::Absent => {
+            plan.create_volume = Some(volume::build_claim(view.thread, view.repo));
+            None
+        }
+        VolumeState::Pending | VolumeState::Bound | VolumeState::Lost => None,
+        VolumeState::Ending => {
+            plan.create_pods.clear();
+            // It goes when no pod uses it any more.
+            let idle = view.observed.pods.iter().filter(|pod| is_idle(view, pod));
+            plan.delete_pods.extend(idle.map(|pod| pod_id(pod)));
+            let name = view.thread.volume_claim();
+            let message = format!("waiting until the old volume claim `{name}` is gone");
+            Some(ObjectHealth::new(HealthLevel::Reconciling, "VolumeEnding", message))
+        }
+    }
+}
+
+/// Whether a pod can't start since there is no claim. One that has no node yet keeps none that somebody
+/// deletes.
+fn is_missed(view: &ThreadView, plan: &ThreadPlan) -> bool {
+    let mut pods = view.observed.pods.iter();
+    pods.any(|pod| {
+        PodLife::of(pod) == PodLife::Starting && !plan.delete_pods.contains(&pod_id(pod))
+    })
+}
+
+/// What was not pushed is lost with the volume; branch and conversation are not.
+fn plan_rebuild(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
+    plan.create_pods.clear();
+    remove_pods(view.thread, view.observed, plan);
+    plan.delete_volume = view.observed.pods.is_empty();
+    let claim = view.thread.volume_claim();
+    let message = format!(
+        "the volume behind claim `{claim}` is gone, and what was not pushed with it: it is made \
+         again from the branch and the Slack thread"
+    );
+    let told = view.status.conditions.iter().any(|c| c.reason == "VolumeLost");
+    if !told {
+        plan.notices.push(EventNotice::warning("VolumeLost", message.clone()));
+    }
+    ObjectHealth::new(HealthLevel::Reconciling, "VolumeLost", message)
+}
+
+/// A claim can't be changed, and nothing can be on one that never had a volume.
+fn plan_replacement(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
+    plan.create_pods.clear();
+    remove_pods(view.thread, view.observed, plan);
+    plan.delete_volume = true;
+    let claim = view.thread.volume_claim();
+    let message =
+        format!("volume claim `{claim}` is made again: the Repo wants another one by now");
+    plan.notices.push(EventNotice::normal("VolumeReplaced", message.clone()));
+    ObjectHealth::new(HealthLevel::Reconciling, "VolumeReplaced", message)
+}
+
+/// A pod that can't be scheduled because its claim has no volume: the claim is what is wrong.
+pub fn explain_unbound(view: &ThreadView, trouble: PodTrouble) -> PodTrouble {
+    let claim = view.observed.volume.as_deref();
+    let about = trouble.message.to_ascii_lowercase().contains("persistentvolumeclaim");
+    let Some(claim) = claim.filter(|c| about && VolumeState::of(Some(c)) == VolumeState::Pending)
+    else {
+        return trouble;
+    };
+    let (name, namespace) = (claim.name_any(), claim.namespace().unwrap_or_default());
+    let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_ref());
+    let (of, advice) = match class {
+        Some(class) => (
+            format!("StorageClass `{class}`"),
+            "spec.worktree.storageClassName of the Repo has to be a class that the cluster has and that \
+             has room",
+        ),
+        None => (
+            "no StorageClass".to_owned(),
+            "the cluster has no default one, so name one in spec.worktree.storageClassName of the Repo",
+        ),
+    };
+    let message = format!(
+        "volume claim `{name}` of {of} has no volume yet: see `kubectl -n {namespace} describe pvc \
+         {name}`; {advice} ({})",
+        trouble.said
+    );
+    PodTrouble { reason: "VolumePending", message, ..trouble }
+}

@@ -1,0 +1,45 @@
+//! What one call of a model used and cost.
+
+use codebutler_crds::limits::ModelPrice;
+use codebutler_crds::thread::TokenUsage;
+
+use crate::estimate;
+
+/// A provider's answer, as far as it is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProviderBill {
+    /// One call's tokens and money.
+    pub usage: TokenUsage,
+    /// Whether the provider named a price, or one is known. If not, the cost is zero
+    /// because it is unknown.
+    pub priced: bool,
+    /// Whether the answer says anything of its usage.
+    pub reported: bool,
+    /// Whether the answer is a completion (some providers report failures with status 200).
+    pub completed: bool,
+    /// Images in it.
+    pub images: u64,
+    /// Seconds of sound that were heard, rounded up.
+    pub seconds: Option<u64>,
+    /// Searches of the web that the model made.
+    pub searches: u64,
+    /// Tokens of images among those that were sent.
+    pub image_tokens: u64,
+}
+
+impl ProviderBill {
+    /// With a known price where the provider named none.
+    #[must_use]
+    pub fn at(mut self, price: Option<&ModelPrice>) -> Self {
+        let Some(price) = price.filter(|_| !self.priced) else { return self };
+        let mut words = self.usage;
+        words.prompt_tokens = words.prompt_tokens.saturating_sub(self.image_tokens);
+        self.usage.cost = estimate::price_tokens(&words, price)
+            + estimate::price_sent_images(self.image_tokens, price)
+            + estimate::estimate_images(self.images, price)
+            + estimate::price_sound(self.seconds.unwrap_or(0), price)
+            + estimate::price_searches(self.searches, price);
+        self.priced = true;
+        self
+    }
+}

@@ -1,0 +1,86 @@
+//! Whose call it is.
+
+use std::sync::Arc;
+
+use codebutler_crds::mcp::{McpPod, McpServerSpec};
+use codebutler_crds::thread::ThreadState;
+use codebutler_crds::{AgentRole, Repo, Thread, names};
+use kube::ResourceExt as _;
+
+use crate::thread_key::ThreadKey;
+
+/// Who calls: proven by a pod's token, resolved to a role of a Thread.
+#[derive(Clone)]
+pub struct ProvenCaller {
+    /// The Thread, as cached when the call came in.
+    pub thread: Arc<Thread>,
+    pub repo: Arc<Repo>,
+    pub role: Arc<AgentRole>,
+}
+
+impl ProvenCaller {
+    pub fn key(&self) -> ThreadKey {
+        ThreadKey::from(&*self.thread)
+    }
+
+    pub fn role_name(&self) -> &str {
+        &self.role.spec.role
+    }
+
+    /// Whether the role has a tool.
+    pub fn has_tool(&self, tool: &str) -> bool {
+        self.role.spec.tools.offered().any(|offered| offered == tool)
+    }
+}
+
+/// A seat that no Thread has taken: proven by the token of its pod.
+#[derive(Clone)]
+pub struct ProvenSeat {
+    pub repo: Arc<Repo>,
+    /// The name of its pod.
+    pub pod: String,
+}
+
+/// A server of `spec.mcpServers`: proven by the token of its pod, or found for somebody who may use it.
+#[derive(Clone)]
+pub struct ProvenServer {
+    /// The Repo that names it.
+    pub repo: Arc<Repo>,
+    /// The Thread whose own it is; none if it belongs to the Repo.
+    pub thread: Option<Arc<Thread>>,
+    /// The server, as the Repo says now.
+    pub spec: McpServerSpec,
+}
+
+impl ProvenServer {
+    /// The server of this name with an image; none if the Repo names none.
+    pub fn find(repo: Arc<Repo>, thread: Option<Arc<Thread>>, name: &str) -> Option<Self> {
+        let mut servers = repo.spec.mcp_servers.iter();
+        let spec = servers.find(|spec| spec.name == name && spec.image.is_some())?.clone();
+        Some(Self { repo, thread, spec })
+    }
+
+    /// Namespace and name of its pod: no two servers have the same.
+    pub fn key(&self) -> ThreadKey {
+        let owner = self.thread.as_ref().map_or_else(|| self.repo.name_any(), |t| t.name_any());
+        let namespace = self.repo.namespace().unwrap_or_default();
+        ThreadKey { namespace, name: names::mcp_pod_name(&owner, &self.spec.name) }
+    }
+
+    /// What is known of its pod.
+    pub fn pod(&self) -> Option<&McpPod> {
+        match &self.thread {
+            Some(thread) => {
+                let mcp = thread.status.as_ref()?.mcp.as_ref()?;
+                mcp.servers.get(&self.spec.name)?.pod.as_ref()
+            }
+            None => self.repo.status.as_ref()?.mcp_pods.get(&self.spec.name),
+        }
+    }
+
+    /// True if its Thread is closed, or its Thread or Repo goes.
+    pub fn is_over(&self) -> bool {
+        let closed = |t: &Arc<Thread>| t.spec.state == ThreadState::Closed || t.is_going();
+        self.thread.as_ref().is_some_and(closed) || self.repo.metadata.deletion_timestamp.is_some()
+    }
+}

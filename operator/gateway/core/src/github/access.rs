@@ -1,0 +1,89 @@
+//! What all calls to GitHub share: tokens, limits, who may write, and repositories with another name.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::OwnedMutexGuard;
+
+use super::app::AppTokens;
+use super::rate::RateLimits;
+use crate::remote::Remote;
+use crate::thread_key::ThreadKey;
+use crate::threads::keyed::KeyedLocks;
+
+/// How long an answer counts.
+const KNOWN_FOR: Duration = Duration::from_mins(30);
+const MOST: usize = 4096;
+
+/// Answers by credential, repository and account. Cheap to clone; clones share them.
+#[derive(Clone, Default)]
+pub struct MemberAnswers {
+    known: Arc<Mutex<HashMap<String, (Instant, bool)>>>,
+}
+
+impl MemberAnswers {
+    pub fn get(&self, key: &str) -> Option<bool> {
+        let known = self.known.lock();
+        known.get(key).filter(|(at, _)| at.elapsed() < KNOWN_FOR).map(|(_, may)| *may)
+    }
+
+    pub fn put(&self, key: String, may: bool) {
+        let mut known = self.known.lock();
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(key, (Instant::now(), may));
+    }
+}
+
+/// How long a new name counts: afterwards the old one may be another repository's.
+const FRESH: Duration = Duration::from_mins(15);
+
+/// New names by the old ones. Cheap to clone; clones share them.
+#[derive(Clone, Default)]
+pub struct MovedRepositories {
+    known: Arc<Mutex<HashMap<String, (Instant, Remote)>>>,
+}
+
+impl MovedRepositories {
+    /// Where the repository is by now.
+    pub fn of(&self, remote: &Remote) -> Option<Remote> {
+        let known = self.known.lock();
+        known.get(&remote.git).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, new)| new.clone())
+    }
+
+    pub fn put(&self, old: &Remote, new: Remote) {
+        let mut known = self.known.lock();
+        known.retain(|_, (at, _)| at.elapsed() < FRESH);
+        known.insert(old.git.clone(), (Instant::now(), new));
+    }
+}
+
+/// What calls to GitHub share: tokens, and one writer per thread. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct GitHubAccess {
+    /// One remark at a time per thread, so that a key is looked for and written in one go.
+    writing: KeyedLocks<ThreadKey>,
+    /// The same for what is the Repo's, by its namespace and name.
+    writing_for_repo: KeyedLocks<(String, String)>,
+    pub tokens: AppTokens,
+    /// What GitHub said of its limits.
+    pub rates: RateLimits,
+    pub members: MemberAnswers,
+    /// Repositories that have another name by now.
+    pub moved: MovedRepositories,
+}
+
+impl GitHubAccess {
+    /// Waits for a thread's turn to say something on its pull request.
+    pub async fn turn(&self, thread: &ThreadKey) -> OwnedMutexGuard<()> {
+        self.writing.lock(thread).await
+    }
+
+    /// Waits for the turn to make something that a Repo has once, whichever thread asks for it.
+    pub async fn turn_of_repo(&self, repo: (String, String)) -> OwnedMutexGuard<()> {
+        self.writing_for_repo.lock(&repo).await
+    }
+}

@@ -1,0 +1,360 @@
+//! The transport below GitHub's API: one credential, bounded time and size, errors by status. A redirect
+//! is followed within the API alone: elsewhere could be a host that the Secret does not name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebutler_crds::Repo;
+use http::header::{ACCEPT, AUTHORIZATION, LOCATION};
+use http::{Method, StatusCode};
+use kube::ResourceExt as _;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::access::GitHubAccess;
+use super::exchange::{GitHubAnswer, exchange_request, read_answer, read_value, refusal_words};
+use super::rate::RateQuota;
+use super::{GitHubError, text};
+use crate::context::GatewayContext;
+use crate::credential::RemoteCredential;
+use crate::dial::DialTrouble;
+use crate::redact::SecretRedactor;
+use crate::remote::Remote;
+
+/// Reads are repeated this often; writes never, for their outcome is unknown.
+const READS: u32 = 3;
+/// Redirects that are followed in a row.
+const REDIRECTS: u32 = 3;
+/// Characters of GitHub's own words that are shown.
+const SAID: usize = 290;
+/// Items a page; the most that GitHub gives.
+const PAGE: usize = 100;
+/// Pages of a list that are read.
+const PAGES: usize = 10;
+/// Items of a list at most.
+pub const MOST_LISTED: usize = PAGE * PAGES;
+/// The same of a list in an object: a matrix of builds has more checks than anything else has items.
+const OBJECT_PAGES: usize = 30;
+
+/// Items of a list, and how many more there are.
+#[derive(Clone, Debug)]
+pub struct ListedItems<T> {
+    pub items: Vec<T>,
+    pub missing: usize,
+}
+
+pub struct GitHubClient {
+    http: reqwest::Client,
+    credential: RemoteCredential,
+    pub remote: Remote,
+    redactor: Arc<SecretRedactor>,
+    pub access: GitHubAccess,
+    /// By which the credential is known to all that use it.
+    shared: String,
+}
+
+impl GitHubClient {
+    pub async fn of(context: &GatewayContext, repo: &Repo) -> Result<Self, GitHubError> {
+        let remote = Remote::parse(&repo.spec.git.url)?;
+        let remote = context.github.moved.of(&remote).unwrap_or(remote);
+        let credential = RemoteCredential::of(context, repo, &remote).await?;
+        let (http, redactor) = (context.http().clone(), context.redactors.of(repo));
+        let namespace = repo.namespace().unwrap_or_default();
+        let shared = format!("{} {namespace}/{}", remote.host, credential.secret());
+        let access = context.github.clone();
+        Ok(Self { http, credential, remote, redactor, access, shared })
+    }
+
+    /// What is left of what the credential may ask.
+    pub fn quota(&self) -> Option<RateQuota> {
+        self.access.rates.quota(&self.shared)
+    }
+
+    /// By which something of the repository is known to all that use the same credential.
+    pub fn shared_key(&self, name: &str) -> String {
+        format!("{} {}/{} {name}", self.shared, self.remote.owner, self.remote.name)
+    }
+
+    /// The path of something in the repository.
+    pub fn repo(&self, path: &str) -> String {
+        let Remote { owner, name, .. } = &self.remote;
+        format!("/repos/{owner}/{name}/{path}").trim_end_matches('/').to_owned()
+    }
+
+    pub async fn get(&self, path: &str) -> Result<GitHubAnswer, GitHubError> {
+        let mut attempt = 1;
+        loop {
+            let outcome = self.send(Method::GET, &self.url(path), None).await;
+            let again = match &outcome {
+                Ok(answer) => answer.status.is_server_error(),
+                Err(error) => matches!(error, GitHubError::Unavailable { .. }),
+            };
+            if !again || attempt == READS {
+                return outcome;
+            }
+            tokio::time::sleep(Duration::from_millis(300) * attempt).await;
+            attempt += 1;
+        }
+    }
+
+    /// All items of a list, up to a thousand. `path` has no query of its own.
+    pub async fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, GitHubError> {
+        self.list_with(path, "").await
+    }
+
+    /// The same with more of a query, each part with its `&`.
+    pub async fn list_with<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &str,
+    ) -> Result<Vec<T>, GitHubError> {
+        let mut all = Vec::new();
+        for page in 1..=PAGES {
+            let answer = self.get(&format!("{path}?per_page={PAGE}&page={page}{query}")).await?;
+            let items: Vec<T> = self.expect(&answer, StatusCode::OK)?;
+            let last = items.len() < PAGE;
+            all.extend(items);
+            if last {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// All items of a list that an object holds under `field`, as checks, statuses and workflow runs are listed.
+    /// Nothing where the credential may not read them.
+    pub async fn list_in<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        field: &str,
+        query: &str,
+    ) -> Result<Option<ListedItems<T>>, GitHubError> {
+        let (mut items, mut missing) = (Vec::new(), 0);
+        for page in 1..=OBJECT_PAGES {
+            let answer = self.get(&format!("{path}?per_page={PAGE}&page={page}{query}")).await?;
+            if matches!(answer.status, StatusCode::FORBIDDEN | StatusCode::NOT_FOUND) {
+                return Ok(None);
+            }
+            let mut object: Value = self.expect(&answer, StatusCode::OK)?;
+            let more: Vec<T> = read_value(object[field].take())?;
+            let count = more.len();
+            items.extend(more);
+            let total =
+                object["total_count"].as_u64().and_then(|total| usize::try_from(total).ok());
+            let left = total.map(|total| total.saturating_sub(items.len()));
+            // Pages can be short before the last one; where nothing says how many there are, a short one is it.
+            if count == 0 || left.map_or(count < PAGE, |left| left == 0) {
+                missing = 0;
+                break;
+            }
+            missing = left.unwrap_or(1);
+        }
+        Ok(Some(ListedItems { items, missing }))
+    }
+
+    /// Asks GraphQL. Answers with its data, or with GitHub's words on why there are none.
+    pub async fn graphql(
+        &self,
+        query: &str,
+        variables: &Value,
+    ) -> Result<Result<Value, String>, GitHubError> {
+        let body = json!({"query": query, "variables": variables});
+        let answer = self.send(Method::POST, &self.remote.graphql, Some(&body)).await?;
+        let mut all: Value = self.expect(&answer, StatusCode::OK)?;
+        if all["errors"].as_array().is_some_and(|errors| !errors.is_empty()) {
+            return Ok(Err(self.shown(&refusal_words(&all))));
+        }
+        Ok(Ok(all["data"].take()))
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Result<GitHubAnswer, GitHubError> {
+        self.send(Method::POST, &self.url(path), Some(body)).await
+    }
+
+    pub async fn patch(&self, path: &str, body: &Value) -> Result<GitHubAnswer, GitHubError> {
+        self.send(Method::PATCH, &self.url(path), Some(body)).await
+    }
+
+    pub async fn put(&self, path: &str, body: &Value) -> Result<GitHubAnswer, GitHubError> {
+        self.send(Method::PUT, &self.url(path), Some(body)).await
+    }
+
+    /// With a body, as GitHub wants it for a part of a list.
+    pub async fn delete_part(&self, path: &str, body: &Value) -> Result<GitHubAnswer, GitHubError> {
+        self.send(Method::DELETE, &self.url(path), Some(body)).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Result<GitHubAnswer, GitHubError> {
+        self.send(Method::DELETE, &self.url(path), None).await
+    }
+
+    /// Reads an answer that has to have this status.
+    pub fn expect<T: DeserializeOwned>(
+        &self,
+        answer: &GitHubAnswer,
+        status: StatusCode,
+    ) -> Result<T, GitHubError> {
+        if answer.status == status { read_answer(answer) } else { Err(self.complain(answer)) }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.remote.api)
+    }
+
+    /// Goes after a repository that has another name by now.
+    async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<&Value>,
+    ) -> Result<GitHubAnswer, GitHubError> {
+        let mut answer = self.send_here(method.clone(), url, body).await?;
+        for _ in 0..REDIRECTS {
+            let Some(next) = self.leads_to(&answer, &method) else { break };
+            answer = self.send_here(method.clone(), &next, body).await?;
+        }
+        Ok(answer)
+    }
+
+    /// Where an answer leads, if the same may be asked there.
+    fn leads_to(&self, answer: &GitHubAnswer, method: &Method) -> Option<String> {
+        let same = match answer.status.as_u16() {
+            301 | 302 => *method == Method::GET,
+            307 | 308 => true,
+            _ => false,
+        };
+        let next = answer.header(LOCATION.as_str()).filter(|_| same)?;
+        let inside = next.strip_prefix(&*self.remote.api)?;
+        (inside.starts_with('/') && !inside.contains("..")).then(|| next.to_owned())
+    }
+
+    /// An App's token that was taken back is refused before anything is done: any request may be
+    /// sent again with the next one.
+    async fn send_here(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<&Value>,
+    ) -> Result<GitHubAnswer, GitHubError> {
+        // Asking on is what gets an account blocked.
+        if let Some(wait) = self.access.rates.pause(&self.shared) {
+            return Err(GitHubError::Limited { host: self.remote.host.clone(), wait });
+        }
+        let token = self.credential.token();
+        let answer = self.send_once(method.clone(), url, body).await?;
+        if answer.status == StatusCode::UNAUTHORIZED && self.credential.renew(&token).await? {
+            return self.send_once(method, url, body).await;
+        }
+        Ok(answer)
+    }
+
+    async fn send_once(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<&Value>,
+    ) -> Result<GitHubAnswer, GitHubError> {
+        let mut request = self
+            .http
+            .request(method, url)
+            .header(AUTHORIZATION, self.credential.header(|token| format!("Bearer {token}"))?)
+            .header(ACCEPT, "application/vnd.github+json")
+            .header("x-github-api-version", "2022-11-28");
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let answer = exchange_request(request).await.map_err(|error| {
+            let host = self.remote.host.clone();
+            let error = error.without_url();
+            tracing::warn!(host, %error, "GitHub can't be asked");
+            GitHubError::unsent(host, &error)
+        })??;
+        if let Some(trouble) = DialTrouble::by_status(answer.status.as_u16()) {
+            return Err(GitHubError::Barred { host: self.remote.host.clone(), trouble });
+        }
+        let wait = self.access.rates.note(&self.shared, &answer.headers, answer.is_limited());
+        match wait {
+            Some(wait) => Err(GitHubError::Limited { host: self.remote.host.clone(), wait }),
+            None => Ok(answer),
+        }
+    }
+
+    /// GitHub's own words about a refusal, for people: others may have had a say in them.
+    pub fn said(&self, answer: &GitHubAnswer) -> String {
+        self.shown(&answer.words())
+    }
+
+    fn shown(&self, words: &str) -> String {
+        text::one_line(&self.redactor.mask(words), SAID)
+    }
+
+    /// The same as a sentence behind another one; nothing where GitHub said nothing.
+    pub fn remark(&self, answer: &GitHubAnswer) -> String {
+        let said = self.said(answer);
+        if said.is_empty() { said } else { format!(". It says: “{said}”") }
+    }
+
+    /// The sentence for an answer that is not what was asked for.
+    pub fn complain(&self, answer: &GitHubAnswer) -> GitHubError {
+        let host = self.remote.host.clone();
+        let secret = self.credential.secret().to_owned();
+        match answer.status.as_u16() {
+            300..=399 => GitHubError::Moved { host },
+            401 => GitHubError::Token { host, secret },
+            403 if answer.mentions("archived") => GitHubError::Archived {
+                repository: format!("{}/{}", self.remote.owner, self.remote.name),
+            },
+            403 => GitHubError::Permission { host, secret, said: self.remark(answer) },
+            404 => {
+                let repository = format!("{}/{}", self.remote.owner, self.remote.name);
+                GitHubError::NotFound { host, repository, secret }
+            }
+            500..=599 => GitHubError::Unavailable { host },
+            status => GitHubError::Strange { host, status, said: self.remark(answer) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn client() -> GitHubClient {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let remote = Remote::parse("https://github.com/acme/shop").unwrap();
+        let credential = RemoteCredential::fixed(&remote, "git", "t");
+        let redactor = Arc::new(SecretRedactor::default());
+        let (access, shared) = (GitHubAccess::default(), String::new());
+        GitHubClient { http: reqwest::Client::new(), credential, remote, redactor, access, shared }
+    }
+
+    fn answer(status: u16, headers: &[(&'static str, &str)]) -> GitHubAnswer {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| (http::HeaderName::from_static(name), value.parse().unwrap()));
+        GitHubAnswer {
+            status: StatusCode::from_u16(status).unwrap(),
+            headers: headers.collect(),
+            body: Bytes::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn every_status_says_who_has_to_correct_what() {
+        let client = client();
+        let says = |status, headers: &[_]| client.complain(&answer(status, headers)).to_string();
+        assert!(says(401, &[]).contains("Secret `git`"), "{}", says(401, &[]));
+        assert!(says(404, &[]).contains("spec.git.url"), "{}", says(404, &[]));
+        assert!(says(301, &[]).contains("spec.git.url"), "{}", says(301, &[]));
+        assert!(says(403, &[]).contains("contents and pull requests"));
+        assert!(answer(403, &[("x-ratelimit-remaining", "0")]).is_limited());
+        assert!(!answer(403, &[("x-ratelimit-remaining", "9")]).is_limited());
+        assert!(says(503, &[]).contains("try again"));
+        assert!(!client.complain(&answer(503, &[])).is_about_repo());
+        assert!(client.complain(&answer(401, &[])).is_about_repo());
+        assert_eq!(client.repo(""), "/repos/acme/shop");
+        assert_eq!(client.repo("pulls"), "/repos/acme/shop/pulls");
+    }
+}

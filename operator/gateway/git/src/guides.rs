@@ -1,0 +1,122 @@
+//! What a repository says of how to work, as the base branch of the gateway's copy has it.
+
+use std::sync::Arc;
+
+use codebutler_crds::Repo;
+use codebutler_guides::validate::files::{FOLDER, GuideFiles, OPEN, is_judged};
+use codebutler_mcp_file::MCP_FILE;
+
+use super::command::{CommandError, GitRepository};
+use super::host::GitHost;
+use super::mirror::{MirrorError, RepoMirror};
+use super::{Fresh, update_copy};
+use crate::services::GitServices;
+
+/// Bytes of a file that is judged.
+const MAX_FILE: u64 = 1024 * 1024;
+/// Files that are judged, and bytes of all.
+const MAX_FILES: usize = 1000;
+const MAX_ALL: u64 = 8 * 1024 * 1024;
+
+/// The base branch of a copy at one moment.
+pub struct BaseCopy {
+    mirror: Arc<RepoMirror>,
+    pub commit: String,
+}
+
+impl BaseCopy {
+    /// Asks the remote; nothing where nobody has needed a copy yet, or the branch is not there.
+    ///
+    /// # Errors
+    /// When the remote can't be asked.
+    pub async fn take(gateway: &GitServices, repo: &Repo) -> Result<Option<Self>, MirrorError> {
+        let mirror = gateway.mirrors.of(repo);
+        if !mirror.is_there() {
+            return Ok(None);
+        }
+        let host = GitHost::of(&gateway.context, repo).await?;
+        let snapshot = update_copy(gateway, repo, &mirror, &host, Fresh::Must).await?;
+        let commit = snapshot.refs.get(&format!("refs/heads/{}", repo.spec.git.branch)).cloned();
+        Ok(commit.map(|commit| Self { mirror, commit }))
+    }
+
+    /// Its files that say how to work.
+    ///
+    /// # Errors
+    /// When Git can't tell.
+    pub async fn guides(&self) -> Result<GuideFiles, MirrorError> {
+        Ok(read_guides(self.mirror.git(), &self.commit).await?)
+    }
+}
+
+async fn read_guides(git: &GitRepository, commit: &str) -> Result<GuideFiles, CommandError> {
+    let mut wanted = vec!["ls-tree", "-r", "-z", "-l", "--full-tree", commit, "--", FOLDER];
+    wanted.extend(OPEN);
+    let listed = git.run(&wanted, b"").await?;
+    let listed = String::from_utf8_lossy(&listed);
+    let mut files = GuideFiles::default();
+    let (mut count, mut all) = (0, 0);
+    for Entry { id, size, path } in listed.split('\0').filter_map(Entry::of) {
+        (count, all) = (count + 1, all + size);
+        let text = if count > MAX_FILES || all > MAX_ALL {
+            Err("there are too many files to judge them all".to_owned())
+        } else if size > MAX_FILE {
+            Err(format!("it has more than {} KiB", MAX_FILE / 1024))
+        } else {
+            Ok(git.run(&["cat-file", "blob", id], b"").await?)
+        };
+        files.add(path, text);
+    }
+    Ok(files)
+}
+
+/// The file of a commit that chooses among the Repo's servers, if there is one.
+///
+/// # Errors
+/// When Git can't tell.
+pub async fn read_server_file(
+    git: &GitRepository,
+    commit: &str,
+) -> Result<Option<Vec<u8>>, CommandError> {
+    match git.run(&["cat-file", "blob", &format!("{commit}:{MCP_FILE}")], b"").await {
+        Ok(bytes) => Ok(Some(bytes)),
+        // There is none.
+        Err(CommandError::Failed { code: 128, .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A file that is judged, as `ls-tree` lists it. What is no plain file is not read as one.
+struct Entry<'a> {
+    id: &'a str,
+    size: u64,
+    path: &'a str,
+}
+
+impl<'a> Entry<'a> {
+    fn of(line: &'a str) -> Option<Self> {
+        let (facts, path) = line.split_once('\t')?;
+        let mut facts = facts.split_ascii_whitespace();
+        let (mode, kind) = (facts.next()?, facts.next()?);
+        let (id, size) = (facts.next()?, facts.next()?.parse().ok()?);
+        let is_file = kind == "blob" && mode.starts_with("100");
+        (is_file && is_judged(path)).then_some(Self { id, size, path })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_files_that_say_how_to_work_are_read() {
+        let read = |mode: &str, path: &str| {
+            let line = format!("{mode} ce013625030ba8dba906f756967f9e9ca394464a       6\t{path}");
+            Entry::of(&line).is_some_and(|entry| (entry.path, entry.size) == (path, 6))
+        };
+        assert!(read("100644 blob", ".codebutler/pm.md"));
+        assert!(!read("100644 blob", ".codebutler/journals/thread-1.md"));
+        assert!(!read("120000 blob", ".codebutler/coder.md"));
+        assert!(!read("160000 commit", ".codebutler/skills/x.md"));
+    }
+}

@@ -1,0 +1,362 @@
+//! The Repo's Git host, spoken to in Git's protocol 2 (and for pushes in the only one there is) by
+//! this process itself: the credential is in no argument, no environment and no file.
+
+mod patience;
+mod talk;
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Buf as _, Bytes, BytesMut};
+use codebutler_crds::Repo;
+use codebutler_gateway_core::context::GatewayContext;
+use codebutler_gateway_core::credential::RemoteCredential;
+use codebutler_gateway_core::dial::{DialTrouble, find_trouble};
+use codebutler_gateway_core::github::GitHubError;
+use codebutler_gateway_core::remote::Remote;
+use http::StatusCode;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use serde_json::Value;
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+
+use self::talk::{
+    FetchSections, MAX_ABILITIES, MAX_ANSWER, PATIENCE, PUSHED, ask_for_pack, ask_for_refs,
+    read_object_format, read_refs, read_report,
+};
+use super::pktline::{self, PacketError};
+use super::service::{FETCH, PROTOCOL, PUSH};
+
+#[cfg(test)]
+pub use self::talk::fuzz_talk;
+pub use self::talk::{PushVerdict, ask_for_update};
+
+/// The kind of what is said about Git LFS.
+const LFS: &str = "application/vnd.git-lfs+json";
+/// Longest answer about it, in bytes.
+const MAX_LFS: usize = 1024 * 1024;
+
+/// Object ids by the full names of refs.
+pub type RemoteRefs = BTreeMap<String, String>;
+
+/// Why the host did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// Somebody has to correct the Repo or its Secret.
+    #[error("{0}")]
+    Repo(String),
+    /// The repository has another name by now.
+    #[error("{0} says that the repository has moved: correct spec.git.url")]
+    Moved(String),
+    /// The credential can't be used.
+    #[error(transparent)]
+    Credentials(#[from] GitHubError),
+    /// No connection, or it broke off.
+    #[error("{0} can't be reached: try again")]
+    Unreachable(String),
+    /// Something on the way to it that a person has to mend.
+    #[error("{0} can't be reached: {1}")]
+    Barred(String, DialTrouble),
+    /// The credential was taken back before anything was done, and there is another one now.
+    #[error("{0} has taken back a token: try again")]
+    Renewed(String),
+    /// The host has trouble of its own.
+    #[error("{0} failed with status {1}: try again")]
+    Status(String, u16),
+    /// An answer that is none.
+    #[error("{0} does not speak Git's protocol 2: {1}")]
+    Protocol(String, String),
+}
+
+impl HostError {
+    /// Whether somebody has to correct the Repo.
+    pub const fn is_about_repo(&self) -> bool {
+        match self {
+            Self::Repo(_) | Self::Moved(_) | Self::Barred(..) => true,
+            Self::Credentials(error) => error.is_about_repo(),
+            Self::Unreachable(_) | Self::Renewed(_) | Self::Status(..) | Self::Protocol(..) => {
+                false
+            }
+        }
+    }
+
+    /// Whether the same question may be answered later.
+    pub const fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::Renewed(_) | Self::Status(..) => true,
+            Self::Credentials(error) => !error.is_about_repo(),
+            Self::Repo(_) | Self::Moved(_) | Self::Barred(..) | Self::Protocol(..) => false,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefUpdate {
+    pub name: String,
+    /// What it has to be now; nothing if it must not exist.
+    pub old: Option<String>,
+    pub new: String,
+}
+
+/// A Repo's remote with its credential.
+pub struct GitHost {
+    http: reqwest::Client,
+    remote: Remote,
+    credential: RemoteCredential,
+}
+
+impl GitHost {
+    /// The host of a Repo.
+    ///
+    /// # Errors
+    /// When URL or credential can't be used.
+    pub async fn of(context: &GatewayContext, repo: &Repo) -> Result<Self, HostError> {
+        let remote =
+            Remote::parse(&repo.spec.git.url).map_err(|e| HostError::Repo(e.to_string()))?;
+        let remote = context.github.moved.of(&remote).unwrap_or(remote);
+        let credential = RemoteCredential::of(context, repo, &remote).await?;
+        Ok(Self { http: context.http().clone(), remote, credential })
+    }
+
+    /// Its name, for people.
+    pub fn host(&self) -> &str {
+        &self.remote.host
+    }
+
+    /// Branches and tags as they are now.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn refs(&self) -> Result<RemoteRefs, HostError> {
+        let bytes = self.list_refs(&["refs/heads/", "refs/tags/"]).await?;
+        if bytes.is_empty() {
+            // So Git ends where it and we name objects differently; only its own list of abilities says it.
+            if let Some(format) = self.object_format().await? {
+                return Err(HostError::Repo(format!(
+                    "Git says “mismatched object format: server {format}; client sha1”: CodeButler can't work in a \
+                     repository whose objects are named with {format}; name one with SHA-1 in spec.git.url"
+                )));
+            }
+        }
+        read_refs(&bytes).map_err(|why| self.nonsense(&why))
+    }
+
+    /// Refs whose names begin so, as they are now.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn refs_below(&self, prefix: &str) -> Result<RemoteRefs, HostError> {
+        let bytes = self.list_refs(&[prefix]).await?;
+        read_refs(&bytes).map_err(|why| self.nonsense(&why))
+    }
+
+    async fn list_refs(&self, prefixes: &[&str]) -> Result<BytesMut, HostError> {
+        let mut answer = self.ask(FETCH, ask_for_refs(prefixes).into()).await?;
+        let mut bytes = BytesMut::new();
+        while let Some(chunk) = self.chunk(&mut answer).await? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > MAX_ANSWER {
+                return Err(self.nonsense("it has too many branches and tags"));
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// How the host names objects, if not with SHA-1.
+    async fn object_format(&self) -> Result<Option<String>, HostError> {
+        let request = self
+            .http
+            .get(format!("{}/info/refs?service={FETCH}", self.remote.git))
+            .header(AUTHORIZATION, self.credential.header(basic_auth)?)
+            .header(PROTOCOL, "version=2")
+            .timeout(PATIENCE);
+        let mut answer = request.send().await.map_err(|error| self.unsent(error))?;
+        let mut bytes = BytesMut::new();
+        while let Some(chunk) = self.chunk(&mut answer).await? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > MAX_ABILITIES {
+                break;
+            }
+        }
+        Ok(read_object_format(&bytes))
+    }
+
+    /// Writes a pack with everything that `wants` need and `haves` don't lead to.
+    ///
+    /// # Errors
+    /// When it does not arrive whole. What was written then is no pack.
+    pub async fn fetch(
+        &self,
+        wants: &[&str],
+        haves: &[&str],
+        pack: &mut (impl AsyncWrite + Unpin),
+    ) -> Result<(), HostError> {
+        let mut answer = self.ask(FETCH, ask_for_pack(wants, haves).into()).await?;
+        let (mut buffer, mut sections) = (BytesMut::new(), FetchSections::default());
+        while let Some(chunk) = self.chunk(&mut answer).await? {
+            buffer.extend_from_slice(&chunk);
+            let wrong = |error: PacketError| self.nonsense(&error.to_string());
+            while let Some((packet, used)) = pktline::read_packet(&buffer).map_err(wrong)? {
+                if let Some(data) = sections.read(packet).map_err(|why| self.nonsense(&why))? {
+                    // The reader says itself why it wants no more.
+                    if pack.write_all(data).await.is_err() {
+                        return Ok(());
+                    }
+                }
+                buffer.advance(used);
+            }
+        }
+        if sections.is_whole() { Ok(()) } else { Err(self.away()) }
+    }
+
+    /// Changes a ref. The pack has to hold all that the host lacks.
+    ///
+    /// # Errors
+    /// When it can't be told whether the ref has changed, but for errors that
+    /// [are about the Repo](HostError::is_about_repo): then it has not.
+    pub async fn push(
+        &self,
+        update: &RefUpdate,
+        pack: reqwest::Body,
+    ) -> Result<PushVerdict, HostError> {
+        let mut answer = self.ask(PUSH, pack).await?;
+        let mut bytes = BytesMut::new();
+        while let Some(chunk) = self.chunk(&mut answer).await? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > MAX_ANSWER {
+                return Err(self.nonsense("its answer to a push is too long"));
+            }
+        }
+        read_report(&bytes, &update.name).ok_or_else(|| self.away())
+    }
+
+    /// What the host says of contents of Git LFS; None where it keeps none.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn lfs(&self, question: &Value) -> Result<Option<Value>, HostError> {
+        let token = self.credential.token();
+        let mut response = self.ask_lfs(question).await?;
+        if response.status() == StatusCode::UNAUTHORIZED && self.credential.renew(&token).await? {
+            response = self.ask_lfs(question).await?;
+        }
+        if matches!(response.status().as_u16(), 403 | 404 | 405 | 410 | 422 | 501) {
+            return Ok(None);
+        }
+        if let Some(why) =
+            host_complaint(response.status(), &self.remote.host, self.credential.secret())
+        {
+            return Err(why);
+        }
+        let mut bytes = BytesMut::new();
+        while let Some(chunk) = self.chunk(&mut response).await? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > MAX_LFS {
+                return Err(self.nonsense("its answer about Git LFS is too long"));
+            }
+        }
+        let answer = serde_json::from_slice(&bytes);
+        answer.map(Some).map_err(|_| self.nonsense("its answer about Git LFS is none"))
+    }
+
+    async fn ask_lfs(&self, question: &Value) -> Result<reqwest::Response, HostError> {
+        let repository = self.remote.git.trim_end_matches(".git");
+        let request = self
+            .http
+            .post(format!("{repository}.git/info/lfs/objects/batch"))
+            .header(AUTHORIZATION, self.credential.header(basic_auth)?)
+            .header(ACCEPT, LFS)
+            .header(CONTENT_TYPE, LFS)
+            .timeout(PATIENCE)
+            .body(question.to_string());
+        request.send().await.map_err(|error| self.unsent(error))
+    }
+
+    /// An App's token that was taken back is refused before anything is done: what can be sent again
+    /// is, with the next one.
+    async fn ask(
+        &self,
+        service: &'static str,
+        body: reqwest::Body,
+    ) -> Result<reqwest::Response, HostError> {
+        let token = self.credential.token();
+        let copy = body.as_bytes().map(Bytes::copy_from_slice);
+        let mut response = self.ask_once(service, body).await?;
+        if response.status() == StatusCode::UNAUTHORIZED && self.credential.renew(&token).await? {
+            let Some(copy) = copy else {
+                return Err(HostError::Renewed(self.remote.host.clone()));
+            };
+            response = self.ask_once(service, copy.into()).await?;
+        }
+        match host_complaint(response.status(), &self.remote.host, self.credential.secret()) {
+            Some(why) => Err(why),
+            None => Ok(response),
+        }
+    }
+
+    async fn ask_once(
+        &self,
+        service: &'static str,
+        body: reqwest::Body,
+    ) -> Result<reqwest::Response, HostError> {
+        // A host looks for secrets in a push, and says nothing meanwhile.
+        let patience = if service == PUSH { PUSHED } else { PATIENCE };
+        let (body, seen) = patience::watch_body(body);
+        let mut request = self
+            .http
+            .post(format!("{}/{service}", self.remote.git))
+            .header(AUTHORIZATION, self.credential.header(basic_auth)?)
+            .header(CONTENT_TYPE, format!("application/x-{service}-request"))
+            .header(ACCEPT, format!("application/x-{service}-result"))
+            .body(body);
+        if service == FETCH {
+            request = request.header(PROTOCOL, "version=2");
+        }
+        let sent = patience::await_outcome(request.send(), &seen, patience).await;
+        sent.ok_or_else(|| self.away())?.map_err(|error| self.unsent(error))
+    }
+
+    fn unsent(&self, error: reqwest::Error) -> HostError {
+        let (host, error) = (&self.remote.host, error.without_url());
+        tracing::warn!(%error, host, "the Git host failed");
+        find_trouble(&error).map_or_else(|| self.away(), |why| HostError::Barred(host.clone(), why))
+    }
+
+    async fn chunk(&self, answer: &mut reqwest::Response) -> Result<Option<Bytes>, HostError> {
+        match tokio::time::timeout(PATIENCE, answer.chunk()).await {
+            Ok(Ok(chunk)) => Ok(chunk),
+            Ok(Err(_)) | Err(_) => Err(self.away()),
+        }
+    }
+
+    fn away(&self) -> HostError {
+        HostError::Unreachable(self.remote.host.clone())
+    }
+
+    fn nonsense(&self, why: &str) -> HostError {
+        HostError::Protocol(self.remote.host.clone(), why.to_owned())
+    }
+}
+
+fn basic_auth(token: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("x-access-token:{token}")))
+}
+
+fn host_complaint(status: StatusCode, host: &str, secret: &str) -> Option<HostError> {
+    if let Some(why) = DialTrouble::by_status(status.as_u16()) {
+        return Some(HostError::Barred(host.to_owned(), why));
+    }
+    let why = match status.as_u16() {
+        200 => return None,
+        300..=399 => return Some(HostError::Moved(host.to_owned())),
+        401 => format!("{host} refused the token of Secret `{secret}`: put a valid one into it"),
+        403 => {
+            format!("{host} does not let the token of Secret `{secret}` do this: extend its rights")
+        }
+        404 => format!(
+            "{host} has no such repository, or hides it from the token of Secret `{secret}`: check spec.git.url"
+        ),
+        status => return Some(HostError::Status(host.to_owned(), status)),
+    };
+    Some(HostError::Repo(why))
+}

@@ -1,0 +1,416 @@
+//! A copy of each Repo's remote in a folder of the gateway's: what pods clone and fetch from, and
+//! what pushes are checked against.
+//!
+//! Every question is put to the remote first (one request), so the copy is never behind; only what
+//! changed is fetched, once for all who ask at the same time. While the remote is away, the last copy
+//! answers reads. A copy that is damaged is thrown away and made anew.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use codebutler_crds::Repo;
+use codebutler_gateway_core::places::SharedPlaces;
+use kube::ResourceExt as _;
+use sha2::{Digest as _, Sha256};
+use tokio::io::AsyncWriteExt as _;
+
+use super::command::{CommandError, GitRepository};
+use super::host::{GitHost, HostError, RemoteRefs};
+
+/// How the folders of pushes begin.
+pub const PUSHES: &str = "push-";
+/// And those of copies that are being removed.
+pub const GONE: &str = "gone-";
+/// Bytes of a folder's name, which is in hex.
+const FOLDER: usize = 12;
+/// Largest pack of a remote, in bytes: all copies share one disk.
+const MAX_PACK: u64 = 8 << 30;
+/// Packs that may gather before they are put together.
+const MAX_PACKS: usize = 24;
+
+/// Why there is no copy to work with.
+#[derive(Debug, thiserror::Error)]
+pub enum MirrorError {
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The copy itself, made anew already.
+    #[error("the gateway's copy of the repository can't be used: try again")]
+    Command(#[from] CommandError),
+    #[error("the gateway's folder for copies of repositories can't be used")]
+    Folder(#[from] std::io::Error),
+}
+
+/// The remote's refs, whose objects are all in the copy.
+#[derive(Clone, Debug)]
+pub struct RefSnapshot {
+    pub refs: Arc<RemoteRefs>,
+    /// Why it may be old, if the remote did not answer, and from when it is.
+    pub stale: Option<String>,
+}
+
+/// All copies, by Repo. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct RepoMirrors {
+    root: PathBuf,
+    pub(super) known: Arc<Mutex<HashMap<String, Arc<RepoMirror>>>>,
+    /// How often copies were asked for.
+    asked: Arc<AtomicU64>,
+    pub(super) limit: Option<u64>,
+    /// Who reads from them.
+    pub(super) readers: SharedPlaces,
+    pub(super) pushers: SharedPlaces,
+}
+
+impl RepoMirrors {
+    /// Keeps the copies in `root`, which is made when it is needed.
+    pub fn new(root: PathBuf) -> Self {
+        // What an earlier process did not live to end.
+        remove_all(&root, PUSHES);
+        remove_all(&root, GONE);
+        Self {
+            root,
+            known: Arc::default(),
+            asked: Arc::default(),
+            limit: None,
+            readers: SharedPlaces::for_reading(None),
+            pushers: SharedPlaces::for_pushing(),
+        }
+    }
+
+    /// The same within so many bytes of disk, served by a process that may use so much memory.
+    #[must_use]
+    pub fn within(self, disk: Option<u64>, memory: Option<u64>) -> Self {
+        Self { limit: disk, readers: SharedPlaces::for_reading(memory), ..self }
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The copy of a Repo: of what its URL names now.
+    pub fn of(&self, repo: &Repo) -> Arc<RepoMirror> {
+        let namespace = repo.namespace().unwrap_or_default();
+        let name = format!("{namespace}/{}", repo.name_any());
+        let dir = self.root.join(folder_of(repo));
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mirror = match known.get(&name) {
+            Some(mirror) if mirror.git.dir() == dir => Arc::clone(mirror),
+            _ => {
+                let mirror = Arc::new(RepoMirror::new(dir));
+                known.insert(name, Arc::clone(&mirror));
+                mirror
+            }
+        };
+        let turn = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        mirror.used.store(turn, Ordering::Relaxed);
+        mirror
+    }
+
+    /// Removes the copies of Repos that are gone, or that name another repository now. One that is
+    /// being read stays until the next time.
+    pub fn keep_only(&self, repos: &[Arc<Repo>]) {
+        let kept: BTreeSet<String> = repos.iter().map(|repo| folder_of(repo)).collect();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for entry in std::fs::read_dir(&self.root).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let ours = name.strip_suffix(".git").is_some_and(|folder| {
+                folder.len() == FOLDER * 2 && folder.bytes().all(|b| b.is_ascii_hexdigit())
+            });
+            let path = entry.path();
+            let busy = known.values().any(|m| m.git.dir() == path && Arc::strong_count(m) > 1);
+            if !ours || kept.contains(&name) || busy {
+                continue;
+            }
+            known.retain(|_, mirror| mirror.git.dir() != path);
+            match std::fs::remove_dir_all(&path) {
+                Ok(()) => {
+                    tracing::info!(folder = name, "the copy of a Repo that is gone is removed");
+                }
+                Err(error) => tracing::warn!(folder = name, %error, "a copy can't be removed"),
+            }
+        }
+    }
+}
+
+/// The folder of a Repo's copy: another one for each URL.
+fn folder_of(repo: &Repo) -> String {
+    let (namespace, url) = (repo.namespace().unwrap_or_default(), &repo.spec.git.url);
+    let name = format!("{namespace}/{}\n{url}", repo.name_any());
+    format!("{}.git", hex::encode(&Sha256::digest(name)[..FOLDER]))
+}
+
+#[derive(Debug)]
+pub struct RepoMirror {
+    git: GitRepository,
+    /// Whether its objects have to be looked through before it is used again.
+    suspect: AtomicBool,
+    last: tokio::sync::Mutex<Option<Last>>,
+    /// When it was last asked for, by a number that grows.
+    pub(super) used: AtomicU64,
+    /// Whether something was fetched since somebody looked at its size.
+    grown: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Last {
+    refs: Arc<RemoteRefs>,
+    /// When the remote was asked; nothing for what an earlier process left.
+    asked: Option<Instant>,
+}
+
+impl RepoMirror {
+    fn new(dir: PathBuf) -> Self {
+        // A folder that is there already was left by another process, however that ended.
+        let suspect = AtomicBool::new(true);
+        let (used, grown) = (AtomicU64::default(), AtomicBool::default());
+        Self {
+            git: GitRepository::at(dir),
+            suspect,
+            last: tokio::sync::Mutex::default(),
+            used,
+            grown,
+        }
+    }
+
+    /// Whether it has grown since this was last asked.
+    pub fn has_grown(&self) -> bool {
+        self.grown.swap(false, Ordering::Relaxed)
+    }
+
+    /// The repository, to run commands in.
+    pub const fn git(&self) -> &GitRepository {
+        &self.git
+    }
+
+    /// Has the copy looked through before it is used again.
+    pub fn suspect(&self) {
+        self.suspect.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there is a copy that needs no look.
+    pub async fn is_ready(&self) -> bool {
+        !self.suspect.load(Ordering::Relaxed) && self.last.lock().await.is_some()
+    }
+
+    /// Whether there is a copy, in whatever state.
+    pub fn is_there(&self) -> bool {
+        self.git.dir().join("HEAD").exists()
+    }
+
+    /// Brings the copy up to what the remote has at this moment or later. `base` is what a clone
+    /// checks out.
+    ///
+    /// # Errors
+    /// When the remote does not answer. See [`Self::read`].
+    pub async fn sync(&self, host: &GitHost, base: &str) -> Result<RefSnapshot, MirrorError> {
+        let wanted = Instant::now();
+        let mut last = self.last.lock().await;
+        if let Some(last) = last.as_ref().filter(|last| last.asked >= Some(wanted)) {
+            return Ok(RefSnapshot { refs: Arc::clone(&last.refs), stale: None });
+        }
+        let asked = Instant::now();
+        let theirs = host.refs().await?;
+        let outcome = match self.update(host, &theirs, base).await {
+            Err(MirrorError::Command(error)) => {
+                tracing::warn!(%error, "a copy of a repository is damaged: it is made anew");
+                self.discard()?;
+                self.update(host, &theirs, base).await
+            }
+            outcome => outcome,
+        };
+        if let Err(error) = outcome {
+            self.suspect();
+            return Err(error);
+        }
+        let refs = Arc::new(theirs);
+        *last = Some(Last { refs: Arc::clone(&refs), asked: Some(asked) });
+        Ok(RefSnapshot { refs, stale: None })
+    }
+
+    /// Like [`Self::sync`], but answers from the last copy while the remote is away.
+    ///
+    /// # Errors
+    /// When there is no copy, or the remote refuses.
+    pub async fn read(&self, host: &GitHost, base: &str) -> Result<RefSnapshot, MirrorError> {
+        match self.sync(host, base).await {
+            Err(MirrorError::Host(error)) if error.is_passing() => {
+                let mut last = self.last.lock().await;
+                if last.is_none() {
+                    *last = self.left(base).await;
+                }
+                let Some(last) = last.as_ref() else { return Err(error.into()) };
+                let stale =
+                    format!("{error}. Until then clones and fetches get the last copy of it");
+                Ok(RefSnapshot { refs: Arc::clone(&last.refs), stale: Some(stale) })
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// What an earlier process left, if it is whole.
+    async fn left(&self, base: &str) -> Option<Last> {
+        if !self.git.dir().join("HEAD").exists() {
+            return None;
+        }
+        self.prepare(base).await.ok()?;
+        let refs = self.list_refs().await.ok().filter(|refs| !refs.is_empty())?;
+        Some(Last { refs: Arc::new(refs), asked: None })
+    }
+
+    async fn update(
+        &self,
+        host: &GitHost,
+        theirs: &RemoteRefs,
+        base: &str,
+    ) -> Result<(), MirrorError> {
+        self.prepare(base).await?;
+        let ours = self.list_refs().await?;
+        let known: BTreeSet<&str> = ours.values().map(String::as_str).collect();
+        let tips: BTreeSet<&str> = theirs.values().map(String::as_str).collect();
+        let wants: Vec<&str> = tips.difference(&known).copied().collect();
+        if !wants.is_empty() {
+            self.grown.store(true, Ordering::Relaxed);
+            self.fetch(host, &wants, &known_refs(&ours, base)).await?;
+        }
+        for (name, command) in
+            [("deleted", ref_deletions(&ours, theirs)), ("moved", ref_moves(&ours, theirs))]
+        {
+            if !command.is_empty() {
+                tracing::debug!(refs = command.lines().count(), "{name} in a copy of a repository");
+                self.git.run(&["update-ref", "--stdin"], command.as_bytes()).await?;
+            }
+        }
+        if !wants.is_empty() {
+            self.tidy().await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the folder if it is not there, and looks it through if need be.
+    async fn prepare(&self, base: &str) -> Result<(), MirrorError> {
+        let dir = self.git.dir();
+        if dir.join("HEAD").exists() {
+            if !self.suspect.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            // What is reachable has to be there; what is in a file, to be what its name says.
+            self.git.run(&["fsck", "--full", "--no-dangling", "--no-progress"], b"").await?;
+        } else {
+            self.discard()?;
+            std::fs::create_dir_all(dir)?;
+            self.git.run(&["init", "--quiet", "--bare", "--template="], b"").await?;
+        }
+        self.git.run(&["symbolic-ref", "HEAD", &format!("refs/heads/{base}")], b"").await?;
+        self.suspect.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn discard(&self) -> std::io::Result<()> {
+        match std::fs::remove_dir_all(self.git.dir()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the copy's branches and tags are at.
+    ///
+    /// # Errors
+    /// When Git can't tell.
+    pub async fn list_refs(&self) -> Result<RemoteRefs, CommandError> {
+        let format = "--format=%(objectname) %(refname)";
+        let text = self.git.run(&["for-each-ref", format], b"").await?;
+        let text = String::from_utf8_lossy(&text);
+        let lines = text.lines().filter_map(|line| line.split_once(' '));
+        Ok(lines.map(|(id, name)| (name.to_owned(), id.to_owned())).collect())
+    }
+
+    async fn fetch(
+        &self,
+        host: &GitHost,
+        wants: &[&str],
+        haves: &[&str],
+    ) -> Result<(), MirrorError> {
+        // Whoever asks holds the lock: what lies there belongs to a fetch that was given up.
+        remove_all(&self.git.dir().join("objects/pack"), "tmp_");
+        let most = format!("--max-input-size={MAX_PACK}");
+        let mut index = self.git.start(&["index-pack", "--stdin", "--fix-thin", &most])?;
+        let stdin = index.stdin.take();
+        let receive = async {
+            let Some(mut stdin) = stdin else { return Ok(()) };
+            host.fetch(wants, haves, &mut stdin).await?;
+            // An end without this would look like a whole pack.
+            stdin.shutdown().await.map_err(CommandError::from)?;
+            Ok::<_, MirrorError>(())
+        };
+        let (received, indexed) = tokio::join!(receive, index.rest());
+        // A pack that was cut off is the host's failure, not the copy's.
+        received?;
+        indexed?;
+        Ok(())
+    }
+
+    /// Puts small packs together, so that reading stays quick.
+    async fn tidy(&self) -> Result<(), CommandError> {
+        let packs = std::fs::read_dir(self.git.dir().join("objects/pack"))?
+            .flatten()
+            .filter(|entry| entry.path().extension().is_some_and(|e| e == "pack"));
+        if packs.count() > MAX_PACKS {
+            self.git.run(&["repack", "-d", "-q", "--geometric=2"], b"").await?;
+            self.git.run(&["pack-refs", "--all"], b"").await?;
+        }
+        Ok(())
+    }
+}
+
+/// What is named as known: the base branch first, for where there are many.
+fn known_refs<'r>(ours: &'r RemoteRefs, base: &str) -> Vec<&'r str> {
+    let first = ours.get(&format!("refs/heads/{base}"));
+    let rest = ours.values().filter(|id| Some(*id) != first);
+    first.into_iter().chain(rest.collect::<BTreeSet<_>>()).map(String::as_str).collect()
+}
+
+fn ref_deletions(ours: &RemoteRefs, theirs: &RemoteRefs) -> String {
+    let gone = ours.keys().filter(|name| !theirs.contains_key(*name));
+    gone.fold(String::new(), |all, name| all + "delete " + name + "\n")
+}
+
+fn ref_moves(ours: &RemoteRefs, theirs: &RemoteRefs) -> String {
+    let moved = theirs.iter().filter(|(name, id)| ours.get(*name) != Some(id));
+    moved.fold(String::new(), |all, (name, id)| all + "update " + name + " " + id + "\n")
+}
+
+/// Removes what was begun and not ended.
+fn remove_all(folder: &Path, prefix: &str) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(prefix) {
+            let path = entry.path();
+            let _ = if path.is_dir() {
+                std::fs::remove_dir_all(path)
+            } else {
+                std::fs::remove_file(path)
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refs(list: &[(&str, &str)]) -> RemoteRefs {
+        list.iter().map(|(name, id)| ((*name).to_owned(), (*id).to_owned())).collect()
+    }
+
+    #[test]
+    fn only_differences_are_written() {
+        let ours = refs(&[("refs/heads/a", "1"), ("refs/heads/b", "2"), ("refs/heads/c", "3")]);
+        let theirs = refs(&[("refs/heads/a/x", "1"), ("refs/heads/b", "4"), ("refs/heads/c", "3")]);
+        assert_eq!(ref_deletions(&ours, &theirs), "delete refs/heads/a\n");
+        assert_eq!(ref_moves(&ours, &theirs), "update refs/heads/a/x 1\nupdate refs/heads/b 4\n");
+        assert_eq!(known_refs(&ours, "b"), ["2", "1", "3"]);
+        assert_eq!(known_refs(&ours, "nothing"), ["1", "2", "3"]);
+    }
+}

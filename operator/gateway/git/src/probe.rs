@@ -1,0 +1,220 @@
+//! Asks for each Repo whether its Git remote can be worked with: when it is new, when it or its Secret
+//! has changed, and again as long as the answer is no. So the first conversation is not the one that
+//! finds out, and what somebody has mended is known without one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use codebutler_crds::Repo;
+use codebutler_crds::condition::GIT_REACHABLE;
+use codebutler_gateway_core::github::{GitHub, GitHubError};
+use codebutler_gateway_core::repo_key::RepoKey;
+use codebutler_gateway_core::revisions::PolledRevisions;
+use futures::StreamExt as _;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt as _;
+use tokio::time::MissedTickBehavior;
+
+use super::confine::{GitConfinement, NO_LANDLOCK};
+use super::host::{GitHost, HostError};
+use super::remark::git_remark;
+use crate::services::GitServices;
+
+/// Time between two looks at the Repos: nobody is asked for it.
+const LOOK: Duration = Duration::from_secs(2);
+/// How soon a no is asked about again, at first and at last.
+const FIRST: Duration = Duration::from_secs(10);
+const LAST: Duration = Duration::from_mins(5);
+/// How long one question may take.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// Remotes that are asked at the same time.
+const AT_ONCE: usize = 8;
+
+/// What was asked last of a Repo.
+struct Asked {
+    uid: Option<String>,
+    generation: Option<i64>,
+    secret: Option<String>,
+    at: Instant,
+    /// Answers in a row that were no; nothing after a yes.
+    failures: u32,
+}
+
+impl Asked {
+    fn is_about(&self, repo: &Repo) -> bool {
+        (&self.uid, self.generation) == (&repo.metadata.uid, repo.metadata.generation)
+    }
+
+    /// Whether to ask again, as the Repo stands now.
+    fn is_due(&self, repo: &Repo, secret: Option<&String>) -> bool {
+        if !self.is_about(repo) || self.secret.as_ref() != secret {
+            return true;
+        }
+        let waits = FIRST.saturating_mul(1 << self.failures.saturating_sub(1).min(5)).min(LAST);
+        // What others found wrong after a yes of ours may be something that is not asked here.
+        let waits = if self.failures == 0 { LAST } else { waits };
+        git_condition(repo).is_none_or(|c| c.status != "True") && self.at.elapsed() >= waits
+    }
+}
+
+/// What the Repo, as it is now, says of Git.
+fn git_condition(repo: &Repo) -> Option<&Condition> {
+    let conditions = repo.status.iter().flat_map(|status| &status.conditions);
+    let mut conditions = conditions.into_iter().filter(|c| c.type_ == GIT_REACHABLE);
+    conditions.find(|c| c.observed_generation == repo.metadata.generation)
+}
+
+/// Asks until the gateway stops.
+pub async fn run_probe(gateway: &GitServices) {
+    let (asked, secrets) = (Mutex::new(HashMap::new()), PolledRevisions::default());
+    let mut ticks = tokio::time::interval(LOOK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while gateway.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
+        let repos = gateway.context.repos.state().into_iter();
+        let repos: Vec<_> = repos.filter(|r| r.metadata.deletion_timestamp.is_none()).collect();
+        lock(&asked).retain(|key, _| repos.iter().any(|repo| RepoKey::from(&**repo) == *key));
+        let round = futures::stream::iter(repos)
+            .for_each_concurrent(AT_ONCE, |repo| probe_repo(gateway, repo, &asked, &secrets));
+        if gateway.shutdown.run_until_cancelled(round).await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn probe_repo(
+    gateway: &GitServices,
+    repo: Arc<Repo>,
+    asked: &Mutex<HashMap<RepoKey, Asked>>,
+    secrets: &PolledRevisions,
+) {
+    let (key, namespace) = (RepoKey::from(&*repo), repo.namespace().unwrap_or_default());
+    let secret = &repo.spec.git.credentials.name;
+    let secret = secrets.of(&gateway.context, &namespace, secret).await;
+    let before = {
+        let asked = lock(asked);
+        let last = asked.get(&key);
+        if last.is_some_and(|last| !last.is_due(&repo, secret.as_ref())) {
+            return;
+        }
+        last.filter(|last| last.is_about(&repo)).map_or(0, |last| last.failures)
+    };
+    let answer = tokio::time::timeout(PATIENCE, ask_host(gateway, &repo)).await;
+    let answer = answer.unwrap_or_else(|_| Err("the Git host does not answer".to_owned().into()));
+    let works = answer.is_ok();
+    let is_told = tell_answer(gateway, &repo, answer).await;
+    // What the Repo could not be told is asked again, too.
+    let failures = if works && is_told { 0 } else { before.saturating_add(1) };
+    let (uid, generation, at) = (repo.uid(), repo.metadata.generation, Instant::now());
+    lock(asked).insert(key, Asked { uid, generation, secret, at, failures });
+}
+
+async fn tell_answer(gateway: &GitServices, repo: &Repo, answer: Result<(), No>) -> bool {
+    match answer {
+        Ok(()) => {
+            let remark = git_remark(&gateway.context, repo);
+            gateway.conditions.git_works(repo, remark).await
+        }
+        // A hiccup is no news about what was right.
+        Err(no) if no.passes && git_condition(repo).is_some_and(|c| c.status == "True") => {
+            tracing::info!(repo = repo.name_any(), why = no.why, "Git did not answer");
+            true
+        }
+        Err(no) => gateway.conditions.git_fails(repo, &no.why).await,
+    }
+}
+
+/// Why a remote can't be worked with.
+struct No {
+    why: String,
+    passes: bool,
+}
+
+impl From<String> for No {
+    fn from(why: String) -> Self {
+        Self { why, passes: true }
+    }
+}
+
+impl From<HostError> for No {
+    fn from(error: HostError) -> Self {
+        Self { passes: error.is_passing(), why: error.to_string() }
+    }
+}
+
+impl From<GitHubError> for No {
+    fn from(error: GitHubError) -> Self {
+        Self { passes: !error.is_about_repo(), why: error.to_string() }
+    }
+}
+
+/// Git's own protocol, which copies are made with, and the API, which branches are made with.
+async fn ask_host(gateway: &GitServices, repo: &Arc<Repo>) -> Result<(), No> {
+    if GitConfinement::current() == GitConfinement::Refused {
+        return Err(No { why: NO_LANDLOCK.to_owned(), passes: false });
+    }
+    let refs = match GitHost::of(&gateway.context, repo).await?.refs().await {
+        Err(HostError::Moved(_)) if GitHub::look_for_move(&gateway.context, repo).await? => {
+            GitHost::of(&gateway.context, repo).await?.refs().await?
+        }
+        refs => refs?,
+    };
+    let base = &repo.spec.git.branch;
+    let github = GitHub::of(&gateway.context, repo).await?;
+    let has_base = refs.contains_key(&format!("refs/heads/{base}"));
+    if !has_base || github.tip(base).await?.is_none() {
+        return Err(github.no_base(base).await.into());
+    }
+    Ok(())
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn repo(status: &str, generation: i64) -> Repo {
+        serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
+            "metadata": {"name": "shop", "namespace": "team", "generation": 2},
+            "spec": {
+                "git": {"url": "https://git.example/acme/shop", "credentials": {"name": "git"}},
+                "slack": {"channel": "C0TEAM", "credentials": {"name": "slack"}},
+                "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
+            },
+            "status": {"conditions": [{"type": "GitReachable", "status": status, "reason": "R",
+                "message": "", "observedGeneration": generation,
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_yes_lasts_until_something_changes_and_a_no_does_not() {
+        let asked = |seconds, failures| Asked {
+            uid: None,
+            generation: Some(2),
+            secret: Some("1".to_owned()),
+            at: Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap(),
+            failures,
+        };
+        let due =
+            |asked: Asked, repo: &Repo, secret: &str| asked.is_due(repo, Some(&secret.to_owned()));
+        assert!(!due(asked(99_999, 0), &repo("True", 2), "1"));
+        assert!(due(asked(0, 0), &repo("True", 2), "2"), "another Secret");
+        assert!(!due(asked(9, 1), &repo("False", 2), "1"));
+        assert!(due(asked(10, 1), &repo("False", 2), "1"));
+        assert!(!due(asked(100, 9), &repo("False", 2), "1"));
+        assert!(due(asked(300, 9), &repo("False", 2), "1"), "five minutes at most");
+        assert!(!due(asked(100, 0), &repo("False", 2), "1"), "somebody else's no");
+        assert!(due(asked(300, 0), &repo("True", 1), "1"), "what was said of another generation");
+        let other = Asked { generation: Some(1), ..asked(0, 0) };
+        assert!(due(other, &repo("True", 1), "1"));
+        let of_its_name = Asked { uid: Some("1".to_owned()), ..asked(0, 0) };
+        assert!(due(of_its_name, &repo("True", 1), "1"), "it was made anew");
+    }
+}

@@ -1,0 +1,415 @@
+//! A push: read, judged, and passed on or refused in Git's own words.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream};
+use axum::extract::State;
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use codebutler_crds::wire::history::HistoryEvent;
+use codebutler_crds::{ThreadStatus, names};
+use codebutler_gateway_core::approval;
+use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_gateway_core::consent::GuardedEffect;
+use codebutler_gateway_core::extract::OpenCaller;
+use codebutler_gateway_core::history::ToldEvent;
+use codebutler_gateway_core::low_priority::run_low_priority;
+use codebutler_gateway_core::redact::SecretRedactor;
+use codebutler_runtime::step;
+use futures::StreamExt as _;
+use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
+use kube::ResourceExt as _;
+
+use super::guard::PathGuard;
+use super::host::{GitHost, HostError, RefUpdate};
+use super::lfs;
+use super::outline::ChangeOutline;
+use super::push::{self, PushCommand, PushRequest, PusherRights};
+use super::quarantine::{PushBase, PushQuarantine, ReceiveError};
+use super::rules::{self, IncomingPush, PushRules};
+use super::service::PUSH;
+use super::{Answered, Bench, Fresh, GitError, RESULT, finish_answer, git_answer, open_bench};
+use crate::services::GitServices;
+
+/// Most bytes of a refused push that are read and thrown away, so that Git reads the refusal
+/// instead of a broken connection.
+const MAX_DRAIN: usize = 256 * 1024 * 1024;
+
+/// New commits that are told of by name.
+const SUBJECTS: usize = 50;
+/// The folder of what the team remembers.
+const MEMORY: &str = ".codebutler/";
+/// How long the list of refs may take, and what is thrown away of a refused push.
+const STALL: Duration = Duration::from_mins(2);
+/// How long a push may take, however slowly it comes.
+const PATIENCE: Duration = Duration::from_mins(20);
+
+/// `POST git-receive-pack`: a push.
+pub async fn receive_pack(
+    State(gateway): State<Arc<GitServices>>,
+    OpenCaller(caller): OpenCaller,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let outcome = receive_push(&gateway, &caller, &headers, body).await;
+    finish_answer(&gateway, &caller.repo, (PUSH, RESULT), outcome)
+}
+
+/// What becomes of the one ref of a push.
+struct Told {
+    /// Why it did not change; empty if it did.
+    reason: String,
+    /// For people.
+    message: String,
+    /// Nobody has refused it.
+    failed: bool,
+}
+
+impl Told {
+    fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { reason: reason.into(), message: message.into(), failed: false }
+    }
+}
+
+async fn receive_push(
+    gateway: &Arc<GitServices>,
+    caller: &ProvenCaller,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Answered, GitError> {
+    // Git compresses fetch requests only. A push that hides its command list is not looked into.
+    if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        return Err(GitError::Encoding);
+    }
+    let mut stream = body.into_data_stream();
+    let (head, push, used) = tokio::time::timeout(STALL, read_commands(&mut stream)).await??;
+    if push.commands.is_empty() {
+        // Git's probe before a large push: it changes nothing and needs no remote.
+        return Ok(Answered { response: git_answer(PUSH, RESULT, Vec::new()), outcome: "ok" });
+    }
+    let rest = head.slice(used..);
+    let branch = names::branch_name(&caller.thread.name_any());
+    let rights = push_rights(
+        caller,
+        &branch,
+        approval::lacks_approved_plan(&gateway.context, caller).await?,
+    );
+    let refused = push::judge_push(&push, &rights);
+    let outcome = match push.commands.as_slice() {
+        [command] if refused.is_empty() => {
+            let passed = async {
+                let _place =
+                    gateway.mirrors.pushers.place(&caller.key(), &(&*caller.repo).into()).await?;
+                pass_push(gateway, caller, command, rest, &mut stream).await
+            };
+            let passed = tokio::time::timeout(PATIENCE, passed).await;
+            let told = match passed.map_err(GitError::from).and_then(|passed| passed) {
+                Ok(told) => told,
+                Err(error) => report_failure(caller, &error),
+            };
+            (vec![(command.name.clone(), told.reason)], told.message, told.failed)
+        }
+        _ => (push::refusal_reasons(&refused), push::explain_refusals(&refused, &rights), false),
+    };
+    let _ = tokio::time::timeout(STALL, drain_body(stream)).await;
+    let (refs, message, failed) = outcome;
+    Ok(respond_push(caller, &push, (&refs, &message), failed))
+}
+
+/// Git shows nothing of an answer that is no report: the report says what went wrong.
+fn report_failure(caller: &ProvenCaller, error: &GitError) -> Told {
+    let repo = caller.repo.name_any();
+    tracing::warn!(repo, %error, cause = ?error, "a push failed");
+    let message = format!("CodeButler: nothing was pushed: {error}.");
+    Told { failed: true, ..Told::new("the push failed", message) }
+}
+
+fn respond_push(
+    caller: &ProvenCaller,
+    push: &PushRequest,
+    (refs, message): (&[(String, String)], &str),
+    failed: bool,
+) -> Answered {
+    let refused = refs.iter().filter(|(_, reason)| !reason.is_empty()).count();
+    if refused > 0 && !failed {
+        let thread = caller.thread.name_any();
+        tracing::warn!(thread, role = caller.role_name(), refused, "refused a push");
+    }
+    let outcome = match refused {
+        _ if failed => "failed",
+        0 => "ok",
+        _ => "refused",
+    };
+    Answered { response: git_answer(PUSH, RESULT, push::report_refs(push, refs, message)), outcome }
+}
+
+/// Judges a push to the thread's branch, and passes it on.
+async fn pass_push(
+    gateway: &Arc<GitServices>,
+    caller: &ProvenCaller,
+    command: &PushCommand,
+    rest: Bytes,
+    stream: &mut BodyDataStream,
+) -> Result<Told, GitError> {
+    let Bench { host, mirror, snapshot } = open_bench(gateway, caller, Fresh::Must).await?;
+    let current = snapshot.refs.get(&command.name).cloned();
+    if current.as_ref() == Some(&command.new) {
+        // An earlier try whose answer was lost, or somebody else's.
+        return Ok(Told::new("", "CodeButler: the branch is there already."));
+    }
+    if current.as_deref().unwrap_or_default() != believed_commit(command) {
+        let message = "CodeButler: the branch has moved since you looked: fetch first.";
+        return Ok(Told::new("fetch first", message));
+    }
+    let update = RefUpdate { name: command.name.clone(), old: current, new: command.new.clone() };
+    let base = &caller.repo.spec.git.branch;
+    let place = PushBase { update: &update, refs: &snapshot.refs, base };
+    let quarantine =
+        PushQuarantine::new(mirror.git(), &caller.repo.spec.policy).map_err(ReceiveError::from)?;
+    let redactor = gateway.context.redactors.of(&caller.repo);
+    let images = approval::image_paths(&gateway.context, caller).await?;
+    let guard = PathGuard::new(&caller.repo.spec.policy, caller.role.spec.push.as_ref(), &images);
+    let judged = (guard, &redactor);
+    let looked = look_into(caller, &quarantine, &place, judged, (rest, stream)).await;
+    let incoming = match looked {
+        Ok(Ok(incoming)) => incoming,
+        Ok(Err(refused)) => return Ok(refused),
+        Err(ReceiveError::Refused(why)) => {
+            let why = redactor.mask(&why);
+            return Ok(Told::new(why.clone(), format!("CodeButler refused the push: {why}")));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let files = quarantine.large_files(&incoming, &redactor).await?;
+    let lacking = lfs::lacking_contents(&host, &files).await?;
+    let branch = update.name.trim_start_matches("refs/heads/");
+    if let Some((reason, message)) = lfs::lfs_refusal(&files, &lacking, (branch, host.host())) {
+        return Ok(Told::new(reason, message));
+    }
+    let exactly = [&*update.name, update.old.as_deref().unwrap_or_default(), &update.new];
+    let outlined = update.clone();
+    let outline = move || (ChangeOutline::of(&incoming, &outlined), incoming);
+    let (outline, incoming) = in_background(outline).await?;
+    let approvals = gateway.context.redactors.approvals(&caller.repo);
+    let effect =
+        GuardedEffect { is_required: approvals.guards_push(branch), ..outline.effect(&exactly) };
+    let standing = Box::pin(gateway.consent.ask(caller, &effect)).await?;
+    if let Some((reason, message)) = standing.refusal() {
+        return Ok(Told::new(reason, format!("CodeButler has not pushed this: {message}.")));
+    }
+    // Looking may have taken minutes.
+    if approval::lacks_approved_plan(&gateway.context, caller).await? {
+        let message = "CodeButler has not pushed this: the plan is not approved any more.";
+        return Ok(Told::new("the plan is not approved", message));
+    }
+    step::point("a push is passed on");
+    let mut sent = host.push(&update, quarantine.request(&place)?).await;
+    if matches!(sent, Err(HostError::Renewed(_))) {
+        sent = host.push(&update, quarantine.request(&place)?).await;
+    }
+    step::point("a push was passed on");
+    let told = match sent {
+        Ok(verdict) => match verdict.refused {
+            None => {
+                gateway.consent.spend(caller, &standing).await;
+                carry_receipt(gateway, caller, &update, &incoming).await;
+                note_own_rewrite(gateway, caller, &update, &incoming).await;
+                gateway.branches.touch(&caller.repo);
+                Told::new("", redactor.mask(verdict.said.trim()))
+            }
+            Some(why) => Told::new(redactor.mask(&why), redactor.mask(verdict.said.trim())),
+        },
+        Err(error) if error.is_about_repo() => {
+            super::complain_about(gateway, &caller.repo, &caller.key(), &error.to_string()).await;
+            return Err(error.into());
+        }
+        Err(error) => {
+            let told = look_again(&host, &update, &error).await;
+            if told.reason.is_empty() {
+                note_own_rewrite(gateway, caller, &update, &incoming).await;
+                gateway.branches.touch(&caller.repo);
+                gateway.consent.spend(caller, &standing).await;
+            }
+            told
+        }
+    };
+    if told.reason.is_empty() {
+        tell_history(gateway, caller, &update, &incoming, &redactor);
+    }
+    Ok(told)
+}
+
+/// Puts a push into the Thread's history.
+fn tell_history(
+    gateway: &Arc<GitServices>,
+    caller: &ProvenCaller,
+    update: &RefUpdate,
+    incoming: &IncomingPush,
+    redactor: &SecretRedactor,
+) {
+    let subjects = incoming.commits.iter().map(|commit| commit_subject(&commit.text));
+    let (branch, commit) = (update.name.trim_start_matches("refs/heads/"), update.new.clone());
+    let event = HistoryEvent::Pushed {
+        branch: branch.to_owned(),
+        commit,
+        subjects: subjects.take(SUBJECTS).collect(),
+    };
+    let (key, role) = (format!("push:{}", update.new), Some(caller.role_name().to_owned()));
+    let told = ToldEvent { key, at: None, role, run: None, event };
+    gateway.context.history.tell(&caller.key(), redactor, told);
+}
+
+/// The first line of a commit's message.
+fn commit_subject(commit: &str) -> String {
+    let message = commit.split_once("\n\n").map_or("", |(_, message)| message);
+    message.lines().next().unwrap_or_default().to_owned()
+}
+
+/// A commit of nothing but what the team remembers leaves tested what was tested before it.
+async fn carry_receipt(
+    gateway: &Arc<GitServices>,
+    caller: &ProvenCaller,
+    update: &RefUpdate,
+    incoming: &IncomingPush,
+) {
+    let mut changes = incoming.commits.iter().flat_map(|commit| commit.changes.iter());
+    if !incoming.fast_forward || !changes.all(|change| change.path.starts_with(MEMORY)) {
+        return;
+    }
+    let carry = |status: &mut ThreadStatus| {
+        if let Some(receipt) = &mut status.receipt
+            && Some(&receipt.commit) == update.old.as_ref()
+        {
+            receipt.commit.clone_from(&update.new);
+        }
+    };
+    if let Err(error) = gateway.threads.update(&caller.key(), carry).await {
+        // People are told that it was not tested, which is the careful side.
+        tracing::warn!(%error, "a test run is not carried over");
+    }
+}
+
+/// What a role may rewrite itself, no person has: nobody is told that somebody did.
+async fn note_own_rewrite(
+    gateway: &Arc<GitServices>,
+    caller: &ProvenCaller,
+    update: &RefUpdate,
+    incoming: &IncomingPush,
+) {
+    if incoming.fast_forward {
+        return;
+    }
+    let note = |status: &mut ThreadStatus| {
+        status.radar.get_or_insert_default().tip = Some(update.new.clone());
+    };
+    if let Err(error) = gateway.threads.update(&caller.key(), note).await {
+        tracing::warn!(%error, "that a role rewrote its branch is not on record");
+    }
+}
+
+/// Takes the pack in and looks at all of it; tells what it would bring, or why it is refused.
+async fn look_into(
+    caller: &ProvenCaller,
+    quarantine: &PushQuarantine,
+    place: &PushBase<'_>,
+    (guard, redactor): (Result<PathGuard, String>, &Arc<SecretRedactor>),
+    (rest, stream): (Bytes, &mut BodyDataStream),
+) -> Result<Result<IncomingPush, Told>, ReceiveError> {
+    let policy = &caller.repo.spec.policy;
+    let rights = caller.role.spec.push.as_ref();
+    let guard = guard.map_err(ReceiveError::Refused)?;
+    let max_bytes = u64::from(policy.push_mib()) << 20;
+    quarantine.receive(rest, stream, max_bytes).await?;
+    let incoming = quarantine.incoming(place, &guard).await?;
+    let branch = place.update.name.trim_start_matches("refs/heads/");
+    let rules = PushRules {
+        branch: branch.to_owned(),
+        rewrite: rights.is_some_and(|rights| rights.rewrite),
+        max_file_mib: policy.file_mib(),
+        guard,
+        redactor: Arc::clone(redactor),
+    };
+    // What a push changes may take long to go through: not on a thread that serves others.
+    let judge = move || (rules::judge_rules(&incoming, &rules), incoming, rules);
+    let (mut wrong, incoming, rules) = in_background(judge).await?;
+    if wrong.is_empty() {
+        wrong = quarantine.leaks(&incoming, &rules, redactor, max_bytes).await?;
+    }
+    let wrong: Vec<_> = wrong.into_iter().collect();
+    let told = |first: &rules::PushViolation| {
+        Told::new(first.reason(), rules::explain_violations(&wrong, &rules))
+    };
+    Ok(match wrong.first().map(told) {
+        Some(refused) => Err(refused),
+        None => Ok(incoming),
+    })
+}
+
+async fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ReceiveError> {
+    Ok(run_low_priority(work).await?)
+}
+
+/// Nobody knows what became of a push: the branch does.
+async fn look_again(host: &GitHost, update: &RefUpdate, error: &HostError) -> Told {
+    tracing::warn!(%error, "a push has no answer: looking at the branch");
+    match host.refs().await {
+        Ok(refs) if refs.get(&update.name) == Some(&update.new) => Told::new(
+            "",
+            format!("CodeButler: {} broke off, but it has taken the push.", host.host()),
+        ),
+        Ok(_) => Told::new(
+            "the Git host broke off",
+            format!("CodeButler: {error}. The branch has not moved: fetch, then push again."),
+        ),
+        Err(_) => Told::new(
+            "the Git host broke off",
+            format!(
+                "CodeButler: {error}. Whether it has taken the push is not known: fetch to see, \
+                 before you push again."
+            ),
+        ),
+    }
+}
+
+/// What the client believes the branch to be.
+fn believed_commit(command: &PushCommand) -> &str {
+    if push::is_zero(&command.old) { "" } else { &command.old }
+}
+
+/// Reads until the command list is complete: all bytes read, the list, and its length.
+async fn read_commands(
+    stream: &mut BodyDataStream,
+) -> Result<(Bytes, PushRequest, usize), GitError> {
+    let mut head = BytesMut::new();
+    loop {
+        if let Some((push, used)) = push::parse_push(&head)? {
+            return Ok((head.freeze(), push, used));
+        }
+        match stream.next().await {
+            Some(Ok(chunk)) => head.extend_from_slice(&chunk),
+            Some(Err(_)) | None => return Err(GitError::Cut),
+        }
+    }
+}
+
+async fn drain_body(mut stream: BodyDataStream) {
+    let mut read = 0;
+    while read < MAX_DRAIN
+        && let Some(Ok(chunk)) = stream.next().await
+    {
+        read += chunk.len();
+    }
+}
+
+/// What the caller may push.
+pub fn push_rights<'a>(
+    caller: &ProvenCaller,
+    branch: &'a str,
+    lacks_approval: bool,
+) -> PusherRights<'a> {
+    PusherRights { may_push: caller.role.spec.push.is_some(), lacks_approval, branch }
+}

@@ -1,0 +1,96 @@
+//! A branch's changes for people: files, commits, and the patch of some files. From the local copy, without asking
+//! the remote.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::command::{CommandError, GitRepository};
+
+/// Time limit of a page.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Commits that are listed.
+const COMMITS: &str = "--max-count=100";
+const PLAIN: [&str; 4] = ["--no-renames", "--no-ext-diff", "--no-textconv", "--no-color"];
+
+/// A branch on a page, by its commits.
+#[derive(Clone, Copy, Debug)]
+pub struct ShownBranch<'a> {
+    pub git: &'a GitRepository,
+    pub base: &'a str,
+    pub tip: &'a str,
+}
+
+impl ShownBranch<'_> {
+    /// Output of `git diff --numstat -z`.
+    ///
+    /// # Errors
+    /// When Git can't tell, or not soon.
+    pub async fn counts(&self) -> Result<Vec<u8>, CommandError> {
+        self.run(&[&["diff", "--numstat", "-z"], &PLAIN[..], &[&self.range(), "--"]].concat()).await
+    }
+
+    /// The patch of these files, or of all where none is named, in the order of [`Self::counts`].
+    ///
+    /// # Errors
+    /// When Git can't tell, or not soon, or the patch is too large.
+    pub async fn patch(&self, paths: &[String]) -> Result<Vec<u8>, CommandError> {
+        let shown = ["--src-prefix=a/", "--dst-prefix=b/", "-U3"];
+        let range = self.range();
+        let paths: Vec<_> = paths.iter().map(|path| format!(":(literal){path}")).collect();
+        let paths: Vec<_> = paths.iter().map(String::as_str).collect();
+        self.run(&[&["diff", "--patch"], &PLAIN[..], &shown, &[&range, "--"], &paths].concat())
+            .await
+    }
+
+    /// Its commits that the base branch lacks, the newest first: id, space and first line.
+    ///
+    /// # Errors
+    /// When Git can't tell, or not soon.
+    pub async fn commits(&self) -> Result<String, CommandError> {
+        let range = format!("{}..{}", self.base, self.tip);
+        let said =
+            self.run(&["log", COMMITS, "--format=%H %s", "--no-color", &range, "--"]).await?;
+        Ok(String::from_utf8_lossy(&said).into_owned())
+    }
+
+    fn range(&self) -> String {
+        format!("{}...{}", self.base, self.tip)
+    }
+
+    /// Behind everybody's work.
+    async fn run(&self, arguments: &[&str]) -> Result<Vec<u8>, CommandError> {
+        let running = self.git.start(arguments)?;
+        running.give_way();
+        let late = |_| CommandError::TooLong("diff".to_owned());
+        timeout(PATIENCE, running.finish(b"")).await.map_err(late)?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestRepository;
+
+    #[tokio::test]
+    async fn a_branch_is_shown_from_where_it_left_the_base() {
+        let shop = TestRepository::new();
+        let first = shop.commit(&[], &[("a.txt", "one\n"), ("b.txt", "one\n")]);
+        let base = shop.commit(&[&first], &[("base.txt", "of the base\n")]);
+        let odd = ":(glob)*";
+        let tip = shop.commit(&[&first], &[("a.txt", "two\n"), (odd, "new\n")]);
+        let git = shop.git();
+        let branch = ShownBranch { git: &git, base: &base, tip: &tip };
+        let counts = branch.counts().await.unwrap();
+        assert_eq!(String::from_utf8(counts).unwrap(), "1\t0\t:(glob)*\x001\t1\ta.txt\0");
+        assert_eq!(branch.commits().await.unwrap(), format!("{tip} Change\n"));
+        // A path is a path, whatever it looks like.
+        let patch = String::from_utf8(branch.patch(&[odd.to_owned()]).await.unwrap()).unwrap();
+        assert!(patch.contains("+new") && !patch.contains("two"), "{patch}");
+        let whole = String::from_utf8(branch.patch(&[]).await.unwrap()).unwrap();
+        assert!(whole.contains("-one") && whole.contains("+two"), "{whole}");
+        assert!(!whole.contains("of the base"), "{whole}");
+        let unknown = ShownBranch { git: &git, base: &base, tip: &"1".repeat(40) };
+        assert!(unknown.counts().await.is_err());
+    }
+}

@@ -1,0 +1,211 @@
+//! The branches of a Repo as the remote has them at one moment, and what can be asked of their commits.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::change::BranchChange;
+use super::command::{CommandError, GitRepository};
+use super::definitions::HEADERS;
+use super::host::RemoteRefs;
+use super::merges::{self, TriedMerge};
+use super::mirror::{RefSnapshot, RepoMirror};
+
+/// Why branches are not known; for the log and for people.
+#[derive(Debug, thiserror::Error)]
+pub enum SurveyError {
+    #[error("{0}")]
+    Git(String),
+    /// What is known may be old.
+    #[error("the Git host is away: {0}")]
+    Away(String),
+    #[error("the base branch `{0}` is not on the remote")]
+    NoBase(String),
+}
+
+/// How a commit stands to the base branch's tip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BranchDistance {
+    /// Commits that it has more.
+    pub ahead: u64,
+    /// Commits that it lacks.
+    pub behind: u64,
+}
+
+/// Commits that a branch had and has no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostCommits {
+    None,
+    Some(u64),
+    /// A copy of what there is now does not have them.
+    Unknown,
+}
+
+/// The remote's branches at one moment.
+#[derive(Clone)]
+pub struct BranchSurvey {
+    mirror: Arc<RepoMirror>,
+    refs: Arc<RemoteRefs>,
+    /// The tip of the base branch.
+    pub base: String,
+}
+
+impl BranchSurvey {
+    /// Of a copy that was just brought up to date.
+    ///
+    /// # Errors
+    /// When the remote could not be asked: nothing is said of what may be old.
+    pub(super) fn of(
+        mirror: Arc<RepoMirror>,
+        snapshot: RefSnapshot,
+        branch: &str,
+    ) -> Result<Self, SurveyError> {
+        if let Some(why) = snapshot.stale {
+            return Err(SurveyError::Away(why));
+        }
+        let base = snapshot.refs.get(&format!("refs/heads/{branch}")).cloned();
+        let base = base.ok_or_else(|| SurveyError::NoBase(branch.to_owned()))?;
+        Ok(Self { mirror, refs: snapshot.refs, base })
+    }
+
+    /// What a branch is at, if it has commits that the base branch may lack.
+    pub fn tip(&self, branch: &str) -> Option<&str> {
+        let tip = self.refs.get(&format!("refs/heads/{branch}")).map(String::as_str);
+        tip.filter(|tip| *tip != self.base)
+    }
+
+    /// What a branch is at.
+    pub fn commit_of(&self, branch: &str) -> Option<&str> {
+        self.refs.get(&format!("refs/heads/{branch}")).map(String::as_str)
+    }
+
+    /// Which of the commits up to `before` are not in `now`.
+    ///
+    /// # Errors
+    /// When Git can't tell.
+    pub async fn lost(&self, before: &str, now: &str) -> Result<LostCommits, CommandError> {
+        find_lost(self.mirror.git(), before, now).await
+    }
+
+    /// How a commit differs from where it left the base branch.
+    ///
+    /// # Errors
+    /// When Git can't tell.
+    pub async fn change(&self, tip: &str) -> Result<BranchChange, CommandError> {
+        read_change(self.mirror.git(), &self.base, tip).await
+    }
+
+    /// Whether pairs of commits merge as text.
+    pub async fn merges(&self, pairs: &[(String, String)]) -> Vec<TriedMerge> {
+        merges::try_merges(self.mirror.git(), pairs).await
+    }
+
+    /// How all branches' commits stand to the base branch.
+    ///
+    /// # Errors
+    /// When Git can't tell.
+    pub async fn apart(&self) -> Result<HashMap<String, BranchDistance>, CommandError> {
+        let format = format!("--format=%(objectname) %(ahead-behind:{})", self.base);
+        let said = self.mirror.git().run(&["for-each-ref", &format, "refs/heads/"], b"").await?;
+        let read = |line: &str| {
+            let mut words = line.split(' ');
+            let (id, ahead, behind) = (words.next()?, words.next()?, words.next()?);
+            Some((
+                id.to_owned(),
+                BranchDistance { ahead: ahead.parse().ok()?, behind: behind.parse().ok()? },
+            ))
+        };
+        Ok(String::from_utf8_lossy(&said).lines().filter_map(read).collect())
+    }
+}
+
+impl BranchSurvey {
+    /// The newest commit that a tip and the base branch have both.
+    ///
+    /// # Errors
+    /// When Git can't tell, or there is none.
+    pub async fn left(&self, tip: &str) -> Result<String, CommandError> {
+        let said = self.mirror.git().run(&["merge-base", &self.base, tip], b"").await?;
+        Ok(String::from_utf8_lossy(&said).trim().to_owned())
+    }
+}
+
+async fn find_lost(
+    git: &GitRepository,
+    before: &str,
+    now: &str,
+) -> Result<LostCommits, CommandError> {
+    if !git.asks(&["cat-file", "-e", before]).await? {
+        return Ok(LostCommits::Unknown);
+    }
+    if git.asks(&["merge-base", "--is-ancestor", before, now]).await? {
+        return Ok(LostCommits::None);
+    }
+    let count = git.run(&["rev-list", "--count", before, "--not", now], b"").await?;
+    Ok(String::from_utf8_lossy(&count)
+        .trim()
+        .parse()
+        .map_or(LostCommits::Unknown, LostCommits::Some))
+}
+
+/// What `git diff` says; of a change that is too large to be read whole only files and lines.
+async fn read_change(
+    git: &GitRepository,
+    base: &str,
+    tip: &str,
+) -> Result<BranchChange, CommandError> {
+    let headers = format!("diff.default.xfuncname={HEADERS}");
+    let range = format!("{base}...{tip}");
+    let common =
+        ["--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color"];
+    let shown = ["--src-prefix=a/", "--dst-prefix=b/"];
+    let whole = [&["-c", &headers, "diff", "-U0", "--patch"], &common[..], &shown, &[&range, "--"]];
+    match git.run(&whole.concat(), b"").await {
+        Err(CommandError::TooMuch(_)) => {
+            let counts = [&["diff"], &common[..], &[&range, "--"]].concat();
+            git.run(&counts, b"").await.map(|said| BranchChange::read(&said))
+        }
+        said => said.map(|said| BranchChange::read(&said)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestRepository;
+
+    #[tokio::test]
+    async fn a_branch_that_people_rewrote_has_lost_commits() {
+        let shop = TestRepository::new();
+        let first = shop.commit(&[], &[("a", "1")]);
+        let second = shop.commit(&[&first], &[("a", "2")]);
+        let third = shop.commit(&[&second], &[("a", "3")]);
+        let other = shop.commit(&[&first], &[("a", "4")]);
+        let git = shop.git();
+        for (before, now, lost) in [
+            (&first, &third, LostCommits::None),
+            (&third, &third, LostCommits::None),
+            (&third, &second, LostCommits::Some(1)),
+            (&third, &first, LostCommits::Some(2)),
+            (&third, &other, LostCommits::Some(2)),
+            (&"1".repeat(40), &third, LostCommits::Unknown),
+        ] {
+            assert_eq!(find_lost(&git, before, now).await.unwrap(), lost, "{before} {now}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_branchs_change_is_what_it_did_since_it_left_the_base() {
+        let shop = TestRepository::new();
+        let cart = "impl Cart {\n    pub fn total(&self) -> u32 {\n        let a = 1;\n        a\n    }\n}\n";
+        let first = shop.commit(&[], &[("src/cart.rs", cart), ("b.py", "def f():\n    x = 1\n")]);
+        let base = shop.commit(&[&first], &[("other.rs", "fn other() {}\n")]);
+        let tip = shop.commit(
+            &[&first],
+            &[("src/cart.rs", &cart.replace("a = 1", "a = 2")), ("b.py", "def f():\n    x = 2\n")],
+        );
+        let change = read_change(&shop.git(), &base, &tip).await.unwrap();
+        assert_eq!((change.size.files, change.size.lines), (2, 4));
+        let symbols: Vec<_> = change.symbols.iter().map(|(p, n)| format!("{p}: {n}")).collect();
+        assert_eq!(symbols, ["b.py: f", "src/cart.rs: total"]);
+    }
+}

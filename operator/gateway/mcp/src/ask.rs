@@ -1,0 +1,233 @@
+//! The one person who is asked to sign in: the one who asked the role last. They get a link that only they see, once
+//! for each of their messages, and the model a sentence about it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use codebutler_crds::SlackTs;
+use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_runtime::recent::RecentMap;
+use kube::ResourceExt as _;
+use parking_lot::Mutex;
+use tokio::time::timeout;
+
+use super::McpServers;
+use super::link::LinkError;
+use super::place::ServerPlace;
+use super::sign_in::{PersonalLink, ServerGrant, SignInAsker, SignInError, begin_sign_in};
+use super::words::WordGuard;
+
+/// Questions that are remembered.
+const REMEMBERED: usize = 1024;
+/// The wait for a link before the model is answered.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Time before a sign-in that could not begin is tried again.
+const AGAIN: Duration = Duration::from_mins(1);
+
+/// Identity of a question: a new message to the role makes a new one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct AskKey {
+    thread: ThreadKey,
+    uid: String,
+    role: String,
+    server: String,
+    mail: Option<SlackTs>,
+}
+
+#[derive(Clone, Debug)]
+enum AskState {
+    Running,
+    Sent(String),
+    Alone,
+    Failed(Instant, String),
+}
+
+impl fmt::Display for AskState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a person has to sign in to it")?;
+        match self {
+            Self::Running => f.write_str(", and gets a link for that in the thread"),
+            Self::Sent(user) => write!(
+                f,
+                ": <@{user}> was sent a link in this thread that nobody else sees. Their sign-in wakes you; another \
+                 message of theirs brings another link"
+            ),
+            Self::Alone => f.write_str(
+                ", and no person who may decide in this Repo has written in this thread: one of them has to write here",
+            ),
+            Self::Failed(_, why) => write!(f, ", which can't begin: {why}"),
+        }
+    }
+}
+
+/// Questions of one term.
+pub struct SignInAsks(Mutex<RecentMap<AskKey, AskState>>);
+
+impl Default for SignInAsks {
+    fn default() -> Self {
+        Self(Mutex::new(RecentMap::new(REMEMBERED)))
+    }
+}
+
+impl SignInAsks {
+    /// True for the one that has to ask.
+    fn begin(&self, key: &AskKey) -> bool {
+        let mut states = self.0.lock();
+        match states.get(key) {
+            Some(AskState::Failed(at, _)) if at.elapsed() >= AGAIN => {}
+            Some(_) => return false,
+            None => {}
+        }
+        states.insert(key.clone(), AskState::Running);
+        true
+    }
+
+    fn keep(&self, key: AskKey, state: AskState) {
+        self.0.lock().insert(key, state);
+    }
+
+    fn state(&self, key: &AskKey) -> AskState {
+        self.0.lock().get(key).cloned().unwrap_or(AskState::Running)
+    }
+}
+
+/// The reason why a server can't be used, for the model, masked. If a sign-in is missing, a person is asked for it.
+pub async fn explain_failure(
+    servers: &Arc<McpServers>,
+    caller: &ProvenCaller,
+    place: &ServerPlace,
+    error: &LinkError,
+    guard: &WordGuard,
+) -> String {
+    let LinkError::SignIn { challenge, .. } = error else { return guard.error(error) };
+    let status = caller.thread.status.as_ref();
+    let role = status.and_then(|status| status.roles.get(caller.role_name()));
+    let key = AskKey {
+        thread: caller.key(),
+        uid: caller.thread.uid().unwrap_or_default(),
+        role: caller.role_name().to_owned(),
+        server: place.spec.name.clone(),
+        mail: role.and_then(|role| role.inbox.clone()),
+    };
+    if servers.asks.begin(&key) {
+        let asking = ask_person(Arc::clone(servers), place.clone(), challenge.clone(), key.clone());
+        let task = servers.tasks.spawn(asking);
+        let _ = timeout(PATIENCE, task).await;
+    }
+    guard.error(&servers.asks.state(&key))
+}
+
+async fn ask_person(servers: Arc<McpServers>, place: ServerPlace, challenge: String, key: AskKey) {
+    let state = match servers.people.find_decider(&key.thread).await {
+        None => AskState::Alone,
+        Some(user) => match send_link(&servers, &place, &challenge, &key, &user).await {
+            Ok(()) => AskState::Sent(user),
+            Err(why) => {
+                tracing::warn!(server = key.server, why, "a sign-in can't begin");
+                AskState::Failed(Instant::now(), why)
+            }
+        },
+    };
+    servers.asks.keep(key, state);
+}
+
+async fn send_link(
+    servers: &McpServers,
+    place: &ServerPlace,
+    challenge: &str,
+    key: &AskKey,
+    user: &str,
+) -> Result<(), String> {
+    let (context, thread) = (&servers.context, &key.thread);
+    let secrets = ServerGrant::new(context, place).secrets();
+    let guard = WordGuard::new(context.redactors.of(&place.repo), &secrets);
+    let asker = SignInAsker { user, thread: &thread.name, role: &key.role };
+    let begun = begin_sign_in(context, place, challenge, &asker).await;
+    let link = begun.map_err(|error| guard.error(&error))?;
+    let server = &key.server;
+    let sent = servers.people.whisper(thread, user, &write_link(server, &link)).await;
+    sent.map_err(|error| guard.error(&error.message))?;
+    if link.was_lost {
+        report_loss(servers, place, key, user).await;
+    }
+    Ok(())
+}
+
+fn write_link(server: &str, link: &PersonalLink) -> String {
+    let PersonalLink { address, host, .. } = link;
+    format!(
+        ":key: The server `{server}` wants a person to sign in at `{host}`: <{address}|Sign in to {server}>. Only you see \
+         this link, and it works for 15 minutes. What you allow there is used by this Repo's roles, for all who talk to them."
+    )
+}
+
+/// One sentence in the thread for each loss.
+async fn report_loss(servers: &McpServers, place: &ServerPlace, key: &AskKey, user: &str) {
+    let server = &key.server;
+    let text = format!(
+        "The sign-in to the server `{server}` is no longer valid: <@{user}> has been sent a link to sign in again."
+    );
+    let mail = key.mail.as_ref().map(ToString::to_string).unwrap_or_default();
+    let line = format!("mcp-lost-{server}-{mail}");
+    if let Err(error) = servers.people.post_notice(&key.thread, &line, &text).await {
+        tracing::warn!(server = place.spec.name, %error, "a lost sign-in is not said in the thread");
+    }
+}
+
+/// The sentence of the Repo's condition for a server that wants a sign-in.
+pub fn describe_need(checked: Result<Option<String>, SignInError>) -> String {
+    match checked {
+        Ok(None) => "a person has to sign in: one who writes in a thread whose role uses it gets a link there".to_owned(),
+        Ok(Some(words)) => {
+            let words = if words.is_empty() { words } else { format!(" ({words})") };
+            format!(
+                "the sign-in is no longer valid{words}: a person who writes in a thread whose role uses it gets a link \
+                 there"
+            )
+        }
+        Err(error) => format!("a person has to sign in, which can't begin: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(mail: &str) -> AskKey {
+        AskKey {
+            thread: ThreadKey { namespace: "team".into(), name: "shop-1".into() },
+            uid: "u".into(),
+            role: "coder".into(),
+            server: "linear".into(),
+            mail: mail.parse().ok(),
+        }
+    }
+
+    #[test]
+    fn a_person_is_asked_once_for_each_message_and_again_after_a_failure() {
+        let asks = SignInAsks::default();
+        assert!(asks.begin(&key("1.000001")) && !asks.begin(&key("1.000001")));
+        asks.keep(key("1.000001"), AskState::Sent("U1".into()));
+        assert!(!asks.begin(&key("1.000001")) && asks.begin(&key("2.000001")));
+        let failed = |at| AskState::Failed(at, "no address".into());
+        asks.keep(key("2.000001"), failed(Instant::now()));
+        assert!(!asks.begin(&key("2.000001")));
+        let long_ago = Instant::now().checked_sub(AGAIN).unwrap();
+        asks.keep(key("2.000001"), failed(long_ago));
+        assert!(asks.begin(&key("2.000001")));
+    }
+
+    #[test]
+    fn the_link_names_the_host_and_says_for_whom_it_holds() {
+        let link = PersonalLink {
+            address: "https://butler.example/sign-in/server/team/shop/linear/t".into(),
+            host: "auth.linear.app".into(),
+            was_lost: false,
+        };
+        let text = write_link("linear", &link);
+        assert!(text.contains("`auth.linear.app`") && text.contains("Only you see"), "{text}");
+        assert!(text.contains("linear/t|Sign in to linear>"), "{text}");
+    }
+}

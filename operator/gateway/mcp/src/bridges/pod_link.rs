@@ -1,0 +1,252 @@
+//! A session with a server in a pod: the pod is asked for, and waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebutler_crds::mcp::{McpPod, McpScope};
+use codebutler_crds::wire::NotStarted;
+use codebutler_crds::{Repo, Thread};
+use codebutler_gateway_core::caller::ProvenServer;
+use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_gateway_core::writes;
+use codebutler_mcp::ServerLink;
+use codebutler_runtime::server_spec::fingerprint_server;
+use jiff::{SignedDuration, Timestamp};
+use kube::api::Patch;
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+use tokio::time::{Instant, timeout_at};
+
+use super::check::{ServerSecretError, check_secrets};
+use super::link::{StartError, begin_program};
+use super::services::BridgeServices;
+
+/// Time for a pod to be there and to connect.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// Between looks at what the controller says of it.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Why there is no session with a server in a pod. Each is a sentence for people and models.
+#[derive(Debug, thiserror::Error)]
+pub enum PodLinkError {
+    /// The Repo names no such server, or not with an image.
+    #[error("the Repo names no server `{0}` with an `image`")]
+    Unknown(String),
+    /// A Secret may not go there.
+    #[error(transparent)]
+    Secret(#[from] ServerSecretError),
+    /// Its Thread is over.
+    #[error("the Thread is closed: its servers do not run any more")]
+    Closed,
+    /// The controller's words on the pod.
+    #[error("{0}")]
+    Pod(String),
+    /// It does not come.
+    #[error(
+        "the pod of server `{server}` was not ready within {} seconds: see `kubectl -n {namespace} describe pod {pod}`",
+        PATIENCE.as_secs()
+    )]
+    Late { server: String, namespace: String, pod: String },
+    /// The image has no such program.
+    #[error(
+        "the image of server `{server}` has no program `{program}`: correct `command` or `image` of the server in \
+         spec.mcpServers of the Repo"
+    )]
+    NoProgram { server: String, program: String },
+    /// The program can't be started for another reason.
+    #[error("the program of server `{server}` can't be started: {why}")]
+    NotStarted { server: String, why: String },
+    /// Nobody could be asked for a pod.
+    #[error("the pod of server `{server}` can't be asked for: try again")]
+    Unwritten {
+        server: String,
+        #[source]
+        source: kube::Error,
+    },
+}
+
+/// The way to a server in a pod.
+pub struct PodLink {
+    /// The streams of its program.
+    pub link: ServerLink,
+    /// Values of the Secrets in its environment: its answers must not show them.
+    pub secrets: Vec<String>,
+}
+
+/// A session's way to a server in a pod: of `thread` if its scope is that, else of the Repo. It waits for the pod.
+///
+/// # Errors
+/// A sentence that says what to do.
+pub async fn open_pod_link(
+    services: &BridgeServices,
+    repo: &Arc<Repo>,
+    thread: Option<&Arc<Thread>>,
+    name: &str,
+) -> Result<PodLink, PodLinkError> {
+    let mut server = find_server(services, repo, thread, name)?;
+    if server.is_over() {
+        return Err(PodLinkError::Closed);
+    }
+    let secrets = check_server(services, &server).await?;
+    let asked = ask_for_pod(services, &server).await?;
+    let deadline = Instant::now() + PATIENCE;
+    let stop = services.shutdown.child_token();
+    loop {
+        let said = server.pod().filter(|known| known.wanted.as_ref().map(|at| at.0) >= Some(asked));
+        if let Some(trouble) = said.map(|known| &known.trouble).filter(|said| !said.is_empty()) {
+            return Err(PodLinkError::Pod(trouble.clone()));
+        }
+        let arrival = services.desk.arrival();
+        let uid = said.and_then(|known| known.pod_uid.as_deref());
+        if let Some(uid) = uid
+            && let Some(line) = services.desk.take(&server.key(), uid).await
+        {
+            match begin_program(line, stop.clone()).await {
+                Ok(streams) => {
+                    let link = ServerLink::Pipe {
+                        reader: Box::new(streams.output),
+                        writer: Box::new(streams.input),
+                        errors: Some(Box::new(streams.errors)),
+                    };
+                    return Ok(PodLink { link, secrets });
+                }
+                // A pod that is about to go: the next one connects too.
+                Err(StartError::Broken) => {}
+                Err(error) => return Err(explain_start(error, name)),
+            }
+        }
+        let soon = deadline.min(Instant::now() + LOOK);
+        let _ = timeout_at(soon, arrival).await;
+        if Instant::now() >= deadline {
+            let ThreadKey { namespace, name: pod } = server.key();
+            return Err(PodLinkError::Late { server: name.to_owned(), namespace, pod });
+        }
+        server = refresh_server(services, &server)?;
+    }
+}
+
+/// Keeps the pod of a server whose session is in use. To be called with each call: it writes seldom.
+///
+/// # Errors
+/// As [`open_pod_link`], without waiting.
+pub async fn keep_pod(
+    services: &BridgeServices,
+    repo: &Arc<Repo>,
+    thread: Option<&Arc<Thread>>,
+    name: &str,
+) -> Result<(), PodLinkError> {
+    let server = find_server(services, repo, thread, name)?;
+    if is_fresh(&server, Timestamp::now()).is_some() {
+        return Ok(());
+    }
+    check_server(services, &server).await?;
+    ask_for_pod(services, &server).await.map(drop)
+}
+
+fn find_server(
+    services: &BridgeServices,
+    repo: &Arc<Repo>,
+    thread: Option<&Arc<Thread>>,
+    name: &str,
+) -> Result<ProvenServer, PodLinkError> {
+    let server = ProvenServer::find(Arc::clone(repo), thread.cloned(), name);
+    let mut server = server.ok_or_else(|| PodLinkError::Unknown(name.to_owned()))?;
+    if server.spec.scope == McpScope::Repo {
+        server.thread = None;
+    }
+    refresh_server(services, &server)
+}
+
+async fn check_server(
+    services: &BridgeServices,
+    server: &ProvenServer,
+) -> Result<Vec<String>, ServerSecretError> {
+    let namespace = server.repo.namespace().unwrap_or_default();
+    check_secrets(&services.context, &namespace, &server.spec).await
+}
+
+/// The server as the caches have it now.
+fn refresh_server(
+    services: &BridgeServices,
+    server: &ProvenServer,
+) -> Result<ProvenServer, PodLinkError> {
+    let gone = || PodLinkError::Unknown(server.spec.name.clone());
+    let namespace = server.repo.namespace().unwrap_or_default();
+    let repo = services.context.repo(&namespace, &server.repo.name_any()).ok_or_else(gone)?;
+    let thread = match &server.thread {
+        Some(thread) => {
+            let found = services.context.thread(&ThreadKey::from(&**thread));
+            Some(found.ok_or_else(gone)?)
+        }
+        None => None,
+    };
+    let found = ProvenServer::find(repo, thread, &server.spec.name).ok_or_else(gone)?;
+    if fingerprint_server(&found.spec) != fingerprint_server(&server.spec) {
+        let name = &server.spec.name;
+        return Err(PodLinkError::Pod(format!(
+            "server `{name}` was changed in the Repo meanwhile: try again"
+        )));
+    }
+    Ok(found)
+}
+
+/// When the pod was asked for, where that is not long ago.
+fn is_fresh(server: &ProvenServer, now: Timestamp) -> Option<Timestamp> {
+    let known = server.pod().filter(|known| known.spec == fingerprint_server(&server.spec))?;
+    let asked = known.wanted.as_ref()?.0;
+    let third = SignedDuration::from_secs(i64::from(server.spec.idle_seconds) / 3);
+    (now.duration_since(asked) < third).then_some(asked)
+}
+
+/// Writes that the pod is wanted, unless it was written lately; answers when.
+async fn ask_for_pod(
+    services: &BridgeServices,
+    server: &ProvenServer,
+) -> Result<Timestamp, PodLinkError> {
+    let now = Timestamp::now();
+    if let Some(asked) = is_fresh(server, now) {
+        return Ok(asked);
+    }
+    // As it is stored: in whole seconds.
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    let name = &server.spec.name;
+    let pod = McpPod {
+        wanted: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now)),
+        spec: fingerprint_server(&server.spec),
+        ..McpPod::default()
+    };
+    let mut pod = serde_json::to_value(pod).unwrap_or_default();
+    // What was wrong with an earlier one says nothing of the next.
+    pod["trouble"] = serde_json::Value::Null;
+    let namespace = server.repo.namespace().unwrap_or_default();
+    let (client, params) = (services.context.client.clone(), writes::patch_params());
+    let written = if let Some(thread) = &server.thread {
+        let status = json!({"status": {"mcp": {"servers": {name: {"pod": pod}}}}});
+        let threads = Api::<Thread>::namespaced(client, &namespace);
+        threads.patch_status(&thread.name_any(), &params, &Patch::Merge(status)).await.map(drop)
+    } else {
+        let status = json!({"status": {"mcpPods": {name: pod}}});
+        let repos = Api::<Repo>::namespaced(client, &namespace);
+        let name = server.repo.name_any();
+        repos.patch_status(&name, &params, &Patch::Merge(status)).await.map(drop)
+    };
+    written.map_err(|source| PodLinkError::Unwritten { server: name.clone(), source })?;
+    Ok(now)
+}
+
+fn explain_start(error: StartError, server: &str) -> PodLinkError {
+    let server = server.to_owned();
+    match error {
+        StartError::NotStarted(NotStarted::Missing(program)) => {
+            PodLinkError::NoProgram { server, program }
+        }
+        StartError::NotStarted(NotStarted::Failed(why)) => PodLinkError::NotStarted { server, why },
+        StartError::NotStarted(NotStarted::Busy) => {
+            let why = "its pod runs as many programs as it may: try again".to_owned();
+            PodLinkError::NotStarted { server, why }
+        }
+        StartError::Broken | StartError::Frame(_) => {
+            PodLinkError::NotStarted { server, why: error.to_string() }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Forms of tools that people have allowed, so that a change can be shown.
+
+use codebutler_mcp::tools::PinnedTool;
+use codebutler_runtime::recent::RecentMap;
+use parking_lot::Mutex;
+
+use super::usage::mark_tool;
+
+/// Forms that are remembered.
+const REMEMBERED: usize = 1024;
+
+/// Texts of allowed forms of tools, by their marks.
+pub struct ToolForms(Mutex<RecentMap<String, PinnedTool>>);
+
+impl Default for ToolForms {
+    fn default() -> Self {
+        Self(Mutex::new(RecentMap::new(REMEMBERED)))
+    }
+}
+
+impl ToolForms {
+    /// Remembers a form.
+    pub fn keep(&self, pin: &PinnedTool) {
+        self.0.lock().insert(mark_tool(pin), pin.clone());
+    }
+
+    /// The form with this mark.
+    pub fn find(&self, mark: &str) -> Option<PinnedTool> {
+        self.0.lock().get(&mark.to_owned()).cloned()
+    }
+}

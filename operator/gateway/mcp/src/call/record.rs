@@ -1,0 +1,94 @@
+//! The record of a call: a line in the history, one in the log, and the metrics.
+
+use std::time::Duration;
+
+use codebutler_crds::wire::McpResult;
+use codebutler_crds::wire::history::HistoryEvent;
+use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_gateway_core::history::ToldEvent;
+use sha2::{Digest as _, Sha256};
+
+use super::super::McpServers;
+use super::super::words::WordGuard;
+
+/// Characters of arguments in the history.
+const ARGUMENTS: usize = 500;
+
+/// A call that was sent.
+pub struct SentCall<'a> {
+    /// The agent's key of it.
+    pub key: &'a str,
+    /// Name of the server.
+    pub server: &'a str,
+    /// The server's own name of the tool, or the method.
+    pub tool: &'a str,
+    /// Arguments as JSON.
+    pub arguments: String,
+    /// Who approved it.
+    pub approved_by: Option<String>,
+}
+
+/// The end of a call.
+pub struct CallTaken {
+    /// See [`HistoryEvent::McpCall`].
+    pub outcome: &'static str,
+    /// Bytes of the result.
+    pub bytes: u64,
+    /// Duration.
+    pub took: Duration,
+}
+
+impl CallTaken {
+    /// With a result, or without one.
+    pub fn of(result: Option<&McpResult>, is_cancelled: bool, took: Duration) -> Self {
+        let outcome = match result {
+            Some(result) if result.failed => "failed",
+            Some(_) => "ok",
+            None if is_cancelled => "cancelled",
+            None => "error",
+        };
+        let bytes = result.map_or(0, |result| {
+            let pictures: usize = result.pictures.iter().map(|one| one.data.len()).sum();
+            result.whole.as_ref().map_or(result.text.len(), String::len) + pictures
+        });
+        Self { outcome, bytes: u64::try_from(bytes).unwrap_or(u64::MAX), took }
+    }
+}
+
+/// Puts a call on record.
+pub fn record_call(
+    servers: &McpServers,
+    caller: &ProvenCaller,
+    guard: &WordGuard,
+    call: &SentCall<'_>,
+    taken: &CallTaken,
+) {
+    let SentCall { key, server, tool, arguments, approved_by } = call;
+    let CallTaken { outcome, bytes, took } = *taken;
+    servers.metrics.mcp_call(&caller.repo, server, outcome);
+    servers.metrics.mcp_took(&caller.repo, server, took);
+    let hash = hex::encode(Sha256::digest(arguments));
+    let (tool, millis) =
+        (guard.line(tool, 200), u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+    let by = approved_by.as_deref().unwrap_or("-");
+    tracing::info!(
+        repo = %format_args!("{}/{}", caller.key().namespace, caller.thread.spec.repo),
+        thread = %caller.key(), role = caller.role_name(), server, tool, arguments = hash,
+        outcome, bytes, approved_by = by, ms = millis, "a tool of a server was called"
+    );
+    let event = HistoryEvent::McpCall {
+        server: (*server).to_owned(),
+        tool,
+        arguments: guard.line(arguments, ARGUMENTS),
+        hash: hash.clone(),
+        bytes,
+        approved_by: approved_by.clone(),
+        millis,
+        outcome: outcome.to_owned(),
+    };
+    let key = format!("mcp:{}:{key}", caller.role_name());
+    let role = Some(caller.role_name().to_owned());
+    let told = ToldEvent { key, at: None, role, run: None, event };
+    let redactor = servers.context.redactors.of(&caller.repo);
+    servers.context.history.tell(&caller.key(), &redactor, told);
+}

@@ -1,0 +1,83 @@
+//! Tools of a company's own servers (Model Context Protocol), offered to agents. The gateway alone holds the sessions
+//! and the credentials; an agent sees one endpoint, and every word of a server is masked and guarded on its way.
+//!
+//! [`access`] decides which servers and tools a role has, [`offer`] what a model is shown of them, [`call`] carries a
+//! call out, [`reads`] has resources and prompts. [`sessions`] keeps one session for each key, over a [`link`],
+//! with the tokens of people's [`sign_in`]s.
+//! [`probe`] looks at servers in the background, for people who read the Repo's status.
+
+pub mod access;
+pub mod ask;
+pub mod bridges;
+pub mod call;
+mod check;
+pub mod choose;
+mod dialer;
+pub mod link;
+mod look;
+pub mod offer;
+pub mod place;
+pub mod pods;
+pub mod probe;
+mod progress;
+mod questions;
+pub mod reads;
+mod refusal;
+mod result;
+pub mod sessions;
+pub mod sign_in;
+mod status;
+mod trouble;
+mod words;
+
+use std::sync::Arc;
+
+use codebutler_gateway_core::consent::EffectConsent;
+use codebutler_gateway_core::context::GatewayContext;
+use codebutler_gateway_core::metrics::GatewayMetrics;
+use codebutler_gateway_core::personal::PersonalNotices;
+use codebutler_gateway_core::threads::ThreadWriter;
+use codebutler_git::outcome::HostOutcomes;
+use codebutler_models::services::ModelServices;
+use codebutler_runtime::tasks::TaskGroup;
+
+pub use self::link::{LinkError, OpenedLink, PodLinks};
+pub use self::place::{ServerPlace, SessionKey};
+pub use self::sessions::{ServerList, SessionPool, SessionWays};
+pub use self::trouble::TroubleDesk;
+
+/// Services of one term of the leader.
+pub struct McpServers {
+    /// Caches and the gateway's own Kubernetes identity.
+    pub context: GatewayContext,
+    /// Writes statuses of Threads.
+    pub threads: ThreadWriter,
+    /// Asks people before a call.
+    pub consent: Arc<dyn EffectConsent>,
+    /// Has the redactor of a caller.
+    pub outcomes: HostOutcomes,
+    /// Knows which models see pictures.
+    pub models: Arc<ModelServices>,
+    /// Speaks with people of threads.
+    pub people: Arc<dyn PersonalNotices>,
+    /// People who were asked to sign in.
+    pub asks: ask::SignInAsks,
+    /// Counters.
+    pub metrics: GatewayMetrics,
+    /// Open sessions, and the latest lists of tools.
+    pub sessions: SessionPool,
+    /// Calls under way, and the latest results.
+    pub calls: call::CallBook,
+    /// Forms of tools that people have allowed.
+    pub forms: call::ToolForms,
+    /// Sessions, questions in the background, and calls: cut at the end of the term.
+    pub tasks: TaskGroup,
+}
+
+impl McpServers {
+    /// Ends all calls and sessions where they are.
+    pub async fn cut(&self) {
+        self.tasks.cut().await;
+        self.sessions.forget_all();
+    }
+}

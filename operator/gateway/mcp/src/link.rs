@@ -1,0 +1,154 @@
+//! The way to a server: its URL with its headers, or the bridge in its pod.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use codebutler_crds::mcp::{McpServerSpec, McpValue};
+use codebutler_crds::secret_ref::SecretRef;
+use codebutler_gateway_core::context::GatewayContext;
+use codebutler_gateway_core::dial::DialReach;
+use codebutler_gateway_core::mcp_grants::seconds_now;
+use codebutler_gateway_core::redact::log;
+use codebutler_gateway_core::secrets::SecretError;
+use codebutler_mcp::{HttpDialer, McpError, ServerLink};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use url::Url;
+
+use super::dialer::SessionDialer;
+use super::place::ServerPlace;
+use super::sign_in::{ServerGrant, SignedDialer};
+
+/// Failure to reach a server.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The Repo's entry.
+    #[error("`url` of `spec.mcpServers` is no URL: {0}")]
+    Url(url::ParseError),
+    /// The Repo's entry, or the value in a Secret.
+    #[error(
+        "the header `{0}` can't be sent: its name or its value has characters that no header may have"
+    )]
+    Header(String),
+    /// A value that can't be had.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// The pod of a server with an image.
+    #[error("{0}")]
+    Pod(String),
+    /// The server's credentials.
+    #[error(
+        "the server does not accept what it is sent as credentials (401): check `headers` of the server in \
+         `spec.mcpServers` and the Secrets that they name"
+    )]
+    Credentials,
+    /// A person has to sign in.
+    #[error("a person has to sign in to the server before it can be used")]
+    SignIn {
+        /// Header `WWW-Authenticate`, as it came.
+        challenge: String,
+        /// Time of the answer, in seconds since 1970.
+        at: i64,
+    },
+    /// The session.
+    #[error(transparent)]
+    Server(McpError),
+    /// The bound on sessions.
+    #[error("{0} sessions with servers are open already, and all are in use: try again later")]
+    Full(usize),
+}
+
+impl LinkError {
+    /// The failure of a session with a server of this entry.
+    pub fn of_session(error: McpError, spec: &McpServerSpec) -> Self {
+        match error {
+            McpError::SignIn { challenge } if spec.oauth.is_some() => {
+                Self::SignIn { challenge, at: seconds_now() }
+            }
+            McpError::SignIn { .. } => Self::Credentials,
+            error => Self::Server(error),
+        }
+    }
+}
+
+/// Opens links to servers in pods.
+#[async_trait]
+pub trait PodLinks: Send + Sync {
+    /// The streams of a server with an image, once its pod runs.
+    ///
+    /// # Errors
+    /// A sentence for people and models.
+    async fn open_pod_link(&self, place: &ServerPlace) -> Result<OpenedLink, LinkError>;
+
+    /// Keeps the pod of a server whose session is in use.
+    async fn keep_pod(&self, place: &ServerPlace);
+}
+
+/// An installation that starts no pods for servers.
+pub struct NoPods;
+
+#[async_trait]
+impl PodLinks for NoPods {
+    async fn keep_pod(&self, _: &ServerPlace) {}
+
+    async fn open_pod_link(&self, _: &ServerPlace) -> Result<OpenedLink, LinkError> {
+        let text = "this installation starts no pods for servers with an `image`: only those with a `url` can be used";
+        Err(LinkError::Pod(text.to_owned()))
+    }
+}
+
+/// A link, and the secrets that the server is sent over it: its answers must not show them.
+pub struct OpenedLink {
+    /// The way to the server.
+    pub link: ServerLink,
+    /// Values of Secrets.
+    pub secrets: Vec<String>,
+    /// The grant whose tokens it is sent, of a server that people sign in to.
+    pub grant: Option<ServerGrant>,
+}
+
+/// Opens the way to a server.
+pub async fn open_link(
+    context: &GatewayContext,
+    pods: &dyn PodLinks,
+    place: &ServerPlace,
+) -> Result<OpenedLink, LinkError> {
+    let Some(url) = &place.spec.url else {
+        return pods.open_pod_link(place).await;
+    };
+    let url = Url::parse(url).map_err(LinkError::Url)?;
+    let (mut headers, mut secrets) = (HeaderMap::new(), Vec::new());
+    for value in &place.spec.headers {
+        let (text, secret) = read_value(context, &place.key.namespace, value, &url).await?;
+        let unfit = || LinkError::Header(value.name.clone());
+        let name = HeaderName::try_from(&value.name).map_err(|_| unfit())?;
+        let mut header = HeaderValue::try_from(text).map_err(|_| unfit())?;
+        header.set_sensitive(true);
+        headers.append(name, header);
+        secrets.extend(secret);
+    }
+    let dialer = SessionDialer(context.dialer.clone());
+    let grant = place.spec.oauth.as_ref().map(|_| ServerGrant::new(context, place));
+    let dialer: Arc<dyn HttpDialer> = match &grant {
+        Some(grant) => Arc::new(SignedDialer::new(dialer, grant.clone())),
+        None => Arc::new(dialer),
+    };
+    Ok(OpenedLink { link: ServerLink::Http { dialer, url, headers }, secrets, grant })
+}
+
+/// The text of a header, and the secret in it.
+async fn read_value(
+    context: &GatewayContext,
+    namespace: &str,
+    value: &McpValue,
+    url: &Url,
+) -> Result<(String, Option<String>), LinkError> {
+    let Some(wanted) = &value.secret else {
+        return Ok((value.value.clone().unwrap_or_default(), None));
+    };
+    let reference = SecretRef { name: wanted.name.clone() };
+    let to = (url, DialReach::Outside);
+    let secret = context.secret(namespace, &reference, &wanted.key, to).await?;
+    log::mask_secret(&secret);
+    let prefix = wanted.prefix.as_deref().unwrap_or_default();
+    Ok((format!("{prefix}{secret}"), Some(secret)))
+}

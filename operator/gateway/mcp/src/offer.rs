@@ -1,0 +1,272 @@
+//! The tools that a model is shown: named, with schemas that its provider takes, within bounds; the others are found
+//! by a search.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebutler_crds::mcp::{McpRiskRule, McpServerSpec};
+use codebutler_crds::wire::{McpRisk, McpServer, McpTool, McpTools};
+use codebutler_gateway_core::api_error::ApiError;
+use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_gateway_core::redact::SecretRedactor;
+use codebutler_mcp::tools::{
+    NamePatterns, PatternError, RiskJudgement, RiskOverride, SchemaBounds, SchemaDialect,
+    SearchEntry, ServerTool, ToolRisk, choose_shown, clean_schema, judge_risk, name_tool,
+    search_tools,
+};
+use futures::future::join_all;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::McpServers;
+use super::access::{RoleServer, RoleServers};
+use super::ask::explain_failure;
+use super::sessions::{DescribedTools, ServerList, ToolsOutlook};
+use super::words::WordGuard;
+
+/// Tools that are declared in each request of a model, and the bytes that they take.
+const MOST_SHOWN: usize = 40;
+const MOST_BYTES: usize = 32 << 10;
+/// Tools that a search finds, unless it asks for another number, and at most.
+const FOUND: usize = 8;
+const MOST_FOUND: usize = 20;
+/// The wait for servers without a list.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Sentences about tools of one server that can't be used.
+const SKIPPED: usize = 3;
+/// Prompts of a server that are named.
+const PROMPTS: usize = 50;
+/// Characters of a name of a prompt.
+const NAME: usize = 100;
+
+/// A server of a role, with what is known of its tools.
+struct KnownServer<'a> {
+    server: &'a RoleServer,
+    outlook: ToolsOutlook,
+}
+
+/// The form in which a model is shown tools.
+struct ModelLook<'a> {
+    dialect: SchemaDialect,
+    redactor: &'a Arc<SecretRedactor>,
+}
+
+/// The words that a search looks for, and the number of tools it may find.
+pub struct ToolSearch {
+    /// The words.
+    pub find: String,
+    /// Tools at most.
+    pub most: Option<usize>,
+}
+
+/// Tools that the caller's role may use; with a search, those that it finds among all of them.
+///
+/// # Errors
+/// When the patterns that mask texts of the Repo are not known.
+pub async fn list_tools(
+    servers: &Arc<McpServers>,
+    caller: &ProvenCaller,
+    search: Option<&ToolSearch>,
+) -> Result<McpTools, ApiError> {
+    let Some(role) = RoleServers::of(servers, caller).await else {
+        return Ok(add_version(McpTools::default()));
+    };
+    let redactor = servers.outcomes.redactor(caller).await?;
+    let looks = role.servers.iter().map(async |server| KnownServer {
+        server,
+        outlook: servers.sessions.outlook(&server.place, PATIENCE).await,
+    });
+    let known = join_all(looks).await;
+    let guard_for = |secrets: &[String]| WordGuard::new(redactor.clone(), secrets);
+    let look = ModelLook { dialect: choose_dialect(caller), redactor: &redactor };
+    let mut tools = offer_tools(&role, &known, search, &look);
+    tools.notices.clone_from(&role.notices);
+    for one in &known {
+        if let ToolsOutlook::Failed(error) = &one.outlook {
+            servers.sessions.post_trouble(&one.server.place, error);
+        }
+        let away = servers.sessions.failure(&one.server.place, PATIENCE * 10);
+        tools.servers.push(describe_server(one, away.is_none(), &guard_for));
+        let secrets = servers.sessions.known_secrets(&one.server.place);
+        let plain = guard_for(&secrets);
+        let why = match &one.outlook {
+            ToolsOutlook::Failed(error) => {
+                explain_failure(servers, caller, &one.server.place, error, &plain).await
+            }
+            _ => String::new(),
+        };
+        tools.notices.extend(list_notices(one, &why, &guard_for));
+    }
+    Ok(add_version(tools))
+}
+
+/// The dialect that all models of a role take.
+fn choose_dialect(caller: &ProvenCaller) -> SchemaDialect {
+    let is_gemini = |model: &str| model.to_ascii_lowercase().contains("gemini");
+    if caller.role.spec.model.talking().any(|(_, model)| is_gemini(model)) {
+        SchemaDialect::Gemini
+    } else {
+        // It is the stricter one of the two others.
+        SchemaDialect::Anthropic
+    }
+}
+
+fn offer_tools(
+    role: &RoleServers,
+    known: &[KnownServer<'_>],
+    search: Option<&ToolSearch>,
+    look: &ModelLook<'_>,
+) -> McpTools {
+    let mut tools = Vec::new();
+    for KnownServer { server, outlook } in known {
+        let ToolsOutlook::Known(list) = outlook else { continue };
+        let described = describe_tools(list, &server.place.spec, look);
+        for (index, tool) in described.iter().enumerate() {
+            if server.filter.allows(&list.tools[index].name) && role.rights.allows(&tool.name) {
+                tools.push(tool.clone());
+            }
+        }
+    }
+    let entries: Vec<SearchEntry> = tools.iter().map(make_entry).collect();
+    let chosen = match search {
+        Some(search) => {
+            let most = search.most.unwrap_or(FOUND).clamp(1, MOST_FOUND);
+            search_tools(&entries, &search.find, most)
+        }
+        None => choose_shown(&entries, &[], MOST_SHOWN, MOST_BYTES).shown,
+    };
+    let hidden = u32::try_from(tools.len() - chosen.len()).unwrap_or(u32::MAX);
+    let mut tools: Vec<Option<McpTool>> = tools.into_iter().map(Some).collect();
+    let tools = chosen.into_iter().filter_map(|index| tools.get_mut(index)?.take()).collect();
+    McpTools { tools, hidden, ..McpTools::default() }
+}
+
+/// All tools of a list, in its order. They are described once for each list: a model is shown them at each turn.
+fn describe_tools(
+    list: &ServerList,
+    spec: &McpServerSpec,
+    look: &ModelLook<'_>,
+) -> Arc<Vec<McpTool>> {
+    let mut described = list.described.lock();
+    if let Some(known) = &*described
+        && known.dialect == look.dialect
+        && Arc::ptr_eq(&known.redactor, look.redactor)
+    {
+        return Arc::clone(&known.tools);
+    }
+    let guard = WordGuard::new(Arc::clone(look.redactor), &list.secrets);
+    let tools = list.tools.iter().map(|tool| describe_tool(tool, spec, &guard, look.dialect));
+    let tools = Arc::new(tools.collect());
+    let (dialect, redactor) = (look.dialect, Arc::clone(look.redactor));
+    *described = Some(DescribedTools { dialect, redactor, tools: Arc::clone(&tools) });
+    tools
+}
+
+fn make_entry(tool: &McpTool) -> SearchEntry {
+    let size = tool.name.len() + tool.description.len() + tool.schema.to_string().len();
+    SearchEntry { name: tool.name.clone(), description: tool.description.clone(), size }
+}
+
+fn describe_tool(
+    tool: &ServerTool,
+    spec: &McpServerSpec,
+    guard: &WordGuard,
+    dialect: SchemaDialect,
+) -> McpTool {
+    let clean = clean_schema(&tool.input_schema, dialect, SchemaBounds::default());
+    let words = if tool.description.is_empty() {
+        tool.title.as_deref().unwrap_or_default()
+    } else {
+        &tool.description
+    };
+    let reads = judge_tool(tool, spec).is_ok_and(|judged| judged.risk == ToolRisk::Runs);
+    McpTool {
+        name: name_tool(&spec.name, &tool.name),
+        description: guard.fenced(&spec.name, words),
+        schema: guard.value(&clean.schema),
+        reads,
+    }
+}
+
+/// The approval that a tool needs, as the Repo and its server say.
+///
+/// # Errors
+/// A pattern of the Repo that can't be read: nothing of the server may run then.
+pub fn judge_tool(tool: &ServerTool, spec: &McpServerSpec) -> Result<RiskJudgement, PatternError> {
+    let read = |rule: &McpRiskRule| {
+        let risk = match rule.risk {
+            McpRisk::Read => ToolRisk::Runs,
+            McpRisk::Visible => ToolRisk::AsksOnce,
+            McpRisk::Destructive => ToolRisk::AsksAlways,
+        };
+        Ok(RiskOverride { tools: NamePatterns::new(&rule.tools)?, risk })
+    };
+    let overrides = spec.risk.iter().map(read).collect::<Result<Vec<_>, PatternError>>()?;
+    Ok(judge_risk(tool, &overrides))
+}
+
+fn describe_server(
+    known: &KnownServer<'_>,
+    is_there: bool,
+    guard_for: &dyn Fn(&[String]) -> WordGuard,
+) -> McpServer {
+    let name = known.server.place.spec.name.clone();
+    let ToolsOutlook::Known(list) = &known.outlook else {
+        return McpServer { name, available: false, resources: false, prompts: Vec::new() };
+    };
+    let guard = guard_for(&list.secrets);
+    let prompts = list.prompts.iter().take(PROMPTS).map(|prompt| guard.line(&prompt.name, NAME));
+    McpServer {
+        name,
+        available: is_there,
+        resources: list.has_resources,
+        prompts: prompts.collect(),
+    }
+}
+
+fn list_notices(
+    known: &KnownServer<'_>,
+    why: &str,
+    guard_for: &dyn Fn(&[String]) -> WordGuard,
+) -> Vec<String> {
+    let name = &known.server.place.spec.name;
+    let list = match &known.outlook {
+        ToolsOutlook::Known(list) => list,
+        ToolsOutlook::Failed(_) => {
+            return vec![format!(
+                "the server `{name}` can't be used now: {why}. Go on without its tools"
+            )];
+        }
+        ToolsOutlook::Asked => {
+            return vec![format!(
+                "the server `{name}` has not answered yet: its tools come with a later turn"
+            )];
+        }
+    };
+    let guard = guard_for(&list.secrets);
+    let first = list.skipped.iter().take(SKIPPED);
+    let mut notices: Vec<String> =
+        first.map(|text| format!("server `{name}`: {}", guard.error(text))).collect();
+    if list.skipped.len() > SKIPPED {
+        let more = list.skipped.len() - SKIPPED;
+        notices.push(format!("server `{name}`: {more} more of its tools can't be used"));
+    }
+    if list.is_cut {
+        notices.push(format!("server `{name}`: it has more tools than can be read"));
+    }
+    notices
+}
+
+/// With a version that is another one whenever anything else of it is.
+fn add_version(tools: McpTools) -> McpTools {
+    let McpTools { tools, hidden, servers, notices, .. } = tools;
+    let hash = Sha256::digest(json!([tools, hidden, servers, notices]).to_string());
+    McpTools {
+        version: hex::encode(&hash[..12]),
+        unchanged: false,
+        tools,
+        hidden,
+        servers,
+        notices,
+    }
+}

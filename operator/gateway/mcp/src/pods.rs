@@ -1,0 +1,39 @@
+//! Sessions with servers in pods, over the bridges of those pods.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use codebutler_crds::Thread;
+
+use crate::bridges::{BridgeServices, PodLink, keep_pod, open_pod_link};
+use crate::place::ServerPlace;
+use crate::{LinkError, OpenedLink, PodLinks};
+
+/// Opens sessions with servers in pods.
+pub struct BridgedPods(pub Arc<BridgeServices>);
+
+impl BridgedPods {
+    /// The Thread whose own the server is.
+    fn thread(&self, place: &ServerPlace) -> Option<Arc<Thread>> {
+        let own = place.thread.as_ref().filter(|_| place.key.thread.is_some())?;
+        self.0.context.thread(own)
+    }
+}
+
+#[async_trait]
+impl PodLinks for BridgedPods {
+    async fn open_pod_link(&self, place: &ServerPlace) -> Result<OpenedLink, LinkError> {
+        let (thread, name) = (self.thread(place), &place.spec.name);
+        let opened = open_pod_link(&self.0, &place.repo, thread.as_ref(), name).await;
+        let PodLink { link, secrets } =
+            opened.map_err(|error| LinkError::Pod(error.to_string()))?;
+        Ok(OpenedLink { link, secrets, grant: None })
+    }
+
+    async fn keep_pod(&self, place: &ServerPlace) {
+        let (thread, name) = (self.thread(place), &place.spec.name);
+        if let Err(error) = keep_pod(&self.0, &place.repo, thread.as_ref(), name).await {
+            tracing::warn!(%error, server = name, "the pod of a server is not kept");
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Looks at each server of each Repo in the background: when it is new, when its entry or one of its Secrets has
+//! changed, and every few minutes. One failed look is no news about a server that worked; two are.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use codebutler_crds::condition::MCP_SERVERS_READY;
+use codebutler_crds::mcp::McpServerSpec;
+use codebutler_crds::{Repo, names};
+use codebutler_gateway_core::conditions::ConditionWriter;
+use codebutler_gateway_core::context::GatewayContext;
+use codebutler_gateway_core::mcp_facts::SessionOutcome;
+use codebutler_gateway_core::repo_key::RepoKey;
+use codebutler_gateway_core::revisions::PolledRevisions;
+use kube::ResourceExt as _;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{MissedTickBehavior, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::choose::read_choice;
+use super::look::{FailureKind, ServerOutcome, ServerSight, look_at_server, mask_words};
+use super::status::{ServerStanding, ServersState, publish_servers, recall_outcome};
+
+/// Time between two rounds over the Repos, in which servers are looked at only if they are due.
+const ROUND: Duration = Duration::from_secs(2);
+/// Time between two looks at a server that answers.
+const EVERY: Duration = Duration::from_mins(5);
+/// Time before a server that failed is looked at again, at first and at last.
+const FIRST: Duration = Duration::from_secs(3);
+const LAST: Duration = Duration::from_mins(5);
+/// Most time for one look.
+const PATIENCE: Duration = Duration::from_mins(2);
+/// Failed looks in a row after which a server counts as away.
+const FAILURES: u32 = 2;
+/// Servers that are looked at side by side.
+const AT_ONCE: usize = 8;
+
+/// Looks until the gateway stops.
+pub async fn run_server_probe(
+    context: &GatewayContext,
+    conditions: &ConditionWriter,
+    shutdown: &CancellationToken,
+) {
+    let mut probe = ServerProbe {
+        context,
+        conditions,
+        looks: HashMap::new(),
+        ready: HashMap::new(),
+        running: JoinSet::new(),
+        choosing: HashSet::new(),
+        places: Arc::new(Semaphore::new(AT_ONCE)),
+        secrets: PolledRevisions::default(),
+    };
+    let mut ticks = tokio::time::interval(ROUND);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let step = async {
+            tokio::select! {
+                _ = ticks.tick() => probe.begin_looks().await,
+                Some(done) = probe.running.join_next() => probe.keep_outcome(done).await,
+            }
+        };
+        if shutdown.run_until_cancelled(step).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Name of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct LookKey {
+    repo: RepoKey,
+    server: String,
+}
+
+/// The state of a server, as looks have found it.
+struct ServerLook {
+    /// Of the entry and its Secrets.
+    fingerprint: String,
+    /// When this entry was first seen.
+    begun: Instant,
+    /// When a look at it was begun, or else ended.
+    at: Option<Instant>,
+    is_running: bool,
+    /// Failed looks in a row.
+    failures: u32,
+    outcome: Option<ServerOutcome>,
+    /// Values of Secrets that the server has.
+    secrets: Vec<String>,
+}
+
+impl ServerLook {
+    fn new(fingerprint: String) -> Self {
+        let begun = Instant::now();
+        Self {
+            fingerprint,
+            begun,
+            at: None,
+            is_running: false,
+            failures: 0,
+            outcome: None,
+            secrets: Vec::new(),
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        let Some(at) = self.at else { return true };
+        let wait = match self.failures {
+            // A look that never ends is one that panicked.
+            _ if self.is_running => PATIENCE * 2,
+            0 => EVERY,
+            failures => FIRST.saturating_mul(1 << (failures - 1).min(8)).min(LAST),
+        };
+        at.elapsed() >= wait
+    }
+
+    fn keep(&mut self, outcome: ServerOutcome) {
+        let has_failed = matches!(outcome, ServerOutcome::Fails { .. });
+        self.failures = if has_failed { self.failures.saturating_add(1) } else { 0 };
+        (self.at, self.is_running) = (Some(Instant::now()), false);
+        self.outcome = Some(outcome);
+    }
+
+    /// The outcome, if it counts.
+    fn certain_outcome(&self) -> Option<ServerOutcome> {
+        self.outcome.clone().filter(|outcome| match outcome {
+            ServerOutcome::Fails { kind: FailureKind::Server, .. } => self.failures >= FAILURES,
+            _ => true,
+        })
+    }
+}
+
+/// A task that ended.
+enum EndedTask {
+    Look(EndedLook),
+    /// The choice of a repository was read, or can't be.
+    Choice(RepoKey),
+    /// The gateway stops.
+    Nothing,
+}
+
+/// A look that ended.
+struct EndedLook {
+    key: LookKey,
+    fingerprint: String,
+    sight: ServerSight,
+}
+
+struct ServerProbe<'a> {
+    context: &'a GatewayContext,
+    conditions: &'a ConditionWriter,
+    looks: HashMap<LookKey, ServerLook>,
+    /// The condition of each Repo as it was written last.
+    ready: HashMap<RepoKey, ServersState>,
+    running: JoinSet<EndedTask>,
+    /// Repositories whose choice is being read.
+    choosing: HashSet<RepoKey>,
+    places: Arc<Semaphore>,
+    secrets: PolledRevisions,
+}
+
+impl ServerProbe<'_> {
+    async fn begin_looks(&mut self) {
+        let context = self.context;
+        let repos = context.repos.state().into_iter();
+        let repos: Vec<Arc<Repo>> =
+            repos.filter(|repo| repo.metadata.deletion_timestamp.is_none()).collect();
+        let known: HashMap<RepoKey, &Arc<Repo>> =
+            repos.iter().map(|repo| (RepoKey::from(&**repo), repo)).collect();
+        let is_named = |key: &LookKey| {
+            known.get(&key.repo).is_some_and(|repo| {
+                repo.spec.mcp_servers.iter().any(|server| server.name == key.server)
+            })
+        };
+        self.looks.retain(|key, _| is_named(key));
+        self.ready.retain(|key, _| known.contains_key(key));
+        self.choosing.retain(|key| known.contains_key(key));
+        context.mcp.keep_only(|key| known.contains_key(key));
+        for repo in &repos {
+            if repo.spec.mcp_servers.is_empty() && !has_status(repo) {
+                continue;
+            }
+            self.learn_choice(repo);
+            for spec in &repo.spec.mcp_servers {
+                self.begin_look(repo, spec).await;
+            }
+            self.publish(repo).await;
+        }
+    }
+
+    /// Reads the repository's choice before the first role asks for it.
+    fn learn_choice(&mut self, repo: &Arc<Repo>) {
+        let context = self.context;
+        let is_known = repo.spec.mcp_servers.is_empty()
+            || context.mcp.choice(repo).is_some()
+            || context.mcp.has_missed(repo);
+        let key = RepoKey::from(&**repo);
+        if is_known || !self.choosing.insert(key.clone()) {
+            return;
+        }
+        let (context, repo) = (context.clone(), Arc::clone(repo));
+        self.running.spawn(async move {
+            read_choice(&context, &repo).await;
+            EndedTask::Choice(key)
+        });
+    }
+
+    async fn begin_look(&mut self, repo: &Arc<Repo>, spec: &McpServerSpec) {
+        let context = self.context;
+        let fingerprint = take_fingerprint(repo, spec, &self.revisions(repo, spec).await);
+        let key = LookKey { repo: RepoKey::from(&**repo), server: spec.name.clone() };
+        let look =
+            self.looks.entry(key.clone()).or_insert_with(|| ServerLook::new(fingerprint.clone()));
+        if look.fingerprint != fingerprint {
+            *look = ServerLook::new(fingerprint.clone());
+        }
+        if !look.is_due() {
+            return;
+        }
+        (look.at, look.is_running) = (Some(Instant::now()), true);
+        let (context, repo, spec) = (context.clone(), Arc::clone(repo), spec.clone());
+        let places = Arc::clone(&self.places);
+        self.running.spawn(async move {
+            let Ok(_place) = places.acquire().await else { return EndedTask::Nothing };
+            let looking = timeout(PATIENCE, look_at_server(&context, &repo, &spec)).await;
+            let sight = looking.unwrap_or_else(|_| ServerSight {
+                outcome: ServerOutcome::Fails {
+                    kind: FailureKind::Server,
+                    message: format!("no answer within {} s", PATIENCE.as_secs()),
+                },
+                secrets: Vec::new(),
+            });
+            EndedTask::Look(EndedLook { key, fingerprint, sight })
+        });
+    }
+
+    /// Revisions of the Secrets that an entry names.
+    async fn revisions(&self, repo: &Repo, spec: &McpServerSpec) -> Vec<Option<String>> {
+        let namespace = repo.namespace().unwrap_or_default();
+        let values = spec.env.iter().chain(&spec.headers);
+        let client = spec.oauth.as_ref().and_then(|oauth| oauth.client.as_ref());
+        let mut names: Vec<&str> = values
+            .filter_map(|value| value.secret.as_ref())
+            .map(|secret| secret.name.as_str())
+            .chain(client.map(|client| client.name.as_str()))
+            // A person may have signed in.
+            .chain(spec.oauth.as_ref().map(|_| names::MCP_TOKENS))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut revisions = Vec::new();
+        for name in names {
+            revisions.push(self.secrets.of(self.context, &namespace, name).await);
+        }
+        revisions
+    }
+
+    async fn keep_outcome(&mut self, done: Result<EndedTask, JoinError>) {
+        let ended = match done {
+            Ok(EndedTask::Look(ended)) => ended,
+            Ok(EndedTask::Choice(repo)) => {
+                self.choosing.remove(&repo);
+                return;
+            }
+            Ok(EndedTask::Nothing) => return,
+            Err(error) => {
+                tracing::error!(%error, "a look at a server ended early; it is repeated");
+                return;
+            }
+        };
+        let Some(look) = self.looks.get_mut(&ended.key) else { return };
+        // The entry is another one by now, and is looked at anew.
+        if look.fingerprint != ended.fingerprint {
+            return;
+        }
+        look.secrets = ended.sight.secrets;
+        look.keep(ended.sight.outcome);
+        let RepoKey { namespace, name } = &ended.key.repo;
+        if let Some(repo) = self.context.repo(namespace, name) {
+            self.publish(&repo).await;
+        }
+    }
+
+    async fn publish(&mut self, repo: &Repo) {
+        let key = RepoKey::from(repo);
+        let standings: Vec<ServerStanding> =
+            repo.spec.mcp_servers.iter().map(|spec| self.judge_standing(repo, spec)).collect();
+        let before = self.ready.get(&key).copied().or_else(|| said_state(repo));
+        let (client, conditions) = (&self.context.client, self.conditions);
+        match publish_servers(client, conditions, repo, (&standings, before)).await {
+            Some(state) => drop(self.ready.insert(key, state)),
+            None => drop(self.ready.remove(&key)),
+        }
+    }
+
+    fn judge_standing(&self, repo: &Repo, spec: &McpServerSpec) -> ServerStanding {
+        let (context, name) = (self.context, spec.name.clone());
+        let key = LookKey { repo: RepoKey::from(repo), server: name.clone() };
+        let Some(look) = self.looks.get(&key) else { return ServerStanding::seen(name, None) };
+        let outcome = look.certain_outcome();
+        if outcome != Some(ServerOutcome::Waits) {
+            return ServerStanding::seen(name, outcome);
+        }
+        // Only a role's own session starts a server with an image.
+        let mask = |words: &str| mask_words(context, repo, &look.secrets, words);
+        let used = match context.mcp.session_since(&key.repo, &name, look.begun) {
+            Some(SessionOutcome::Answered { version, tools, remark }) => {
+                let (version, remark) = (mask(&version), mask(&remark));
+                Some(ServerOutcome::Answers { version, tools, remark })
+            }
+            Some(SessionOutcome::Failed(words)) => {
+                let (kind, message) = (FailureKind::Server, mask(&words));
+                Some(ServerOutcome::Fails { kind, message })
+            }
+            None => {
+                let entries = repo.status.as_ref().map_or(&[][..], |status| &status.mcp_servers);
+                recall_outcome(entries, &name, &look.fingerprint)
+            }
+        };
+        let used_spec = used.as_ref().map(|_| look.fingerprint.clone()).unwrap_or_default();
+        ServerStanding { name, outcome: used.or(outcome), used_spec }
+    }
+}
+
+/// Another one once the server may answer otherwise.
+fn take_fingerprint(repo: &Repo, spec: &McpServerSpec, revisions: &[Option<String>]) -> String {
+    let twins = repo.spec.mcp_servers.iter().filter(|server| server.name == spec.name).count();
+    let parts = json!([repo.metadata.uid, spec, twins, revisions]);
+    hex::encode(&Sha256::digest(parts.to_string())[..12])
+}
+
+/// True if the status says anything of servers.
+fn has_status(repo: &Repo) -> bool {
+    let status = repo.status.as_ref();
+    status.is_some_and(|status| !status.mcp_servers.is_empty()) || said_state(repo).is_some()
+}
+
+/// The condition as the Repo has it.
+fn said_state(repo: &Repo) -> Option<ServersState> {
+    let mut conditions = repo.status.iter().flat_map(|status| &status.conditions);
+    let said = conditions.find(|c| c.type_ == MCP_SERVERS_READY)?;
+    Some(match &*said.status {
+        "True" => ServersState::Ready,
+        "False" => ServersState::Failing,
+        _ => ServersState::NotStarted,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fails(kind: FailureKind) -> ServerOutcome {
+        ServerOutcome::Fails { kind, message: "x".to_owned() }
+    }
+
+    #[test]
+    fn one_failed_look_is_no_news_and_two_are() {
+        let mut look = ServerLook::new(String::new());
+        assert!(look.is_due() && look.certain_outcome().is_none());
+        look.keep(ServerOutcome::Waits);
+        assert_eq!(look.certain_outcome(), Some(ServerOutcome::Waits));
+        assert!(!look.is_due());
+        look.keep(fails(FailureKind::Server));
+        assert_eq!(look.certain_outcome(), None);
+        look.keep(fails(FailureKind::Server));
+        assert_eq!(look.certain_outcome(), Some(fails(FailureKind::Server)));
+        look.keep(ServerOutcome::Waits);
+        assert_eq!(look.failures, 0);
+    }
+
+    #[test]
+    fn a_mistake_in_the_entry_counts_at_once() {
+        let mut look = ServerLook::new(String::new());
+        look.keep(fails(FailureKind::Entry));
+        assert_eq!(look.certain_outcome(), Some(fails(FailureKind::Entry)));
+    }
+
+    #[test]
+    fn a_server_that_fails_is_looked_at_ever_more_seldom() {
+        let due = |failures, seconds| {
+            let at = Instant::now().checked_sub(Duration::from_secs(seconds));
+            ServerLook { at, failures, ..ServerLook::new(String::new()) }.is_due()
+        };
+        assert!(!due(0, 299) && due(0, 300));
+        assert!(!due(1, 2) && due(1, 3));
+        assert!(!due(3, 11) && due(3, 12));
+        assert!(!due(40, 299) && due(40, 300));
+    }
+}

@@ -1,0 +1,374 @@
+//! Questions of a server to the person whose call it works on (elicitation), with buttons and words in the thread. A
+//! question that belongs to no one person, asks for a secret or can't be answered so is declined, and the thread says
+//! why.
+
+mod form;
+pub mod sampling;
+mod typed;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_gateway_core::personal::{PersonAnswer, PersonQuestion, PersonalNotices};
+use codebutler_mcp::session::{QuestionAnswer, QuestionHandler, ServerQuestion};
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use self::form::{FieldAnswers, FormField, ReadForm, read_form};
+use self::typed::WordsRule;
+use super::words::WordGuard;
+
+/// Time for one answer; without one the question is declined.
+const PATIENCE: Duration = Duration::from_mins(5);
+/// Characters of a server's reason, of a field, and of an answer.
+const REASON: usize = 500;
+const LABEL: usize = 300;
+const ANSWER: usize = 60;
+/// Characters of what a field takes.
+const RULE: usize = 900;
+/// Answers in words to one field: one that does not fit is asked for again.
+const TRIES: usize = 3;
+/// The button of a person who does not want to answer.
+const DECLINE: &str = "Decline";
+/// The button of a person who closes a question that they need not decline.
+const NOT_NOW: &str = "Not now";
+/// The button of a field that may be left out.
+const LEAVE_OUT: &str = "Leave it out";
+
+/// Calls that one session works on.
+#[derive(Default)]
+pub struct SessionCallers {
+    next: AtomicU64,
+    running: Mutex<Vec<RunningCall>>,
+    /// One of them has ended.
+    ended: Notify,
+}
+
+/// A call that a session works on.
+struct RunningCall {
+    id: u64,
+    caller: ProvenCaller,
+    guard: WordGuard,
+    /// Answers of a model that the server has asked for.
+    samplings: u32,
+}
+
+/// A call under way: its caller is known to the session until this is dropped.
+pub struct CallerMark {
+    callers: Arc<SessionCallers>,
+    id: u64,
+}
+
+impl SessionCallers {
+    /// A call begins.
+    pub fn begin(self: &Arc<Self>, caller: &ProvenCaller, guard: &WordGuard) -> CallerMark {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (caller, guard) = (caller.clone(), guard.clone());
+        self.running.lock().push(RunningCall { id, caller, guard, samplings: 0 });
+        CallerMark { callers: Arc::clone(self), id }
+    }
+
+    /// The caller of all calls under way, if they have one: a server does not say which call a question is about.
+    pub fn only_one(&self) -> Option<(ProvenCaller, WordGuard)> {
+        only_caller(&self.running.lock())
+    }
+
+    /// Returns when no call of this caller is under way any more.
+    async fn await_end(&self, caller: &ProvenCaller) {
+        loop {
+            let mut ended = pin!(self.ended.notified());
+            ended.as_mut().enable();
+            let is_theirs = |call: &RunningCall| is_same_role(&call.caller, caller);
+            if !self.running.lock().iter().any(is_theirs) {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// [`Self::only_one`], for an answer of a model, and how many of them its calls have asked for with it.
+    pub fn count_sampling(&self) -> Option<(ProvenCaller, WordGuard, u32)> {
+        let mut running = self.running.lock();
+        let (caller, guard) = only_caller(&running)?;
+        let first = running.first_mut()?;
+        first.samplings += 1;
+        let count = running.iter().map(|call| call.samplings).sum();
+        Some((caller, guard, count))
+    }
+}
+
+fn only_caller(running: &[RunningCall]) -> Option<(ProvenCaller, WordGuard)> {
+    let RunningCall { caller, guard, .. } = running.first()?;
+    let all = running.iter().all(|other| is_same_role(&other.caller, caller));
+    all.then(|| (caller.clone(), guard.clone()))
+}
+
+fn is_same_role(one: &ProvenCaller, other: &ProvenCaller) -> bool {
+    one.key() == other.key() && one.role_name() == other.role_name()
+}
+
+impl Drop for CallerMark {
+    fn drop(&mut self) {
+        self.callers.running.lock().retain(|call| call.id != self.id);
+        self.callers.ended.notify_waiters();
+    }
+}
+
+/// Takes the questions of one session to people.
+pub struct SessionQuestions {
+    /// Name of the server.
+    pub server: String,
+    /// Calls that the session works on.
+    pub callers: Arc<SessionCallers>,
+    /// The way to people.
+    pub people: Arc<dyn PersonalNotices>,
+}
+
+#[async_trait]
+impl QuestionHandler for SessionQuestions {
+    async fn ask(&self, question: ServerQuestion) -> QuestionAnswer {
+        let Some((caller, guard)) = self.callers.only_one() else {
+            tracing::info!(
+                server = self.server,
+                "a question of a server is about no one person's call: declined"
+            );
+            return QuestionAnswer::Declined;
+        };
+        let over = CancellationToken::new();
+        let asking = QuestionRun {
+            server: self.server.clone(),
+            people: Arc::clone(&self.people),
+            caller: caller.clone(),
+            guard,
+            over: over.clone(),
+        };
+        // A question that the server takes back, or whose call has ended, still loses its buttons.
+        let _ends = over.drop_guard();
+        let asked = tokio::spawn(asking.run(question));
+        tokio::select! {
+            answer = asked => answer.unwrap_or(QuestionAnswer::Cancelled),
+            () = self.callers.await_end(&caller) => QuestionAnswer::Cancelled,
+        }
+    }
+}
+
+struct QuestionRun {
+    server: String,
+    people: Arc<dyn PersonalNotices>,
+    caller: ProvenCaller,
+    guard: WordGuard,
+    /// Nobody waits for the answer any more.
+    over: CancellationToken,
+}
+
+/// One question of a form.
+struct AskedQuestion<'a> {
+    text: &'a str,
+    quote: String,
+    takes_words: bool,
+}
+
+impl QuestionRun {
+    async fn run(self, question: ServerQuestion) -> QuestionAnswer {
+        let thread = self.caller.key();
+        let Some(user) = self.people.find_decider(&thread).await else {
+            return self.decline("no person who may decide has written here").await;
+        };
+        match question {
+            ServerQuestion::Link { message, url } => self.ask_link(&user, &message, &url).await,
+            ServerQuestion::Form { message, schema } => match read_form(&schema) {
+                Ok(form) => self.ask_form(&user, &message, &form).await,
+                Err(refusal) => self.decline(&self.guard.error(&refusal)).await,
+            },
+        }
+    }
+
+    async fn ask_form(&self, user: &str, message: &str, form: &ReadForm) -> QuestionAnswer {
+        let reason = self.guard.line(message, REASON);
+        let intro = format!("The server `{}` asks, for the call that it works on:", self.server);
+        if form.fields.is_empty() {
+            let choices = vec!["Accept".to_owned()];
+            return match self.choose(user, &intro, reason, choices).await {
+                Ok(_) => QuestionAnswer::Accepted(Value::Object(Map::new())),
+                Err(answer) => answer,
+            };
+        }
+        let mut values = Map::new();
+        for (at, field) in form.fields.iter().enumerate() {
+            let place = match form.fields.len() {
+                1 => intro.clone(),
+                count => format!("{intro} ({} of {count})", at + 1),
+            };
+            match self.ask_field(user, &place, &reason, field).await {
+                Ok(Some(value)) => drop(values.insert(field.name.clone(), value)),
+                Ok(None) => {}
+                Err(answer) => return answer,
+            }
+        }
+        if form.left_out > 0 {
+            tracing::info!(
+                server = self.server,
+                left_out = form.left_out,
+                "optional fields of a form are not asked"
+            );
+        }
+        QuestionAnswer::Accepted(Value::Object(values))
+    }
+
+    /// The value of a field, or none if it is left out.
+    async fn ask_field(
+        &self,
+        user: &str,
+        intro: &str,
+        reason: &str,
+        field: &FormField,
+    ) -> Result<Option<Value>, QuestionAnswer> {
+        let label = self.guard.line(&field.label, LABEL);
+        let quote = format!("{reason}\n{label}");
+        match &field.answers {
+            FieldAnswers::Buttons(options) => {
+                let words = options.iter().map(|(_, words)| self.guard.line(words, ANSWER));
+                let mut choices: Vec<String> = words.collect();
+                if !field.is_required {
+                    choices.push(LEAVE_OUT.to_owned());
+                }
+                let item = self.choose(user, intro, quote, choices).await?;
+                Ok(options.get(item).map(|(value, _)| value.clone()))
+            }
+            FieldAnswers::Words(rule) => self.ask_words(user, (intro, quote), field, rule).await,
+        }
+    }
+
+    async fn ask_words(
+        &self,
+        user: &str,
+        (intro, quote): (&str, String),
+        field: &FormField,
+        rule: &WordsRule,
+    ) -> Result<Option<Value>, QuestionAnswer> {
+        let wanted = self.guard.line(&rule.to_string(), RULE);
+        let quote = format!("{quote}\n({wanted})");
+        let mut text = format!(
+            "{intro} answer with your next message here, which everybody in this thread sees."
+        );
+        for _ in 0..TRIES {
+            let other = if field.is_required { NOT_NOW } else { LEAVE_OUT };
+            let choices = vec![other.to_owned()];
+            let asked = AskedQuestion { text: &text, quote: quote.clone(), takes_words: true };
+            match self.ask_person(user, asked, choices).await? {
+                PersonAnswer::Choice(_) if field.is_required => {
+                    return Err(QuestionAnswer::Cancelled);
+                }
+                PersonAnswer::Choice(_) => return Ok(None),
+                PersonAnswer::Words(words) => {
+                    if let Some(value) = rule.read(&words) {
+                        return Ok(Some(value));
+                    }
+                    text = format!(
+                        "That is no answer to what the server `{}` asks. Please answer once more with a message \
+                         here, in the form that stands in brackets:",
+                        self.server
+                    );
+                }
+            }
+        }
+        Err(self.decline(&format!("{TRIES} answers did not have the form that it asks for")).await)
+    }
+
+    /// A page that the person visits, or not: its address is shown to them alone, after their yes.
+    async fn ask_link(&self, user: &str, message: &str, url: &Url) -> QuestionAnswer {
+        let host = url.host_str().unwrap_or_default();
+        if url.scheme() != "https" {
+            return self
+                .decline(&format!("it wants a page on `{host}` to be opened without TLS"))
+                .await;
+        }
+        let reason = self.guard.line(message, REASON);
+        let text = format!(
+            "The server `{}` wants you to open a page on `{host}`; the link is shown to you alone. It says:",
+            self.server
+        );
+        if let Err(answer) =
+            self.choose(user, &text, reason, vec!["Show me the link".to_owned()]).await
+        {
+            return answer;
+        }
+        // An address may not end the link that it stands in.
+        let address = url.as_str().replace('|', "%7C").replace('>', "%3E").replace('<', "%3C");
+        let text = format!("The page of the server `{}` on `{host}`: <{address}>", self.server);
+        match self.people.whisper(&self.caller.key(), user, &text).await {
+            Ok(()) => QuestionAnswer::Accepted(Value::Null),
+            Err(error) => {
+                tracing::warn!(server = self.server, %error, "a link is not shown to its person");
+                QuestionAnswer::Cancelled
+            }
+        }
+    }
+
+    /// The answer that was chosen, from 0.
+    async fn choose(
+        &self,
+        user: &str,
+        text: &str,
+        quote: String,
+        choices: Vec<String>,
+    ) -> Result<usize, QuestionAnswer> {
+        match self
+            .ask_person(user, AskedQuestion { text, quote, takes_words: false }, choices)
+            .await?
+        {
+            PersonAnswer::Choice(item) => Ok(item),
+            PersonAnswer::Words(_) => Err(QuestionAnswer::Cancelled),
+        }
+    }
+
+    /// The answer that is given, if it is one.
+    async fn ask_person(
+        &self,
+        user: &str,
+        asked: AskedQuestion<'_>,
+        mut choices: Vec<String>,
+    ) -> Result<PersonAnswer, QuestionAnswer> {
+        if self.over.is_cancelled() {
+            return Err(QuestionAnswer::Cancelled);
+        }
+        let declines = choices.len();
+        choices.push(DECLINE.to_owned());
+        let question = PersonQuestion {
+            key: format!("mcp-q-{:016x}", rand::random::<u64>()),
+            text: asked.text.to_owned(),
+            quote: asked.quote,
+            choices,
+            takes_words: asked.takes_words,
+            to: user.to_owned(),
+        };
+        match self.people.choose(&self.caller, &question, PATIENCE, &self.over).await {
+            Ok(Some(PersonAnswer::Choice(item))) if item >= declines => {
+                Err(QuestionAnswer::Declined)
+            }
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) if self.over.is_cancelled() => Err(QuestionAnswer::Cancelled),
+            Ok(None) => Err(self.decline("no answer came within 5 minutes").await),
+            Err(error) => {
+                tracing::warn!(server = self.server, %error, "a question of a server is not asked");
+                Err(QuestionAnswer::Cancelled)
+            }
+        }
+    }
+
+    async fn decline(&self, why: &str) -> QuestionAnswer {
+        let text = format!("A question of the server `{}` was declined: {why}.", self.server);
+        let key = format!("mcp-no-{:016x}", rand::random::<u64>());
+        if let Err(error) = self.people.post_notice(&self.caller.key(), &key, &text).await {
+            tracing::warn!(server = self.server, %error, "a declined question is not said in the thread");
+        }
+        QuestionAnswer::Declined
+    }
+}

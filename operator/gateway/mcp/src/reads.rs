@@ -1,0 +1,245 @@
+//! Resources and prompts of servers: they change nothing, so that nobody is asked. Reading one counts like a call,
+//! listing them does not.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use codebutler_crds::wire::{McpPrompt, McpRead, McpResource, McpResources, McpResult};
+use codebutler_gateway_core::api_error::ApiError;
+use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_mcp::{ContentItem, McpError, PromptMessage, ToolResult};
+use futures::future::join_all;
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+
+use super::McpServers;
+use super::access::{RoleServer, RoleServers};
+use super::ask::explain_failure;
+use super::call::{CallTaken, SentCall, begin_reading, record_call};
+use super::link::LinkError;
+use super::refusal::{McpRefusal, closest_names};
+use super::result::{read_result, sees_pictures};
+use super::sessions::{SessionUse, is_sign_in};
+use super::words::WordGuard;
+
+/// The wait for the resources of one server.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Resources that are listed, of all servers together.
+const RESOURCES: usize = 200;
+/// Characters of an address, of a name, and of a description.
+const ADDRESS: usize = 2000;
+const NAME: usize = 200;
+const DESCRIPTION: usize = 300;
+
+/// Resources of the servers of the caller's role, or of one of them.
+///
+/// # Errors
+/// When the server is none of the role's.
+pub async fn list_resources(
+    servers: &Arc<McpServers>,
+    caller: &ProvenCaller,
+    server: Option<&str>,
+) -> Result<McpResources, ApiError> {
+    let wanted = match server {
+        Some(name) => vec![find_server(servers, caller, name).await?],
+        None => RoleServers::of(servers, caller).await.map(|role| role.servers).unwrap_or_default(),
+    };
+    let redactor = servers.outcomes.redactor(caller).await?;
+    let plain = WordGuard::new(redactor.clone(), &[]);
+    let reading = wanted.iter().map(async |server| {
+        let listing = async {
+            let open = servers.sessions.open(&server.place).await?;
+            let guard = WordGuard::new(redactor.clone(), &open.secrets());
+            let listed = read_resources(&open, &server.place.spec.name, &guard).await;
+            listed.map_err(|error| Arc::new(LinkError::of_session(error, &server.place.spec)))
+        };
+        timeout(PATIENCE, listing).await
+    });
+    let mut all = McpResources::default();
+    for (read, server) in join_all(reading).await.into_iter().zip(&wanted) {
+        let name = &server.place.spec.name;
+        match read {
+            Ok(Ok(listed)) => {
+                all.truncated |= listed.truncated;
+                all.resources.extend(listed.resources);
+            }
+            Ok(Err(error)) => {
+                let why = explain_failure(servers, caller, &server.place, &error, &plain).await;
+                all.notices.push(format!("the resources of `{name}` can't be listed: {why}"));
+            }
+            Err(_) => all.notices.push(format!("`{name}` has not listed its resources in time")),
+        }
+    }
+    if all.resources.len() > RESOURCES {
+        all.resources.truncate(RESOURCES);
+        all.truncated = true;
+    }
+    Ok(all)
+}
+
+async fn read_resources(
+    open: &SessionUse,
+    server: &str,
+    guard: &WordGuard,
+) -> Result<McpResources, McpError> {
+    let session = open.session();
+    if !session.facts().has("resources") {
+        return Ok(McpResources::default());
+    }
+    let listed = session.list_resources().await?;
+    // Not every server with resources has templates.
+    let templates = session.list_resource_templates().await.map(|listed| listed.items);
+    let resource = |uri: &str, name: &str, description: Option<&str>| McpResource {
+        server: server.to_owned(),
+        uri: guard.line(uri, ADDRESS),
+        name: guard.line(name, NAME),
+        description: guard.line(description.unwrap_or_default(), DESCRIPTION),
+    };
+    let plain =
+        listed.items.iter().map(|one| resource(&one.uri, &one.name, one.description.as_deref()));
+    let templates = templates.unwrap_or_default();
+    let templates = templates
+        .iter()
+        .map(|one| resource(&one.uri_template, &one.name, one.description.as_deref()));
+    let resources = plain.chain(templates).collect();
+    Ok(McpResources { resources, truncated: listed.is_cut, notices: Vec::new() })
+}
+
+/// The content of a resource.
+///
+/// # Errors
+/// A sentence for the model.
+pub async fn read_resource(
+    servers: &Arc<McpServers>,
+    caller: &ProvenCaller,
+    read: &McpRead,
+) -> Result<McpResult, ApiError> {
+    if read.uri.is_empty() || read.uri.len() > ADDRESS {
+        return Err(
+            McpRefusal::Invalid(format!("`uri` has to have 1 to {ADDRESS} characters")).into()
+        );
+    }
+    let arguments = json!({"uri": read.uri});
+    let reading =
+        Reading { servers, caller, server: &read.server, method: "resources/read", arguments };
+    reading.run(async |open| open.session().read_resource(&read.uri).await).await
+}
+
+/// A prompt with its arguments filled in, as text.
+///
+/// # Errors
+/// A sentence for the model.
+pub async fn read_prompt(
+    servers: &Arc<McpServers>,
+    caller: &ProvenCaller,
+    prompt: &McpPrompt,
+) -> Result<McpResult, ApiError> {
+    let values = prompt.arguments.iter().map(|(name, value)| (name.clone(), json!(value)));
+    let values: Map<String, Value> = values.collect();
+    let arguments = json!({"name": prompt.name, "arguments": values});
+    let reading =
+        Reading { servers, caller, server: &prompt.server, method: "prompts/get", arguments };
+    reading
+        .run(async |open| {
+            let messages = open.session().get_prompt(&prompt.name, &values).await?;
+            Ok(join_messages(messages))
+        })
+        .await
+}
+
+/// The messages of a prompt as pieces of one result.
+fn join_messages(messages: Vec<PromptMessage>) -> ToolResult {
+    let items = messages
+        .into_iter()
+        .map(|message| ContentItem { body: message.body, is_for_people: false });
+    ToolResult { items: items.collect(), ..ToolResult::default() }
+}
+
+async fn find_server(
+    servers: &McpServers,
+    caller: &ProvenCaller,
+    name: &str,
+) -> Result<RoleServer, McpRefusal> {
+    let role = RoleServers::of(servers, caller).await;
+    let found = role.as_ref().and_then(|role| role.server(name));
+    found.cloned().ok_or_else(|| {
+        let names = role.iter().flat_map(|role| &role.servers).map(|one| &*one.place.spec.name);
+        let closest = closest_names(name, names);
+        let like = closest.first().map(|like| format!(" (did you mean `{like}`?)"));
+        let what = format!(
+            "the server `{}`{}",
+            name.chars().take(60).collect::<String>(),
+            like.unwrap_or_default()
+        );
+        McpRefusal::Forbidden { role: caller.role_name().to_owned(), what }
+    })
+}
+
+/// Something that is read from a server.
+struct Reading<'a> {
+    servers: &'a Arc<McpServers>,
+    caller: &'a ProvenCaller,
+    server: &'a str,
+    method: &'static str,
+    arguments: Value,
+}
+
+impl Reading<'_> {
+    async fn run(
+        self,
+        read: impl AsyncFnOnce(&SessionUse) -> Result<ToolResult, McpError>,
+    ) -> Result<McpResult, ApiError> {
+        let Self { servers, caller, server, method, arguments } = self;
+        let server = find_server(servers, caller, server).await?;
+        let name = server.place.spec.name.clone();
+        let redactor = servers.outcomes.redactor(caller).await?;
+        let plain = WordGuard::new(redactor.clone(), &[]);
+        if plain.finds_secret(&arguments) {
+            return Err(McpRefusal::Secret(method.to_owned()).into());
+        }
+        let away = async |error: &LinkError| {
+            let why = explain_failure(servers, caller, &server.place, error, &plain).await;
+            ApiError::from(McpRefusal::Away { server: name.clone(), why })
+        };
+        let open = match servers.sessions.open(&server.place).await {
+            Ok(open) => open,
+            Err(error) => return Err(away(&error).await),
+        };
+        begin_reading(servers, caller, &server).await?;
+        let guard = WordGuard::new(redactor, &open.secrets());
+        let begun = Instant::now();
+        let answer = read(&open).await;
+        let elapsed = begun.elapsed();
+        if let Err(error) = &answer
+            && (error.is_lost_connection() || is_sign_in(error))
+        {
+            servers.sessions.drop_session(&open);
+        }
+        let outcome = match answer {
+            Ok(result) => Ok(read_result(result, &guard, sees_pictures(servers, caller))),
+            Err(error) if error.is_answer() => {
+                let text = guard.text(&error.to_string());
+                Ok(McpResult { text, failed: true, ..McpResult::default() })
+            }
+            Err(error) => {
+                let error = LinkError::of_session(error, &server.place.spec);
+                if matches!(error, LinkError::SignIn { .. }) {
+                    return Err(away(&error).await);
+                }
+                let (tool, why) = (format!("{method} of {name}"), guard.error(&error));
+                Err(ApiError::from(McpRefusal::NoResult { tool, why, reads: true }))
+            }
+        };
+        let key = format!("{method}:{:x}", rand::random::<u64>());
+        let sent = SentCall {
+            key: &key,
+            server: &name,
+            tool: method,
+            arguments: arguments.to_string(),
+            approved_by: None,
+        };
+        let facts = CallTaken::of(outcome.as_ref().ok(), false, elapsed);
+        record_call(servers, caller, &guard, &sent, &facts);
+        outcome
+    }
+}

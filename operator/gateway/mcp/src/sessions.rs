@@ -1,0 +1,404 @@
+//! Sessions with servers: opened on first use, one at a time for each key, closed when nobody has used them for a
+//! while, and bounded in number. The latest list of a server's tools outlives its session, so that nothing that only
+//! wants to know the tools waits for a start.
+
+mod lists;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use codebutler_gateway_core::asker::ModelAsker;
+use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_gateway_core::context::GatewayContext;
+use codebutler_gateway_core::mcp_facts::SessionOutcome;
+use codebutler_gateway_core::metrics::GatewayMetrics;
+use codebutler_gateway_core::personal::PersonalNotices;
+use codebutler_gateway_core::threads::keyed::KeyedLocks;
+use codebutler_mcp::session::SamplingHandler;
+use codebutler_mcp::{
+    EventStream, McpError, ServerSession, SessionEvent, SessionLimits, SessionSetup,
+};
+use codebutler_runtime::recent::RecentMap;
+use codebutler_runtime::tasks::TaskGroup;
+use parking_lot::Mutex;
+
+use self::lists::describe_list;
+pub use self::lists::{DescribedTools, ServerList, ToolsOutlook};
+use super::link::{LinkError, PodLinks, open_link};
+use super::place::{ServerPlace, SessionKey};
+use super::questions::sampling::SessionSampling;
+use super::questions::{CallerMark, SessionCallers, SessionQuestions};
+use super::sign_in::ServerGrant;
+use super::trouble::TroubleDesk;
+use super::words::WordGuard;
+
+/// Sessions that are open at once.
+const MOST: usize = 256;
+/// Failures and lists that are remembered.
+const REMEMBERED: usize = 1024;
+/// Characters of an entry of a server's log that people see.
+const LOG: usize = 120;
+/// A failure holds for those that waited for the same start.
+const RECENT: Duration = Duration::from_secs(3);
+/// A list that was asked for in the background is not asked for again so soon after a failure.
+const AGAIN: Duration = Duration::from_secs(30);
+/// Shortest time between two readings of a list that its server says has changed.
+const REFRESH: Duration = Duration::from_secs(1);
+/// Longest time between two looks at whether a session is still used.
+const TICK: Duration = Duration::from_secs(15);
+
+/// An open session.
+pub struct OpenSession {
+    key: SessionKey,
+    session: ServerSession,
+    fingerprint: String,
+    secrets: Vec<String>,
+    grant: Option<ServerGrant>,
+    callers: Arc<SessionCallers>,
+    running: AtomicUsize,
+    used: Mutex<Instant>,
+    /// Its list has changed since it was read.
+    stale: AtomicBool,
+    listing: tokio::sync::Mutex<()>,
+}
+
+/// A session in use: it is not closed as idle before this is dropped.
+pub struct SessionUse(Arc<OpenSession>);
+
+impl SessionUse {
+    fn new(open: Arc<OpenSession>) -> Self {
+        open.running.fetch_add(1, Ordering::SeqCst);
+        *open.used.lock() = Instant::now();
+        Self(open)
+    }
+
+    /// The session.
+    pub fn session(&self) -> &ServerSession {
+        &self.0.session
+    }
+
+    /// Lets the session know whose call it works on.
+    pub fn begin_call(&self, caller: &ProvenCaller, guard: &WordGuard) -> CallerMark {
+        self.0.callers.begin(caller, guard)
+    }
+
+    /// Values that the server was sent as credentials.
+    pub fn secrets(&self) -> Vec<String> {
+        self.0.secrets()
+    }
+}
+
+impl Drop for SessionUse {
+    fn drop(&mut self) {
+        *self.0.used.lock() = Instant::now();
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl OpenSession {
+    fn secrets(&self) -> Vec<String> {
+        let mut secrets = self.secrets.clone();
+        secrets.extend(self.grant.iter().flat_map(ServerGrant::secrets));
+        secrets
+    }
+
+    fn is_idle(&self, patience: Duration) -> bool {
+        self.running.load(Ordering::SeqCst) == 0 && self.used.lock().elapsed() >= patience
+    }
+}
+
+/// A failure that several wait for.
+type SharedFailure = Arc<LinkError>;
+
+struct PoolState {
+    open: HashMap<SessionKey, Arc<OpenSession>>,
+    failed: RecentMap<SessionKey, (Instant, String, SharedFailure)>,
+    lists: RecentMap<SessionKey, (String, Arc<ServerList>)>,
+    /// Values that servers were sent as credentials: their last words can have them.
+    secrets: RecentMap<SessionKey, Vec<String>>,
+}
+
+/// Ways to servers, and to the people who wait for them.
+pub struct SessionWays {
+    /// Caches and the gateway's own Kubernetes identity.
+    pub context: GatewayContext,
+    /// Opens links to servers in pods.
+    pub pods: Arc<dyn PodLinks>,
+    /// Says in threads what is wrong with servers.
+    pub trouble: TroubleDesk,
+    /// Asks people what servers want to know.
+    pub people: Arc<dyn PersonalNotices>,
+    /// Asks models what servers want to know.
+    pub asker: ModelAsker,
+}
+
+struct PoolParts {
+    context: GatewayContext,
+    pods: Arc<dyn PodLinks>,
+    trouble: TroubleDesk,
+    people: Arc<dyn PersonalNotices>,
+    asker: ModelAsker,
+    metrics: GatewayMetrics,
+    tasks: TaskGroup,
+    opening: KeyedLocks<SessionKey>,
+    state: Mutex<PoolState>,
+}
+
+/// All sessions of one term. Cheap to clone; clones share them.
+#[derive(Clone)]
+pub struct SessionPool(Arc<PoolParts>);
+
+impl SessionPool {
+    /// No session is open yet.
+    pub fn new(ways: SessionWays, metrics: GatewayMetrics, tasks: TaskGroup) -> Self {
+        let SessionWays { context, pods, trouble, people, asker } = ways;
+        let state = PoolState {
+            open: HashMap::new(),
+            failed: RecentMap::new(REMEMBERED),
+            lists: RecentMap::new(REMEMBERED),
+            secrets: RecentMap::new(REMEMBERED),
+        };
+        let (opening, state) = (KeyedLocks::default(), Mutex::new(state));
+        let parts =
+            PoolParts { context, pods, trouble, people, asker, metrics, tasks, opening, state };
+        Self(Arc::new(parts))
+    }
+
+    /// The session of a server, opened if it is not.
+    ///
+    /// # Errors
+    /// A sentence that can have words of the server in it.
+    pub async fn open(&self, place: &ServerPlace) -> Result<SessionUse, SharedFailure> {
+        if let Some(open) = self.find(place) {
+            if place.spec.image.is_some() {
+                self.0.pods.keep_pod(place).await;
+                self.report_list(place);
+            }
+            return Ok(open);
+        }
+        let begun = Instant::now();
+        let _turn = self.0.opening.lock(&place.key).await;
+        if let Some(open) = self.find(place) {
+            return Ok(open);
+        }
+        // Those that waited for a start that failed don't begin one each.
+        let waited = begun.elapsed().min(RECENT);
+        if let Some(failure) = self.failure(place, waited) {
+            return Err(failure);
+        }
+        match self.connect(place).await {
+            Ok(open) => {
+                self.0.state.lock().failed.remove(&place.key);
+                self.report_list(place);
+                Ok(open)
+            }
+            Err(error) => {
+                // That is no fault of the server.
+                if !matches!(error, LinkError::Full(_)) {
+                    self.report(place, SessionOutcome::Failed(error.to_string()));
+                }
+                self.post_trouble(place, &error);
+                let error = Arc::new(error);
+                let failed = (Instant::now(), place.fingerprint(), Arc::clone(&error));
+                self.0.state.lock().failed.insert(place.key.clone(), failed);
+                Err(error)
+            }
+        }
+    }
+
+    /// Posts in the place's thread why its server can't be used, once for each reason.
+    pub fn post_trouble(&self, place: &ServerPlace, error: &LinkError) {
+        let redactor = self.0.context.redactors.of(&place.repo);
+        let guard = WordGuard::new(redactor, &self.known_secrets(place));
+        self.0.trouble.post(place, error, &guard);
+    }
+
+    /// Values that a server was sent as credentials when it was last connected to.
+    pub fn known_secrets(&self, place: &ServerPlace) -> Vec<String> {
+        self.0.state.lock().secrets.get(&place.key).cloned().unwrap_or_default()
+    }
+
+    fn report_list(&self, place: &ServerPlace) {
+        if let Some(list) = self.known_list(place) {
+            self.report(place, describe_list(place, &list));
+        }
+    }
+
+    /// Lets people see in the Repo's status what a role's session has found.
+    fn report(&self, place: &ServerPlace, outcome: SessionOutcome) {
+        self.0.context.mcp.report_session(&place.repo, &place.spec.name, outcome);
+    }
+
+    /// The latest failure to open it, if it is not older than `age`.
+    pub fn failure(&self, place: &ServerPlace, age: Duration) -> Option<SharedFailure> {
+        let mut state = self.0.state.lock();
+        let (at, fingerprint, error) = state.failed.get(&place.key)?;
+        let holds = at.elapsed() <= age && *fingerprint == place.fingerprint();
+        holds.then(|| Arc::clone(error))
+    }
+
+    /// Ends a session that is of no use any more; the next use opens another one.
+    pub fn drop_session(&self, open: &SessionUse) {
+        self.remove(&open.0);
+    }
+
+    /// Forgets all sessions at the end of the term, without a word to their servers.
+    pub fn forget_all(&self) {
+        self.0.state.lock().open.clear();
+        self.0.metrics.mcp_sessions(0);
+    }
+
+    fn find(&self, place: &ServerPlace) -> Option<SessionUse> {
+        let mut state = self.0.state.lock();
+        let open = state.open.get(&place.key)?;
+        if !open.session.is_closed() && open.fingerprint == place.fingerprint() {
+            return Some(SessionUse::new(Arc::clone(open)));
+        }
+        // Its own task says goodbye once it sees that it is not in the list any more.
+        state.open.remove(&place.key);
+        self.0.metrics.mcp_sessions(state.open.len());
+        None
+    }
+
+    fn remove(&self, open: &Arc<OpenSession>) {
+        let mut state = self.0.state.lock();
+        if state.open.get(&open.key).is_some_and(|known| Arc::ptr_eq(known, open)) {
+            state.open.remove(&open.key);
+            self.0.metrics.mcp_sessions(state.open.len());
+        }
+    }
+
+    fn holds(&self, open: &Arc<OpenSession>) -> bool {
+        let state = self.0.state.lock();
+        state.open.get(&open.key).is_some_and(|known| Arc::ptr_eq(known, open))
+    }
+
+    async fn connect(&self, place: &ServerPlace) -> Result<SessionUse, LinkError> {
+        self.make_room()?;
+        let parts = &self.0;
+        let opened = open_link(&parts.context, &*parts.pods, place).await?;
+        let callers = Arc::<SessionCallers>::default();
+        let questions = SessionQuestions {
+            server: place.spec.name.clone(),
+            callers: Arc::clone(&callers),
+            people: Arc::clone(&parts.people),
+        };
+        let sampling = place.spec.sampling.clone().map(|limits| SessionSampling {
+            server: place.spec.name.clone(),
+            limits,
+            callers: Arc::clone(&callers),
+            asker: Arc::clone(&parts.asker),
+        });
+        let setup = setup_session(place, questions, sampling);
+        parts.state.lock().secrets.insert(place.key.clone(), opened.secrets.clone());
+        let session = Box::pin(ServerSession::open(opened.link, setup)).await;
+        let (session, events) =
+            session.map_err(|error| LinkError::of_session(error, &place.spec))?;
+        let open = Arc::new(OpenSession {
+            key: place.key.clone(),
+            session,
+            fingerprint: place.fingerprint(),
+            secrets: opened.secrets,
+            grant: opened.grant,
+            callers,
+            running: AtomicUsize::new(0),
+            used: Mutex::new(Instant::now()),
+            stale: AtomicBool::new(true),
+            listing: tokio::sync::Mutex::default(),
+        });
+        let used = SessionUse::new(Arc::clone(&open));
+        {
+            let mut state = parts.state.lock();
+            state.open.insert(place.key.clone(), Arc::clone(&open));
+            parts.metrics.mcp_sessions(state.open.len());
+        }
+        let idle = Duration::from_secs(place.spec.idle_seconds.into());
+        drop(parts.tasks.spawn(self.clone().tend(open, events, idle)));
+        Ok(used)
+    }
+
+    /// Closes the session that was used longest ago where there are too many.
+    fn make_room(&self) -> Result<(), LinkError> {
+        let mut state = self.0.state.lock();
+        if state.open.len() < MOST {
+            return Ok(());
+        }
+        let unused = state.open.values().filter(|open| open.is_idle(Duration::ZERO));
+        let oldest = unused.min_by_key(|open| *open.used.lock()).map(|open| open.key.clone());
+        let Some(oldest) = oldest else { return Err(LinkError::Full(MOST)) };
+        state.open.remove(&oldest);
+        Ok(())
+    }
+
+    /// An entry of a server's log is shown where its one call is waited for.
+    fn show_log(&self, open: &OpenSession, level: &str, text: &str) {
+        tracing::debug!(server = open.key.server, level, "a server has logged");
+        if let Some((caller, guard)) = open.callers.only_one().filter(|_| level != "debug") {
+            self.0.people.show_progress(&caller, &guard.line(text, LOG));
+        }
+    }
+
+    /// Reads what a server does by itself, until its session is over.
+    async fn tend(self, open: Arc<OpenSession>, mut events: EventStream, idle: Duration) {
+        let tick = (idle / 4).clamp(Duration::from_millis(500), TICK);
+        let mut refreshed = Instant::now();
+        loop {
+            tokio::select! {
+                event = events.next() => match event {
+                    None => break,
+                    Some(
+                        SessionEvent::ToolsChanged
+                        | SessionEvent::PromptsChanged
+                        | SessionEvent::ResourcesChanged,
+                    ) => {
+                        open.stale.store(true, Ordering::SeqCst);
+                        // A server that announces without an end is asked in its own time.
+                        tokio::time::sleep(REFRESH.saturating_sub(refreshed.elapsed())).await;
+                        refreshed = Instant::now();
+                        let listed = self.current_list(&open).await;
+                        if let Err(error) = listed {
+                            tracing::debug!(%error, "a changed list was not read");
+                        }
+                    }
+                    Some(SessionEvent::Log { level, text, .. }) => self.show_log(&open, &level, &text),
+                    Some(event) => tracing::debug!(server = open.key.server, ?event, "a server says"),
+                },
+                () = tokio::time::sleep(tick) => {}
+            }
+            if open.session.is_closed() || open.is_idle(idle) || !self.holds(&open) {
+                break;
+            }
+        }
+        self.remove(&open);
+        // Calls under way end before it does.
+        while open.running.load(Ordering::SeqCst) > 0 && !open.session.is_closed() {
+            tokio::time::sleep(tick).await;
+        }
+        open.session.close().await;
+    }
+}
+
+fn setup_session(
+    place: &ServerPlace,
+    questions: SessionQuestions,
+    sampling: Option<SessionSampling>,
+) -> SessionSetup {
+    SessionSetup {
+        questions: Some(Arc::new(questions)),
+        sampling: sampling.map(|sampling| Arc::new(sampling) as Arc<dyn SamplingHandler>),
+        client_name: "codebutler".to_owned(),
+        client_version: env!("CARGO_PKG_VERSION").to_owned(),
+        limits: SessionLimits {
+            call_idle: Duration::from_secs(place.spec.call_seconds.into()),
+            ..SessionLimits::default()
+        },
+        ..SessionSetup::default()
+    }
+}
+
+/// True for an answer that tells that the credentials of the session are not accepted any more.
+pub const fn is_sign_in(error: &McpError) -> bool {
+    matches!(error, McpError::SignIn { .. })
+}

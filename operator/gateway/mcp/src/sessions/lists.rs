@@ -1,0 +1,243 @@
+//! Lists of tools: read by the session's own task when they change, by a call that finds one old, and in the
+//! background for those that only want to know the tools.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use codebutler_crds::wire::McpTool;
+use codebutler_gateway_core::mcp_facts::SessionOutcome;
+use codebutler_gateway_core::redact::SecretRedactor;
+use codebutler_mcp::McpError;
+use codebutler_mcp::session::ListedPrompt;
+use codebutler_mcp::tools::{SchemaDialect, ServerTool, assign_names};
+use parking_lot::Mutex;
+use tokio::time::timeout;
+
+use super::{AGAIN, OpenSession, SessionPool, SessionUse, SharedFailure};
+use crate::check::filter_tools;
+use crate::link::LinkError;
+use crate::place::ServerPlace;
+use crate::sign_in::has_signed_in;
+use crate::words::describe_left_out;
+
+/// A list may be so old: a server that can't announce changes is asked again after it.
+const FRESH: Duration = Duration::from_mins(1);
+/// The list of a remote server without a session is read anew after it.
+const OLD: Duration = Duration::from_mins(10);
+/// All pages of a server's lists together.
+const LISTING: Duration = Duration::from_secs(30);
+
+/// What a server has, as it was last read.
+#[derive(Debug)]
+pub struct ServerList {
+    /// Its tools.
+    pub tools: Vec<ServerTool>,
+    /// A sentence for each tool that can't be used.
+    pub skipped: Vec<String>,
+    /// It has more tools than were read.
+    pub is_cut: bool,
+    /// Its prompts.
+    pub prompts: Vec<ListedPrompt>,
+    /// It has resources.
+    pub has_resources: bool,
+    /// Its own version.
+    pub version: String,
+    /// Values that it was sent as credentials, to be masked in its words.
+    pub secrets: Vec<String>,
+    /// The tools as models are shown them.
+    pub described: Mutex<Option<DescribedTools>>,
+    at: Instant,
+}
+
+/// Tools of a list, in its order, as models of one dialect are shown them.
+#[derive(Debug)]
+pub struct DescribedTools {
+    /// The dialect of the schemas.
+    pub dialect: SchemaDialect,
+    /// Masked their words.
+    pub redactor: Arc<SecretRedactor>,
+    /// The tools.
+    pub tools: Arc<Vec<McpTool>>,
+}
+
+/// The tools of a server as far as they are known without waiting for it.
+pub enum ToolsOutlook {
+    /// The latest list.
+    Known(Arc<ServerList>),
+    /// It can't be used.
+    Failed(SharedFailure),
+    /// It is being asked.
+    Asked,
+}
+
+impl SessionPool {
+    /// The latest list of a server, of this Thread's session or another one of the same server.
+    pub fn known_list(&self, place: &ServerPlace) -> Option<Arc<ServerList>> {
+        let fingerprint = place.fingerprint();
+        let mut state = self.0.state.lock();
+        for key in [place.key.clone(), place.key.of_all()] {
+            if let Some((of, list)) = state.lists.get(&key)
+                && *of == fingerprint
+            {
+                return Some(Arc::clone(list));
+            }
+        }
+        None
+    }
+
+    /// What is known of a server's tools, after at most so long. A server that was never asked, or long ago, is asked
+    /// in the background.
+    pub async fn outlook(&self, place: &ServerPlace, patience: Duration) -> ToolsOutlook {
+        if let Some(list) = self.known_list(place) {
+            self.refresh_later(place, list.at.elapsed());
+            // A server that is away now keeps its tools: a call says what is wrong.
+            return ToolsOutlook::Known(list);
+        }
+        if let Some(failure) = self.failure(place, AGAIN)
+            && !self.is_over(place, &failure).await
+        {
+            return ToolsOutlook::Failed(failure);
+        }
+        match timeout(patience, self.ask_later(place)).await {
+            Ok(Ok(Some(Ok(list)))) => ToolsOutlook::Known(list),
+            Ok(Ok(Some(Err(failure)))) => ToolsOutlook::Failed(failure),
+            _ => ToolsOutlook::Asked,
+        }
+    }
+
+    /// True if a person has signed in since.
+    async fn is_over(&self, place: &ServerPlace, failure: &LinkError) -> bool {
+        let LinkError::SignIn { at, .. } = failure else { return false };
+        has_signed_in(&self.0.context, place, *at).await
+    }
+
+    /// Reads a list anew that is old. Nothing is started for that but a session with a remote server.
+    fn refresh_later(&self, place: &ServerPlace, age: Duration) {
+        if age < FRESH {
+            return;
+        }
+        let open = self.0.state.lock().open.get(&place.key).cloned();
+        if let Some(open) = open {
+            let pool = self.clone();
+            drop(self.0.tasks.spawn(async move { pool.current_list(&open).await.map(drop) }));
+        } else if place.spec.url.is_some() && age > OLD && self.failure(place, AGAIN).is_none() {
+            drop(self.ask_later(place));
+        }
+    }
+
+    /// Asks in the background; those that are asked at the same time share the session's start.
+    fn ask_later(
+        &self,
+        place: &ServerPlace,
+    ) -> tokio::task::JoinHandle<Option<Result<Arc<ServerList>, SharedFailure>>> {
+        let (pool, place) = (self.clone(), place.clone());
+        self.0.tasks.spawn(async move { pool.ask(&place).await })
+    }
+
+    /// Opens the session and reads the list, if it is not known as it is now.
+    ///
+    /// # Errors
+    /// As opening does, or because the list can't be read.
+    pub async fn ask(&self, place: &ServerPlace) -> Result<Arc<ServerList>, SharedFailure> {
+        let open = self.open(place).await?;
+        let listed = self.list_of(&open).await;
+        if let Ok(list) = &listed {
+            self.report(place, describe_list(place, list));
+        }
+        listed.map_err(|error| {
+            let error = Arc::new(LinkError::of_session(error, &place.spec));
+            self.report(place, SessionOutcome::Failed(error.to_string()));
+            self.post_trouble(place, &error);
+            let failed = (Instant::now(), place.fingerprint(), Arc::clone(&error));
+            self.0.state.lock().failed.insert(place.key.clone(), failed);
+            error
+        })
+    }
+
+    /// The list of an open session as it is now, as far as its server announces changes.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub async fn list_of(&self, open: &SessionUse) -> Result<Arc<ServerList>, McpError> {
+        self.current_list(&open.0).await
+    }
+
+    pub(super) async fn current_list(
+        &self,
+        open: &Arc<OpenSession>,
+    ) -> Result<Arc<ServerList>, McpError> {
+        if let Some(list) = self.fresh_list(open) {
+            return Ok(list);
+        }
+        let _turn = open.listing.lock().await;
+        if let Some(list) = self.fresh_list(open) {
+            return Ok(list);
+        }
+        // What is announced while it is read counts for the next time.
+        open.stale.store(false, Ordering::SeqCst);
+        let limit = LISTING;
+        let read = match timeout(limit, Box::pin(read_list(open))).await {
+            Ok(read) => read,
+            Err(_) => Err(McpError::Timeout { method: "tools/list".to_owned(), limit }),
+        };
+        let list = Arc::new(read.inspect_err(|_| open.stale.store(true, Ordering::SeqCst))?);
+        let mut state = self.0.state.lock();
+        for key in [open.key.clone(), open.key.of_all()] {
+            state.lists.insert(key, (open.fingerprint.clone(), Arc::clone(&list)));
+        }
+        Ok(list)
+    }
+
+    fn fresh_list(&self, open: &OpenSession) -> Option<Arc<ServerList>> {
+        if open.stale.load(Ordering::SeqCst) {
+            return None;
+        }
+        let mut state = self.0.state.lock();
+        let (of, list) = state.lists.get(&open.key)?;
+        (*of == open.fingerprint && list.at.elapsed() < FRESH).then(|| Arc::clone(list))
+    }
+}
+
+/// A list as the Repo's status shows it.
+pub(super) fn describe_list(place: &ServerPlace, list: &ServerList) -> SessionOutcome {
+    let filter = filter_tools(&place.spec).ok();
+    let is_allowed = |name: &str| filter.as_ref().is_none_or(|filter| filter.allows(name));
+    let tools = list.tools.iter().filter(|tool| is_allowed(&tool.name)).count();
+    let tools = u32::try_from(tools).unwrap_or(u32::MAX);
+    let (version, remark) = (list.version.clone(), describe_left_out(&list.skipped, list.is_cut));
+    SessionOutcome::Answered { version, tools, remark }
+}
+
+async fn read_list(open: &OpenSession) -> Result<ServerList, McpError> {
+    let session = &open.session;
+    let tools = session.list_tools().await?;
+    let facts = session.facts();
+    let prompts =
+        if facts.has("prompts") { session.list_prompts().await } else { Ok(empty_list()) };
+    // A server is of use without its prompts.
+    let mut skipped = tools.skipped;
+    let named = assign_names(vec![(open.key.server.clone(), tools.items)], &BTreeSet::new());
+    skipped.extend(named.skipped);
+    let usable = named.tools.into_values().map(|(_, tool)| tool);
+    let prompts = prompts.unwrap_or_else(|error| {
+        skipped.push(format!("its prompts can't be listed: {error}"));
+        empty_list()
+    });
+    Ok(ServerList {
+        tools: usable.collect(),
+        skipped,
+        is_cut: tools.is_cut,
+        prompts: prompts.items,
+        has_resources: facts.has("resources"),
+        version: facts.version.clone(),
+        secrets: open.secrets(),
+        described: Mutex::default(),
+        at: Instant::now(),
+    })
+}
+
+const fn empty_list() -> codebutler_mcp::session::ListedItems<ListedPrompt> {
+    codebutler_mcp::session::ListedItems { items: Vec::new(), skipped: Vec::new(), is_cut: false }
+}

@@ -1,0 +1,152 @@
+//! The beginning of a sign-in: all that can fail without the person has not failed when they get their link.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use codebutler_gateway_core::context::GatewayContext;
+use codebutler_gateway_core::mcp_grants::seconds_now;
+use codebutler_mcp::oauth::AuthorizationLink;
+use rand::Rng as _;
+use sha2::{Digest as _, Sha256};
+use url::Url;
+
+use super::super::place::ServerPlace;
+use super::SignInError;
+use super::client::{read_client, register_client};
+use super::discover::{ServerAuthority, discover_authority};
+use super::stored::{PendingSignIn, StoredClient, StoredSignIn, read_stored, update_stored};
+
+/// Path of a person's link, and of the page to which they come back.
+pub const OPEN: &str = "/sign-in/server";
+/// See [`OPEN`].
+pub const DONE: &str = "/sign-in/server/done";
+/// Seconds for which a link can be used.
+const LIFE: i64 = 15 * 60;
+
+/// The person who is asked to sign in, and what for.
+pub struct SignInAsker<'a> {
+    /// Slack user id.
+    pub user: &'a str,
+    /// The Thread.
+    pub thread: &'a str,
+    /// The role that needs the server.
+    pub role: &'a str,
+}
+
+/// A link for one person.
+pub struct PersonalLink {
+    /// The address.
+    pub address: String,
+    /// Host of the page on which they sign in.
+    pub host: String,
+    /// An earlier grant was taken back.
+    pub was_lost: bool,
+}
+
+/// Checks that a sign-in could begin, without a trace anywhere.
+///
+/// # Errors
+/// A sentence that says what is missing.
+pub async fn check_sign_in(
+    context: &GatewayContext,
+    place: &ServerPlace,
+    challenge: &str,
+) -> Result<StoredSignIn, SignInError> {
+    let redirect = redirect_address(context)?;
+    let stored = read_stored(context, place).await?;
+    let found = find_authority(context, place, challenge).await?;
+    let named = read_client(context, place, &found.authority).await?;
+    let can_register = found.authority.registration_endpoint.is_some();
+    if named.is_none() && !can_register && known_client(&stored, &found, &redirect).is_none() {
+        return Err(SignInError::NoRegistration { redirect: redirect.to_string() });
+    }
+    Ok(stored)
+}
+
+/// Begins a sign-in.
+///
+/// # Errors
+/// A sentence that says what is missing.
+pub async fn begin_sign_in(
+    context: &GatewayContext,
+    place: &ServerPlace,
+    challenge: &str,
+    asker: &SignInAsker<'_>,
+) -> Result<PersonalLink, SignInError> {
+    let redirect = redirect_address(context)?;
+    let stored = read_stored(context, place).await?;
+    let found = find_authority(context, place, challenge).await?;
+    let named = read_client(context, place, &found.authority).await?;
+    let registered = match (&named, known_client(&stored, &found, &redirect)) {
+        (Some(_), _) => None,
+        (None, Some(known)) => known.registered.clone(),
+        (None, None) => Some(register_client(context, &found.authority, &redirect).await?),
+    };
+    let none = || SignInError::NoRegistration { redirect: redirect.to_string() };
+    let client = named.or_else(|| registered.clone()).ok_or_else(none)?;
+    let ServerAuthority { authority, resource, scope } = found;
+    let link = AuthorizationLink::new(&authority, &client, &redirect, &resource, scope.as_deref());
+    let host = link.url.host_str().unwrap_or_default().to_owned();
+    let client = StoredClient { authority, resource, redirect, registered };
+    let ticket = random_ticket();
+    let pending = PendingSignIn {
+        id: ticket_id(&ticket),
+        link,
+        client: client.clone(),
+        user: asker.user.to_owned(),
+        thread: asker.thread.to_owned(),
+        role: asker.role.to_owned(),
+        until: seconds_now() + LIFE,
+    };
+    let was_lost = update_stored(context, place, |stored| {
+        // A client is registered once, whatever comes of this sign-in; that of tokens in use stays.
+        if stored.tokens.is_none() {
+            stored.client = Some(client.clone());
+        }
+        stored.add_pending(pending.clone());
+        stored.lost.is_some()
+    })
+    .await?;
+    let base = context.pages.as_deref().ok_or(SignInError::NoAddress)?;
+    let (namespace, repo) = (&place.key.namespace, &place.key.repo);
+    let address = format!("{base}{OPEN}/{namespace}/{repo}/{}/{ticket}", place.key.server);
+    Ok(PersonalLink { address, host, was_lost })
+}
+
+async fn find_authority(
+    context: &GatewayContext,
+    place: &ServerPlace,
+    challenge: &str,
+) -> Result<ServerAuthority, SignInError> {
+    let url = Url::parse(place.spec.url.as_deref().unwrap_or_default())?;
+    let scopes = place.spec.oauth.as_ref().map_or(&[][..], |oauth| &oauth.scopes);
+    discover_authority(context, &url, challenge, scopes).await
+}
+
+/// The client that was registered at this authorization server for this address.
+fn known_client<'a>(
+    stored: &'a StoredSignIn,
+    found: &ServerAuthority,
+    redirect: &Url,
+) -> Option<&'a StoredClient> {
+    stored.client.as_ref().filter(|known| {
+        known.registered.is_some()
+            && known.authority.issuer == found.authority.issuer
+            && known.redirect == *redirect
+    })
+}
+
+fn redirect_address(context: &GatewayContext) -> Result<Url, SignInError> {
+    let base = context.pages.as_deref().ok_or(SignInError::NoAddress)?;
+    Ok(Url::parse(&format!("{base}{DONE}"))?)
+}
+
+fn random_ticket() -> String {
+    let mut bytes = [0_u8; 32];
+    rand::rng().fill_bytes(&mut bytes);
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// The hash by which a ticket is known.
+pub fn ticket_id(ticket: &str) -> String {
+    hex::encode(Sha256::digest(ticket))
+}

@@ -1,0 +1,91 @@
+//! The client that an authorization server knows us by: one from a Secret, one that was registered before, or a new one.
+
+use bytes::Bytes;
+use codebutler_crds::names::secret_key;
+use codebutler_gateway_core::context::GatewayContext;
+use codebutler_gateway_core::dial::DialReach;
+use codebutler_gateway_core::redact::log;
+use codebutler_mcp::oauth::{
+    AuthorizationServer, ClientRegistration, ServerTokens, TokenRequest, read_registration,
+    read_tokens, registration_request,
+};
+use http::Request;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use url::Url;
+
+use super::super::place::ServerPlace;
+use super::SignInError;
+use super::discover::send_request;
+use super::stored::StoredClient;
+
+/// Name under which people see us at an authorization server.
+const NAME: &str = "CodeButler";
+
+/// The client of a Secret that the Repo names, if it names one. The Secret has to allow the host that gets it.
+pub async fn read_client(
+    context: &GatewayContext,
+    place: &ServerPlace,
+    authority: &AuthorizationServer,
+) -> Result<Option<ClientRegistration>, SignInError> {
+    let oauth = place.spec.oauth.as_ref();
+    let Some(named) = oauth.and_then(|oauth| oauth.client.as_ref()) else { return Ok(None) };
+    let to = (&authority.token_endpoint, DialReach::Outside);
+    let secret = context.open_secret(&place.key.namespace, named, to).await?;
+    let client_id = secret.value(secret_key::CLIENT_ID)?;
+    let client_secret = secret.value(secret_key::CLIENT_SECRET).ok();
+    Ok(Some(ClientRegistration { client_id, client_secret }))
+}
+
+/// The client of a sign-in or a refresh.
+pub async fn find_client(
+    context: &GatewayContext,
+    place: &ServerPlace,
+    stored: &StoredClient,
+) -> Result<ClientRegistration, SignInError> {
+    if let Some(client) = read_client(context, place, &stored.authority).await? {
+        return Ok(client);
+    }
+    let none = || SignInError::NoRegistration { redirect: stored.redirect.to_string() };
+    stored.registered.clone().ok_or_else(none)
+}
+
+/// Registers at an authorization server.
+pub async fn register_client(
+    context: &GatewayContext,
+    authority: &AuthorizationServer,
+    redirect: &Url,
+) -> Result<ClientRegistration, SignInError> {
+    let none = || SignInError::NoRegistration { redirect: redirect.to_string() };
+    let endpoint = authority.registration_endpoint.as_ref().ok_or_else(none)?;
+    let body = registration_request(NAME, redirect, authority).to_string();
+    let request = Request::post(endpoint.as_str())
+        .header(CONTENT_TYPE, "application/json")
+        .header(ACCEPT, "application/json");
+    let (status, answer) = send_request(context, request, Bytes::from(body)).await?;
+    let client = read_registration(status.as_u16(), &answer).map_err(SignInError::Registration)?;
+    if let Some(secret) = &client.client_secret {
+        log::mask_secret(secret);
+    }
+    Ok(client)
+}
+
+/// Asks for tokens. `old`: the refresh token that is in use.
+pub async fn request_tokens(
+    context: &GatewayContext,
+    request: TokenRequest,
+    old: Option<&str>,
+) -> Result<ServerTokens, SignInError> {
+    let mut sent = Request::post(request.url.as_str())
+        .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+        .header(ACCEPT, "application/json");
+    if let Some(authorization) = &request.authorization {
+        sent = sent.header(AUTHORIZATION, authorization);
+    }
+    let (status, body) = send_request(context, sent, Bytes::from(request.body)).await?;
+    let tokens = read_tokens(status.as_u16(), &body, old)?;
+    log::mask_secret(&tokens.access_token);
+    if let Some(refresh) = &tokens.refresh_token {
+        log::mask_secret(refresh);
+    }
+    Ok(tokens)
+}

@@ -1,0 +1,264 @@
+//! The Secret in which sign-ins are kept: one of each namespace, a key for each server. The gateway may write this one
+//! name and create none, so that nothing that it writes can become another account's credential.
+
+use codebutler_crds::names;
+use codebutler_gateway_core::context::GatewayContext;
+use codebutler_gateway_core::mcp_grants::{GrantKey, KnownToken, seconds_now};
+use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_gateway_core::writes;
+use codebutler_mcp::oauth::{
+    AuthorizationLink, AuthorizationServer, ClientRegistration, ServerTokens, TokenError,
+};
+use http::HeaderValue;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::Patch;
+use kube::{Api, ResourceExt as _};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use url::Url;
+
+use super::super::place::ServerPlace;
+
+/// Attempts against other writers of the same Secret.
+const ATTEMPTS: u32 = 8;
+/// Links of one server that can be used at a time.
+const PENDING: usize = 8;
+/// Bytes of a token.
+const TOKEN: usize = 16 << 10;
+
+/// A Secret that can't be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The team has to create it.
+    #[error(
+        "there is no Secret to keep the sign-in in: kubectl -n {namespace} create secret generic {}",
+        names::MCP_TOKENS
+    )]
+    Missing {
+        /// Namespace of the Repo.
+        namespace: String,
+    },
+    /// A right is missing.
+    #[error(
+        "the gateway may not write the Secret `{}`: bind the ClusterRole `{}` of this version to it in the namespace \
+         {namespace}",
+        names::MCP_TOKENS,
+        names::SECRETS_ROLE
+    )]
+    Forbidden {
+        /// Namespace of the Repo.
+        namespace: String,
+    },
+    /// The API server.
+    #[error("the Secret `{}` can't be used right now", names::MCP_TOKENS)]
+    Unreadable(#[source] kube::Error),
+    /// Others write it again and again.
+    #[error("the Secret `{}` is written by others all the time: try again", names::MCP_TOKENS)]
+    Contended,
+}
+
+/// Tokens as they are kept.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredTokens {
+    /// For header `Authorization`.
+    pub access: String,
+    /// For newer ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refresh: Option<String>,
+    /// The end of the access token, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<i64>,
+    /// Time at which they were given.
+    pub since: i64,
+    /// Slack user id of the person who signed in.
+    pub by: String,
+}
+
+impl StoredTokens {
+    /// Tokens that were given now.
+    ///
+    /// # Errors
+    /// When a token is none that can be sent.
+    pub fn new(tokens: ServerTokens, by: &str) -> Result<Self, TokenError> {
+        let fits = |token: &str| token.len() <= TOKEN && HeaderValue::from_str(token).is_ok();
+        if !fits(&tokens.access_token) {
+            return Err(TokenError::Form("access_token"));
+        }
+        let refresh = tokens.refresh_token.filter(|token| token.len() <= TOKEN);
+        let now = seconds_now();
+        let lasts = tokens.lasts.map(|lasts| i64::try_from(lasts.as_secs()).unwrap_or(i64::MAX));
+        let until = lasts.map(|lasts| now.saturating_add(lasts));
+        Ok(Self { access: tokens.access_token, refresh, until, since: now, by: by.to_owned() })
+    }
+
+    /// The access token.
+    pub fn known(&self) -> KnownToken {
+        KnownToken { access: self.access.clone(), until: self.until }
+    }
+}
+
+/// The authorization server and the client there that a server's tokens come from.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredClient {
+    /// The authorization server.
+    pub authority: AuthorizationServer,
+    /// Identifier of the server in token requests.
+    pub resource: Url,
+    /// The address to which people come back.
+    pub redirect: Url,
+    /// The client that was registered; none where the Repo names a Secret with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registered: Option<ClientRegistration>,
+}
+
+/// A sign-in that waits for its person.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingSignIn {
+    /// Hash of the ticket in the person's link.
+    pub id: String,
+    /// The address to send them to, and what has to come back.
+    pub link: AuthorizationLink,
+    /// The other end.
+    pub client: StoredClient,
+    /// Slack user id of the person.
+    pub user: String,
+    /// The Thread in which it was asked for.
+    pub thread: String,
+    /// The role that needs it.
+    pub role: String,
+    /// End of the link, in seconds since 1970.
+    pub until: i64,
+}
+
+/// All that is kept of one server. No Debug: it holds secrets.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoredSignIn {
+    /// UID of the Repo: another one can have its name later.
+    pub repo: String,
+    /// `url` of the server: its tokens go nowhere else.
+    pub url: String,
+    /// The other end.
+    pub client: Option<StoredClient>,
+    /// The tokens.
+    pub tokens: Option<StoredTokens>,
+    /// The authorization server's words when it took the grant back.
+    pub lost: Option<String>,
+    /// Sign-ins that wait.
+    pub pending: Vec<PendingSignIn>,
+}
+
+impl StoredSignIn {
+    /// Adds a sign-in that waits, in place of an earlier one of the same person and Thread.
+    pub fn add_pending(&mut self, pending: PendingSignIn) {
+        let now = seconds_now();
+        let is_same =
+            |one: &PendingSignIn| one.user == pending.user && one.thread == pending.thread;
+        self.pending.retain(|one| one.until > now && !is_same(one));
+        self.pending.push(pending);
+        let old = self.pending.len().saturating_sub(PENDING);
+        self.pending.drain(..old);
+    }
+
+    /// Takes a sign-in that waits, which can be done once.
+    pub fn take_pending(&mut self, id: &str) -> Option<PendingSignIn> {
+        let at = self.pending.iter().position(|one| one.id == id)?;
+        let taken = self.pending.remove(at);
+        (taken.until > seconds_now()).then_some(taken)
+    }
+}
+
+/// The identity of a place's grant.
+pub fn grant_key(place: &ServerPlace) -> GrantKey {
+    GrantKey { repo: (&*place.repo).into(), server: place.spec.name.clone() }
+}
+
+/// The Thread of a sign-in.
+pub fn thread_of(place: &ServerPlace, pending: &PendingSignIn) -> ThreadKey {
+    ThreadKey { namespace: place.key.namespace.clone(), name: pending.thread.clone() }
+}
+
+/// All that is kept of a server. Nothing of another Repo or another address is.
+///
+/// # Errors
+/// A sentence that says what to create.
+pub async fn read_stored(
+    context: &GatewayContext,
+    place: &ServerPlace,
+) -> Result<StoredSignIn, StoreError> {
+    let secret = read_secret(context, &place.key.namespace).await?;
+    Ok(parse_stored(&secret, place))
+}
+
+/// True if a person has signed in since a failure.
+pub async fn has_signed_in(context: &GatewayContext, place: &ServerPlace, since: i64) -> bool {
+    let stored = read_stored(context, place).await;
+    stored.is_ok_and(|stored| stored.tokens.is_some_and(|tokens| tokens.since >= since))
+}
+
+/// Changes what is kept of a server, and answers what the change does.
+///
+/// # Errors
+/// As [`read_stored`].
+pub async fn update_stored<T>(
+    context: &GatewayContext,
+    place: &ServerPlace,
+    change: impl Fn(&mut StoredSignIn) -> T + Send + Sync,
+) -> Result<T, StoreError> {
+    let namespace = &place.key.namespace;
+    let api = Api::<Secret>::namespaced(context.client.clone(), namespace);
+    for _ in 0..ATTEMPTS {
+        let secret = read_secret(context, namespace).await?;
+        let mut stored = parse_stored(&secret, place);
+        let before = stored.clone();
+        let answer = change(&mut stored);
+        if stored == before {
+            return Ok(answer);
+        }
+        let bytes = ByteString(serde_json::to_vec(&stored).unwrap_or_default());
+        let patch = json!({
+            "metadata": {"resourceVersion": secret.resource_version()},
+            "data": {data_key(place): bytes},
+        });
+        let params = writes::patch_params();
+        match api.patch(names::MCP_TOKENS, &params, &Patch::Merge(patch)).await {
+            Ok(_) => return Ok(answer),
+            Err(kube::Error::Api(refused)) if refused.code == 409 => {}
+            Err(error) => return Err(explain_store(error, namespace)),
+        }
+    }
+    Err(StoreError::Contended)
+}
+
+async fn read_secret(context: &GatewayContext, namespace: &str) -> Result<Secret, StoreError> {
+    let api = Api::<Secret>::namespaced(context.client.clone(), namespace);
+    let found = api.get_opt(names::MCP_TOKENS).await;
+    let found = found.map_err(|error| explain_store(error, namespace))?;
+    found.ok_or_else(|| StoreError::Missing { namespace: namespace.to_owned() })
+}
+
+fn explain_store(error: kube::Error, namespace: &str) -> StoreError {
+    let namespace = namespace.to_owned();
+    match error {
+        kube::Error::Api(refused) if refused.code == 403 => StoreError::Forbidden { namespace },
+        kube::Error::Api(refused) if refused.code == 404 => StoreError::Missing { namespace },
+        error => StoreError::Unreadable(error),
+    }
+}
+
+fn parse_stored(secret: &Secret, place: &ServerPlace) -> StoredSignIn {
+    let bytes = secret.data.as_ref().and_then(|data| data.get(&data_key(place)));
+    let stored: StoredSignIn =
+        bytes.and_then(|bytes| serde_json::from_slice(&bytes.0).ok()).unwrap_or_default();
+    let (repo, url) =
+        (place.repo.uid().unwrap_or_default(), place.spec.url.clone().unwrap_or_default());
+    if stored.repo == repo && stored.url == url {
+        return stored;
+    }
+    StoredSignIn { repo, url, ..StoredSignIn::default() }
+}
+
+fn data_key(place: &ServerPlace) -> String {
+    format!("{}.{}", place.key.repo, place.key.server)
+}

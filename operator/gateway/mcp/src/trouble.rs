@@ -1,0 +1,127 @@
+//! A line in the thread of a role that needs a server which can't be used, once for each reason: people who wait there
+//! read why a role goes on without its tools, and what to do.
+
+use std::sync::Arc;
+
+use codebutler_crds::Repo;
+use codebutler_gateway_core::notices::ThreadNotices;
+use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_runtime::recent::RecentKeys;
+use codebutler_runtime::tasks::TaskGroup;
+use kube::ResourceExt as _;
+use sha2::{Digest as _, Sha256};
+
+use super::link::LinkError;
+use super::place::ServerPlace;
+use super::words::WordGuard;
+
+/// Lines that are remembered; Slack knows those that are not.
+const REMEMBERED: usize = 1024;
+
+/// Posts what is wrong with servers.
+pub struct TroubleDesk {
+    notices: Arc<dyn ThreadNotices>,
+    posted: RecentKeys<(ThreadKey, String)>,
+    tasks: TaskGroup,
+}
+
+impl TroubleDesk {
+    /// Nothing was posted yet.
+    pub fn new(notices: Arc<dyn ThreadNotices>, tasks: TaskGroup) -> Self {
+        Self { notices, posted: RecentKeys::of(REMEMBERED), tasks }
+    }
+
+    /// Posts in the background why a server can't be used, unless the thread has that line already.
+    pub fn post(&self, place: &ServerPlace, error: &LinkError, guard: &WordGuard) {
+        // A person who is to sign in is asked elsewhere, and too many sessions are no fault of the server.
+        if matches!(error, LinkError::SignIn { .. } | LinkError::Full(_)) {
+            return;
+        }
+        let Some(thread) = place.thread.clone() else { return };
+        let text = describe_trouble(&place.repo, &place.spec.name, &guard.error(error));
+        let hash = hex::encode(&Sha256::digest(&text)[..4]);
+        let key = format!("mcp-server-{}-{hash}", place.spec.name);
+        if !self.posted.first_time((thread.clone(), key.clone())) {
+            return;
+        }
+        let notices = Arc::clone(&self.notices);
+        drop(self.tasks.spawn(async move {
+            if let Err(error) = notices.post_notice(&thread, &key, &text).await {
+                tracing::warn!(%thread, %error, "a server's trouble could not be posted in the thread");
+            }
+        }));
+    }
+}
+
+fn describe_trouble(repo: &Repo, server: &str, why: &str) -> String {
+    format!(
+        "The server `{server}` can't be used: {why}. Roles go on without its tools until that is corrected \
+         (`spec.mcpServers` of the Repo `{}`).",
+        repo.name_any()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use async_trait::async_trait;
+    use codebutler_crds::mcp::McpServerSpec;
+    use parking_lot::Mutex;
+    use serde_json::json;
+
+    use super::*;
+    use codebutler_gateway_core::api_error::ApiError;
+    use codebutler_gateway_core::redact::SecretRedactor;
+
+    #[derive(Default)]
+    struct Kept(Mutex<Vec<String>>);
+
+    #[async_trait]
+    impl ThreadNotices for Kept {
+        async fn post_notice(&self, _: &ThreadKey, _: &str, text: &str) -> Result<(), ApiError> {
+            self.0.lock().push(text.to_owned());
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_thread_reads_each_reason_once() {
+        let repo = json!({
+            "metadata": {"namespace": "team", "name": "shop"},
+            "spec": {
+                "git": {"url": "https://example.com/acme/shop", "credentials": {"name": "git"}},
+                "slack": {"channel": "C0123ABCD", "credentials": {"name": "slack"}},
+                "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
+            },
+        });
+        let repo = Arc::new(serde_json::from_value(repo).unwrap());
+        let spec = json!({"name": "db", "image": "acme/db", "command": ["db"]});
+        let spec: McpServerSpec = serde_json::from_value(spec).unwrap();
+        let of = |thread: &str| {
+            let thread = ThreadKey { namespace: "team".into(), name: thread.into() };
+            ServerPlace::new(&repo, &spec, Some(thread))
+        };
+        let (kept, tasks) = (Arc::new(Kept::default()), TaskGroup::default());
+        let desk = TroubleDesk::new(kept.clone(), tasks.clone());
+        let guard = WordGuard::new(Arc::new(SecretRedactor::new(&[]).0), &[]);
+        let pod = |why: &str| LinkError::Pod(why.to_owned());
+        for _ in 0..3 {
+            desk.post(&of("shop-1"), &pod("image `acme/db` can't be pulled"), &guard);
+        }
+        desk.post(&of("shop-1"), &pod("there is no program `db`"), &guard);
+        desk.post(&of("shop-2"), &pod("there is no program `db`"), &guard);
+        let sign_in = LinkError::SignIn { challenge: String::new(), at: 0 };
+        desk.post(&of("shop-2"), &sign_in, &guard);
+        desk.post(&ServerPlace::new(&repo, &spec, None), &pod("it is away"), &guard);
+        assert!(tasks.rest(Duration::from_secs(10)).await);
+        let mut posted = kept.0.lock().clone();
+        posted.sort();
+        assert_eq!(posted.len(), 3, "{posted:?}");
+        assert_eq!(
+            posted[0],
+            "The server `db` can't be used: image `acme/db` can't be pulled. Roles go on without its tools until that is \
+             corrected (`spec.mcpServers` of the Repo `shop`)."
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! A whole answer: how it is read, whether it comes at once or as a stream, and what it says of its bill.
+
+use bytes::Bytes;
+use codebutler_gateway_core::estimate;
+use http::header::CONTENT_TYPE;
+use tokio::time::Instant;
+
+use super::billing::{self, ProviderBill};
+use super::complaint::{self, ProviderComplaint};
+use super::job::ModelJob;
+use super::recording;
+use super::slow::{AnswerPatience, SlowModel};
+use super::stream::{self, AnswerNews};
+use super::upstream::{self, ModelError};
+use crate::budget::BilledCall;
+
+/// A whole answer, whatever it is.
+pub struct ReadAnswer {
+    pub answer: Bytes,
+    /// Nothing if it can't be read.
+    pub bill: Option<ProviderBill>,
+    /// What it says that failed.
+    pub failure: Option<ProviderComplaint>,
+    /// Whether it came as a stream, and said nothing of its tokens.
+    pub is_uncounted: bool,
+}
+
+/// What becomes of a call's grant.
+#[derive(Debug, PartialEq, Eq)]
+pub enum GrantEnd {
+    Settle(ProviderBill),
+    TakeBack,
+    Flag,
+}
+
+pub fn of_bill(bill: Option<&ProviderBill>, failed: bool) -> GrantEnd {
+    match bill {
+        Some(bill) if bill.priced => GrantEnd::Settle(*bill),
+        Some(bill) if bill.completed && (bill.reported || !failed) => GrantEnd::Settle(*bill),
+        Some(bill) if !bill.completed => GrantEnd::TakeBack,
+        // It can't be read, or broke off, and says nothing of a bill.
+        _ => GrantEnd::Flag,
+    }
+}
+
+/// Reads an answer to its end.
+///
+/// # Errors
+/// When it did not come, or not all of it.
+pub async fn read_whole(
+    response: reqwest::Response,
+    job: &ModelJob,
+    (asked, patience, model): (Instant, &AnswerPatience, &SlowModel<'_>),
+    call: &mut BilledCall,
+) -> Result<ReadAnswer, ModelError> {
+    let streamed = is_stream(&response);
+    let answer = if streamed {
+        let news = |news: AnswerNews<'_>| match news {
+            AnswerNews::Lasts => call.lasts(),
+            AnswerNews::Id(id) => call.known_as(id),
+        };
+        stream::collect_stream(response, (asked, patience), model, news).await?
+    } else {
+        let collected = std::pin::pin!(upstream::collect_answer(response));
+        stream::await_lasting(collected, || call.lasts()).await?
+    };
+    if complaint::is_web_page(&String::from_utf8_lossy(&answer[..answer.len().min(200)])) {
+        // Nothing was asked of a model, so nothing is billed.
+        let failure = Some(complaint::read_complaint(&answer));
+        let bill = billing::read_bill(b"{}");
+        return Ok(ReadAnswer { answer, bill, failure, is_uncounted: false });
+    }
+    let (bill, failure) = (billing::read_bill(&answer), billing::find_failure(&answer));
+    let bill = bill.map(|bill| match job {
+        // Who says nothing of the length is billed by the bytes.
+        // A chat about a recording is billed by its tokens.
+        ModelJob::Speech(recording)
+            if bill.completed && bill.seconds.is_none() && !recording::is_chat(&answer) =>
+        {
+            let bytes = u64::try_from(recording.sound.len()).unwrap_or(u64::MAX);
+            ProviderBill { seconds: Some(estimate::sound_seconds(bytes)), ..bill }
+        }
+        // Told only where it is in the cost already.
+        ModelJob::Search(_) if bill.completed => ProviderBill { searches: 1, ..bill },
+        _ => bill,
+    });
+    let is_uncounted = streamed && bill.is_some_and(|bill| bill.completed && !bill.reported);
+    Ok(ReadAnswer { answer, bill, failure, is_uncounted })
+}
+
+fn is_stream(response: &reqwest::Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
+}
+
+#[cfg(test)]
+mod tests {
+    use codebutler_crds::thread::TokenUsage;
+
+    use super::*;
+
+    #[test]
+    fn a_grant_ends_with_what_is_known_of_the_bill() {
+        let bill = |completed, priced, reported| {
+            let usage = TokenUsage::default();
+            ProviderBill {
+                usage,
+                priced,
+                reported,
+                completed,
+                images: 0,
+                seconds: None,
+                searches: 0,
+                image_tokens: 0,
+            }
+        };
+        for (told, failed, end) in [
+            (bill(true, true, true), false, "settle"),
+            (bill(true, false, false), false, "settle"),
+            (bill(true, false, true), true, "settle"),
+            (bill(true, false, false), true, "flag"),
+            (bill(false, true, true), true, "settle"),
+            (bill(false, false, false), true, "take back"),
+            (bill(false, false, false), false, "take back"),
+        ] {
+            let found = match of_bill(Some(&told), failed) {
+                GrantEnd::Settle(_) => "settle",
+                GrantEnd::TakeBack => "take back",
+                GrantEnd::Flag => "flag",
+            };
+            assert_eq!(found, end, "{told:?} {failed}");
+        }
+        assert_eq!(of_bill(None, false), GrantEnd::Flag);
+    }
+}

@@ -1,0 +1,385 @@
+//! What a call cost, read from the provider's own answer. Money never passes through a float.
+
+use codebutler_crds::NanoUsd;
+use codebutler_crds::thread::TokenUsage;
+use codebutler_crds::wire::history::ModelCall;
+use memchr::memmem;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::complaint::{self, ProviderComplaint};
+pub use codebutler_gateway_core::bill::ProviderBill;
+
+#[derive(Deserialize)]
+struct BillingAnswer<'a> {
+    #[serde(borrow, default)]
+    usage: Option<Reported<'a>>,
+    #[serde(borrow, default)]
+    choices: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    data: Option<Vec<&'a RawValue>>,
+    #[serde(borrow, default)]
+    text: Option<&'a RawValue>,
+    /// Seconds of a transcription.
+    #[serde(default)]
+    duration: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Reported<'a> {
+    #[serde(borrow, default)]
+    cost: Option<&'a RawValue>,
+    #[serde(default)]
+    prompt_tokens: Option<u64>,
+    #[serde(default)]
+    completion_tokens: Option<u64>,
+    #[serde(default)]
+    input_tokens: Option<u64>,
+    #[serde(default)]
+    output_tokens: Option<u64>,
+    /// OpenAI's and OpenRouter's.
+    #[serde(borrow, default)]
+    prompt_tokens_details: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    completion_tokens_details: Option<&'a RawValue>,
+    /// Of OpenAI's images.
+    #[serde(borrow, default)]
+    input_tokens_details: Option<&'a RawValue>,
+    #[serde(default)]
+    cache_read_input_tokens: Option<u64>,
+    #[serde(default)]
+    cache_creation_input_tokens: Option<u64>,
+    #[serde(default)]
+    prompt_cache_hit_tokens: Option<u64>,
+    /// Whether the provider behind OpenRouter bills by itself: `cost` is a fee then.
+    #[serde(default)]
+    is_byok: Option<bool>,
+    #[serde(borrow, default)]
+    cost_details: Option<&'a RawValue>,
+    #[serde(default)]
+    seconds: Option<f64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    #[serde(rename = "cached_tokens")]
+    cached: Option<u64>,
+    #[serde(rename = "cache_write_tokens")]
+    written: Option<u64>,
+    #[serde(rename = "reasoning_tokens")]
+    reasoning: Option<u64>,
+    #[serde(rename = "image_tokens")]
+    images: Option<u64>,
+}
+
+impl Details {
+    /// Details of an odd form are no reason to know nothing of the bill. To serde, an array would be a struct too.
+    fn read(details: Option<&RawValue>) -> Self {
+        let details = details.map(RawValue::get).filter(|text| text.starts_with('{'));
+        details.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    }
+}
+
+#[derive(Deserialize)]
+struct CostDetails<'a> {
+    #[serde(borrow, default)]
+    upstream_inference_cost: Option<&'a RawValue>,
+}
+
+/// A figure, or a figure in quotes.
+fn nano_amount(text: &RawValue) -> Option<NanoUsd> {
+    let text = text.get();
+    let text = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text);
+    NanoUsd::parse(text).ok()
+}
+
+impl Reported<'_> {
+    /// What was billed, by whomever.
+    fn cost(&self) -> Option<NanoUsd> {
+        let cost = nano_amount(self.cost?)?;
+        let details = || serde_json::from_str::<CostDetails<'_>>(self.cost_details?.get()).ok();
+        let upstream = || nano_amount(details()?.upstream_inference_cost?);
+        let others = self.is_byok.unwrap_or(false).then(upstream).flatten();
+        Some(cost + others.unwrap_or_default())
+    }
+
+    fn usage(&self) -> TokenUsage {
+        let sent = Details::read(self.prompt_tokens_details);
+        let received = Details::read(self.completion_tokens_details);
+        let told = [sent.cached, self.cache_read_input_tokens, self.prompt_cache_hit_tokens];
+        let cached = told.into_iter().flatten().max().unwrap_or(0);
+        let told = [sent.written, self.cache_creation_input_tokens];
+        let written = told.into_iter().flatten().max().unwrap_or(0);
+        // Anthropic's own count is of the fresh ones alone.
+        let prompt = self.prompt_tokens.unwrap_or_else(|| {
+            let fresh = self.input_tokens.unwrap_or(0);
+            let kept = self.cache_read_input_tokens.unwrap_or(0)
+                + self.cache_creation_input_tokens.unwrap_or(0);
+            fresh.saturating_add(kept)
+        });
+        let completion = self.completion_tokens.or(self.output_tokens).unwrap_or(0);
+        let cached = cached.min(prompt);
+        TokenUsage {
+            cost: self.cost().unwrap_or_default(),
+            prompt_tokens: prompt,
+            completion_tokens: completion,
+            cached_tokens: cached,
+            written_tokens: written.min(prompt - cached),
+            reasoning_tokens: received.reasoning.unwrap_or(0).min(completion),
+            calls: 1,
+        }
+    }
+}
+
+/// Reads an answer; nothing if it is no JSON object of a completion's form.
+pub fn read_bill(body: &[u8]) -> Option<ProviderBill> {
+    // To serde, an array would be a struct too.
+    let answer: BillingAnswer<'_> = match body.trim_ascii_start().first() {
+        Some(b'{') => serde_json::from_slice(body).ok()?,
+        _ => return None,
+    };
+    let choices = answer.choices.is_some_and(|choices| choices.get().starts_with('['));
+    let text = answer.text.is_some_and(|text| text.get().starts_with('"'));
+    let completed = choices || text || answer.data.is_some();
+    let reported = answer.usage.as_ref();
+    let nothing = TokenUsage { calls: 1, ..TokenUsage::default() };
+    let usage = reported.map_or(nothing, Reported::usage);
+    let images =
+        answer.choices.map_or(0, |choices| choices.get().matches("\"image_url\":{").count());
+    let images = images + answer.data.map_or(0, |data| data.len());
+    Some(ProviderBill {
+        usage,
+        priced: reported.is_some_and(|usage| usage.cost().is_some()),
+        reported: answer.usage.is_some(),
+        completed,
+        images: u64::try_from(images).unwrap_or(u64::MAX),
+        seconds: reported
+            .and_then(|usage| usage.seconds)
+            .or(answer.duration)
+            .and_then(whole_seconds),
+        searches: 0,
+        image_tokens: reported
+            .and_then(|usage| Details::read(usage.input_tokens_details).images)
+            .unwrap_or(0)
+            .min(usage.prompt_tokens),
+    })
+}
+
+/// Who served an answer, where it says so.
+pub fn find_provider(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Served {
+        provider: String,
+    }
+    serde_json::from_slice(body).ok().map(|Served { provider }| provider)
+}
+
+/// What a call used, for people.
+pub fn told_call(model: &str, usage: &TokenUsage) -> ModelCall {
+    ModelCall {
+        model: model.to_owned(),
+        fresh: usage.prompt_tokens.saturating_sub(usage.cached_tokens),
+        cached: usage.cached_tokens,
+        written: usage.written_tokens,
+        answered: usage.completion_tokens,
+        reasoning: usage.reasoning_tokens,
+        cost: usage.cost,
+        ..ModelCall::default()
+    }
+}
+
+/// What an answer says that failed, although it came with status 200: an error in its place, or in its
+/// choice, where no words came before it.
+pub fn find_failure(body: &[u8]) -> Option<ProviderComplaint> {
+    memmem::find(body, b"\"error\"")?;
+    let answer: Value = serde_json::from_slice(body).ok()?;
+    if !answer["error"].is_null() {
+        return Some(complaint::complaint_of(&json!({"error": answer["error"]})));
+    }
+    let choice = &answer["choices"][0];
+    let broke_off = !choice["error"].is_null() || choice["finish_reason"] == "error";
+    let message = &choice["message"];
+    let says = message["content"].as_str().is_some_and(|text| !text.trim().is_empty());
+    (broke_off && !says).then(|| complaint::complaint_of(&json!({"error": choice["error"]})))
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked just before
+fn whole_seconds(seconds: f64) -> Option<u64> {
+    (0.0..1e9).contains(&seconds).then(|| seconds.ceil() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use codebutler_crds::limits::ModelPrice;
+
+    use super::*;
+
+    fn bill(usage: &str) -> ProviderBill {
+        read_bill(format!(r#"{{"id":"x","choices":[{{"a":1}}],"usage":{usage}}}"#).as_bytes())
+            .unwrap()
+    }
+
+    #[test]
+    fn cost_is_exact_to_the_nano_dollar() {
+        for (text, nanos) in [
+            ("0.1", 100_000_000),
+            ("0.3", 300_000_000),
+            ("0.000123457", 123_457),
+            ("1.23457e-4", 123_457),
+            ("12.000000001", 12_000_000_001),
+            ("\"0.05\"", 50_000_000),
+            ("0", 0),
+        ] {
+            let bill =
+                bill(&format!(r#"{{"prompt_tokens":7,"completion_tokens":3,"cost":{text}}}"#));
+            let cost = NanoUsd(nanos);
+            let usage = TokenUsage {
+                cost,
+                prompt_tokens: 7,
+                completion_tokens: 3,
+                calls: 1,
+                ..TokenUsage::default()
+            };
+            let expected = ProviderBill {
+                usage,
+                priced: true,
+                reported: true,
+                completed: true,
+                images: 0,
+                seconds: None,
+                searches: 0,
+                image_tokens: 0,
+            };
+            assert_eq!(bill, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn kept_written_and_thought_tokens_are_read_in_each_providers_words() {
+        for (usage, expected) in [
+            (
+                r#"{"prompt_tokens":1000,"completion_tokens":90,"prompt_tokens_details":{"cached_tokens":700,"cache_write_tokens":200,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":60}}"#,
+                (1000, 700, 200, 90, 60),
+            ),
+            (
+                r#"{"input_tokens":100,"output_tokens":90,"cache_read_input_tokens":700,"cache_creation_input_tokens":200}"#,
+                (1000, 700, 200, 90, 0),
+            ),
+            (
+                r#"{"prompt_tokens":1000,"completion_tokens":90,"cache_read_input_tokens":700,"cache_creation_input_tokens":200,"prompt_tokens_details":{"cached_tokens":700}}"#,
+                (1000, 700, 200, 90, 0),
+            ),
+            (
+                r#"{"prompt_tokens":1000,"completion_tokens":90,"prompt_cache_hit_tokens":640,"prompt_cache_miss_tokens":360}"#,
+                (1000, 640, 0, 90, 0),
+            ),
+            (
+                r#"{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":99},"completion_tokens_details":{"reasoning_tokens":99}}"#,
+                (10, 10, 0, 5, 5),
+            ),
+            (
+                r#"{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":[1],"completion_tokens_details":null}"#,
+                (10, 0, 0, 5, 0),
+            ),
+        ] {
+            let told = bill(usage).usage;
+            let told = (
+                told.prompt_tokens,
+                told.cached_tokens,
+                told.written_tokens,
+                told.completion_tokens,
+                told.reasoning_tokens,
+            );
+            assert_eq!(told, expected, "{usage}");
+        }
+    }
+
+    #[test]
+    fn with_ones_own_key_both_bills_count() {
+        let of = |byok: &str, upstream: &str| {
+            bill(&format!(
+                r#"{{"cost":0.95,"is_byok":{byok},"cost_details":{{"upstream_inference_cost":{upstream}}}}}"#
+            ))
+            .usage
+            .cost
+        };
+        assert_eq!(of("true", "19"), NanoUsd(19_950_000_000));
+        assert_eq!(of("false", "19"), NanoUsd(950_000_000));
+        assert_eq!(of("true", "null"), NanoUsd(950_000_000));
+    }
+
+    #[test]
+    fn an_unpriced_answer_says_so() {
+        for usage in [r#"{"prompt_tokens":7}"#, r#"{"cost":null}"#, r#"{"cost":-1}"#, "null"] {
+            let bill = bill(usage);
+            assert!(!bill.priced && bill.completed, "{usage}");
+            assert_eq!((bill.usage.cost, bill.usage.calls), (NanoUsd::ZERO, 1));
+        }
+    }
+
+    #[test]
+    fn a_table_of_prices_fills_in_where_the_provider_says_nothing() {
+        let price = ModelPrice {
+            prompt: NanoUsd(1_000_000_000),
+            completion: NanoUsd(2_000_000_000),
+            image: NanoUsd(40_000_000),
+            image_prompt: Some(NanoUsd(3_000_000_000)),
+            audio_minute: NanoUsd(6_000_000),
+            search: Some(NanoUsd(10_000_000)),
+            cache_read: Some(NanoUsd(100_000_000)),
+            cache_write: Some(NanoUsd(1_250_000_000)),
+        };
+        let cost = |body: &str| read_bill(body.as_bytes()).unwrap().at(Some(&price)).usage.cost.0;
+        let tokens = r#"{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2}}"#;
+        assert_eq!(cost(tokens), 10_000 + 4_000);
+        let kept = r#"{"choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":0,
+            "prompt_tokens_details":{"cached_tokens":800,"cache_write_tokens":100}}}"#;
+        assert_eq!(cost(kept), 100 * 1_000 + 800 * 100 + 100 * 1_250);
+        let own = r#"{"choices":[],"usage":{"prompt_tokens":10,"cost":0.5}}"#;
+        assert_eq!(cost(own), 500_000_000);
+        assert_eq!(cost(r#"{"data":[{"b64_json":"x"},{"b64_json":"y"}]}"#), 80_000_000);
+        assert_eq!(cost(r#"{"text":"hi","usage":{"type":"duration","seconds":30}}"#), 3_000_000);
+        assert_eq!(cost(r#"{"text":"hi","duration":59.2}"#), 6_000_000);
+        // OpenAI's images: words, images that were sent, and the tokens of those that were made.
+        let made = r#"{"created":1,"data":[],"usage":{"total_tokens":1380,"input_tokens":323,"output_tokens":1057,
+            "input_tokens_details":{"text_tokens":13,"image_tokens":310}}}"#;
+        assert_eq!(cost(made), 13 * 1_000 + 310 * 3_000 + 1_057 * 2_000);
+        let drawn = r#"{"choices":[{"message":{"images":[{"image_url":{"url":"data:"}}]}}]}"#;
+        assert_eq!((read_bill(drawn.as_bytes()).unwrap().images, cost(drawn)), (1, 40_000_000));
+        let search = ProviderBill { searches: 1, ..read_bill(tokens.as_bytes()).unwrap() };
+        assert_eq!(search.at(Some(&price)).usage.cost.0, 14_000 + 10_000_000);
+        let unnamed = ModelPrice { search: None, ..price };
+        assert_eq!(search.at(Some(&unnamed)).usage.cost.0, 14_000 + 40_000_000);
+    }
+
+    #[test]
+    fn failures_in_disguise_are_noticed() {
+        let bill = read_bill(br#"{"error":{"code":502,"message":"no provider"}}"#).unwrap();
+        assert!(!bill.completed);
+        assert!(!read_bill(br#"{"choices":null}"#).unwrap().completed);
+        assert_eq!(read_bill(b"<html>"), None);
+        assert_eq!(read_bill(b"[]"), None);
+    }
+
+    #[test]
+    fn an_error_in_an_answer_is_found_where_no_words_came() {
+        let of = |body: &str| find_failure(body.as_bytes()).map(|told| (told.status, told.text));
+        let told = of(r#"{"error":{"code":"502","message":"no provider"}}"#);
+        assert_eq!(told, Some((Some(502), "no provider".to_owned())));
+        let inside = r#"{"choices":[{"finish_reason":"error","error":{"code":503,"message":"gone"},
+            "message":{"role":"assistant","content":"TEXT"}}]}"#;
+        let told = of(&inside.replace("TEXT", ""));
+        assert_eq!(told, Some((Some(503), "gone".to_owned())));
+        assert_eq!(of(&inside.replace("TEXT", "half of it")), None, "the agent reads it");
+        let silent = r#"{"choices":[{"finish_reason":"error","message":{"content":null}}]}"#;
+        assert_eq!(of(silent), Some((None, String::new())));
+        for fine in [
+            r#"{"choices":[{"finish_reason":"stop","message":{"content":"\"error\""}}],"error":null}"#,
+            r#"{"choices":[{"finish_reason":"stop","message":{"content":""},"error":null}]}"#,
+        ] {
+            assert_eq!(of(fine), None, "{fine}");
+        }
+    }
+}

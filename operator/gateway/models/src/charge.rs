@@ -1,0 +1,89 @@
+//! The charge for a call that was answered: on its budget, in its Thread's history, and for later estimates.
+
+use codebutler_crds::NanoUsd;
+use codebutler_crds::limits::ModelPrice;
+use codebutler_crds::thread::TokenUsage;
+use codebutler_crds::wire::history::ModelCall;
+use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_gateway_core::estimate;
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use tokio::time::Instant;
+
+use super::billing::{self, ProviderBill};
+use super::facts::price::ModelPrices;
+use super::services::ModelServices;
+use super::trace;
+use crate::budget::BilledCall;
+
+/// The outcome of a call, for metrics.
+pub struct MadeCall {
+    pub model: String,
+    pub bill: Option<ProviderBill>,
+    pub begun: Instant,
+    /// The name of the host that served it, where the answer says so.
+    pub provider: Option<String>,
+}
+
+/// The terms of a call, as they were before it was made.
+pub struct CallTerms<'a> {
+    pub prices: Option<&'a ModelPrices>,
+    /// The price that counts where there are none.
+    pub unlisted: ModelPrice,
+    pub estimate: NanoUsd,
+}
+
+/// Ends a call with its bill, which is answered as it was charged.
+pub fn charge_call(
+    gateway: &ModelServices,
+    caller: &ProvenCaller,
+    call: BilledCall,
+    bill: ProviderBill,
+    terms: &CallTerms<'_>,
+    made: &MadeCall,
+) -> ProviderBill {
+    let model = &made.model;
+    let price = terms.prices.map(|prices| prices.at(bill.usage.prompt_tokens, Timestamp::now()));
+    let is_named = bill.priced;
+    let mut bill = bill.at(price.as_ref());
+    if let Some(prices) = terms.prices.filter(|_| !is_named) {
+        bill.usage.cost += prices.per_request();
+    }
+    if !bill.priced && terms.unlisted == estimate::UNKNOWN {
+        tracing::warn!(
+            repo = caller.repo.name_any(),
+            model,
+            "the provider names no cost and spec.model.prices has none: its calls count as those of \
+             a large model"
+        );
+    }
+    let bill = bill.at(Some(&terms.unlisted));
+    gateway.models.calibration.learn(caller, model, terms.estimate, bill.usage.cost);
+    keep_call(gateway, caller, &call, bill.usage, made);
+    for near in call.settle(caller, bill.usage) {
+        gateway.metrics.warned(caller, near.limit);
+        gateway.budget.report_near(caller, near);
+    }
+    bill
+}
+
+/// Puts it into the Thread's history, under the provider's id for it: a later question about it gives the same.
+fn keep_call(
+    gateway: &ModelServices,
+    caller: &ProvenCaller,
+    call: &BilledCall,
+    usage: TokenUsage,
+    made: &MadeCall,
+) {
+    let own = || format!("{:016x}", rand::random::<u64>());
+    let id = call.id().map_or_else(own, ToOwned::to_owned);
+    let effort = caller.role.spec.model.reasoning.and_then(|reasoning| reasoning.effort);
+    let effort = effort.and_then(|effort| serde_json::to_value(effort).ok());
+    let told = trace::record_call(ModelCall {
+        provider: made.provider.clone(),
+        effort: effort.and_then(|effort| effort.as_str().map(ToOwned::to_owned)),
+        millis: u64::try_from(made.begun.elapsed().as_millis()).ok(),
+        ..billing::told_call(&made.model, &usage)
+    });
+    gateway.context.history.call(&caller.key(), caller.role_name(), &id, told);
+}

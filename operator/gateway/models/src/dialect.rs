@@ -1,0 +1,122 @@
+//! What an API understands beyond the words that all OpenAI-compatible ones share. Strict ones refuse
+//! fields that they don't know, so each word goes only where it is known to mean something. Pure.
+
+use codebutler_crds::model::{ModelApi, ModelProvider};
+use codebutler_gateway_core::dial::is_outside;
+use codebutler_gateway_core::egress::address::is_public;
+use url::{Host, Url};
+
+/// The kind of API behind a base URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApiDialect {
+    /// openrouter.ai: tells each answer's usage and cost unasked.
+    OpenRouter,
+    OpenAi,
+    /// OpenAI's API under the roof of Azure.
+    Azure,
+    /// Any other: only what all of them know.
+    Plain,
+}
+
+impl ApiDialect {
+    /// As the Repo says of the provider, or else by its host.
+    pub fn of(provider: &ModelProvider<'_>) -> Self {
+        match provider.api {
+            Some(ModelApi::OpenRouter) => Self::OpenRouter,
+            Some(ModelApi::OpenAi) => Self::OpenAi,
+            Some(ModelApi::Azure) => Self::Azure,
+            Some(ModelApi::Plain) => Self::Plain,
+            None => Url::parse(provider.base_url).map_or(Self::Plain, |url| Self::at(&url)),
+        }
+    }
+
+    fn at(base_url: &Url) -> Self {
+        let host = base_url.host_str().unwrap_or_default().to_ascii_lowercase();
+        let below = |domain: &str| {
+            host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        if below("openrouter.ai") {
+            Self::OpenRouter
+        } else if below("api.openai.com") {
+            Self::OpenAi
+        } else if below("openai.azure.com") || below("services.ai.azure.com") {
+            Self::Azure
+        } else {
+            Self::Plain
+        }
+    }
+
+    /// The field that bounds an answer. OpenAI's newer models refuse the old one.
+    pub const fn cap_field(self) -> &'static str {
+        match self {
+            Self::OpenAi | Self::Azure => "max_completion_tokens",
+            Self::OpenRouter | Self::Plain => "max_tokens",
+        }
+    }
+
+    /// Whether a model costs nothing there unless somebody names a price: a server of one's own network is
+    /// no provider's, unless the Repo says that it speaks for one.
+    pub fn is_free_at(self, base_url: &Url) -> bool {
+        self == Self::Plain && is_internal_url(base_url)
+    }
+
+    /// Whether a stream has to be asked for its usage.
+    pub const fn streams_usage_when_asked(self) -> bool {
+        !matches!(self, Self::OpenRouter)
+    }
+}
+
+/// Whether a base URL leads to a server of one's own network, by its address or its name.
+pub fn is_internal_url(base_url: &Url) -> bool {
+    match base_url.host() {
+        Some(Host::Ipv4(ip)) => !is_public(ip.into()),
+        Some(Host::Ipv6(ip)) => !is_public(ip.into()),
+        Some(Host::Domain(name)) => !is_outside(name),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_of_ones_own_is_known_by_its_address_or_name() {
+        for (url, internal) in [
+            ("http://127.0.0.1:8080/v1", true),
+            ("http://[::1]:8080/v1", true),
+            ("http://10.1.2.3/v1", true),
+            ("http://192.168.1.20:11434/v1", true),
+            ("http://[fd00::5]/v1", true),
+            ("http://localhost:11434/v1", true),
+            ("http://ollama:11434/v1", true),
+            ("http://vllm.models.svc/v1", true),
+            ("http://vllm.models.svc.cluster.local:8000/v1", true),
+            ("https://openrouter.ai/api/v1", false),
+            ("https://llm.example.com/v1", false),
+            ("http://8.8.8.8/v1", false),
+        ] {
+            let url = Url::parse(url).unwrap();
+            assert_eq!(is_internal_url(&url), internal, "{url}");
+            assert_eq!(ApiDialect::Plain.is_free_at(&url), internal, "{url}");
+            assert!(!ApiDialect::OpenRouter.is_free_at(&url), "a proxy to a provider: {url}");
+        }
+    }
+
+    #[test]
+    fn an_api_is_known_by_its_host_alone() {
+        for (url, dialect) in [
+            ("https://openrouter.ai/api/v1", ApiDialect::OpenRouter),
+            ("https://OpenRouter.ai/api/v1", ApiDialect::OpenRouter),
+            ("https://eu.openrouter.ai/api/v1", ApiDialect::OpenRouter),
+            ("https://api.openai.com/v1", ApiDialect::OpenAi),
+            ("https://team.openai.azure.com/openai/v1", ApiDialect::Azure),
+            ("https://team.services.ai.azure.com/openai/v1", ApiDialect::Azure),
+            ("https://notopenrouter.ai/api/v1", ApiDialect::Plain),
+            ("https://proxy.example/openrouter.ai/v1", ApiDialect::Plain),
+            ("http://localhost:11434/v1", ApiDialect::Plain),
+        ] {
+            assert_eq!(ApiDialect::at(&Url::parse(url).unwrap()), dialect, "{url}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Images of a model: how each API is asked for them, and what is in its answer. Pure.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{BufMut as _, Bytes, BytesMut};
+use codebutler_crds::NanoUsd;
+use codebutler_crds::limits::ModelPrice;
+use codebutler_crds::role::{ModelRouting, RoleModel};
+use codebutler_crds::wire::{ImageQuality, ImageSize, MAX_IMAGE};
+use codebutler_gateway_core::estimate;
+use codebutler_gateway_core::image_kind::media_type;
+use http::HeaderValue;
+use serde_json::{Value, json};
+
+use super::dialect::ApiDialect;
+use super::prepare::{RequestShape, provider_routing};
+
+/// Characters of a model's words that are told.
+const SAID: usize = 300;
+
+/// What is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct DrawingOrder {
+    pub prompt: String,
+    pub count: u8,
+    pub size: ImageSize,
+    pub quality: ImageQuality,
+    pub transparent: bool,
+    /// Images to change: the first one is changed, the others are there to look at.
+    pub sources: Vec<SentImage>,
+    pub mask: Option<SentImage>,
+    /// The part of the first source that is changed, in words.
+    pub area: Option<String>,
+}
+
+/// An image that a model is sent.
+#[derive(Clone, Debug)]
+pub struct SentImage {
+    /// By its bytes.
+    pub kind: &'static str,
+    pub bytes: Bytes,
+}
+
+impl SentImage {
+    /// An image of a kind that models take.
+    pub fn new(bytes: Bytes) -> Option<Self> {
+        media_type(&bytes).map(|kind| Self { kind, bytes })
+    }
+
+    fn extension(&self) -> &'static str {
+        self.kind.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+/// A call of a model that makes images.
+#[derive(Debug)]
+pub struct DrawingJob {
+    pub model: String,
+    pub order: DrawingOrder,
+    is_chat: bool,
+}
+
+/// True where images are the answer of a chat, one for each call.
+pub fn draws_by_chat(dialect: ApiDialect) -> bool {
+    dialect == ApiDialect::OpenRouter
+}
+
+impl DrawingJob {
+    /// The calls that an order takes.
+    pub fn split(model: &str, dialect: ApiDialect, order: &DrawingOrder) -> Vec<Self> {
+        let job = |order: DrawingOrder, is_chat| Self { model: model.to_owned(), order, is_chat };
+        if !draws_by_chat(dialect) {
+            return vec![job(order.clone(), false)];
+        }
+        let one = || DrawingOrder { count: 1, ..order.clone() };
+        (0..order.count).map(|_| job(one(), true)).collect()
+    }
+
+    /// Below the provider's base URL.
+    pub const fn path(&self) -> &'static [&'static str] {
+        match (self.is_chat, self.order.sources.is_empty()) {
+            (true, _) => &["chat", "completions"],
+            (false, true) => &["images", "generations"],
+            (false, false) => &["images", "edits"],
+        }
+    }
+
+    pub fn estimate(&self, price: &ModelPrice) -> NanoUsd {
+        let DrawingOrder { prompt, count, size, quality, sources, mask, .. } = &self.order;
+        let sent = sources.len() + usize::from(mask.is_some());
+        let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        let images = (u64::from(*count), *size, *quality);
+        estimate::estimate_drawing(number(prompt.len()), number(sent), images, price)
+    }
+
+    /// The body to send, and its type.
+    pub fn body(&self, shape: &RequestShape<'_>) -> (HeaderValue, Bytes) {
+        let json = HeaderValue::from_static("application/json");
+        if self.is_chat {
+            return (json, chat_request(&self.order, shape).to_string().into());
+        }
+        if self.order.sources.is_empty() {
+            let fields = image_fields(&self.order, shape.id);
+            let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
+            return (json, Value::Object(fields.collect()).to_string().into());
+        }
+        edit_form(&self.order, shape.id)
+    }
+}
+
+/// The words that a model is sent.
+fn full_prompt(order: &DrawingOrder) -> String {
+    let mut words = order.prompt.trim().to_owned();
+    if let Some(area) = &order.area {
+        words = format!(
+            "{words}\n\nChange only this part: {}. Leave everything else exactly as it is.",
+            area.trim().trim_end_matches('.')
+        );
+    }
+    words
+}
+
+/// The fields of OpenAI's images API.
+fn image_fields(order: &DrawingOrder, id: &str) -> Vec<(&'static str, Value)> {
+    let size = match order.size {
+        ImageSize::Square => "1024x1024",
+        ImageSize::Landscape => "1536x1024",
+        ImageSize::Portrait => "1024x1536",
+    };
+    let mut fields = vec![
+        ("model", json!(id)),
+        ("prompt", json!(full_prompt(order))),
+        ("n", json!(order.count)),
+        ("size", json!(size)),
+        ("quality", json!(order.quality)),
+    ];
+    if order.transparent {
+        fields.extend([("background", json!("transparent")), ("output_format", json!("png"))]);
+    }
+    fields
+}
+
+/// The form of OpenAI's edits: several sources are a list.
+fn edit_form(order: &DrawingOrder, id: &str) -> (HeaderValue, Bytes) {
+    let boundary = format!("codebutler{:032x}", rand::random::<u128>());
+    let mut body = BytesMut::new();
+    for (name, value) in image_fields(order, id) {
+        let value = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
+        let head = format!(
+            "--{boundary}\r\ncontent-disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
+        );
+        body.put_slice(head.as_bytes());
+    }
+    let field = if order.sources.len() == 1 { "image" } else { "image[]" };
+    let sources = order.sources.iter().map(|source| (field, source));
+    for (number, (field, image)) in
+        sources.chain(order.mask.iter().map(|m| ("mask", m))).enumerate()
+    {
+        let head = format!(
+            "--{boundary}\r\ncontent-disposition: form-data; name=\"{field}\"; filename=\"{number}.{}\"\r\n\
+             content-type: {}\r\n\r\n",
+            image.extension(),
+            image.kind
+        );
+        body.put_slice(head.as_bytes());
+        body.put_slice(&image.bytes);
+        body.put_slice(b"\r\n");
+    }
+    body.put_slice(format!("--{boundary}--\r\n").as_bytes());
+    let kind = HeaderValue::try_from(format!("multipart/form-data; boundary={boundary}"));
+    (kind.unwrap_or(HeaderValue::from_static("multipart/form-data")), body.freeze())
+}
+
+/// A chat whose answer is an image.
+fn chat_request(order: &DrawingOrder, shape: &RequestShape<'_>) -> Value {
+    let mut words = full_prompt(order);
+    if order.transparent {
+        words.push_str("\n\nThe background is transparent.");
+    }
+    if order.mask.is_some() {
+        words.push_str(
+            "\n\nThe last image is a mask of the first one: change only what is transparent in it.",
+        );
+    }
+    let mut content = vec![json!({"type": "text", "text": words})];
+    for image in order.sources.iter().chain(&order.mask) {
+        let url = format!("data:{};base64,{}", image.kind, STANDARD.encode(&image.bytes));
+        content.push(json!({"type": "image_url", "image_url": {"url": url}}));
+    }
+    let ratio = match order.size {
+        ImageSize::Square => "1:1",
+        ImageSize::Landscape => "3:2",
+        ImageSize::Portrait => "2:3",
+    };
+    let modalities: &[&str] = if shape.facts.draws_only { &["image"] } else { &["image", "text"] };
+    let mut request = json!({
+        "model": shape.id,
+        "messages": [{"role": "user", "content": content}],
+        "modalities": modalities,
+        "image_config": {"aspect_ratio": ratio},
+        "session_id": shape.session,
+    });
+    if let Some(routing) = image_routing(shape.role) {
+        request["provider"] = routing;
+    }
+    request
+}
+
+/// What the role wants of whoever keeps what is sent. Its providers by name are those of other models.
+fn image_routing(role: &RoleModel) -> Option<Value> {
+    let ModelRouting { data_collection, zdr, .. } = role.routing.clone()?;
+    provider_routing(&ModelRouting { data_collection, zdr, ..ModelRouting::default() })
+}
+
+/// Why an answer has no images.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum DrawnError {
+    #[error("the model made no image")]
+    Nothing,
+    /// In its own words.
+    #[error("the model made no image and said: {0}")]
+    Said(String),
+    #[error("the model's image is none: its bytes are neither PNG, JPEG, WebP nor GIF")]
+    NoImage,
+    #[error("the model's image has {0} bytes, and at most {max} MiB are taken: ask for a smaller size", max = MAX_IMAGE >> 20)]
+    TooLarge(usize),
+}
+
+/// The images of an answer, at most `most`: what they are is what their bytes say.
+///
+/// # Errors
+/// Why there are none.
+pub fn read_images(answer: &[u8], most: usize) -> Result<Vec<Bytes>, DrawnError> {
+    let answer: Value = serde_json::from_slice(answer).map_err(|_| DrawnError::Nothing)?;
+    let message = &answer["choices"][0]["message"];
+    let listed = answer["data"].as_array().into_iter().flatten();
+    let listed = listed.filter_map(|one| one["b64_json"].as_str().or_else(|| one["url"].as_str()));
+    let shown = message["images"].as_array().into_iter().flatten();
+    let shown = shown.filter_map(|one| one["image_url"]["url"].as_str());
+    let (mut images, mut fault) = (Vec::new(), None);
+    for text in listed.chain(shown).take(most) {
+        match read_image(text) {
+            Ok(image) => images.push(image),
+            Err(error) => fault = Some(error),
+        }
+    }
+    if !images.is_empty() {
+        return Ok(images);
+    }
+    let words = message["refusal"].as_str().or_else(|| message["content"].as_str());
+    let words = words.map(str::trim).filter(|words| !words.is_empty());
+    let said = words.map(|words| DrawnError::Said(words.chars().take(SAID).collect()));
+    Err(fault.or(said).unwrap_or(DrawnError::Nothing))
+}
+
+fn read_image(text: &str) -> Result<Bytes, DrawnError> {
+    let data = match text.strip_prefix("data:") {
+        Some(url) => url.split_once(";base64,").map_or("", |(_, data)| data),
+        None => text,
+    };
+    if data.len() / 4 * 3 > MAX_IMAGE {
+        return Err(DrawnError::TooLarge(data.len() / 4 * 3));
+    }
+    let bytes = STANDARD.decode(data.trim()).map_err(|_| DrawnError::NoImage)?;
+    media_type(&bytes).ok_or(DrawnError::NoImage)?;
+    Ok(bytes.into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! The kinds of call, as far as they differ: where they go, what they may cost, and what is
+//! sent.
+
+use bytes::Bytes;
+use codebutler_crds::NanoUsd;
+use codebutler_crds::limits::ModelPrice;
+use codebutler_crds::thread::TokenUsage;
+use codebutler_gateway_core::estimate;
+use http::HeaderValue;
+
+use super::drawing::DrawingJob;
+use super::form::RecordingForm;
+use super::prepare::RequestShape;
+use super::recording::{self, RecordingShape};
+use super::request::{ForwardableRequest, RequestError};
+
+/// Bytes of what a search shows to the model, which are billed as if they had been sent.
+const FOUND: usize = 16 * 1024;
+
+#[derive(Debug)]
+pub enum ModelJob {
+    Chat(ForwardableRequest),
+    Speech(RecordingForm),
+    /// A web search of the provider's own.
+    Search(ForwardableRequest),
+    /// Images of CodeButler's own wording.
+    Drawing(DrawingJob),
+}
+
+impl ModelJob {
+    /// Below the provider's base URL.
+    pub fn path(&self, shape: &RequestShape<'_>) -> &'static [&'static str] {
+        match self {
+            Self::Chat(_) | Self::Search(_) => &["chat", "completions"],
+            Self::Speech(_) => RecordingShape::of(shape).path(),
+            Self::Drawing(job) => job.path(),
+        }
+    }
+
+    /// The model that was asked for.
+    pub fn model(&self) -> &str {
+        match self {
+            Self::Chat(request) | Self::Search(request) => &request.model,
+            Self::Speech(recording) => &recording.model,
+            Self::Drawing(job) => &job.model,
+        }
+    }
+
+    /// Whether the answer is to come as it is made.
+    pub const fn streams(&self) -> bool {
+        matches!(self, Self::Chat(ForwardableRequest { stream: true, .. }))
+    }
+
+    /// Whether the whole answer can be put together from a stream.
+    pub const fn may_be_collected(&self) -> bool {
+        matches!(self, Self::Chat(ForwardableRequest { stream: false, answers: 1, .. }))
+    }
+
+    /// Whether the model is to call tools.
+    pub fn has_tools(&self) -> bool {
+        matches!(self, Self::Chat(request) if request.fields.get("tools").is_some_and(|tools| !matches!(tools.get(), "null" | "[]")))
+    }
+
+    /// Whether another model may stand in.
+    pub const fn may_fall_back(&self) -> bool {
+        matches!(self, Self::Chat(_))
+    }
+
+    /// What it may cost. `body` is what is sent.
+    pub fn estimate(&self, body: &[u8], shape: &RequestShape<'_>, price: &ModelPrice) -> NanoUsd {
+        match self {
+            Self::Chat(request) => {
+                estimate::estimate_chat(body, Some(request.cap(shape)), request.answers, price)
+            }
+            Self::Search(request) => {
+                // OpenRouter's list tells no price of a search.
+                let search = estimate::price_searches(1, price);
+                let shown = estimate::estimate_chat(&[b' '; FOUND], Some(0), 1, price);
+                estimate::estimate_chat(body, Some(request.cap(shape)), 1, price) + shown + search
+            }
+            Self::Speech(recording) => {
+                let bytes = u64::try_from(recording.sound.len()).unwrap_or(u64::MAX);
+                let by_minute = estimate::estimate_recording(bytes, price);
+                let form = RecordingShape::of(shape);
+                if form == RecordingShape::Form {
+                    return by_minute;
+                }
+                // Lists name no price of a minute, and a token of sound may cost more than one of text.
+                let unlisted = estimate::estimate_recording(bytes, &estimate::UNKNOWN);
+                let (heard, said) = match form {
+                    RecordingShape::Chat => recording::chat_tokens(estimate::sound_seconds(bytes)),
+                    RecordingShape::Form | RecordingShape::Json => (0, 0),
+                };
+                let tokens = TokenUsage {
+                    prompt_tokens: heard,
+                    completion_tokens: said,
+                    ..TokenUsage::default()
+                };
+                by_minute.max(estimate::price_tokens(&tokens, price)).max(unlisted)
+            }
+            Self::Drawing(job) => job.estimate(price),
+        }
+    }
+
+    /// The body to send, for `model`, as the role calls it.
+    ///
+    /// # Errors
+    /// Never, as far as is known.
+    pub fn body(
+        &self,
+        model: &str,
+        shape: &RequestShape<'_>,
+    ) -> Result<(HeaderValue, Bytes), RequestError> {
+        let json = HeaderValue::from_static("application/json");
+        match self {
+            Self::Chat(request) | Self::Search(request) => {
+                Ok((json, request.body(model, shape)?.into()))
+            }
+            Self::Speech(one) => Ok(match RecordingShape::of(shape) {
+                RecordingShape::Form => one.body(shape.id),
+                RecordingShape::Json => (json, recording::json_body(one, shape.id)),
+                RecordingShape::Chat => (json, recording::chat_body(one, shape)),
+            }),
+            Self::Drawing(job) => Ok(job.body(shape)),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Hostile bytes for what reads Slack's socket.
+
+use codebutler_fuzz::{corpus_lines, fuzz_corpus};
+
+use crate::fuzz_frame;
+
+const SLACK: &str = include_str!("../../../../tests/corpus/slack.txt");
+
+#[test]
+fn payloads_from_slack_of_any_kind_are_read_or_ignored() {
+    fuzz_corpus("Slack", &corpus_lines(SLACK), |bytes| {
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            fuzz_frame(text);
+        }
+    });
+}

@@ -1,0 +1,261 @@
+//! What all parts share, and look up there: a conversation, its Repo and app, and what a failed call means
+//! for both.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use codebutler_crds::wire::ErrorCode;
+use codebutler_crds::{Repo, SlackTs, Thread};
+use codebutler_gateway_core::api_error::ApiError;
+use codebutler_gateway_core::conditions::ConditionWriter;
+use codebutler_gateway_core::context::GatewayContext;
+use codebutler_gateway_core::dispatch::RepoTeam;
+use codebutler_gateway_core::speech::SpeechScribe;
+use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_gateway_core::threads::ThreadWriter;
+use codebutler_gateway_core::threads::keyed::KeyedLocks;
+use codebutler_runtime::recent::RecentKeys;
+use kube::ResourceExt as _;
+use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
+use url::Url;
+
+use super::account::{AccessError, SlackAccount, SlackAccounts};
+use super::channel::RepoChannel;
+use super::metrics::SlackMetrics;
+use super::post::SentKeys;
+use super::reach::{self, SlackReach};
+use super::scopes::{self, TokenScopes};
+use super::web::SlackWeb;
+use super::{
+    access, ends, explain, files, members, named, open, person, picture_files, pinned, previews,
+    progress, questions, reading, which,
+};
+
+/// How long it is told that somebody else uses the same app.
+const SHARED: Duration = Duration::from_hours(1);
+
+/// What the floors of this folder share.
+pub(super) struct Inner {
+    pub(super) context: GatewayContext,
+    pub(super) threads: ThreadWriter,
+    pub(super) web: SlackWeb,
+    pub(super) metrics: SlackMetrics,
+    pub(super) accounts: SlackAccounts,
+    pub(super) reach: SlackReach,
+    /// What is in Slack already, by key.
+    pub(super) sent: SentKeys,
+    /// Conversations as they were last read.
+    pub(super) kept: reading::KeptConversations,
+    pub(super) plans: pinned::PinnedPlans,
+    pub(super) persons: person::KnownPeople,
+    /// Who is in which channel, and who has which address.
+    pub(super) channels: members::ChannelMembers,
+    pub(super) mails: members::MailUsers,
+    /// One question about a channel at a time.
+    pub(super) asking: KeyedLocks<(String, String)>,
+    /// Channels that are shared with another organisation.
+    pub(super) outside: RecentKeys<String>,
+    /// Texts that came as files.
+    pub(super) contents: files::FileContents,
+    /// Files that Slack only named.
+    pub(super) described: files::DescribedFiles,
+    pub(super) shown_pictures: picture_files::ShownPictures,
+    /// Writes recordings down, once there is somebody who can.
+    pub(super) scribe: Mutex<Option<SpeechScribe>>,
+    /// One recording at a time per thread.
+    pub(super) hearing: KeyedLocks<ThreadKey>,
+    /// Conversations that were opened for a prompt.
+    pub(super) opened: open::OpenedThread,
+    /// Conversations whose Threads were deleted.
+    pub(super) ends: ends::ToldEnds,
+    /// This process, in claims.
+    pub(super) name: String,
+    /// One post at a time per thread, so that a key is looked for and posted in one go.
+    pub(super) posting: KeyedLocks<ThreadKey>,
+    /// Looks pages up, once there is somebody who can.
+    pub(super) previews: parking_lot::Mutex<Option<previews::PreviewDesk>>,
+    /// What agents say of their runs.
+    pub(super) progress: progress::ProgressBoard,
+    /// Messages that got their reaction from this process.
+    pub(super) seen: RecentKeys<(String, SlackTs)>,
+    /// Presses of buttons that this process took in: a redelivery is told nothing.
+    pub(super) presses: RecentKeys<(ThreadKey, questions::ButtonPress)>,
+    /// Who was told that they may not steer, by channel and conversation.
+    pub(super) declined: RecentKeys<(String, SlackTs, String)>,
+    /// Direct messages that were answered, by conversation.
+    pub(super) directly: RecentKeys<(String, SlackTs)>,
+    /// Names of channels that were looked up.
+    pub(super) lookups: named::NameLookups,
+    /// Whether this replica is the one that looks for what nobody was told of.
+    pub(super) sweeps: watch::Sender<bool>,
+    /// Counts what Slack refused because of the Repo: whether it is mended is looked at.
+    pub(super) troubles: watch::Sender<u64>,
+    /// The Repos that name a channel, the oldest first.
+    pub(super) places: watch::Sender<Vec<RepoChannel>>,
+    /// Channels of no Repo that were logged.
+    pub(super) strangers: RecentKeys<String>,
+    /// Apps, by their user id, that somebody else uses too, and when that was last seen.
+    pub(super) shared: Mutex<HashMap<String, Instant>>,
+    /// What follows an acknowledgement, in the background.
+    pub(super) background: TaskTracker,
+}
+
+impl Inner {
+    pub(super) fn new(
+        context: GatewayContext,
+        threads: ThreadWriter,
+        api_url: &Url,
+        metrics: SlackMetrics,
+    ) -> Self {
+        let web = SlackWeb::new(api_url, metrics.clone(), &context.dialer);
+        let conditions = ConditionWriter::new(context.client.clone(), context.redactors.clone());
+        Self {
+            context,
+            threads,
+            web,
+            metrics,
+            accounts: SlackAccounts::default(),
+            reach: SlackReach::new(conditions),
+            sent: SentKeys::default(),
+            kept: reading::KeptConversations::default(),
+            plans: pinned::PinnedPlans::default(),
+            persons: person::KnownPeople::default(),
+            channels: members::ChannelMembers::default(),
+            mails: members::MailUsers::default(),
+            asking: KeyedLocks::default(),
+            outside: RecentKeys::default(),
+            contents: files::FileContents::default(),
+            described: files::DescribedFiles::default(),
+            shown_pictures: picture_files::ShownPictures::default(),
+            scribe: Mutex::default(),
+            hearing: KeyedLocks::default(),
+            opened: open::OpenedThread::default(),
+            ends: ends::ToldEnds::default(),
+            name: format!("{:016x}", rand::random::<u64>()),
+            posting: KeyedLocks::default(),
+            previews: parking_lot::Mutex::default(),
+            progress: progress::ProgressBoard::default(),
+            seen: RecentKeys::default(),
+            presses: RecentKeys::default(),
+            declined: RecentKeys::default(),
+            directly: RecentKeys::default(),
+            lookups: named::NameLookups::default(),
+            sweeps: watch::Sender::new(false),
+            troubles: watch::Sender::new(0),
+            places: watch::Sender::new(Vec::new()),
+            strangers: RecentKeys::default(),
+            shared: Mutex::default(),
+            background: TaskTracker::new(),
+        }
+    }
+
+    /// The newest known state of a Thread.
+    pub(super) fn thread(&self, key: &ThreadKey) -> Option<Arc<Thread>> {
+        self.threads.freshest(key, self.context.thread(key))
+    }
+
+    pub(super) async fn account(&self, repo: &Repo) -> Result<Arc<SlackAccount>, AccessError> {
+        let account = self.accounts.of(&self.context, &self.web, repo).await;
+        if let Err(error) = &account {
+            self.reach.tell(repo, Err(explain::explain_condition(error, repo))).await;
+        }
+        account
+    }
+
+    /// What there is to tell of an app that works.
+    pub(super) fn standing(&self, account: &SlackAccount, repo: &Repo) -> reach::ReachState {
+        let lacks = account.scopes.as_ref().map(TokenScopes::lacks).unwrap_or_default();
+        if !lacks.is_empty() {
+            return Err(explain::explain_scopes(&lacks, repo));
+        }
+        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = account.user.as_ref().and_then(|user| shared.get(user));
+        if seen.is_some_and(|seen| seen.elapsed() < SHARED) {
+            return Err(explain::shared_app(repo));
+        }
+        let is_open = repo.spec.access.users.is_empty();
+        let channel = repo.channel().filter(|_| is_open).map(str::to_owned);
+        let shared = channel.is_some_and(|channel| self.outside.contains(&channel));
+        let limits = account.scopes.as_ref().and_then(TokenScopes::limits);
+        let others = self.sharing(repo.channel().unwrap_or_default());
+        let told: Vec<String> = limits
+            .into_iter()
+            .chain(self.progress.refused_stream(account).map(|code| explain::no_stream(&code)))
+            .chain(self.context.pages.as_ref().and_then(|_| {
+                let lacks = account.scopes.as_ref().is_some_and(|own| !own.has(scopes::UNFURL));
+                lacks.then(|| explain::NO_PREVIEWS.to_owned())
+            }))
+            .chain(shared.then(|| access::SHARED.to_owned()))
+            .chain(explain::explain_sharing(repo, &others))
+            .collect();
+        Ok((!told.is_empty()).then(|| told.join("; ")))
+    }
+
+    /// What a failed call means for the Repo, and for who wanted it.
+    pub(super) async fn failed(&self, error: impl Into<AccessError>, repo: &Repo) -> ApiError {
+        let error = error.into();
+        if let AccessError::Call(call) = &error
+            && let Some(code) = call.code()
+        {
+            if matches!(
+                code,
+                "invalid_auth" | "token_revoked" | "account_inactive" | "app_uninstalled"
+            ) {
+                self.accounts.forget(repo);
+            }
+            if reach::concerns_repo(code) {
+                self.troubles.send_modify(|count| *count += 1);
+                self.reach.tell(repo, Err(explain::explain_condition(&error, repo))).await;
+            }
+        }
+        let told = explain::explain_api(&error, repo);
+        // Slack may say again what it was sent.
+        let message = self.context.redactors.of(repo).mask(&told.message).into_owned();
+        ApiError { message, ..told }
+    }
+
+    /// Thread and Repo of a conversation.
+    pub(super) fn conversation(
+        &self,
+        key: &ThreadKey,
+    ) -> Result<(Arc<Thread>, Arc<Repo>), ApiError> {
+        let gone = |what: &str| ApiError::new(ErrorCode::Unavailable, format!("no such {what}"));
+        let thread = self.thread(key).ok_or_else(|| gone("Thread"))?;
+        let repo = self.context.repo(&key.namespace, &thread.spec.repo);
+        Ok((thread, repo.ok_or_else(|| gone("Repo"))?))
+    }
+
+    /// Short names of a Repo's roles, in its order.
+    pub(super) fn role_names(&self, repo: &Repo) -> Vec<String> {
+        self.context.roles_of(repo).iter().map(|role| role.spec.role.clone()).collect()
+    }
+
+    /// What a Repo's roles are for.
+    pub(super) fn team(&self, repo: &Repo) -> RepoTeam {
+        RepoTeam::of(&self.context.roles_of(repo))
+    }
+
+    /// A Repo as the router sees it.
+    pub(super) fn channel(&self, repo: &Repo, account: &SlackAccount) -> RepoChannel {
+        self.place(repo, Some(account))
+    }
+
+    /// The same; without an app it hears nothing.
+    pub(super) fn place(&self, repo: &Repo, account: Option<&SlackAccount>) -> RepoChannel {
+        RepoChannel {
+            namespace: repo.namespace().unwrap_or_default(),
+            repo: repo.name_any(),
+            uid: repo.uid().unwrap_or_default(),
+            id: repo.channel().unwrap_or_default().to_owned(),
+            git: which::fold_address(&repo.spec.git.url),
+            secret: repo.spec.slack.credentials.name.clone(),
+            team: self.team(repo),
+            bot_user: account.and_then(|account| account.user.clone()),
+            bots: repo.spec.slack.allow_bots.clone(),
+            is_own: true,
+            deaf: account.is_none(),
+        }
+    }
+}

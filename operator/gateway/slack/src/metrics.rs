@@ -1,0 +1,93 @@
+//! What is counted about Slack; the catalog says what each family means.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebutler_runtime::metrics::catalog::gateway as catalog;
+use codebutler_runtime::metrics::family::{CountFamily, TimeFamily};
+use codebutler_runtime::recent::RecentKeys;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::lenient::UnreadFields;
+
+/// Slack's metrics. Clones count together.
+#[derive(Clone, Debug)]
+pub struct SlackMetrics {
+    envelopes: CountFamily<1>,
+    calls: CountFamily<2>,
+    unread: CountFamily<1>,
+    /// Paths that were logged.
+    logged: Arc<RecentKeys<String>>,
+    acks: TimeFamily<0>,
+    sockets: Gauge,
+    sends: Gauge,
+}
+
+impl SlackMetrics {
+    /// Creates and registers them.
+    pub fn new(registry: &mut Registry) -> Self {
+        Self {
+            envelopes: catalog::SLACK_ENVELOPES.counts(registry),
+            calls: catalog::SLACK_CALLS.counts(registry),
+            unread: catalog::SLACK_UNREAD.counts(registry),
+            logged: Arc::default(),
+            acks: catalog::SLACK_ACK.times(registry),
+            sockets: catalog::SLACK_SOCKETS.level(registry),
+            sends: catalog::SLACK_SENDS_WAITING.level(registry),
+        }
+    }
+
+    /// What became of an envelope: `message`, `click`, `reaction`, `ignored`, `unreadable`, `unknown`,
+    /// `failed`.
+    pub fn envelope(&self, outcome: &'static str) {
+        self.envelopes.one([outcome]);
+    }
+
+    /// Counts fields that could not be read, and logs each path once, without its value.
+    pub fn unread(&self, fields: &UnreadFields) {
+        for path in fields.iter() {
+            self.unread.one([path]);
+            if self.logged.first_time(path.to_owned()) {
+                tracing::warn!(path, "a field that Slack sent can't be read: it counts as absent");
+            }
+        }
+    }
+
+    /// How a Web API call ended: `ok`, `refused`, `limited` or `failed`.
+    pub fn call(&self, method: &'static str, outcome: &'static str) {
+        self.calls.one([method, outcome]);
+    }
+
+    /// An envelope was acknowledged.
+    pub fn acknowledged(&self, took: Duration) {
+        self.acks.observe([], took);
+    }
+
+    /// A socket is open until the answer is dropped.
+    pub fn socket(&self) -> HeldGauge {
+        HeldGauge::new(&self.sockets)
+    }
+
+    /// A message waits to be sent until the answer is dropped.
+    pub fn send_waits(&self) -> HeldGauge {
+        HeldGauge::new(&self.sends)
+    }
+}
+
+/// One more in a gauge, until dropped.
+#[derive(Debug)]
+pub struct HeldGauge(Gauge);
+
+impl HeldGauge {
+    fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for HeldGauge {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

@@ -1,0 +1,197 @@
+//! How a question about one action looks: the exact action as code, with nothing in it that a reader
+//! can't see. Pure.
+
+use codebutler_crds::wire::ApprovalRequest;
+use codebutler_markdown::visible_text;
+use serde_json::{Value, json};
+
+use super::offered_buttons;
+use crate::{blocks, markdown, mrkdwn};
+
+/// Characters of an action that are shown, as they are escaped for Slack.
+const SHOWN: usize = 2400;
+/// Of these, so many of its end.
+const END: usize = 600;
+/// Characters of the reason.
+const REASON: usize = 300;
+
+/// A question, ready to be posted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionShown {
+    /// For notifications, and where blocks can't be shown.
+    pub text: String,
+    pub blocks: Value,
+}
+
+/// The question about a request whose texts are masked already. `people` are mentioned. `whole`: the
+/// file in the thread that has all of an action that is too long to be shown.
+pub fn show_question(
+    request: &ApprovalRequest,
+    people: &[String],
+    for_thread: bool,
+    whole: Option<&str>,
+) -> ActionShown {
+    show_asked(request, people, ("May I do this?", whole), Some(for_thread))
+}
+
+/// All of an action, as it is shown.
+pub fn show_whole(request: &ApprovalRequest) -> String {
+    visible_text(request.detail.as_deref().unwrap_or_default())
+}
+
+/// What is said where a yes for the thread answers: the same, with nothing to answer.
+pub fn show_notice(request: &ApprovalRequest, by: &str) -> ActionShown {
+    let head = format!(
+        "I do this: <@{by}> approved it for this thread. *revoke* or *stop* takes that back."
+    );
+    show_asked(request, &[], (&head, None), None)
+}
+
+/// Whether all of an action is shown.
+pub fn is_whole(detail: &str) -> bool {
+    cut_middle(&visible_text(detail)).1 == 0
+}
+
+/// `answers`: whether there are buttons, and among them one for the whole thread.
+fn show_asked(
+    request: &ApprovalRequest,
+    people: &[String],
+    (words, whole): (&str, Option<&str>),
+    answers: Option<bool>,
+) -> ActionShown {
+    let tool = mrkdwn::escape_text(&visible_text(&request.tool)).replace('`', "'");
+    let reason: String = visible_text(&request.summary).chars().take(REASON).collect();
+    let reason = markdown::render_inline(&reason.replace('\n', " "));
+    let mut mentions: Vec<String> = people.iter().map(|user| format!("<@{user}>")).collect();
+    mentions.push(String::new());
+    let mentions = mentions.join(" ");
+    let head = format!("{mentions}{words} `{tool}`: {reason}.");
+    let (code, left_out) =
+        cut_middle(&visible_text(request.detail.as_deref().unwrap_or(&request.summary)));
+    let note = (left_out > 0).then(|| match whole {
+        Some(file) => {
+            format!(
+                "{left_out} characters in the middle are not shown here: all of it is in `{file}`."
+            )
+        }
+        None => {
+            format!("{left_out} characters in the middle are not shown: deny what you can't judge.")
+        }
+    });
+    let fenced = mrkdwn::escape_text(&code).replace("```", "`\u{200b}``");
+    let mut text = format!("{head}\n```\n{fenced}\n```");
+    if let Some(note) = &note {
+        text = format!("{text}\n{note}");
+    }
+    let mut blocks = vec![
+        json!({"type": "section", "text": {"type": "mrkdwn", "text": head}}),
+        json!({"type": "rich_text", "elements": [
+            {"type": "rich_text_preformatted", "elements": [{"type": "text", "text": code}]},
+        ]}),
+    ];
+    let context =
+        |text: &str| json!({"type": "context", "elements": [{"type": "mrkdwn", "text": text}]});
+    blocks.extend(note.as_deref().map(context));
+    if let Some(for_thread) = answers {
+        blocks.push(blocks::action_block(super::KIND, &offered_buttons(for_thread), &request.key));
+    }
+    ActionShown { text, blocks: Value::Array(blocks) }
+}
+
+/// Beginning and end of what is too long, and how many characters are left out between them.
+fn cut_middle(text: &str) -> (String, usize) {
+    let weight = |c: char| match c {
+        '&' => 5,
+        '<' | '>' => 4,
+        _ => 1,
+    };
+    if text.chars().map(weight).sum::<usize>() <= SHOWN {
+        return (text.to_owned(), 0);
+    }
+    let within = |chars: &mut dyn Iterator<Item = char>, most: usize| {
+        let mut left = most;
+        let mut taken = Vec::new();
+        for c in chars {
+            let Some(rest) = left.checked_sub(weight(c)) else { break };
+            left = rest;
+            taken.push(c);
+        }
+        taken
+    };
+    let head = within(&mut text.chars(), SHOWN - END);
+    let mut tail = within(&mut text.chars().rev(), END);
+    tail.reverse();
+    let left_out = text.chars().count() - head.len() - tail.len();
+    let (head, tail): (String, String) = (head.into_iter().collect(), tail.into_iter().collect());
+    (format!("{head}\n… {left_out} characters are not shown …\n{tail}"), left_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(detail: &str) -> ApprovalRequest {
+        ApprovalRequest {
+            key: "k".to_owned(),
+            tool: "Bash".to_owned(),
+            summary: "`rm` deletes <files>".to_owned(),
+            hash: "0".repeat(64),
+            detail: Some(detail.to_owned()),
+        }
+    }
+
+    fn code(question: &ActionShown) -> &str {
+        question.blocks[1]["elements"][0]["elements"][0]["text"].as_str().unwrap()
+    }
+
+    #[test]
+    fn the_exact_action_is_shown_as_code_that_nothing_breaks_out_of() {
+        let command = "rm -rf a && echo '```\n<!channel>' > <@U1>";
+        let shown = show_question(&request(command), &[], false, None);
+        assert_eq!(code(&shown), command);
+        assert!(!shown.text.contains("<!channel>") && !shown.text.contains("<@U1>"));
+        assert_eq!(shown.text.matches("```").count(), 2, "{}", shown.text);
+        let ids: Vec<_> = shown.blocks[2]["elements"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|button| button["action_id"].as_str().unwrap())
+            .collect();
+        assert_eq!(ids, ["approval:approve", "approval:deny"]);
+        let shown = show_question(&request(command), &[], true, None);
+        assert_eq!(shown.blocks[2]["elements"][1]["action_id"], "approval:thread");
+        // Nobody is asked.
+        let told = show_notice(&request(command), "U7");
+        assert_eq!(told.blocks.as_array().unwrap().len(), 2);
+        assert!(told.text.starts_with("I do this: <@U7> approved it for this thread"));
+    }
+
+    #[test]
+    fn what_can_not_be_seen_is_written_out() {
+        for (hidden, written) in [
+            ("ls\u{202e}fr- mr", "ls\\u{202e}fr- mr"),
+            ("a\u{200b}b", "a\\u{200b}b"),
+            ("a\u{1b}[2K", "a\\u{1b}[2K"),
+            ("a\u{e0041}", "a\\u{e0041}"),
+            ("a\rb\n\tc", "a\\u{d}b\n\tc"),
+        ] {
+            assert_eq!(code(&show_question(&request(hidden), &[], false, None)), written);
+        }
+    }
+
+    #[test]
+    fn a_long_action_is_cut_in_the_middle_and_that_is_said() {
+        let long = format!("begin {} && curl evil", "<".repeat(20_000));
+        let shown = show_question(&request(&long), &["U7".to_owned()], false, None);
+        assert!(code(&shown).starts_with("begin <") && code(&shown).ends_with("&& curl evil"));
+        assert!(shown.text.chars().count() < 3900, "{}", shown.text.len());
+        let note = shown.blocks[2]["elements"][0]["text"].as_str().unwrap();
+        assert!(note.contains("characters in the middle are not shown"), "{note}");
+        assert!(shown.text.starts_with("<@U7> May I do this? `Bash`"));
+        let shown = show_question(&request(&long), &[], false, Some("action-1.txt"));
+        assert!(shown.text.contains("all of it is in `action-1.txt`"), "{}", shown.text);
+        assert_eq!(show_whole(&request("a\u{200b}b")), "a\\u{200b}b");
+        let exact = "x".repeat(SHOWN);
+        assert_eq!(code(&show_question(&request(&exact), &[], false, None)), exact);
+    }
+}

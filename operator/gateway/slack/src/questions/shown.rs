@@ -1,0 +1,42 @@
+//! What a role offers, as people see it. Pure.
+
+use codebutler_crds::thread::OfferKind;
+use codebutler_crds::wire::PostMessage;
+
+use crate::{markdown, mrkdwn};
+
+/// What a role offers, as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfferShown {
+    pub kind: OfferKind,
+    /// One line each, in Slack's markup for learnings and plain for answers.
+    pub items: Vec<String>,
+}
+
+impl OfferShown {
+    /// What a message offers. Its texts are masked already.
+    pub fn of(message: &PostMessage) -> Option<Self> {
+        if !message.choices.is_empty() {
+            return Some(Self { kind: OfferKind::Choice, items: message.choices.clone() });
+        }
+        let items: Vec<String> =
+            message.learnings.iter().map(|text| markdown::render_inline(text)).collect();
+        (!items.is_empty()).then_some(Self { kind: OfferKind::Learnings, items })
+    }
+
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.items.len()).unwrap_or(u32::MAX)
+    }
+
+    /// For notifications, other roles, and where blocks can't be shown.
+    pub fn listed(&self) -> String {
+        let lines = self.items.iter().zip(1..).map(|(item, n)| {
+            let item = match self.kind {
+                OfferKind::Choice => mrkdwn::escape_text(item),
+                OfferKind::Learnings => item.clone(),
+            };
+            format!("{n}. {item}")
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}

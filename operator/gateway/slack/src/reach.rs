@@ -1,0 +1,128 @@
+//! Whether a Repo's channel can be reached: its condition `SlackReachable`, written and told as an
+//! event only when it changes.
+
+use std::collections::HashMap;
+
+use codebutler_crds::Repo;
+use codebutler_crds::condition::SLACK_REACHABLE;
+use codebutler_gateway_core::conditions::{ConditionFinding, ConditionWriter};
+use kube::ResourceExt as _;
+use parking_lot::Mutex;
+
+/// What is told: that it works, with what it can't do if there is something, or a reason and a
+/// sentence.
+pub type ReachState = Result<Option<String>, (&'static str, String)>;
+
+/// That nothing hinders.
+const WORKS: &str = "the app can read the channel";
+
+/// Tells whether Slack can be reached.
+pub struct SlackReach {
+    conditions: ConditionWriter,
+    told: Mutex<HashMap<String, ToldFinding>>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct ToldFinding {
+    generation: Option<i64>,
+    /// Channel and Secret that it was found with.
+    about: (String, String),
+    state: ReachState,
+}
+
+impl ToldFinding {
+    fn of(repo: &Repo, state: ReachState) -> Self {
+        let slack = &repo.spec.slack;
+        let about = (slack.channel.clone(), slack.credentials.name.clone());
+        Self { generation: repo.metadata.generation, about, state }
+    }
+}
+
+/// Whether a code keeps everybody from speaking in the channel until somebody mends it in Slack.
+pub fn is_lasting(code: &str) -> bool {
+    concerns_repo(code) && !matches!(code, "missing_scope" | "not_allowed_token_type")
+}
+
+/// Whether a code speaks of the Repo's settings rather than of one call.
+pub fn concerns_repo(code: &str) -> bool {
+    let codes = [
+        "not_in_channel",
+        "channel_not_found",
+        "is_archived",
+        "invalid_auth",
+        "not_authed",
+        "account_inactive",
+        "token_revoked",
+        "token_expired",
+        "app_uninstalled",
+        "team_access_not_granted",
+        "missing_scope",
+        "not_allowed_token_type",
+    ];
+    codes.contains(&code)
+}
+
+impl SlackReach {
+    /// Writes as the gateway's other conditions are written.
+    pub fn new(conditions: ConditionWriter) -> Self {
+        Self { conditions, told: Mutex::default() }
+    }
+
+    /// Records the state if it is news, and answers whether the Repo says it now. Failing to is logged,
+    /// and tried again next time.
+    pub async fn tell(&self, repo: &Repo, state: ReachState) -> bool {
+        let uid = repo.uid().unwrap_or_default();
+        let news = ToldFinding::of(repo, state);
+        // Another replica may have said otherwise since.
+        if self.lock().get(&uid) == Some(&news) && says_reached(repo, news.state.is_ok()) {
+            return true;
+        }
+        let (reason, message) = match &news.state {
+            Ok(None) => ("Reachable", WORKS.to_owned()),
+            Ok(Some(limits)) => ("Reachable", format!("{WORKS}; {limits}")),
+            Err((reason, message)) => (*reason, message.clone()),
+        };
+        let finding = ConditionFinding {
+            type_: SLACK_REACHABLE,
+            holds: Some(news.state.is_ok()),
+            reason,
+            message: &message,
+            event: reason,
+        };
+        match self.conditions.record(repo, &finding).await {
+            Ok(()) => {
+                self.lock().insert(uid, news);
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, repo = repo.name_any(), "condition not written");
+                false
+            }
+        }
+    }
+
+    /// Says again what was found, where a Repo has changed in what has nothing to do with it.
+    pub async fn follow(&self, repo: &Repo) {
+        let told = self.lock().get(&repo.uid().unwrap_or_default()).cloned();
+        let Some(told) = told.filter(|told| told.generation != repo.metadata.generation) else {
+            return;
+        };
+        if told.about == ToldFinding::of(repo, Ok(None)).about {
+            self.tell(repo, told.state).await;
+        }
+    }
+
+    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<String, ToldFinding>> {
+        self.told.lock()
+    }
+}
+
+/// Whether the Repo says that of its present generation.
+fn says_reached(repo: &Repo, works: bool) -> bool {
+    let mut conditions = repo.status.iter().flat_map(|status| &status.conditions);
+    conditions.any(|c| {
+        c.type_ == SLACK_REACHABLE
+            && (c.status == "True") == works
+            && c.observed_generation == repo.metadata.generation
+    })
+}

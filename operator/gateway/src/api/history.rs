@@ -1,0 +1,149 @@
+//! `/v1/history`: what agents tell of their runs, kept for people to see, and what is kept of their own
+//! conversation, for who looks back on it.
+
+use axum::extract::State;
+use codebutler_crds::wire::history::MAX_BATCH;
+use codebutler_crds::wire::{
+    ErrorCode, HistoryBatch, HistoryKept, HistoryLines, PastConversations,
+};
+use codebutler_gateway_core::api_error::ApiError;
+use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_gateway_core::extract::{AnyCaller, JsonBody, QueryParams};
+use codebutler_gateway_core::history::reads::{HistoryReadError, HistoryReader};
+use codebutler_gateway_core::history::{TellError, mask, millis_now};
+use codebutler_gateway_core::thread_key::ThreadKey;
+use kube::ResourceExt as _;
+use serde::Deserialize;
+
+use crate::state::SharedGateway;
+
+/// How far an agent's clock may be ahead, in milliseconds.
+const AHEAD: u64 = 60_000;
+
+/// Behind which line.
+#[derive(Deserialize)]
+pub struct HistoryQuery {
+    #[serde(default)]
+    behind: u64,
+}
+
+/// What is kept of the caller's journals.
+pub async fn read_kept(
+    State(gateway): State<SharedGateway>,
+    AnyCaller(caller): AnyCaller,
+) -> Result<axum::Json<HistoryKept>, ApiError> {
+    take_batch(&gateway, &caller, None).await
+}
+
+/// Keeps what a journal says next. Of a closed Thread too: how it ended is told last.
+pub async fn tell_history(
+    State(gateway): State<SharedGateway>,
+    AnyCaller(caller): AnyCaller,
+    JsonBody(mut batch): JsonBody<HistoryBatch>,
+) -> Result<axum::Json<HistoryKept>, ApiError> {
+    check_batch(&batch)?;
+    let redactor = gateway.git.outcomes.redactor(&caller).await?;
+    let latest = millis_now() + AHEAD;
+    for told in &mut batch.events {
+        told.event = mask::mask_event(&told.event, &redactor);
+        told.at = told.at.min(latest);
+    }
+    take_batch(&gateway, &caller, Some(batch)).await
+}
+
+/// What is kept of the caller's own conversation: nothing where no history is.
+pub async fn read_lines(
+    State(gateway): State<SharedGateway>,
+    AnyCaller(caller): AnyCaller,
+    QueryParams(HistoryQuery { behind }): QueryParams<HistoryQuery>,
+) -> Result<axum::Json<HistoryLines>, ApiError> {
+    let (history, key) = (&gateway.work.context.history, caller.key());
+    let Some(store) = history.store() else { return Ok(axum::Json(HistoryLines::default())) };
+    // What is told of another Thread of this name ends where its own begins.
+    let _ = take_batch(&gateway, &caller, None).await?;
+    let uid = caller.thread.uid().unwrap_or_default();
+    let reader = HistoryReader { thread: &key, repo: (&*caller.repo).into(), uid: &uid };
+    let read = history.reads().page(store, reader, behind).await;
+    read.map(axum::Json).map_err(|error| refuse_reading(&key, &error))
+}
+
+/// First requests of other conversations of the caller's Repo: none where no history is kept.
+pub async fn read_requests(
+    State(gateway): State<SharedGateway>,
+    AnyCaller(caller): AnyCaller,
+) -> Result<axum::Json<PastConversations>, ApiError> {
+    let (history, key) = (&gateway.work.context.history, caller.key());
+    let Some(store) = history.store() else { return Ok(axum::Json(PastConversations::default())) };
+    let reader = HistoryReader { thread: &key, repo: (&*caller.repo).into(), uid: "" };
+    let read = history.reads().requests(store, reader).await;
+    let conversations = read.map_err(|error| refuse_reading(&key, &error))?;
+    Ok(axum::Json(PastConversations { conversations }))
+}
+
+fn refuse_reading(key: &ThreadKey, error: &HistoryReadError) -> ApiError {
+    if let HistoryReadError::Store(cause) = error {
+        tracing::warn!(error = %cause, thread = %key, "history not read");
+    }
+    ApiError::new(ErrorCode::Unavailable, error.to_string())
+}
+
+async fn take_batch(
+    gateway: &SharedGateway,
+    caller: &ProvenCaller,
+    batch: Option<HistoryBatch>,
+) -> Result<axum::Json<HistoryKept>, ApiError> {
+    let refused = |error: TellError| match error {
+        TellError::Away => {
+            let message = "the history can't be written right now: tell it again later";
+            ApiError::new(ErrorCode::Unavailable, message)
+        }
+        TellError::Journals => ApiError::new(ErrorCode::InvalidRequest, error.to_string()),
+        TellError::Replaced => ApiError::new(ErrorCode::ThreadClosed, error.to_string()),
+    };
+    let next = gateway.work.context.history.take(caller, batch).await.map_err(refused)?;
+    let off = next.is_none();
+    Ok(axum::Json(HistoryKept { next: next.unwrap_or_default(), off }))
+}
+
+fn check_batch(batch: &HistoryBatch) -> Result<(), ApiError> {
+    let refused = |message: &str| Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'.';
+    let word = |text: &str| (1..=64).contains(&text.len()) && text.bytes().all(plain);
+    if !word(&batch.journal) {
+        return refused("`journal` has to be 1 to 64 characters of a-z 0-9 .");
+    }
+    if batch.events.len() > MAX_BATCH {
+        return refused("there are too many `events`: send them in several batches");
+    }
+    if batch.events.iter().any(|told| !told.run.as_deref().is_none_or(word)) {
+        return refused("`run` has to be 1 to 64 characters of a-z 0-9 .");
+    }
+    if !batch.events.iter().all(|told| mask::is_agents(&told.event)) {
+        return refused("an event is one that the gateway tells itself");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use codebutler_crds::wire::history::{HistoryEvent, ModelCall, ToldEntry};
+
+    #[test]
+    fn an_agent_tells_of_its_own_runs_and_of_nothing_else() {
+        let batch = |journal: &str, event| {
+            let events = vec![ToldEntry { seq: 1, at: 1, run: Some("0a".into()), event }];
+            check_batch(&HistoryBatch { journal: journal.into(), from: 1, events })
+        };
+        batch("0a1b", HistoryEvent::RunStarted).unwrap();
+        batch("../x", HistoryEvent::RunStarted).unwrap_err();
+        batch("0a1b", HistoryEvent::ModelCall(ModelCall::default())).unwrap_err();
+        batch("0a1b", HistoryEvent::Closed { by: None }).unwrap_err();
+        batch("0a1b", HistoryEvent::Unknown).unwrap_err();
+        let many = vec![
+            ToldEntry { seq: 1, at: 1, run: None, event: HistoryEvent::RunStarted };
+            MAX_BATCH + 1
+        ];
+        check_batch(&HistoryBatch { journal: "0a".into(), from: 1, events: many }).unwrap_err();
+    }
+}

@@ -1,0 +1,120 @@
+//! The gateway's flags and environment, parsed once. Nothing else in this crate reads the environment.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use codebutler_gateway_core::dial::DialOptions;
+use codebutler_gateway_core::drain::GRACE;
+use codebutler_gateway_core::history::follow::HistoryRetention;
+use codebutler_runtime::quantity;
+use url::Url;
+
+use crate::pages::options::PagesOptions;
+use crate::web::SearchOptions;
+
+/// The gateway's configuration.
+#[derive(Clone, Debug, clap::Args)]
+pub struct GatewayArgs {
+    /// The operator's own namespace.
+    #[arg(long, env = "CODEBUTLER_NAMESPACE", default_value = "codebutler-system")]
+    pub namespace: String,
+    /// Namespaces whose Repos and Threads are looked after, separated by commas; all if absent. The
+    /// AgentRoles of the operator's own namespace serve them too.
+    #[arg(long, env = "CODEBUTLER_NAMESPACES", value_delimiter = ',')]
+    pub namespaces: Vec<String>,
+    /// Name of the gateway's Service: its certificate is made for `<service>.<namespace>.svc`.
+    #[arg(long, env = "CODEBUTLER_GATEWAY_SERVICE", default_value = "codebutler-gateway")]
+    pub service: String,
+    /// Where agent pods connect (TLS).
+    #[arg(long, env = "CODEBUTLER_LISTEN", default_value = "[::]:8443")]
+    pub listen: SocketAddr,
+    /// Where `/metrics`, `/healthz` and `/readyz` are served.
+    #[arg(long, env = "CODEBUTLER_METRICS_ADDRESS", default_value = "[::]:8080")]
+    pub metrics_address: SocketAddr,
+    /// Name of the gateway's own pod: its identity among replicas.
+    #[arg(long, env = "POD_NAME")]
+    pub pod: Option<String>,
+    /// The pod's address, to which the holder of the lease has the Service lead.
+    #[arg(long, env = "POD_IP")]
+    pub pod_ip: Option<IpAddr>,
+    /// How long a replica that is not heard of keeps the agents to itself, in seconds.
+    #[arg(long, env = "CODEBUTLER_LEASE_SECONDS", default_value_t = 15,
+          value_parser = clap::value_parser!(u64).range(3..=300))]
+    pub lease_seconds: u64,
+    /// Seconds between being told to stop and being ended, as the pod has them: what is under way gets
+    /// most of them.
+    #[arg(long, env = "CODEBUTLER_GRACE_SECONDS", default_value_t = 120,
+          value_parser = clap::value_parser!(u64).range(GRACE))]
+    pub grace_seconds: u64,
+    /// For crash tests: the process ends itself at the n-th of its step points.
+    #[arg(long, env = "CODEBUTLER_DIE_AT_STEP", hide = true)]
+    pub die_at_step: Option<u64>,
+    /// Base URL of Slack's Web API.
+    #[arg(long, env = "CODEBUTLER_SLACK_API", default_value = "https://slack.com/api")]
+    pub slack_api: String,
+    /// Connections to the outside.
+    #[command(flatten)]
+    pub dial: DialOptions,
+    /// Folder for copies of the Repos' repositories. What is lost of it is fetched again.
+    #[arg(long, env = "CODEBUTLER_GIT_CACHE", default_value = "/var/cache/codebutler")]
+    pub git_cache: PathBuf,
+    /// Room for these copies, such as 20Gi: those that nobody has asked for in the longest time go before
+    /// it is full. Without it, they take what there is.
+    #[arg(long, env = "CODEBUTLER_GIT_CACHE_LIMIT", value_parser = quantity::parse_flag)]
+    pub git_cache_limit: Option<u64>,
+    /// Folder for histories: what happened in each conversation. Nothing is kept without it.
+    #[arg(long, env = "CODEBUTLER_HISTORY")]
+    pub history: Option<PathBuf>,
+    /// Object store for histories, such as `s3://bucket/folder`, `gs://…` or `az://…`, with what the variables
+    /// `AWS_…`, `GOOGLE_…` or `AZURE_…` say. The folder holds what was read of it.
+    #[arg(long, env = "CODEBUTLER_HISTORY_URL", requires = "history")]
+    pub history_url: Option<Url>,
+    /// Pages on threads.
+    #[command(flatten)]
+    pub pages: PagesOptions,
+    /// Where signed deliveries that begin Threads are taken (plain HTTP, for an ingress); nowhere if absent.
+    #[arg(long, env = "CODEBUTLER_DELIVERIES_LISTEN")]
+    pub deliveries_listen: Option<SocketAddr>,
+    /// Days after its last event that a history is kept; an open Thread's always is.
+    #[arg(long, env = "CODEBUTLER_HISTORY_DAYS", default_value_t = 365,
+          value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub history_days: u32,
+    /// Room for histories, such as 10Gi: the oldest go before it is full.
+    #[arg(long, env = "CODEBUTLER_HISTORY_LIMIT", value_parser = quantity::parse_flag)]
+    pub history_limit: Option<u64>,
+    /// Web search.
+    #[command(flatten)]
+    pub search: SearchOptions,
+    /// How often open pull requests are looked at for what people do with them, in seconds.
+    #[arg(long, env = "CODEBUTLER_GITHUB_POLL_SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub github_poll_seconds: u64,
+    /// An agent that has something to do and says nothing for so long is replaced, in seconds.
+    #[arg(long, env = "CODEBUTLER_AGENT_SILENCE_SECONDS", default_value_t = 600,
+          value_parser = clap::value_parser!(u32).range(15..=86_400))]
+    pub agent_silence_seconds: u32,
+}
+
+impl GatewayArgs {
+    /// The time between two looks at GitHub.
+    pub const fn github_poll(&self) -> Duration {
+        Duration::from_secs(self.github_poll_seconds)
+    }
+
+    /// How long histories are kept. What is written until the next look has room, too.
+    pub fn retention(&self) -> HistoryRetention {
+        let age = Duration::from_hours(24) * self.history_days;
+        HistoryRetention { age, size: self.history_limit.map(|bytes| bytes / 10 * 9) }
+    }
+
+    /// What all histories may take together: a volume that is full takes the gateway with it.
+    pub fn history_space(&self) -> Option<u64> {
+        self.history_limit.map(|bytes| bytes / 20 * 19)
+    }
+
+    /// How long an agent may be silent.
+    pub const fn agent_silence(&self) -> Duration {
+        Duration::from_secs(self.agent_silence_seconds as u64)
+    }
+}

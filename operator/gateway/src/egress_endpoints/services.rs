@@ -1,0 +1,40 @@
+//! Connections to the outside, as handlers share them.
+
+use std::sync::Arc;
+
+use codebutler_gateway_core::conditions::ConditionWriter;
+use codebutler_gateway_core::context::GatewayContext;
+use codebutler_gateway_core::egress::ThreadEgress;
+use codebutler_gateway_core::metrics::GatewayMetrics;
+use codebutler_gateway_core::notices::ThreadNotices;
+use codebutler_gateway_core::searcher::WebSearcher;
+use codebutler_git::outcome::HostOutcomes;
+use tokio_util::sync::CancellationToken;
+
+use crate::web::{FoundPages, OpenedPages, SearchEngine};
+
+/// Services of one term of the leader.
+pub struct EgressServices {
+    /// Caches and the gateway's own Kubernetes identity.
+    pub context: GatewayContext,
+    /// Writes conditions of Repos.
+    pub conditions: ConditionWriter,
+    /// Connections of workspaces and web tools.
+    pub egress: ThreadEgress,
+    /// The search provider of the installation.
+    pub search: SearchEngine,
+    /// Searches where the installation has none.
+    pub searcher: WebSearcher,
+    /// Pages that searches have found.
+    pub found: FoundPages,
+    /// Pages that roles have opened.
+    pub opened: OpenedPages,
+    /// Posts lines of CodeButler's own.
+    pub notices: Arc<dyn ThreadNotices>,
+    /// Masks what may not leave.
+    pub outcomes: HostOutcomes,
+    /// What the gateway counts.
+    pub metrics: GatewayMetrics,
+    /// Cancelled at the end of the term.
+    pub shutdown: CancellationToken,
+}

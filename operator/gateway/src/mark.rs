@@ -1,0 +1,157 @@
+//! Where the Service of agents leads: an EndpointSlice with the holder's address. The gateway has no
+//! right on pods, so it marks none, and can change none. The installation brings one slice for each address
+//! family along, since a family can't be changed; the gateway may create no other.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use codebutler_crds::names;
+use codebutler_gateway_core::writes;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
+use kube::api::{ObjectMeta, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::json;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::GatewayArgs;
+
+/// Name of the Service's port.
+const PORT: &str = "agents";
+const ATTEMPTS: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(200);
+/// How often the holder looks whether it is still found.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// The one that leads to us.
+pub struct OriginMark {
+    slices: Api<EndpointSlice>,
+    /// Our own pod's name and address; nothing outside a cluster.
+    own: Option<(String, IpAddr)>,
+    service: String,
+    namespace: String,
+    port: u16,
+}
+
+impl OriginMark {
+    pub fn new(client: Client, args: &GatewayArgs) -> Self {
+        Self {
+            slices: Api::namespaced(client, &args.namespace),
+            own: args.pod.clone().zip(args.pod_ip),
+            service: args.service.clone(),
+            namespace: args.namespace.clone(),
+            port: args.listen.port(),
+        }
+    }
+
+    /// Has the Service lead to us, and to nobody else.
+    pub async fn take(&self) {
+        let Some((pod, ip)) = &self.own else { return };
+        let slice = self.slice(pod, *ip);
+        let params = PatchParams::apply(names::GATEWAY).force();
+        for attempt in 0..ATTEMPTS {
+            match self.slices.patch(&slice.name_any(), &params, &Patch::Apply(&slice)).await {
+                Ok(_) => return,
+                Err(error) => tracing::warn!(
+                    %error,
+                    attempt,
+                    slice = slice.name_any(),
+                    "agents are not led here; if the EndpointSlice is missing, install the chart again"
+                ),
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Leads agents here again after somebody has changed or removed the slice.
+    pub async fn keep(&self, shutdown: &CancellationToken) {
+        while shutdown.run_until_cancelled(sleep(LOOK)).await.is_some() {
+            match self.slices.get_opt(&self.name()).await {
+                Ok(found) if found.as_ref().is_some_and(|slice| self.is_ours(slice)) => {}
+                Ok(_) => self.take().await,
+                Err(error) => tracing::debug!(%error, "where agents are led is unknown"),
+            }
+        }
+    }
+
+    /// Leads nobody here any more; another one's mark stays.
+    pub async fn remove(&self) {
+        if self.own.is_none() {
+            return;
+        }
+        let name = self.name();
+        let found = self.slices.get_opt(&name).await;
+        let Ok(Some(slice)) = found.inspect_err(|error| tracing::warn!(%error, "mark not read"))
+        else {
+            return;
+        };
+        if !self.is_ours(&slice) {
+            return;
+        }
+        // The version: what another one has written meanwhile stays.
+        let nowhere = json!({
+            "metadata": {"resourceVersion": slice.resource_version()},
+            "endpoints": [],
+        });
+        let emptied =
+            self.slices.patch(&name, &writes::patch_params(), &Patch::Merge(&nowhere)).await;
+        if let Err(error) = emptied {
+            tracing::info!(%error, "the mark is not removed");
+        }
+    }
+
+    /// The slice of our own address family.
+    fn name(&self) -> String {
+        match self.own {
+            Some((_, IpAddr::V6(_))) => format!("{}-ipv6", self.service),
+            _ => self.service.clone(),
+        }
+    }
+
+    fn is_ours(&self, slice: &EndpointSlice) -> bool {
+        let Some((pod, ip)) = &self.own else { return false };
+        let wanted = self.slice(pod, *ip);
+        slice.endpoints.len() == 1
+            && slice.endpoints[0].addresses == wanted.endpoints[0].addresses
+            && slice.endpoints[0].target_ref == wanted.endpoints[0].target_ref
+            && slice.ports == wanted.ports
+            && slice.labels().get(SERVICE_LABEL) == Some(&self.service)
+    }
+
+    fn slice(&self, pod: &str, ip: IpAddr) -> EndpointSlice {
+        let labels = [(SERVICE_LABEL, self.service.as_str()), (MANAGED_BY, names::GATEWAY)];
+        let labels: BTreeMap<_, _> =
+            labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let ready = EndpointConditions { ready: Some(true), ..EndpointConditions::default() };
+        EndpointSlice {
+            metadata: ObjectMeta {
+                name: Some(self.name()),
+                labels: Some(labels),
+                ..ObjectMeta::default()
+            },
+            address_type: if ip.is_ipv4() { "IPv4" } else { "IPv6" }.to_owned(),
+            endpoints: vec![Endpoint {
+                addresses: vec![ip.to_string()],
+                conditions: Some(ready),
+                target_ref: Some(ObjectReference {
+                    kind: Some("Pod".to_owned()),
+                    name: Some(pod.to_owned()),
+                    namespace: Some(self.namespace.clone()),
+                    ..ObjectReference::default()
+                }),
+                ..Endpoint::default()
+            }],
+            ports: Some(vec![EndpointPort {
+                name: Some(PORT.to_owned()),
+                port: Some(self.port.into()),
+                protocol: Some("TCP".to_owned()),
+                ..EndpointPort::default()
+            }]),
+        }
+    }
+}
+
+const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";

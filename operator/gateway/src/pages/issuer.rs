@@ -1,0 +1,389 @@
+//! Asks an OpenID Connect issuer who somebody is. Its answers come over the gateway's own dialer.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use codebutler_gateway_core::dial::{DialReach, OutsideDialer};
+use http::header::ACCEPT;
+use openidconnect::core::{
+    CoreAuthDisplay, CoreAuthPrompt, CoreAuthenticationFlow, CoreErrorResponseType,
+    CoreGenderClaim, CoreJsonWebKey, CoreJweContentEncryptionAlgorithm, CoreJwsSigningAlgorithm,
+    CoreProviderMetadata, CoreRevocableToken, CoreRevocationErrorResponse,
+    CoreTokenIntrospectionResponse, CoreTokenType,
+};
+use openidconnect::{
+    AdditionalClaims, AuthorizationCode, ClaimsVerificationError, Client, ClientId, ClientSecret,
+    CsrfToken, EmptyExtraTokenFields, HttpRequest, HttpResponse, IdTokenFields, IssuerUrl, Nonce,
+    PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope, SignatureVerificationError,
+    StandardErrorResponse, StandardTokenResponse, TokenResponse as _,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::Mutex;
+use url::Url;
+
+use super::options::SignInKind;
+
+/// How long what the issuer says of itself counts.
+const FRESH: Duration = Duration::from_mins(5);
+/// How long it may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Where an issuer says what it is.
+const DISCOVERY: &str = ".well-known/openid-configuration";
+/// Longest answer that is read.
+const ANSWER: usize = 1024 * 1024;
+
+/// Who somebody is, as the issuer says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum IssuerIdentity {
+    /// In Slack.
+    Slack {
+        user: String,
+        team: String,
+        #[serde(default)]
+        enterprise: Option<String>,
+    },
+    /// By a verified address.
+    Mail(String),
+}
+
+/// What the product is at the issuer. No Debug: it holds a secret.
+#[derive(Clone)]
+pub struct ClientRegistration {
+    pub id: String,
+    pub secret: String,
+    pub redirect: Url,
+}
+
+/// Why nobody can be signed in now. Carries nothing that the issuer said.
+#[derive(Debug, thiserror::Error)]
+pub enum IssuerError {
+    #[error("the issuer can't be asked: {0}")]
+    Away(String),
+    #[error("the issuer did not accept the sign-in")]
+    Refused,
+    #[error("the issuer's answer is not to be trusted: {0}")]
+    Untrusted(String),
+    #[error("the issuer does not say what is needed: {0}")]
+    Silent(&'static str),
+    #[error("the issuer gives no verified e-mail address")]
+    NoMail,
+}
+
+impl IssuerError {
+    /// For who wanted to sign in: what it means, and what can be done.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::Away(_) => "The issuer can't be reached.",
+            Self::Refused => {
+                "The issuer did not take back what it gave out: sign in again. If that lasts, the client's secret or address \
+                 at the issuer is another one than in the Secret of `pages.secret`; the gateway's log says more."
+            }
+            Self::Untrusted(_) => {
+                "What the issuer said can't be trusted: its signature, its time, or whom it is for is wrong. The gateway's log \
+                 says which."
+            }
+            Self::Silent(_) => {
+                "The issuer does not say who you are: its client here has to be allowed `openid` and what the chart's page \
+                 names."
+            }
+            Self::NoMail => {
+                "The issuer gives no verified e-mail address for you. Have it verified there, or the issuer's client there \
+                 has to be allowed the scope `email` with the claim `email_verified`."
+            }
+        }
+    }
+}
+
+/// Slack's own claims.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct SlackClaims {
+    #[serde(rename = "https://slack.com/user_id", default)]
+    user: Option<String>,
+    #[serde(rename = "https://slack.com/team_id", default)]
+    team: Option<String>,
+    #[serde(rename = "https://slack.com/enterprise_id", default)]
+    enterprise: Option<String>,
+}
+
+impl AdditionalClaims for SlackClaims {}
+
+type Fields = IdTokenFields<
+    SlackClaims,
+    EmptyExtraTokenFields,
+    CoreGenderClaim,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJwsSigningAlgorithm,
+>;
+type Tokens = StandardTokenResponse<Fields, CoreTokenType>;
+type Party<A, D, I, R, T, U> = Client<
+    SlackClaims,
+    CoreAuthDisplay,
+    CoreGenderClaim,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJsonWebKey,
+    CoreAuthPrompt,
+    StandardErrorResponse<CoreErrorResponseType>,
+    Tokens,
+    CoreTokenIntrospectionResponse,
+    CoreRevocableToken,
+    CoreRevocationErrorResponse,
+    A,
+    D,
+    I,
+    R,
+    T,
+    U,
+>;
+
+/// See the module.
+pub struct OpenIdIssuer {
+    kind: SignInKind,
+    url: IssuerUrl,
+    dialer: OutsideDialer,
+    known: Mutex<Option<(Instant, CoreProviderMetadata)>>,
+}
+
+/// Where a browser goes to say who it is, and what has to come back.
+pub struct SignInQuestion {
+    pub address: Url,
+    pub state: String,
+    pub nonce: String,
+    /// Proves that who asked is who comes with the code (PKCE). Slack has none.
+    pub verifier: Option<String>,
+}
+
+#[derive(Debug)]
+struct Unreached(String);
+
+impl fmt::Display for Unreached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unreached {}
+
+impl OpenIdIssuer {
+    pub fn new(kind: SignInKind, url: &Url, dialer: OutsideDialer) -> Self {
+        // As it is written: issuers are compared letter by letter.
+        let url = IssuerUrl::from_url(url.clone());
+        let url = match url.as_str().strip_suffix('/') {
+            Some(bare) if url.url().path() == "/" => IssuerUrl::new(bare.to_owned()).unwrap_or(url),
+            _ => url,
+        };
+        Self { kind, url, dialer, known: Mutex::default() }
+    }
+
+    /// Begins a sign-in.
+    ///
+    /// # Errors
+    /// When the issuer can't be asked.
+    pub async fn question(&self, own: &ClientRegistration) -> Result<SignInQuestion, IssuerError> {
+        let metadata = self.metadata(false).await?;
+        let client = build_client(metadata, own);
+        let flow = CoreAuthenticationFlow::AuthorizationCode;
+        let mut request = client.authorize_url(flow, CsrfToken::new_random, Nonce::new_random);
+        let mut verifier = None;
+        if self.kind == SignInKind::Oidc {
+            let (challenge, secret) = PkceCodeChallenge::new_random_sha256();
+            verifier = Some(secret.into_secret());
+            request = request.add_scope(Scope::new("email".to_owned()));
+            request = request.set_pkce_challenge(challenge);
+        }
+        let (address, state, nonce) = request.url();
+        let (state, nonce) = (state.secret().clone(), nonce.secret().clone());
+        Ok(SignInQuestion { address, state, nonce, verifier })
+    }
+
+    /// Ends one: who came back with the code.
+    ///
+    /// # Errors
+    /// When the issuer does not say so, or not in a way that can be trusted.
+    pub async fn answer(
+        &self,
+        own: &ClientRegistration,
+        code: String,
+        nonce: &str,
+        verifier: Option<String>,
+    ) -> Result<IssuerIdentity, IssuerError> {
+        let metadata = self.metadata_now().await?;
+        let client = build_client(metadata, own);
+        let mut exchange = client
+            .exchange_code(AuthorizationCode::new(code))
+            .map_err(|_| IssuerError::Silent("it has no token endpoint"))?;
+        if let Some(verifier) = verifier {
+            exchange = exchange.set_pkce_verifier(PkceCodeVerifier::new(verifier));
+        }
+        let http = |request| fetch_once(self.dialer.clone(), request);
+        let tokens = exchange.request_async(&http).await.map_err(|error| {
+            tracing::info!(error = %brief_error(&error), "a sign-in was not accepted");
+            IssuerError::Refused
+        })?;
+        let token = tokens.id_token().ok_or(IssuerError::Silent("it gives no identity token"))?;
+        let nonce = Nonce::new(nonce.to_owned());
+        let newer;
+        let mut claims = token.claims(&client.id_token_verifier(), &nonce);
+        if matches!(&claims, Err(error) if lacks_key(error)) {
+            // It signs with a key that it did not have: its keys as they are now.
+            newer = build_client(self.metadata(true).await?, own);
+            claims = token.claims(&newer.id_token_verifier(), &nonce);
+        }
+        let claims = claims.map_err(|error| IssuerError::Untrusted(error.to_string()))?;
+        match self.kind {
+            SignInKind::Slack => {
+                let SlackClaims { user, team, enterprise } = claims.additional_claims().clone();
+                let (user, team) = user.zip(team).ok_or(IssuerError::Silent("no user or team"))?;
+                Ok(IssuerIdentity::Slack { user, team, enterprise })
+            }
+            SignInKind::Oidc => {
+                let proven = claims.email_verified() == Some(true);
+                let mail = claims.email().filter(|_| proven);
+                let mail = mail.ok_or(IssuerError::NoMail)?;
+                Ok(IssuerIdentity::Mail(mail.to_lowercase()))
+            }
+        }
+    }
+
+    /// What the issuer says of itself now. Its keys are asked for where it says something else than before.
+    async fn metadata_now(&self) -> Result<CoreProviderMetadata, IssuerError> {
+        let known = self.metadata(false).await?;
+        let away = |error: &dyn fmt::Display| IssuerError::Away(error.to_string());
+        let address = self.url.join(DISCOVERY).map_err(|error| away(&error))?;
+        let request = http::Request::get(address.as_str()).header(ACCEPT, "application/json");
+        let request = request.body(Vec::new()).map_err(|error| away(&error))?;
+        let answer = fetch_once(self.dialer.clone(), request).await;
+        let answer = answer.map_err(|error| away(&error))?;
+        if !answer.status().is_success() {
+            return Err(away(&answer.status()));
+        }
+        let told: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+        let is = |field: &str, known: Option<&str>| told[field].as_str() == known;
+        let same = is("issuer", Some(known.issuer().as_str()))
+            && is("token_endpoint", known.token_endpoint().map(|url| url.as_str()))
+            && is("jwks_uri", Some(known.jwks_uri().as_str()));
+        if same { Ok(known) } else { self.metadata(true).await }
+    }
+
+    async fn metadata(&self, anew: bool) -> Result<CoreProviderMetadata, IssuerError> {
+        let mut known = self.known.lock().await;
+        if let Some((at, metadata)) = &*known
+            && !anew
+            && at.elapsed() < FRESH
+        {
+            return Ok(metadata.clone());
+        }
+        let http = |request| fetch_once(self.dialer.clone(), request);
+        let metadata = CoreProviderMetadata::discover_async(self.url.clone(), &http).await;
+        let metadata = metadata.map_err(|error| IssuerError::Away(brief_error(&error)))?;
+        *known = Some((Instant::now(), metadata.clone()));
+        Ok(metadata)
+    }
+}
+
+/// Whether a token is signed with a key that is not known.
+fn lacks_key(error: &ClaimsVerificationError) -> bool {
+    matches!(
+        error,
+        ClaimsVerificationError::SignatureVerification(SignatureVerificationError::NoMatchingKey)
+    )
+}
+
+fn build_client(
+    metadata: CoreProviderMetadata,
+    own: &ClientRegistration,
+) -> Party<
+    openidconnect::EndpointSet,
+    openidconnect::EndpointNotSet,
+    openidconnect::EndpointNotSet,
+    openidconnect::EndpointNotSet,
+    openidconnect::EndpointMaybeSet,
+    openidconnect::EndpointMaybeSet,
+> {
+    let secret = ClientSecret::new(own.secret.clone());
+    Client::from_provider_metadata(metadata, ClientId::new(own.id.clone()), Some(secret))
+        .set_redirect_uri(RedirectUrl::from_url(own.redirect.clone()))
+}
+
+/// What went wrong, without what was said: that may hold anything.
+fn brief_error(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text: String = error.to_string().chars().take(200).collect();
+    if let Some(source) = error.source().filter(|source| source.is::<Unreached>()) {
+        text = source.to_string();
+    }
+    text
+}
+
+/// One request; nothing is followed elsewhere.
+async fn fetch_once(
+    dialer: OutsideDialer,
+    request: HttpRequest,
+) -> Result<HttpResponse, Unreached> {
+    let away = |error: reqwest::Error| Unreached(error.without_url().to_string());
+    let request = reqwest::Request::try_from(request).map_err(away)?;
+    let client = dialer.http(DialReach::Anywhere);
+    let asked = tokio::time::timeout(PATIENCE, async {
+        let mut answer = client.execute(request).await.map_err(away)?;
+        let mut built = http::Response::builder().status(answer.status());
+        if let Some(headers) = built.headers_mut() {
+            headers.clone_from(answer.headers());
+        }
+        let mut body = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(away)? {
+            if body.len() + chunk.len() > ANSWER {
+                return Err(Unreached("it answers too much".to_owned()));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        built.body(body).map_err(|error| Unreached(error.to_string()))
+    });
+    asked.await.unwrap_or_else(|_| Err(Unreached("it does not answer in time".to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use ring::digest::{SHA256, digest};
+    use serde_json::json;
+
+    use super::*;
+    use codebutler_gateway_core::dial::DialOptions;
+
+    async fn asked(kind: SignInKind) -> (SignInQuestion, Vec<(String, String)>) {
+        let own = "https://id.example.com".parse().unwrap();
+        let issuer =
+            OpenIdIssuer::new(kind, &own, OutsideDialer::new(&DialOptions::default()).unwrap());
+        let metadata = serde_json::from_value(json!({
+            "issuer": "https://id.example.com",
+            "authorization_endpoint": "https://id.example.com/authorize",
+            "token_endpoint": "https://id.example.com/token",
+            "jwks_uri": "https://id.example.com/keys",
+            "response_types_supported": ["code"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["RS256"],
+        }));
+        *issuer.known.lock().await = Some((Instant::now(), metadata.unwrap()));
+        let redirect = "https://pages.example.com/sign-in/done".parse().unwrap();
+        let registration =
+            ClientRegistration { id: "id".into(), secret: "secret".into(), redirect };
+        let question = issuer.question(&registration).await.unwrap();
+        let query = question.address.query_pairs().into_owned().collect();
+        (question, query)
+    }
+
+    #[tokio::test]
+    async fn an_issuer_learns_what_only_who_asked_can_prove_and_slack_is_asked_as_it_was() {
+        let (question, query) = asked(SignInKind::Oidc).await;
+        let of = |name: &str| query.iter().find(|(own, _)| own == name).map(|(_, v)| v.as_str());
+        let verifier = question.verifier.unwrap();
+        let challenge = URL_SAFE_NO_PAD.encode(digest(&SHA256, verifier.as_bytes()));
+        assert_eq!(of("code_challenge"), Some(challenge.as_str()));
+        assert_eq!(of("code_challenge_method"), Some("S256"));
+        assert_eq!(of("scope"), Some("openid email"));
+        assert!(!question.address.as_str().contains(&verifier), "it stays with the browser");
+        let (question, query) = asked(SignInKind::Slack).await;
+        assert_eq!(question.verifier, None);
+        assert!(query.iter().all(|(name, _)| !name.starts_with("code_challenge")), "{query:?}");
+    }
+}

@@ -1,0 +1,221 @@
+//! What is added to a page while somebody looks at it: as server-sent events, and for who asks again and
+//! again. A line's number is the event's id, so whoever comes back misses nothing. Who may not see the
+//! thread any more is cut off.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use axum::extract::{Path, Query, State};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use codebutler_gateway_core::history::millis_now;
+use codebutler_history::ThreadPlace;
+use codebutler_pages::UserNames;
+use futures::{Stream, stream};
+use http::HeaderMap;
+use serde::Deserialize;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::door::PageViewer;
+use super::limits::VisitPlace;
+use super::{PageProblem, Pages, base_path, parse_place};
+
+/// Lines that are sent at once.
+const LINES: u64 = 100;
+/// How often it is looked for what another gateway has written.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often it is asked whether somebody may still see it.
+const RECHECK: Duration = Duration::from_secs(15);
+const OVER: &str = "This page is not shown to you any more: load it again to see why.";
+const AWAY: &str = "The history can't be read right now: what happens is shown when it can.";
+
+#[derive(Deserialize)]
+pub struct LiveQuery {
+    #[serde(default)]
+    after: u64,
+}
+
+/// What was added, as it is now.
+pub async fn serve_steps(
+    State(pages): State<Pages>,
+    viewer: PageViewer,
+    Path((namespace, name)): Path<(String, String)>,
+    Query(LiveQuery { after }): Query<LiveQuery>,
+) -> Result<Response, PageProblem> {
+    let place = parse_place(&namespace, &name)?;
+    pages.permit(&viewer, &place).await?;
+    let (names, progress) = (UserNames::new(), pages.progress(&place).await);
+    let added = render_added(&pages, &place, after, (&names, &progress), false).await?;
+    let (upto, html) = added.unwrap_or((after, String::new()));
+    let headers =
+        [("content-type", "text/html; charset=utf-8".to_owned()), ("x-upto", upto.to_string())];
+    Ok((headers, html).into_response())
+}
+
+/// What is added, as it happens.
+pub async fn serve_events(
+    State(pages): State<Pages>,
+    viewer: PageViewer,
+    Path((namespace, name)): Path<(String, String)>,
+    Query(LiveQuery { after }): Query<LiveQuery>,
+    headers: HeaderMap,
+) -> Result<Response, PageProblem> {
+    let place = parse_place(&namespace, &name)?;
+    let (summary, _) = pages.permit(&viewer, &place).await?;
+    let names = pages.names(&viewer, &place, &summary).await;
+    // Whoever was cut off says what came last.
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let after = last.and_then(|id| id.parse().ok()).unwrap_or(after);
+    let news = pages.shelf.news(&place);
+    let progress = BTreeMap::new();
+    stream_part(pages, viewer, place, NewSteps { names, after, progress, news })
+}
+
+/// A part of a page that changes while somebody looks at it.
+pub trait LivePart: Send + 'static {
+    /// What is shown instead of what was, if that is something else. `anew`: who may see what may have changed.
+    fn render(
+        &mut self,
+        watching: &PageWatcher,
+        anew: bool,
+    ) -> impl Future<Output = Result<Option<Event>, PageProblem>> + Send;
+
+    /// Ends when there is news.
+    fn changed(&mut self) -> impl Future<Output = ()> + Send;
+}
+
+/// Who looks at what.
+pub struct PageWatcher {
+    pub pages: Pages,
+    pub viewer: PageViewer,
+    pub place: ThreadPlace,
+}
+
+/// A part as it changes, until who looks may not any more.
+///
+/// # Errors
+/// When as many pages are followed as can be.
+pub fn stream_part(
+    pages: Pages,
+    viewer: PageViewer,
+    place: ThreadPlace,
+    part: impl LivePart,
+) -> Result<Response, PageProblem> {
+    let held = pages.limits.stream(viewer.person())?;
+    let watcher = PageWatcher { pages, viewer, place };
+    let (checked, away, over) = (Instant::now(), false, false);
+    let watching = Watching { watcher, part, checked, away, over, _held: held };
+    let events = Sse::new(watching.stream()).keep_alive(KeepAlive::default());
+    // A proxy must not gather them.
+    Ok(([("x-accel-buffering", "no")], events).into_response())
+}
+
+struct Watching<P> {
+    watcher: PageWatcher,
+    part: P,
+    /// When it was last seen that this may be seen.
+    checked: Instant,
+    /// It was told that the history can't be read.
+    away: bool,
+    over: bool,
+    _held: VisitPlace,
+}
+
+impl<P: LivePart> Watching<P> {
+    fn stream(self) -> impl Stream<Item = Result<Event, Infallible>> {
+        stream::unfold(self, |mut watching| async move {
+            let event = watching.next().await?;
+            Some((Ok(event), watching))
+        })
+    }
+
+    /// Nothing once the gateway stops: the browser asks the next one.
+    async fn next(&mut self) -> Option<Event> {
+        if self.over {
+            return None;
+        }
+        let PageWatcher { pages, viewer, place } = &self.watcher;
+        loop {
+            let anew = self.checked.elapsed() >= RECHECK;
+            if anew {
+                if pages.permit(viewer, place).await.is_err() {
+                    self.over = true;
+                    return Some(Event::default().event("end").data(OVER));
+                }
+                self.checked = Instant::now();
+            }
+            match self.part.render(&self.watcher, anew).await {
+                Ok(Some(event)) => {
+                    self.away = false;
+                    return Some(event);
+                }
+                Err(problem) if !self.away => {
+                    tracing::warn!(?problem, "a page waits");
+                    self.away = true;
+                    return Some(Event::default().event("away").data(AWAY));
+                }
+                Ok(None) | Err(_) => {}
+            }
+            let news = timeout(LOOK, self.part.changed());
+            pages.stop.run_until_cancelled(news).await?.ok();
+        }
+    }
+}
+
+/// What is added to a thread.
+struct NewSteps {
+    names: UserNames,
+    after: u64,
+    /// What was last shown of the calls that roles wait for.
+    progress: BTreeMap<String, String>,
+    news: watch::Receiver<u64>,
+}
+
+impl LivePart for NewSteps {
+    async fn render(
+        &mut self,
+        watcher: &PageWatcher,
+        _: bool,
+    ) -> Result<Option<Event>, PageProblem> {
+        // Seen before it is looked, so that nothing is overlooked.
+        self.news.mark_unchanged();
+        let PageWatcher { pages, place, .. } = watcher;
+        let progress = pages.progress(place).await;
+        let moved = progress != self.progress;
+        let shown = (&self.names, &progress);
+        let added = render_added(pages, place, self.after, shown, moved).await?;
+        Ok(added.map(|(upto, html)| {
+            (self.after, self.progress) = (upto, progress);
+            Event::default().id(upto.to_string()).data(html)
+        }))
+    }
+
+    async fn changed(&mut self) {
+        self.news.changed().await.ok();
+    }
+}
+
+/// Lines after this one as steps, and where the thread stands now, with the number of the last. `moved`: without
+/// new lines, too.
+async fn render_added(
+    pages: &Pages,
+    place: &ThreadPlace,
+    after: u64,
+    (names, progress): (&UserNames, &BTreeMap<String, String>),
+    moved: bool,
+) -> Result<Option<(u64, String)>, PageProblem> {
+    let lines = pages.shelf.lines(place, after.saturating_add(1), LINES).await?;
+    if lines.is_empty() && !moved {
+        return Ok(None);
+    }
+    let upto = lines.last().map_or(after, |(n, _)| *n);
+    let mut summary = pages.shelf.summary(place).await?;
+    for (role, note) in progress {
+        summary.show_progress(role, note);
+    }
+    let lines: Vec<_> = lines.into_iter().filter_map(|(n, line)| Some((n, line?))).collect();
+    let reader = (names, millis_now());
+    Ok(Some((upto, codebutler_pages::render_added(&base_path(place), &summary, &lines, reader))))
+}

@@ -1,0 +1,40 @@
+//! What Slack shows of a page's link.
+
+use codebutler_history::ThreadPlace;
+use codebutler_pages::preview_page;
+use codebutler_slack::{PreviewAsked, PreviewShown};
+use futures::FutureExt as _;
+use kube::ResourceExt as _;
+
+use super::Pages;
+use super::door::PageViewer;
+
+impl Pages {
+    /// Has Slack ask here.
+    pub(super) fn offer_previews(&self) {
+        let pages = self.clone();
+        self.sight.slack.preview_with(std::sync::Arc::new(move |asked| {
+            let pages = pages.clone();
+            async move { pages.preview(&asked).await }.boxed()
+        }));
+    }
+
+    /// Nothing of a thread that was ever held anywhere else: not everybody there may see its page.
+    async fn preview(&self, asked: &PreviewAsked) -> Option<PreviewShown> {
+        let (namespace, name) = &asked.thread;
+        let place = ThreadPlace::new(namespace, name)?;
+        let summary = self.shelf.summary(&place).await.ok()?;
+        let origins = self.sight.origins(&place, &summary)?;
+        let is_here = |repo: &codebutler_crds::Repo, channel: &str| {
+            let own = asked.repos.iter();
+            let mut own = own.filter(|(space, _)| space == namespace);
+            channel == asked.channel && own.any(|(_, own)| *own == repo.name_any())
+        };
+        if !origins.iter().all(|(repo, channel)| is_here(repo, channel)) {
+            return None;
+        }
+        let names = self.names(&PageViewer::Anyone, &place, &summary).await;
+        let shown = preview_page(&summary, &names)?;
+        Some(PreviewShown { title: shown.title, facts: shown.facts })
+    }
+}

@@ -1,0 +1,218 @@
+//! Finds lines of histories, and what each adds up to. Files are read on threads that may wait.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use codebutler_crds::wire::history::HistoryLine;
+use codebutler_gateway_core::history::{HistoryKeeper, HistoryNews};
+use codebutler_gateway_core::low_priority::run_low_priority;
+use codebutler_history::{AnyStore, HistoryStore as _, LineIndex, ThreadPlace};
+use codebutler_pages::{ListedThread, ThreadSummary};
+use tokio::sync::{Semaphore, watch};
+
+/// Bytes of a page's lines.
+const BYTES: u64 = 4 * 1024 * 1024;
+/// Readings at once.
+const PLACES: usize = 8;
+/// Lines that are added up at once.
+const STRIDE: u64 = 1024;
+
+/// A line with its number; none if it can't be read.
+pub type NumberedLine = (u64, Option<HistoryLine>);
+
+/// What is known of one history.
+#[derive(Default)]
+struct View {
+    index: LineIndex,
+    summary: ThreadSummary,
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct HistoryShelf {
+    store: AnyStore,
+    news: HistoryNews,
+    views: Arc<Mutex<HashMap<ThreadPlace, Arc<Mutex<View>>>>>,
+    /// When words were taken out of what was read.
+    replaced: Arc<Mutex<Option<SystemTime>>>,
+    places: Arc<Semaphore>,
+}
+
+impl HistoryShelf {
+    pub fn of(history: &HistoryKeeper) -> Option<Self> {
+        let store = history.store()?.clone();
+        let (views, replaced) = (Arc::default(), Arc::default());
+        let places = Arc::new(Semaphore::new(PLACES));
+        Some(Self { store, news: history.news(), views, replaced, places })
+    }
+
+    pub const fn store(&self) -> &AnyStore {
+        &self.store
+    }
+
+    /// Changes when this history has grown.
+    pub fn news(&self, place: &ThreadPlace) -> watch::Receiver<u64> {
+        self.news.of(place)
+    }
+
+    pub async fn all(&self) -> io::Result<Vec<ListedThread>> {
+        let own = self.clone();
+        self.run(move || {
+            let kept = own.store.list()?;
+            // Those that are gone are forgotten.
+            lock(&own.views).retain(|place, _| kept.iter().any(|kept| kept.place == *place));
+            let listed = kept.into_iter().map(|kept| {
+                let summary = own.with(&kept.place, |view| Ok(view.summary.clone()))?;
+                let name = kept.place.to_string();
+                Ok(ListedThread { name, summary, zone: String::new() })
+            });
+            listed.collect()
+        })
+        .await
+    }
+
+    pub async fn summary(&self, place: &ThreadPlace) -> io::Result<ThreadSummary> {
+        let (own, place) = (self.clone(), place.clone());
+        self.run(move || own.with(&place, |view| Ok(view.summary.clone()))).await
+    }
+
+    pub async fn lines(
+        &self,
+        place: &ThreadPlace,
+        first: u64,
+        most: u64,
+    ) -> io::Result<Vec<NumberedLine>> {
+        let (own, place) = (self.clone(), place.clone());
+        self.run(move || {
+            own.with(&place, |view| {
+                let first = first.max(view.summary.foreign + 1);
+                read_page(&view.index, &own.store, &place, first, most)
+            })
+        })
+        .await
+    }
+
+    /// How long it is.
+    pub async fn bytes(&self, place: &ThreadPlace) -> io::Result<u64> {
+        let (own, place) = (self.clone(), place.clone());
+        self.run(move || {
+            let begins = |view: &View| view.index.begun().map_or(0, |begun| begun.byte);
+            let begins = own.with(&place, |view| Ok(begins(view)))?;
+            Ok(own.store.length(&place)?.saturating_sub(begins))
+        })
+        .await
+    }
+
+    /// Where the Thread's own lines begin.
+    pub async fn begins(&self, place: &ThreadPlace) -> io::Result<u64> {
+        let (own, place) = (self.clone(), place.clone());
+        self.run(move || {
+            own.with(&place, |view| Ok(view.index.begun().map_or(0, |begun| begun.byte)))
+        })
+        .await
+    }
+
+    /// Lines in which a text occurs, in either case, the newest `most`.
+    pub async fn find(
+        &self,
+        place: &ThreadPlace,
+        text: &str,
+        most: usize,
+    ) -> io::Result<Vec<NumberedLine>> {
+        let (own, place, text) = (self.clone(), place.clone(), text.to_lowercase());
+        self.run(move || {
+            let (index, foreign) =
+                own.with(&place, |view| Ok((view.index.clone(), view.summary.foreign)))?;
+            let (mut found, mut first) = (Vec::new(), foreign + 1);
+            while first <= index.lines() {
+                let lines = read_page(&index, &own.store, &place, first, STRIDE)?;
+                first += lines.len().max(1) as u64;
+                found.extend(lines.into_iter().filter(|(_, line)| line_says(line.as_ref(), &text)));
+                let over = found.len().saturating_sub(most);
+                found.drain(..over);
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    /// On a thread that may wait; a few at once, since each holds a part of a history.
+    async fn run<T: Send + 'static>(
+        &self,
+        what: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(io::Error::other)?;
+        let reading = move || {
+            let read = what();
+            // For as long as it lasts, even if the one who asked has gone.
+            drop(place);
+            read
+        };
+        run_low_priority(reading).await?
+    }
+
+    /// With what was added since the last look.
+    fn with<T>(
+        &self,
+        place: &ThreadPlace,
+        what: impl FnOnce(&View) -> io::Result<T>,
+    ) -> io::Result<T> {
+        if self.store.length(place)? == 0 {
+            return what(&View::default());
+        }
+        let replaced = self.store.replaced();
+        if std::mem::replace(&mut *lock(&self.replaced), replaced) != replaced {
+            lock(&self.views).clear();
+        }
+        let view = Arc::clone(lock(&self.views).entry(place.clone()).or_default());
+        let mut view = lock(&view);
+        let lines = view.index.refresh(&self.store, place)?;
+        if lines < view.summary.lines {
+            view.summary = ThreadSummary::default();
+        }
+        while view.summary.lines < lines {
+            let next = view.summary.lines + 1;
+            let added = read_page(&view.index, &self.store, place, next, STRIDE)?;
+            if added.is_empty() {
+                break;
+            }
+            for (_, line) in &added {
+                view.summary.add(line.as_ref());
+            }
+        }
+        what(&view)
+    }
+}
+
+fn read_page(
+    index: &LineIndex,
+    store: &AnyStore,
+    place: &ThreadPlace,
+    first: u64,
+    most: u64,
+) -> io::Result<Vec<NumberedLine>> {
+    let page = index.page(store, place, first, (most, BYTES))?;
+    let lines = page.lines.iter().map(|line| serde_json::from_str(line).ok());
+    Ok((page.first..).zip(lines).collect())
+}
+
+/// Whether a person who reads a line reads this.
+fn line_says(line: Option<&HistoryLine>, text: &str) -> bool {
+    let event = line.and_then(|line| serde_json::to_value(&line.event).ok());
+    event.is_some_and(|event| value_holds(&event, text))
+}
+
+fn value_holds(value: &serde_json::Value, text: &str) -> bool {
+    match value {
+        serde_json::Value::String(own) => own.to_lowercase().contains(text),
+        serde_json::Value::Array(values) => values.iter().any(|value| value_holds(value, text)),
+        serde_json::Value::Object(fields) => fields.values().any(|value| value_holds(value, text)),
+        _ => false,
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,89 @@
+//! Histories handed out whole: as they are kept, and in an open form.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use codebutler_gateway_core::low_priority::run_low_priority;
+use codebutler_history::{HistoryStore as _, RunTrajectory};
+use http::header;
+use tokio::time::Instant;
+
+use super::door::PageViewer;
+use super::{PageProblem, Pages, parse_place};
+
+/// Read at once, and handed out.
+const CHUNK: u64 = 256 * 1024;
+/// Bytes of lines that a trajectory is made of, which is made as a whole.
+const WHOLE: u64 = 32 * 1024 * 1024;
+/// How long a trajectory may take to be handed out.
+const PATIENCE: Duration = Duration::from_mins(5);
+/// Lines that are looked through at once.
+const STRIDE: u64 = 1024;
+
+/// As it is kept.
+pub async fn serve_lines(
+    State(pages): State<Pages>,
+    viewer: PageViewer,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Response, PageProblem> {
+    let place = parse_place(&namespace, &name)?;
+    if pages.permit(&viewer, &place).await?.0.lines == 0 {
+        return Err(PageProblem::NoPage);
+    }
+    let held = Arc::new(pages.limits.stream(viewer.person())?);
+    let begins = pages.shelf.begins(&place).await?;
+    let store = Arc::new(pages.shelf.store().clone());
+    let pieces = futures::stream::try_unfold(begins, move |from| {
+        let (store, place, held) = (Arc::clone(&store), place.clone(), Arc::clone(&held));
+        async move {
+            let _held = held;
+            let read = move || store.read(&place, from, CHUNK);
+            let text = run_low_priority(read).await??;
+            let next = from + text.len() as u64;
+            Ok::<_, std::io::Error>((!text.is_empty()).then_some((text, next)))
+        }
+    });
+    let kind = [(header::CONTENT_TYPE, "application/jsonl; charset=utf-8")];
+    Ok((kind, Body::from_stream(pieces)).into_response())
+}
+
+/// As a trajectory.
+pub async fn serve_trajectory(
+    State(pages): State<Pages>,
+    viewer: PageViewer,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Response, PageProblem> {
+    let place = parse_place(&namespace, &name)?;
+    let (summary, _) = pages.permit(&viewer, &place).await?;
+    if summary.lines == 0 {
+        return Err(PageProblem::NoPage);
+    }
+    let turn = pages.limits.heavy(viewer.person()).await?;
+    let bytes = pages.shelf.bytes(&place).await?;
+    if bytes > WHOLE {
+        return Err(PageProblem::TooLong);
+    }
+    let (mut trajectory, mut next) = (RunTrajectory::new(&place.to_string()), 1);
+    while next <= summary.lines {
+        let lines = pages.shelf.lines(&place, next, STRIDE).await?;
+        let Some((last, _)) = lines.last() else { break };
+        next = last + 1;
+        lines.iter().filter_map(|(_, line)| line.as_ref()).for_each(|line| trajectory.add(line));
+    }
+    let kind = [(header::CONTENT_TYPE, "application/json; charset=utf-8")];
+    let made = Bytes::from(run_low_priority(move || trajectory.finish().to_string()).await?);
+    // Others wait for this turn: who takes it slowly gets a part of it.
+    let until = Instant::now() + PATIENCE;
+    let pieces = futures::stream::try_unfold((made, turn), move |(mut left, turn)| async move {
+        if Instant::now() > until {
+            return Err(std::io::Error::from(std::io::ErrorKind::TimedOut));
+        }
+        let piece = left.split_to(left.len().min(64 * 1024));
+        Ok((!piece.is_empty()).then_some((piece, (left, turn))))
+    });
+    Ok((kind, Body::from_stream(pieces)).into_response())
+}

@@ -1,0 +1,365 @@
+//! One look at a Repo's open branches: observe, decide, tell, take note.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use codebutler_crds::thread::{BranchRadar, PullState};
+use codebutler_crds::wire::TextMerge;
+use codebutler_crds::{Repo, Thread, ThreadStatus};
+use codebutler_gateway_core::api_error::ApiError;
+use codebutler_gateway_core::dispatch::RepoTeam;
+use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_git::{BranchChange, BranchSurvey, TriedMerge, take_survey};
+use kube::ResourceExt as _;
+
+use super::contact::{BranchContact, compare_branches};
+use super::current::{self, RadarResponse, judge_base};
+use super::decide::{RadarNotice, decide_radar, note_told, summarize_radar};
+use super::rewritten;
+use super::side::{BranchSide, MetBranch};
+use crate::overlap::open_threads;
+use crate::work::WorkServices;
+
+/// Messages of one look; the rest comes with the next one.
+const MAX_TOLD: usize = 24;
+
+/// A branch with what it changes.
+struct Branch {
+    thread: Arc<Thread>,
+    side: BranchSide,
+    tip: String,
+    change: Arc<BranchChange>,
+}
+
+/// Two branches that touch, by index.
+struct Pair {
+    sides: (usize, usize),
+    contact: Arc<BranchContact>,
+    merged: TriedMerge,
+}
+
+/// What an earlier look found out about a Repo's branches: only those that moved are compared again.
+#[derive(Default)]
+pub struct RadarMemory {
+    base: String,
+    seen: BTreeSet<String>,
+    /// By two tips, the lesser first.
+    contacts: HashMap<(String, String), Arc<BranchContact>>,
+}
+
+impl RadarMemory {
+    fn learn(&mut self, base: &str, branches: &[Branch]) {
+        if self.base != base {
+            *self = Self { base: base.to_owned(), ..Self::default() };
+        }
+        let now: BTreeSet<String> = branches.iter().map(|branch| branch.tip.clone()).collect();
+        self.contacts.retain(|(one, other), _| now.contains(one) && now.contains(other));
+        for fresh in branches.iter().filter(|branch| !self.seen.contains(&branch.tip)) {
+            for other in branches.iter().filter(|other| other.tip != fresh.tip) {
+                if let Some(contact) = compare_branches(&fresh.change, &other.change) {
+                    self.contacts.insert(branch_tips(fresh, other), Arc::new(contact));
+                }
+            }
+        }
+        self.seen = now;
+    }
+}
+
+pub async fn look_around(gateway: &WorkServices, repo: &Arc<Repo>, memory: &mut RadarMemory) {
+    let threads: Vec<_> = open_threads(gateway, repo, None)
+        .into_iter()
+        .filter(|thread| branch_tip(thread).is_some())
+        .collect();
+    let Some(first) = threads.first() else { return };
+    let survey = match take_survey(&gateway.git, repo, &ThreadKey::from(&**first)).await {
+        Ok(survey) => survey,
+        Err(error) => {
+            tracing::warn!(repo = repo.name_any(), %error, "branches are not compared");
+            return;
+        }
+    };
+    for thread in &threads {
+        rewritten::look_for_rewrite(gateway, &survey, thread).await;
+    }
+    let branches = observe_branches(gateway, &survey, threads).await;
+    let past = find_behind(gateway, repo, &survey, &branches).await;
+    let pairs = pair_branches(gateway, &survey, &branches, memory).await;
+    let mut of_branch: Vec<Vec<&Pair>> = branches.iter().map(|_| Vec::new()).collect();
+    for pair in &pairs {
+        of_branch[pair.sides.0].push(pair);
+        of_branch[pair.sides.1].push(pair);
+    }
+    let mut left = MAX_TOLD;
+    for (at, branch) in branches.iter().enumerate() {
+        let met = of_branch[at].iter().map(|pair| seen_from(at, pair, &branches));
+        let met: Vec<MetBranch<'_>> = met.collect();
+        let before = radar_status(&branch.thread);
+        let (mut after, words) = decide_radar(&branch.side, &before, &met);
+        let (base, response) = match &past[at] {
+            Standing::Past(past) => {
+                let mode = repo.spec.branches.unwrap_or_default().update;
+                let (base, response) =
+                    judge_base(&past.as_seen(repo, branch), mode, before.base.as_ref());
+                (Some(base), response)
+            }
+            Standing::Current => {
+                end_offer(gateway, branch).await;
+                (None, None)
+            }
+            Standing::Unknown => (before.base.clone(), None),
+        };
+        after.base = base;
+        summarize_radar(&mut after);
+        if after != before || !words.is_empty() || response.is_some() {
+            if let Some(response) = response {
+                answer_base(gateway, repo, branch, &mut after, response).await;
+            }
+            settle_radar(gateway, repo, branch, after, words, &mut left).await;
+        }
+    }
+    if left == 0 {
+        gateway.branches.touch(repo);
+    }
+}
+
+fn branch_tip(thread: &Thread) -> Option<&str> {
+    thread.status.as_ref()?.branch.as_deref()
+}
+
+fn radar_status(thread: &Thread) -> BranchRadar {
+    let known = thread.status.as_ref().and_then(|status| status.radar.as_deref());
+    known.cloned().unwrap_or_default()
+}
+
+/// The branches that change something.
+async fn observe_branches(
+    gateway: &WorkServices,
+    survey: &BranchSurvey,
+    threads: Vec<Arc<Thread>>,
+) -> Vec<Branch> {
+    let mut all = Vec::new();
+    for thread in threads {
+        let Some((name, tip)) =
+            branch_tip(&thread).and_then(|name| Some((name, survey.tip(name)?)))
+        else {
+            continue;
+        };
+        let Some(change) = gateway.branches.change(survey, tip).await else { continue };
+        let side = BranchSide {
+            name: thread.name_any(),
+            branch: name.to_owned(),
+            created: thread.creation_timestamp().map(|time| time.0),
+            size: change.size,
+        };
+        let tip = tip.to_owned();
+        all.push(Branch { thread, side, tip, change });
+    }
+    all
+}
+
+/// Those that touch, and whether they merge. Only what shares a file is tried.
+async fn pair_branches(
+    gateway: &WorkServices,
+    survey: &BranchSurvey,
+    branches: &[Branch],
+    memory: &mut RadarMemory,
+) -> Vec<Pair> {
+    memory.learn(&survey.base, branches);
+    let mut found = Vec::new();
+    for (one, first) in branches.iter().enumerate() {
+        for (other, second) in branches.iter().enumerate().skip(one + 1) {
+            if let Some(contact) = memory.contacts.get(&branch_tips(first, second)) {
+                found.push(((one, other), contact.clone()));
+            }
+        }
+    }
+    let shares = |contact: &BranchContact| !contact.files.is_empty();
+    let tried: Vec<(&str, &str)> = found
+        .iter()
+        .filter(|(_, contact)| shares(contact))
+        .map(|((one, other), _)| (&*branches[*one].tip, &*branches[*other].tip))
+        .collect();
+    let mut answers = gateway.branches.merges(survey, &tried).await.into_iter();
+    let mut pairs = Vec::new();
+    for (sides, contact) in found {
+        let apart = || TriedMerge { text: TextMerge::Clean, tree: None, files: BTreeSet::new() };
+        let answer = if shares(&contact) { answers.next() } else { Some(apart()) };
+        pairs.push(Pair { sides, merged: answer.unwrap_or_else(TriedMerge::unknown), contact });
+    }
+    pairs
+}
+
+/// How a branch stands to a base branch that has moved past it.
+struct Past {
+    behind: u64,
+    left: String,
+    merged: TriedMerge,
+}
+
+enum Standing {
+    Past(Past),
+    /// It lacks nothing, or has nothing of its own.
+    Current,
+    /// Not found out, or of no use any more: what is known stays.
+    Unknown,
+}
+
+impl Past {
+    fn as_seen<'a>(&'a self, repo: &'a Repo, branch: &Branch) -> current::BranchPast<'a> {
+        let status = branch.thread.status.as_ref();
+        let pull = status.and_then(|status| status.pull_request.as_ref());
+        current::BranchPast {
+            base: &repo.spec.git.branch,
+            behind: self.behind,
+            text: self.merged.text,
+            conflicts: &self.merged.files,
+            left: &self.left,
+            has_pull: pull
+                .is_some_and(|pull| pull.state.unwrap_or(PullState::Open) == PullState::Open),
+        }
+    }
+}
+
+/// Which branches lack what the base branch has, and whether the two merge. Not those whose end is decided.
+async fn find_behind(
+    gateway: &WorkServices,
+    repo: &Repo,
+    survey: &BranchSurvey,
+    branches: &[Branch],
+) -> Vec<Standing> {
+    let apart = survey.apart().await.unwrap_or_else(|error| {
+        tracing::warn!(repo = repo.name_any(), %error, "how far branches are behind is not known");
+        HashMap::new()
+    });
+    let ends = |branch: &Branch| {
+        let closing = branch.thread.status.as_ref().and_then(|status| status.closing.as_ref());
+        closing.is_some_and(|closing| closing.choice.is_some())
+    };
+    let mut found = Vec::new();
+    for branch in branches {
+        let apart = apart.get(&branch.tip).filter(|_| !ends(branch));
+        let left = match apart {
+            None => Err(Standing::Unknown),
+            Some(apart) if apart.behind == 0 || apart.ahead == 0 => Err(Standing::Current),
+            Some(apart) => {
+                let left = gateway.branches.left(survey, &branch.tip).await;
+                left.map(|left| (apart.behind, left)).ok_or(Standing::Unknown)
+            }
+        };
+        found.push(left);
+    }
+    let tried: Vec<(&str, &str)> = branches
+        .iter()
+        .zip(&found)
+        .filter(|(_, found)| found.is_ok())
+        .map(|(branch, _)| (&*survey.base, &*branch.tip))
+        .collect();
+    let mut answers = gateway.branches.merges(survey, &tried).await.into_iter();
+    let mut past = |(behind, left)| {
+        let merged = answers.next().unwrap_or_else(TriedMerge::unknown);
+        Standing::Past(Past { behind, left, merged })
+    };
+    found.into_iter().map(|found| found.map_or_else(|known| known, &mut past)).collect()
+}
+
+/// Does what is to be done about a base branch that has moved on, and takes note of it.
+async fn answer_base(
+    gateway: &WorkServices,
+    repo: &Repo,
+    branch: &Branch,
+    after: &mut BranchRadar,
+    response: RadarResponse,
+) {
+    let key = ThreadKey::from(&*branch.thread);
+    let team = RepoTeam::of(&gateway.context.roles_of(repo));
+    let done = match (&response, &team.implements) {
+        (RadarResponse::Mail { key: id, text }, Some(role)) => {
+            gateway.slack.remark(&key, id, text, role).await
+        }
+        (RadarResponse::Offer { key: id, text }, Some(_)) => {
+            gateway.slack.offer_update(&key, id, text).await
+        }
+        (RadarResponse::Mail { key: id, text } | RadarResponse::Offer { key: id, text }, None)
+        | (RadarResponse::Say { key: id, text }, _) => {
+            gateway.slack.notice(&key, id, text).await.map(drop)
+        }
+    };
+    match done {
+        Ok(()) => after.base.iter_mut().for_each(|base| base.told = Some(base.text)),
+        Err(error) => {
+            tracing::warn!(thread = key.name, %error, "a thread was not told that it is behind");
+        }
+    }
+}
+
+/// Nobody has to be asked any more whether a branch shall be brought up to date that is.
+async fn end_offer(gateway: &WorkServices, branch: &Branch) {
+    let offered = branch.thread.status.as_ref().is_some_and(|status| status.update_offer.is_some());
+    let key = ThreadKey::from(&*branch.thread);
+    if offered && let Err(error) = gateway.slack.end_update_offer(&key).await {
+        tracing::warn!(thread = key.name, %error, "an offer was not taken back");
+    }
+}
+
+fn branch_tips(one: &Branch, other: &Branch) -> (String, String) {
+    (one.tip.clone().min(other.tip.clone()), one.tip.clone().max(other.tip.clone()))
+}
+
+/// A pair as one of its branches sees it.
+fn seen_from<'a>(at: usize, pair: &'a Pair, branches: &'a [Branch]) -> MetBranch<'a> {
+    let (one, other) = pair.sides;
+    MetBranch {
+        other: &branches[if one == at { other } else { one }].side,
+        files: &pair.contact.files,
+        symbols: &pair.contact.symbols,
+        text: pair.merged.text,
+        conflicts: &pair.merged.files,
+    }
+}
+
+/// Tells, and takes note of it. What could not be told stays to be told.
+async fn settle_radar(
+    gateway: &WorkServices,
+    repo: &Repo,
+    branch: &Branch,
+    mut after: BranchRadar,
+    words: Vec<RadarNotice>,
+    left: &mut usize,
+) {
+    let key = ThreadKey::from(&*branch.thread);
+    for word in words {
+        if *left == 0 {
+            break;
+        }
+        *left -= 1;
+        match tell_word(gateway, repo, &key, &word).await {
+            Ok(()) => note_told(&mut after, &word.of),
+            Err(error) => {
+                tracing::warn!(thread = key.name, %error, "a thread was not told of another branch");
+                break;
+            }
+        }
+    }
+    let write = |status: &mut ThreadStatus| {
+        // Known on its own, and maybe newer than what this look began with.
+        let tip = status.radar.as_ref().and_then(|known| known.tip.clone());
+        status.radar = Some(Box::new(BranchRadar { tip, ..after.clone() }));
+    };
+    let written = gateway.threads.update(&key, write).await;
+    if let Err(error) = written {
+        tracing::warn!(thread = key.name, %error, "how a branch stands to others was not written");
+    }
+}
+
+async fn tell_word(
+    gateway: &WorkServices,
+    repo: &Repo,
+    key: &ThreadKey,
+    word: &RadarNotice,
+) -> Result<(), ApiError> {
+    let team = RepoTeam::of(&gateway.context.roles_of(repo));
+    match team.first().filter(|_| word.is_mail) {
+        Some(role) => gateway.slack.remark(key, &word.key, &word.text, role).await,
+        None => gateway.slack.notice(key, &word.key, &word.text).await.map(drop),
+    }
+}

@@ -1,0 +1,468 @@
+//! Whether what is called done was tested. A harness says what it saw of a test run; it counts only
+//! if the command is the one that the Repo or the approved plan names, and if the tested files are
+//! those of the commit that the remote has. Whatever is not proven is said.
+
+mod imitation;
+
+use codebutler_crds::ThreadStatus;
+use codebutler_crds::thread::{PlanComplexity, TestReceipt};
+use codebutler_crds::wire::{AskedDecision, PostMessage, TestProof, TestRun};
+use codebutler_crds::{Repo, names};
+use codebutler_description::{OwnPart, SharedDescription, reads_same};
+use codebutler_gateway_core::api_error::ApiError;
+use codebutler_gateway_core::approval::fresh_thread;
+use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_gateway_core::github::{BranchTip, GitHub, GitHubPull};
+use codebutler_gateway_core::threads::explain_unwritten;
+use kube::ResourceExt as _;
+
+use self::imitation::is_imitation;
+pub use self::imitation::without_imitations;
+use crate::origin;
+use crate::work::WorkServices;
+
+/// Longest command that is kept, in characters.
+const MAX_COMMAND: usize = 200;
+const MAX_NAMED: usize = 5;
+const HEADING: &str = "### CodeButler";
+/// Beginnings of lines that only a receipt has.
+const LINES: [&str; 5] = [
+    "- Asked for by ",
+    "- [conversation](<",
+    "- Plan approved by ",
+    "- Took part: ",
+    "- [What happened](<",
+];
+
+/// What is known about the tests of what the remote has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReceiptVerdict {
+    /// Tested, whatever came of it; and files of the worktree that have changed since.
+    Checked(TestReceipt, Vec<String>),
+    /// Not; what is missing.
+    Unchecked(String),
+}
+
+/// What a verdict is made of.
+#[derive(Clone, Copy, Debug, Default)]
+struct ReceiptFacts<'a> {
+    /// The test command that counts.
+    expected: Option<&'a str>,
+    repo: &'a str,
+    role: &'a str,
+    /// What the remote's branch is at: commit and tree.
+    head: Option<(&'a str, &'a str)>,
+    proof: Option<&'a TestProof>,
+    /// The newest receipt.
+    known: Option<&'a TestReceipt>,
+}
+
+/// The test command of a thread: the Repo's, else that of the approved plan.
+pub fn test_command<'a>(repo: &'a Repo, status: &'a ThreadStatus) -> Option<&'a str> {
+    let planned = || status.approved_details()?.test.as_deref();
+    repo.spec.worktree.test.as_deref().or_else(planned).map(str::trim)
+}
+
+fn judge_receipt(facts: &ReceiptFacts<'_>) -> ReceiptVerdict {
+    let Some(expected) = facts.expected else {
+        return ReceiptVerdict::Unchecked(format!(
+            "neither Repo `{}` (`spec.worktree.test`) nor the approved plan names a test command",
+            facts.repo
+        ));
+    };
+    let Some((head, tree)) = facts.head else {
+        return ReceiptVerdict::Unchecked("nothing is pushed".to_owned());
+    };
+    let run = facts.proof.and_then(|proof| proof.test.as_ref());
+    let uncommitted = facts.proof.map(|proof| proof.uncommitted.clone()).unwrap_or_default();
+    if let Some(TestRun { command, exit_code: Some(exit_code), tree: Some(tested), .. }) = run
+        && command.trim() == expected
+        && tested == tree
+    {
+        let receipt = TestReceipt {
+            commit: head.to_owned(),
+            command: kept_command(expected),
+            exit_code: *exit_code,
+            role: facts.role.to_owned(),
+        };
+        return ReceiptVerdict::Checked(receipt, uncommitted);
+    }
+    match facts.known {
+        Some(known) if known.commit == head && known.command == kept_command(expected) => {
+            ReceiptVerdict::Checked(known.clone(), uncommitted)
+        }
+        known => ReceiptVerdict::Unchecked(describe_missing(facts, expected, run, known)),
+    }
+}
+
+fn describe_missing(
+    facts: &ReceiptFacts<'_>,
+    expected: &str,
+    run: Option<&TestRun>,
+    known: Option<&TestReceipt>,
+) -> String {
+    let expected = as_code(expected);
+    let changed = facts.proof.map(|proof| &*proof.changed).unwrap_or_default();
+    match (run, known) {
+        (Some(run), _) if as_code(&run.command) != expected => {
+            format!("{} was run, but the test command is {expected}", as_code(&run.command))
+        }
+        (Some(TestRun { exit_code: None, .. }), _) => {
+            format!("{expected} did not come to an end")
+        }
+        (Some(TestRun { unknown: true, exit_code: Some(code), .. }), _) => format!(
+            "{expected} ended with exit code {code}, but the worktree is too large to know on which files (more \
+             than 200,000, or 1 GiB): what is built there belongs into .gitignore"
+        ),
+        (Some(TestRun { tree: None, .. }), _) => {
+            format!("files changed while {expected} ran")
+        }
+        (Some(_), _) if !changed.is_empty() => {
+            format!("since the last run of {expected}, {} changed", named_files(changed))
+        }
+        (Some(_), _) => format!("{expected} was run on other files than those that are pushed"),
+        (None, Some(known))
+            if known.command == kept_command(facts.expected.unwrap_or_default()) =>
+        {
+            format!("the last run of {expected} was on `{}`", short_commit(&known.commit))
+        }
+        (None, _) => format!("{expected} was not run"),
+    }
+}
+
+impl ReceiptVerdict {
+    /// Whether it is the receipt of another role than `role`, which stands above, with nothing new.
+    fn is_told(&self, role: &str) -> bool {
+        matches!(self, Self::Checked(receipt, since) if since.is_empty() && receipt.role != role)
+    }
+
+    /// For Slack: Markdown of one line.
+    pub fn line(&self) -> String {
+        match self {
+            Self::Checked(receipt, since) => {
+                let TestReceipt { commit, command, exit_code, role } = receipt;
+                let (sign, how) = match exit_code {
+                    0 => (":white_check_mark:", "passed".to_owned()),
+                    code => (":x:", format!("failed with exit code {code}")),
+                };
+                let (command, commit) = (as_code(command), short_commit(commit));
+                let line = format!("{sign} {command} {how} on `{commit}` ({role})");
+                if since.is_empty() {
+                    return line;
+                }
+                format!("{line}; changed since, not pushed: {}", named_files(since))
+            }
+            Self::Unchecked(why) => format!(":warning: Not checked: {why}"),
+        }
+    }
+
+    /// For the pull request: the gateway's own section.
+    pub fn section(&self, origin: &str) -> String {
+        let said = match self {
+            Self::Checked(receipt, _) => {
+                let TestReceipt { commit, command, exit_code, .. } = receipt;
+                let command = as_code(command);
+                format!("**Checked by CodeButler**: {command}, exit code {exit_code}, on {commit}.")
+            }
+            Self::Unchecked(why) => format!("**Not checked by CodeButler**: {why}."),
+        };
+        format!("{HEADING}\n\n{origin}- {said}")
+    }
+}
+
+/// A description, taken apart into what is ours and what is people's.
+pub fn read_description(body: &str) -> SharedDescription {
+    SharedDescription::read(body, is_receipt_line)
+}
+
+fn is_receipt_line(line: &str) -> bool {
+    let line = line.trim();
+    let is_approval = line.starts_with("- `") && line.contains("` approved by ");
+    is_imitation(line)
+        || is_approval
+        || line.starts_with("Depends-On: ")
+        || LINES.iter().any(|own| line.starts_with(own))
+}
+
+/// A body whose receipt says on which pull requests its own depends.
+pub fn with_needed(body: &str, needed: &[String]) -> String {
+    let mut description = read_description(body);
+    let receipt = description.part(OwnPart::Receipt).unwrap_or_default();
+    let missing = needed.iter().any(|page| !receipt.contains(&format!("Depends-On: {page}")));
+    if !missing || !receipt.contains(HEADING) {
+        return body.to_owned();
+    }
+    let lines = origin::depends_on(needed);
+    description.amend(OwnPart::Receipt, |text| match text.split_once(HEADING) {
+        Some((before, after)) => format!("{before}{HEADING}\n\n{lines}{}", after.trim_start()),
+        None => text.to_owned(),
+    });
+    description.fitted().map_or_else(|| body.to_owned(), |fitted| fitted.text)
+}
+
+fn kept_command(command: &str) -> String {
+    command.chars().take(MAX_COMMAND).collect()
+}
+
+fn short_commit(commit: &str) -> &str {
+    commit.get(..10).unwrap_or(commit)
+}
+
+/// As code, whatever is in it.
+fn as_code(command: &str) -> String {
+    let plain = |c: char| if c == '`' || c.is_control() { '\'' } else { c };
+    format!("`{}`", kept_command(command.trim()).chars().map(plain).collect::<String>())
+}
+
+fn named_files(files: &[String]) -> String {
+    let names: Vec<_> = files.iter().take(MAX_NAMED).map(|file| as_code(file)).collect();
+    let more = files.len().saturating_sub(MAX_NAMED);
+    let more = if more > 0 { " and others" } else { "" };
+    format!("{}{more}", names.join(", "))
+}
+
+/// What to say under a message, if it says that work is done: it asks for the merge, or hands over
+/// what a pull request holds.
+pub async fn under_message(
+    gateway: &WorkServices,
+    caller: &ProvenCaller,
+    message: &PostMessage,
+) -> Option<String> {
+    if message.decision == Some(AskedDecision::Plan) {
+        return under_plan(caller.repo.spec.worktree.test.as_deref(), message);
+    }
+    let merge = message.decision == Some(AskedDecision::Merge);
+    if !merge && message.proof.is_none() {
+        return None;
+    }
+    let known = caller.thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
+    if !merge && known.is_none_or(|pull| pull.merge_commit.is_some()) {
+        return None;
+    }
+    match told_receipt(gateway, caller, message.proof.as_ref()).await {
+        Ok(verdict) => (merge || !verdict.is_told(caller.role_name())).then(|| verdict.line()),
+        Err(error) => {
+            let why = format!("what is pushed can't be looked at ({error})");
+            Some(ReceiptVerdict::Unchecked(why).line())
+        }
+    }
+}
+
+/// What is approved with a plan.
+fn under_plan(test: Option<&str>, message: &PostMessage) -> Option<String> {
+    let test = test.or(message.test.as_deref());
+    let test = test.map(|test| format!("Done when {} succeeds", as_code(test)));
+    let complexity = message.complexity.map(|complexity| match complexity {
+        PlanComplexity::Simple => "simple",
+        PlanComplexity::Medium => "medium complexity",
+        PlanComplexity::Complex => "complex",
+    });
+    let complexity = complexity.map(ToOwned::to_owned);
+    let files =
+        (!message.files.is_empty()).then(|| format!("changes {}", named_files(&message.files)));
+    let parts: Vec<String> = test.into_iter().chain(complexity).chain(files).collect();
+    (!parts.is_empty()).then(|| parts.join(" · "))
+}
+
+/// The verdict, told in the open pull request too.
+async fn told_receipt(
+    gateway: &WorkServices,
+    caller: &ProvenCaller,
+    proof: Option<&TestProof>,
+) -> Result<ReceiptVerdict, ApiError> {
+    let github = GitHub::of(&gateway.context, &caller.repo).await?;
+    let branch = names::branch_name(&caller.thread.name_any());
+    let head = github.tip(&branch).await?;
+    let verdict = weigh_proof(gateway, caller, head.as_ref(), proof).await?;
+    if let Some(pull) = github.find_pull(&branch).await?.filter(GitHubPull::is_open) {
+        let thread = fresh_thread(&gateway.context, caller).await?;
+        let origin = origin::describe_origin(gateway, &caller.repo, &thread).await;
+        refresh_receipt(&github, &pull, &verdict, &origin).await;
+    }
+    Ok(verdict)
+}
+
+/// The verdict on what the remote's branch is at; a new receipt is recorded.
+///
+/// # Errors
+/// When the Thread can't be read or written.
+pub async fn weigh_proof(
+    gateway: &WorkServices,
+    caller: &ProvenCaller,
+    head: Option<&BranchTip>,
+    proof: Option<&TestProof>,
+) -> Result<ReceiptVerdict, ApiError> {
+    let status = fresh_thread(&gateway.context, caller).await?.status.unwrap_or_default();
+    let repo = caller.repo.name_any();
+    let verdict = judge_receipt(&ReceiptFacts {
+        expected: test_command(&caller.repo, &status),
+        repo: &repo,
+        role: caller.role_name(),
+        head: head.map(|BranchTip { commit, tree }| (commit.as_str(), tree.as_str())),
+        proof,
+        known: status.receipt.as_deref(),
+    });
+    if let ReceiptVerdict::Checked(receipt, _) = &verdict
+        && status.receipt.as_deref() != Some(receipt)
+    {
+        let written = gateway.threads.set_receipt(&caller.key(), receipt).await;
+        written.map_err(|error| explain_unwritten(&error))?;
+    }
+    Ok(verdict)
+}
+
+/// Brings the receipt in an open pull request up to date. One that stays behind names its commit.
+async fn refresh_receipt(
+    github: &GitHub,
+    pull: &GitHubPull,
+    verdict: &ReceiptVerdict,
+    origin: &str,
+) {
+    let before = pull.body.as_deref().unwrap_or_default();
+    let mut description = read_description(before);
+    description.put(OwnPart::Receipt, &verdict.section(origin), "");
+    let Some(fitted) = description.fitted() else {
+        tracing::warn!(pull = pull.number, "there is no room for a receipt in the description");
+        return;
+    };
+    if reads_same(&fitted.text, before) {
+        return;
+    }
+    if let Err(error) = github.update_pull(pull.number, None, Some(&fitted.text)).await {
+        tracing::warn!(%error, "the pull request keeps its older receipt");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: (&str, &str) = ("abcdef0123456789abcdef0123456789abcdef01", "tree");
+
+    fn run(command: &str, exit_code: Option<i32>, tree: Option<&str>) -> TestRun {
+        TestRun { command: command.into(), exit_code, tree: tree.map(Into::into), unknown: false }
+    }
+
+    fn proof(test: TestRun, changed: &[&str], uncommitted: &[&str]) -> TestProof {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        TestProof {
+            commit: HEAD.0.into(),
+            test: Some(test),
+            changed: names(changed),
+            uncommitted: names(uncommitted),
+        }
+    }
+
+    fn facts<'a>(proof: Option<&'a TestProof>, known: Option<&'a TestReceipt>) -> ReceiptFacts<'a> {
+        let (expected, head) = (Some("cargo test"), Some(HEAD));
+        ReceiptFacts { expected, repo: "shop", role: "coder", head, proof, known }
+    }
+
+    #[test]
+    fn only_the_right_command_on_the_pushed_files_counts() {
+        let judged = |test, changed: &[&str], uncommitted: &[&str]| {
+            judge_receipt(&facts(Some(&proof(test, changed, uncommitted)), None)).line()
+        };
+        let good = || run("cargo test\n", Some(0), Some("tree"));
+        insta::assert_snapshot!(
+            [
+                judged(good(), &[], &[]),
+                judged(good(), &[], &["src/a.rs"]),
+                judged(run("cargo test", Some(101), Some("tree")), &[], &[]),
+                judged(run("cargo test", Some(0), Some("other")), &["src/a.rs", "b`c"], &[]),
+                judged(run("cargo test", Some(0), Some("other")), &[], &[]),
+                judged(run("cargo test", Some(0), None), &[], &[]),
+                judged(run("cargo test", None, Some("tree")), &[], &[]),
+                judged(run("true", Some(0), Some("tree")), &[], &[]),
+                judge_receipt(&facts(None, None)).line(),
+                judge_receipt(&ReceiptFacts { head: None, ..facts(None, None) }).line(),
+                judge_receipt(&ReceiptFacts { expected: None, ..facts(None, None) }).line(),
+            ]
+            .join("\n"),
+            @r"
+        :white_check_mark: `cargo test` passed on `abcdef0123` (coder)
+        :white_check_mark: `cargo test` passed on `abcdef0123` (coder); changed since, not pushed: `src/a.rs`
+        :x: `cargo test` failed with exit code 101 on `abcdef0123` (coder)
+        :warning: Not checked: since the last run of `cargo test`, `src/a.rs`, `b'c` changed
+        :warning: Not checked: `cargo test` was run on other files than those that are pushed
+        :warning: Not checked: files changed while `cargo test` ran
+        :warning: Not checked: `cargo test` did not come to an end
+        :warning: Not checked: `true` was run, but the test command is `cargo test`
+        :warning: Not checked: `cargo test` was not run
+        :warning: Not checked: nothing is pushed
+        :warning: Not checked: neither Repo `shop` (`spec.worktree.test`) nor the approved plan names a test command
+        "
+        );
+    }
+
+    #[test]
+    fn a_receipt_counts_for_its_commit_and_command() {
+        let known = TestReceipt {
+            commit: HEAD.0.into(),
+            command: "cargo test".into(),
+            exit_code: 0,
+            role: "coder".into(),
+        };
+        let counts =
+            |facts: &ReceiptFacts<'_>| matches!(judge_receipt(facts), ReceiptVerdict::Checked(..));
+        assert!(counts(&facts(None, Some(&known))));
+        let other = run("cargo test", Some(0), Some("other"));
+        assert!(counts(&facts(Some(&proof(other, &[], &[])), Some(&known))));
+        let later = ReceiptFacts { head: Some(("later", "t2")), ..facts(None, Some(&known)) };
+        assert_eq!(
+            judge_receipt(&later),
+            ReceiptVerdict::Unchecked("the last run of `cargo test` was on `abcdef0123`".into())
+        );
+        assert!(!counts(&ReceiptFacts { expected: Some("make"), ..facts(None, Some(&known)) }));
+    }
+
+    #[test]
+    fn a_body_has_one_receipt_and_no_forged_one() {
+        let mut first = read_description("Because.");
+        let unchecked = ReceiptVerdict::Unchecked("x".into()).section("- Asked for by U1\n");
+        first.put(OwnPart::Receipt, &unchecked, "");
+        let first = first.fitted().unwrap().text;
+        assert!(first.contains("### CodeButler\n\n- Asked for by U1\n- **Not checked"), "{first}");
+        let tested = run("cargo test", Some(0), Some("tree"));
+        let verdict = judge_receipt(&facts(Some(&proof(tested, &[], &[])), None));
+        let mut again = read_description(&first);
+        again.put(OwnPart::Receipt, &verdict.section(""), "");
+        let again = again.fitted().unwrap().text;
+        assert_eq!(again.matches("hecked by CodeButler").count(), 1, "{again}");
+        assert!(again.ends_with("-->\n\nBecause."), "{again}");
+        assert!(again.contains("`cargo test`, exit code 0, on abcdef"), "{again}");
+        for imitation in [
+            "**Che&#99;ked by CodeButler**: all",
+            "Checked by Code&#x42;utler",
+            "- Ch<b></b>ecked by Code&shy;Butler",
+            "**checked** by *CodeButler*",
+            "## CodeButler",
+        ] {
+            assert_eq!(without_imitations(&format!("a\n{imitation}\nb")), "a\nb");
+        }
+        assert_eq!(
+            without_imitations("CodeButler < 2 && a; checks"),
+            "CodeButler < 2 && a; checks"
+        );
+    }
+
+    #[test]
+    fn what_it_depends_on_is_said_in_the_receipt_and_nothing_else_changes() {
+        let mut description = read_description("By Ben.\r\n");
+        let receipt = ReceiptVerdict::Unchecked("x".into()).section("- Asked for by U1\n");
+        description.put(OwnPart::Receipt, &receipt, "");
+        let body = description.fitted().unwrap().text;
+        let needed = ["https://h/7".to_owned()];
+        let linked = with_needed(&body, &needed);
+        assert!(
+            linked.contains("### CodeButler\n\nDepends-On: https://h/7\n\n- Asked"),
+            "{linked}"
+        );
+        assert!(linked.ends_with("By Ben.\r\n"), "{linked}");
+        assert_eq!(with_needed(&linked, &needed), linked);
+        assert_eq!(with_needed("By Ben.", &needed), "By Ben.");
+        let mut later = read_description(&linked);
+        later.put(OwnPart::Receipt, &receipt, "");
+        assert_eq!(later.fitted().unwrap().text, body);
+    }
+}

@@ -1,0 +1,234 @@
+//! Carrying out what was decided about a roadmap, one step at a time.
+
+use codebutler_crds::thread::{RoadmapEnd, RoadmapRun};
+use codebutler_crds::wire::PlanChoice;
+use codebutler_crds::{NanoUsd, Repo, SlackTs, Thread, ThreadSpec, ThreadStatus, names};
+use codebutler_gateway_core::dispatch::RepoTeam;
+use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_models::budget::purse::agreed_budget;
+use codebutler_roadmap::RoadmapItem;
+use codebutler_runtime::step;
+use codebutler_slack::questions::plan;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{Resource as _, ResourceExt as _};
+use sha2::{Digest as _, Sha256};
+
+use super::child::child_name;
+use super::decide::{RoadmapFacts, RoadmapStep, TRIES};
+use super::origin::ItemOrigin;
+use super::{LookError, digest_day, shown};
+use crate::work::WorkServices;
+
+/// The key of the message that shows how it stands.
+pub const DASHBOARD: &str = "roadmap-dashboard";
+
+pub async fn carry_out(
+    gateway: &WorkServices,
+    repo: &Repo,
+    parent: &Thread,
+    facts: &RoadmapFacts<'_>,
+    step: RoadmapStep,
+) -> Result<(), LookError> {
+    let key = ThreadKey::from(parent);
+    let (run, base) = (facts.run, &repo.spec.git.branch);
+    match step {
+        RoadmapStep::Refuse(why) => {
+            let text = shown::describe_refusal(&why, facts.file, base);
+            gateway.slack.notice(&key, &format!("roadmap-refused:{}", run.wanted), &text).await?;
+            let wanted = &run.wanted;
+            update_run(gateway, &key, |run| run.answered = Some(wanted.clone())).await
+        }
+        RoadmapStep::Ask(items) => {
+            let shown: Vec<String> = items.iter().map(|i| format!("{} {}", i.id, i.hash)).collect();
+            let digest = hex::encode(&Sha256::digest(shown.join("\n"))[..6]);
+            // What was asked in between has taken the buttons of an earlier one about the same.
+            let before = run.proposal.as_ref().map(|asked| format!("-{}", asked.ts));
+            let id = format!("roadmap-{}-{digest}{}", run.wanted, before.unwrap_or_default());
+            let whole = shown::whole_items(facts.file, &items);
+            let draft = |file: Option<&str>| {
+                shown::roadmap_question(facts, &items, base, &repo.spec.limits, file)
+            };
+            Ok(gateway.slack.ask_roadmap(&key, &id, &whole, draft).await?)
+        }
+        RoadmapStep::Start(id) => {
+            let item = facts.file.and_then(|file| file.item(&id));
+            let Some((item, by)) = item.zip(run.approved_by.as_deref()) else { return Ok(()) };
+            if !may_still_decide(gateway, repo, &key, by).await? {
+                return Ok(());
+            }
+            step::point("before item");
+            gateway
+                .threads
+                .ensure(thread_of(parent, repo, item, by, agreed_budget(run, repo)))
+                .await?;
+            step::point("after item");
+            tracing::info!(thread = key.name, item = id, "an item of the roadmap begins");
+            touch_thread(gateway, &key).await
+        }
+        RoadmapStep::Approve { item, thread, plan } => {
+            let Some(by) = run.approved_by.as_deref() else { return Ok(()) };
+            if !may_still_decide(gateway, repo, &key, by).await? {
+                return Ok(());
+            }
+            let child = ThreadKey { namespace: key.namespace, name: thread };
+            approve_plan(gateway, repo, &child, &plan, by).await?;
+            let text = format!(
+                "Item {} of the roadmap was approved with its acceptance criteria: a plan within them counts as approved. \
+                 Whoever wants it otherwise writes here.",
+                shown::item_title(facts.file, &item)
+            );
+            gateway.slack.notice(&child, &format!("roadmap-approved:{plan}"), &text).await?;
+            Ok(())
+        }
+        RoadmapStep::Retry { item, thread, role, mark, number } => {
+            // On record before it is told: a try is counted however often it has to be told.
+            let tried = |run: &mut RoadmapRun| {
+                let own = run.items.iter_mut().find(|own| own.id == item);
+                if let Some(own) = own.filter(|own| own.failed.as_ref() != Some(&mark)) {
+                    (own.tries, own.failed) = (number, Some(mark.clone()));
+                }
+            };
+            update_run(gateway, &key, tried).await?;
+            step::point("a try is counted");
+            let child = ThreadKey { namespace: key.namespace, name: thread };
+            let text = format!(
+                "Try {} of {TRIES}: go on where you stopped. Look at what failed first; if it fails for the same reason, take another \
+                 way, or ask the people what you can't find out.",
+                number + 1
+            );
+            let id = format!("roadmap-try-{}", number + 1);
+            Ok(gateway.slack.remark(&child, &id, &text, &role).await?)
+        }
+        RoadmapStep::Finish => {
+            let count = run.items.len();
+            let text =
+                format!("All {count} items of the roadmap are merged. They cost ${}.", facts.spent);
+            gateway.slack.alert(&key, &format!("roadmap-done:{}", run.wanted), &text).await?;
+            let wanted = &run.wanted;
+            let done = |run: &mut RoadmapRun| {
+                if run.wanted == *wanted {
+                    run.ended.get_or_insert(RoadmapEnd::Done);
+                }
+            };
+            update_run(gateway, &key, done).await
+        }
+    }
+}
+
+/// Has a Thread that the product made say from which approved text; found again should that have failed.
+pub async fn note_origin(
+    gateway: &WorkServices,
+    origin: &ItemOrigin<'_>,
+    thread: &Thread,
+) -> Result<(), LookError> {
+    let known = thread.status.as_ref().is_some_and(|status| status.item_hash.is_some());
+    let Some(item) = origin.made_from(thread).filter(|_| !known) else { return Ok(()) };
+    let hash = item.hash();
+    let say = |status: &mut ThreadStatus| {
+        status.item_hash.get_or_insert_with(|| hash.clone());
+    };
+    gateway.threads.update(&ThreadKey::from(thread), say).await?;
+    Ok(())
+}
+
+/// Whether who approved may still decide; told where not, or nobody would know why nothing happens.
+async fn may_still_decide(
+    gateway: &WorkServices,
+    repo: &Repo,
+    key: &ThreadKey,
+    by: &str,
+) -> Result<bool, LookError> {
+    if gateway.slack.may_decide(repo, by).await? {
+        return Ok(true);
+    }
+    let text = "Who approved this roadmap may not decide here any more, so nothing more begins and plans wait for people. Somebody \
+                who may has to say `stop`, and then `develop everything`.";
+    gateway.slack.alert(key, &format!("roadmap-right:{by}"), text).await?;
+    Ok(false)
+}
+
+/// Tells once a day how it stands, where the Repo wants that.
+pub async fn tell_digest(
+    gateway: &WorkServices,
+    repo: &Repo,
+    key: &ThreadKey,
+    facts: &RoadmapFacts<'_>,
+    dashboard: &str,
+) -> Result<(), LookError> {
+    let at = repo.spec.roadmap.as_ref().and_then(|spec| spec.digest.as_deref());
+    let (zone, told) = (&repo.spec.limits.time_zone, facts.run.digest.as_deref());
+    let day = at.and_then(|at| digest_day(at, zone, told, Timestamp::now()));
+    let Some(day) = day else { return Ok(()) };
+    gateway.slack.alert(key, &format!("roadmap-digest:{day}"), dashboard).await?;
+    update_run(gateway, key, |run| run.digest = Some(day.clone())).await
+}
+
+async fn update_run(
+    gateway: &WorkServices,
+    key: &ThreadKey,
+    change: impl Fn(&mut RoadmapRun) + Send + Sync,
+) -> Result<(), LookError> {
+    let changed = |status: &mut ThreadStatus| {
+        if let Some(run) = &mut status.roadmap {
+            change(run);
+        }
+        status.last_activity = Some(Time(Timestamp::now()));
+    };
+    gateway.threads.update(key, changed).await?;
+    Ok(())
+}
+
+/// Something happens here: it is not forgotten.
+async fn touch_thread(gateway: &WorkServices, key: &ThreadKey) -> Result<(), LookError> {
+    update_run(gateway, key, |_| {}).await
+}
+
+/// What its approver would have said to a plan, unless somebody said something in between.
+async fn approve_plan(
+    gateway: &WorkServices,
+    repo: &Repo,
+    child: &ThreadKey,
+    asked: &SlackTs,
+    by: &str,
+) -> Result<(), LookError> {
+    let team = RepoTeam::of(&gateway.context.roles_of(repo));
+    let id = format!("roadmap:{asked}");
+    let approved = |status: &mut ThreadStatus| {
+        let open = status.plan.as_ref().filter(|plan| plan.ts == *asked && plan::is_open(plan));
+        let Some(open) = open.filter(|_| status.speaker.is_none()) else { return Ok(()) };
+        let role = plan::carries_out(&team, status, &open.role).to_owned();
+        plan::record_answer(status, asked, PlanChoice::Approve, (by, &role), id.clone(), &team)
+    };
+    gateway.threads.try_update(child, approved).await?;
+    Ok(())
+}
+
+/// The Thread of an item: one, however often it is made.
+fn thread_of(
+    parent: &Thread,
+    repo: &Repo,
+    item: &RoadmapItem,
+    by: &str,
+    budget: Option<NanoUsd>,
+) -> Thread {
+    let name = child_name(&parent.spec.repo, &parent.name_any(), &item.id);
+    let spec = ThreadSpec {
+        repo: parent.spec.repo.clone(),
+        prompt: Some(shown::item_prompt(item)),
+        parent: Some(parent.name_any()),
+        item: Some(item.id.clone()),
+        requested_by: Some(by.to_owned()),
+        ..ThreadSpec::default()
+    };
+    let mut thread = Thread::new(&name, spec);
+    thread.metadata.namespace = parent.namespace();
+    thread.labels_mut().insert(names::LABEL_REPO.to_owned(), parent.spec.repo.clone());
+    if let Some(budget) = budget {
+        let name = names::ANNOTATION_ROADMAP_BUDGET.to_owned();
+        thread.annotations_mut().insert(name, budget.to_string());
+    }
+    // Goes with its Repo, and stays when its parent goes.
+    thread.metadata.owner_references = repo.owner_ref(&()).map(|owner| vec![owner]);
+    thread
+}

@@ -1,0 +1,72 @@
+//! Asks people in the thread before an effect: the Slack side of [`codebutler_gateway_core::consent`].
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use codebutler_crds::ThreadStatus;
+use codebutler_crds::wire::{ApprovalRequest, ApprovalState};
+use codebutler_gateway_core::api_error::ApiError;
+use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_gateway_core::consent::{ApprovedEffect, ConsentStanding, EffectConsent};
+use codebutler_gateway_core::threads::ThreadWriter;
+use codebutler_slack::{SlackGateway, spend_approval};
+
+/// How long an answer is waited for before the role is told to end its run.
+const WAIT: Duration = Duration::from_secs(3);
+/// Questions about the same effect, each after nobody answered the one before.
+const ROUNDS: u32 = 5;
+
+/// Asks in the thread, through Slack.
+pub struct SlackConsent {
+    slack: SlackGateway,
+    threads: ThreadWriter,
+}
+
+impl SlackConsent {
+    /// Asks through these.
+    pub fn new(slack: SlackGateway, threads: ThreadWriter) -> Self {
+        Self { slack, threads }
+    }
+}
+
+#[async_trait]
+impl EffectConsent for SlackConsent {
+    async fn ask_about(
+        &self,
+        caller: &ProvenCaller,
+        mut request: ApprovalRequest,
+    ) -> Result<ConsentStanding, ApiError> {
+        let (key, mut again, mut was_used) = (request.key.clone(), false, false);
+        for round in 1..=ROUNDS {
+            request.key = format!("{key}.{round}");
+            let reply = self.slack.approval(caller, &request, WAIT).await?;
+            match reply.state {
+                ApprovalState::Approved => {
+                    return Ok(ConsentStanding::Approved(ApprovedEffect(reply.id)));
+                }
+                ApprovalState::Denied => return Ok(ConsentStanding::Denied),
+                ApprovalState::Pending => return Ok(ConsentStanding::Waits { again }),
+                // Neither a yes nor a no, or a yes that was used: the effect has to be asked for again.
+                ApprovalState::Expired => {
+                    again = reply.by.is_none();
+                    was_used |= reply.by.is_some();
+                }
+            }
+        }
+        Ok(if was_used { ConsentStanding::UsedUp } else { ConsentStanding::Unanswered })
+    }
+
+    async fn spend(&self, caller: &ProvenCaller, standing: &ConsentStanding) {
+        let ConsentStanding::Approved(ApprovedEffect(id)) = standing else { return };
+        let thread = caller.key();
+        let used = |status: &mut ThreadStatus| {
+            spend_approval(status, id);
+            Ok(())
+        };
+        let spent = self.threads.try_update(&thread, used).await;
+        if let Err(error) = spent {
+            // What it allowed has happened: it can happen again only from where it began.
+            tracing::warn!(%error, "an approval is not marked as used");
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! What the controller says of a Thread, told in the thread itself: that it waits for its turn, or
+//! what keeps a role from working. Each of them once; the key is found again in Slack.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use codebutler_crds::thread::ThreadState;
+use codebutler_crds::{Repo, SlackTs, Thread, condition};
+use codebutler_gateway_core::api_error::ApiError;
+use codebutler_gateway_core::reminders::WorkingHours;
+use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_gateway_core::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
+use codebutler_gateway_core::threads::open_questions;
+use codebutler_runtime::queue::FollowUp;
+use codebutler_slack::SlackGateway;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt as _;
+
+use crate::collect::{collect_thread, is_due};
+use crate::work::WorkServices;
+
+/// How soon conditions are looked at again: what is brief is not told.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// How soon a Thread that could not be collected is tried again.
+const RETRY: Duration = Duration::from_mins(5);
+/// How soon a Thread that could not be told is told again.
+const LATER: Duration = Duration::from_secs(20);
+/// What lasts less long is not worth a message.
+const BRIEF: SignedDuration = SignedDuration::from_secs(5);
+
+/// Reasons of `Ready=False` that somebody has to hear, and that no other part tells.
+const TROUBLES: [&str; 25] = [
+    "AgentHangs",
+    "ContainerCrashes",
+    "ContainerNotCreated",
+    "GatewayAway",
+    "GatewayNotFound",
+    "GatewayRefuses",
+    "ImageNotPulled",
+    "NameTaken",
+    "NotAccepted",
+    "ParentElsewhere",
+    "ParentNotFound",
+    "ParentTooDeep",
+    "PodFailing",
+    "PodNotEnding",
+    "PodNotStarted",
+    "PodUnschedulable",
+    "PromptNotFound",
+    "QuotaTooSmall",
+    "Rejected",
+    "RoleNotFound",
+    "SandboxUnavailable",
+    "VolumeLost",
+    "VolumeNotWritable",
+    "VolumePending",
+    "VolumeUnreachable",
+];
+
+/// Reasons of `Ready=False` that pass by themselves, and that somebody has to hear all the same: at
+/// once, since they do not last.
+const PAUSES: [&str; 4] = ["AgentHung", "OutOfDisk", "OutOfMemory", "PodEvicted"];
+
+/// Tells until the gateway stops.
+pub async fn run_telling(gateway: &WorkServices) {
+    let queue = ThreadQueue::new(&gateway.context.attended, may_be_told, (LATER, LATER));
+    let (said, collected) = (HashMap::new(), HashMap::new());
+    let telling = TellingReconciler { gateway, said, collected };
+    drive_one_by_one(queue, &gateway.shutdown, telling).await;
+}
+
+/// What it remembers spares questions. Nothing depends on it.
+struct TellingReconciler<'a> {
+    gateway: &'a WorkServices,
+    /// Keys of what was told and holds still.
+    said: HashMap<ThreadKey, HashSet<String>>,
+    /// When a Thread was to be collected last.
+    collected: HashMap<ThreadKey, Instant>,
+}
+
+impl ThreadReconciler for TellingReconciler<'_> {
+    const TROUBLE: &'static str = "a thread was not told";
+    type Error = ApiError;
+
+    async fn reconcile(&mut self, key: &ThreadKey, thread: &Thread) -> Result<FollowUp, ApiError> {
+        let WorkServices { context, slack, threads, .. } = self.gateway;
+        if is_due(thread)
+            && self.collected.get(key).is_none_or(|at| at.elapsed() > RETRY)
+            && let Some(repo) = context.repo(&key.namespace, &thread.spec.repo)
+        {
+            self.collected.insert(key.clone(), Instant::now());
+            if let Err(error) = collect_thread(context, slack, threads, thread, &repo).await {
+                tracing::warn!(thread = key.name, %error, "a thread was not collected");
+            }
+            return Ok(FollowUp::hold_off(LATER));
+        }
+        let before = self.said.remove(key).unwrap_or_default();
+        let mut now = HashSet::new();
+        let moment = Timestamp::now();
+        let repo = context.repo(&key.namespace, &thread.spec.repo);
+        let reminder = repo.and_then(|repo| due_reminder(thread, &repo, moment));
+        for ToldWord { id, text, kind } in reminder.into_iter().chain(due_words(thread, moment)) {
+            if !before.contains(&id)
+                && let Err(error) = tell_word(slack, (key, &id), &text, kind).await
+            {
+                self.said.insert(key.clone(), now);
+                bury_thread(self.gateway, thread).await;
+                return Err(error);
+            }
+            now.insert(id);
+        }
+        self.said.insert(key.clone(), now);
+        Ok(FollowUp::requeue(EVERY))
+    }
+
+    fn forget(&mut self, key: &ThreadKey) {
+        self.said.remove(key);
+        self.collected.remove(key);
+    }
+}
+
+/// Whether any of its conditions can be something to tell, sooner or later.
+fn may_be_told(thread: &Thread) -> bool {
+    let holds = |c: &Condition| match &*c.type_ {
+        condition::READY => c.status != "True",
+        condition::QUEUED | condition::AWAITING_USER => c.status == "True",
+        condition::COLLECTING => true,
+        _ => false,
+    };
+    let conditions = thread.status.iter().flat_map(|status| &status.conditions);
+    thread.spec.state == ThreadState::Active && conditions.into_iter().any(holds)
+}
+
+/// A conversation that is gone before its Thread could be warned: nobody is left who could object.
+async fn bury_thread(gateway: &WorkServices, thread: &Thread) {
+    let WorkServices { context, slack, threads, .. } = gateway;
+    let (namespace, name) = (thread.namespace().unwrap_or_default(), thread.name_any());
+    let conditions = thread.status.iter().flat_map(|status| &status.conditions);
+    let silent = conditions.into_iter().any(|c| c.type_ == condition::COLLECTING);
+    let Some(repo) = context.repo(&namespace, &thread.spec.repo).filter(|_| silent) else { return };
+    if slack.is_gone(&repo, thread).await
+        && let Err(error) = collect_thread(context, slack, threads, thread, &repo).await
+    {
+        tracing::warn!(thread = name, %error, "a thread was not collected");
+    }
+}
+
+async fn tell_word(
+    slack: &SlackGateway,
+    (thread, id): (&ThreadKey, &str),
+    text: &str,
+    kind: WordKind,
+) -> Result<(), ApiError> {
+    match kind {
+        WordKind::Notice => slack.notice(thread, id, text).await.map(drop),
+        WordKind::Warning => slack.warn(thread, id, text).await,
+        WordKind::Reminder => slack.remind(thread, id, text).await,
+    }
+}
+
+/// Something to tell, with the key under which it is told once.
+#[derive(Debug, PartialEq, Eq)]
+struct ToldWord {
+    id: String,
+    text: String,
+    kind: WordKind,
+}
+
+/// For whom a word is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WordKind {
+    /// Whoever reads the thread.
+    Notice,
+    /// It asks whether to keep the thread.
+    Warning,
+    /// It mentions all who have to do with the thread.
+    Reminder,
+}
+
+fn due_words(thread: &Thread, now: Timestamp) -> Vec<ToldWord> {
+    let Some(status) = thread.status.as_ref().filter(|_| thread.spec.state == ThreadState::Active)
+    else {
+        return Vec::new();
+    };
+    let said = |c: &Condition, words: &str, id: &str| ToldWord {
+        kind: WordKind::Notice,
+        id: format!("{id}-{}-{}", c.reason, c.last_transition_time.0.as_second()),
+        text: format!("{words}: {}.", c.message.trim_end_matches('.')),
+    };
+    let paused = status.conditions.iter().find(|c| {
+        c.type_ == condition::READY && c.status == "False" && PAUSES.contains(&c.reason.as_str())
+    });
+    let paused = paused.map(|c| said(c, "I have to pause", "pause"));
+    let lasts = |c: &Condition| now.duration_since(c.last_transition_time.0) > BRIEF;
+    let find = |type_: &str| status.conditions.iter().find(|c| c.type_ == type_ && lasts(c));
+    let since = |c: &Condition| c.last_transition_time.0.as_second();
+    let queued = find(condition::QUEUED).filter(|c| c.status == "True").zip(status.queue_position);
+    let queued = queued.map(|(c, position)| ToldWord {
+        kind: WordKind::Notice,
+        id: format!("queued-{}", since(c)),
+        text: format!(
+            "All places are taken: this thread is number {position} in the queue and starts by \
+             itself when it is its turn."
+        ),
+    });
+    let trouble = find(condition::READY)
+        .filter(|c| c.status == "False" && TROUBLES.contains(&c.reason.as_str()));
+    let trouble = trouble.map(|c| said(c, "I can't go on", "trouble"));
+    // Nobody has to hear of it where nothing waits.
+    let waits = |reason: &str| find(condition::READY).is_some_and(|c| c.reason == reason);
+    let held = find(condition::SUSPENDED).filter(|_| waits("RepoSuspended"));
+    let held = held.map(|c| said(c, "I can't go on", "trouble"));
+    let full = find(condition::READY).filter(|_| waits("QuotaExceeded"));
+    let full = full.map(|c| said(c, "I have to wait", "waits"));
+    let collecting = find(condition::COLLECTING).filter(|c| c.reason == "Warned");
+    let collecting = collecting.map(|c| ToldWord {
+        kind: WordKind::Warning,
+        id: format!("collecting-{}", since(c)),
+        text:
+            "Nobody has written here for two days. In a day I remove worktree and branch and close \
+               this thread; write “keep”, or anything else, to stop that."
+                .to_owned(),
+    });
+    queued
+        .into_iter()
+        .chain(paused)
+        .chain(trouble)
+        .chain(held)
+        .chain(full)
+        .chain(collecting)
+        .collect()
+}
+
+/// When a message was written.
+fn time_of(ts: &SlackTs) -> Option<Timestamp> {
+    let (seconds, _) = ts.parts();
+    Timestamp::from_second(i64::try_from(seconds).ok()?).ok()
+}
+
+/// A reminder of the newest question that people have not answered, once its time has come.
+fn due_reminder(thread: &Thread, repo: &Repo, now: Timestamp) -> Option<ToldWord> {
+    let status = thread.status.as_ref().filter(|_| thread.spec.state == ThreadState::Active)?;
+    let wanted = repo.spec.reminders.as_ref()?;
+    let waits = |c: &&Condition| c.type_ == condition::AWAITING_USER && c.status == "True";
+    let waits = status.conditions.iter().find(waits)?;
+    let asked = open_questions(status).into_iter().chain(status.asked.clone()).max();
+    let since = asked.as_ref().and_then(time_of).unwrap_or(waits.last_transition_time.0);
+    let hours = WorkingHours::of(wanted, &repo.spec.limits.time_zone);
+    let number = hours.count_reminders(since, now)?;
+    let id =
+        asked.map_or_else(|| since.as_second().to_string(), |ts| ts.as_str().replace('.', "-"));
+    Some(ToldWord {
+        kind: WordKind::Reminder,
+        id: format!("remind-{id}-{number}"),
+        text: format!("This thread still waits for an answer, since {}.", hours.show(since)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const NOON: &str = "2026-01-01T12:00:00Z";
+
+    fn thread(state: &str, status: &serde_json::Value) -> Thread {
+        serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
+            "metadata": {"name": "shop-1", "namespace": "team"},
+            "spec": {"repo": "shop", "state": state,
+                     "slack": {"channel": "C0TEAM", "ts": "1767268700.000100"}},
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn condition(type_: &str, status: &str, reason: &str, message: &str) -> serde_json::Value {
+        json!({"type": type_, "status": status, "reason": reason, "message": message,
+               "lastTransitionTime": NOON})
+    }
+
+    fn words(thread: &Thread) -> Vec<ToldWord> {
+        due_words(thread, "2026-01-01T12:00:30Z".parse().unwrap())
+    }
+
+    #[test]
+    fn waiting_and_trouble_are_told_under_keys_that_last_as_long_as_they_do() {
+        let mut status = json!({"queuePosition": 2, "conditions": [
+            condition("Queued", "True", "NoFreeSlot", "waits"),
+            condition("Ready", "False", "Queued", "all slots are in use")]});
+        let first = words(&thread("Active", &status));
+        assert_eq!(first.len(), 1);
+        assert!(first[0].text.contains("number 2"), "{first:?}");
+        status["queuePosition"] = json!(1);
+        assert_eq!(words(&thread("Active", &status))[0].id, first[0].id, "told once");
+
+        let stuck = json!({"conditions": [condition(
+            "Ready", "False", "ImageNotPulled", "image `debain:12` can't be pulled: correct it")]});
+        let told = words(&thread("Active", &stuck));
+        assert!(told[0].id.starts_with("trouble-ImageNotPulled-"), "{told:?}");
+        assert!(told[0].text.contains("debain:12"), "{told:?}");
+        assert!(words(&thread("Closed", &stuck)).is_empty());
+
+        let moving =
+            json!({"conditions": [condition("Ready", "False", "PodStarting", "starting")]});
+        assert!(words(&thread("Active", &moving)).is_empty());
+
+        let evicted =
+            json!({"conditions": [condition("Ready", "False", "PodEvicted", "it is back")]});
+        let paused = due_words(&thread("Active", &evicted), NOON.parse().unwrap());
+        assert_eq!(paused[0].text, "I have to pause: it is back.");
+
+        let held = json!({"conditions": [
+            condition("Ready", "True", "RepoSuspended", "spec.suspend"),
+            condition("Suspended", "True", "RepoSuspended", "Repo `shop` is suspended")]});
+        assert_eq!(
+            words(&thread("Active", &held))[0].text,
+            "I can't go on: Repo `shop` is suspended."
+        );
+        let asleep = json!({"conditions": [
+            condition("Ready", "True", "Asleep", "nothing to do"),
+            condition("Suspended", "True", "RepoSuspended", "Repo `shop` is suspended")]});
+        assert!(words(&thread("Active", &asleep)).is_empty(), "nothing waits");
+        let full = json!({"conditions": [
+            condition("Ready", "False", "QuotaExceeded", "waits for room")]});
+        assert_eq!(words(&thread("Active", &full))[0].text, "I have to wait: waits for room.");
+
+        let at_once = "2026-01-01T12:00:02Z".parse().unwrap();
+        assert!(due_words(&thread("Active", &stuck), at_once).is_empty(), "may pass");
+    }
+
+    #[test]
+    fn people_are_reminded_of_the_newest_question_where_the_repo_wants_that() {
+        let waits = |status: &str| {
+            json!({"asked": "1767268800.000100", "conditions": [
+                condition("AwaitingUser", status, "Asked", "`lead` waits")]})
+        };
+        let repo = |reminders: serde_json::Value| -> Repo {
+            serde_json::from_value(json!({
+                "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
+                "metadata": {"name": "shop"},
+                "spec": {
+                    "git": {"url": "https://git.example/o/n", "credentials": {"name": "git"}},
+                    "slack": {"channel": "C0123", "credentials": {"name": "slack"}},
+                    "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
+                    "reminders": reminders,
+                },
+            }))
+            .unwrap()
+        };
+        let wanted = repo(json!({"hours": 2, "weekends": true}));
+        // Asked on Thursday, at 12:00.
+        let at = |now: &str, status: &str, repo: &Repo| {
+            let word = due_reminder(&thread("Active", &waits(status)), repo, now.parse().unwrap());
+            word.map(|word| format!("{}: {}", word.id, word.text))
+        };
+        assert_eq!(at("2026-01-01T13:59:00Z", "True", &wanted), None);
+        let due = at("2026-01-01T14:01:00Z", "True", &wanted);
+        let expected = "remind-1767268800-000100-0: This thread still waits for an answer, since Thursday, 1 January, 12:00.";
+        assert_eq!(due.as_deref(), Some(expected));
+        assert_eq!(at("2026-01-01T14:01:00Z", "False", &wanted), None, "answered");
+        assert_eq!(at("2026-01-01T14:01:00Z", "True", &repo(serde_json::Value::Null)), None);
+    }
+}

@@ -1,0 +1,486 @@
+//! What people do with a thread's pull request at GitHub: merged, closed, opened again, or remarked
+//! on. It is noticed by asking (one asker, the holder of the lease), and told in the thread once.
+//!
+//! One question a round and Repo says which pull requests changed; only those are looked at. What was
+//! told stands in the Thread's status and, by key, in Slack: nothing depends on this process' memory,
+//! which only spares GitHub questions.
+
+mod budget;
+pub mod checks;
+mod merged;
+mod news;
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use codebutler_crds::thread::{PullRequest, PullState, ThreadState};
+use codebutler_crds::wire::HeadCheck;
+use codebutler_crds::{Repo, Thread, names};
+use codebutler_gateway_core::api_error::ApiError;
+use codebutler_gateway_core::attended::CandidateThreads;
+use codebutler_gateway_core::github::{ChangedPulls, GitHub, GitHubError, GitHubPull};
+use codebutler_gateway_core::masks;
+use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_gateway_core::threads::explain_unwritten;
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt as _;
+
+use self::budget::{PollBudget, is_scarce};
+use self::checks::{are_over, tell_checks};
+use self::merged::close_merged;
+use self::news::{PullNews, PullRemark};
+use crate::close::{self, MergePatience};
+use crate::collect;
+use crate::work::WorkServices;
+
+/// The tool whose role answers for the pull request.
+const OPENS: &str = "GHCreatePR";
+/// How long a Repo is left alone after its first, second, … failure.
+const PAUSE: Duration = Duration::from_mins(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(30);
+/// Each so many looks at a merge that waits, it is tried though it does not seem ready.
+const ASKS: u32 = 5;
+/// GitHub's times are whole seconds, and its lists may be late: what changed so shortly before a look
+/// is looked at once more.
+const SETTLED: SignedDuration = SignedDuration::from_secs(5);
+/// What a look asks: the pull request, its conversation, its reviews, and at times their lines or who
+/// somebody is.
+const LOOK: u64 = 4;
+/// What a merge that waits asks.
+const WAIT: u64 = 2;
+/// What asks how checks stand, and how often that is asked of a commit that has none.
+const CHECKS: u64 = 2;
+const CHECKLESS: u32 = 5;
+
+/// Repos by namespace and name.
+type PolledRepo = (String, String);
+
+/// Looks after the pull requests of all Repos.
+#[derive(Default)]
+pub struct PullWatch {
+    watched: Option<CandidateThreads>,
+    repos: HashMap<PolledRepo, PollMemory>,
+}
+
+/// What spares GitHub questions about one Repo.
+#[derive(Default)]
+struct PollMemory {
+    budget: PollBudget,
+    /// Everything that changed before this was seen.
+    mark: Option<Timestamp>,
+    /// How each pull request was when all of it had been told.
+    told: HashMap<ThreadKey, Stamp>,
+    /// Those to look at, and those to look at once more from then on.
+    due: HashSet<ThreadKey>,
+    again: HashMap<ThreadKey, Instant>,
+    /// Merges that wait: how often they were looked at.
+    waited: HashMap<ThreadKey, u32>,
+    /// Commits whose checks are over, or that have none: how often they were looked at.
+    checked: HashMap<ThreadKey, (String, u32)>,
+    /// It is left alone until then, after so many failures.
+    paused: Option<Instant>,
+    failures: u32,
+}
+
+/// By which a pull request is known to be as it was. The time alone is not enough: it is in seconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    updated: Option<String>,
+    head: String,
+    standing: PullState,
+}
+
+impl Stamp {
+    fn of(pull: &GitHubPull) -> Self {
+        Self {
+            updated: pull.updated_at().map(str::to_owned),
+            head: pull.head().to_owned(),
+            standing: pull.standing(),
+        }
+    }
+}
+
+impl PollMemory {
+    /// A merge that is not ready is tried now and then: only so GitHub says what it is about.
+    fn patience(&mut self, key: &ThreadKey) -> MergePatience {
+        let looks = self.waited.entry(key.clone()).or_default();
+        *looks += 1;
+        if looks.is_multiple_of(ASKS) { MergePatience::Asks } else { MergePatience::Waits }
+    }
+
+    fn retain(&mut self, threads: &[Arc<Thread>]) {
+        let keys: HashSet<ThreadKey> = threads.iter().map(|t| ThreadKey::from(&**t)).collect();
+        self.told.retain(|key, _| keys.contains(key));
+        self.due.retain(|key| keys.contains(key));
+        self.again.retain(|key, _| keys.contains(key));
+        self.waited.retain(|key, _| keys.contains(key));
+        self.checked.retain(|key, _| keys.contains(key));
+    }
+
+    /// Notes which of the Threads' pull requests are to be looked at.
+    fn take_in(&mut self, threads: &[Arc<Thread>], changed: &ChangedPulls) {
+        let listed: HashMap<u64, &GitHubPull> =
+            changed.pulls.iter().map(|p| (p.number, p)).collect();
+        for thread in threads {
+            let key = ThreadKey::from(&**thread);
+            let Some(known) = thread.status.as_ref().and_then(|s| s.pull_request.as_ref()) else {
+                continue;
+            };
+            let is_due = match (listed.get(&known.number), self.told.get(&key)) {
+                (Some(pull), Some(told)) => Stamp::of(pull) != *told,
+                // After a start: what the last process told of stands in the status.
+                (Some(pull), None) if is_as_told(known, pull) => {
+                    self.told(&key, pull, changed.at);
+                    known.updated.is_none()
+                }
+                (_, None) => true,
+                (None, Some(_)) => false,
+            };
+            if is_due {
+                self.due.insert(key);
+            }
+        }
+        let now = Instant::now();
+        let again = self.again.extract_if(|_, at| *at <= now).map(|(key, _)| key);
+        self.due.extend(again);
+        let newest = changed.pulls.first().and_then(GitHubPull::updated);
+        self.mark = newest.map(|newest| newest - SETTLED).max(self.mark);
+    }
+
+    /// Takes note that all of a pull request is told.
+    fn told(&mut self, key: &ThreadKey, pull: &GitHubPull, asked: Option<Timestamp>) {
+        self.due.remove(key);
+        self.told.insert(key.clone(), Stamp::of(pull));
+        let (Some(updated), asked) = (pull.updated(), asked.unwrap_or_else(Timestamp::now)) else {
+            return;
+        };
+        let settled = updated + SETTLED;
+        if asked < settled {
+            let left = asked.duration_until(settled).unsigned_abs() + Duration::from_secs(1);
+            self.again.insert(key.clone(), Instant::now() + left);
+        }
+    }
+
+    /// The commit of a pull request whose checks may say something else by now.
+    fn unchecked(&self, key: &ThreadKey) -> Option<String> {
+        let told = self.told.get(key).filter(|told| told.standing == PullState::Open)?;
+        let known = self.checked.get(key).filter(|(head, _)| *head == told.head);
+        let is_known = known.is_some_and(|(_, looks)| *looks >= CHECKLESS);
+        (!is_known).then(|| told.head.clone())
+    }
+
+    /// Takes note of how the checks of a commit stand.
+    fn checked(&mut self, key: ThreadKey, head: String, checks: &[HeadCheck]) {
+        let before = self.checked.remove(&key).filter(|(known, _)| *known == head);
+        let looks = match before {
+            _ if are_over(checks) => CHECKLESS,
+            Some((_, looks)) if checks.is_empty() => looks + 1,
+            _ => u32::from(checks.is_empty()),
+        };
+        self.checked.insert(key, (head, looks));
+    }
+
+    /// It is left alone for a while.
+    fn pause(&mut self, error: &GitHubError) {
+        self.failures += 1;
+        let pause = (PAUSE * 2_u32.pow(self.failures.min(6) - 1)).min(LONGEST_PAUSE);
+        self.paused = Some(Instant::now() + error.wait().unwrap_or(pause));
+    }
+}
+
+/// Whether a pull request stands as the Thread's status says that it was told.
+fn is_as_told(known: &PullRequest, pull: &GitHubPull) -> bool {
+    known.updated.as_deref() == pull.updated_at()
+        && known.state.unwrap_or(PullState::Open) == pull.standing()
+}
+
+/// Looks at all open pull requests each `every`, until the gateway stops.
+pub async fn run_watch(gateway: &WorkServices, every: Duration) {
+    let mut watch = PullWatch::default();
+    let mut due = tokio::time::interval(every.max(Duration::from_millis(50)));
+    due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
+        let round = Box::pin(watch.round(gateway));
+        if gateway.shutdown.run_until_cancelled(round).await.is_none() {
+            return;
+        }
+    }
+}
+
+impl PullWatch {
+    /// Looks once.
+    pub async fn round(&mut self, gateway: &WorkServices) {
+        let attended = &gateway.context.attended;
+        let watched = self.watched.get_or_insert_with(|| attended.candidates(is_watched));
+        let mut by_repo: HashMap<PolledRepo, Vec<Arc<Thread>>> = HashMap::new();
+        for thread in watched.list() {
+            let repo = (thread.namespace().unwrap_or_default(), thread.spec.repo.clone());
+            by_repo.entry(repo).or_default().push(thread);
+        }
+        self.repos.retain(|key, _| by_repo.contains_key(key));
+        for (key, threads) in by_repo {
+            let memory = self.repos.entry(key.clone()).or_default();
+            if memory.paused.is_some_and(|until| until > Instant::now()) {
+                continue;
+            }
+            let Some(repo) = gateway.context.repo(&key.0, &key.1) else { continue };
+            let looked = of_repo(gateway, memory, &repo, &threads).await;
+            gateway.metrics.pull_request_round(&repo, looked.is_ok());
+            match looked {
+                Ok(()) => (memory.paused, memory.failures) = (None, 0),
+                Err(error) => {
+                    if error.is_about_repo() {
+                        gateway.conditions.git_fails(&repo, &error.to_string()).await;
+                    }
+                    tracing::warn!(repo = key.1, %error, "pull requests can't be watched");
+                    memory.pause(&error);
+                }
+            }
+        }
+    }
+}
+
+/// Whether people can still do something with the Thread's pull request.
+fn is_watched(thread: &Thread) -> bool {
+    let pull = thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
+    thread.spec.state == ThreadState::Active
+        && !thread.is_going()
+        && !collect::is_due(thread)
+        && (pull.is_some_and(|pull| pull.merge_commit.is_none())
+            || close::find_wait(thread).is_some())
+}
+
+async fn of_repo(
+    gateway: &WorkServices,
+    memory: &mut PollMemory,
+    repo: &Arc<Repo>,
+    threads: &[Arc<Thread>],
+) -> Result<(), GitHubError> {
+    memory.retain(threads);
+    let github = GitHub::of(&gateway.context, repo).await?;
+    if github.quota().is_some_and(is_scarce) {
+        return Ok(());
+    }
+    // What people wrote there is told, masked with what is known.
+    masks::current_redactor(&gateway.context, repo).await?;
+    let changed = github.changed(memory.mark).await?;
+    memory.budget.begin(github.quota());
+    memory.budget.spend(changed.requests);
+    let (waiting, open): (Vec<_>, Vec<_>) =
+        threads.iter().cloned().partition(|thread| close::find_wait(thread).is_some());
+    for thread in waiting {
+        let key = ThreadKey::from(&*thread);
+        let patience = memory.patience(&key);
+        memory.budget.spend(WAIT);
+        if let Err(error) = close::resume_merge(gateway, repo, &github, &key, patience).await {
+            tracing::warn!(thread = key.name, %error, "a merge was not taken up again");
+        }
+    }
+    memory.take_in(&open, &changed);
+    for thread in by_urgency(&open, &changed) {
+        let key = ThreadKey::from(&*thread);
+        if !memory.due.contains(&key) {
+            continue;
+        }
+        if !memory.budget.has_any() {
+            break;
+        }
+        memory.budget.spend(LOOK);
+        if let Some(pull) = look_at_pull(gateway, repo, &github, &thread).await? {
+            if memory.told.get(&key).is_some_and(|told| told.head != pull.head()) {
+                // Somebody may have pushed past the gateway.
+                gateway.branches.touch(repo);
+            }
+            memory.told(&key, &pull, changed.at);
+        }
+    }
+    look_at_checks(gateway, memory, repo, (&github, &open)).await
+}
+
+/// Asks how checks stand that are not over, as far as there are questions left.
+async fn look_at_checks(
+    gateway: &WorkServices,
+    memory: &mut PollMemory,
+    repo: &Repo,
+    (github, threads): (&GitHub, &[Arc<Thread>]),
+) -> Result<(), GitHubError> {
+    if gateway.context.history.store().is_none() {
+        return Ok(());
+    }
+    for thread in threads {
+        let key = ThreadKey::from(&**thread);
+        let Some(head) = memory.unchecked(&key).filter(|_| memory.budget.has_any()) else {
+            continue;
+        };
+        memory.budget.spend(CHECKS);
+        let checks = match github.checks(&head).await {
+            Ok(checks) => checks,
+            Err(error) if error.wait().is_some() => return Err(error),
+            // What people and roles do there is still looked at.
+            Err(error) => {
+                tracing::warn!(thread = key.name, head, %error, "how checks stand is not known");
+                Vec::new()
+            }
+        };
+        tell_checks(gateway, repo, thread, (&head, &checks)).await;
+        memory.checked(key, head, &checks);
+    }
+    Ok(())
+}
+
+/// Those that stand otherwise than they did first, then by their last change.
+fn by_urgency(threads: &[Arc<Thread>], changed: &ChangedPulls) -> Vec<Arc<Thread>> {
+    let at: HashMap<u64, (usize, &GitHubPull)> =
+        changed.pulls.iter().enumerate().map(|(at, pull)| (pull.number, (at, pull))).collect();
+    let mut all = threads.to_vec();
+    all.sort_by_cached_key(|thread| {
+        let known = thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
+        let listed = known.and_then(|known| at.get(&known.number));
+        let before = known.and_then(|known| known.state).unwrap_or(PullState::Open);
+        let differs = listed.is_some_and(|(_, pull)| pull.standing() != before);
+        (Reverse(differs), listed.map_or(usize::MAX, |(at, _)| *at))
+    });
+    all
+}
+
+/// Looks at one pull request and tells what is new. Nothing if it could not all be told.
+async fn look_at_pull(
+    gateway: &WorkServices,
+    repo: &Repo,
+    github: &GitHub,
+    thread: &Thread,
+) -> Result<Option<GitHubPull>, GitHubError> {
+    let status = thread.status.clone().unwrap_or_default();
+    let Some(known) = status.pull_request.as_ref() else { return Ok(None) };
+    let pull = github.pull(known.number).await?;
+    let since = news::news_since(known);
+    let talk = github.talk_since(pull.number, since).await?;
+    let members = github.members(news::news_speakers(known, &talk)).await?;
+    let all = news::news_of(known, &pull, &talk, &members);
+    let told = async {
+        tell_news(gateway, repo, github, thread, (&pull, &all)).await?;
+        if pull.is_merged() {
+            return Ok(());
+        }
+        let record = PullRequest {
+            updated: pull.updated_at().map(str::to_owned),
+            ..PullRequest::of(pull.number, &pull.html_url)
+        };
+        let written = gateway.threads.set_pull_request(&ThreadKey::from(thread), &record).await;
+        written.map_err(|error| explain_unwritten(&error))
+    };
+    match told.await {
+        Ok(()) => Ok(Some(pull)),
+        // Slack or the API server: the next round tries again.
+        Err(error) => {
+            tracing::warn!(thread = thread.name_any(), %error, "a thread was not told");
+            Ok(None)
+        }
+    }
+}
+
+async fn tell_news(
+    gateway: &WorkServices,
+    repo: &Repo,
+    github: &GitHub,
+    thread: &Thread,
+    (pull, all): (&GitHubPull, &[PullNews]),
+) -> Result<(), ApiError> {
+    let key = ThreadKey::from(thread);
+    let now = |state, seen| PullRequest {
+        state: Some(state),
+        seen,
+        ..PullRequest::of(pull.number, &pull.html_url)
+    };
+    for news in all {
+        let record = match news {
+            PullNews::Merged { .. } | PullNews::Closed { .. } | PullNews::Reopened { .. }
+                if is_own_doing(gateway, &key).await? =>
+            {
+                continue;
+            }
+            PullNews::Merged { by, commit } => {
+                return close_merged(gateway, github, thread, pull, (by, commit)).await;
+            }
+            PullNews::Closed { key: id, text } => {
+                let text = format!("{text}{}", describe_gone(github, &key).await);
+                gateway.slack.notice(&key, id, &text).await?;
+                now(PullState::Closed, None)
+            }
+            PullNews::Reopened { key: id, text } => {
+                gateway.slack.notice(&key, id, text).await?;
+                now(PullState::Open, None)
+            }
+            PullNews::Remark(PullRemark { key: id, text, at }) => {
+                match pull_owner(gateway, repo) {
+                    Some(role) => gateway.slack.remark(&key, id, text, &role).await?,
+                    None => gateway.slack.notice(&key, id, text).await.map(drop)?,
+                }
+                now(pull.standing(), Some(at.clone()))
+            }
+        };
+        let written = gateway.threads.set_pull_request(&key, &record).await;
+        written.map_err(|error| explain_unwritten(&error))?;
+    }
+    Ok(())
+}
+
+/// A pull request whose branch is deleted or renamed is closed by GitHub itself: that is the news then.
+async fn describe_gone(github: &GitHub, key: &ThreadKey) -> String {
+    let branch = names::branch_name(&key.name);
+    match github.tip(&branch).await {
+        Ok(None) => format!(
+            "\nIts branch `{branch}` is not there any more: somebody deleted or renamed it. Restore it at GitHub to go on \
+             with what was on it."
+        ),
+        // The rest is news all the same.
+        Ok(Some(_)) | Err(_) => String::new(),
+    }
+}
+
+/// Whether the thread ends the way a user decided in Slack: the role at it tells that.
+async fn is_own_doing(gateway: &WorkServices, key: &ThreadKey) -> Result<bool, ApiError> {
+    let thread = gateway.threads.read(key).await.map_err(|error| explain_unwritten(&error))?;
+    let closing = thread.status.as_ref().and_then(|status| status.closing.as_ref());
+    Ok(!is_watched(&thread) || closing.is_some_and(|closing| closing.choice.is_some()))
+}
+
+/// The role that answers for pull requests: the first that may open one.
+fn pull_owner(gateway: &WorkServices, repo: &Repo) -> Option<String> {
+    let roles = gateway.context.roles_of(repo);
+    let opens = |role: &&Arc<codebutler_crds::AgentRole>| {
+        role.spec.tools.offered().any(|tool| tool == OPENS)
+    };
+    roles.iter().find(opens).map(|role| role.spec.role.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_are_asked_about_until_they_are_over() {
+        let key = ThreadKey { namespace: "team".into(), name: "shop-1".into() };
+        let check =
+            |state: &str| HeadCheck { name: "lint".into(), state: state.into(), summary: None };
+        let mut memory = PollMemory::default();
+        assert_eq!(memory.unchecked(&key), None, "it was not looked at yet");
+        let at = |head: &str| Stamp { updated: None, head: head.into(), standing: PullState::Open };
+        memory.told.insert(key.clone(), at("a"));
+        for state in ["queued", "in_progress"] {
+            assert_eq!(memory.unchecked(&key).as_deref(), Some("a"));
+            memory.checked(key.clone(), "a".into(), &[check(state)]);
+        }
+        memory.checked(key.clone(), "a".into(), &[check("success")]);
+        assert_eq!(memory.unchecked(&key), None);
+        // Another push; and one without checks is asked about a few times only.
+        memory.told.insert(key.clone(), at("b"));
+        let asked = (0..20).take_while(|_| {
+            let head = memory.unchecked(&key);
+            head.map(|head| memory.checked(key.clone(), head, &[])).is_some()
+        });
+        assert_eq!(asked.count(), 5);
+    }
+}

@@ -1,0 +1,95 @@
+//! `/v1/web/…`: pages and search results for roles that may read the web. [`fetch`] gets one page or file
+//! under the same rules as a workspace's own connections, [`text`] makes words of it, [`search`]
+//! asks the provider that the operator's configuration names, or else a model whose provider can search,
+//! [`found`] remembers what may be opened since a search has found it, and [`cited`] what was opened.
+
+mod cited;
+mod depth;
+mod fetch;
+mod found;
+mod search;
+mod text;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use codebutler_crds::wire::{FILE_NAME, WebFetch, WebPage, WebResults, WebSearch};
+use codebutler_gateway_core::api_error::ApiError;
+use codebutler_gateway_core::extract::{JsonBody, OpenCaller, QueryParams, needs_tool};
+use http::header::{CONTENT_TYPE, HeaderName};
+use serde::Deserialize;
+use url::{Url, form_urlencoded};
+
+pub use self::cited::OpenedPages;
+use self::fetch::PageRules;
+pub use self::found::FoundPages;
+pub use self::search::{SearchEngine, SearchOptions, SearchProvider};
+use crate::egress_endpoints::services::EgressServices;
+
+pub async fn fetch_page(
+    State(gateway): State<Arc<EgressServices>>,
+    OpenCaller(caller): OpenCaller,
+    JsonBody(wanted): JsonBody<WebFetch>,
+) -> Result<axum::Json<WebPage>, ApiError> {
+    needs_tool(&caller, &["WebFetch"])?;
+    let (web, key) = (caller.repo.spec.web.clone().unwrap_or_default(), caller.key());
+    let is_found = |url: &Url| web.open_results && gateway.found.has(&key, url);
+    let rules = PageRules { egress: &caller.repo.spec.egress, web: &web, is_found: &is_found };
+    let page = fetch::fetch_page(&gateway.egress, &rules, &wanted).await;
+    if let Some(page) = page.as_ref().ok().filter(|page| page.status < 400 && !page.is_document) {
+        gateway.opened.remember(&caller, &[&wanted.url, &page.url]);
+    }
+    page.map(axum::Json).map_err(|error| {
+        gateway.metrics.egress_refused(error.reason());
+        error.into()
+    })
+}
+
+#[derive(Deserialize)]
+pub struct FileQuery {
+    url: String,
+}
+
+/// A document of the web, for the toolbox of the role that makes text of it.
+pub async fn fetch_file(
+    State(gateway): State<Arc<EgressServices>>,
+    OpenCaller(caller): OpenCaller,
+    QueryParams(FileQuery { url }): QueryParams<FileQuery>,
+) -> Result<impl IntoResponse, ApiError> {
+    needs_tool(&caller, &["WebFetch"])?;
+    let (web, key) = (caller.repo.spec.web.clone().unwrap_or_default(), caller.key());
+    let is_found = |url: &Url| web.open_results && gateway.found.has(&key, url);
+    let rules = PageRules { egress: &caller.repo.spec.egress, web: &web, is_found: &is_found };
+    let file = fetch::fetch_file(&gateway.egress, &rules, &url).await.map_err(|error| {
+        gateway.metrics.egress_refused(error.reason());
+        ApiError::from(error)
+    })?;
+    gateway.opened.remember(&caller, &[&url, file.url.as_str()]);
+    let name: String = form_urlencoded::byte_serialize(file.name.as_bytes()).collect();
+    // It is a stranger's file: nothing may take it for a page of ours.
+    let headers = [
+        (CONTENT_TYPE, "application/octet-stream".to_owned()),
+        (HeaderName::from_static(FILE_NAME), name),
+    ];
+    Ok((headers, Body::from_stream(file.content)))
+}
+
+pub async fn search_web(
+    State(gateway): State<Arc<EgressServices>>,
+    OpenCaller(caller): OpenCaller,
+    JsonBody(wanted): JsonBody<WebSearch>,
+) -> Result<axum::Json<WebResults>, ApiError> {
+    needs_tool(&caller, &["WebSearch"])?;
+    // What is asked leaves the company.
+    let query = gateway.outcomes.redactor(&caller).await?.mask(&wanted.query).into_owned();
+    let found = if gateway.search.is_configured() {
+        gateway.search.results(&gateway.context, &query).await?
+    } else {
+        let query = search::check_query(&query)?;
+        (gateway.searcher)(caller.clone(), query.to_owned()).await?
+    };
+    gateway.found.remember(&caller.key(), found.results.iter().map(|hit| &*hit.url));
+    Ok(axum::Json(found))
+}
