@@ -119,7 +119,12 @@ impl CloneTask {
         let settled = timeout(PREPARING, busy.lock_owned());
         tokio::select! {
             biased;
-            _ = settled => Ok(()),
+            held = settled => {
+                // Before the lock is free again: nothing else is begun.
+                self.task.abort();
+                drop(held);
+                Ok(())
+            }
             error = self.failed() => Err(error),
         }
     }
