@@ -5,12 +5,12 @@ use codebutler_gateway_core::dispatch::RepoTeam;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use super::channel::RepoChannel;
-use super::event::{EnvelopePayload, SocketFrame};
-use super::lenient::UnreadFields;
-use super::route::{self, IgnoredReason, RouteAction};
-use super::said::PersonMessage;
-use super::taking::{self, TakenMessage};
+use crate::api::channel::RepoChannel;
+use crate::api::lenient::UnreadFields;
+use crate::inbound::event::{EnvelopePayload, SocketFrame};
+use crate::inbound::message_outcome::{self, TakenMessage};
+use crate::inbound::person_message::PersonMessage;
+use crate::inbound::route::{self, IgnoredReason, RouteAction};
 
 fn channel() -> RepoChannel {
     RepoChannel {
@@ -51,7 +51,8 @@ fn said(text: &str) -> PersonMessage {
 fn taken(text: &str) -> (TakenMessage, Vec<String>, usize) {
     let mut status = ThreadStatus::default();
     let now = Time(jiff::Timestamp::UNIX_EPOCH);
-    let taken = taking::take_message(&mut status, &said(text), &channel().team, &now).unwrap();
+    let taken =
+        message_outcome::take_message(&mut status, &said(text), &channel().team, &now).unwrap();
     let size = serde_json::to_string(&status).unwrap().len();
     (taken, status.roles.keys().cloned().collect(), size)
 }

@@ -21,89 +21,100 @@ use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use super::account::{AccessError, SlackAccount, SlackAccounts};
-use super::channel::RepoChannel;
-use super::metrics::SlackMetrics;
-use super::post::SentKeys;
-use super::reach::{self, SlackReach};
-use super::scopes::{self, TokenScopes};
-use super::web::SlackWeb;
-use super::{
-    access, ends, explain, files, members, named, open, person, picture_files, pinned, previews,
-    progress, questions, reading, which,
-};
+use crate::api::account::{AccessError, SlackAccount, SlackAccounts};
+use crate::api::channel::RepoChannel;
+use crate::api::channel_names;
+use crate::api::explain;
+use crate::api::members;
+use crate::api::person;
+use crate::api::reading;
+use crate::api::scopes::{self, TokenScopes};
+use crate::api::web::SlackWeb;
+use crate::inbound::access;
+use crate::inbound::files;
+use crate::inbound::picture_files;
+use crate::inbound::repo_choice;
+use crate::metrics::SlackMetrics;
+use crate::outbound::opening;
+use crate::outbound::pinned_plan;
+use crate::outbound::post::SentKeys;
+use crate::outbound::previews;
+use crate::outbound::progress;
+use crate::questions;
+use crate::upkeep::deleted_conversations;
+use crate::upkeep::reachability::{self, SlackReach};
 
 /// How long it is told that somebody else uses the same app.
 const SHARED: Duration = Duration::from_hours(1);
 
 /// What the floors of this folder share.
-pub(super) struct Inner {
-    pub(super) context: GatewayContext,
-    pub(super) threads: ThreadWriter,
-    pub(super) web: SlackWeb,
-    pub(super) metrics: SlackMetrics,
-    pub(super) accounts: SlackAccounts,
-    pub(super) reach: SlackReach,
+pub(crate) struct Inner {
+    pub(crate) context: GatewayContext,
+    pub(crate) threads: ThreadWriter,
+    pub(crate) web: SlackWeb,
+    pub(crate) metrics: SlackMetrics,
+    pub(crate) accounts: SlackAccounts,
+    pub(crate) reach: SlackReach,
     /// What is in Slack already, by key.
-    pub(super) sent: SentKeys,
+    pub(crate) sent: SentKeys,
     /// Conversations as they were last read.
-    pub(super) kept: reading::KeptConversations,
-    pub(super) plans: pinned::PinnedPlans,
-    pub(super) persons: person::KnownPeople,
+    pub(crate) kept: reading::KeptConversations,
+    pub(crate) plans: pinned_plan::PinnedPlans,
+    pub(crate) persons: person::KnownPeople,
     /// Who is in which channel, and who has which address.
-    pub(super) channels: members::ChannelMembers,
-    pub(super) mails: members::MailUsers,
+    pub(crate) channels: members::ChannelMembers,
+    pub(crate) mails: members::MailUsers,
     /// One question about a channel at a time.
-    pub(super) asking: KeyedLocks<(String, String)>,
+    pub(crate) asking: KeyedLocks<(String, String)>,
     /// Channels that are shared with another organisation.
-    pub(super) outside: RecentKeys<String>,
+    pub(crate) outside: RecentKeys<String>,
     /// Texts that came as files.
-    pub(super) contents: files::FileContents,
+    pub(crate) contents: files::FileContents,
     /// Files that Slack only named.
-    pub(super) described: files::DescribedFiles,
-    pub(super) shown_pictures: picture_files::ShownPictures,
+    pub(crate) described: files::DescribedFiles,
+    pub(crate) shown_pictures: picture_files::ShownPictures,
     /// Writes recordings down, once there is somebody who can.
-    pub(super) scribe: Mutex<Option<SpeechScribe>>,
+    pub(crate) scribe: Mutex<Option<SpeechScribe>>,
     /// One recording at a time per thread.
-    pub(super) hearing: KeyedLocks<ThreadKey>,
+    pub(crate) hearing: KeyedLocks<ThreadKey>,
     /// Conversations that were opened for a prompt.
-    pub(super) opened: open::OpenedThread,
+    pub(crate) opened: opening::OpenedThread,
     /// Conversations whose Threads were deleted.
-    pub(super) ends: ends::ToldEnds,
+    pub(crate) ends: deleted_conversations::ToldEnds,
     /// This process, in claims.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// One post at a time per thread, so that a key is looked for and posted in one go.
-    pub(super) posting: KeyedLocks<ThreadKey>,
+    pub(crate) posting: KeyedLocks<ThreadKey>,
     /// Looks pages up, once there is somebody who can.
-    pub(super) previews: parking_lot::Mutex<Option<previews::PreviewDesk>>,
+    pub(crate) previews: parking_lot::Mutex<Option<previews::PreviewDesk>>,
     /// What agents say of their runs.
-    pub(super) progress: progress::ProgressBoard,
+    pub(crate) progress: progress::ProgressBoard,
     /// Messages that got their reaction from this process.
-    pub(super) seen: RecentKeys<(String, SlackTs)>,
+    pub(crate) seen: RecentKeys<(String, SlackTs)>,
     /// Presses of buttons that this process took in: a redelivery is told nothing.
-    pub(super) presses: RecentKeys<(ThreadKey, questions::ButtonPress)>,
+    pub(crate) presses: RecentKeys<(ThreadKey, questions::ButtonPress)>,
     /// Who was told that they may not steer, by channel and conversation.
-    pub(super) declined: RecentKeys<(String, SlackTs, String)>,
+    pub(crate) declined: RecentKeys<(String, SlackTs, String)>,
     /// Direct messages that were answered, by conversation.
-    pub(super) directly: RecentKeys<(String, SlackTs)>,
+    pub(crate) directly: RecentKeys<(String, SlackTs)>,
     /// Names of channels that were looked up.
-    pub(super) lookups: named::NameLookups,
+    pub(crate) lookups: channel_names::NameLookups,
     /// Whether this replica is the one that looks for what nobody was told of.
-    pub(super) sweeps: watch::Sender<bool>,
+    pub(crate) sweeps: watch::Sender<bool>,
     /// Counts what Slack refused because of the Repo: whether it is mended is looked at.
-    pub(super) troubles: watch::Sender<u64>,
+    pub(crate) troubles: watch::Sender<u64>,
     /// The Repos that name a channel, the oldest first.
-    pub(super) places: watch::Sender<Vec<RepoChannel>>,
+    pub(crate) places: watch::Sender<Vec<RepoChannel>>,
     /// Channels of no Repo that were logged.
-    pub(super) strangers: RecentKeys<String>,
+    pub(crate) strangers: RecentKeys<String>,
     /// Apps, by their user id, that somebody else uses too, and when that was last seen.
-    pub(super) shared: Mutex<HashMap<String, Instant>>,
+    pub(crate) shared: Mutex<HashMap<String, Instant>>,
     /// What follows an acknowledgement, in the background.
-    pub(super) background: TaskTracker,
+    pub(crate) background: TaskTracker,
 }
 
 impl Inner {
-    pub(super) fn new(
+    pub(crate) fn new(
         context: GatewayContext,
         threads: ThreadWriter,
         api_url: &Url,
@@ -120,7 +131,7 @@ impl Inner {
             reach: SlackReach::new(conditions),
             sent: SentKeys::default(),
             kept: reading::KeptConversations::default(),
-            plans: pinned::PinnedPlans::default(),
+            plans: pinned_plan::PinnedPlans::default(),
             persons: person::KnownPeople::default(),
             channels: members::ChannelMembers::default(),
             mails: members::MailUsers::default(),
@@ -131,8 +142,8 @@ impl Inner {
             shown_pictures: picture_files::ShownPictures::default(),
             scribe: Mutex::default(),
             hearing: KeyedLocks::default(),
-            opened: open::OpenedThread::default(),
-            ends: ends::ToldEnds::default(),
+            opened: opening::OpenedThread::default(),
+            ends: deleted_conversations::ToldEnds::default(),
             name: format!("{:016x}", rand::random::<u64>()),
             posting: KeyedLocks::default(),
             previews: parking_lot::Mutex::default(),
@@ -141,7 +152,7 @@ impl Inner {
             presses: RecentKeys::default(),
             declined: RecentKeys::default(),
             directly: RecentKeys::default(),
-            lookups: named::NameLookups::default(),
+            lookups: channel_names::NameLookups::default(),
             sweeps: watch::Sender::new(false),
             troubles: watch::Sender::new(0),
             places: watch::Sender::new(Vec::new()),
@@ -152,11 +163,11 @@ impl Inner {
     }
 
     /// The newest known state of a Thread.
-    pub(super) fn thread(&self, key: &ThreadKey) -> Option<Arc<Thread>> {
+    pub(crate) fn thread(&self, key: &ThreadKey) -> Option<Arc<Thread>> {
         self.threads.freshest(key, self.context.thread(key))
     }
 
-    pub(super) async fn account(&self, repo: &Repo) -> Result<Arc<SlackAccount>, AccessError> {
+    pub(crate) async fn account(&self, repo: &Repo) -> Result<Arc<SlackAccount>, AccessError> {
         let account = self.accounts.of(&self.context, &self.web, repo).await;
         if let Err(error) = &account {
             self.reach.tell(repo, Err(explain::explain_condition(error, repo))).await;
@@ -165,7 +176,7 @@ impl Inner {
     }
 
     /// What there is to tell of an app that works.
-    pub(super) fn standing(&self, account: &SlackAccount, repo: &Repo) -> reach::ReachState {
+    pub(crate) fn standing(&self, account: &SlackAccount, repo: &Repo) -> reachability::ReachState {
         let lacks = account.scopes.as_ref().map(TokenScopes::lacks).unwrap_or_default();
         if !lacks.is_empty() {
             return Err(explain::explain_scopes(&lacks, repo));
@@ -194,7 +205,7 @@ impl Inner {
     }
 
     /// What a failed call means for the Repo, and for who wanted it.
-    pub(super) async fn failed(&self, error: impl Into<AccessError>, repo: &Repo) -> ApiError {
+    pub(crate) async fn failed(&self, error: impl Into<AccessError>, repo: &Repo) -> ApiError {
         let error = error.into();
         if let AccessError::Call(call) = &error
             && let Some(code) = call.code()
@@ -205,7 +216,7 @@ impl Inner {
             ) {
                 self.accounts.forget(repo);
             }
-            if reach::concerns_repo(code) {
+            if reachability::concerns_repo(code) {
                 self.troubles.send_modify(|count| *count += 1);
                 self.reach.tell(repo, Err(explain::explain_condition(&error, repo))).await;
             }
@@ -217,7 +228,7 @@ impl Inner {
     }
 
     /// Thread and Repo of a conversation.
-    pub(super) fn conversation(
+    pub(crate) fn conversation(
         &self,
         key: &ThreadKey,
     ) -> Result<(Arc<Thread>, Arc<Repo>), ApiError> {
@@ -228,28 +239,28 @@ impl Inner {
     }
 
     /// Short names of a Repo's roles, in its order.
-    pub(super) fn role_names(&self, repo: &Repo) -> Vec<String> {
+    pub(crate) fn role_names(&self, repo: &Repo) -> Vec<String> {
         self.context.roles_of(repo).iter().map(|role| role.spec.role.clone()).collect()
     }
 
     /// What a Repo's roles are for.
-    pub(super) fn team(&self, repo: &Repo) -> RepoTeam {
+    pub(crate) fn team(&self, repo: &Repo) -> RepoTeam {
         RepoTeam::of(&self.context.roles_of(repo))
     }
 
     /// A Repo as the router sees it.
-    pub(super) fn channel(&self, repo: &Repo, account: &SlackAccount) -> RepoChannel {
+    pub(crate) fn channel(&self, repo: &Repo, account: &SlackAccount) -> RepoChannel {
         self.place(repo, Some(account))
     }
 
     /// The same; without an app it hears nothing.
-    pub(super) fn place(&self, repo: &Repo, account: Option<&SlackAccount>) -> RepoChannel {
+    pub(crate) fn place(&self, repo: &Repo, account: Option<&SlackAccount>) -> RepoChannel {
         RepoChannel {
             namespace: repo.namespace().unwrap_or_default(),
             repo: repo.name_any(),
             uid: repo.uid().unwrap_or_default(),
             id: repo.channel().unwrap_or_default().to_owned(),
-            git: which::fold_address(&repo.spec.git.url),
+            git: repo_choice::fold_address(&repo.spec.git.url),
             secret: repo.spec.slack.credentials.name.clone(),
             team: self.team(repo),
             bot_user: account.and_then(|account| account.user.clone()),

@@ -1,99 +1,21 @@
 //! Slack: the only part that talks to it. Messages and clicks come in over Socket Mode, become
 //! marks on Threads and are acknowledged; roles read and post through the Web API.
 //!
-//! What has to happen without anybody saying a word (prompts to open, deleted Threads to take leave
-//! of, settled questions) is looked for by [`tend`].
-//!
-//! Pure: [`access`], [`address`], [`blocks`], [`event`], [`explain`], [`markdown`], [`mrkdwn`], [`people`],
-//! [`questions`], [`route`], [`said`], [`split`], [`usage`], [`words`]. Acting: everything else. Several Repos
-//! in one channel: [`which`]. What people write on pages: [`page_reply`].
+//! [`api`] has the calls and sockets, [`inbound`] what comes in and what it means for a Thread, [`questions`]
+//! what people are asked with buttons, [`outbound`] what goes out, and [`upkeep`] what has to happen without
+//! anybody saying a word. All of them share [`inner`].
 
-mod access;
-mod account;
-mod address;
-mod announce;
-mod answering;
-mod asking;
-pub mod audio;
-mod blocks;
-mod catchup;
-mod change;
-mod channel;
-mod clock;
-mod compared;
-mod connections;
-mod content;
-mod conversation;
-mod courtesy;
-mod cursor;
-mod drawn;
-mod effects;
-mod ends;
-mod event;
-mod explain;
-mod farewell;
-mod file_contents;
-mod files;
-mod finish;
+mod api;
 #[cfg(test)]
 mod fuzz;
-mod handover;
-mod history;
 #[cfg(test)]
 mod hostile;
-mod inbox;
-mod ingest;
+mod inbound;
 mod inner;
-mod keep;
-mod later;
-mod learning;
-mod lenient;
-mod links;
-mod literal;
-mod markdown;
-mod meaning;
-mod members;
 pub mod metrics;
-mod mrkdwn;
-mod named;
-mod notices;
-mod open;
-mod page_author;
-pub mod page_reply;
-mod people;
-mod person;
-mod personal;
-mod picture_files;
-mod pictures;
-mod pinned;
-mod post;
-mod previews;
-mod progress;
+mod outbound;
 pub mod questions;
-mod queue;
-mod quoting;
-mod reach;
-mod reaction;
-mod reading;
-mod role_message;
-mod route;
-mod said;
-mod scopes;
-mod settle;
-mod sign;
-mod socket;
-mod split;
-mod stored;
-mod take_error;
-mod taking;
-mod tend;
-mod uploads;
-pub mod usage;
-mod verdict;
-mod web;
-mod which;
-mod wish;
-mod words;
+mod upkeep;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -115,18 +37,24 @@ use codebutler_gateway_core::threads::{self, ThreadWriter, WriteError};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-pub use self::asking::roadmap::ItemsQuestion;
-pub use self::compared::ViewPictures;
-use self::effects::RouteEffect;
-use self::event::MessageMetadata;
-pub use self::file_contents::OpenedFile;
-pub use self::inbox::{WantedInbox, closed_inbox};
+use self::api::connections;
+pub use self::api::members::ProvenPerson;
+use self::inbound::effects::RouteEffect;
+use self::inbound::event::MessageMetadata;
+pub use self::inbound::file_contents::OpenedFile;
+pub use self::inbound::inbox::{WantedInbox, closed_inbox};
+use self::inbound::{catchup, file_contents, inbox, picture_files, repo_choice};
 use self::inner::Inner;
-pub use self::meaning::RoleContext;
-pub use self::members::ProvenPerson;
 pub use self::metrics::SlackMetrics;
-pub use self::previews::{PreviewAsked, PreviewShown};
+pub use self::outbound::compared::ViewPictures;
+pub use self::outbound::meaning::RoleContext;
+pub use self::outbound::previews::{PreviewAsked, PreviewShown};
+use self::outbound::{markdown, post, progress, role_message, split_text};
+pub use self::outbound::{page_reply, usage};
 pub use self::questions::action::spend_approval;
+use self::questions::asking;
+pub use self::questions::asking::roadmap::ItemsQuestion;
+use self::upkeep::{handover, thread_upkeep};
 pub use codebutler_markdown::{show_line, show_literally};
 
 /// `event_type` of the metadata of our own messages.
@@ -159,7 +87,7 @@ impl SlackGateway {
         let Some(synced) = synced else { return Ok(()) };
         synced.context("a watch cache ended")?;
         let (inner, stop) = (Arc::clone(&self.inner), shutdown.clone());
-        let tending = tokio::spawn(tend::run_upkeep(inner, stop));
+        let tending = tokio::spawn(thread_upkeep::run_upkeep(inner, stop));
         connections::hold_connections(Arc::clone(&self.inner), shutdown).await;
         tending.abort();
         self.inner.background.close();
@@ -189,7 +117,7 @@ impl SlackGateway {
         self.inner.kept.take_over();
         let _duty = catchup::CatchupDuty::begin(&self.inner.sweeps);
         let shown = progress::run_progress(Arc::clone(&self.inner), stop.clone());
-        let asked = which::ask::run_asking(Arc::clone(&self.inner), stop.clone());
+        let asked = repo_choice::ask::run_asking(Arc::clone(&self.inner), stop.clone());
         tokio::join!(shown, asked, handover::run_handovers(Arc::clone(&self.inner), stop));
     }
 
@@ -197,7 +125,7 @@ impl SlackGateway {
     pub fn nudge(&self, caller: &ProvenCaller, words: &str) -> Option<String> {
         let thread = self.inner.thread(&caller.key())?;
         let (team, role) = (self.inner.team(&caller.repo), caller.role_name());
-        let parts = split::split_text(&markdown::render_inline(words), post::LIMIT);
+        let parts = split_text::split_text(&markdown::render_inline(words), post::LIMIT);
         let status = thread.status.clone().unwrap_or_default();
         let handing = post::FileHanding::of(&parts, &team, &status, role, true);
         dispatch::find_nudge(&team, &status, role, words, &handing.names())
@@ -456,12 +384,4 @@ impl SlackGateway {
 /// The metadata of one of our own messages.
 fn own_metadata(metadata: Option<&MessageMetadata>) -> Option<&serde_json::Value> {
     metadata.filter(|m| m.event_type == EVENT_TYPE).map(|m| &m.event_payload)
-}
-
-/// What a frame of Slack's socket goes through, for fuzzing.
-#[cfg(test)]
-fn fuzz_frame(text: &str) {
-    if let Ok(frame) = serde_json::from_str::<event::SocketFrame>(text) {
-        drop(frame.payload(&mut lenient::UnreadFields::default()));
-    }
 }

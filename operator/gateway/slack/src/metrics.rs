@@ -9,7 +9,7 @@ use codebutler_runtime::recent::RecentKeys;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::lenient::UnreadFields;
+use crate::api::lenient::UnreadFields;
 
 /// Slack's metrics. Clones count together.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use codebutler_crds::wire::{ErrorCode, TUNNEL};
 use codebutler_gateway_core::api_error::ApiError;
-use codebutler_gateway_core::egress::{EgressTarget, HostList, ConnectionPermit};
+use codebutler_gateway_core::egress::{ConnectionPermit, EgressTarget, HostList};
 use codebutler_gateway_core::extract::{OutsideCaller, QueryParams, needs_tool};
 use http::StatusCode;
 use http::header::{CONNECTION, UPGRADE};

@@ -235,7 +235,8 @@ async fn the_gateway_and_the_api_server_are_no_targets() {
 fn a_thread_has_a_limited_number_of_connections() {
     let egress = opening(&[]);
     let key = |name: &str| ThreadKey { namespace: "team".to_owned(), name: name.to_owned() };
-    let mut held: Vec<ConnectionPermit> = (0..MOST).map(|_| egress.permit(&key("a")).unwrap()).collect();
+    let mut held: Vec<ConnectionPermit> =
+        (0..MOST).map(|_| egress.permit(&key("a")).unwrap()).collect();
     assert_eq!(egress.permit(&key("a")).err(), Some(EgressRefusal::TooMany));
     egress.permit(&key("b")).unwrap();
     held.pop();

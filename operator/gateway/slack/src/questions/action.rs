@@ -14,8 +14,8 @@ use super::{
     AnswerContext, AnswerOutcome, ButtonPress, ButtonStyle, QuestionButton, QuestionKind,
     ThumbAnswer,
 };
-use crate::said::PersonMessage;
-use crate::words::MessageIntent;
+use crate::inbound::decision_words::MessageIntent;
+use crate::inbound::person_message::PersonMessage;
 
 pub struct ActionQuestion;
 

@@ -15,9 +15,9 @@ use super::{
     AnswerContext, AnswerOutcome, ButtonPress, ButtonStyle, QuestionButton, QuestionKind,
     ThumbAnswer, offers,
 };
-use crate::said::PersonMessage;
-use crate::verdict::ItemVerdict;
-use crate::words::MessageIntent;
+use crate::inbound::decision_words::MessageIntent;
+use crate::inbound::numbered_reply::ItemVerdict;
+use crate::inbound::person_message::PersonMessage;
 
 pub struct LearningsQuestion;
 

@@ -2,12 +2,14 @@
 //! nobody writes in. All are asked, answered and settled in one way; what tells them apart is one
 //! [`QuestionKind`] each, in a file of its own, and [`KINDS`] lists them.
 //!
-//! Pure: an answer changes a Thread's status, and applied again it changes nothing. [`super::asking`]
-//! and [`super::post`] put questions into a conversation, [`super::answering`] takes answers in, and
-//! [`super::settle`] puts what was answered in the place of the buttons.
+//! Pure: an answer changes a Thread's status, and applied again it changes nothing. [`crate::questions::asking`]
+//! and [`crate::outbound::post`] put questions into a conversation, [`crate::questions::answering`] takes answers in, and
+//! [`crate::questions::settled_messages`] puts what was answered in the place of the buttons.
 
 pub mod action;
 pub mod answered;
+pub(crate) mod answering;
+pub(crate) mod asking;
 pub mod budget;
 pub mod choice;
 pub mod harness;
@@ -19,6 +21,7 @@ pub mod parts;
 pub mod plan;
 pub mod recording;
 pub mod roadmap;
+pub(crate) mod settled_messages;
 pub mod shown;
 pub mod train;
 pub mod update;

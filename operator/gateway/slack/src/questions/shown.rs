@@ -3,7 +3,8 @@
 use codebutler_crds::thread::OfferKind;
 use codebutler_crds::wire::PostMessage;
 
-use crate::{markdown, mrkdwn};
+use crate::outbound::markdown;
+use crate::outbound::mrkdwn;
 
 /// What a role offers, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -176,7 +176,7 @@ const LIST: [(&str, &str, &str); 42] = [
     ),
     (
         "what another Repo read",
-        "operator/gateway/slack/src/files.rs",
+        "operator/gateway/slack/src/inbound/files.rs",
         "what_was_read_for_one_repo_is_not_shown_to_another_one_nor_for_long",
     ),
     (

@@ -22,12 +22,12 @@ const LIST: [(&str, &str, &str); 20] = [
     ),
     (
         "words that Markdown hides",
-        "operator/gateway/slack/src/markdown/tests.rs",
+        "operator/gateway/slack/src/outbound/markdown/tests.rs",
         "what_a_reader_of_markdown_would_not_see_is_shown",
     ),
     (
         "other words under a question's key",
-        "operator/gateway/slack/src/asking/whole.rs",
+        "operator/gateway/slack/src/questions/asking/whole.rs",
         "other_words_are_another_question",
     ),
     (
@@ -37,12 +37,12 @@ const LIST: [(&str, &str, &str); 20] = [
     ),
     (
         "a yes of somebody who left",
-        "operator/gateway/slack/src/access.rs",
+        "operator/gateway/slack/src/inbound/access.rs",
         "full_members_decide_and_others_if_they_are_named_and_bots_never",
     ),
     (
         "an account that is deactivated",
-        "operator/gateway/slack/src/person.rs",
+        "operator/gateway/slack/src/api/person.rs",
         "only_who_is_wholly_of_the_workspace_is_a_member",
     ),
     (

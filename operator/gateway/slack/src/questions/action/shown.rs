@@ -6,7 +6,9 @@ use codebutler_markdown::visible_text;
 use serde_json::{Value, json};
 
 use super::offered_buttons;
-use crate::{blocks, markdown, mrkdwn};
+use crate::outbound::blocks;
+use crate::outbound::markdown;
+use crate::outbound::mrkdwn;
 
 /// Characters of an action that are shown, as they are escaped for Slack.
 const SHOWN: usize = 2400;

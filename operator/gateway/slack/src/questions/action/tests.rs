@@ -2,8 +2,8 @@ use codebutler_crds::thread::PostedPlan;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::*;
+use crate::inbound::decision_words::read_intent;
 use crate::questions::answered::{AnsweredQuestion, find_answered};
-use crate::words::read_intent;
 
 fn ts(text: &str) -> SlackTs {
     text.parse().unwrap()
@@ -203,7 +203,7 @@ fn a_yes_for_the_thread_answers_the_same_words_until_it_is_taken_back() {
     // Nobody is woken by it, and no message loses its buttons.
     assert_eq!((status.pending.len(), status.settled.len()), (1, 1));
 
-    crate::taking::stop_runs(&mut status, &ts("7.000000"), "U2").unwrap();
+    crate::inbound::message_outcome::stop_runs(&mut status, &ts("7.000000"), "U2").unwrap();
     assert!(status.standing.is_empty());
     let third = ActionApproval { id: "pm:m".to_owned(), ..again };
     assert_eq!(standing::answer_for_thread(&mut status, &third, &[]), Ok(false));

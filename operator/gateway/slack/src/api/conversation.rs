@@ -1,0 +1,36 @@
+//! Where a Thread's conversation is, and whether it still is there.
+
+use codebutler_crds::thread::SlackThread;
+use codebutler_crds::{Repo, Thread};
+
+use crate::SlackGateway;
+use crate::api::conversation_pages;
+use crate::api::web::CallError;
+
+impl SlackGateway {
+    /// Whether nobody can say anything in the conversation any more: its first message was deleted, or
+    /// its channel archived. False where Slack can't be asked.
+    pub async fn is_gone(&self, repo: &Repo, thread: &Thread) -> bool {
+        let Some(place) = thread.conversation() else { return false };
+        let Ok(account) = self.inner.account(repo).await else { return false };
+        let (web, token) = (&self.inner.web, &account.bot);
+        let first =
+            conversation_pages::read_message(web, token, &place.channel, &place.ts, &place.ts)
+                .await;
+        let code = first.as_ref().err().and_then(CallError::code);
+        matches!(code, Some("thread_not_found" | "is_archived"))
+    }
+
+    /// Where the conversation is to be read; nothing if Slack does not say.
+    pub async fn permalink(&self, repo: &Repo, thread: &Thread) -> Option<String> {
+        #[derive(serde::Deserialize)]
+        struct Place {
+            permalink: String,
+        }
+        let SlackThread { channel, ts } = thread.conversation()?;
+        let account = self.inner.account(repo).await.ok()?;
+        let params = [("channel", channel.as_str()), ("message_ts", ts.as_str())];
+        let place = self.inner.web.get::<Place>(&account.bot, "chat.getPermalink", &params).await;
+        place.ok().map(|place| place.permalink)
+    }
+}

@@ -1,0 +1,200 @@
+//! What a person can do about a failure: a reason for machines and a sentence that names the field
+//! of the Repo or its Secret. Pure.
+
+use codebutler_crds::Repo;
+use codebutler_crds::wire::ErrorCode;
+use codebutler_gateway_core::api_error::ApiError;
+
+use crate::api::account::AccessError;
+use crate::api::channel::RepoChannel;
+use crate::api::web::{CallError, words_remark};
+use crate::upkeep::reachability;
+
+/// `reason` and `message` of the Repo's condition.
+pub fn explain_condition(error: &AccessError, repo: &Repo) -> (&'static str, String) {
+    match error {
+        AccessError::Secret(error) => {
+            ("InvalidCredentials", format!("spec.slack.credentials: {error}"))
+        }
+        AccessError::Call(error) => explain_call(error, repo),
+    }
+}
+
+/// Everything that the app may not do and has to.
+pub fn explain_scopes(lacks: &[String], repo: &Repo) -> (&'static str, String) {
+    let secret = &repo.spec.slack.credentials.name;
+    let what = if lacks.len() == 1 { "the scope" } else { "the scopes" };
+    let message = format!(
+        "spec.slack.credentials: `botToken` of the Secret `{secret}` lacks {what} {}: add to the \
+         app and install it again",
+        lacks.join(", ")
+    );
+    ("MissingScope", message)
+}
+
+pub fn no_channel(repo: &Repo) -> (&'static str, String) {
+    let name = &repo.spec.slack.channel;
+    let message = format!(
+        "spec.slack.channel: the app sees no channel {name}: create it, or set \
+         spec.slack.createChannel, and invite the app if it is private"
+    );
+    ("ChannelNotFound", message)
+}
+
+/// Other Repos have the same channel: who is meant by what is written there.
+pub fn explain_sharing(repo: &Repo, sharing: &[RepoChannel]) -> Option<String> {
+    let others: Vec<String> = sharing
+        .iter()
+        .filter(|other| repo.metadata.uid.as_deref() != Some(&other.uid))
+        .map(|other| format!("`{}/{}`", other.namespace, other.repo))
+        .collect();
+    (!others.is_empty()).then(|| {
+        format!(
+            "shares it with {}: a message is for the Repo that it names, and people are asked \
+             where it names none",
+            others.join(", ")
+        )
+    })
+}
+
+/// Slack streams nothing of this app.
+pub fn no_stream(code: &str) -> String {
+    format!(
+        "Slack refuses chat.startStream ({code}): a run is a line that is edited; the app's manifest \
+         needs features.agent_view and the scope assistant:write"
+    )
+}
+
+/// The app shows no links to pages.
+pub const NO_PREVIEWS: &str = "without links:read, links:write, the event link_shared and \
+     features.unfurl_domains in the app's manifest links to pages have no preview";
+
+/// Somebody else holds sockets of the same app.
+pub fn shared_app(repo: &Repo) -> (&'static str, String) {
+    let secret = &repo.spec.slack.credentials.name;
+    let message = format!(
+        "spec.slack.credentials: another installation uses the Slack app of the Secret `{secret}`, \
+         so each hears only some of the messages: give each installation an app of its own"
+    );
+    ("SharedApp", message)
+}
+
+/// For the role that wanted something.
+pub fn explain_api(error: &AccessError, repo: &Repo) -> ApiError {
+    let code = match error {
+        AccessError::Call(CallError::Limited { .. } | CallError::Failed { .. }) => {
+            ErrorCode::Unavailable
+        }
+        // Work waits until it is mended, and goes on by itself.
+        AccessError::Call(call) if call.code().is_some_and(reachability::is_lasting) => {
+            ErrorCode::Unavailable
+        }
+        _ => ErrorCode::Upstream,
+    };
+    ApiError::new(code, explain_condition(error, repo).1)
+}
+
+fn explain_call(error: &CallError, repo: &Repo) -> (&'static str, String) {
+    let (channel, secret) = (&repo.spec.slack.channel, &repo.spec.slack.credentials.name);
+    let CallError::Refused { method, code, needed, said } = error else {
+        return ("SlackUnavailable", format!("{error}; it is tried again"));
+    };
+    // Sockets are opened with one token, everything else is done with the other.
+    let key = if *method == "apps.connections.open" { "appToken" } else { "botToken" };
+    match code.as_str() {
+        "not_in_channel" => (
+            "NotInChannel",
+            format!("spec.slack.channel: the app is not in {channel}: invite it there"),
+        ),
+        "channel_not_found" => (
+            "ChannelNotFound",
+            format!(
+                "spec.slack.channel: the app sees no channel {channel}: check the id, and invite \
+                 the app if the channel is private"
+            ),
+        ),
+        "is_archived" => (
+            "ChannelArchived",
+            format!(
+                "spec.slack.channel: {channel} is archived: unarchive it, or name another channel"
+            ),
+        ),
+        "account_inactive" | "app_uninstalled" | "team_access_not_granted" => (
+            "AppRemoved",
+            format!(
+                "spec.slack.credentials: the app of the Secret `{secret}` is not installed in the \
+                 workspace any more ({code}): install it again, and put its new `{key}` there"
+            ),
+        ),
+        "invalid_auth"
+        | "not_authed"
+        | "token_revoked"
+        | "token_expired"
+        | "not_allowed_token_type" => (
+            "InvalidCredentials",
+            format!(
+                "spec.slack.credentials: Slack does not accept `{key}` of the Secret `{secret}` \
+                 ({code}): put in a valid token"
+            ),
+        ),
+        "missing_scope" => {
+            let scope = needed.as_deref().unwrap_or("that it needs");
+            (
+                "MissingScope",
+                format!(
+                    "spec.slack.credentials: `{key}` of the Secret `{secret}` lacks the scope \
+                     {scope}: add it to the app and install it again"
+                ),
+            )
+        }
+        code => {
+            let said = words_remark(said.as_deref());
+            ("SlackRefused", format!("Slack refused {method} in {channel}: {code}{said}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_sentence_names_the_field_or_the_secret() {
+        let repo: Repo = serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo", "metadata": {"name": "shop"},
+            "spec": {
+                "git": {"url": "https://git.example.org/o/n", "credentials": {"name": "git"}},
+                "slack": {"channel": "C0123", "credentials": {"name": "shop-slack"}},
+                "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
+            },
+        }))
+        .unwrap();
+        let refused = |method, code: &str, needed: Option<&str>| CallError::Refused {
+            method,
+            code: code.to_owned(),
+            needed: needed.map(str::to_owned),
+            said: None,
+        };
+        let told = [
+            refused("conversations.history", "not_in_channel", None),
+            refused("chat.postMessage", "missing_scope", Some("chat:write.customize")),
+            refused("apps.connections.open", "invalid_auth", None),
+            refused("chat.postMessage", "msg_too_long", None),
+            refused("conversations.history", "account_inactive", None),
+            refused("conversations.info", "is_archived", None),
+            CallError::Failed { method: "auth.test", what: "status 503".to_owned() },
+        ]
+        .map(|error| explain_call(&error, &repo));
+        let told = told.map(|(reason, message)| format!("{reason}: {message}")).join("\n");
+        insta::assert_snapshot!(told, @r"
+        NotInChannel: spec.slack.channel: the app is not in C0123: invite it there
+        MissingScope: spec.slack.credentials: `botToken` of the Secret `shop-slack` lacks the scope chat:write.customize: add it to the app and install it again
+        InvalidCredentials: spec.slack.credentials: Slack does not accept `appToken` of the Secret `shop-slack` (invalid_auth): put in a valid token
+        SlackRefused: Slack refused chat.postMessage in C0123: msg_too_long
+        AppRemoved: spec.slack.credentials: the app of the Secret `shop-slack` is not installed in the workspace any more (account_inactive): install it again, and put its new `botToken` there
+        ChannelArchived: spec.slack.channel: C0123 is archived: unarchive it, or name another channel
+        SlackUnavailable: Slack did not answer auth.test properly (status 503); it is tried again
+        ");
+    }
+}

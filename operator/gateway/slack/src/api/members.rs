@@ -1,0 +1,236 @@
+//! Who is in a channel, for those who may read of what happens in it. Known for moments only: who leaves
+//! is soon out.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use codebutler_crds::wire::ErrorCode;
+use codebutler_crds::{Repo, SlackTs};
+use codebutler_gateway_core::api_error::{ApiError, require_conversation};
+use codebutler_gateway_core::thread_key::ThreadKey;
+use serde::Deserialize;
+
+use crate::api::account::SlackAccount;
+use crate::api::web::CallError;
+use crate::inbound::access;
+use crate::outbound::pinned_plan::PinnedMemory;
+use crate::{Inner, SlackGateway};
+
+/// How long an answer counts.
+const FRESH: Duration = Duration::from_secs(15);
+/// How long it counts while Slack gives no other.
+const LONGEST: Duration = Duration::from_secs(35);
+const NO_MAILS: &str = "The Slack app may not look for people by their e-mail address, by which you signed in. Whoever looks \
+    after it adds the bot scope `users:read.email` and installs it again";
+/// Pages of a thousand people.
+const PAGES: usize = 50;
+
+/// People by workspace and channel.
+pub type ChannelMembers = PinnedMemory<(String, String), (Arc<HashSet<String>>, Instant)>;
+
+/// Users by workspace and address.
+pub type MailUsers = PinnedMemory<(String, String), (Option<String>, Instant)>;
+
+/// Somebody, as they have proven to be.
+#[derive(Clone, Copy, Debug)]
+pub enum ProvenPerson<'a> {
+    /// In Slack: user, workspace, organisation.
+    User(&'a str, &'a str, Option<&'a str>),
+    /// By an address that is theirs.
+    Mail(&'a str),
+}
+
+#[derive(Deserialize)]
+struct Members {
+    members: Vec<String>,
+    #[serde(default)]
+    response_metadata: Next,
+}
+
+#[derive(Default, Deserialize)]
+struct Next {
+    #[serde(default)]
+    next_cursor: String,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    user: FoundUser,
+}
+
+#[derive(Deserialize)]
+struct FoundUser {
+    id: String,
+}
+
+impl SlackGateway {
+    /// Slack user id of somebody who is in a channel of a Repo's workspace; nothing if they are not.
+    ///
+    /// # Errors
+    /// When Slack does not say.
+    pub async fn member(
+        &self,
+        repo: &Repo,
+        channel: &str,
+        whom: ProvenPerson<'_>,
+    ) -> Result<Option<String>, ApiError> {
+        let inner = &self.inner;
+        let account = inner.account(repo).await.map_err(|error| members_unknown(&error))?;
+        let user = match whom {
+            ProvenPerson::User(user, team, enterprise) => {
+                let own = account.team.as_deref() == Some(team);
+                let colleague = enterprise.is_some() && enterprise == account.enterprise.as_deref();
+                if !own && !colleague {
+                    return Ok(None);
+                }
+                user.to_owned()
+            }
+            ProvenPerson::Mail(address) => match inner.user_of(&account, address).await {
+                Ok(Some(user)) => user,
+                Ok(None) => return Ok(None),
+                Err(error) if error.code() == Some("missing_scope") => {
+                    tracing::warn!(%error, "nobody can be found by an e-mail address");
+                    return Err(not_available(NO_MAILS));
+                }
+                Err(error) => return Err(members_unknown(&error)),
+            },
+        };
+        let members =
+            inner.members(&account, channel).await.map_err(|error| members_unknown(&error))?;
+        Ok(members.contains(&user).then_some(user))
+    }
+
+    /// Whether somebody may steer what a Repo's team does.
+    pub fn may_steer(&self, repo: &Repo, user: &str) -> bool {
+        access::permits_user(&repo.spec.access.users, user)
+    }
+
+    /// Ends what runs in a thread, as a word of this user in it does.
+    ///
+    /// # Errors
+    /// A sentence, when it could not be stored.
+    pub async fn stop(&self, key: &ThreadKey, user: &str) -> Result<(), ApiError> {
+        let inner = &self.inner;
+        let (thread, repo) = inner.conversation(key)?;
+        let root = require_conversation(&thread)?.ts.clone();
+        let account = inner.account(&repo).await.map_err(|error| members_unknown(&error))?;
+        let channel = inner.channel(&repo, &account);
+        let at = slack_now().ok_or_else(|| not_available("the clock is wrong"))?;
+        let stopped = inner.stop(&channel, &root, &at, user).await;
+        let effects = stopped.map_err(|error| {
+            tracing::warn!(%error, "a stop was not stored");
+            not_available("it could not be stored: try again")
+        })?;
+        self.inner.follow_up(effects);
+        Ok(())
+    }
+
+    /// What people call themselves, as far as Slack tells.
+    pub async fn names(
+        &self,
+        repo: &Repo,
+        users: impl Iterator<Item = &String>,
+    ) -> Vec<(String, String)> {
+        let inner = &self.inner;
+        let Ok(account) = inner.account(repo).await else { return Vec::new() };
+        let read = users.map(async |user| {
+            let name = inner.person((repo, &account), user).await.ok()?.name?;
+            Some((user.clone(), name))
+        });
+        let read = futures::future::join_all(read);
+        let read = tokio::time::timeout(Duration::from_secs(3), read).await;
+        read.unwrap_or_default().into_iter().flatten().collect()
+    }
+}
+
+impl Inner {
+    async fn members(
+        &self,
+        account: &SlackAccount,
+        channel: &str,
+    ) -> Result<Arc<HashSet<String>>, CallError> {
+        let key = (account.workspace.clone().unwrap_or_default(), channel.to_owned());
+        let fresh = |known: &Option<(Arc<HashSet<String>>, Instant)>, most| {
+            known.as_ref().filter(|(_, at)| at.elapsed() < most).map(|(known, _)| Arc::clone(known))
+        };
+        if let Some(known) = fresh(&self.channels.get(&key), FRESH) {
+            return Ok(known);
+        }
+        // Of many who ask at once, one asks Slack.
+        let _turn = self.asking.lock(&key).await;
+        let known = self.channels.get(&key);
+        if let Some(known) = fresh(&known, FRESH) {
+            return Ok(known);
+        }
+        let asked = Instant::now();
+        match self.read_members(account, channel).await {
+            Ok(members) => {
+                let members = Arc::new(members);
+                self.channels.keep(key, (Arc::clone(&members), asked));
+                Ok(members)
+            }
+            // One hiccup puts nobody out.
+            Err(error) if error.code().is_none() => fresh(&known, LONGEST).ok_or(error),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn read_members(
+        &self,
+        account: &SlackAccount,
+        channel: &str,
+    ) -> Result<HashSet<String>, CallError> {
+        let (mut members, mut cursor) = (HashSet::new(), String::new());
+        for _ in 0..PAGES {
+            let mut params = vec![("channel", channel), ("limit", "1000")];
+            if !cursor.is_empty() {
+                params.push(("cursor", &cursor));
+            }
+            let page: Members =
+                self.web.get(&account.bot, "conversations.members", &params).await?;
+            members.extend(page.members);
+            cursor = page.response_metadata.next_cursor;
+            if cursor.is_empty() {
+                break;
+            }
+        }
+        Ok(members)
+    }
+
+    async fn user_of(
+        &self,
+        account: &SlackAccount,
+        mail: &str,
+    ) -> Result<Option<String>, CallError> {
+        let key = (account.workspace.clone().unwrap_or_default(), mail.to_owned());
+        if let Some((user, at)) = self.mails.get(&key)
+            && at.elapsed() < FRESH
+        {
+            return Ok(user);
+        }
+        let params = [("email", mail)];
+        let found = self.web.get::<Found>(&account.bot, "users.lookupByEmail", &params).await;
+        let user = match found {
+            Ok(found) => Some(found.user.id),
+            Err(error) if error.code() == Some("users_not_found") => None,
+            Err(error) => return Err(error),
+        };
+        self.mails.keep(key, (user.clone(), Instant::now()));
+        Ok(user)
+    }
+}
+
+fn slack_now() -> Option<SlackTs> {
+    let since = std::time::UNIX_EPOCH.elapsed().ok()?;
+    format!("{}.{:06}", since.as_secs(), since.subsec_micros()).parse().ok()
+}
+
+fn members_unknown(error: &impl std::fmt::Display) -> ApiError {
+    tracing::warn!(%error, "who is in a channel can't be read");
+    not_available("Slack does not say who is in the channel right now: try again in a minute")
+}
+
+fn not_available(message: &str) -> ApiError {
+    ApiError::new(ErrorCode::Unavailable, message)
+}

@@ -1,0 +1,286 @@
+//! Who people are: what they call themselves, and whether they are of the app's workspace. As Slack
+//! tells, and kept in memory only.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use codebutler_crds::{Repo, Thread};
+use codebutler_gateway_core::repo_key::RepoKey;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use crate::Inner;
+use crate::api::account::{AccessError, SlackAccount};
+use crate::api::web::CallError;
+use crate::inbound::access::{self, PersonKind};
+use crate::outbound::mentions;
+use crate::outbound::pinned_plan::PinnedMemory;
+
+/// How long what is known counts, and how long what could not be read is not asked for again.
+const FRESH: Duration = Duration::from_hours(1);
+const AGAIN: Duration = Duration::from_mins(1);
+/// A run does not wait longer than this for what it can do without.
+const PATIENCE: Duration = Duration::from_secs(3);
+const MAX_NAME: usize = 40;
+/// Slack itself, which is no bot to Slack.
+const SLACKBOT: &str = "USLACKBOT";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlackPerson {
+    /// What they call themselves; nothing where it can't be read.
+    pub name: Option<String>,
+    /// What they are to the workspace.
+    pub kind: PersonKind,
+}
+
+/// People by Repo and user id: what one app was told of somebody, another one may not be.
+pub type KnownPeople = PinnedMemory<(RepoKey, String), (SlackPerson, Instant)>;
+
+#[derive(Deserialize)]
+struct PersonAnswer {
+    user: User,
+}
+
+/// As Slack tells of a person. Names are whatever the person chose.
+#[derive(Default, Deserialize)]
+struct User {
+    #[serde(default)]
+    id: String,
+    #[serde(default)]
+    team_id: Option<String>,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    real_name: String,
+    #[serde(default)]
+    profile: Profile,
+    #[serde(default)]
+    is_bot: bool,
+    #[serde(default)]
+    deleted: bool,
+    #[serde(flatten)]
+    limits: PersonLimits,
+    #[serde(default, rename = "enterprise_user")]
+    organisation: Option<Enterprise>,
+}
+
+#[derive(Default, Deserialize)]
+struct PersonLimits {
+    #[serde(default)]
+    is_restricted: bool,
+    #[serde(default)]
+    is_ultra_restricted: bool,
+    #[serde(default)]
+    is_stranger: bool,
+}
+
+#[derive(Default, Deserialize)]
+struct Enterprise {
+    #[serde(default)]
+    enterprise_id: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Profile {
+    #[serde(default)]
+    display_name: String,
+    #[serde(default)]
+    real_name: String,
+}
+
+impl User {
+    /// The first name that is one.
+    fn name(&self) -> Option<String> {
+        let Profile { display_name, real_name } = &self.profile;
+        let names = [display_name, real_name, &self.real_name, &self.name];
+        names.into_iter().map(|name| harmless_name(name)).find(|name| !name.is_empty())
+    }
+
+    /// What it is to a workspace and the organisation that this belongs to.
+    fn kind(&self, team: Option<&str>, enterprise: Option<&str>) -> PersonKind {
+        let own = self.organisation.as_ref().and_then(|own| own.enterprise_id.as_deref());
+        let colleague = own.is_some() && own == enterprise;
+        let elsewhere = match (team, self.team_id.as_deref()) {
+            (Some(team), Some(theirs)) => team != theirs,
+            _ => false,
+        };
+        let PersonLimits { is_restricted, is_ultra_restricted, is_stranger } = self.limits;
+        if self.is_bot || self.id == SLACKBOT {
+            PersonKind::Bot
+        } else if self.deleted {
+            PersonKind::Gone
+        } else if is_stranger || (elsewhere && !colleague) {
+            PersonKind::Stranger
+        } else if is_restricted || is_ultra_restricted {
+            PersonKind::Guest
+        } else {
+            PersonKind::Member
+        }
+    }
+}
+
+/// Letters, digits and a few signs, in one line: nothing that a model or Slack could take for more.
+fn harmless_name(name: &str) -> String {
+    let kept = |c: char| if c.is_alphanumeric() || " .'-".contains(c) { c } else { ' ' };
+    let name: String = name.chars().map(kept).collect();
+    let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
+    name.chars().take(MAX_NAME).collect()
+}
+
+impl Inner {
+    /// What those who asked, spoke last or decided call themselves.
+    pub async fn names(&self, repo: &Repo, thread: &Thread) -> BTreeMap<String, String> {
+        let read = async {
+            let account = self.account(repo).await.ok()?;
+            let names = mentions::concerned_people(thread).into_iter().map(async |user| {
+                let name = self.person((repo, &account), &user).await.ok()?.name?;
+                Some((user, name))
+            });
+            Some(futures::future::join_all(names).await)
+        };
+        let read = tokio::time::timeout(PATIENCE, read).await;
+        read.ok().flatten().into_iter().flatten().flatten().collect()
+    }
+
+    /// Who somebody is.
+    ///
+    /// # Errors
+    /// When Slack gives no answer; one that says nothing of the person is none.
+    pub async fn person(
+        &self,
+        (repo, account): (&Repo, &SlackAccount),
+        user: &str,
+    ) -> Result<SlackPerson, CallError> {
+        self.person_within((repo, account), user, FRESH).await
+    }
+
+    /// The same, known for no longer than so.
+    async fn person_within(
+        &self,
+        (repo, account): (&Repo, &SlackAccount),
+        user: &str,
+        longest: Duration,
+    ) -> Result<SlackPerson, CallError> {
+        let key = (RepoKey::from(repo), user.to_owned());
+        if let Some((person, at)) = self.persons.get(&key) {
+            let counts = if person.kind == PersonKind::Unknown { AGAIN } else { longest };
+            if at.elapsed() < counts {
+                return Ok(person);
+            }
+        }
+        let answer =
+            self.web.get::<PersonAnswer>(&account.bot, "users.info", &[("user", user)]).await;
+        let person = match answer {
+            Ok(PersonAnswer { user }) => {
+                let kind = user.kind(account.team.as_deref(), account.enterprise.as_deref());
+                SlackPerson { name: user.name(), kind }
+            }
+            Err(error) if error.code().is_some() => {
+                tracing::debug!(%error, "nothing is known of a person");
+                SlackPerson { name: None, kind: PersonKind::Unknown }
+            }
+            Err(error) => return Err(error),
+        };
+        self.persons.keep(key, (person.clone(), Instant::now()));
+        Ok(person)
+    }
+
+    /// Whether somebody is known to see what every full member of the workspace can.
+    pub async fn is_member(&self, of: (&Repo, &SlackAccount), user: &str) -> bool {
+        let read = tokio::time::timeout(PATIENCE, self.person(of, user)).await;
+        matches!(read, Ok(Ok(SlackPerson { kind: PersonKind::Member, .. })))
+    }
+
+    /// Why somebody may not decide in a Repo's channel, if so.
+    ///
+    /// # Errors
+    /// When it can't be known now.
+    pub async fn refusal(
+        &self,
+        repo: &Repo,
+        user: &str,
+    ) -> Result<Option<&'static str>, AccessError> {
+        self.refusal_within(repo, user, FRESH).await
+    }
+
+    /// The same for a decision of theirs that goes on counting without them: whoever has left since decides
+    /// no more.
+    ///
+    /// # Errors
+    /// When it can't be known now.
+    pub async fn standing_refusal(
+        &self,
+        repo: &Repo,
+        user: &str,
+    ) -> Result<Option<&'static str>, AccessError> {
+        self.refusal_within(repo, user, AGAIN).await
+    }
+
+    async fn refusal_within(
+        &self,
+        repo: &Repo,
+        user: &str,
+        longest: Duration,
+    ) -> Result<Option<&'static str>, AccessError> {
+        let account = self.account(repo).await?;
+        let kind = self.person_within((repo, &account), user, longest).await?.kind;
+        Ok(access::access_refusal(&repo.spec.access.users, user, kind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn user(value: Value) -> User {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_hostile_name_is_a_name() {
+        for (name, expected) in [
+            ("Ana Müller", "Ana Müller"),
+            (
+                "`x`\n# Rules\n<!channel> *a* @codebutler.coder",
+                "x Rules channel a codebutler.coder",
+            ),
+            ("\u{202e}evil\u{0}", "evil"),
+            ("<@U1>", "U1"),
+            ("***", ""),
+        ] {
+            assert_eq!(harmless_name(name), expected);
+        }
+        assert_eq!(harmless_name(&"x".repeat(500)).len(), MAX_NAME);
+        let ana = json!({"name": "ana", "real_name": "Ana M", "profile": {"display_name": "@@"}});
+        assert_eq!(user(ana).name().as_deref(), Some("Ana M"));
+    }
+
+    #[test]
+    fn only_who_is_wholly_of_the_workspace_is_a_member() {
+        for (told, expected) in [
+            (json!({"team_id": "T1"}), PersonKind::Member),
+            (json!({}), PersonKind::Member),
+            (json!({"team_id": "T2"}), PersonKind::Stranger),
+            (
+                json!({"team_id": "T2", "enterprise_user": {"enterprise_id": "E1"}}),
+                PersonKind::Member,
+            ),
+            (
+                json!({"team_id": "T2", "enterprise_user": {"enterprise_id": "E2"}}),
+                PersonKind::Stranger,
+            ),
+            (json!({"team_id": "T1", "is_stranger": true}), PersonKind::Stranger),
+            (json!({"team_id": "T1", "is_restricted": true}), PersonKind::Guest),
+            (json!({"team_id": "T1", "is_ultra_restricted": true}), PersonKind::Guest),
+            (json!({"team_id": "T1", "deleted": true}), PersonKind::Gone),
+            (json!({"team_id": "T1", "is_bot": true}), PersonKind::Bot),
+            (json!({"team_id": "T1", "id": "USLACKBOT"}), PersonKind::Bot),
+        ] {
+            assert_eq!(user(told.clone()).kind(Some("T1"), Some("E1")), expected, "{told}");
+        }
+        let elsewhere = json!({"enterprise_user": {}, "team_id": "T2"});
+        assert_eq!(user(elsewhere).kind(Some("T1"), None), PersonKind::Stranger);
+    }
+}

@@ -1,0 +1,354 @@
+//! A message as Slack stores it, in events as in histories: only the fields used here.
+
+use codebutler_crds::SlackTs;
+use codebutler_slack_text::{AttachedKind, AttachedText, read_attachments, spoken_text};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use url::Url;
+
+use crate::api::lenient::{FieldReader, UnreadFields};
+
+/// A message as Slack stores it.
+#[derive(Clone, Debug)]
+pub struct StoredMessage {
+    pub ts: SlackTs,
+    /// The conversation's first message, if it is one.
+    pub thread_ts: Option<SlackTs>,
+    /// What kind of message, if it is no plain one.
+    pub subtype: Option<String>,
+    pub user: Option<String>,
+    pub bot_id: Option<String>,
+    pub text: Option<String>,
+    /// Who wrote the conversation's first message.
+    pub parent_user_id: Option<String>,
+    /// Ours if `event_type` says so and the sender is our bot.
+    pub metadata: Option<MessageMetadata>,
+    pub blocks: Option<Value>,
+    /// Null if there are none.
+    pub attachments: Value,
+    pub files: Vec<SharedMessage>,
+    /// Emoji, in histories.
+    pub reactions: Vec<StoredEmoji>,
+    /// Posted by CodeButler for the person who is its `user` now.
+    pub for_person: bool,
+}
+
+/// A file in a conversation. Everything about it is whatever the sender chose.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SharedMessage {
+    /// Empty: Slack does not say which file it is.
+    pub id: String,
+    pub name: String,
+    /// As Slack guesses it.
+    pub mimetype: String,
+    pub size: u64,
+    /// Where it is, for whoever has the bot's token.
+    pub url_private: Option<Url>,
+    /// `hosted`, `external`, `snippet`, and what stands for a file that is not there.
+    pub mode: String,
+    /// Set where Slack only names the file.
+    pub file_access: String,
+}
+
+impl SharedMessage {
+    /// Never fails: the role learns that there is a file, even if Slack describes it badly.
+    pub fn read(value: &Value, path: &str, unread: &mut UnreadFields) -> Self {
+        if let Some(id) = value.as_str() {
+            return Self { id: id.to_owned(), ..Self::default() };
+        }
+        if !value.is_object() {
+            unread.add(path.to_owned());
+        }
+        let mut file = FieldReader::new(value, path, unread);
+        let named = file.take::<String>("name").filter(|name| !name.is_empty());
+        let titled = file.take::<String>("title");
+        Self {
+            id: file.take("id").unwrap_or_default(),
+            name: named.or(titled).unwrap_or_default(),
+            mimetype: file.take("mimetype").unwrap_or_default(),
+            size: file.take("size").unwrap_or_default(),
+            url_private: file.take_filled("url_private"),
+            mode: file.take("mode").unwrap_or_default(),
+            file_access: file.take("file_access").unwrap_or_default(),
+        }
+    }
+
+    /// Whether it is heard rather than read.
+    pub fn is_sound(&self) -> bool {
+        self.mimetype.starts_with("audio/")
+    }
+
+    /// Why it can't be had, as Slack says.
+    pub fn withheld(&self) -> Option<&'static str> {
+        match (self.mode.as_str(), self.file_access.as_str()) {
+            ("hidden_by_limit", _) => Some("Slack hides it (plan limit)"),
+            ("tombstone", _) | (_, "file_not_found" | "file_deleted") => Some("deleted"),
+            (_, "access_denied") => Some("Slack does not let the app read it"),
+            _ if self.id.is_empty() && self.url_private.is_none() => {
+                Some("Slack does not describe it")
+            }
+            _ => None,
+        }
+    }
+
+    /// True if Slack sends only the id, so that `files.info` has to be asked.
+    pub fn is_only_named(&self) -> bool {
+        let named = self.url_private.is_none() && self.mimetype.is_empty();
+        let asked = self.file_access == "check_file_info" || named;
+        asked && !self.id.is_empty() && self.withheld().is_none()
+    }
+
+    fn size_kept(&self) -> usize {
+        size_of::<Self>() + self.id.len() + self.name.len() + self.mimetype.len()
+    }
+}
+
+impl<'de> Deserialize<'de> for SharedMessage {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        Ok(Self::read(&value, "file", &mut UnreadFields::default()))
+    }
+}
+
+impl StoredMessage {
+    /// None: without a `ts` it is no message.
+    pub fn read(value: &Value, path: &str, unread: &mut UnreadFields) -> Option<Self> {
+        let mut message = FieldReader::new(value, path, unread);
+        let ts = message.need("ts")?;
+        let thread_ts = message.take_filled::<SlackTs>("thread_ts");
+        let replies = message.raw("thread_ts");
+        if thread_ts.is_none() && !replies.is_null() && replies != "" {
+            // A reply whose parent is unreadable must not begin a conversation of its own.
+            return None;
+        }
+        let (blocks, attachments) = (message.list("blocks"), message.list("attachments"));
+        Some(Self {
+            ts,
+            thread_ts,
+            subtype: message.take_filled("subtype"),
+            user: message.take_filled("user"),
+            bot_id: message.take_filled("bot_id"),
+            text: message.take("text"),
+            parent_user_id: message.take_filled("parent_user_id"),
+            metadata: message.take("metadata"),
+            blocks: Some(blocks).filter(Value::is_array),
+            attachments,
+            files: message
+                .items("files", |file, path, unread| Some(SharedMessage::read(file, path, unread))),
+            reactions: message.items("reactions", StoredEmoji::read),
+            for_person: false,
+        })
+    }
+
+    /// A person's plain reply.
+    pub fn of_person(ts: SlackTs, root: SlackTs, user: &str, text: String) -> Self {
+        Self {
+            ts,
+            thread_ts: Some(root),
+            subtype: None,
+            user: Some(user.to_owned()),
+            bot_id: None,
+            text: Some(text),
+            parent_user_id: None,
+            metadata: None,
+            blocks: None,
+            attachments: Value::Null,
+            files: Vec::new(),
+            reactions: Vec::new(),
+            for_person: true,
+        }
+    }
+
+    /// The first message of the conversation.
+    pub fn root(&self) -> &SlackTs {
+        self.thread_ts.as_ref().unwrap_or(&self.ts)
+    }
+
+    /// Whether a person or bot said something, rather than Slack telling what happened.
+    pub fn is_said(&self) -> bool {
+        let said = ["file_share", "thread_broadcast", "me_message", "bot_message"];
+        self.subtype.as_deref().is_none_or(|subtype| said.contains(&subtype))
+    }
+
+    /// Approximate size in memory, in bytes.
+    pub fn size(&self) -> usize {
+        let metadata = self.metadata.as_ref().map_or(0, |own| value_size(&own.event_payload));
+        let files: usize = self.files.iter().map(SharedMessage::size_kept).sum();
+        let shown = self.blocks.as_ref().map_or(0, value_size) + value_size(&self.attachments);
+        size_of::<Self>() + self.text.as_ref().map_or(0, String::len) + metadata + files + shown
+    }
+
+    pub fn person(&self) -> Option<&str> {
+        let by_bot = self.bot_id.is_some() || self.subtype.as_deref() == Some("bot_message");
+        self.user.as_deref().filter(|_| !by_bot && self.is_said())
+    }
+
+    /// Its attachments, without Slack's previews of messages that it links to.
+    pub fn attached(&self) -> Vec<AttachedText> {
+        let mut found =
+            read_attachments(&self.attachments, self.text.as_deref().unwrap_or_default());
+        found.retain(|one| one.kind != AttachedKind::Unfurled { message: true });
+        found
+    }
+
+    /// Its files, and those of messages that are forwarded in it, each once.
+    pub fn all_files(&self) -> Vec<SharedMessage> {
+        let mut files = self.files.clone();
+        for value in self.attached().iter().flat_map(|one| &one.files) {
+            let file = SharedMessage::read(value, "file", &mut UnreadFields::default());
+            if file.id.is_empty() || !files.iter().any(|known| known.id == file.id) {
+                files.push(file);
+            }
+        }
+        files
+    }
+
+    /// The author's words as mrkdwn, without quotations and code of its rich text.
+    pub fn spoken(&self) -> String {
+        let rich = self.blocks.as_ref().filter(|_| self.person().is_some()).and_then(spoken_text);
+        rich.unwrap_or_else(|| self.text.clone().unwrap_or_default())
+    }
+}
+
+impl<'de> Deserialize<'de> for StoredMessage {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let read = Self::read(&value, "message", &mut UnreadFields::default());
+        read.ok_or_else(|| serde::de::Error::custom("no message of Slack's"))
+    }
+}
+
+/// Approximate size of a value in memory, in bytes.
+fn value_size(value: &Value) -> usize {
+    let inside = match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(value_size).sum(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| name.len() + value_size(value)).sum()
+        }
+        _ => 0,
+    };
+    size_of::<Value>() + inside
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct MessageMetadata {
+    #[serde(default)]
+    pub event_type: String,
+    /// Anything at all, if it is not ours.
+    #[serde(default)]
+    pub event_payload: Value,
+}
+
+/// An emoji under a message, as the history has it.
+#[derive(Clone, Debug, Default)]
+pub struct StoredEmoji {
+    /// Its name, without colons.
+    pub name: String,
+    pub users: Vec<String>,
+}
+
+impl StoredEmoji {
+    fn read(value: &Value, path: &str, unread: &mut UnreadFields) -> Option<Self> {
+        let mut emoji = FieldReader::new(value, path, unread);
+        let name = emoji.need("name")?;
+        let users = emoji.items("users", |user, _, _| user.as_str().map(str::to_owned));
+        Some(Self { name, users })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[allow(clippy::needless_pass_by_value, reason = "it is made for the call")]
+    fn read(value: Value) -> (Option<StoredMessage>, Vec<String>) {
+        let mut unread = UnreadFields::default();
+        let message = StoredMessage::read(&value, "message", &mut unread);
+        (message, unread.iter().map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn one_odd_part_takes_nothing_else_with_it() {
+        let good = json!({"id": "F1", "name": "a.txt", "mimetype": "text/plain", "size": 3,
+            "url_private": "https://files.slack.com/a"});
+        let with = |odd: Value| {
+            read(json!({"ts": "1.000000", "user": "U1", "text": "hi", "files": [odd, good]}))
+        };
+        for (field, odd, noted) in [
+            ("name", Value::Null, false),
+            ("mimetype", Value::Null, false),
+            ("size", Value::Null, false),
+            ("url_private", json!(""), false),
+            ("url_private", json!("nowhere"), true),
+            ("size", json!("3"), true),
+            ("name", json!({}), true),
+        ] {
+            let mut file = good.clone();
+            file["id"] = json!("F0");
+            file[field] = odd.clone();
+            let (message, unread) = with(file);
+            let ids: Vec<_> = message.unwrap().files.into_iter().map(|file| file.id).collect();
+            assert_eq!(ids, ["F0", "F1"], "{field} {odd}");
+            let expected: Vec<String> =
+                if noted { vec![format!("message.files[].{field}")] } else { vec![] };
+            assert_eq!(unread, expected, "{field} {odd}");
+        }
+        for odd in [Value::Null, json!(7), json!([])] {
+            let (message, unread) = with(odd.clone());
+            let files = message.unwrap().files;
+            assert_eq!((files.len(), files[0].withheld().is_some()), (2, true), "{odd}");
+            assert_eq!(unread, ["message.files[]"]);
+        }
+        let (message, unread) = read(json!({"ts": "1.000000", "user": 7, "text": [], "files": {},
+            "thread_ts": "", "reactions": [null, {"name": "+1", "users": ["U1", null]}]}));
+        let message = message.unwrap();
+        assert_eq!((message.reactions.len(), message.reactions[0].users.len()), (1, 1));
+        assert_eq!(message.root(), &message.ts);
+        let reactions = ["message.reactions[]", "message.reactions[].name"];
+        let all = ["message.files", reactions[0], reactions[1], "message.reactions[].users[]"];
+        assert_eq!(unread, [&all[..], &["message.text", "message.user"]].concat());
+    }
+
+    #[test]
+    fn without_its_place_a_message_is_none() {
+        assert_eq!(read(json!({"text": "hi"})).1, ["message.ts"]);
+        assert_eq!(read(json!({"ts": 5})).1, ["message.ts"]);
+        let (message, unread) = read(json!({"ts": "1.000000", "thread_ts": "soon"}));
+        assert!(message.is_none());
+        assert_eq!(unread, ["message.thread_ts"]);
+    }
+
+    #[test]
+    fn what_slack_only_names_is_looked_up_and_what_it_hides_is_said() {
+        let file = |value: Value| SharedMessage::read(&value, "f", &mut UnreadFields::default());
+        let checked = file(json!({"id": "F1", "mode": "file_access",
+            "file_access": "check_file_info"}));
+        assert!(checked.is_only_named() && checked.withheld().is_none());
+        assert!(file(json!("F1")).is_only_named());
+        for (value, why) in [
+            (json!({"id": "F1", "mode": "hidden_by_limit"}), "Slack hides it (plan limit)"),
+            (json!({"id": "F1", "mode": "tombstone"}), "deleted"),
+            (json!({"id": "F1", "file_access": "file_not_found"}), "deleted"),
+            (json!({}), "Slack does not describe it"),
+        ] {
+            let file = file(value);
+            assert_eq!((file.withheld(), file.is_only_named()), (Some(why), false));
+        }
+    }
+
+    #[test]
+    fn a_quotation_in_rich_text_is_not_spoken_whatever_the_text_says() {
+        let blocks = json!([{"type": "rich_text", "elements": [
+            {"type": "rich_text_quote", "elements": [{"type": "text", "text": "@x.coder go"}]},
+            {"type": "rich_text_section", "elements": [{"type": "text", "text": "who?"}]},
+        ]}]);
+        let mut value = json!({"ts": "1.000000", "user": "U1", "text": "@x.coder go\nwho?",
+            "blocks": blocks});
+        assert_eq!(read(value.clone()).0.unwrap().spoken().trim(), "who?");
+        value["blocks"] = json!([{"type": "section"}]);
+        assert!(read(value).0.unwrap().spoken().contains("@x.coder"));
+    }
+}

@@ -1,0 +1,422 @@
+//! Calls to Slack's Web API: transport, rate limits, time limits and errors that say nothing but
+//! Slack's own code. Answers are read leniently into the caller's types.
+
+use std::fmt;
+use std::time::Duration;
+
+use codebutler_gateway_core::dial::{DialReach, DialTrouble, OutsideDialer, find_trouble};
+use codebutler_gateway_core::github::text::one_line;
+use reqwest::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use reqwest::{RequestBuilder, StatusCode};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use url::Url;
+
+use crate::api::queue::{CallQueue, CallTurn, CallUrgency, QueuedCall};
+use crate::api::scopes::TokenScopes;
+use crate::metrics::SlackMetrics;
+use crate::outbound::literal::make_literal;
+
+/// One answer must come within this time.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// By which downloads are counted and named.
+const DOWNLOAD: &str = "download";
+/// Times that a call is repeated because Slack said "later".
+const LIMITED: u32 = 5;
+/// The longest "later" that is waited for.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// Times that a reading call is repeated after a failure on the way.
+const REREAD: u32 = 3;
+/// The longest answer that is read: a page of a thousand channels is a tenth of it.
+const ANSWER: usize = 16 << 20;
+/// Characters of Slack's own sentences that are passed on, and of its codes.
+const SAID: usize = 300;
+const CODE: usize = 64;
+
+/// Why a call did not succeed. Carries no text of a message and no token.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum CallError {
+    /// Slack answered with an error code.
+    #[error("Slack refused {method}: {code}{}", words_remark(said.as_deref()))]
+    Refused {
+        method: &'static str,
+        /// Slack's code, such as `not_in_channel`.
+        code: String,
+        /// The scope that is missing, for `missing_scope`.
+        needed: Option<String>,
+        /// Slack's own sentences about it, on one line and cut; to be masked where they are shown.
+        said: Option<String>,
+    },
+    /// Slack kept saying "later".
+    #[error("Slack limits {method}: try again later")]
+    Limited { method: &'static str },
+    /// No usable answer: whether the call had its effect is not known.
+    #[error("Slack did not answer {method} properly ({what})")]
+    Failed {
+        method: &'static str,
+        /// What happened, in a word.
+        what: String,
+    },
+}
+
+impl CallError {
+    /// Slack's code, if it answered with one.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused { code, .. } => Some(code),
+            _ => None,
+        }
+    }
+}
+
+/// A token of an app. What is printed of it is not the token.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SlackToken(String);
+
+impl SlackToken {
+    pub fn new(value: &str) -> Self {
+        Self(value.to_owned())
+    }
+
+    /// For Slack, and to tell one app from another.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SlackToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SlackToken(..)")
+    }
+}
+
+/// A client without identity; the token comes with each call.
+#[derive(Clone)]
+pub struct SlackWeb {
+    metrics: SlackMetrics,
+    /// `host` or `host:port`, as Secrets name it.
+    host: String,
+    scheme: String,
+    base: Url,
+    queue: CallQueue,
+    urgency: CallUrgency,
+    dialer: OutsideDialer,
+}
+
+impl SlackWeb {
+    /// A client for the API at `base`.
+    pub fn new(base: &Url, metrics: SlackMetrics, dialer: &OutsideDialer) -> Self {
+        let name = base.host_str().unwrap_or_default();
+        let host = base.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
+        let scheme = base.scheme().to_owned();
+        let queue = CallQueue::new(metrics.clone());
+        let (base, dialer) = (base.clone(), dialer.clone());
+        let urgency = CallUrgency::Awaited;
+        Self { metrics, host, scheme, base, queue, urgency, dialer }
+    }
+
+    pub fn base(&self) -> &Url {
+        &self.base
+    }
+
+    pub fn metrics(&self) -> &SlackMetrics {
+        &self.metrics
+    }
+
+    pub fn dialer(&self) -> &OutsideDialer {
+        &self.dialer
+    }
+
+    fn address(&self, method: &str) -> String {
+        format!("{}/{method}", self.base.as_str().trim_end_matches('/'))
+    }
+
+    /// Follows no redirect: it would carry the token along.
+    fn http(&self) -> &reqwest::Client {
+        self.dialer.http(DialReach::Anywhere)
+    }
+
+    /// The same, for what no person waits for.
+    pub fn upkeep(&self) -> Self {
+        Self { urgency: CallUrgency::Upkeep, ..self.clone() }
+    }
+
+    /// A reading call; repeated when the answer got lost.
+    pub async fn get<R: DeserializeOwned + Send>(
+        &self,
+        token: &SlackToken,
+        method: &'static str,
+        params: &[(&str, &str)],
+    ) -> Result<R, CallError> {
+        let thread = params.iter().find(|(name, _)| *name == "ts").map_or("", |(_, value)| value);
+        let app = token.expose();
+        let asked = QueuedCall { app, method, channel: "", thread, urgency: self.urgency };
+        let mut failures = 0;
+        loop {
+            let call = || self.http().get(self.address(method)).query(params);
+            match self.patiently(asked, token, call).await {
+                Err(CallError::Failed { .. }) if failures < REREAD => {
+                    failures += 1;
+                    tokio::time::sleep(Duration::from_millis(100 << failures)).await;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// A writing call. After `Failed` it may have had its effect.
+    pub async fn post<R: DeserializeOwned + Send>(
+        &self,
+        token: &SlackToken,
+        method: &'static str,
+        body: &Value,
+    ) -> Result<R, CallError> {
+        let body = &make_literal(method, body);
+        // Slack reads JSON without a charset, too, and warns of it in each answer.
+        let json = HeaderValue::from_static("application/json; charset=utf-8");
+        let call = || {
+            let request = self.http().post(self.address(method));
+            request.header(CONTENT_TYPE, json.clone()).body(body.to_string())
+        };
+        let text = |name: &str| body[name].as_str().unwrap_or_default();
+        let (app, urgency) = (token.expose(), self.urgency);
+        let (channel, thread) = (text("channel"), text("thread_ts"));
+        self.patiently(QueuedCall { app, method, channel, thread, urgency }, token, call).await
+    }
+
+    /// What a token may do, by a header. None: Slack did not say.
+    pub async fn scopes(&self, token: &SlackToken) -> Option<TokenScopes> {
+        let request = self.http().post(self.address("auth.test")).timeout(TIMEOUT);
+        let answer = request.bearer_auth(token.expose()).send().await.ok()?;
+        let scopes = answer.headers().get("x-oauth-scopes")?.to_str().ok()?;
+        Some(TokenScopes::parse(scopes))
+    }
+
+    /// Bytes of a file, to where Slack said. `method` is the one that said it.
+    pub async fn upload(
+        &self,
+        method: &'static str,
+        url: Url,
+        content: Vec<u8>,
+    ) -> Result<(), CallError> {
+        if !self.is_slack(&url) {
+            return Err(failed_call(method, "a foreign upload address"));
+        }
+        let sent = self.http().post(url).timeout(TIMEOUT).body(content).send().await;
+        let result = match sent {
+            Ok(answer) if answer.status().is_success() => Ok(()),
+            Ok(answer) => {
+                let status = answer.status().as_u16();
+                let what = unanswered_status(status).unwrap_or_else(|| format!("status {status}"));
+                Err(failed_call(method, what))
+            }
+            Err(error) => Err(failed_call(method, unsent_reason(&error))),
+        };
+        self.count("upload", if result.is_ok() { "ok" } else { "failed" });
+        result
+    }
+
+    /// A file of at most `most` bytes, from Slack itself.
+    pub async fn download(
+        &self,
+        token: &SlackToken,
+        url: Url,
+        most: usize,
+    ) -> Result<Vec<u8>, CallError> {
+        let mut answer = self.open_download(token, url, TIMEOUT).await?;
+        let mut content = Vec::new();
+        while let Some(chunk) = next_chunk(&mut answer).await? {
+            if content.len() + chunk.len() > most {
+                return Err(failed_call(DOWNLOAD, "longer than announced"));
+            }
+            content.extend_from_slice(&chunk);
+        }
+        Ok(content)
+    }
+
+    /// The first bytes of a file; the rest is not taken.
+    pub async fn download_head(
+        &self,
+        token: &SlackToken,
+        url: Url,
+        most: usize,
+    ) -> Result<Vec<u8>, CallError> {
+        let mut answer = self.open_download(token, url, TIMEOUT).await?;
+        let mut content = Vec::new();
+        while let Some(chunk) = next_chunk(&mut answer).await? {
+            content.extend_from_slice(&chunk);
+            if content.len() >= most {
+                content.truncate(most);
+                break;
+            }
+        }
+        Ok(content)
+    }
+
+    /// The answer to a request for a file, whose content is still to be read within `limit`.
+    pub async fn open_download(
+        &self,
+        token: &SlackToken,
+        url: Url,
+        limit: Duration,
+    ) -> Result<reqwest::Response, CallError> {
+        if !self.is_slack(&url) {
+            return Err(failed_call(DOWNLOAD, "a file that is not Slack's"));
+        }
+        let request = self.http().get(url).timeout(limit).bearer_auth(token.expose());
+        let answer =
+            request.send().await.map_err(|error| failed_call(DOWNLOAD, unsent_reason(&error)))?;
+        self.count(DOWNLOAD, if answer.status().is_success() { "ok" } else { "refused" });
+        if let Some(why) = unanswered_status(answer.status().as_u16()) {
+            return Err(failed_call(DOWNLOAD, why));
+        }
+        if !answer.status().is_success() {
+            // Without the scope, Slack sends one to its sign-in page.
+            let code = format!("http_{}", answer.status().as_u16());
+            let needed = Some("files:read".to_owned());
+            return Err(CallError::Refused { method: DOWNLOAD, code, needed, said: None });
+        }
+        Ok(answer)
+    }
+
+    /// Slack's own host or one under it, such as `files.slack.com`: nothing else gets the token.
+    fn is_slack(&self, url: &Url) -> bool {
+        let host = url.host_str().unwrap_or_default();
+        let name = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let own = url.scheme() == self.scheme;
+        own && (name == self.host || name.ends_with(&format!(".{}", self.host)))
+    }
+
+    /// Makes a call in its turn, again for as long as Slack says "later": nobody else makes one
+    /// of its kind meanwhile.
+    async fn patiently<R: DeserializeOwned>(
+        &self,
+        asked: QueuedCall<'_>,
+        token: &SlackToken,
+        call: impl Fn() -> RequestBuilder,
+    ) -> Result<R, CallError> {
+        let method = asked.method;
+        let turn: CallTurn = self.queue.turn(asked).await;
+        for _ in 0..=LIMITED {
+            let request = call().bearer_auth(token.expose());
+            let result = match tokio::time::timeout(TIMEOUT, read_answer(method, request)).await {
+                Ok(result) => result,
+                Err(_) => Err(WebOutcome::Error(failed_call(method, "no answer in time"))),
+            };
+            let (label, result) = match result {
+                Ok(answer) => ("ok", Some(Ok(answer))),
+                Err(WebOutcome::Later(wait)) => {
+                    self.count(method, "limited");
+                    let wait = wait.min(LONGEST_WAIT);
+                    turn.later(wait);
+                    tokio::time::sleep(wait).await;
+                    continue;
+                }
+                Err(WebOutcome::Error(error)) => {
+                    let label = if error.code().is_some() { "refused" } else { "failed" };
+                    (label, Some(Err(error)))
+                }
+            };
+            self.count(method, label);
+            if let Some(result) = result {
+                return result;
+            }
+        }
+        Err(CallError::Limited { method })
+    }
+
+    fn count(&self, method: &'static str, outcome: &'static str) {
+        self.metrics.call(method, outcome);
+    }
+}
+
+enum WebOutcome {
+    Later(Duration),
+    Error(CallError),
+}
+
+fn failed_call(method: &'static str, what: impl Into<String>) -> CallError {
+    CallError::Failed { method, what: what.into() }
+}
+
+/// Makes one call. Bodies stay in here: of what went wrong, only Slack's code and its sentences for
+/// developers leave.
+async fn read_answer<R: DeserializeOwned>(
+    method: &'static str,
+    request: RequestBuilder,
+) -> Result<R, WebOutcome> {
+    let failed = |what: String| WebOutcome::Error(failed_call(method, what));
+    let mut answer = request.send().await.map_err(|error| failed(unsent_reason(&error)))?;
+    let status = answer.status();
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        let seconds = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let seconds = seconds.and_then(|value| value.trim().parse().ok()).unwrap_or(1);
+        return Err(WebOutcome::Later(Duration::from_secs(seconds)));
+    }
+    if !status.is_success() {
+        let status = status.as_u16();
+        return Err(failed(
+            unanswered_status(status).unwrap_or_else(|| format!("status {status}")),
+        ));
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(|error| failed(unsent_reason(&error)))? {
+        if body.len() + chunk.len() > ANSWER {
+            return Err(failed("an answer that is too long".to_owned()));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    let unreadable = || failed("unreadable answer".to_owned());
+    let answer: Value = serde_json::from_slice(&body).map_err(|_| unreadable())?;
+    match answer["ok"].as_bool() {
+        Some(true) => serde_json::from_value(answer).map_err(|_| unreadable()),
+        Some(false) => Err(refused_call(method, &answer)),
+        None => Err(unreadable()),
+    }
+}
+
+fn refused_call(method: &'static str, answer: &Value) -> WebOutcome {
+    let code = answer["error"].as_str().unwrap_or("unknown_error");
+    match code {
+        "ratelimited" | "rate_limited" => WebOutcome::Later(Duration::from_secs(1)),
+        "internal_error" | "fatal_error" | "service_unavailable" | "request_timeout" => {
+            WebOutcome::Error(failed_call(method, code))
+        }
+        code => {
+            let needed = answer["needed"].as_str().map(|scopes| one_line(scopes, SAID));
+            let (code, said) = (one_line(code, CODE), slack_words(answer));
+            WebOutcome::Error(CallError::Refused { method, code, needed, said })
+        }
+    }
+}
+
+/// Slack's sentences for developers about a refusal: what of a message it does not take, and where.
+fn slack_words(body: &Value) -> Option<String> {
+    let of = |list: &Value| -> Vec<String> {
+        let texts = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+        texts.map(str::to_owned).collect()
+    };
+    let messages = of(&body["response_metadata"]["messages"]);
+    let all = if messages.is_empty() { of(&body["errors"]) } else { messages };
+    let all = all.iter().map(|text| text.trim_start_matches("[ERROR]").trim());
+    Some(one_line(&all.collect::<Vec<_>>().join("; "), SAID)).filter(|said| !said.is_empty())
+}
+
+/// The same behind a sentence.
+pub fn words_remark(said: Option<&str>) -> String {
+    said.map_or_else(String::new, |said| format!(". It says: “{said}”"))
+}
+
+/// What an answer says that is no answer of Slack's.
+fn unanswered_status(status: u16) -> Option<String> {
+    DialTrouble::by_status(status).map(|why| format!("no connection: {why}"))
+}
+
+/// Why there was no connection, with what a person can do about it.
+pub fn unsent_reason(error: &(dyn std::error::Error + 'static)) -> String {
+    let why = find_trouble(error).map_or_else(String::new, |why| format!(": {why}"));
+    format!("no connection{why}")
+}
+async fn next_chunk(answer: &mut reqwest::Response) -> Result<Option<bytes::Bytes>, CallError> {
+    answer.chunk().await.map_err(|_| failed_call(DOWNLOAD, "cut off"))
+}

@@ -1,0 +1,31 @@
+//! Why something in a conversation is done later.
+
+use codebutler_gateway_core::threads::WriteError;
+
+use crate::api::account::AccessError;
+use crate::api::web::CallError;
+
+/// Why a conversation is not opened, or a Thread not taken leave of, yet.
+#[derive(Debug, thiserror::Error)]
+pub enum LaterError {
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error("the Repo can't be written")]
+    Repo(#[from] kube::Error),
+    /// Something outside, as the Thread's condition says.
+    #[error("it waits: {0}")]
+    Waits(&'static str),
+    /// Another replica is at it.
+    #[error("another replica is at it")]
+    Claimed,
+    #[error("Slack takes too long")]
+    Slow,
+}
+
+impl From<CallError> for LaterError {
+    fn from(error: CallError) -> Self {
+        Self::Access(error.into())
+    }
+}

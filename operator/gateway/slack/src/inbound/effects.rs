@@ -1,0 +1,184 @@
+//! What follows once a message or click is stored: reactions, answered questions, hints. At least
+//! once, in the background, and never in the way of an acknowledgement.
+
+use std::sync::Arc;
+
+use codebutler_crds::thread::SlackThread;
+use codebutler_crds::{Repo, SlackTs, Thread};
+use codebutler_gateway_core::thread_key::ThreadKey;
+use serde_json::{Value, json};
+use tracing::Instrument as _;
+
+use crate::Inner;
+use crate::api::account::{AccessError, SlackAccount};
+use crate::api::channel::RepoChannel;
+use crate::inbound::access;
+use crate::inbound::emoji::EmojiReaction;
+use crate::outbound::post;
+use crate::outbound::previews;
+use crate::questions::settled_messages;
+
+/// Something visible that follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RouteEffect {
+    /// A reaction beneath a message says that it was read.
+    Seen {
+        thread: ThreadKey,
+        ts: SlackTs,
+        /// Name of the emoji.
+        sign: &'static str,
+    },
+    /// The buttons of settled questions go; who chose what is shown instead.
+    Settled { thread: ThreadKey },
+    /// A line that one person sees.
+    Whisper { thread: ThreadKey, user: String, text: String },
+    /// A message was edited or deleted: who was woken by it may have nothing to do.
+    Recheck { thread: ThreadKey, ts: SlackTs },
+    /// What a thumb answers may be on record by now.
+    LookAgain {
+        channel: Box<RepoChannel>,
+        /// First message of the conversation.
+        root: SlackTs,
+        reacted: Box<EmojiReaction>,
+    },
+    /// A line for somebody who may not steer; the conversation may have no Thread.
+    Decline {
+        /// Namespace and name of the Repo.
+        repo: (String, String),
+        /// First message of the conversation.
+        root: SlackTs,
+        user: String,
+    },
+    /// A line that one person sees, where the conversation may have no Thread.
+    Tell {
+        /// Namespace and name of the Repo that speaks.
+        repo: (String, String),
+        /// First message of the conversation.
+        root: SlackTs,
+        user: String,
+        text: &'static str,
+    },
+    /// The answer to somebody who writes to the app alone.
+    Direct {
+        /// The conversation with the app.
+        im: String,
+        channels: Vec<RepoChannel>,
+    },
+    /// Links of a message are shown with what they lead to.
+    Preview { channels: Vec<RepoChannel>, ts: SlackTs, links: Vec<String> },
+    /// The one answer of a closed thread.
+    TellClosed { thread: ThreadKey },
+}
+
+impl Inner {
+    /// Lets effects happen in the background.
+    pub fn follow_up(self: &Arc<Self>, effects: Vec<RouteEffect>) {
+        for effect in effects {
+            let inner = Arc::clone(self);
+            self.background.spawn(async move { inner.perform(effect).await }.in_current_span());
+        }
+    }
+
+    async fn perform(&self, effect: RouteEffect) {
+        let what = match effect {
+            RouteEffect::Seen { thread, ts, sign } => self.show_seen(&thread, &ts, sign).await,
+            RouteEffect::Settled { thread } => settled_messages::settle_all(self, &thread).await,
+            RouteEffect::Recheck { thread, ts } => self.recheck(&thread, &ts).await,
+            RouteEffect::Whisper { thread, user, text } => {
+                self.whisper(&thread, &user, &text).await
+            }
+            RouteEffect::Decline { repo, root, user } => {
+                self.tell_one(&repo, &root, &user, access::NOT_PERMITTED).await
+            }
+            RouteEffect::Tell { repo, root, user, text } => {
+                self.tell_one(&repo, &root, &user, text).await
+            }
+            RouteEffect::LookAgain { channel, root, reacted } => {
+                for effect in self.look_again(&channel, &root, &reacted).await {
+                    Box::pin(self.perform(effect)).await;
+                }
+                return;
+            }
+            RouteEffect::Direct { im, channels } => self.direct(&im, &channels).await,
+            RouteEffect::Preview { channels, ts, links } => {
+                previews::show_previews(self, &channels, &ts, &links).await
+            }
+            RouteEffect::TellClosed { thread } => {
+                let text = "This thread is closed. Start a new one for anything else.";
+                if let Err(error) = post::post_line(self, &thread, "closed", text).await {
+                    tracing::warn!(%error, "no answer in a closed thread");
+                }
+                return;
+            }
+        };
+        if let Err(error) = what {
+            tracing::warn!(%error, "a visible effect in Slack failed");
+        }
+    }
+
+    async fn show_seen(
+        &self,
+        key: &ThreadKey,
+        ts: &SlackTs,
+        sign: &str,
+    ) -> Result<(), AccessError> {
+        let Some((thread, repo)) = self.known(key) else { return Ok(()) };
+        let account = self.account(&repo).await?;
+        let Some(SlackThread { channel, .. }) = thread.conversation() else { return Ok(()) };
+        let body = json!({"channel": channel, "timestamp": ts, "name": sign});
+        match self.web.post::<Value>(&account.bot, "reactions.add", &body).await {
+            Err(error) if error.code() == Some("already_reacted") => Ok(()),
+            result => Ok(result.map(drop)?),
+        }
+    }
+
+    async fn whisper(&self, key: &ThreadKey, user: &str, text: &str) -> Result<(), AccessError> {
+        let Some((thread, repo)) = self.known(key) else { return Ok(()) };
+        let account = self.account(&repo).await?;
+        let Some(slack) = thread.conversation() else { return Ok(()) };
+        self.ephemeral(&account, slack, user, text).await
+    }
+
+    async fn tell_one(
+        &self,
+        (namespace, name): &(String, String),
+        root: &SlackTs,
+        user: &str,
+        text: &str,
+    ) -> Result<(), AccessError> {
+        let Some(repo) = self.context.repo(namespace, name) else { return Ok(()) };
+        let account = self.account(&repo).await?;
+        let Some(channel) = repo.channel() else { return Ok(()) };
+        let slack = SlackThread { channel: channel.to_owned(), ts: root.clone() };
+        self.ephemeral(&account, &slack, user, text).await
+    }
+
+    async fn direct(&self, im: &str, channels: &[RepoChannel]) -> Result<(), AccessError> {
+        let repos = channels.iter().filter_map(|one| self.context.repo(&one.namespace, &one.repo));
+        let Some(repo) = repos.into_iter().next() else { return Ok(()) };
+        let account = self.account(&repo).await?;
+        let places: Vec<String> = channels.iter().map(|one| format!("<#{}>", one.id)).collect();
+        let text = format!("Nobody works here: write to {} instead.", places.join(" or "));
+        let body = json!({"channel": im, "text": text});
+        self.web.post::<Value>(&account.bot, "chat.postMessage", &body).await?;
+        Ok(())
+    }
+
+    pub async fn ephemeral(
+        &self,
+        account: &SlackAccount,
+        slack: &SlackThread,
+        user: &str,
+        text: &str,
+    ) -> Result<(), AccessError> {
+        let body = json!({
+            "channel": slack.channel, "thread_ts": slack.ts, "user": user, "text": text,
+        });
+        self.web.post::<Value>(&account.bot, "chat.postEphemeral", &body).await?;
+        Ok(())
+    }
+
+    pub fn known(&self, key: &ThreadKey) -> Option<(Arc<Thread>, Arc<Repo>)> {
+        self.conversation(key).ok()
+    }
+}

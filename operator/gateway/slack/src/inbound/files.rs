@@ -1,0 +1,316 @@
+//! Files that people put into a conversation, as roles read them.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use codebutler_crds::Repo;
+use codebutler_crds::wire::{MAX_PICTURE, MAX_SHARED_FILE};
+use codebutler_gateway_core::repo_key::RepoKey;
+use codebutler_runtime::recent::RecentMap;
+use parking_lot::Mutex;
+use serde_json::Value;
+use url::Url;
+
+use crate::Inner;
+use crate::api::account::SlackAccount;
+use crate::api::lenient::UnreadFields;
+use crate::api::web::CallError;
+use crate::inbound::event::{SharedMessage, StoredMessage};
+use crate::inbound::pictures;
+use crate::inbound::quoting::{describe_file, file_path, find_fence};
+
+/// Of larger ones the beginning is shown.
+const LARGEST: u64 = 64 * 1024;
+/// Bytes of that beginning.
+const HEAD: usize = 8 * 1024;
+/// Of all files of one reading, in bytes.
+const TOGETHER: usize = 256 * 1024;
+/// Contents that are remembered, and how long: what was deleted in Slack is soon gone here, too.
+const REMEMBERED: usize = 512;
+const FRESH: Duration = Duration::from_mins(10);
+
+/// An id or address, as one Repo may read it.
+type KeyInRepo = (RepoKey, String);
+
+/// What was read of files, recordings and links. Another Repo may not be allowed to read the same, and
+/// masks other words: each has its own.
+pub struct FileContents(Mutex<RecentMap<KeyInRepo, (Instant, Arc<str>)>>);
+
+impl Default for FileContents {
+    fn default() -> Self {
+        Self(Mutex::new(RecentMap::new(REMEMBERED)))
+    }
+}
+
+impl FileContents {
+    /// One that was read for this Repo not long ago.
+    pub fn get(&self, repo: &Repo, id: &str) -> Option<Arc<str>> {
+        self.get_within(repo, id, FRESH)
+    }
+
+    fn get_within(&self, repo: &Repo, id: &str, age: Duration) -> Option<Arc<str>> {
+        let mut known = self.0.lock();
+        let (at, content) = known.get(&(repo.into(), id.to_owned()))?;
+        (at.elapsed() < age).then(|| Arc::clone(content))
+    }
+
+    pub fn add(&self, repo: &Repo, id: &str, content: &Arc<str>) {
+        let mut known = self.0.lock();
+        known.insert((repo.into(), id.to_owned()), (Instant::now(), Arc::clone(content)));
+    }
+}
+
+/// Files that Slack was asked about.
+const DESCRIBED: usize = 512;
+
+/// Answers of `files.info`, by Repo and file.
+pub struct DescribedFiles(Mutex<RecentMap<KeyInRepo, (Instant, SharedMessage)>>);
+
+impl Default for DescribedFiles {
+    fn default() -> Self {
+        Self(Mutex::new(RecentMap::new(DESCRIBED)))
+    }
+}
+
+/// The files of a message and of those that are forwarded in it; what Slack only names is looked up.
+pub async fn describe_files(
+    inner: &Inner,
+    (repo, account): (&Repo, &SlackAccount),
+    message: &StoredMessage,
+) -> Vec<SharedMessage> {
+    let mut files = message.all_files();
+    for file in files.iter_mut().filter(|file| file.is_only_named()) {
+        *file = look_up(inner, (repo, account), file).await;
+    }
+    files
+}
+
+async fn look_up(
+    inner: &Inner,
+    (repo, account): (&Repo, &SlackAccount),
+    file: &SharedMessage,
+) -> SharedMessage {
+    let id = file.id.clone();
+    let key = (RepoKey::from(repo), id.clone());
+    let known = inner.described.0.lock().get(&key).cloned();
+    if let Some((at, found)) = known
+        && at.elapsed() < FRESH
+    {
+        return found;
+    }
+    let asked = inner.web.get::<Value>(&account.bot, "files.info", &[("file", &id)]).await;
+    let found = match asked {
+        Ok(answer) => {
+            let mut unread = UnreadFields::default();
+            let found = SharedMessage::read(&answer["file"], "file", &mut unread);
+            inner.metrics.unread(&unread);
+            // Asked about, it is what it is.
+            SharedMessage { id: id.clone(), file_access: String::new(), ..found }
+        }
+        Err(error) => {
+            let refused = |why: &str| {
+                let file_access = why.to_owned();
+                SharedMessage { file_access, ..file.clone() }
+            };
+            match error.code() {
+                Some("file_not_found" | "file_deleted") => refused("file_deleted"),
+                Some(_) => refused("access_denied"),
+                // Slack does not answer: asked again with the next reading.
+                None => {
+                    tracing::warn!(%error, "a file of a conversation can't be looked up");
+                    return file.clone();
+                }
+            }
+        }
+    };
+    inner.described.0.lock().insert(key, (Instant::now(), found.clone()));
+    found
+}
+
+/// A text file, as far as a message shows it.
+enum ShownText {
+    Whole(Arc<str>),
+    /// Its first lines.
+    Head(Arc<str>),
+}
+
+/// What the files of a message say, behind its text: contents of texts, the beginning of long ones, names of
+/// everything else, each with the path that Read takes.
+/// `left` is what may still be read, in bytes.
+pub async fn read_files(
+    inner: &Inner,
+    (repo, account): (&Repo, &SlackAccount),
+    files: &[SharedMessage],
+    left: &mut usize,
+) -> String {
+    let mut said = String::new();
+    for file in files.iter().filter(|file| !file.is_sound()) {
+        let about = describe_file(file);
+        if let Some(why) = file.withheld() {
+            let _ = write!(said, "\n\n[file {about}: {why}]");
+            continue;
+        }
+        match read_text(inner, (repo, account), file, *left).await {
+            Ok(Some(shown)) => {
+                let (content, note) = describe_text(file, &shown);
+                *left = left.saturating_sub(content.len());
+                let fence = find_fence(content);
+                let end = if content.ends_with('\n') { "" } else { "\n" };
+                let _ = write!(said, "\n\n[file {about}{note}]\n{fence}\n{content}{end}{fence}");
+            }
+            Ok(None) => {
+                let _ = write!(said, "\n\n[file {about}: {}]", describe_unshown(file));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a file of a conversation can't be read");
+                let _ = write!(said, "\n\n[file {about}: Slack did not hand it out]");
+            }
+        }
+    }
+    said
+}
+
+/// What may be read in one go.
+pub const fn reading_budget() -> usize {
+    TOGETHER
+}
+
+/// The shown part of a text, and what is said of it.
+fn describe_text<'a>(file: &SharedMessage, shown: &'a ShownText) -> (&'a str, String) {
+    let path = file_path(file);
+    match shown {
+        ShownText::Whole(content) => {
+            (content, path.map(|path| format!(": `{path}`")).unwrap_or_default())
+        }
+        ShownText::Head(content) => {
+            let lines = content.lines().count();
+            let rest = path.map(|path| format!("; Read `{path}` from offset {}", lines + 1));
+            (content, format!(": its first {lines} lines{}", rest.unwrap_or_default()))
+        }
+    }
+}
+
+/// The remark on a file that is not shown, with the way to it.
+fn describe_unshown(file: &SharedMessage) -> String {
+    let why = match (pictures::is_picture(file), file.size <= MAX_PICTURE) {
+        (true, true) => "a picture",
+        (true, false) => "a picture of more than 3 MiB, not shown here",
+        (false, _) => "not shown here",
+    };
+    match file_path(file) {
+        Some(_) if file.size > MAX_SHARED_FILE => {
+            format!("{why}, and with more than {} MiB too large to be read", MAX_SHARED_FILE >> 20)
+        }
+        Some(path) if pictures::is_picture(file) => format!("{why}: `{path}`"),
+        Some(path) => format!("{why}: Read `{path}`"),
+        None => why.to_owned(),
+    }
+}
+
+async fn read_text(
+    inner: &Inner,
+    (repo, account): (&Repo, &SlackAccount),
+    file: &SharedMessage,
+    left: usize,
+) -> Result<Option<ShownText>, CallError> {
+    let Some(url) = file.url_private.clone().filter(|_| is_text(file)) else { return Ok(None) };
+    if !fits_in(file, left) {
+        if left < HEAD {
+            return Ok(None);
+        }
+        let head = read_head(inner, (repo, account), file, url).await?;
+        return Ok(head.map(ShownText::Head));
+    }
+    if let Some(known) = inner.contents.get(repo, &file.id) {
+        return Ok(Some(ShownText::Whole(known)));
+    }
+    let most = usize::try_from(LARGEST).unwrap_or(usize::MAX);
+    let bytes = inner.web.download(&account.bot, url, most).await?;
+    let Ok(content) = String::from_utf8(bytes) else { return Ok(None) };
+    let content: Arc<str> = content.into();
+    inner.contents.add(repo, &file.id, &content);
+    Ok(Some(ShownText::Whole(content)))
+}
+
+/// The first lines of a long text. None if it is in another encoding than UTF-8: Read knows those.
+async fn read_head(
+    inner: &Inner,
+    (repo, account): (&Repo, &SlackAccount),
+    file: &SharedMessage,
+    url: Url,
+) -> Result<Option<Arc<str>>, CallError> {
+    let key = format!("head:{}", file.id);
+    if let Some(known) = inner.contents.get(repo, &key) {
+        return Ok(Some(known));
+    }
+    let bytes = inner.web.download_head(&account.bot, url, HEAD).await?;
+    // Where a line is longer than all of it, there is none to show: an offset names lines.
+    let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let Ok(content) = std::str::from_utf8(&bytes[..end]) else { return Ok(None) };
+    if content.is_empty() {
+        return Ok(None);
+    }
+    let content: Arc<str> = content.into();
+    inner.contents.add(repo, &key, &content);
+    Ok(Some(content))
+}
+
+fn fits_in(file: &SharedMessage, left: usize) -> bool {
+    file.size <= LARGEST && usize::try_from(file.size).is_ok_and(|size| size <= left)
+}
+
+fn is_text(file: &SharedMessage) -> bool {
+    let kind = file.mimetype.as_str();
+    let known = ["application/json", "application/xml", "application/yaml", "application/toml"];
+    kind.starts_with("text/") || known.contains(&kind) || kind.ends_with("+xml")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn file(value: Value) -> SharedMessage {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn what_was_read_for_one_repo_is_not_shown_to_another_one_nor_for_long() {
+        let repo = |namespace: &str, name: &str| -> Repo {
+            serde_json::from_value(json!({
+                "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
+                "metadata": {"namespace": namespace, "name": name},
+                "spec": {
+                    "roles": ["pm"],
+                    "git": {"url": "https://git.invalid/a/b", "credentials": {"name": "git"}},
+                    "slack": {"channel": "#shop", "credentials": {"name": "slack"}},
+                    "model": {"baseURL": "https://model.invalid", "credentials": {"name": "model"}},
+                },
+            }))
+            .unwrap()
+        };
+        let (known, shop) = (FileContents::default(), repo("team", "shop"));
+        known.add(&shop, "link:https://acme.slack.com/archives/C1/p1", &"We sell it.".into());
+        let of = |repo: &Repo| known.get(repo, "link:https://acme.slack.com/archives/C1/p1");
+        assert_eq!(of(&shop).as_deref(), Some("We sell it."));
+        for other in [repo("team", "docs"), repo("other", "shop")] {
+            assert_eq!(of(&other), None);
+        }
+        known.add(&shop, "F1", &"old".into());
+        assert_eq!(known.get_within(&shop, "F1", Duration::ZERO), None);
+    }
+
+    #[test]
+    fn only_small_texts_are_read() {
+        let of = |kind: &str, size: u64| {
+            file(json!({"id": "F1", "name": "a", "mimetype": kind, "size": size}))
+        };
+        assert!(is_text(&of("text/plain", 1)) && is_text(&of("application/json", 1)));
+        assert!(!is_text(&of("image/png", 1)));
+        assert!(fits_in(&of("text/plain", 10), 10));
+        assert!(!fits_in(&of("text/plain", 10), 9));
+        assert!(!fits_in(&of("text/plain", LARGEST + 1), TOGETHER));
+    }
+}

@@ -1,0 +1,476 @@
+//! What waits for a role: its marks say whether, Slack says what.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebutler_crds::thread::{PendingItem, ThreadState};
+use codebutler_crds::wire::{MessageAuthor, RoleInbox, ThreadMessage, VersionedInbox};
+use codebutler_crds::{SlackTs, Thread, ThreadStatus};
+use codebutler_gateway_core::api_error::{ApiError, require_conversation};
+use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_gateway_core::masks;
+use codebutler_gateway_core::thread_key::ThreadKey;
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+use crate::api::account::SlackAccount;
+use crate::api::channel::RepoChannel;
+use crate::api::reading::WantedReading;
+use crate::inbound::access;
+use crate::inbound::address;
+use crate::inbound::audio;
+use crate::inbound::content;
+use crate::inbound::event::StoredMessage;
+use crate::inbound::files;
+use crate::inbound::links;
+use crate::inbound::pictures;
+use crate::inbound::route;
+use crate::outbound::mrkdwn;
+use crate::outbound::opening;
+use crate::outbound::post;
+use crate::outbound::previews;
+use crate::questions::recording;
+use crate::{Inner, own_metadata};
+
+/// How often the watch cache is looked at while nothing waits.
+const LOOK: Duration = Duration::from_millis(150);
+/// Time after which an unchanged Thread is checked for news again.
+const RECHECK: Duration = Duration::from_millis(500);
+/// The longest that a caller may be kept.
+const LONGEST: Duration = Duration::from_mins(1);
+/// By how much the watch cache may be behind.
+const LAG: Duration = Duration::from_secs(2);
+
+/// A role's request for its inbox.
+#[derive(Clone, Debug, Default)]
+pub struct WantedInbox {
+    /// Messages after this one.
+    pub after: Option<SlackTs>,
+    /// The version of the answer that it has: the same one is no news.
+    pub seen: Option<String>,
+}
+
+/// Answers at once if the role has mail or something pending that is news to it, and may run, else when
+/// that is so, else after `wait`.
+pub async fn await_inbox(
+    inner: &Inner,
+    caller: &ProvenCaller,
+    wanted: &WantedInbox,
+    wait: Duration,
+) -> Result<VersionedInbox, ApiError> {
+    let (key, role) = (caller.key(), caller.role_name());
+    let after = wanted.after.as_ref();
+    let deadline = Instant::now() + wait.min(LONGEST);
+    let own_pod = role_pod(&caller.thread, role);
+    let mut known: Option<(Option<String>, Instant)> = None;
+    let mut shown: Option<ShownTranscript> = None;
+    loop {
+        let thread = inner.thread(&key);
+        let thread = match thread {
+            Some(thread) if is_served(&thread, role, own_pod.as_deref()) => thread,
+            _ => return Ok(closed_inbox()),
+        };
+        let status = thread.status.clone().unwrap_or_default();
+        let suspended = is_suspended(inner, caller);
+        let revision = thread.resource_version();
+        let same =
+            known.as_ref().is_some_and(|(seen, at)| *seen == revision && at.elapsed() < RECHECK);
+        let held = is_held(inner, &key, &status, &mut shown).await;
+        if status.may_run(role, suspended) && has_mail(&status, role, after) && !same && !held {
+            let (inbox, asked) = read_inbox(inner, caller, &thread, &status, after).await?;
+            if let Some(ts) = asked {
+                // Its speaker may correct it before the role acts.
+                shown = Some(ShownTranscript { ts, until: Instant::now() + LAG });
+                continue;
+            }
+            if wanted.seen.is_none() || wanted.seen != inbox.version {
+                return Ok(inbox);
+            }
+            known = Some((revision, Instant::now()));
+        }
+        let now = Instant::now();
+        if now >= deadline {
+            return Ok(VersionedInbox::default());
+        }
+        tokio::time::sleep(LOOK.min(deadline - now)).await;
+    }
+}
+
+/// A transcript that this call has shown, and until when the watch cache may lack it.
+struct ShownTranscript {
+    ts: SlackTs,
+    until: Instant,
+}
+
+/// True while mail waits for the correction of a recording. Ends waits that are over.
+async fn is_held(
+    inner: &Inner,
+    key: &ThreadKey,
+    status: &ThreadStatus,
+    shown: &mut Option<ShownTranscript>,
+) -> bool {
+    let now = Timestamp::now();
+    if recording::held_until(status, now).is_some() {
+        shown.take_if(|shown| status.heard.iter().any(|one| one.ts == shown.ts));
+        return true;
+    }
+    if shown.as_ref().is_some_and(|shown| Instant::now() < shown.until) {
+        return true;
+    }
+    if !status.heard.is_empty() {
+        let ended = inner.threads.update(key, |status| recording::end_expired(status, now)).await;
+        if let Err(error) = ended {
+            tracing::warn!(%error, "a recording keeps its buttons");
+        }
+    }
+    false
+}
+
+/// As of now: a caller can be kept for long.
+fn is_suspended(inner: &Inner, caller: &ProvenCaller) -> bool {
+    let (namespace, name) = (caller.key().namespace, &caller.thread.spec.repo);
+    inner.context.repo(&namespace, name).is_none_or(|repo| repo.spec.suspend)
+}
+
+fn role_pod(thread: &Thread, role: &str) -> Option<String> {
+    thread.status.as_ref()?.roles.get(role)?.pod_uid.clone()
+}
+
+/// Whether the Thread is open and the caller still speaks for the role.
+fn is_served(thread: &Thread, role: &str, own_pod: Option<&str>) -> bool {
+    let replaced = role_pod(thread, role).is_some_and(|pod| own_pod.is_some_and(|own| own != pod));
+    thread.spec.state == ThreadState::Active && !thread.is_going() && !replaced
+}
+
+/// Whether there is something that is neither done nor before `after`.
+fn has_mail(status: &ThreadStatus, role: &str, after: Option<&SlackTs>) -> bool {
+    let mail = status.roles.get(role).is_some_and(|entry| {
+        let newer = entry.inbox.as_ref().is_some_and(|inbox| after.is_none_or(|a| inbox > a));
+        entry.has_mail() && newer
+    });
+    mail || status.pending.iter().any(|pending| pending.role == role)
+}
+
+async fn read_inbox(
+    inner: &Inner,
+    caller: &ProvenCaller,
+    thread: &Thread,
+    status: &ThreadStatus,
+    after: Option<&SlackTs>,
+) -> Result<(VersionedInbox, Option<SlackTs>), ApiError> {
+    let (repo, role) = (&caller.repo, caller.role_name());
+    let account: Arc<SlackAccount> = match inner.account(repo).await {
+        Ok(account) => account,
+        Err(error) => return Err(inner.failed(error, repo).await),
+    };
+    let place = (&caller.key(), require_conversation(thread)?);
+    let wanted = WantedReading::of(status, after, Some(role));
+    let reading = match inner.read_conversation(&account, place, &wanted).await {
+        Ok(reading) => Some(reading),
+        // The first message was deleted, and with it all there was.
+        Err(error) if error.code() == Some("thread_not_found") => None,
+        Err(error) => return Err(inner.failed(error, repo).await),
+    };
+    let stored = reading.as_ref().map_or(&[][..], |reading| reading.after(after));
+    let reader = InboxReader {
+        status,
+        role,
+        thread,
+        channel: inner.channel(repo, &account),
+        account: &account,
+        users: &repo.spec.access.users,
+    };
+    let said = stored.iter().filter(|m| m.is_said());
+    let (mut messages, mut shown) = (Vec::new(), None);
+    let mut left = files::reading_budget();
+    for stored in said {
+        let Some(mut message) = reader.message(stored) else { continue };
+        let heard = reader.enrich(inner, caller, (stored, &mut message), &mut left).await;
+        shown = heard.or(shown);
+        messages.push(message);
+    }
+    let pending: Vec<_> = status.pending.iter().filter(|p| p.role == role).cloned().collect();
+    inner.heard(caller, &messages, &pending).await;
+    let version = Some(inbox_version(&messages, &pending));
+    let inbox = RoleInbox { messages, pending, closed: false };
+    Ok((VersionedInbox { inbox, version }, shown))
+}
+
+/// The answer to a caller that does not speak for the role any more.
+pub fn closed_inbox() -> VersionedInbox {
+    let inbox = RoleInbox { closed: true, ..RoleInbox::default() };
+    VersionedInbox { inbox, version: None }
+}
+
+/// The same for the same answer, whichever replica gives it.
+fn inbox_version(messages: &[ThreadMessage], pending: &[PendingItem]) -> String {
+    let mut hash = Sha256::new();
+    for part in [serde_json::to_vec(messages), serde_json::to_vec(pending)] {
+        let part = part.unwrap_or_default();
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
+    }
+    hex::encode(&hash.finalize()[..16])
+}
+
+/// Whether a role is shown a message of its conversation.
+pub fn can_read(
+    inner: &Inner,
+    caller: &ProvenCaller,
+    account: &SlackAccount,
+    stored: &StoredMessage,
+) -> bool {
+    let status = caller.thread.status.clone().unwrap_or_default();
+    let reader = InboxReader {
+        status: &status,
+        role: caller.role_name(),
+        thread: &caller.thread,
+        channel: inner.channel(&caller.repo, account),
+        account,
+        users: &caller.repo.spec.access.users,
+    };
+    reader.message(stored).is_some()
+}
+
+/// How one role sees a conversation.
+pub struct InboxReader<'a> {
+    pub status: &'a ThreadStatus,
+    pub role: &'a str,
+    pub thread: &'a Thread,
+    pub channel: RepoChannel,
+    pub account: &'a SlackAccount,
+    /// Who may steer; empty: everybody.
+    pub users: &'a [String],
+}
+
+impl InboxReader<'_> {
+    /// Adds what came with a message: files, recordings, what it forwards and what it links to. Answers with the
+    /// message that shows what was understood of a recording, where it was shown now.
+    async fn enrich(
+        &self,
+        inner: &Inner,
+        caller: &ProvenCaller,
+        (stored, message): (&StoredMessage, &mut ThreadMessage),
+        left: &mut usize,
+    ) -> Option<SlackTs> {
+        let (repo, account) = (&caller.repo, self.account);
+        if account.wrote(stored) {
+            message.text += &files::read_files(inner, (repo, account), &stored.files, left).await;
+            message.pictures = pictures::offered_pictures(&stored.files);
+            return None;
+        }
+        let known = files::describe_files(inner, (repo, account), stored).await;
+        message.text += &files::read_files(inner, (repo, account), &known, left).await;
+        let mut shown = None;
+        if let MessageAuthor::User { id } = &message.author {
+            let by = (self.thread, id.as_str());
+            let heard = audio::read_recordings(inner, caller, account, by, &known).await;
+            message.text += &heard.text;
+            shown = heard.shown;
+        }
+        if content::is_in_parts(stored) {
+            // Apps print what they hold into their messages.
+            let redactor = masks::as_known(&inner.context, repo).await;
+            message.text = redactor.mask(&message.text).into_owned();
+        }
+        let followed = links::FollowedLinks::of(repo, account, stored);
+        let pages = inner.context.pages.as_deref();
+        // Of a link to a page only people are shown more.
+        let is_page =
+            |url: &str| pages.is_some_and(|base| previews::page_thread(base, url).is_some());
+        let is_known = |url: &str| followed.has(url) || is_page(url);
+        message.text += &content::quote_attached(inner, repo, stored, is_known, left).await;
+        if let MessageAuthor::User { id } = &message.author
+            && inner.is_member((repo, account), id).await
+        {
+            message.text += &links::read_links(inner, repo, account, followed, left).await;
+        }
+        message.pictures = pictures::offered_pictures(&known);
+        shown
+    }
+
+    /// None: it only repeats what another one says, or is of somebody who may not steer.
+    pub fn message(&self, stored: &StoredMessage) -> Option<ThreadMessage> {
+        if self.account.wrote(stored) && post::shows_run(stored) {
+            return None;
+        }
+        let mrkdwn = stored.text.as_deref().unwrap_or_default();
+        if self.account.wrote(stored) && self.opens(stored) {
+            return self.prompt(stored);
+        }
+        let (author, addressed) = if self.account.wrote(stored) {
+            self.own(stored, mrkdwn)
+        } else if let Some(user) = route::find_speaker(stored, &self.channel) {
+            let said = route::read_said(stored, user, &self.channel);
+            if !said.is_bot && !access::permits_user(self.users, user) {
+                return None;
+            }
+            let recipients = crate::inbound::message_outcome::find_recipients(
+                self.status,
+                &said,
+                &self.channel.team,
+            );
+            (MessageAuthor::User { id: user.to_owned() }, recipients.iter().any(|r| r == self.role))
+        } else {
+            (bot_author(stored), false)
+        };
+        let text = if self.account.wrote(stored) {
+            mrkdwn::to_text(mrkdwn)
+        } else {
+            mrkdwn::to_text(&content::message_words(stored))
+        };
+        Some(ThreadMessage { ts: stored.ts.clone(), author, text, addressed, pictures: Vec::new() })
+    }
+
+    /// Whether it is one of the messages by which this conversation was opened.
+    fn opens(&self, stored: &StoredMessage) -> bool {
+        own_metadata(stored.metadata.as_ref()).is_some_and(|payload| {
+            payload["kind"] == opening::KIND && payload["thread"] == self.thread.name_any()
+        })
+    }
+
+    /// The prompt, once, as it was written and not as it is shown.
+    fn prompt(&self, stored: &StoredMessage) -> Option<ThreadMessage> {
+        let begins = self.thread.conversation().is_some_and(|slack| slack.ts == stored.ts);
+        let text = self.thread.spec.prompt.clone().filter(|_| begins)?;
+        let recipients = opening::prompt_recipients(&text, &self.channel);
+        let author = MessageAuthor::Prompt {
+            thread: self.thread.name_any(),
+            requested_by: self.thread.spec.requested_by.clone(),
+        };
+        let addressed = recipients.iter().any(|r| r == self.role);
+        Some(ThreadMessage { ts: stored.ts.clone(), author, text, addressed, pictures: Vec::new() })
+    }
+
+    /// Whether CodeButler itself tells this role of what a person said elsewhere.
+    fn is_mail(&self, payload: &serde_json::Value) -> bool {
+        let prefix = post::key_for(self.role, "");
+        payload["thread"] == self.thread.name_any()
+            && payload["key"].as_str().is_some_and(|key| key.starts_with(&prefix))
+    }
+
+    /// One of the app's own messages: a role's or CodeButler's if its metadata says so. Files that a role
+    /// shares carry none, and roles of other Threads have no say here.
+    fn own(&self, stored: &StoredMessage, mrkdwn: &str) -> (MessageAuthor, bool) {
+        let Some(payload) = own_metadata(stored.metadata.as_ref()) else {
+            return (bot_author(stored), false);
+        };
+        let here = payload["thread"] == self.thread.name_any();
+        match payload["role"].as_str().filter(|role| !role.is_empty()) {
+            None => (MessageAuthor::System, self.is_mail(payload)),
+            Some(_) if !here => (bot_author(stored), false),
+            Some(role) => {
+                let recipients = post::read_addressed(payload).unwrap_or_else(|| {
+                    address::by_role(mrkdwn, &self.channel.team.roles, role, false)
+                });
+                let addressed = recipients.iter().any(|r| r == self.role);
+                (MessageAuthor::Role { role: role.to_owned() }, addressed)
+            }
+        }
+    }
+}
+
+/// Who says something that counts for nobody.
+fn bot_author(stored: &StoredMessage) -> MessageAuthor {
+    let id = stored.bot_id.as_deref().or(stored.user.as_deref()).unwrap_or_default();
+    MessageAuthor::Bot { id: id.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use codebutler_gateway_core::dispatch::RepoTeam;
+
+    fn ts(text: &str) -> SlackTs {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_was_taken_already_does_not_answer_at_once() {
+        let mut status = ThreadStatus::default();
+        assert!(!has_mail(&status, "pm", None));
+        status.roles.entry("pm".to_owned()).or_default().inbox = Some(ts("9.000000"));
+        assert!(has_mail(&status, "pm", None));
+        assert!(has_mail(&status, "pm", Some(&ts("8.000000"))));
+        assert!(!has_mail(&status, "pm", Some(&ts("9.000000"))));
+        status.roles.entry("pm".to_owned()).or_default().done = Some(ts("9.000000"));
+        assert!(!has_mail(&status, "pm", Some(&ts("8.000000"))));
+    }
+
+    #[test]
+    fn authors_are_known_by_ids_and_metadata_never_by_text() {
+        let account = SlackAccount::test("UBOT", "BBOT");
+        let status = ThreadStatus::default();
+        let roles = ["pm", "coder"].map(str::to_owned).to_vec();
+        let thread: Thread = serde_json::from_value(serde_json::json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
+            "metadata": {"name": "shop-1-000000"},
+            "spec": {"repo": "shop", "prompt": "@codebutler.coder fix **it**", "requestedBy": "ci"},
+            "status": {"slack": {"channel": "C01", "ts": "1.000000"}},
+        }))
+        .unwrap();
+        let reader = InboxReader {
+            status: &status,
+            role: "coder",
+            thread: &thread,
+            channel: RepoChannel {
+                git: String::new(),
+                is_own: true,
+                deaf: false,
+                namespace: "team".to_owned(),
+                repo: "shop".to_owned(),
+                uid: "u".to_owned(),
+                id: "C01".to_owned(),
+                secret: "slack".to_owned(),
+                team: RepoTeam { roles, ..RepoTeam::default() },
+                bot_user: Some("UBOT".to_owned()),
+                bots: Vec::new(),
+            },
+            account: &account,
+            users: &[],
+        };
+        let read = |value: serde_json::Value| {
+            let message = reader.message(&serde_json::from_value(value).unwrap()).unwrap();
+            (message.author, message.addressed)
+        };
+        let metadata = |event: &str, thread: &str| {
+            serde_json::json!({"event_type": event, "event_payload": {
+                "role": "pm", "key": "k", "kind": "message", "thread": thread}})
+        };
+        let pm = MessageAuthor::Role { role: "pm".to_owned() };
+        let bot = |id: &str| MessageAuthor::Bot { id: id.to_owned() };
+        let text = "@codebutler.coder go";
+        for (bot, event, thread, expected) in [
+            ("BBOT", "codebutler", "shop-1-000000", (pm, true)),
+            ("BBOT", "codebutler", "shop-2-000000", (bot("BBOT"), false)),
+            ("BBOT", "other", "shop-1-000000", (bot("BBOT"), false)),
+            ("BEVIL", "codebutler", "shop-1-000000", (bot("BEVIL"), false)),
+        ] {
+            let value = serde_json::json!({"ts": "5.000000", "bot_id": bot, "text": text,
+                "metadata": metadata(event, thread)});
+            assert_eq!(read(value), expected, "{bot} {event} {thread}");
+        }
+        let mut notice = metadata("codebutler", "shop-1-000000");
+        notice["event_payload"]["role"] = "".into();
+        let notice = serde_json::json!({"ts": "5.000000", "bot_id": "BBOT", "metadata": notice});
+        assert_eq!(read(notice), (MessageAuthor::System, false));
+        let user = read(serde_json::json!({"ts": "5.000000", "user": "U1", "text": "hi",
+            "metadata": metadata("codebutler", "shop-1-000000")}));
+        assert_eq!(user, (MessageAuthor::User { id: "U1".to_owned() }, false));
+
+        let opening = |ts: &str| {
+            let mut metadata = metadata("codebutler", "shop-1-000000");
+            metadata["event_payload"]["kind"] = opening::KIND.into();
+            let value = serde_json::json!({"ts": ts, "bot_id": "BBOT", "text": "From ci: fix *it*",
+                "metadata": metadata});
+            reader.message(&serde_json::from_value(value).unwrap())
+        };
+        let prompt = opening("1.000000").unwrap();
+        assert_eq!((&*prompt.text, prompt.addressed), ("@codebutler.coder fix **it**", true));
+        assert!(matches!(prompt.author, MessageAuthor::Prompt { .. }));
+        // The parts that a long one is shown in.
+        assert_eq!(opening("2.000000"), None);
+    }
+}

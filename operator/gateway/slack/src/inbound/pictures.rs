@@ -1,0 +1,104 @@
+//! Pictures that people put into a conversation, for models that see, and those that roles show there.
+//!
+//! What Slack says of a file decides whether it is offered; what its first bytes say, whether it is
+//! handed out. A role gets only what is in a message of its own conversation that it can read.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use codebutler_crds::Thread;
+use codebutler_crds::wire::{ErrorCode, MAX_PICTURE, MAX_PICTURES, OwnPicture, SharedPicture};
+use codebutler_gateway_core::api_error::ApiError;
+use codebutler_gateway_core::image_kind::{IMAGE_TYPES, media_type};
+
+use crate::inbound::event::SharedMessage;
+use crate::outbound::uploads;
+use crate::outbound::uploads::FileAttachment;
+
+/// Pictures of one message that are offered.
+pub const OFFERED: usize = 4;
+/// Longest name that is told, in characters.
+const MAX_NAME: usize = 80;
+
+/// Whether a file is a picture, as far as Slack says.
+pub fn is_picture(file: &SharedMessage) -> bool {
+    IMAGE_TYPES.contains(&file.mimetype.as_str())
+}
+
+/// The pictures among the files of a message that can be asked for.
+pub fn offered_pictures(files: &[SharedMessage]) -> Vec<SharedPicture> {
+    let offered = files.iter().filter(|file| can_be_shown(file)).take(OFFERED);
+    let plain = |name: &str| {
+        let shown = |c: &char| !c.is_control() && !matches!(c, '`' | '[' | ']');
+        name.chars().filter(shown).take(MAX_NAME).collect()
+    };
+    offered.map(|file| SharedPicture { id: file.id.clone(), name: plain(&file.name) }).collect()
+}
+
+pub fn can_be_shown(file: &SharedMessage) -> bool {
+    is_picture(file)
+        && file.size <= MAX_PICTURE
+        && file.url_private.is_some()
+        && !file.id.is_empty()
+}
+
+/// What a role shows with a message, as files of it.
+///
+/// # Errors
+/// A sentence for the role.
+pub fn shown_pictures(
+    thread: &Thread,
+    role: &str,
+    key: &str,
+    pictures: &[OwnPicture],
+) -> Result<Vec<FileAttachment>, ApiError> {
+    let refused = |why: String| Err(ApiError::new(ErrorCode::InvalidRequest, why));
+    if pictures.len() > MAX_PICTURES {
+        return refused(format!("a message shows at most {MAX_PICTURES} pictures"));
+    }
+    let mut files = Vec::new();
+    for (index, OwnPicture { data }) in pictures.iter().enumerate() {
+        let most = usize::try_from(MAX_PICTURE).unwrap_or(usize::MAX);
+        let content = match STANDARD.decode(data) {
+            Ok(content) if content.len() <= most => content,
+            Ok(_) => return refused("a picture has at most 3 MiB: make it smaller".to_owned()),
+            Err(_) => return refused("a picture's `data` has to be base64".to_owned()),
+        };
+        let Some(media_type) = media_type(&content) else {
+            return refused("a picture has to be PNG, JPEG, GIF or WebP".to_owned());
+        };
+        let extension = media_type.rsplit('/').next().unwrap_or_default();
+        let name = uploads::file_name("picture", thread, role, key, (index, extension));
+        files.push(FileAttachment::new(name, content));
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inbound::event::StoredMessage;
+
+    #[test]
+    fn only_pictures_of_a_size_that_fits_are_offered() {
+        let file = |id: &str, kind: &str, size: u64| {
+            serde_json::json!({"id": id, "name": "a`b]\n.png", "mimetype": kind, "size": size,
+                "url_private": "https://files.slack.com/x"})
+        };
+        let message: StoredMessage = serde_json::from_value(serde_json::json!({
+            "ts": "1.000000", "user": "U1", "text": "look",
+            "files": [
+                file("F1", "image/png", 10),
+                file("F2", "image/svg+xml", 10),
+                file("F3", "image/png", MAX_PICTURE + 1),
+                file("F4", "application/zip", 10),
+                file("F5", "image/webp", MAX_PICTURE),
+                {"id": "F6", "mimetype": "image/png", "size": 1},
+            ],
+        }))
+        .unwrap();
+        let offered: Vec<_> =
+            offered_pictures(&message.files).into_iter().map(|p| (p.id, p.name)).collect();
+        let named = |id: &str| (id.to_owned(), "ab.png".to_owned());
+        assert_eq!(offered, [named("F1"), named("F5")]);
+    }
+}

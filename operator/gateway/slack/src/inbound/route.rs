@@ -1,0 +1,354 @@
+//! From what arrived to what is to be done: pure. State is looked at later, where it is changed.
+
+use codebutler_crds::SlackTs;
+
+use crate::EVENT_TYPE;
+use crate::api::channel::RepoChannel;
+use crate::inbound::address;
+use crate::inbound::decision_words;
+use crate::inbound::emoji::{EmojiReaction, EmojiSign};
+use crate::inbound::event::{
+    ButtonClick, LinksShared, MessageChange, MessageEvent, ReactionAdded, SessionStopped,
+    StoredMessage,
+};
+use crate::inbound::numbered_reply;
+use crate::inbound::person_message::PersonMessage;
+use crate::inbound::roadmap_words;
+use crate::questions::{self, ButtonPress};
+
+/// What is to be done about an envelope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RouteAction {
+    /// A person said something in a Repo's channel.
+    Message {
+        channel: RepoChannel,
+        /// First message of the conversation.
+        root: SlackTs,
+        /// Who started the conversation, as far as it is known.
+        requested_by: String,
+        said: PersonMessage,
+    },
+    /// A person pressed a button of a question.
+    Press {
+        channel: RepoChannel,
+        /// First message of the conversation.
+        root: SlackTs,
+        press: ButtonPress,
+    },
+    /// A person edited or deleted a message.
+    Changed {
+        channel: RepoChannel,
+        /// First message of the conversation.
+        root: SlackTs,
+        ts: SlackTs,
+        /// Time of the change, if Slack sends it.
+        at: Option<SlackTs>,
+        /// What it says now; None: it was deleted.
+        said: Option<PersonMessage>,
+    },
+    /// A person reacted to a message with something that may be an answer.
+    Reaction { channel: RepoChannel, reacted: EmojiReaction },
+    /// A person pressed Slack's own stop button.
+    Stop {
+        channel: RepoChannel,
+        /// First message of the conversation.
+        root: SlackTs,
+        at: SlackTs,
+        user: String,
+    },
+    /// A message has links that may lead to pages.
+    Linked {
+        /// The app's own Repos there.
+        channels: Vec<RepoChannel>,
+        ts: SlackTs,
+        links: Vec<String>,
+    },
+    /// A person wrote to the app alone, where nobody works.
+    Direct {
+        /// The conversation with the app.
+        im: String,
+        ts: SlackTs,
+        /// Where the app's Repos are.
+        channels: Vec<RepoChannel>,
+    },
+    /// Nothing.
+    Ignore(IgnoredReason),
+}
+
+/// Why nothing is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IgnoredReason {
+    /// No Repo of this app names the channel.
+    Channel(String),
+    /// Said by CodeButler in a channel that no Repo of this app names: another installation's.
+    Shared { channel: String, bot: String },
+    /// Not said by a person.
+    NotAPerson,
+    /// A button of somebody else.
+    NotOurs,
+}
+
+pub fn route_message(incoming: &MessageEvent, channels: &[RepoChannel]) -> RouteAction {
+    match find_channel(&incoming.channel, channels) {
+        Some(channel) => route_stored(&incoming.message, channel),
+        None if incoming.channel_type == "im" => route_direct(incoming, channels),
+        None => RouteAction::Ignore(ignore_foreign(incoming, channels)),
+    }
+}
+
+fn route_direct(incoming: &MessageEvent, channels: &[RepoChannel]) -> RouteAction {
+    let (im, message) = (incoming.channel.clone(), &incoming.message);
+    let channels: Vec<RepoChannel> =
+        channels.iter().filter(|known| known.is_own).cloned().collect();
+    let own = channels.iter().find_map(|known| known.bot_user.as_deref());
+    match message.person().filter(|user| Some(*user) != own) {
+        Some(_) => RouteAction::Direct { im, ts: message.ts.clone(), channels },
+        None => RouteAction::Ignore(IgnoredReason::NotAPerson),
+    }
+}
+
+fn ignore_foreign(incoming: &MessageEvent, channels: &[RepoChannel]) -> IgnoredReason {
+    let (channel, message) = (incoming.channel.clone(), &incoming.message);
+    let ours = message.metadata.as_ref().is_some_and(|m| m.event_type == EVENT_TYPE);
+    let mut own = channels.iter().filter(|known| known.is_own);
+    let bot = own.find_map(|known| known.bot_user.clone());
+    match bot.filter(|bot| ours && message.user.as_ref() == Some(bot)) {
+        Some(bot) => IgnoredReason::Shared { channel, bot },
+        None => IgnoredReason::Channel(channel),
+    }
+}
+
+/// Routes a message of a Repo's channel, whether it was pushed or read back.
+pub fn route_stored(message: &StoredMessage, channel: &RepoChannel) -> RouteAction {
+    let Some(user) = find_speaker(message, channel) else {
+        return RouteAction::Ignore(IgnoredReason::NotAPerson);
+    };
+    let starter = message.parent_user_id.as_deref().filter(|_| message.thread_ts.is_some());
+    RouteAction::Message {
+        channel: channel.clone(),
+        root: message.root().clone(),
+        requested_by: starter.unwrap_or(user).to_owned(),
+        said: read_said(message, user, channel),
+    }
+}
+
+/// Who said something that counts: a person, or a bot that may write here.
+pub fn find_speaker<'a>(message: &'a StoredMessage, channel: &RepoChannel) -> Option<&'a str> {
+    let own = channel.bot_user.as_deref();
+    if let Some(user) = message.person() {
+        return (Some(user) != own).then_some(user);
+    }
+    let allowed = |id: &&str| channel.bots.iter().any(|bot| bot == id);
+    let (bot, user) = (message.bot_id.as_deref(), message.user.as_deref());
+    let known = bot.filter(allowed).or(user.filter(allowed))?;
+    (message.is_said() && user.is_none_or(|user| Some(user) != own))
+        .then_some(user.unwrap_or(known))
+}
+
+/// Routes an edit or a deletion.
+pub fn route_change(changed: &MessageChange, channels: &[RepoChannel]) -> RouteAction {
+    let Some(channel) = find_channel(&changed.channel, channels) else {
+        return RouteAction::Ignore(IgnoredReason::Channel(changed.channel.clone()));
+    };
+    let Some(user) = find_speaker(&changed.before, channel) else {
+        return RouteAction::Ignore(IgnoredReason::NotAPerson);
+    };
+    let now = changed.now.as_ref();
+    RouteAction::Changed {
+        channel: channel.clone(),
+        root: changed.before.root().clone(),
+        ts: changed.before.ts.clone(),
+        at: changed.at.clone(),
+        // An edit is never a decision.
+        said: now.map(|now| PersonMessage {
+            intent: None,
+            verdict: None,
+            ..read_said(now, user, channel)
+        }),
+    }
+}
+
+/// What a person's message means.
+pub fn read_said(message: &StoredMessage, user: &str, channel: &RepoChannel) -> PersonMessage {
+    let text = message.text.as_deref().unwrap_or_default();
+    let is_bot = message.person().is_none();
+    let spoken = message.spoken();
+    let mentioned = address::by_person(&spoken, &channel.team.roles, channel.bot_user.as_deref());
+    // Said to nobody, or to CodeButler: it is for no role.
+    let wish = roadmap_words::find_wish(text, channel.bot_user.as_deref());
+    let mentioned = if wish.is_some() { Vec::new() } else { mentioned };
+    // Decisions are people's.
+    let intent = wish.or_else(|| decision_words::read_intent(text)).filter(|_| !is_bot);
+    let verdict = numbered_reply::item_verdict(text).filter(|_| !is_bot);
+    let decides = intent.is_some() || verdict.is_some();
+    PersonMessage {
+        ts: message.ts.clone(),
+        user: user.to_owned(),
+        mentioned,
+        intent,
+        verdict,
+        words: decides.then(|| text.to_owned()),
+        is_bot,
+    }
+}
+
+pub fn route_click(click: &ButtonClick, channels: &[RepoChannel]) -> RouteAction {
+    let Some(channel) = find_channel(&click.channel, channels) else {
+        return RouteAction::Ignore(IgnoredReason::Channel(click.channel.clone()));
+    };
+    if questions::find_kind(&click.action_id).is_none() && click.action_id != questions::LEARN {
+        return RouteAction::Ignore(IgnoredReason::NotOurs);
+    }
+    RouteAction::Press {
+        channel: channel.clone(),
+        root: click.root.clone(),
+        press: ButtonPress {
+            message: click.message.clone(),
+            action_id: click.action_id.clone(),
+            user: click.user.clone(),
+        },
+    }
+}
+
+/// Routes Slack's own stop button.
+pub fn route_stop(stopped: &SessionStopped, channels: &[RepoChannel]) -> RouteAction {
+    match find_channel(&stopped.channel, channels) {
+        Some(channel) => RouteAction::Stop {
+            channel: channel.clone(),
+            root: stopped.thread_ts.clone(),
+            at: stopped.event_ts.clone(),
+            user: stopped.user.clone(),
+        },
+        None => RouteAction::Ignore(IgnoredReason::Channel(stopped.channel.clone())),
+    }
+}
+
+/// Routes links to the app's domains.
+pub fn route_links(linked: &LinksShared, channels: &[RepoChannel]) -> RouteAction {
+    let here = channels.iter().filter(|known| known.id == linked.channel && known.is_own);
+    let channels: Vec<RepoChannel> = here.cloned().collect();
+    if channels.is_empty() {
+        return RouteAction::Ignore(IgnoredReason::NotOurs);
+    }
+    RouteAction::Linked { channels, ts: linked.message.clone(), links: linked.links.clone() }
+}
+
+pub fn route_reaction(reaction: &ReactionAdded, channels: &[RepoChannel]) -> RouteAction {
+    let Some(channel) = find_channel(&reaction.channel, channels) else {
+        return RouteAction::Ignore(IgnoredReason::Channel(reaction.channel.clone()));
+    };
+    let own = channel.bot_user.as_deref();
+    match EmojiSign::by_name(&reaction.name) {
+        Some(sign) if own != Some(&*reaction.user) => RouteAction::Reaction {
+            channel: channel.clone(),
+            reacted: EmojiReaction {
+                message: reaction.message.clone(),
+                sign,
+                user: reaction.user.clone(),
+                on_ours: reaction.author.is_none() || own == reaction.author.as_deref(),
+                at: reaction.at.clone(),
+            },
+        },
+        _ => RouteAction::Ignore(IgnoredReason::NotOurs),
+    }
+}
+
+fn find_channel<'a>(channel: &str, channels: &'a [RepoChannel]) -> Option<&'a RepoChannel> {
+    channels.iter().find(|known| known.id == channel)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::api::lenient::UnreadFields;
+    use crate::inbound::event::{EnvelopePayload, SocketFrame};
+    use codebutler_gateway_core::dispatch::RepoTeam;
+
+    fn channels() -> Vec<RepoChannel> {
+        vec![RepoChannel {
+            namespace: "team".to_owned(),
+            repo: "shop".to_owned(),
+            uid: "u".to_owned(),
+            id: "C01".to_owned(),
+            git: "git.example.org/acme/shop".to_owned(),
+            secret: "slack".to_owned(),
+            team: RepoTeam {
+                roles: vec!["pm".to_owned(), "coder".to_owned()],
+                ..RepoTeam::default()
+            },
+            bot_user: Some("U0BOT".to_owned()),
+            bots: vec!["B7".to_owned()],
+            is_own: true,
+            deaf: false,
+        }]
+    }
+
+    fn route(event: Value) -> RouteAction {
+        let mut event = event;
+        event["type"] = "message".into();
+        let frame = json!({"type": "events_api", "payload": {"event": event}});
+        let frame: SocketFrame = serde_json::from_value(frame).unwrap();
+        let payload = frame.payload(&mut UnreadFields::default());
+        let EnvelopePayload::Message(incoming) = payload else { panic!("{payload:?}") };
+        route_message(&incoming, &channels())
+    }
+
+    #[test]
+    fn a_persons_message_goes_to_its_conversation() {
+        let root = route(json!({"channel": "C01", "ts": "5.000000", "user": "U1", "text": "hi"}));
+        let RouteAction::Message { channel, root, requested_by, said } = root else {
+            panic!("{root:?}")
+        };
+        assert_eq!(channel.thread(&root).name, "shop-5-000000");
+        assert_eq!((&*requested_by, &said.mentioned, said.intent), ("U1", &vec![], None));
+
+        let reply = route(json!({"channel": "C01", "ts": "9.000000", "thread_ts": "5.000000",
+            "parent_user_id": "U7", "user": "U1", "text": "@codebutler.coder go"}));
+        let RouteAction::Message { root, requested_by, said, .. } = reply else {
+            panic!("{reply:?}")
+        };
+        assert_eq!((root.as_str(), &*requested_by), ("5.000000", "U7"));
+        assert_eq!(said.mentioned, ["coder"]);
+    }
+
+    #[test]
+    fn a_bot_that_may_write_is_heard_and_decides_nothing() {
+        let event = json!({"channel": "C01", "ts": "5.000000", "bot_id": "B7", "user": "U7",
+            "subtype": "bot_message", "text": "approve"});
+        let RouteAction::Message { said, .. } = route(event) else { panic!() };
+        assert_eq!((&*said.user, said.intent, said.is_bot), ("U7", None, true));
+        let own = json!({"channel": "C01", "ts": "5.000000", "bot_id": "B7", "user": "U0BOT"});
+        assert_eq!(route(own), RouteAction::Ignore(IgnoredReason::NotAPerson));
+    }
+
+    #[test]
+    fn what_no_person_said_in_a_repos_channel_is_ignored() {
+        for (event, why) in [
+            (
+                json!({"channel": "C99", "ts": "5.000000", "user": "U1"}),
+                IgnoredReason::Channel("C99".to_owned()),
+            ),
+            (
+                json!({"channel": "C01", "ts": "5.000000", "user": "U0BOT"}),
+                IgnoredReason::NotAPerson,
+            ),
+            (
+                json!({"channel": "C01", "ts": "5.000000", "user": "U2", "bot_id": "B2"}),
+                IgnoredReason::NotAPerson,
+            ),
+            (
+                json!({"channel": "C01", "ts": "5.000000", "bot_id": "B2", "subtype": "bot_message"}),
+                IgnoredReason::NotAPerson,
+            ),
+            (
+                json!({"channel": "C01", "ts": "5.000000", "user": "U1", "subtype": "channel_join"}),
+                IgnoredReason::NotAPerson,
+            ),
+            (json!({"channel": "C01", "ts": "5.000000"}), IgnoredReason::NotAPerson),
+        ] {
+            assert_eq!(route(event.clone()), RouteAction::Ignore(why), "{event}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Why something that Slack told was not taken in.
+
+use std::time::Duration;
+
+use codebutler_gateway_core::threads::WriteError;
+
+use crate::api::account::AccessError;
+
+/// How long a decision waits for a post that is under way: Slack wants its answer within three
+/// seconds.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why something was not taken in. It comes again.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeError {
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// Slack, when it had to be asked which Thread is meant.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A Repo that keeps what is unclear.
+    #[error("the Repo can't be written")]
+    Repo(#[from] kube::Error),
+    #[error("Slack takes too long")]
+    Slow,
+    /// Deleted, and the conversation is not told yet: what is said now begins it anew afterwards.
+    #[error("the Thread `{0}` is being deleted")]
+    Going(String),
+    /// Somebody gave another Thread the name that belongs to this conversation.
+    #[error("the Thread `{0}` is about another conversation")]
+    NameTaken(String),
+}

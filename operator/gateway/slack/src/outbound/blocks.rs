@@ -1,0 +1,166 @@
+//! Block Kit of messages that ask for a decision. Pure.
+
+use codebutler_crds::thread::OfferKind;
+use serde_json::{Value, json};
+
+use crate::outbound::split_text::split_text;
+use crate::questions::shown::OfferShown;
+use crate::questions::{ButtonStyle, QuestionButton, choice, learnings};
+
+/// Slack takes 3,000 characters in a section.
+const SECTION: usize = 2900;
+/// And 4,000 as the text of an edit; fewer, as it may count what is escaped.
+const EDIT: usize = 3900;
+
+/// The text with buttons under it, if there are any. `key` is the message's own.
+pub fn question_blocks(text: &str, block_id: &str, buttons: &[QuestionButton], key: &str) -> Value {
+    let mut blocks = text_sections(text);
+    if !buttons.is_empty() {
+        blocks.push(action_block(block_id, buttons, key));
+    }
+    Value::Array(blocks)
+}
+
+/// What stands under the text of an offer.
+fn of_offer(offer: &OfferShown, key: &str) -> Vec<Value> {
+    let numbered = || offer.items.iter().zip(1..);
+    if offer.kind == OfferKind::Choice {
+        let buttons: Vec<QuestionButton> =
+            numbered().map(|(label, item)| choice::choice_button(item, label)).collect();
+        return vec![action_block("choice", &buttons, key)];
+    }
+    let of_item = |(text, item): (&String, u32)| {
+        let mut blocks = text_sections(&format!("{item}. {text}"));
+        let id = learnings::block_id(item);
+        blocks.push(action_block(&id, &learnings::learning_buttons(item), key));
+        blocks
+    };
+    numbered().flat_map(of_item).collect()
+}
+
+pub fn action_block(block_id: &str, buttons: &[QuestionButton], key: &str) -> Value {
+    let elements: Vec<Value> = buttons.iter().map(|one| button_element(one, key)).collect();
+    json!({"type": "actions", "block_id": block_id, "elements": elements})
+}
+
+fn button_element(button: &QuestionButton, key: &str) -> Value {
+    let mut element = json!({
+        "type": "button", "action_id": button.action_id, "value": key,
+        "text": {"type": "plain_text", "text": button.label},
+    });
+    match button.style {
+        ButtonStyle::Plain => {}
+        ButtonStyle::Primary => element["style"] = json!("primary"),
+        ButtonStyle::Danger => element["style"] = json!("danger"),
+    }
+    element
+}
+
+/// The blocks, or else the text, with a line under the text.
+pub fn add_note(blocks: Value, text: &str, note: &str) -> Value {
+    let mut blocks = match blocks {
+        Value::Array(blocks) => blocks,
+        _ => text_sections(text),
+    };
+    let buttons = blocks.iter().position(|block| block["type"] == "actions");
+    let note = json!({"type": "context", "elements": [{"type": "mrkdwn", "text": note}]});
+    blocks.insert(buttons.unwrap_or(blocks.len()), note);
+    Value::Array(blocks)
+}
+
+/// A text as it is shown above buttons: all of it, since people approve what they see.
+pub fn text_sections(text: &str) -> Vec<Value> {
+    let section =
+        |part| json!({"type": "section", "expand": true, "text": {"type": "mrkdwn", "text": part}});
+    split_text(text, SECTION).into_iter().map(section).collect()
+}
+
+/// The text beside a message's blocks as an edit may carry it. It was posted in full, and Slack
+/// takes less in an edit: the end is left out, which the blocks say.
+pub fn fallback_text(text: &str) -> String {
+    if text.chars().count() <= EDIT {
+        return text.to_owned();
+    }
+    let end = text.char_indices().nth(EDIT - 1).map_or(text.len(), |(at, _)| at);
+    let head = &text[..end];
+    // A mention or a link that is cut in two would be shown as it is written.
+    let cut = head.rfind(char::is_whitespace).unwrap_or(end);
+    format!("{}…", &head[..cut])
+}
+
+/// The same blocks with a line in place of the buttons; None if there are no buttons.
+pub fn settle_blocks(blocks: &Value, told: &str) -> Option<Value> {
+    let is_actions = |block: &&Value| block["type"] == "actions";
+    let blocks = blocks.as_array()?;
+    blocks.iter().find(is_actions)?;
+    let mut kept: Vec<Value> = blocks.iter().filter(|b| !is_actions(b)).cloned().collect();
+    kept.push(json!({"type": "context", "elements": [{"type": "mrkdwn", "text": told}]}));
+    Some(Value::Array(kept))
+}
+
+/// The same blocks with a line in place of one block with buttons; None if it is not there.
+pub fn settled_part(blocks: &Value, block_id: &str, told: &str) -> Option<Value> {
+    let mut blocks = blocks.as_array()?.clone();
+    let is_it = |block: &&mut Value| block["type"] == "actions" && block["block_id"] == block_id;
+    let block = blocks.iter_mut().find(is_it)?;
+    *block = json!({"type": "context", "elements": [{"type": "mrkdwn", "text": told}]});
+    Some(Value::Array(blocks))
+}
+
+/// What a button of these blocks says.
+pub fn button_label<'a>(blocks: &'a Value, action_id: &str) -> Option<&'a str> {
+    let elements = blocks.as_array()?.iter().filter_map(|block| block["elements"].as_array());
+    let mut buttons = elements.flatten();
+    buttons.find(|button| button["action_id"] == action_id)?["text"]["text"].as_str()
+}
+
+/// The text with an offer's buttons under it.
+pub fn offer_blocks(text: &str, offer: &OfferShown, key: &str) -> Value {
+    let mut blocks = text_sections(text);
+    blocks.extend(of_offer(offer, key));
+    Value::Array(blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::questions::{merge, plan};
+
+    #[test]
+    fn a_plan_has_three_buttons_and_an_answer_in_their_place() {
+        let asking = question_blocks("*Plan*", "plan", &plan::BUTTONS, "run-1");
+        let ids: Vec<_> = asking[1]["elements"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|b| (b["action_id"].as_str().unwrap(), b["value"].as_str().unwrap()))
+            .collect();
+        assert_eq!(
+            ids,
+            [("plan:approve", "run-1"), ("plan:modify", "run-1"), ("plan:reject", "run-1")]
+        );
+        let after = settle_blocks(&asking, "Approved by <@U1>").unwrap();
+        assert_eq!(after[1]["elements"][0]["text"], "Approved by <@U1>");
+        assert_eq!(settle_blocks(&after, "Approved by <@U2>"), None);
+    }
+
+    #[test]
+    fn a_note_stands_between_text_and_buttons() {
+        let types = |blocks: &Value| -> Vec<String> {
+            let blocks = blocks.as_array().unwrap().iter();
+            blocks.map(|block| block["type"].as_str().unwrap().to_owned()).collect()
+        };
+        let plain = add_note(Value::Null, "Done", "checked");
+        assert_eq!(types(&plain), ["section", "context"]);
+        assert_eq!(plain[1]["elements"][0]["text"], "checked");
+        let asking =
+            add_note(question_blocks("Done", "merge", &merge::BUTTONS, "k"), "Done", "checked");
+        assert_eq!(types(&asking), ["section", "context", "actions"]);
+    }
+
+    #[test]
+    fn a_long_text_is_several_sections() {
+        let asking = question_blocks(&"word ".repeat(700), "merge", &merge::BUTTONS, "k");
+        assert_eq!(asking.as_array().unwrap().len(), 3);
+    }
+}

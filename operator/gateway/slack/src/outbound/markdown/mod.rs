@@ -1,0 +1,356 @@
+//! Markdown, which models write, as Slack's mrkdwn. Pure.
+//!
+//! Slack's markup is not Markdown: it knows no headings, tables or nested lists, wants its markers
+//! at the edges of words and has no escapes. So a message is parsed as CommonMark (with tables,
+//! strikethrough and task lists) and written anew. Everything outside code and links is escaped:
+//! a model can't ping (`<!channel>`, `<@U…>`) or forge Slack's markup.
+
+mod inline;
+mod table;
+
+use std::ops::Range;
+
+use codebutler_markdown::{fence_words, parse_events, prepare_source};
+use pulldown_cmark::{CodeBlockKind, Event, Tag, TagEnd};
+
+use self::inline::InlineLine;
+use crate::outbound::mrkdwn::escape_text;
+
+/// Code of at least so many lines goes into a file.
+const LONG: usize = 20;
+const INDENT: &str = "    ";
+const BULLETS: [&str; 3] = ["•", "◦", "▪"];
+
+/// Code that is too long for a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LongSnippet {
+    /// What stands behind the opening ticks, if anything does.
+    pub language: Option<String>,
+    /// As it was written.
+    pub code: String,
+}
+
+impl LongSnippet {
+    /// What the file's name ends with.
+    pub fn extension(&self) -> &str {
+        let language = self.language.as_deref().unwrap_or_default();
+        match language {
+            "rust" => "rs",
+            "python" => "py",
+            "javascript" => "js",
+            "typescript" => "ts",
+            "shell" | "bash" | "console" | "zsh" => "sh",
+            "ruby" => "rb",
+            "markdown" => "md",
+            "kotlin" => "kt",
+            "csharp" => "cs",
+            "patch" => "diff",
+            "yml" => "yaml",
+            "" | "text" | "plain" | "plaintext" => "txt",
+            other => other,
+        }
+    }
+}
+
+/// A message in Slack's markup.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RenderedMessage {
+    /// With a line in place of each snippet.
+    pub text: String,
+    /// In order.
+    pub snippets: Vec<LongSnippet>,
+}
+
+/// Markdown → mrkdwn, long code apart; `name` says how the n-th snippet (from 0) is called.
+pub fn render_markdown(
+    markdown: &str,
+    name: impl Fn(usize, &LongSnippet) -> String,
+) -> RenderedMessage {
+    let mut writer = MarkdownWriter::new(markdown, Some(&name));
+    writer.write();
+    writer.finish()
+}
+
+/// Markdown → mrkdwn, all of it in the text.
+pub fn render_inline(markdown: &str) -> String {
+    let mut writer = MarkdownWriter::new(markdown, None);
+    writer.write();
+    writer.finish().text
+}
+
+type Name<'a> = &'a dyn Fn(usize, &LongSnippet) -> String;
+
+enum Open {
+    Quote,
+    /// The number of the next item.
+    List(Option<u64>),
+    /// Its marker was not written yet.
+    Item(String),
+}
+
+struct MarkdownWriter<'a> {
+    source: String,
+    out: RenderedMessage,
+    open: Vec<Open>,
+    line: InlineLine,
+    /// Where the last block ended in the source.
+    end: Option<usize>,
+    /// What stands between it and the item that begins.
+    gap: &'static str,
+    name: Option<Name<'a>>,
+}
+
+impl<'a> MarkdownWriter<'a> {
+    fn new(markdown: &str, name: Option<Name<'a>>) -> Self {
+        Self {
+            source: prepare_source(markdown),
+            out: RenderedMessage::default(),
+            open: Vec::new(),
+            line: InlineLine::default(),
+            end: None,
+            gap: "\n",
+            name,
+        }
+    }
+
+    fn finish(self) -> RenderedMessage {
+        self.out
+    }
+
+    fn write(&mut self) {
+        let source = std::mem::take(&mut self.source);
+        let mut events = parse_events(&source);
+        while let Some((event, range)) = events.next() {
+            if begins_block(&event) {
+                self.settle(&source, &range);
+            }
+            match event {
+                Event::Start(Tag::CodeBlock(kind)) => {
+                    let code = text_until(&mut events, TagEnd::CodeBlock);
+                    self.code(&kind, code, &source, &range);
+                }
+                Event::Start(Tag::Table(_)) => {
+                    let table = table::read_table(&mut events);
+                    self.block(&source, &range, &table.render());
+                }
+                Event::Start(Tag::HtmlBlock) => {
+                    let html = text_until(&mut events, TagEnd::HtmlBlock);
+                    self.block(&source, &range, &escape_text(html.trim_end()));
+                }
+                Event::Rule => self.block(&source, &range, "———"),
+                Event::Start(tag) => self.start(tag, &source, &range),
+                Event::End(tag) => self.stop(tag, &source, &range),
+                event => self.line.event(event),
+            }
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>, source: &str, range: &Range<usize>) {
+        match tag {
+            Tag::BlockQuote(_) => self.open.push(Open::Quote),
+            Tag::List(first) => {
+                self.open.push(Open::List(first));
+            }
+            Tag::Item => {
+                self.gap = self.gap_before(source, range);
+                self.item();
+            }
+            Tag::Heading { .. } => self.line.heading(),
+            tag => self.line.start(tag),
+        }
+    }
+
+    fn stop(&mut self, tag: TagEnd, source: &str, range: &Range<usize>) {
+        match tag {
+            TagEnd::Paragraph => {
+                let text = self.line.take();
+                self.block(source, range, &text);
+            }
+            TagEnd::Heading(_) => {
+                let text = self.line.take();
+                let text = if text.is_empty() { text } else { format!("*{text}*") };
+                self.block(source, range, &text);
+            }
+            TagEnd::Item => {
+                self.flush_item();
+                self.open.pop();
+                self.end = Some(block_end(source, range));
+            }
+            TagEnd::List(_) | TagEnd::BlockQuote(_) => {
+                self.open.pop();
+                self.end = Some(block_end(source, range));
+            }
+            tag => self.line.stop(tag),
+        }
+    }
+
+    fn item(&mut self) {
+        let lists = self.open.iter().filter(|open| matches!(open, Open::List(_))).count();
+        let marker = match self.open.last_mut() {
+            Some(Open::List(Some(number))) => {
+                *number += 1;
+                format!("{}.", *number - 1)
+            }
+            _ => BULLETS[lists.saturating_sub(1).min(BULLETS.len() - 1)].to_owned(),
+        };
+        self.open.push(Open::Item(marker));
+    }
+
+    /// The text of a tight item, which has no paragraph, ends where a block inside it begins.
+    fn settle(&mut self, source: &str, range: &Range<usize>) {
+        let text = self.line.take();
+        if !text.is_empty() {
+            self.lines(&text, self.gap);
+            self.end = source.get(..range.start).map(|before| before.trim_end().len());
+        }
+    }
+
+    /// The text of a tight item, which has no paragraph.
+    fn flush_item(&mut self) {
+        let fresh = matches!(self.open.last(), Some(Open::Item(marker)) if !marker.is_empty());
+        let text = self.line.take();
+        if fresh || !text.is_empty() {
+            self.lines(&text, self.gap);
+        }
+    }
+
+    /// Long code becomes a line that names its file.
+    fn code(&mut self, kind: &CodeBlockKind<'_>, code: String, source: &str, range: &Range<usize>) {
+        let count = code.lines().count();
+        if let Some(words) = fence_words(kind) {
+            self.block(source, range, &escape_text(words));
+        }
+        match self.name {
+            Some(name) if count >= LONG => {
+                let snippet = LongSnippet { language: code_language(kind), code };
+                let name = name(self.out.snippets.len(), &snippet);
+                self.out.snippets.push(snippet);
+                self.block(source, range, &format!("📎 `{name}` ({count} lines)"));
+            }
+            _ => {
+                // Slack knows no language names, and no ticks inside code.
+                let code = escape_text(code.trim_end_matches('\n')).replace("```", "`\u{200b}``");
+                self.block(source, range, &format!("```\n{code}\n```"));
+            }
+        }
+    }
+
+    /// One block, as far from the one before it as in the source.
+    fn block(&mut self, source: &str, range: &Range<usize>, text: &str) {
+        self.lines(text, self.gap_before(source, range));
+        self.end = Some(block_end(source, range));
+    }
+
+    fn gap_before(&self, source: &str, range: &Range<usize>) -> &'static str {
+        let gap = self.end.and_then(|end| source.get(end..range.start)).unwrap_or_default();
+        if gap.matches('\n').count() > 1 { "\n\n" } else { "\n" }
+    }
+
+    fn lines(&mut self, text: &str, apart: &str) {
+        if !self.out.text.is_empty() {
+            self.out.text.push_str(apart);
+        }
+        // Slack takes a fence only at the start of a line.
+        let fenced = text.starts_with("```");
+        let mut lines = text.lines().peekable();
+        if lines.peek().is_none() || (fenced && self.fresh_item()) {
+            let prefix = self.prefix();
+            self.out.text.push_str(prefix.trim_end());
+            if lines.peek().is_some() {
+                self.out.text.push('\n');
+            }
+        }
+        for (index, line) in lines.enumerate() {
+            if index > 0 {
+                self.out.text.push('\n');
+            }
+            if !fenced {
+                let prefix = self.prefix();
+                self.out.text.push_str(&prefix);
+            }
+            self.out.text.push_str(line);
+        }
+    }
+
+    fn fresh_item(&self) -> bool {
+        matches!(self.open.last(), Some(Open::Item(marker)) if !marker.is_empty())
+    }
+
+    /// What stands before a line: quote marks, indentation, and an item's marker once.
+    fn prefix(&mut self) -> String {
+        let mut prefix = String::new();
+        let mut lists = 0;
+        let last = self.open.len().saturating_sub(1);
+        for (index, open) in self.open.iter_mut().enumerate() {
+            match open {
+                Open::Quote => prefix.push_str("> "),
+                Open::List(_) => {
+                    if lists > 0 {
+                        prefix.push_str(INDENT);
+                    }
+                    lists += 1;
+                }
+                Open::Item(marker) if marker.is_empty() => {
+                    if index == last {
+                        prefix.push_str("  ");
+                    }
+                }
+                Open::Item(marker) => {
+                    prefix.push_str(marker);
+                    prefix.push(' ');
+                    marker.clear();
+                }
+            }
+        }
+        prefix
+    }
+}
+
+fn begins_block(event: &Event<'_>) -> bool {
+    match event {
+        Event::Rule => true,
+        Event::Start(tag) => matches!(
+            tag,
+            Tag::CodeBlock(_)
+                | Tag::Table(_)
+                | Tag::HtmlBlock
+                | Tag::BlockQuote(_)
+                | Tag::List(_)
+                | Tag::Heading { .. }
+                | Tag::Paragraph
+        ),
+        _ => false,
+    }
+}
+
+/// Where the text of a block ends.
+fn block_end(source: &str, range: &Range<usize>) -> usize {
+    let text = source.get(range.clone()).unwrap_or_default();
+    range.start + text.trim_end().len()
+}
+
+fn code_language(kind: &CodeBlockKind<'_>) -> Option<String> {
+    let CodeBlockKind::Fenced(info) = kind else { return None };
+    let word = info.split([' ', ',', '{']).next().unwrap_or_default();
+    let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '#' | '-'));
+    (!word.is_empty() && plain && word.len() <= 16).then(|| word.to_ascii_lowercase())
+}
+
+/// The text up to the end of a block that holds nothing but text.
+fn text_until<'a>(
+    events: &mut impl Iterator<Item = (Event<'a>, Range<usize>)>,
+    until: TagEnd,
+) -> String {
+    let mut text = String::new();
+    for (event, _) in events {
+        match event {
+            Event::End(tag) if tag == until => break,
+            Event::Text(part) | Event::Html(part) => text.push_str(&part),
+            _ => {}
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

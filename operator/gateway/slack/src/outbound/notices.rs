@@ -1,0 +1,15 @@
+//! Slack as a place for the gateway's own lines, for services that know only [`ThreadNotices`].
+
+use async_trait::async_trait;
+use codebutler_gateway_core::api_error::ApiError;
+use codebutler_gateway_core::notices::ThreadNotices;
+use codebutler_gateway_core::thread_key::ThreadKey;
+
+use crate::SlackGateway;
+
+#[async_trait]
+impl ThreadNotices for SlackGateway {
+    async fn post_notice(&self, thread: &ThreadKey, key: &str, text: &str) -> Result<(), ApiError> {
+        self.notice(thread, key, text).await.map(drop)
+    }
+}

@@ -1,0 +1,196 @@
+//! A run's message while it is a stream: Slack takes more calls for it than for edits, and draws its tasks as
+//! they go on. A role's own words are never streamed: until its run is over nobody knows which of them are
+//! its last, whether they hold a secret, and whom they hand over to, and a message that others wait for has
+//! to be known by its key from its first moment.
+//!
+//! A stream has no key before its end, and Slack ends it after five minutes whatever is added, with a mark
+//! that only an edit takes away. So its place goes on record as soon as it is known, its tasks carry the run,
+//! and it becomes an ordinary message before that time, or when Slack takes no more of it.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use codebutler_crds::thread::SlackThread;
+use codebutler_crds::{AgentRole, SlackTs, Thread};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::api::account::SlackAccount;
+use crate::api::web::{CallError, SlackWeb};
+use crate::outbound::mentions;
+use crate::upkeep::reachability;
+
+/// A stream is ended by us before Slack does it.
+const LIFE: Duration = Duration::from_mins(4);
+/// For so long an app is not tried again.
+const REFUSED: Duration = Duration::from_hours(1);
+/// Streams that are begun within a minute: Slack takes twenty, and no run waits for its turn.
+const BEGUN: usize = 15;
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// How a run's message stands as a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamStage {
+    /// It is none, as far as this process knows.
+    None,
+    Open {
+        since: Instant,
+    },
+    /// It is an ordinary message now.
+    Over,
+}
+
+impl StreamStage {
+    /// Whether it can be added to.
+    pub fn takes_more(self) -> bool {
+        matches!(self, Self::Open { since } if since.elapsed() < LIFE)
+    }
+}
+
+/// What Slack lets apps stream.
+#[derive(Default)]
+pub(super) struct StreamRights {
+    /// Those that it lets stream nothing, with its code.
+    refused: Mutex<HashMap<String, (Instant, String)>>,
+    /// When the newest streams of each were begun.
+    begun: Mutex<HashMap<String, VecDeque<Instant>>>,
+}
+
+impl StreamRights {
+    pub fn refusal(&self, account: &SlackAccount) -> Option<String> {
+        let apps = self.refused.lock();
+        let (since, code) = apps.get(account.user.as_deref()?)?;
+        (since.elapsed() < REFUSED).then(|| code.clone())
+    }
+
+    /// Whether one more may begin now, which counts.
+    fn take_turn(&self, account: &SlackAccount, now: Instant) -> bool {
+        let mut begun = self.begun.lock();
+        let own = begun.entry(account.user.clone().unwrap_or_default()).or_default();
+        while own.front().is_some_and(|first| now.duration_since(*first) >= MINUTE) {
+            own.pop_front();
+        }
+        let free = own.len() < BEGUN;
+        if free {
+            own.push_back(now);
+        }
+        free
+    }
+
+    /// Remembered where it is the app's and not this conversation's or person's: said once.
+    fn note(&self, account: &SlackAccount, code: &str) {
+        let about_place = reachability::concerns_repo(code)
+            || ["recipient", "user", "team", "thread", "channel", "chunk", "text", "long"]
+                .iter()
+                .any(|word| code.contains(word));
+        let (false, Some(user)) = (about_place, &account.user) else { return };
+        if self.refusal(account).is_none() {
+            tracing::warn!(
+                code,
+                "Slack refuses chat.startStream: the app's manifest needs features.agent_view and \
+                 the scope assistant:write. What runs do is shown by edited messages"
+            );
+        }
+        self.refused.lock().insert(user.clone(), (Instant::now(), code.to_owned()));
+    }
+}
+
+#[derive(Deserialize)]
+struct StartedAt {
+    ts: SlackTs,
+}
+
+/// The stream of one run.
+pub(super) struct RunStream<'a> {
+    pub web: SlackWeb,
+    pub account: &'a SlackAccount,
+    pub slack: &'a SlackThread,
+}
+
+impl RunStream<'_> {
+    /// Begins it; None where there can be none.
+    pub async fn begin(
+        &self,
+        rights: &StreamRights,
+        (thread, role): (&Thread, &AgentRole),
+        chunks: &[Value],
+    ) -> Result<Option<SlackTs>, CallError> {
+        let reader = mentions::people_of(thread).into_iter().next();
+        let (Some(user), Some(team)) = (reader, &self.account.team) else { return Ok(None) };
+        let may = self.account.is_agent() && rights.refusal(self.account).is_none();
+        if !may || !rights.take_turn(self.account, Instant::now()) {
+            return Ok(None);
+        }
+        let mut body = json!({
+            "channel": self.slack.channel, "thread_ts": self.slack.ts, "chunks": chunks,
+            "recipient_user_id": user, "recipient_team_id": team, "task_display_mode": "plan",
+        });
+        if self.account.customizes() {
+            body["username"] = json!(role.spec.display.name);
+            body["icon_emoji"] = json!(role.spec.display.icon);
+        }
+        let begun = self.web.post::<StartedAt>(&self.account.bot, "chat.startStream", &body).await;
+        match begun {
+            Ok(StartedAt { ts }) => Ok(Some(ts)),
+            Err(error) if error.code().is_some() => {
+                rights.note(self.account, error.code().unwrap_or_default());
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds to it; false where Slack takes no more.
+    pub async fn append(&self, ts: &SlackTs, chunks: &[Value]) -> Result<bool, CallError> {
+        let body = json!({"channel": self.slack.channel, "ts": ts, "chunks": chunks});
+        self.heard("chat.appendStream", &body).await
+    }
+
+    /// Makes an ordinary message of it, known by its key. That it is none any more is no fault.
+    pub async fn end(&self, ts: &SlackTs, metadata: &Value) -> Result<(), CallError> {
+        let body = json!({"channel": self.slack.channel, "ts": ts, "metadata": metadata});
+        self.heard("chat.stopStream", &body).await.map(drop)
+    }
+
+    async fn heard(&self, method: &'static str, body: &Value) -> Result<bool, CallError> {
+        match self.web.post::<Value>(&self.account.bot, method, body).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.code().is_some() => {
+                tracing::info!(%error, "a stream takes no more");
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_slack_refuses_an_app_is_remembered_and_what_a_person_causes_is_not() {
+        let (rights, account) = (StreamRights::default(), SlackAccount::test("U0BOT", "B0"));
+        for code in
+            ["missing_recipient_team_id", "user_not_found", "team_not_found", "not_in_channel"]
+        {
+            rights.note(&account, code);
+            assert_eq!(rights.refusal(&account), None, "{code}");
+        }
+        rights.note(&account, "unknown_method");
+        assert_eq!(rights.refusal(&account).as_deref(), Some("unknown_method"));
+        assert_eq!(rights.refusal(&SlackAccount::test("U1BOT", "B1")), None);
+    }
+
+    #[test]
+    fn no_more_begin_in_a_minute_than_slack_takes() {
+        let (rights, account) = (StreamRights::default(), SlackAccount::test("U0BOT", "B0"));
+        let now = Instant::now();
+        assert!((0..BEGUN).all(|_| rights.take_turn(&account, now)));
+        assert!(!rights.take_turn(&account, now));
+        assert!(rights.take_turn(&SlackAccount::test("U1BOT", "B1"), now));
+        assert!(rights.take_turn(&account, now + MINUTE));
+    }
+}

@@ -1,0 +1,175 @@
+//! Messages that ask people something: CodeButler's own questions, and whether a role's can be asked.
+
+pub mod action;
+mod branch;
+mod parts;
+pub mod recording;
+pub mod roadmap;
+mod train;
+mod whole;
+
+use codebutler_crds::wire::{ErrorCode, PostMessage};
+use codebutler_crds::{SlackTs, ThreadStatus};
+use codebutler_gateway_core::api_error::{ApiError, require_conversation};
+use codebutler_gateway_core::masks;
+use codebutler_gateway_core::thread_key::ThreadKey;
+
+use crate::Inner;
+use crate::outbound::markdown;
+use crate::outbound::mentions;
+use crate::outbound::post::{
+    EMPTY, FileHanding, LIMIT, OutgoingText, TextAsks, not_recorded, post_once,
+};
+use crate::outbound::split_text::split_text;
+use crate::questions::budget::{self, BudgetAsked};
+use crate::questions::{QuestionButton, inactivity, update};
+
+/// Asks about money; a quick press waits until the question is recorded.
+pub async fn ask_money(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    text: &str,
+    question: &BudgetAsked,
+) -> Result<(), ApiError> {
+    let _turn = inner.posting.lock(key).await;
+    let buttons = budget::offered_buttons(question.limit);
+    let sent = post_own(inner, key, id, text, ("budget", &buttons), None).await?;
+    let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
+    let recorded = inner.threads.update(key, |status| question.record(status, asked)).await;
+    recorded.map(drop).map_err(|error| not_recorded(&error))
+}
+
+/// Warns of the end; a quick press waits until the question is recorded.
+pub async fn ask_inactivity(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    text: &str,
+) -> Result<(), ApiError> {
+    let _turn = inner.posting.lock(key).await;
+    let sent = post_own(inner, key, id, text, ("collect", &inactivity::BUTTONS), None).await?;
+    let answered =
+        |status: &ThreadStatus| status.settled.iter().any(|settled| sent.contains(&settled.ts));
+    let record = |status: &mut ThreadStatus| {
+        if !answered(status) {
+            status.warned = sent.last().cloned();
+        }
+    };
+    inner.threads.update(key, record).await.map(drop).map_err(|error| not_recorded(&error))
+}
+
+/// Offers to bring the branch up to date; a quick press waits until the question is recorded.
+pub async fn ask_update(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    text: &str,
+) -> Result<(), ApiError> {
+    let _turn = inner.posting.lock(key).await;
+    let sent = post_own(inner, key, id, text, ("update", &update::BUTTONS), None).await?;
+    let answered =
+        |status: &ThreadStatus| status.settled.iter().any(|settled| sent.contains(&settled.ts));
+    let record = |status: &mut ThreadStatus| {
+        if !answered(status) {
+            update::end_offer(status, None, None);
+            status.update_offer = sent.last().cloned();
+        }
+    };
+    inner.threads.update(key, record).await.map(drop).map_err(|error| not_recorded(&error))
+}
+
+/// Reminds all who have to do with a thread of what it waits for.
+pub async fn remind_people(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    text: &str,
+) -> Result<(), ApiError> {
+    let _turn = inner.posting.lock(key).await;
+    let (thread, _) = inner.conversation(key)?;
+    let people = mentions::concerned_people(&thread);
+    let mentions: Vec<_> = people.iter().filter_map(|user| mentions::mention_user(user)).collect();
+    post_asking(inner, key, id, (text, &mentions.join(" ")), ("remind", TextAsks::Nothing), None)
+        .await
+        .map(drop)
+}
+
+/// Posts a question of CodeButler itself. The caller holds the thread's turn to post. `digest`: of all that a
+/// yes is recorded for, so that no message with other words under the same key passes for this one.
+async fn post_own(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    text: &str,
+    (kind, buttons): (&'static str, &[QuestionButton]),
+    digest: Option<String>,
+) -> Result<Vec<SlackTs>, ApiError> {
+    let (thread, _) = inner.conversation(key)?;
+    let mentions = mentions::mention_all(&thread);
+    let asks = (kind, TextAsks::Buttons(buttons));
+    post_asking(inner, key, id, (text, &mentions), asks, digest).await
+}
+
+async fn post_asking(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    (text, mentions): (&str, &str),
+    (kind, asks): (&'static str, TextAsks<'_>),
+    digest: Option<String>,
+) -> Result<Vec<SlackTs>, ApiError> {
+    let (thread, repo) = inner.conversation(key)?;
+    let redactor = masks::as_known(&inner.context, &repo).await;
+    let text = redactor.mask(text);
+    let mut rendered = markdown::render_inline(&text);
+    if kind == "budget" {
+        rendered = mentions::restore_mentions(&rendered);
+    }
+    let asked = format!("{rendered}\n{mentions}");
+    let outgoing = OutgoingText {
+        repo: &repo,
+        thread: &thread,
+        slack: require_conversation(&thread)?,
+        key: id,
+        role: None,
+        by: None,
+        kind,
+        asks,
+        digest,
+        parts: split_text(asked.trim_end(), LIMIT),
+        note: None,
+        handing: FileHanding::default(),
+    };
+    match post_once(inner, &outgoing).await {
+        Ok(sent) => Ok(sent),
+        Err(error) => Err(inner.failed(error, &repo).await),
+    }
+}
+
+/// Whether a role's message can be posted.
+pub fn check_message(message: &PostMessage) -> Result<(), ApiError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-');
+    let invalid = |sentence: &str| Err(ApiError::new(ErrorCode::InvalidRequest, sentence));
+    if message.text.trim().is_empty() {
+        return invalid(EMPTY);
+    }
+    let (choices, learnings) = (&message.choices, &message.learnings);
+    let kinds = [message.decision.is_some(), !choices.is_empty(), !learnings.is_empty()];
+    if kinds.into_iter().filter(|asked| *asked).count() > 1 {
+        return invalid("a message asks for a decision, or has `choices`, or has `learnings`");
+    }
+    let short =
+        |most: usize| move |text: &String| !text.trim().is_empty() && text.chars().count() <= most;
+    let fits = choices.is_empty() || (2..=5).contains(&choices.len());
+    if !fits || !choices.iter().all(short(75)) {
+        return invalid("`choices` has to be 2 to 5 answers of at most 75 characters");
+    }
+    if learnings.len() > 10 || !learnings.iter().all(short(2000)) {
+        return invalid("`learnings` has to be at most 10 of at most 2000 characters");
+    }
+    if message.key.is_empty() || message.key.len() > 64 || !message.key.chars().all(allowed) {
+        return invalid("the key has to be 1 to 64 characters of A-Z, a-z, 0-9 and _ . : -");
+    }
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! What CodeButler says in a conversation from which a roadmap is worked off: the question whether to, one
+//! message that always shows how it stands, and what somebody has to look at.
+
+use codebutler_crds::thread::ApprovedItem;
+use codebutler_crds::wire::ErrorCode;
+use codebutler_crds::{SlackTs, ThreadStatus};
+use codebutler_gateway_core::api_error::{ApiError, require_conversation};
+use codebutler_gateway_core::masks;
+use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_markdown::visible_text;
+use serde_json::{Value, json};
+
+use super::post_own;
+use super::whole::{attach_whole, digest_of};
+use crate::Inner;
+use crate::outbound::markdown;
+use crate::outbound::mentions;
+use crate::outbound::post::{self, EMPTY, NOTICE, not_recorded, notice_id, post_line};
+use crate::outbound::uploads;
+use crate::questions::roadmap::{self, BUTTONS};
+
+/// A question about a roadmap's items, and what a yes to it is recorded for.
+pub struct ItemsQuestion {
+    /// What people read.
+    pub text: String,
+    /// What it names.
+    pub items: Vec<ApprovedItem>,
+    /// There are others, which are asked about after these.
+    pub more: bool,
+}
+
+/// Asks whether items are to be built; a quick press waits until the question is recorded.
+pub async fn ask_items(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    whole: &str,
+    draft: impl Fn(Option<&str>) -> ItemsQuestion,
+) -> Result<(), ApiError> {
+    let _turn = inner.posting.lock(key).await;
+    let (thread, repo) = inner.conversation(key)?;
+    let redactor = masks::as_known(&inner.context, &repo).await;
+    let whole = visible_text(&redactor.mask(whole));
+    let file_key = [id, &digest_of(&whole)].concat();
+    let name = uploads::file_name("roadmap", &thread, "", &file_key, (0, "md"));
+    let file = attach_whole(inner, &repo, &thread, (name, whole)).await?;
+    let ItemsQuestion { text, items, more } = draft(file.as_deref());
+    let digest = Some(digest_of(&items));
+    let sent = post_own(inner, key, id, &text, ("roadmap", &BUTTONS), digest).await?;
+    let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
+    let record = |status: &mut ThreadStatus| roadmap::record_items(status, asked, &items, more);
+    let recorded = inner.threads.update(key, record).await;
+    recorded.map(drop).map_err(|error| not_recorded(&error))
+}
+
+/// Says something to everybody whom the conversation concerns; the same key once.
+pub async fn alert_people(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    text: &str,
+) -> Result<(), ApiError> {
+    let _turn = inner.posting.lock(key).await;
+    let (thread, repo) = inner.conversation(key)?;
+    let tags: Vec<_> = mentions::concerned_people(&thread)
+        .iter()
+        .filter_map(|user| mentions::mention_user(user))
+        .collect();
+    let redactor = masks::as_known(&inner.context, &repo).await;
+    let text = format!("{}\n{}", markdown::render_inline(&redactor.mask(text)), tags.join(" "));
+    let outgoing = post::OutgoingText {
+        repo: &repo,
+        thread: &thread,
+        slack: require_conversation(&thread)?,
+        key: id,
+        role: None,
+        by: None,
+        kind: NOTICE,
+        asks: post::TextAsks::Nothing,
+        digest: None,
+        parts: vec![text.trim_end().to_owned()],
+        note: None,
+        handing: post::FileHanding::default(),
+    };
+    match post::post_once(inner, &outgoing).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(inner.failed(error, &repo).await),
+    }
+}
+
+/// Has a message of CodeButler's own say this: posts it, or edits it in place.
+pub async fn show_message(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    text: &str,
+) -> Result<(), ApiError> {
+    let (thread, repo) = inner.conversation(key)?;
+    let slack = require_conversation(&thread)?;
+    let known = post::lookup_sent(inner, &repo, &thread, slack, &notice_id(id)).await;
+    let known: Option<SlackTs> = match known {
+        Ok(known) => known,
+        Err(error) => return Err(inner.failed(error, &repo).await),
+    };
+    let Some(ts) = known else {
+        return post_line(inner, key, id, text).await.map(drop);
+    };
+    let redactor = masks::as_known(&inner.context, &repo).await;
+    let text = markdown::render_inline(&redactor.mask(text));
+    let metadata = post::build_metadata(&thread, "", id, NOTICE, 1);
+    let body = json!({"channel": slack.channel, "ts": ts, "text": text, "metadata": metadata});
+    let account = match inner.account(&repo).await {
+        Ok(account) => account,
+        Err(error) => return Err(inner.failed(error, &repo).await),
+    };
+    match inner.web.post::<Value>(&account.bot, "chat.update", &body).await {
+        // Somebody took it away: it is posted no second time.
+        Err(error) if error.code() == Some("message_not_found") => Ok(()),
+        Err(error) => Err(inner.failed(error, &repo).await),
+        Ok(_) => Ok(()),
+    }
+}
