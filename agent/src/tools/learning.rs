@@ -5,6 +5,7 @@ mod ask;
 mod checks;
 mod evidence;
 mod form;
+mod improve;
 mod todos;
 
 pub(super) use self::checks::check_growth;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use self::checks::{check_form, find_marks};
 use self::evidence::link_all;
 use self::form::{exceeds_card, show_change, show_marks, show_retrospective, show_stale};
+use self::improve::{post_improvements, without_improvements};
 use self::todos::{find_todos, show_todos};
 use super::whole::post_whole;
 use super::{
@@ -262,9 +264,11 @@ impl Handler for ProposeLearnings {
             changes.push(change);
         }
         check_growth(cx, &changes).await?;
-        let mut text = show_retrospective(&args, &cx.thread) + &show_marks(&told);
-        text += &show_todos(&find_todos(cx).await?);
-        let kept = keep_journal(cx, &text, marks).await?;
+        let rest = show_marks(&told) + &show_todos(&find_todos(cx).await?);
+        let whole_text = show_retrospective(&args, &cx.thread) + &rest;
+        let kept = keep_journal(cx, &whole_text, marks).await?;
+        let improvements = post_improvements(cx, &call, &args).await?;
+        let mut text = show_retrospective(&without_improvements(&args), &cx.thread) + &rest;
         if let Some(kept) = &kept {
             text = format!("{text}\n{kept}");
         }
@@ -285,13 +289,14 @@ impl Handler for ProposeLearnings {
             ..wire::PostMessage::default()
         };
         let wire::PostedMessage { ts, .. } = cx.gateway.post(&message).await?;
-        let record = Some(TranscriptRecord::Proposed { message: ts.clone(), changes });
+        let record = TranscriptRecord::Proposed { message: ts.clone(), changes, improvements };
         let (kind, then) = if waits {
             (ResultKind::Waits, " Your run ends here and goes on with the answers.")
         } else {
             (ResultKind::Plain, " Nothing was proposed: go on.")
         };
-        Ok(ToolOutcome::of(format!("Posted as message {ts}.{then}"), kind).recording(record))
+        let posted = format!("Posted as message {ts}.{then}");
+        Ok(ToolOutcome::of(posted, kind).recording(Some(record)))
     }
 }
 

@@ -185,7 +185,7 @@ impl Handler for ProposeMaps {
             "Posted as message {ts}: {}. Your run ends here and goes on with the answers.",
             files.join(", ")
         );
-        let record = Some(TranscriptRecord::Proposed { message: ts, changes });
+        let record = Some(TranscriptRecord::Proposed { message: ts, changes, improvements: None });
         Ok(ToolOutcome::of(text, ResultKind::Waits).recording(record))
     }
 }

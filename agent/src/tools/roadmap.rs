@@ -94,7 +94,7 @@ impl Handler for ProposeItems {
         let wire::PostedMessage { ts, .. } = cx.gateway.post(&message).await?;
         let text =
             format!("Posted as message {ts}. Your run ends here and goes on with the answers.");
-        let record = Some(TranscriptRecord::Proposed { message: ts, changes });
+        let record = Some(TranscriptRecord::Proposed { message: ts, changes, improvements: None });
         Ok(ToolOutcome::of(text, ResultKind::Waits).recording(record))
     }
 }

@@ -200,13 +200,11 @@ impl Handler for SendMessage {
             test: args.test,
             complexity,
             choices: args.choices,
-            learnings: Vec::new(),
             asks: waits,
             files,
             pictures,
-            last: false,
-            to: None,
             proof,
+            ..wire::PostMessage::default()
         };
         let wire::PostedMessage { ts, overlaps } = cx.gateway.post(&message).await?;
         let workflow = args.workflow.filter(|_| plan).map(|name| clip_text(name.trim(), 60));

@@ -73,7 +73,11 @@ impl Handler for ProposeWorkflow {
         let wire::PostedMessage { ts, .. } = cx.gateway.post(&message).await?;
         let text =
             format!("Posted as message {ts}. Your run ends here and goes on with the answer.");
-        let record = Some(TranscriptRecord::Proposed { message: ts, changes: vec![change] });
+        let record = Some(TranscriptRecord::Proposed {
+            message: ts,
+            changes: vec![change],
+            improvements: None,
+        });
         Ok(ToolOutcome::of(text, ResultKind::Waits).recording(record))
     }
 }

@@ -6,6 +6,7 @@
 
 mod dated;
 pub mod desk;
+pub mod improvements;
 pub mod state;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ use crate::tools::args::TodoItem;
 use dated::write_line;
 pub use dated::{DatedRecord, read_line};
 use desk::AnsweredRequest;
+use improvements::SuggestedImprovements;
 use state::TranscriptState;
 use state::wishes::SkillOffer;
 
@@ -171,6 +173,9 @@ pub enum TranscriptRecord {
         /// The message with the buttons.
         message: SlackTs,
         changes: Vec<LearningChange>,
+        /// What people may have done otherwise from now on, too.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        improvements: Option<SuggestedImprovements>,
     },
     /// What they accepted is on the thread's branch, or can't be.
     Landed {

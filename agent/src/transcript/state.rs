@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use self::calls::AskedAction;
 use self::show::{
-    STILL_COUNTS, forget_pictures, is_peoples, show_decision, show_message, show_picture,
-    show_request,
+    STILL_COUNTS, forget_pictures, is_peoples, mark_decision, show_decision, show_message,
+    show_picture, show_request,
 };
 use super::desk::RequestDesk;
+use super::improvements::SuggestedImprovements;
 use super::{ModelPicture, RunOutcome, TranscriptRecord};
 use crate::memory::LearningChange;
 use crate::model;
@@ -63,6 +64,7 @@ pub struct TranscriptState {
     deviated: Vec<String>,
     desk: RequestDesk,
     proposals: NewestProposals,
+    improvements: Option<SuggestedImprovements>,
     reviews: RoleReviews,
     look_back: LookBack,
     wishes: UserWishes,
@@ -251,7 +253,8 @@ impl TranscriptState {
             }
             TranscriptRecord::Allowed { key } => self.allow(key),
             TranscriptRecord::Planned { .. } => {}
-            TranscriptRecord::Proposed { message, changes } => {
+            TranscriptRecord::Proposed { message, changes, improvements } => {
+                self.improvements = improvements.clone().or(self.improvements.take());
                 self.proposals = NewestProposals::new(message.clone(), changes.clone());
                 self.look_back.done |= !changes.iter().any(LearningChange::is_whole);
             }
@@ -419,7 +422,11 @@ impl TranscriptState {
         self.proposals.judge(messages, pending);
         let allowed: Vec<_> = pending.iter().map(|item| self.allowed(item)).collect();
         let decisions = pending.iter().zip(&allowed);
-        let decisions = decisions.map(|(item, allowed)| show_decision(item, allowed.is_some()));
+        let decisions = decisions.map(|(item, allowed)| {
+            let accepted = self.improvements.as_ref().and_then(|known| known.describe(item));
+            let accepted = accepted.map(|text| mark_decision(&text));
+            accepted.unwrap_or_else(|| show_decision(item, allowed.is_some()))
+        });
         let parts: Vec<_> = messages.iter().map(show_message).chain(decisions).collect();
         if !parts.is_empty() {
             self.words.hear(messages, self.chat.len(), true);

@@ -115,6 +115,9 @@ pub struct RoleOffer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub only: Option<String>,
+    /// Nobody waits for an answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
     /// What people said.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
@@ -122,9 +125,15 @@ pub struct RoleOffer {
 }
 
 impl RoleOffer {
-    /// Whether people can still answer.
+    /// Whether somebody waits for people's answer.
     #[must_use]
     pub fn is_open(&self) -> bool {
+        !self.optional && self.has_buttons()
+    }
+
+    /// Whether people can still answer.
+    #[must_use]
+    pub fn has_buttons(&self) -> bool {
         match self.kind {
             OfferKind::Choice => self.answers.is_empty(),
             OfferKind::Learnings => self.answers.len() < self.of as usize,

@@ -139,6 +139,10 @@ pub struct PostMessage {
     /// each. Without `decision` and `choices`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub learnings: Vec<String>,
+    /// Things to do otherwise that people may accept one by one, and nobody waits for: as many and as long. Without
+    /// `decision`, `choices` and `learnings`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub improvements: Vec<String>,
     /// The run ends here and waits for people: they are mentioned.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asks: bool,

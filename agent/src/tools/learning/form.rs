@@ -8,6 +8,7 @@ use super::checks::ToldVerdict;
 use super::{FrictionSeverity, GoodObservation, ProposeArgs, ProposedImprovement, ThreadFriction};
 use crate::memory::{ChangeKind, ForeignSource, LearningChange, PruneSignal};
 use crate::tools::ThreadFacts;
+use crate::transcript::improvements::{ImprovementKind, SuggestedImprovement};
 use codebutler_guides::text::clip_text;
 
 /// Longest sentence of a point, in characters.
@@ -46,23 +47,8 @@ pub fn show_retrospective(args: &ProposeArgs, thread: &ThreadFacts) -> String {
     if args.frictions.is_empty() {
         out.push_str("None worth a line.\n");
     }
-    for (title, improvement) in [
-        ("Process", &args.process_change),
-        ("Prompt", &args.prompt_change),
-        ("Skill", &args.skill),
-        ("Guardrail", &args.guardrail),
-    ] {
-        let Some(ProposedImprovement { what, effect, place, severity }) = improvement else {
-            continue;
-        };
-        let severity = severity_word(*severity);
-        let _ = writeln!(
-            out,
-            "\n**{title}** [{severity}] {} Expected: {} (`{}`)",
-            one_sentence(what),
-            one_sentence(effect),
-            clip_text(place.trim(), 120).replace('`', "'")
-        );
+    for improvement in list_improvements(args) {
+        let _ = writeln!(out, "\n{}", improvement.text);
     }
     if !args.tips.is_empty() {
         out.push_str("\n**For the next request**\n");
@@ -85,6 +71,34 @@ pub fn show_retrospective(args: &ProposeArgs, thread: &ThreadFacts) -> String {
         let _ = write!(out, "\n**Looking back** ${cost} of at most ${limit}");
     }
     out
+}
+
+/// All that a retrospective would do otherwise, as people see it.
+pub fn list_improvements(args: &ProposeArgs) -> Vec<SuggestedImprovement> {
+    let all = [
+        (ImprovementKind::Process, &args.process_change),
+        (ImprovementKind::Prompt, &args.prompt_change),
+        (ImprovementKind::Skill, &args.skill),
+        (ImprovementKind::Guardrail, &args.guardrail),
+    ];
+    let shown = all.into_iter().filter_map(|(kind, improvement)| {
+        let text = show_improvement(kind, improvement.as_ref()?);
+        Some(SuggestedImprovement { kind, text })
+    });
+    shown.collect()
+}
+
+/// Something to do otherwise, in one line.
+fn show_improvement(kind: ImprovementKind, improvement: &ProposedImprovement) -> String {
+    let ProposedImprovement { what, effect, place, severity } = improvement;
+    format!(
+        "**{}** [{}] {} Expected: {} (`{}`)",
+        kind.title(),
+        severity_word(*severity),
+        one_sentence(what),
+        one_sentence(effect),
+        clip_text(place.trim(), 120).replace('`', "'")
+    )
 }
 
 /// What became of entries of the memory; nothing where none is judged.

@@ -60,6 +60,11 @@ pub fn is_peoples(decision: &str) -> bool {
     decision.starts_with(DECISION)
 }
 
+/// A sentence that says what people decided.
+pub fn mark_decision(text: &str) -> String {
+    join_lines(&format!("{DECISION}{text}"))
+}
+
 /// What people decided, in words for the model. `carried_out`: what was allowed is carried out at once.
 pub fn show_decision(pending: &PendingItem, carried_out: bool) -> String {
     join_lines(&tell_decision(pending, carried_out))

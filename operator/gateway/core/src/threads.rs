@@ -39,8 +39,8 @@ use crate::writes;
 pub use change::{CLOSED, ChangeRefusal};
 pub use change::{
     add_handover, add_pending, approve_plan, decide_closing, decline_plan, done_settling,
-    open_questions, raise_asked, raise_inbox, raise_said, release_planner, set_closing, set_plan,
-    set_plan_details, settle_open, settle_question,
+    open_questions, pressable_questions, raise_asked, raise_inbox, raise_said, release_planner,
+    set_closing, set_plan, set_plan_details, settle_open, settle_question,
 };
 pub use news::{note_edited, note_unmarked};
 

@@ -1,5 +1,7 @@
 //! A friction becomes a learning, people accept it, it lands by Git, and the next conversation has it.
 
+mod improving;
+
 use codebutler_crds::Thread;
 use codebutler_crds::names::pod_name;
 use codebutler_crds::retrospective::RetrospectiveSpec;
@@ -110,7 +112,6 @@ async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
     for said in [
         "The cause was found at once",
         "[medium] The price was a float. Cause: nobody had said how money is written.",
-        "The plan names the unit",
         "Cost so far",
         "Journal* `.codebutler/journals/thread-",
         "+ - Rule: write whole cents, never floats",
@@ -118,6 +119,9 @@ async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
     ] {
         assert!(asked.shown.contains(said), "{said}: {}", asked.shown);
     }
+    // What nobody waits for stands by itself, and is in the journal all the same.
+    let better = team.message(&root, "The plan names the unit").await;
+    assert!(better.ts < asked.ts && better.shown.contains("(`workflows.md, bugfix`)"));
     click(&team, &asked, "learning:1:approve");
     click(&team, &asked, "learning:2:reject");
     team.says("ana", Some(&root), "3: write EUR beside each price");
@@ -144,6 +148,7 @@ async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
         "- Plan approved by: ",
         "### coder\n1 run, 7 model calls",
         "## Retrospective",
+        "**Process** [low] The plan names the unit.",
     ] {
         assert!(journal.contains(said), "{said}: {journal}");
     }

@@ -190,7 +190,7 @@ pub fn settle_question(status: &mut ThreadStatus, settled: SettledQuestion) {
 
 /// Has the messages of all open questions lose their buttons: nobody can answer any more.
 pub fn settle_open(status: &mut ThreadStatus) {
-    for ts in open_questions(status) {
+    for ts in pressable_questions(status) {
         settle_question(
             status,
             SettledQuestion { ts, choice: Some(CLOSED.to_owned()), user: None },
@@ -200,7 +200,7 @@ pub fn settle_open(status: &mut ThreadStatus) {
     status.update_offer = None;
     status.heard.clear();
     status.standing.clear();
-    status.offers.retain(|offer| !offer.is_open());
+    status.offers.retain(|offer| !offer.has_buttons());
     status.closing = status.closing.take().filter(|closing| closing.choice.is_some());
     let answered = |plan: &PostedPlan| plan.approved_by.is_some() || plan.declined_by.is_some();
     status.plan = status.plan.take().filter(|plan| answered(plan));
@@ -220,6 +220,14 @@ pub fn settle_open(status: &mut ThreadStatus) {
     if let Some(budget) = &mut status.budget {
         budget.ask = None;
     }
+}
+
+/// Messages whose buttons people may press: all that wait for an answer, and offers that nobody waits for.
+pub fn pressable_questions(status: &ThreadStatus) -> Vec<SlackTs> {
+    let optional = status.offers.iter().filter(|offer| offer.optional && offer.has_buttons());
+    let mut found = open_questions(status);
+    found.extend(optional.map(|offer| offer.ts.clone()));
+    found
 }
 
 /// Messages that ask people for an answer.

@@ -318,7 +318,7 @@ impl Sweep<'_> {
 fn reactable_questions(thread: &Thread) -> Vec<SlackTs> {
     let Some(status) = &thread.status else { return Vec::new() };
     let actions = status.approvals.iter().filter(|question| question.answer.is_none());
-    let learnings = |offer: &&RoleOffer| offer.kind == OfferKind::Learnings && offer.is_open();
+    let learnings = |offer: &&RoleOffer| offer.kind == OfferKind::Learnings && offer.has_buttons();
     let offers = status.offers.iter().filter(learnings).map(|offer| &offer.ts);
     let plan = status.plan.iter().filter(|plan| plan::is_open(plan)).map(|plan| &plan.ts);
     let merge = status.closing.iter().filter(|closing| closing.choice.is_none());

@@ -32,10 +32,16 @@ fn of_offer(offer: &OfferShown, key: &str) -> Vec<Value> {
     let of_item = |(text, item): (&String, u32)| {
         let mut blocks = text_sections(&format!("{item}. {text}"));
         let id = learnings::block_id(item);
-        blocks.push(action_block(&id, &learnings::learning_buttons(item), key));
+        let buttons = learnings::learning_buttons(item, offer.optional);
+        blocks.push(action_block(&id, &buttons, key));
         blocks
     };
-    numbered().flat_map(of_item).collect()
+    let mut blocks: Vec<Value> = numbered().flat_map(of_item).collect();
+    if offer.items.len() > 1 {
+        let id = learnings::block_id(learnings::ALL);
+        blocks.push(action_block(&id, &[learnings::reject_all()], key));
+    }
+    blocks
 }
 
 pub fn action_block(block_id: &str, buttons: &[QuestionButton], key: &str) -> Value {

@@ -162,6 +162,7 @@ pub fn read_meaning(
             kind: shown.kind,
             of: shown.count(),
             only: beside.only.clone(),
+            optional: shown.optional,
             answers: Vec::new(),
         }),
         _ => None,
@@ -211,12 +212,13 @@ fn asks_people(message: &PostMessage) -> bool {
 /// Of all that people answer to in a message, if they are asked anything: also of the commit that they
 /// would merge.
 pub fn words_digest(message: &PostMessage, head: Option<&str>) -> Option<String> {
-    let PostMessage { choices, learnings, .. } = message;
-    if message.decision.is_none() && choices.is_empty() && learnings.is_empty() {
+    let PostMessage { choices, learnings, improvements, .. } = message;
+    let items = choices.iter().chain(learnings).chain(improvements);
+    if message.decision.is_none() && items.clone().next().is_none() {
         return None;
     }
     let mut hash = Sha256::new_with_prefix(plan_hash(message));
-    for item in choices.iter().chain(learnings) {
+    for item in items {
         hash.update([0]);
         hash.update(item);
     }

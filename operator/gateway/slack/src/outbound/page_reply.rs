@@ -97,7 +97,7 @@ impl SlackGateway {
         // In Slack, a button stands under its question: nothing else can be pressed.
         let asks = |thread: &Thread| {
             let status = thread.status.as_ref();
-            status.is_some_and(|status| threads::open_questions(status).contains(message))
+            status.is_some_and(|status| threads::pressable_questions(status).contains(message))
         };
         if questions::find_button(action_id).is_none() {
             return Ok(Some(questions::ANSWERED_OR_NEWER.to_owned()));
@@ -127,7 +127,7 @@ impl SlackGateway {
     pub fn asked_messages(&self, key: &ThreadKey) -> Vec<SlackTs> {
         let thread = self.inner.thread(key).filter(|thread| require_open(thread).is_ok());
         let status = thread.as_ref().and_then(|thread| thread.status.as_ref());
-        let mut asked = status.map(threads::open_questions).unwrap_or_default();
+        let mut asked = status.map(threads::pressable_questions).unwrap_or_default();
         asked.truncate(QUESTIONS);
         asked
     }

@@ -41,6 +41,7 @@ pub async fn of_role(
         text: mask(&message.text),
         choices: message.choices.iter().map(mask).collect(),
         learnings: message.learnings.iter().map(mask).collect(),
+        improvements: message.improvements.iter().map(mask).collect(),
         ..message.clone()
     };
     let key = caller.key();

@@ -1,4 +1,5 @@
-//! Whether learnings are kept, one by one; a thumb is for all that nobody judged yet.
+//! Whether learnings are kept, one by one, or what a retrospective would do otherwise is done. A thumb, and the last
+//! button, are for all that nobody judged yet.
 
 use std::borrow::Cow;
 
@@ -26,9 +27,21 @@ pub fn block_id(item: u32) -> String {
     format!("learning:{item}")
 }
 
-/// The buttons of one learning, from 1.
-pub fn learning_buttons(item: u32) -> [QuestionButton; 2] {
-    [learning_button(item, true), learning_button(item, false)]
+/// In the place of an item: all that nobody judged yet.
+pub const ALL: u32 = 0;
+
+/// The buttons of one learning, from 1; `optional`: of something to be done, if anybody wants it.
+pub fn learning_buttons(item: u32, optional: bool) -> [QuestionButton; 2] {
+    let mut accept = learning_button(item, true);
+    if optional {
+        accept.label = Cow::Borrowed("Accept");
+    }
+    [accept, learning_button(item, false)]
+}
+
+/// The button under several that rejects the rest.
+pub fn reject_all() -> QuestionButton {
+    learning_button(ALL, false)
 }
 
 fn learning_button(item: u32, approved: bool) -> QuestionButton {
@@ -36,6 +49,12 @@ fn learning_button(item: u32, approved: bool) -> QuestionButton {
         ("approve", "Approve", ButtonStyle::Primary, ":white_check_mark: Approved by")
     } else {
         ("reject", "Reject", ButtonStyle::Plain, ":x: Rejected by")
+    };
+    let (label, settled) = match (item, approved) {
+        (ALL, false) => ("Reject all", ":x: The rest was rejected by"),
+        // In the place of that button, once there is no rest: nobody presses it.
+        (ALL, true) => ("", ":ballot_box_with_check: All are judged, the last one by"),
+        _ => (label, settled),
     };
     let action_id = Cow::Owned(format!("learning:{item}:{word}"));
     let (label, block) = (Cow::Borrowed(label), Some(block_id(item)));
@@ -66,7 +85,24 @@ impl QuestionKind for LearningsQuestion {
         let Some((item, yes)) = read_answer(&press.action_id) else {
             return Ok(AnswerOutcome::Unknown);
         };
-        offers::take_answer(status, press, (OfferKind::Learnings, item, yes))
+        if item != ALL {
+            let taken = offers::take_answer(status, press, (OfferKind::Learnings, item, yes))?;
+            if taken == AnswerOutcome::Counts {
+                settle_rest(status, &press.message, &press.user);
+            }
+            return Ok(taken);
+        }
+        if yes {
+            return Ok(AnswerOutcome::Unknown);
+        }
+        let thumb = ThumbAnswer { message: &press.message, up: false, user: &press.user };
+        let taken = judge_rest(status, &thumb)?;
+        if taken == AnswerOutcome::Counts {
+            let (choice, user) = (Some(press.action_id.clone()), Some(press.user.clone()));
+            let settled = SettledQuestion { ts: press.message.clone(), choice, user };
+            threads::settle_question(status, settled);
+        }
+        Ok(if taken == AnswerOutcome::Stale { press.when_over(status) } else { taken })
     }
 
     fn take_thumb(
@@ -75,16 +111,41 @@ impl QuestionKind for LearningsQuestion {
         thumb: &ThumbAnswer<'_>,
         _context: &AnswerContext<'_>,
     ) -> Result<AnswerOutcome, ChangeRefusal> {
-        let Some(offer) = offers::find_offer(status, thumb.message, OfferKind::Learnings) else {
-            return Ok(AnswerOutcome::Unknown);
-        };
-        let judged: Vec<u32> = offer.answers.iter().map(|answer| answer.item).collect();
-        let open: Vec<u32> = (1..=offer.of).filter(|item| !judged.contains(item)).collect();
-        for item in &open {
-            let press = thumb.press(&learning_button(*item, thumb.up).action_id);
-            offers::take_answer(status, &press, (OfferKind::Learnings, *item, thumb.up))?;
-        }
-        Ok(if open.is_empty() { AnswerOutcome::Stale } else { AnswerOutcome::Counts })
+        let taken = judge_rest(status, thumb)?;
+        settle_rest(status, thumb.message, thumb.user);
+        Ok(taken)
+    }
+}
+
+/// Judges all that nobody did.
+fn judge_rest(
+    status: &mut ThreadStatus,
+    thumb: &ThumbAnswer<'_>,
+) -> Result<AnswerOutcome, ChangeRefusal> {
+    let Some(offer) = find_offer(status, thumb.message) else {
+        return Ok(AnswerOutcome::Unknown);
+    };
+    let judged: Vec<u32> = offer.answers.iter().map(|answer| answer.item).collect();
+    let open: Vec<u32> = (1..=offer.of).filter(|item| !judged.contains(item)).collect();
+    for item in &open {
+        let press = thumb.press(&learning_button(*item, thumb.up).action_id);
+        offers::take_answer(status, &press, (OfferKind::Learnings, *item, thumb.up))?;
+    }
+    Ok(if open.is_empty() { AnswerOutcome::Stale } else { AnswerOutcome::Counts })
+}
+
+/// Once all are judged one by one, nothing is left that the last button could be for.
+fn settle_rest(status: &mut ThreadStatus, asked: &SlackTs, user: &str) {
+    let is_over = |offer: &RoleOffer| offer.of > 1 && !offer.has_buttons();
+    let all = [learning_button(ALL, true).action_id, learning_button(ALL, false).action_id];
+    let is_rest = |one: &SettledQuestion| {
+        one.ts == *asked && one.choice.as_deref().is_some_and(|id| all.iter().any(|all| all == id))
+    };
+    let is_known = status.settled.iter().any(is_rest);
+    if !is_known && find_offer(status, asked).is_some_and(is_over) {
+        let choice = Some(learning_button(ALL, true).action_id.into_owned());
+        let user = Some(user.to_owned());
+        threads::settle_question(status, SettledQuestion { ts: asked.clone(), choice, user });
     }
 }
 
@@ -122,6 +183,7 @@ pub fn take_words(
         };
         take_item(status, asked, said, (item, decision))?;
     }
+    settle_rest(status, asked, &said.user);
     Ok(())
 }
 
@@ -146,7 +208,7 @@ fn take_item(
     let pending = PendingItem::new(id, &offer.role, decision, &said.user, asked);
     offer.answers.push(OfferAnswer { item, yes, by: said.user.clone() });
     threads::add_pending(status, &pending)?;
-    let [approve, reject] = learning_buttons(item);
+    let [approve, reject] = learning_buttons(item, false);
     let choice = Some(if yes { approve.action_id } else { reject.action_id }.into_owned());
     let settled = SettledQuestion { ts: asked.clone(), choice, user: Some(said.user.clone()) };
     threads::settle_question(status, settled);

@@ -299,6 +299,7 @@ mod tests {
             "choice:1",
             "learning:10:approve",
             "learning:2:reject",
+            "learning:0:reject",
             "roadmap:start",
             "roadmap:cancel",
             "train:start",

@@ -26,7 +26,7 @@ pub fn add_offer(status: &mut ThreadStatus, offer: &RoleOffer) {
     for (place, known) in std::mem::take(&mut status.offers).into_iter().enumerate() {
         if place >= surplus && !replaced(&known) {
             kept.push(known);
-        } else if known.is_open() {
+        } else if known.has_buttons() {
             threads::settle_question(
                 status,
                 SettledQuestion { ts: known.ts, choice: None, user: None },
@@ -79,8 +79,12 @@ pub(super) fn take_answer(
     };
     let id = format!("offer:{}:{item}", offer.ts);
     let pending = PendingItem::new(id, &offer.role, decision, user, message);
+    let optional = offer.optional;
     offer.answers.push(OfferAnswer { item, yes, by: user.clone() });
-    threads::add_pending(status, &pending)?;
+    // Nobody has to hear that what nobody waits for is not wanted.
+    if yes || !optional {
+        threads::add_pending(status, &pending)?;
+    }
     let (choice, user) = (Some(action_id.clone()), Some(user.clone()));
     threads::settle_question(status, SettledQuestion { ts: message.clone(), choice, user });
     Ok(AnswerOutcome::Counts)
@@ -99,7 +103,8 @@ mod tests {
     }
 
     fn offer(at: &str, kind: OfferKind, of: u32) -> RoleOffer {
-        RoleOffer { ts: ts(at), role: "pm".to_owned(), kind, of, only: None, answers: Vec::new() }
+        let (ts, role, answers) = (ts(at), "pm".to_owned(), Vec::new());
+        RoleOffer { ts, role, kind, of, only: None, optional: false, answers }
     }
 
     fn press(status: &mut ThreadStatus, id: &str, user: &str) -> AnswerOutcome {
@@ -150,8 +155,28 @@ mod tests {
         assert_eq!(thumb(&mut status, false), AnswerOutcome::Stale);
         let choices: Vec<_> = status.pending.iter().map(|p| p.choice.as_str()).collect();
         assert_eq!(choices, ["reject 2", "approve 1", "approve 3"]);
-        assert_eq!(status.settled.len(), 3);
+        // The button for the rest goes, too.
+        assert_eq!(status.settled.len(), 4);
         assert!(!status.offers[0].is_open());
+    }
+
+    #[test]
+    fn the_rest_is_rejected_at_once_and_what_nobody_waits_for_wakes_nobody_by_a_no() {
+        let mut status = ThreadStatus::default();
+        let improvements =
+            RoleOffer { optional: true, ..offer("5.000000", OfferKind::Learnings, 3) };
+        add_offer(&mut status, &improvements);
+        assert!(!status.offers[0].is_open() && status.offers[0].has_buttons());
+        assert_eq!(press(&mut status, "learning:2:approve", "U1"), AnswerOutcome::Counts);
+        assert_eq!(press(&mut status, "learning:0:approve", "U1"), AnswerOutcome::Unknown);
+        assert_eq!(press(&mut status, "learning:0:reject", "U1"), AnswerOutcome::Counts);
+        assert_eq!(press(&mut status, "learning:0:reject", "U1"), AnswerOutcome::Counts);
+        assert_eq!(press(&mut status, "learning:0:reject", "U2"), AnswerOutcome::Counts);
+        assert_eq!(press(&mut status, "learning:1:approve", "U2"), AnswerOutcome::Stale);
+        let choices: Vec<_> = status.pending.iter().map(|p| p.choice.as_str()).collect();
+        assert_eq!(choices, ["approve 2"]);
+        assert_eq!(status.settled.len(), 4);
+        assert!(!status.offers[0].has_buttons());
     }
 
     #[test]

@@ -12,17 +12,21 @@ pub struct OfferShown {
     pub kind: OfferKind,
     /// One line each, in Slack's markup for learnings and plain for answers.
     pub items: Vec<String>,
+    /// Nobody waits for an answer.
+    pub optional: bool,
 }
 
 impl OfferShown {
     /// What a message offers. Its texts are masked already.
     pub fn of(message: &PostMessage) -> Option<Self> {
         if !message.choices.is_empty() {
-            return Some(Self { kind: OfferKind::Choice, items: message.choices.clone() });
+            let items = message.choices.clone();
+            return Some(Self { kind: OfferKind::Choice, items, optional: false });
         }
-        let items: Vec<String> =
-            message.learnings.iter().map(|text| markdown::render_inline(text)).collect();
-        (!items.is_empty()).then_some(Self { kind: OfferKind::Learnings, items })
+        let optional = !message.improvements.is_empty();
+        let items = if optional { &message.improvements } else { &message.learnings };
+        let items: Vec<String> = items.iter().map(|text| markdown::render_inline(text)).collect();
+        (!items.is_empty()).then_some(Self { kind: OfferKind::Learnings, items, optional })
     }
 
     pub fn count(&self) -> u32 {

@@ -154,10 +154,13 @@ pub fn check_message(message: &PostMessage) -> Result<(), ApiError> {
     if message.text.trim().is_empty() {
         return invalid(EMPTY);
     }
-    let (choices, learnings) = (&message.choices, &message.learnings);
-    let kinds = [message.decision.is_some(), !choices.is_empty(), !learnings.is_empty()];
-    if kinds.into_iter().filter(|asked| *asked).count() > 1 {
-        return invalid("a message asks for a decision, or has `choices`, or has `learnings`");
+    let PostMessage { choices, learnings, improvements, .. } = message;
+    let asked = [choices, learnings, improvements].map(|items| !items.is_empty());
+    let kinds = asked.into_iter().chain([message.decision.is_some()]);
+    if kinds.filter(|asked| *asked).count() > 1 {
+        return invalid(
+            "a message asks for a decision, or has `choices`, `learnings` or `improvements`",
+        );
     }
     let short =
         |most: usize| move |text: &String| !text.trim().is_empty() && text.chars().count() <= most;
@@ -167,6 +170,9 @@ pub fn check_message(message: &PostMessage) -> Result<(), ApiError> {
     }
     if learnings.len() > 10 || !learnings.iter().all(short(2000)) {
         return invalid("`learnings` has to be at most 10 of at most 2000 characters");
+    }
+    if improvements.len() > 10 || !improvements.iter().all(short(1000)) {
+        return invalid("`improvements` has to be at most 10 of at most 1000 characters");
     }
     if message.key.is_empty() || message.key.len() > 64 || !message.key.chars().all(allowed) {
         return invalid("the key has to be 1 to 64 characters of A-Z, a-z, 0-9 and _ . : -");
