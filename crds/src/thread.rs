@@ -5,6 +5,7 @@
 //! is never stored here: Slack is the message store.
 
 mod decisions;
+mod feedback;
 mod handover;
 mod parts;
 mod pictures;
@@ -25,6 +26,7 @@ pub use self::decisions::{
     OfferKind, PlanDetails, PlanEstimate, RoleOffer, StandingApproval, TestReceipt, ThreadClosing,
     ThreadImages,
 };
+pub use self::feedback::{AnswerFeedback, MOST_FEEDBACK};
 pub use self::handover::{HandOver, HandOverReason, HandoverRounds, QueuedRole, RoutedReply};
 pub use self::parts::{LandedHalf, RequestPart, RequestSplit, SplitEnd};
 pub use self::pictures::{MOST_VIEWS, PushedView, ThreadPictures};
@@ -222,6 +224,10 @@ pub struct ThreadStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]
     pub offers: Vec<RoleOffer>,
+    /// Whether answers helped, oldest first. (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_FEEDBACK))]
+    pub feedback: Vec<AnswerFeedback>,
     /// Newest message in which a role asks people something, in whatever way. Only grows. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<SlackTs>,

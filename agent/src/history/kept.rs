@@ -87,6 +87,11 @@ impl KeptHistory {
                 }
                 self.authors.insert(ts, author);
             }
+            HistoryEvent::Decision { kind, choice, user, message } if kind == "feedback" => {
+                let (choice, role) = (clip_text(&choice, 120), role.unwrap_or_default());
+                let said = format!("did message {message} of {role} help: {choice} ({user})");
+                self.decisions.push(said);
+            }
             HistoryEvent::Decision { kind, choice, user, .. } => {
                 let by = if user.is_empty() { "nobody" } else { &*user };
                 self.decisions.push(format!("{kind}: {} ({by})", clip_text(&choice, 120)));

@@ -127,6 +127,7 @@ pub fn changing_facts(guides: &PromptGuides, session: &RoleSession) -> String {
         let has = if session.looks_back { "has a retrospective" } else { "has no retrospective" };
         let _ = writeln!(out, "- This team {has} before a merge.");
     }
+    unhelpful_facts(&mut out, session);
     if is_unknown(guides, session) {
         out.push_str(
             "- This is the first conversation about this repository, and it has no `.codebutler/` yet. Say so in one \
@@ -136,6 +137,23 @@ pub fn changing_facts(guides: &PromptGuides, session: &RoleSession) -> String {
     }
     plan_facts(&mut out, session);
     out
+}
+
+/// Answers that did not help people: frictions, for who looks back.
+fn unhelpful_facts(out: &mut String, session: &RoleSession) {
+    if session.unhelpful.is_empty() {
+        return;
+    }
+    let told = session.unhelpful.iter().map(|answer| {
+        let why = match &answer.why {
+            Some(why) => format!("message {why} says why"),
+            None => "they did not say why".to_owned(),
+        };
+        let by = clip_text(&answer.by, 24);
+        format!("message {} of {} (user {by}; {why})", answer.message, answer.role)
+    });
+    let told = told.collect::<Vec<_>>().join(", ");
+    let _ = writeln!(out, "- People said that these answers did not help them: {told}.");
 }
 
 /// The test command, for a role that can run it.

@@ -53,6 +53,7 @@ pub(super) fn session() -> RoleSession {
         looks_back: false,
         look_back_limit: None,
         keeps_journal: false,
+        unhelpful: vec![],
         first_pass: None,
         first_look: None,
         is_first: false,

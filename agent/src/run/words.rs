@@ -12,12 +12,21 @@ use crate::step;
 use crate::toolbox::protocol::ToolboxRequest;
 use crate::tools::args::TodoState;
 use crate::tools::proof::addresses_role;
-use crate::transcript::state::MAX_FAULTS;
+use crate::transcript::state::{MAX_FAULTS, RunAsker};
 use crate::transcript::{RunOutcome, TranscriptRecord};
 use codebutler_guides::text::clip_text;
 
 /// Longest text of a last message, in characters; the gateway takes 64 KiB.
 const MAX_LAST_WORDS: usize = 16_000;
+
+/// Whom a run's last words answer.
+#[derive(Default)]
+struct LastAnswer {
+    /// The user to mention.
+    to: Option<String>,
+    /// A person asked for them.
+    answers: bool,
+}
 
 impl Agent {
     /// The run's last words. Those of its last call may be cut short: who reads them is told.
@@ -38,9 +47,14 @@ impl Agent {
 
     /// The last words, to whoever asked where there are several.
     pub(super) async fn answer(&mut self, key: String, text: &str) -> Result<RunEnding, RunError> {
+        let run = self.transcript.state().run();
+        let for_person = run.is_some_and(|run| run.asker == RunAsker::Person);
         match self.seat.as_ref().map(|seat| seat.addressed(text)) {
-            Some((text, to)) => self.last_words(key, &text, to).await,
-            None => self.last_words(key, text, None).await,
+            Some((text, to)) => {
+                let answers = to.is_some();
+                self.last_words(key, &text, LastAnswer { to, answers }).await
+            }
+            None => self.last_words(key, text, LastAnswer { to: None, answers: for_person }).await,
         }
     }
 
@@ -48,14 +62,15 @@ impl Agent {
         &mut self,
         key: String,
         text: &str,
-        to: Option<String>,
+        LastAnswer { to, answers }: LastAnswer,
     ) -> Result<RunEnding, RunError> {
         let text = name_used(&clip_text(text, MAX_LAST_WORDS), &self.tools.known);
         let published = self.transcript.state().run().is_some_and(|run| run.published);
         let done = published || addresses_role(&text);
         let proof = if done { self.tools.proof().await? } else { None };
         step::point("before post");
-        let message = PostMessage { key, text, last: true, to, proof, ..PostMessage::default() };
+        let last = true;
+        let message = PostMessage { key, text, last, answers, to, proof, ..PostMessage::default() };
         let posted = self.tools.gateway.post(&message).await;
         step::point("after post");
         match posted {
@@ -95,7 +110,7 @@ impl Agent {
             "Stopped{left}. What is not pushed stays in this thread's worktree. Write to me and I continue."
         );
         let key = format!("{run}.stopped");
-        match self.last_words(key, &text, None).await? {
+        match self.last_words(key, &text, LastAnswer::default()).await? {
             (RunOutcome::Idle, None) => Ok((RunOutcome::Waiting, None)),
             failed => Ok(failed),
         }

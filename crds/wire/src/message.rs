@@ -153,6 +153,9 @@ pub struct PostMessage {
     /// The run ends with it: a role that is addressed anywhere in it is handed over to.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub last: bool,
+    /// It answers what a person asked: people may say whether it helped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub answers: bool,
     /// Slack user id of who is answered: mentioned before the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,

@@ -112,6 +112,9 @@ pub struct RoleSession {
     /// It leaves a journal in the repository.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_journal: bool,
+    /// Answers that people said did not help, for a role that looks back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unhelpful: Vec<UnhelpfulAnswer>,
     /// It is the first conversation about this repository.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_first: bool,
@@ -134,6 +137,21 @@ pub struct RoleSession {
 
 const fn one() -> u32 {
     1
+}
+
+/// An answer that did not help a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnhelpfulAnswer {
+    /// The answer.
+    pub message: SlackTs,
+    /// The role that gave it.
+    pub role: String,
+    /// Slack user id of who says so.
+    pub by: String,
+    /// The message that says why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<SlackTs>,
 }
 
 /// What is known of a model: of the provider, or of the Repo, whose word counts.

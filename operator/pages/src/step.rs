@@ -390,6 +390,8 @@ fn describe_decision(kind: &str, choice: &str) -> String {
         ("approval", "expired") => "was asked about an action and did not answer in time",
         ("choice", _) => "chose an answer",
         ("update", _) => "wants the branch updated",
+        ("feedback", "yes") => "said that an answer helped",
+        ("feedback", _) => "said that an answer did not help",
         ("split", _) => "keeps the work in one part",
         _ => return format!("{kind}: {choice}"),
     };

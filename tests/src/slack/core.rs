@@ -12,6 +12,7 @@ use super::delivery::{DeliveryTimer, EnvelopeKind, EventDispatcher};
 use super::failure::{MethodFailure, fail_with};
 use super::interaction::ResponseHook;
 use super::limits::MethodLimits;
+use super::modal_desk::ModalDesk;
 use super::openid::OpenId;
 use super::options::SlackOptions;
 use super::render::{self, MetadataView};
@@ -37,6 +38,9 @@ pub(super) struct SlackCore {
     pub options: SlackOptions,
     pub changes: broadcast::Sender<SlackChange>,
     pub hooks: BTreeMap<String, ResponseHook>,
+    pub modals: ModalDesk,
+    /// Kinds of blocks that the workspace does not know yet.
+    pub unknown_blocks: BTreeSet<String>,
     /// Status of agent sessions, by channel and thread.
     pub sessions: BTreeMap<(String, String), String>,
     pub bot_token: String,
@@ -120,6 +124,8 @@ impl SlackCore {
             limits: MethodLimits::default(),
             changes: broadcast::Sender::new(4096),
             hooks: BTreeMap::new(),
+            modals: ModalDesk::default(),
+            unknown_blocks: BTreeSet::new(),
             sessions: BTreeMap::new(),
             openid: OpenId::new(format!("{}.{}", unix_now(), world.app.id), random_secret()),
             bot_token: format!("xoxb-{}", random_secret()),

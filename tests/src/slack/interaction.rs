@@ -45,6 +45,34 @@ impl SlackCore {
         ts: &str,
         action_id: &str,
     ) -> Result<String, NoClick> {
+        self.interact(user, (channel_id, ts, action_id), |message| {
+            let found = blocks::find_buttons(&message.blocks);
+            let button = found.into_iter().find(|button| button.action_id == action_id)?;
+            let mut action = json!({
+                "action_id": button.action_id,
+                "block_id": button.block_id,
+                "text": { "type": "plain_text", "text": button.text, "emoji": true },
+                "type": "button",
+            });
+            for (name, value) in
+                [("value", button.value), ("style", button.style), ("url", button.url)]
+            {
+                if let Some(value) = value {
+                    action[name] = json!(value);
+                }
+            }
+            Some(action)
+        })
+    }
+
+    /// A user does something with an element of a message; returns the `action_ts`. `pick`: what Slack says of the
+    /// element, if it is there.
+    pub fn interact(
+        &mut self,
+        user: &str,
+        (channel_id, ts, action_id): (&str, &str, &str),
+        pick: impl FnOnce(&SlackMessage) -> Option<Value>,
+    ) -> Result<String, NoClick> {
         let channel = self.world.channels.get(channel_id).ok_or(NoClick::Message)?;
         let message = channel.any_message(ts).ok_or(NoClick::Message)?.clone();
         if !channel.members.contains(user)
@@ -52,11 +80,7 @@ impl SlackCore {
         {
             return Err(NoClick::Hidden);
         }
-        let found = blocks::find_buttons(&message.blocks);
-        let button = found
-            .into_iter()
-            .find(|button| button.action_id == action_id)
-            .ok_or(NoClick::Button)?;
+        let mut action = pick(&message).ok_or(NoClick::Button)?;
         let channel_name = channel.name.clone();
         let mut shown = render_message(
             &self.world,
@@ -87,26 +111,15 @@ impl SlackCore {
         if let Some(root) = &message.thread_ts {
             container["thread_ts"] = json!(root);
         }
-        let mut action = json!({
-            "action_id": button.action_id,
-            "block_id": button.block_id,
-            "text": { "type": "plain_text", "text": button.text, "emoji": true },
-            "type": "button",
-            "action_ts": action_ts,
-        });
-        for (name, value) in [("value", button.value), ("style", button.style), ("url", button.url)]
-        {
-            if let Some(value) = value {
-                action[name] = json!(value);
-            }
-        }
+        action["action_ts"] = json!(action_ts);
+        let trigger = self.issue_trigger(user, &action_ts);
         let mut payload = into_object(json!({
             "type": "block_actions",
             "user": { "id": user, "username": name, "name": name, "team_id": self.world.team_of(user) },
             "api_app_id": self.world.app.id,
             "token": "verification-token",
             "container": container,
-            "trigger_id": format!("{}.{}", action_ts.replace('.', ""), self.world.team.id),
+            "trigger_id": trigger,
             "team": { "id": self.world.team.id, "domain": self.world.team.domain },
             "enterprise": null,
             "is_enterprise_install": false,

@@ -159,6 +159,7 @@ fn acknowledge_frame(inner: &Arc<SharedSlack>, frame: &str) {
         if first.kind == EnvelopeKind::Interactive {
             let after = first.emitted_at.elapsed();
             let action_ts = first.key.clone();
+            core.modals.acked(&action_ts);
             core.announce(SlackChange::ClickAcked { action_ts, after });
         }
     });

@@ -30,6 +30,16 @@ pub enum RunLook {
     First,
 }
 
+/// Whom a run answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunAsker {
+    /// Nobody said anything to it: a decision, or CodeButler itself, began it.
+    #[default]
+    Nobody,
+    Person,
+    Role,
+}
+
 /// A run that has not ended.
 #[derive(Clone, Debug, Default)]
 pub struct OpenRun {
@@ -72,6 +82,8 @@ pub struct OpenRun {
     pub look: RunLook,
     /// Runs of the test command that failed, since one succeeded.
     pub failing: u32,
+    /// Who asked for it last.
+    pub asker: RunAsker,
     /// What is known about its verdict.
     pub review: RunReview,
     /// Whether it has put something on the remote.
@@ -141,6 +153,11 @@ impl OpenRun {
     /// Who asks it now.
     pub(super) fn hear(&mut self, messages: &[ThreadMessage]) {
         for message in messages {
+            match &message.author {
+                MessageAuthor::User { .. } if message.addressed => self.asker = RunAsker::Person,
+                MessageAuthor::Role { .. } if message.addressed => self.asker = RunAsker::Role,
+                _ => {}
+            }
             match &message.author {
                 MessageAuthor::Role { role } => self.review.asked_by = Some(role.clone()),
                 MessageAuthor::User { .. } | MessageAuthor::Prompt { .. } => {

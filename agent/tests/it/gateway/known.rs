@@ -130,6 +130,7 @@ impl Inner {
                 looks_back: false,
                 look_back_limit: None,
                 keeps_journal: false,
+                unhelpful: vec![],
                 first_pass: None,
                 first_look: None,
                 is_first: false,

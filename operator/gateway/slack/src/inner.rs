@@ -40,6 +40,7 @@ use crate::outbound::pinned_plan;
 use crate::outbound::post::SentKeys;
 use crate::outbound::previews;
 use crate::outbound::progress;
+use crate::outbound::refused_blocks;
 use crate::questions;
 use crate::upkeep::deleted_conversations;
 use crate::upkeep::reachability::{self, SlackReach};
@@ -85,6 +86,8 @@ pub(crate) struct Inner {
     pub(crate) name: String,
     /// One post at a time per thread, so that a key is looked for and posted in one go.
     pub(crate) posting: KeyedLocks<ThreadKey>,
+    /// Apps without feedback buttons.
+    pub(crate) refused_blocks: refused_blocks::RefusedBlocks,
     /// Looks pages up, once there is somebody who can.
     pub(crate) previews: parking_lot::Mutex<Option<previews::PreviewDesk>>,
     /// What agents say of their runs.
@@ -146,6 +149,7 @@ impl Inner {
             ends: deleted_conversations::ToldEnds::default(),
             name: format!("{:016x}", rand::random::<u64>()),
             posting: KeyedLocks::default(),
+            refused_blocks: refused_blocks::RefusedBlocks::default(),
             previews: parking_lot::Mutex::default(),
             progress: progress::ProgressBoard::default(),
             seen: RecentKeys::default(),

@@ -17,6 +17,7 @@ pub struct SlackMetrics {
     envelopes: CountFamily<1>,
     calls: CountFamily<2>,
     unread: CountFamily<1>,
+    feedback: CountFamily<3>,
     /// Paths that were logged.
     logged: Arc<RecentKeys<String>>,
     acks: TimeFamily<0>,
@@ -31,6 +32,7 @@ impl SlackMetrics {
             envelopes: catalog::SLACK_ENVELOPES.counts(registry),
             calls: catalog::SLACK_CALLS.counts(registry),
             unread: catalog::SLACK_UNREAD.counts(registry),
+            feedback: catalog::SLACK_FEEDBACK.counts(registry),
             logged: Arc::default(),
             acks: catalog::SLACK_ACK.times(registry),
             sockets: catalog::SLACK_SOCKETS.level(registry),
@@ -57,6 +59,18 @@ impl SlackMetrics {
     /// How a Web API call ended: `ok`, `refused`, `limited` or `failed`.
     pub fn call(&self, method: &'static str, outcome: &'static str) {
         self.calls.one([method, outcome]);
+    }
+
+    /// An answer was posted that people are asked about: a rate needs what was before the first word on it.
+    pub fn rated(&self, repo: &str, role: &str) {
+        for answer in ["yes", "no"] {
+            self.feedback.add([repo, role, answer], 0);
+        }
+    }
+
+    /// Somebody said whether an answer helped, or changed their mind.
+    pub fn feedback(&self, repo: &str, role: &str, helps: bool) {
+        self.feedback.one([repo, role, if helps { "yes" } else { "no" }]);
     }
 
     /// An envelope was acknowledged.

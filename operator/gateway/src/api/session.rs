@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use codebutler_crds::role::RoleModel;
-use codebutler_crds::wire::{ErrorCode, RoleCard, RoleSession};
+use codebutler_crds::thread::AnswerFeedback;
+use codebutler_crds::wire::{ErrorCode, RoleCard, RoleSession, UnhelpfulAnswer};
 use codebutler_crds::{Repo, SlackTs, ThreadStatus, names};
 use codebutler_gateway_core::api_error::{ApiError, require_conversation};
 use codebutler_gateway_core::caller::ProvenCaller;
@@ -107,6 +108,7 @@ fn describe_session(
     let stronger = role.model.stronger_than(&model).map(str::to_owned);
     let test = receipt::test_command(&caller.repo, &status).map(str::to_owned);
     let looks_back = looks_back(&caller.repo, &status);
+    let unhelpful = unhelpful_answers(role.tools.offered().any(|tool| tool == LOOKS_BACK), &status);
     RoleSession {
         namespace,
         branch: names::branch_name(&name),
@@ -145,6 +147,7 @@ fn describe_session(
             .then(|| caller.repo.spec.retrospective.clone().unwrap_or_default().max_cost),
         keeps_journal: looks_back
             && caller.repo.spec.retrospective.clone().unwrap_or_default().journal,
+        unhelpful,
         first_pass: None,
         first_look: None,
         is_first: false,
@@ -196,6 +199,21 @@ fn first_look(
     let facts = catalog.facts(&caller.repo, first);
     let fits = facts.tools != Some(false) && catalog.may_have(&caller.repo, first);
     (session.plan.is_none() && *first != session.model && fits).then(|| first.clone())
+}
+
+/// The tool of who looks back.
+const LOOKS_BACK: &str = "ProposeLearnings";
+
+/// Answers that did not help somebody, for who looks back.
+fn unhelpful_answers(looks_back: bool, status: &ThreadStatus) -> Vec<UnhelpfulAnswer> {
+    let feedback = status.feedback.iter().filter(|one| looks_back && !one.helps);
+    let answer = |one: &AnswerFeedback| UnhelpfulAnswer {
+        message: one.message.clone(),
+        role: one.role.clone(),
+        by: one.by.clone(),
+        why: one.why.clone(),
+    };
+    feedback.map(answer).collect()
 }
 
 /// Whether the team looks back on a conversation: more than one role worked on what is to be merged, and it

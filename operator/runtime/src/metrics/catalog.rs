@@ -159,6 +159,8 @@ pub mod gateway {
             "What Slack sent, by what became of it: message, click, reaction, links, ignored, unreadable (of a known kind, and lacks what it can't be without), unknown or failed (comes again)");
         SLACK_UNREAD: 1 = FamilySpec::new("slack_unread", Counter, ["path"],
             "Fields of what Slack sent that could not be read and counted as absent, by their path");
+        SLACK_FEEDBACK: 3 = FamilySpec::new("slack_feedback", Counter, ["repo", "role", "answer"],
+            "Whether answers helped, as people said with the buttons under them: yes or no; who changes their mind counts in both");
         SLACK_ACK: 0 = FamilySpec::new("slack_ack", Histogram(SHORT), [],
             "Time from an envelope's arrival to its acknowledgement, after its effect was stored").unit("seconds");
         SLACK_CALLS: 2 = FamilySpec::new("slack_calls", Counter, ["method", "outcome"],

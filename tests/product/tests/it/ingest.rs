@@ -3,6 +3,7 @@
 
 mod answers;
 mod desk;
+mod feedback;
 mod habits;
 mod limits;
 mod outside;

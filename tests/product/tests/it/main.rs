@@ -24,6 +24,7 @@ mod egress;
 mod endurance;
 mod expectations;
 mod faults;
+mod feedback;
 mod figures;
 mod files;
 mod first_look;

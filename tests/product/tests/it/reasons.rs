@@ -113,6 +113,7 @@ const OTHERS: &[&str] = &[
     "Start",
     "Read",
     "Reject",
+    "Send",
     "SaveAttachment",
     "SendMessage",
     "SplitRequest",

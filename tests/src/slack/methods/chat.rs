@@ -113,6 +113,11 @@ pub(super) fn post_message(core: &mut SlackCore, args: &MethodArgs) -> MethodRep
     let channel = channel_id(core, &args.need("channel")?);
     core.writable(&channel)?;
     let content = read_content(args)?;
+    let mut kinds = content.blocks.iter().flatten().filter_map(|block| block["type"].as_str());
+    if let Some(kind) = kinds.find(|kind| core.unknown_blocks.contains(*kind)) {
+        let problem = format!("unsupported type: {kind} [json-pointer:/blocks]");
+        return Err(MethodFailure::explained("invalid_blocks", &[problem]));
+    }
     let sender = read_sender(core, args)?;
     let mut message = SlackMessage::draft(sender, content.text.unwrap_or_default());
     message.blocks = content.blocks.unwrap_or_default();

@@ -16,6 +16,7 @@ mod reactions;
 mod sessions;
 mod streams;
 mod unfurl;
+mod views;
 
 /// Which token a method takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,6 +176,7 @@ const METHODS: &[SlackMethod] = &[
         people::lookup_by_email,
     ),
     define_method("users.list", &["users:read"], RateTier::Two, FORM, people::list_users),
+    define_method("views.open", &[], RateTier::Four, JSON, views::open_view),
     define_method("bots.info", &["users:read"], RateTier::Three, FORM, people::bot_info),
 ];
 

@@ -1,9 +1,9 @@
 //! What a Thread's object says that happened. Pure: each fact has a key under which it is told once.
 
-use codebutler_crds::thread::{ApprovalAnswer, PullState, ThreadState};
+use codebutler_crds::thread::{AnswerFeedback, ApprovalAnswer, PullState, ThreadState};
 use codebutler_crds::wire::PendingItem;
 use codebutler_crds::wire::history::HistoryEvent;
-use codebutler_crds::{Thread, ThreadStatus, condition};
+use codebutler_crds::{SlackTs, Thread, ThreadStatus, condition};
 
 /// A fact: its key, the role it is about, and what it says.
 pub type ThreadFact = (String, Option<String>, HistoryEvent);
@@ -30,6 +30,7 @@ pub fn thread_facts(thread: &Thread) -> Vec<ThreadFact> {
         facts.extend(plan.approved_by.clone().map(|by| fact(Some(by))));
     }
     facts.extend(status.approvals.iter().filter_map(approval_fact));
+    facts.extend(status.feedback.iter().map(feedback_fact));
     if let Some(receipt) = &status.receipt {
         let key = format!("receipt:{}:{}", receipt.commit, receipt.exit_code);
         let (commit, command) = (receipt.commit.clone(), receipt.command.clone());
@@ -75,6 +76,20 @@ fn approval_fact(approval: &codebutler_crds::thread::ActionApproval) -> Option<T
         message: approval.ts.clone(),
     };
     Some((format!("approval:{}:{choice}", approval.id), Some(approval.role.clone()), event))
+}
+
+/// Whether an answer helped: one that did not is a friction, for whoever looks back.
+fn feedback_fact(said: &AnswerFeedback) -> ThreadFact {
+    let AnswerFeedback { message, role, by, helps, at, why, .. } = said;
+    let choice = match (helps, why) {
+        (true, _) => "yes".to_owned(),
+        (false, Some(why)) => format!("no, see message {why}"),
+        (false, None) => "no".to_owned(),
+    };
+    let key = format!("feedback:{message}:{by}:{at}:{}", why.as_ref().map_or("", SlackTs::as_str));
+    let kind = "feedback".to_owned();
+    let event = HistoryEvent::Decision { kind, choice, user: by.clone(), message: message.clone() };
+    (key, Some(role.clone()), event)
 }
 
 fn wait_facts(status: &ThreadStatus) -> impl Iterator<Item = ThreadFact> {

@@ -57,6 +57,7 @@ fn status_fields(status: &ThreadStatus) -> Map<String, Value> {
         "approvals": list_value(&status.approvals),
         "standing": list_value(&status.standing),
         "offers": list_value(&status.offers),
+        "feedback": list_value(&status.feedback),
         "asked": status.asked,
         "unmarked": list_value(&status.unmarked),
         "edited": status.edited,

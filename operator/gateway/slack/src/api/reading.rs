@@ -158,7 +158,7 @@ impl Inner {
         {
             Ok(mut read) => {
                 for message in &mut read {
-                    page_author::attribute_reply(message, account);
+                    page_author::attribute_words(message, account);
                 }
                 Ok(self.kept.put((key, place), wanted, (order, read)))
             }

@@ -14,6 +14,7 @@ use crate::api::account::{AccessError, SlackAccount};
 use crate::api::channel::RepoChannel;
 use crate::inbound::access;
 use crate::inbound::emoji::EmojiReaction;
+use crate::inbound::feedback::DoubtedAnswer;
 use crate::outbound::post;
 use crate::outbound::previews;
 use crate::questions::settled_messages;
@@ -32,6 +33,14 @@ pub enum RouteEffect {
     Settled { thread: ThreadKey },
     /// A line that one person sees.
     Whisper { thread: ThreadKey, user: String, text: String },
+    /// Somebody is asked why an answer did not help them.
+    AskWhy {
+        thread: ThreadKey,
+        user: String,
+        about: Box<DoubtedAnswer>,
+        /// Lets a modal be opened.
+        trigger: Option<String>,
+    },
     /// A message was edited or deleted: who was woken by it may have nothing to do.
     Recheck { thread: ThreadKey, ts: SlackTs },
     /// What a thumb answers may be on record by now.
@@ -83,6 +92,9 @@ impl Inner {
         let what = match effect {
             RouteEffect::Seen { thread, ts, sign } => self.show_seen(&thread, &ts, sign).await,
             RouteEffect::Settled { thread } => settled_messages::settle_all(self, &thread).await,
+            RouteEffect::AskWhy { thread, user, about, trigger } => {
+                self.ask_why(&thread, &user, &about, trigger.as_deref()).await
+            }
             RouteEffect::Recheck { thread, ts } => self.recheck(&thread, &ts).await,
             RouteEffect::Whisper { thread, user, text } => {
                 self.whisper(&thread, &user, &text).await

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::api::lenient::{FieldReader, UnreadFields};
 pub use crate::api::stored_message::{MessageMetadata, SharedMessage, StoredMessage};
+use crate::inbound::feedback::{self, WhyGiven};
 
 /// First part of the paths of an event's fields.
 const EVENT: &str = "event";
@@ -32,6 +33,8 @@ pub enum EnvelopePayload {
     /// A message in a channel.
     Message(Box<MessageEvent>),
     Click(Box<ButtonClick>),
+    /// Somebody says why an answer did not help.
+    Why(Box<WhyGiven>),
     /// A message was edited or deleted.
     Changed(Box<MessageChange>),
     Reaction(Box<ReactionAdded>),
@@ -105,6 +108,12 @@ pub struct ButtonClick {
     pub message: SlackTs,
     pub user: String,
     pub action_id: String,
+    /// What stands behind the button.
+    pub value: Option<String>,
+    /// Lets a modal be opened, for three seconds.
+    pub trigger: Option<String>,
+    /// When it was pressed, if Slack says so.
+    pub at: Option<SlackTs>,
 }
 
 /// `reaction_added`.
@@ -223,12 +232,18 @@ fn read_links(event: &Value, unread: &mut UnreadFields) -> Option<LinksShared> {
 }
 
 fn read_click(payload: &Value) -> EnvelopePayload {
+    if payload["type"] == "view_submission" {
+        let given = feedback::read_why(payload);
+        return given
+            .map_or(EnvelopePayload::Unknown, |given| EnvelopePayload::Why(Box::new(given)));
+    }
     if payload["type"] != "block_actions" {
         return EnvelopePayload::Unknown;
     }
     let ts = |value: &Value| value.as_str().and_then(|ts| ts.parse::<SlackTs>().ok());
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let (container, message) = (&payload["container"], &payload["message"]);
+    let action = &payload["actions"][0];
     let found = || {
         let clicked = ts(&container["message_ts"]).or_else(|| ts(&message["ts"]))?;
         let root = ts(&container["thread_ts"]).or_else(|| ts(&message["thread_ts"]));
@@ -237,7 +252,10 @@ fn read_click(payload: &Value) -> EnvelopePayload {
             root: root.unwrap_or_else(|| clicked.clone()),
             message: clicked,
             user: text(&payload["user"]["id"])?,
-            action_id: text(&payload["actions"][0]["action_id"])?,
+            action_id: text(&action["action_id"])?,
+            value: text(&action["value"]),
+            trigger: text(&payload["trigger_id"]),
+            at: ts(&action["action_ts"]),
         })
     };
     found().map_or(EnvelopePayload::Unknown, |click| EnvelopePayload::Click(Box::new(click)))

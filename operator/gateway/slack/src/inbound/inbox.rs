@@ -25,6 +25,7 @@ use crate::inbound::content;
 use crate::inbound::event::StoredMessage;
 use crate::inbound::files;
 use crate::inbound::links;
+use crate::inbound::page_author;
 use crate::inbound::pictures;
 use crate::inbound::route;
 use crate::outbound::mrkdwn;
@@ -312,7 +313,9 @@ impl InboxReader<'_> {
                 &said,
                 &self.channel.team,
             );
-            (MessageAuthor::User { id: user.to_owned() }, recipients.iter().any(|r| r == self.role))
+            let is_for_it = recipients.iter().any(|r| r == self.role);
+            let is_asked = is_for_it && !page_author::is_feedback(stored);
+            (MessageAuthor::User { id: user.to_owned() }, is_asked)
         } else {
             (bot_author(stored), false)
         };

@@ -17,6 +17,7 @@ use crate::api::lenient::UnreadFields;
 use crate::inbound::access;
 use crate::inbound::effects::RouteEffect;
 use crate::inbound::event::{EnvelopePayload, MessageEvent, SocketFrame};
+use crate::inbound::feedback;
 use crate::inbound::message_outcome;
 use crate::inbound::message_outcome::TakenMessage;
 use crate::inbound::page_author;
@@ -97,6 +98,7 @@ impl Inner {
                 ("message", route::route_message(incoming, channels))
             }
             EnvelopePayload::Click(click) => ("click", route::route_click(click, channels)),
+            EnvelopePayload::Why(given) => ("click", route::route_why(given, channels)),
             EnvelopePayload::Reaction(reaction) => {
                 ("reaction", route::route_reaction(reaction, channels))
             }
@@ -132,6 +134,10 @@ impl Inner {
             RouteAction::Press { channel, root, press } => {
                 self.take_press(&channel, &root, &press).await
             }
+            RouteAction::Feedback { channel, root, verdict, trigger } => {
+                self.take_feedback(&channel, &root, &verdict, trigger.as_deref()).await
+            }
+            RouteAction::Why { channel, given } => self.take_why(&channel, &given).await,
             RouteAction::Stop { channel, root, at, user } => {
                 self.stop(&channel, &root, &at, &user).await
             }
@@ -339,6 +345,7 @@ impl Inner {
         let elsewhere = is_new && !*self.sweeps.borrow();
         let take = |status: &mut ThreadStatus| {
             status.speaker = Some(said.user.clone());
+            feedback::take_reply(status, &said.user, &said.ts);
             let taken = match refused {
                 Some(why) => message_outcome::take_refused(status, said, why, &channel.team, &now)?,
                 None => message_outcome::take_message(status, said, &channel.team, &now)?,

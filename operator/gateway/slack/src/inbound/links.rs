@@ -157,7 +157,7 @@ async fn linked_message(
     let mut messages =
         conversation_pages::read_replies(&inner.web, &account.bot, channel, root, None).await?;
     for message in &mut messages {
-        page_author::attribute_reply(message, account);
+        page_author::attribute_words(message, account);
     }
     let mut text = String::new();
     for message in messages.iter().filter(|message| message.is_said() && message.ts >= *ts) {

@@ -15,6 +15,8 @@ pub mod edits;
 pub mod effects;
 pub mod emoji;
 pub mod event;
+pub mod feedback;
+pub mod feedback_press;
 pub mod file_contents;
 pub mod files;
 pub mod inbox;

@@ -1,13 +1,14 @@
-//! Whose words a message has that CodeButler posted for somebody who wrote on a page. Pure.
+//! Whose words a message has that CodeButler posted for somebody who wrote them on a page or in a modal. Pure.
 
 use serde_json::{Value, json};
 
 use crate::api::account::SlackAccount;
 use crate::api::stored_message::StoredMessage;
+use crate::inbound::feedback;
 use crate::outbound::mrkdwn;
 use crate::own_metadata;
 
-/// `kind` of a message that CodeButler posted for a person.
+/// `kind` of a message that CodeButler posted for a person who wrote on a page.
 pub const KIND: &str = "page";
 
 /// The person for whom a message is posted.
@@ -15,6 +16,15 @@ pub const KIND: &str = "page";
 pub struct ReplyAuthor<'a> {
     pub user: &'a str,
     pub name: &'a str,
+    pub place: AuthorPlace,
+}
+
+/// Where a person wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthorPlace {
+    Page,
+    /// In the modal that asks why an answer did not help.
+    Feedback,
 }
 
 impl ReplyAuthor<'_> {
@@ -22,12 +32,20 @@ impl ReplyAuthor<'_> {
     pub(crate) fn sign(&self, body: &mut Value, customize: bool) {
         if customize {
             // No name of a person passes for a role's.
-            body["username"] = json!(format!("{} (on the page)", self.name));
+            let place = match self.place {
+                AuthorPlace::Page => "on the page",
+                AuthorPlace::Feedback => "about an answer",
+            };
+            body["username"] = json!(format!("{} ({place})", self.name));
             body["icon_emoji"] = json!(":speech_balloon:");
         } else {
             let text = body["text"].as_str().unwrap_or_default();
-            body["text"] =
-                json!(format!("*{}* wrote on the page:\n{text}", mrkdwn::escape_text(self.name)));
+            let place = match self.place {
+                AuthorPlace::Page => "wrote on the page",
+                AuthorPlace::Feedback => "wrote about an answer",
+            };
+            let name = mrkdwn::escape_text(self.name);
+            body["text"] = json!(format!("*{name}* {place}:\n{text}"));
         }
         let payload = &mut body["metadata"]["event_payload"];
         payload["by"] = json!(self.user);
@@ -35,13 +53,26 @@ impl ReplyAuthor<'_> {
     }
 }
 
-/// Turns a message that CodeButler posted for a person into that person's message.
+/// Turns a reply that CodeButler posted for a person into that person's message: it is for roles like any other.
 pub fn attribute_reply(message: &mut StoredMessage, account: &SlackAccount) {
+    if !is_feedback(message) {
+        attribute_words(message, account);
+    }
+}
+
+/// Whether a message says of an answer why it did not help: no role has to answer it.
+pub fn is_feedback(message: &StoredMessage) -> bool {
+    own_metadata(message.metadata.as_ref()).is_some_and(|payload| payload["kind"] == feedback::KIND)
+}
+
+/// The same for all that was posted for people, for whoever reads a conversation.
+pub fn attribute_words(message: &mut StoredMessage, account: &SlackAccount) {
     if !account.wrote(message) {
         return;
     }
     let Some(payload) = own_metadata(message.metadata.as_ref()) else { return };
-    let (true, Some(user)) = (payload["kind"] == KIND, payload["by"].as_str()) else { return };
+    let is_persons = payload["kind"] == KIND || payload["kind"] == feedback::KIND;
+    let (true, Some(user)) = (is_persons, payload["by"].as_str()) else { return };
     let (user, headed) = (user.to_owned(), payload["headed"] == "yes");
     if headed && let Some((_, words)) = message.text.as_deref().and_then(|t| t.split_once('\n')) {
         message.text = Some(words.to_owned());
@@ -69,7 +100,8 @@ mod tests {
             "text": "one\ntwo",
             "metadata": {"event_type": EVENT_TYPE, "event_payload": {"kind": KIND, "role": ""}},
         });
-        ReplyAuthor { user: "U7", name: "Ana & co" }.sign(&mut body, customize);
+        ReplyAuthor { user: "U7", name: "Ana & co", place: AuthorPlace::Page }
+            .sign(&mut body, customize);
         body
     }
 
@@ -89,6 +121,18 @@ mod tests {
                 .unwrap()
                 .starts_with("*Ana &amp; co* wrote on the page:\n")
         );
+    }
+
+    #[test]
+    fn what_was_said_of_an_answer_is_read_as_its_authors_and_is_no_request() {
+        let mut value = posted(true);
+        value["metadata"]["event_payload"]["kind"] = json!(feedback::KIND);
+        let mut heard = message(value.clone());
+        attribute_reply(&mut heard, &account());
+        assert_eq!(heard.person(), None);
+        let mut read = message(value);
+        attribute_words(&mut read, &account());
+        assert_eq!((read.person(), is_feedback(&read)), (Some("U7"), true));
     }
 
     #[test]

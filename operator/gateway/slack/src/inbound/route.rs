@@ -11,6 +11,7 @@ use crate::inbound::event::{
     ButtonClick, LinksShared, MessageChange, MessageEvent, ReactionAdded, SessionStopped,
     StoredMessage,
 };
+use crate::inbound::feedback::{self, AnswerVerdict, WhyGiven};
 use crate::inbound::numbered_reply;
 use crate::inbound::person_message::PersonMessage;
 use crate::inbound::roadmap_words;
@@ -35,6 +36,17 @@ pub enum RouteAction {
         root: SlackTs,
         press: ButtonPress,
     },
+    /// A person said whether an answer helped.
+    Feedback {
+        channel: RepoChannel,
+        /// First message of the conversation.
+        root: SlackTs,
+        verdict: AnswerVerdict,
+        /// Lets a modal be opened.
+        trigger: Option<String>,
+    },
+    /// A person said why an answer did not.
+    Why { channel: RepoChannel, given: WhyGiven },
     /// A person edited or deleted a message.
     Changed {
         channel: RepoChannel,
@@ -196,6 +208,9 @@ pub fn route_click(click: &ButtonClick, channels: &[RepoChannel]) -> RouteAction
     let Some(channel) = find_channel(&click.channel, channels) else {
         return RouteAction::Ignore(IgnoredReason::Channel(click.channel.clone()));
     };
+    if click.action_id == feedback::ACTION {
+        return route_feedback(click, channel);
+    }
     if questions::find_kind(&click.action_id).is_none() && click.action_id != questions::LEARN {
         return RouteAction::Ignore(IgnoredReason::NotOurs);
     }
@@ -207,6 +222,33 @@ pub fn route_click(click: &ButtonClick, channels: &[RepoChannel]) -> RouteAction
             action_id: click.action_id.clone(),
             user: click.user.clone(),
         },
+    }
+}
+
+fn route_feedback(click: &ButtonClick, channel: &RepoChannel) -> RouteAction {
+    let Some((helps, role)) = click.value.as_deref().and_then(feedback::read_value) else {
+        return RouteAction::Ignore(IgnoredReason::NotOurs);
+    };
+    RouteAction::Feedback {
+        channel: channel.clone(),
+        root: click.root.clone(),
+        verdict: AnswerVerdict {
+            message: click.message.clone(),
+            role: role.to_owned(),
+            user: click.user.clone(),
+            helps,
+            // Without a time, the first press counts.
+            at: click.at.clone().unwrap_or_else(|| click.message.clone()),
+        },
+        trigger: click.trigger.clone(),
+    }
+}
+
+/// Routes a modal that was filled in.
+pub fn route_why(given: &WhyGiven, channels: &[RepoChannel]) -> RouteAction {
+    match find_channel(&given.about.channel, channels) {
+        Some(channel) => RouteAction::Why { channel: channel.clone(), given: given.clone() },
+        None => RouteAction::Ignore(IgnoredReason::Channel(given.about.channel.clone())),
     }
 }
 

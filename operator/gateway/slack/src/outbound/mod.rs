@@ -20,6 +20,7 @@ pub mod pinned_plan;
 pub mod post;
 pub mod previews;
 pub mod progress;
+pub mod refused_blocks;
 pub mod role_message;
 pub mod split_text;
 pub mod uploads;

@@ -16,7 +16,7 @@ use crate::api::conversation_pages;
 use crate::api::stored_message::StoredMessage;
 use crate::inbound::access;
 use crate::inbound::effects::RouteEffect;
-use crate::inbound::page_author::{KIND, ReplyAuthor};
+use crate::inbound::page_author::{AuthorPlace, KIND, ReplyAuthor};
 use crate::inbound::route::{self, RouteAction};
 use crate::inbound::take_error::TakeError;
 use crate::outbound::mrkdwn;
@@ -184,7 +184,7 @@ impl Inner {
             slack,
             key,
             role: None,
-            by: Some(ReplyAuthor { user, name: &name }),
+            by: Some(ReplyAuthor { user, name: &name, place: AuthorPlace::Page }),
             kind: KIND,
             asks: TextAsks::Nothing,
             digest: None,

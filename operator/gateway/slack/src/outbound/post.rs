@@ -17,6 +17,7 @@ use codebutler_gateway_core::api_error::{ApiError, require_conversation};
 use codebutler_gateway_core::masks;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::WriteError;
+use codebutler_runtime::metrics::repo_label;
 use sent::find_sent;
 use serde::Deserialize;
 use tracing::Instrument as _;
@@ -24,7 +25,9 @@ use tracing::Instrument as _;
 use crate::api::account::{AccessError, SlackAccount};
 use crate::api::web::CallError;
 use crate::inbound::event::StoredMessage;
+use crate::inbound::feedback;
 use crate::outbound::markdown::{self};
+use crate::outbound::refused_blocks::refuses_blocks;
 use crate::outbound::split_text::split_text;
 use crate::outbound::uploads;
 use crate::outbound::uploads::FileAttachment;
@@ -251,25 +254,35 @@ async fn send_part(
     id: MessageIdentity,
 ) -> Result<SentPart, CallError> {
     let body = outgoing.body(index, account.customizes());
+    let rated = outgoing.rated(index, &body).filter(|_| !inner.refused_blocks.has(account));
+    let mut with_buttons = rated.is_some();
     let shows = outgoing.kind == PROGRESS;
     let web = if shows { inner.web.upkeep() } else { inner.web.clone() };
     for attempt in 0..ATTEMPTS {
-        let result = web.post::<PostedAt>(&account.bot, "chat.postMessage", &body).await;
+        let body = rated.as_ref().filter(|_| with_buttons).unwrap_or(&body);
+        let result = web.post::<PostedAt>(&account.bot, "chat.postMessage", body).await;
         match result {
             Ok(PostedAt { ts }) => {
+                if rated.is_some() && !with_buttons {
+                    inner.refused_blocks.note(account);
+                }
+                if with_buttons {
+                    inner.metrics.rated(&repo_label(outgoing.repo), outgoing.role_name());
+                }
                 let (to, held) = outgoing.handing.part(index);
                 let part = SentPart { ts, of: outgoing.parts.len(), to, held, file: None };
                 inner.sent.add(thread, id, part.clone());
                 if !shows {
                     inner.kept.post(thread, &part.ts);
                 }
-                if outgoing.kind == NOTICE {
+                if outgoing.kind == NOTICE || outgoing.kind == feedback::KIND {
                     // No mark speaks of it, and all roles are to read it.
                     inner.kept.hear(thread, &part.ts);
                 }
                 inner.told(outgoing, index, &part.ts).await;
                 return Ok(part);
             }
+            Err(error) if with_buttons && refuses_blocks(&error) => with_buttons = false,
             Err(error @ CallError::Failed { .. }) => {
                 inner.sent.forget(thread);
                 if attempt + 1 == ATTEMPTS {

@@ -11,6 +11,7 @@ use codebutler_gateway_core::caller::ProvenCaller;
 use crate::Inner;
 use crate::api::account::AccessError;
 use crate::api::web::CallError;
+use crate::inbound::feedback;
 use crate::inbound::pictures;
 use crate::outbound::markdown::{self, LongSnippet, RenderedMessage};
 use crate::outbound::meaning;
@@ -86,6 +87,9 @@ pub async fn of_role(
             (Some(AskedDecision::Plan), _) => TextAsks::Buttons(&plan::BUTTONS),
             (Some(AskedDecision::Merge), _) => TextAsks::Buttons(&merge::BUTTONS),
             (None, Some(offer)) => TextAsks::Offer(offer),
+            (None, None) if feedback::is_rated(message, !handing.names().is_empty()) => {
+                TextAsks::Feedback
+            }
             (None, None) => TextAsks::Nothing,
         },
         digest,

@@ -89,6 +89,7 @@ impl Inner {
         let id = match payload {
             EnvelopePayload::Message(incoming) => &incoming.channel,
             EnvelopePayload::Click(click) => &click.channel,
+            EnvelopePayload::Why(given) => &given.about.channel,
             EnvelopePayload::Changed(changed) => &changed.channel,
             EnvelopePayload::Reaction(reaction) => &reaction.channel,
             EnvelopePayload::Stopped(stopped) => &stopped.channel,
@@ -113,6 +114,7 @@ impl Inner {
                 return self.whose_message(&incoming.message, &sharing).await;
             }
             EnvelopePayload::Click(click) => Some(click.root.clone()),
+            EnvelopePayload::Why(given) => Some(given.about.root.clone()),
             EnvelopePayload::Stopped(stopped) => Some(stopped.thread_ts.clone()),
             EnvelopePayload::Changed(changed) => {
                 let root = changed.before.root();

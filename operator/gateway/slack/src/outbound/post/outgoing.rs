@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::handing::FileHanding;
 use super::identity::MessageIdentity;
 use crate::EVENT_TYPE;
+use crate::inbound::feedback;
 use crate::inbound::page_author::ReplyAuthor;
 use crate::outbound::blocks;
 use crate::outbound::mrkdwn;
@@ -45,6 +46,8 @@ pub enum TextAsks<'a> {
     Offer(&'a OfferShown),
     /// What these blocks say. The text is one part.
     Blocks(&'a Value),
+    /// Whether it helped.
+    Feedback,
 }
 
 impl OutgoingText<'_> {
@@ -117,6 +120,21 @@ impl OutgoingText<'_> {
             body["blocks"] = blocks::add_note(body["blocks"].take(), text, note);
         }
         body
+    }
+
+    /// The same with the buttons that ask whether it helped; None where it does not ask, and of all but the last part.
+    pub(super) fn rated(&self, index: usize, body: &Value) -> Option<Value> {
+        let asks = matches!(self.asks, TextAsks::Feedback) && index + 1 == self.parts.len();
+        asks.then(|| {
+            let mut body = body.clone();
+            let shown = match body["blocks"].take() {
+                Value::Array(blocks) => blocks,
+                _ => blocks::text_sections(body["text"].as_str().unwrap_or_default()),
+            };
+            let block = feedback::feedback_block(self.role_name());
+            body["blocks"] = shown.into_iter().chain([block]).collect();
+            body
+        })
     }
 }
 

@@ -1,0 +1,61 @@
+//! Apps whose workspace does not know a kind of block yet: their messages go without it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::api::account::SlackAccount;
+use crate::api::web::CallError;
+
+/// For so long an app is not tried again.
+const REFUSED: Duration = Duration::from_hours(6);
+
+/// Where Slack takes no feedback buttons.
+#[derive(Default)]
+pub struct RefusedBlocks {
+    apps: Mutex<HashMap<String, Instant>>,
+}
+
+/// Whether Slack refuses a message because of its blocks.
+pub fn refuses_blocks(error: &CallError) -> bool {
+    error.code().is_some_and(|code| code.starts_with("invalid_blocks"))
+}
+
+impl RefusedBlocks {
+    pub fn has(&self, account: &SlackAccount) -> bool {
+        let Some(user) = &account.user else { return false };
+        self.apps.lock().get(user).is_some_and(|since| since.elapsed() < REFUSED)
+    }
+
+    /// The same message was taken without them: said once.
+    pub fn note(&self, account: &SlackAccount) {
+        let Some(user) = &account.user else { return };
+        if self.apps.lock().insert(user.clone(), Instant::now()).is_none() {
+            tracing::warn!(
+                "Slack refuses the block context_actions in this workspace: answers are posted without feedback buttons"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_one_apps_matter() {
+        let refused = RefusedBlocks::default();
+        let (own, other) = (SlackAccount::test("U0", "B0"), SlackAccount::test("U1", "B1"));
+        refused.note(&own);
+        assert!(refused.has(&own) && !refused.has(&other));
+        let error = |code: &str| CallError::Refused {
+            method: "chat.postMessage",
+            code: code.to_owned(),
+            needed: None,
+            said: None,
+        };
+        assert!(refuses_blocks(&error("invalid_blocks")) && !refuses_blocks(&error("no_text")));
+    }
+}
