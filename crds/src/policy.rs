@@ -15,10 +15,11 @@ use crate::spelling::OutdatedSpelling;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessSpec {
-    /// Slack user ids that may start threads, approve, steer and merge. Empty: everybody in the
+    /// Slack user ids that may start threads, approve, steer and merge; the id of a user group (`S0123ABC`) stands for
+    /// its members, whom the app sees with the scope `usergroups:read`. Empty: everybody in the
     /// channel may start and steer, and full members of the app's own workspace approve and merge.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256), inner(regex(pattern = r"^[UW][A-Z0-9]{2,20}$")))]
+    #[schemars(length(max = 256), inner(regex(pattern = r"^[UWS][A-Z0-9]{2,20}$")))]
     pub users: Vec<String>,
 }
 

@@ -38,6 +38,7 @@ pub async fn start_caches(
         namespace,
         redactors: codebutler_gateway_core::redact::RepoRedactors::default(),
         github: codebutler_gateway_core::github::GitHubAccess::default(),
+        groups: codebutler_gateway_core::groups::UserGroups::default(),
         dialer,
         history: codebutler_gateway_core::history::HistoryKeeper::default(),
         mcp: codebutler_gateway_core::mcp_facts::McpFacts::default(),

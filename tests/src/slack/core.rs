@@ -39,6 +39,8 @@ pub(super) struct SlackCore {
     pub changes: broadcast::Sender<SlackChange>,
     pub hooks: BTreeMap<String, ResponseHook>,
     pub modals: ModalDesk,
+    /// Members of user groups.
+    pub groups: BTreeMap<String, Vec<String>>,
     /// Kinds of blocks that the workspace does not know yet.
     pub unknown_blocks: BTreeSet<String>,
     /// Status of agent sessions, by channel and thread.
@@ -125,6 +127,7 @@ impl SlackCore {
             changes: broadcast::Sender::new(4096),
             hooks: BTreeMap::new(),
             modals: ModalDesk::default(),
+            groups: BTreeMap::new(),
             unknown_blocks: BTreeSet::new(),
             sessions: BTreeMap::new(),
             openid: OpenId::new(format!("{}.{}", unix_now(), world.app.id), random_secret()),

@@ -78,6 +78,7 @@ impl Default for SlackOptions {
                 "links:write",
                 "reactions:read",
                 "reactions:write",
+                "usergroups:read",
                 "users:read",
             ]),
             agent: true,

@@ -13,6 +13,7 @@ use url::Url;
 use crate::attended::AttendedThreads;
 use crate::dial::{DialReach, OutsideDialer};
 use crate::github::GitHubAccess;
+use crate::groups::UserGroups;
 use crate::history::HistoryKeeper;
 use crate::mcp_facts::McpFacts;
 use crate::redact::RepoRedactors;
@@ -36,6 +37,8 @@ pub struct GatewayContext {
     pub redactors: RepoRedactors,
     /// What calls to GitHub share.
     pub github: GitHubAccess,
+    /// Who is in the user groups that Repos name.
+    pub groups: UserGroups,
     pub dialer: OutsideDialer,
     /// What happened in each conversation.
     pub history: HistoryKeeper,
@@ -57,9 +60,10 @@ impl GatewayContext {
         self.threads.wait_until_ready().await
     }
 
-    /// A Repo from the cache.
+    /// A Repo from the cache, with the members of its groups among its people.
     pub fn repo(&self, namespace: &str, name: &str) -> Option<Arc<Repo>> {
-        self.repos.get(&ObjectRef::new(name).within(namespace))
+        let repo = self.repos.get(&ObjectRef::new(name).within(namespace))?;
+        Some(self.groups.expand(repo))
     }
 
     /// A Thread from the cache; it can lag behind the API server by moments.

@@ -24,6 +24,7 @@ pub mod finished;
 #[cfg(test)]
 mod fuzz;
 pub mod github;
+pub mod groups;
 pub mod history;
 pub mod identity;
 pub mod image_kind;

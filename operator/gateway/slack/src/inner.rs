@@ -25,6 +25,7 @@ use crate::api::account::{AccessError, SlackAccount, SlackAccounts};
 use crate::api::channel::RepoChannel;
 use crate::api::channel_names;
 use crate::api::explain;
+use crate::api::groups_read;
 use crate::api::members;
 use crate::api::person;
 use crate::api::reading;
@@ -69,6 +70,8 @@ pub(crate) struct Inner {
     pub(crate) asking: KeyedLocks<(String, String)>,
     /// Channels that are shared with another organisation.
     pub(crate) outside: RecentKeys<String>,
+    /// Groups that were looked up.
+    pub(crate) groups: groups_read::GroupLookups,
     /// Texts that came as files.
     pub(crate) contents: files::FileContents,
     /// Files that Slack only named.
@@ -140,6 +143,7 @@ impl Inner {
             mails: members::MailUsers::default(),
             asking: KeyedLocks::default(),
             outside: RecentKeys::default(),
+            groups: groups_read::GroupLookups::default(),
             contents: files::FileContents::default(),
             described: files::DescribedFiles::default(),
             shown_pictures: picture_files::ShownPictures::default(),
@@ -202,6 +206,7 @@ impl Inner {
                 let lacks = account.scopes.as_ref().is_some_and(|own| !own.has(scopes::UNFURL));
                 lacks.then(|| explain::NO_PREVIEWS.to_owned())
             }))
+            .chain(self.groups.told(repo))
             .chain(shared.then(|| access::SHARED.to_owned()))
             .chain(explain::explain_sharing(repo, &others))
             .collect();

@@ -63,6 +63,7 @@ pub async fn measure_ingest() -> anyhow::Result<Vec<MeasuredFigure>> {
         namespace: NAMESPACE.to_owned(),
         redactors: RepoRedactors::default(),
         github: codebutler_gateway_core::github::GitHubAccess::default(),
+        groups: codebutler_gateway_core::groups::UserGroups::default(),
         // Slack is on this machine, where no Repo's Secret may be sent otherwise.
         dialer: OutsideDialer::new(&DialOptions {
             egress_allow: vec!["127.0.0.0/8".parse().map_err(anyhow::Error::msg)?],

@@ -4,6 +4,7 @@
 mod answers;
 mod desk;
 mod feedback;
+mod groups;
 mod habits;
 mod limits;
 mod outside;

@@ -11,6 +11,7 @@ use super::render::ORIGIN;
 pub(super) mod chat;
 mod conversations;
 mod files;
+mod groups;
 mod people;
 mod reactions;
 mod sessions;
@@ -176,6 +177,13 @@ const METHODS: &[SlackMethod] = &[
         people::lookup_by_email,
     ),
     define_method("users.list", &["users:read"], RateTier::Two, FORM, people::list_users),
+    define_method(
+        "usergroups.users.list",
+        &["usergroups:read"],
+        RateTier::Two,
+        FORM,
+        groups::list_users,
+    ),
     define_method("views.open", &[], RateTier::Four, JSON, views::open_view),
     define_method("bots.info", &["users:read"], RateTier::Three, FORM, people::bot_info),
 ];

@@ -99,6 +99,8 @@ async fn wanted_apps(inner: &Arc<Inner>) -> BTreeMap<String, (SlackToken, Vec<Re
             inner.name_channel(repo, &account);
             continue;
         }
+        // Before anything is heard: nobody is turned away who is in a group.
+        inner.learn_groups(repo, &account).await;
         if *inner.sweeps.borrow() {
             inner.reach.follow(repo).await;
         }

@@ -69,6 +69,17 @@ pub fn no_stream(code: &str) -> String {
 pub const NO_PREVIEWS: &str = "without links:read, links:write, the event link_shared and \
      features.unfurl_domains in the app's manifest links to pages have no preview";
 
+/// The app can't see who is in a user group.
+pub const NO_GROUPS: &str = "without usergroups:read (oauth_config.scopes.bot in the app's manifest) nobody in the user \
+     groups of spec.access.users may steer";
+
+/// Slack does not say who is in one.
+pub fn no_group(group: &str, code: &str) -> String {
+    format!(
+        "Slack does not say who is in the user group {group} of spec.access.users ({code}): none of them may steer"
+    )
+}
+
 /// Somebody else holds sockets of the same app.
 pub fn shared_app(repo: &Repo) -> (&'static str, String) {
     let secret = &repo.spec.slack.credentials.name;

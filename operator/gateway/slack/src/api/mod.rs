@@ -9,6 +9,7 @@ pub mod conversation;
 pub mod conversation_pages;
 pub mod cursor;
 pub mod explain;
+pub mod groups_read;
 pub mod lenient;
 pub mod members;
 pub mod person;

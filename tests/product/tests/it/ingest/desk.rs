@@ -94,6 +94,7 @@ impl Gateway {
             mcp: codebutler_gateway_core::mcp_facts::McpFacts::default(),
             pages: None,
             github: codebutler_gateway_core::github::GitHubAccess::default(),
+            groups: codebutler_gateway_core::groups::UserGroups::default(),
             dialer: OutsideDialer::new(&DialOptions::default()).unwrap(),
         };
         let mut families = build_registry();
