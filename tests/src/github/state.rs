@@ -229,7 +229,23 @@ impl HostedRepository {
             self.tips.clone_from(&branches);
             self.pushed_at = Timestamp::now();
         }
+        let merged: BTreeMap<String, String> = self
+            .pulls
+            .values()
+            .filter(|pull| pull.merged.is_some() && pull.fork.is_none())
+            .map(|pull| (pull.head.clone(), pull.base.clone()))
+            .collect();
         for pull in self.pulls.values_mut().filter(|p| p.open) {
+            if !branches.contains_key(&pull.base) {
+                // Like the real host: what was for a branch that was merged is for where that went.
+                match merged.get(&pull.base).filter(|next| branches.contains_key(*next)) {
+                    Some(next) => pull.base.clone_from(next),
+                    None => {
+                        pull.close(Timestamp::now());
+                        continue;
+                    }
+                }
+            }
             // A fork's branch moves elsewhere, and is not missed.
             let of_fork = pull.fork.as_ref().map(|_| pull.head_sha.clone());
             let head = of_fork.as_ref().or_else(|| branches.get(&pull.head));

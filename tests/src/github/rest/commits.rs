@@ -1,6 +1,9 @@
 //! Commits, comparisons, files, and what services say of a commit.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
+use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
@@ -10,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Caller, Host, Name, Paged, find_repository};
 use crate::github::error::ApiError;
+use crate::github::git::GitSignature;
 use crate::github::json;
 use crate::github::state::{HostedCheck, HostedRepository};
 use crate::github::urls::GitHubUrls;
@@ -275,6 +279,59 @@ pub(super) async fn read_contents(
     value["encoding"] = "base64".into();
     value["content"] = base64::engine::general_purpose::STANDARD.encode(content).into();
     Ok(Json(value).into_response())
+}
+
+#[derive(Deserialize)]
+pub(super) struct WriteContents {
+    message: String,
+    content: String,
+    branch: Option<String>,
+    sha: Option<String>,
+}
+
+/// Commits one file on top of a branch, if it is the one that the client knows.
+pub(super) async fn write_contents(
+    State(shared): Host,
+    caller: Caller,
+    Path(path): Path<CommitTail>,
+    body: Result<Json<WriteContents>, JsonRejection>,
+) -> Answer {
+    let Json(body) = body?;
+    let mut all = shared.repositories.lock().await;
+    let repo = find_repository(&mut all, &path.owner, &path.repo)?;
+    let branch = body.branch.unwrap_or_else(|| repo.default_branch.clone());
+    let no_branch = || ApiError::new(StatusCode::NOT_FOUND, format!("Branch {branch} not found"));
+    let tip = repo.git.branch(&branch).await.ok_or_else(no_branch)?;
+    let content = base64::engine::general_purpose::STANDARD.decode(body.content.replace('\n', ""));
+    let content = content.map_err(|_| ApiError::unprocessable("content is not valid Base64"))?;
+    let known =
+        repo.git.run(&["rev-parse", "--verify", &format!("{tip}:{}", path.tail)]).await.ok();
+    match (known.as_deref().map(str::trim), body.sha.as_deref()) {
+        (Some(_), None) => {
+            let message = "Invalid request.\n\n\"sha\" wasn't supplied.";
+            return Err(ApiError::unprocessable(message));
+        }
+        (Some(known), Some(sha)) if known != sha => {
+            let message = format!("{} does not match {sha}", path.tail);
+            return Err(ApiError::new(StatusCode::CONFLICT, message));
+        }
+        _ => {}
+    }
+    let created = known.is_none();
+    let files = BTreeMap::from([(path.tail.clone(), Some(content))]);
+    let tree = repo.git.tree_with(Some(&tip), &files).await?;
+    let who = GitSignature::of(&caller.login);
+    let commit = repo.git.commit_tree(&tree, &[&tip], &body.message, &who, &who).await?;
+    let commit = commit.trim();
+    let name = format!("refs/heads/{branch}");
+    repo.git.update_ref(&name, commit, &tip).await?;
+    repo.refresh().await?;
+    let blob = repo.git.run(&["rev-parse", &format!("{commit}:{}", path.tail)]).await?;
+    let entry = entry_json(&caller.urls, repo, ("file", blob.trim()), &path.tail);
+    let made = repo.git.log(commit, 1).await?;
+    let made = made.first().map(|made| json::commit_json(&caller.urls, repo, made));
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(json!({"content": entry, "commit": made}))).into_response())
 }
 
 /// What is at the top of a commit. A repository without commits has no contents.

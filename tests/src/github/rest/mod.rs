@@ -69,7 +69,7 @@ pub(super) fn build_router() -> Router<Arc<Shared>> {
         .route(&repo("/rules/branches/{*branch}"), get(refs::read_rules))
         .route(&repo("/compare/{*range}"), get(commits::compare_commits))
         .route(&repo("/contents"), get(commits::read_top))
-        .route(&repo("/contents/{*path}"), get(commits::read_contents))
+        .route(&repo("/contents/{*path}"), get(commits::read_contents).put(commits::write_contents))
         .route(&repo("/pulls"), get(pulls::list_pulls).post(pulls::create_pull))
         .route(&repo("/pulls/{number}"), get(pulls::read_pull).patch(pulls::update_pull))
         .route(&repo("/pulls/{number}/merge"), put(merge::merge_pull).get(merge::is_merged))
