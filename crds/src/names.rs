@@ -28,6 +28,8 @@ pub const MCP_TOKENS: &str = "codebutler-mcp-tokens";
 pub const ANNOTATION_HOSTS: &str = "codebutler.dev/hosts";
 /// What the items of a roadmap may cost together, in USD, on the Thread of each: known where their parent is gone.
 pub const ANNOTATION_ROADMAP_BUDGET: &str = "codebutler.dev/roadmap-budget";
+/// The Thread of the item from whose branch an item's own begins, as that one was not merged yet.
+pub const ANNOTATION_STACKED_ON: &str = "codebutler.dev/stacked-on";
 /// Label of a ConfigMap that AgentRoles may read instructions from.
 pub const LABEL_PROMPT: &str = "codebutler.dev/prompt";
 /// Finalizer of a Thread whose Slack conversation has to be told before it goes.

@@ -27,7 +27,9 @@ pub use self::decisions::{
     ThreadImages,
 };
 pub use self::feedback::{AnswerFeedback, MOST_FEEDBACK};
-pub use self::handover::{HandOver, HandOverReason, HandoverRounds, QueuedRole, RoutedReply};
+pub use self::handover::{
+    HandOver, HandOverReason, HandoverRounds, JointQuestion, QueuedRole, RoutedReply,
+};
 pub use self::parts::{LandedHalf, RequestPart, RequestSplit, SplitEnd};
 pub use self::pictures::{MOST_VIEWS, PushedView, ThreadPictures};
 pub use self::radar::{BaseStanding, BranchMeeting, BranchRadar, MOST_MEETINGS};
@@ -267,6 +269,9 @@ pub struct ThreadStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub queued: Vec<QueuedRole>,
+    /// Roles that were asked at the same time, until all have answered. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joint_question: Option<Box<JointQuestion>>,
     /// Replies of people to whoever asked or stopped, oldest first. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use codebutler_wire::RoleSession;
+use codebutler_wire::{RoleSession, StackedBranch};
 
 use super::PromptGuides;
 use codebutler_guides::text::{clip_text, head_and_tail, plain_text};
@@ -57,6 +57,14 @@ pub fn thread_facts(guides: &PromptGuides, session: &RoleSession) -> String {
         "- You are `{role}`, in conversation `{namespace}/{thread}` about the repository `{repo}`."
     );
     let _ = writeln!(out, "- Branch of this conversation: `{branch}`, made from `{base_branch}`.");
+    if let Some(stacked) = &session.stacked_on {
+        let StackedBranch { item, commit } = stacked;
+        let _ = writeln!(
+            out,
+            "- It began on the branch of item `{item}` of the roadmap, at `{commit}`: what is older than that is not this \
+             conversation's. GitDiff with `base` `{commit}` shows what is; plan, build and review that alone."
+        );
+    }
     let here = &guides.surroundings;
     if !here.root.is_empty() {
         let _ = writeln!(out, "- The worktree is `{}`, on {}.", here.root, here.platform);

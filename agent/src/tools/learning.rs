@@ -40,6 +40,10 @@ use codebutler_guides::text::clip_text;
 pub(super) const ASK: &str = "*What of this shall the team remember?* Approve or reject each with its buttons, answer `all`, \
                    `none` or `1 and 3`, or say one better: `2: <the rule in your words>`.";
 
+/// For who would hold up an item of a roadmap.
+const LEARN_LATER: &str = "what is to be learned from this item is proposed together with the others' when the roadmap is done, so that \
+                           none of them waits for it: ask whether to merge";
+
 /// In the order in which the model sees them.
 pub fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(ReviewThread), Box::new(ask::AskRoles), Box::new(ProposeLearnings)]
@@ -238,6 +242,9 @@ impl Handler for ProposeLearnings {
         args: ProposeArgs,
         call: StartedCall<'_>,
     ) -> Result<ToolOutcome, ToolFailure> {
+        if cx.thread.learns_later {
+            return Err(ToolFailure::Respond(LEARN_LATER.to_owned()));
+        }
         check_form(&args)?;
         let args = link_all(args, &cx.thread)?;
         let (marks, told) = find_marks(cx, &args).await?;

@@ -102,6 +102,10 @@ pub struct ThreadFacts {
     /// The team looks back before anybody is asked whether to merge, and has not yet.
     pub looks_back: bool,
     pub look_back: LookBackFacts,
+    /// The team looks back on this conversation together with others, when all are done.
+    pub learns_later: bool,
+    /// Nothing is approved to be built: roles can be asked to look around.
+    pub explores: bool,
     /// The roles of the team.
     pub roles: Vec<String>,
 }

@@ -41,10 +41,29 @@ pub fn set_field(text: &str, id: &str, field: ItemField, value: &str) -> Result<
     Ok(edited)
 }
 
+/// A field of an item is not there any more. Of all other lines not one byte differs.
+///
+/// # Errors
+/// When there is no such item.
+pub fn clear_field(text: &str, id: &str, field: ItemField) -> Result<String, EditError> {
+    let missing = || EditError::NoItem(id.to_owned());
+    if RoadmapFile::read(text).item(id).is_none() {
+        return Err(missing());
+    }
+    let head = Head::find(text, id, field).ok_or_else(missing)?;
+    let mut edited = text.to_owned();
+    if let Some((from, to)) = head.lines {
+        edited.replace_range(from..to, "");
+    }
+    Ok(edited)
+}
+
 /// The heading of an item and the fields below it, by their places in the text.
 struct Head {
     /// Of the field that was looked for: from behind the colon to the end of its words.
     value: Option<(usize, usize)>,
+    /// Its lines.
+    lines: Option<(usize, usize)>,
     /// Behind the line of the first field, or of the heading.
     end: usize,
 }
@@ -61,7 +80,7 @@ impl Head {
                 (None, RoadmapLine::Heading(heading)) => {
                     let own = heading.split_once('.').map(|(own, _)| own.trim());
                     if own == Some(id) {
-                        found = Some(Self { value: None, end: next });
+                        found = Some(Self { value: None, lines: None, end: next });
                     }
                 }
                 (None, _) | (Some(_), RoadmapLine::Blank) => {}
@@ -70,6 +89,7 @@ impl Head {
                     let words = text[from..next].trim_end().len();
                     if is_open {
                         head.value = Some((from + at, from + words.max(at)));
+                        head.lines = Some((from, next));
                     }
                     if !entered {
                         (entered, head.end) = (true, next);
@@ -77,8 +97,11 @@ impl Head {
                 }
                 // The rest of a value that goes on.
                 (Some(head), RoadmapLine::Indented(_)) => {
-                    if let Some((_, to)) = head.value.as_mut().filter(|_| is_open) {
-                        *to = from + text[from..next].trim_end().len();
+                    if let (Some(value), Some(lines), true) =
+                        (&mut head.value, &mut head.lines, is_open)
+                    {
+                        value.1 = from + text[from..next].trim_end().len();
+                        lines.1 = next;
                     }
                 }
                 // The next item, or words below the fields.

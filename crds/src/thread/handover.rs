@@ -77,6 +77,23 @@ pub struct QueuedRole {
     pub ts: SlackTs,
 }
 
+/// Roles that one role asked at the same time: it goes on once, when all have answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JointQuestion {
+    /// Who asked.
+    #[schemars(length(max = 16))]
+    pub by: String,
+    /// The message that asked.
+    pub ts: SlackTs,
+    /// Whose run about it has not ended yet.
+    #[schemars(length(max = 8), inner(length(max = 16)))]
+    pub awaited: Vec<String>,
+    /// The newest answer so far: it wakes who asked when the last one is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<SlackTs>,
+}
+
 /// A person's message that names nobody, and is for another role than the first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

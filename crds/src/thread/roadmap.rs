@@ -40,6 +40,9 @@ pub struct RoadmapRun {
     /// Why nothing is started any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<RoadmapEnd>,
+    /// The newest question whether to merge an item that people were told of together with the others. Only grows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<SlackTs>,
     /// The day of the last digest, such as `2026-11-22`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 10))]
@@ -105,6 +108,7 @@ impl RoadmapRun {
             approved_at: None,
             items: Vec::new(),
             ended: None,
+            told: None,
             digest: None,
         }
     }

@@ -159,6 +159,10 @@ pub struct PostMessage {
     /// Slack user id of who is answered: mentioned before the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
+    /// All roles that it addresses begin at once, and who asks goes on once, when the last has answered: for
+    /// questions that change no file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub together: bool,
     /// Pictures that are shown before the message; at most [`MAX_PICTURES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pictures: Vec<OwnPicture>,

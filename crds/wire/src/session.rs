@@ -66,6 +66,9 @@ pub struct RoleSession {
     pub base_branch: String,
     /// The commit of the base branch from which `branch` was made, if this call made it.
     pub base_commit: Option<String>,
+    /// Another item's work from which `branch` was made, where that was not to wait for its merge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stacked_on: Option<StackedBranch>,
     /// The current plan, approved or not.
     pub plan: Option<PostedPlan>,
     /// What the approved plan says, as it was approved; nothing if it can't be read.
@@ -106,6 +109,10 @@ pub struct RoleSession {
     /// The team looks back on this conversation before it ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub looks_back: bool,
+    /// The conversation is one of several about which people are asked together, when all of them are done: what is to
+    /// be learned from it is proposed then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub learns_later: bool,
     /// The most that looking back may cost, roles that are asked included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub look_back_limit: Option<NanoUsd>,
@@ -152,6 +159,15 @@ pub struct UnhelpfulAnswer {
     /// The message that says why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<SlackTs>,
+}
+
+/// What a branch begins with that is another item's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackedBranch {
+    /// The item.
+    pub item: String,
+    /// The commit that has its work, as people were asked whether to merge it.
+    pub commit: String,
 }
 
 /// What is known of a model: of the provider, or of the Repo, whose word counts.

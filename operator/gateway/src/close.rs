@@ -23,6 +23,7 @@ use codebutler_gateway_core::github::{GitHub, GitHubError, GitHubPull, MergeProg
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::explain_unwritten;
 use codebutler_git::end_pictures;
+use codebutler_runtime::step;
 use codebutler_slack::usage;
 use kube::ResourceExt as _;
 
@@ -32,6 +33,7 @@ pub(super) use self::waiting::{MergePatience, find_wait, resume_merge};
 use crate::origin;
 use crate::overlap;
 use crate::parts;
+use crate::roadmap::stack;
 use crate::work::WorkServices;
 
 /// The report's key: one per thread.
@@ -165,8 +167,17 @@ impl Ending<'_> {
         if let Some(commit) = merge_commit(pull)? {
             return Ok(MergeProgress::Done(commit));
         }
+        let settled = stack::settle_base(self.gateway, github, repo, self.thread, pull).await?;
+        let pull = settled.as_ref().unwrap_or(pull);
+        let unmet = parts::find_unmet(self.gateway, self.thread);
+        // Stacked on what is not merged yet, it is for another branch until that is.
+        let is_stacked =
+            pull.base() != repo.spec.git.branch && stack::stacked_on(self.thread).is_some();
+        if let Some(what) = unmet.clone().filter(|_| is_stacked && pull.is_open()) {
+            return Ok(MergeProgress::Waits(MergeWait::Depends, what));
+        }
         let head = mergeable_head(pull, closing, &repo.spec.git.branch)?;
-        if let Some(what) = parts::find_unmet(self.gateway, self.thread) {
+        if let Some(what) = unmet {
             return Ok(MergeProgress::Waits(MergeWait::Depends, what));
         }
         let words = self.describe(pull, last).await?;
@@ -233,6 +244,8 @@ impl Ending<'_> {
 
     async fn close(&self, how: &str, work: &str) -> Result<(), ApiError> {
         let (gateway, key) = (self.gateway, self.key());
+        stack::release_successors(gateway, self.github, self.repo, self.thread).await?;
+        step::point("pull requests are for the base branch");
         self.github.delete_branch(&names::branch_name(&key.name)).await?;
         end_pictures(&gateway.context, self.repo, self.thread).await?;
         let status = self.status();

@@ -41,7 +41,7 @@ pub(super) struct AskRoles;
 impl Handler for AskRoles {
     type Args = AskRolesArgs;
     const NAME: &'static str = "AskRoles";
-    const DESCRIPTION: &'static str = "Asks the roles that worked in this conversation for the retrospective: one call, one question per role, no second call. Your run ends and continues with their answers.";
+    const DESCRIPTION: &'static str = "Asks several roles at the same time, one question each: for the retrospective those that worked in this conversation, in one call; or, as long as nothing is approved to be built, any role to look around. Your run ends and continues once, when all have answered.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
@@ -50,42 +50,62 @@ impl Handler for AskRoles {
         args: AskRolesArgs,
         call: StartedCall<'_>,
     ) -> Result<ToolOutcome, ToolFailure> {
-        if !cx.thread.looks_back {
+        let (facts, explores) = (&cx.thread.look_back, cx.thread.explores);
+        if !cx.thread.looks_back && !explores {
             let why = "there is no retrospective now: call AskRoles after the review and before ProposeLearnings";
             return Err(ToolFailure::Respond(why.to_owned()));
         }
-        let text =
-            check_questions(&args.questions, &cx.thread.look_back).map_err(ToolFailure::Respond)?;
-        let key = call.key.to_owned();
-        let message = wire::PostMessage { key, text, asks: true, ..wire::PostMessage::default() };
+        let others: Vec<&str> = if explores {
+            let others = cx.thread.roles.iter().filter(|role| **role != cx.thread.role);
+            others.map(String::as_str).collect()
+        } else {
+            facts.took_part.iter().map(String::as_str).collect()
+        };
+        let asked = check_questions(&args.questions, facts, (&others, explores));
+        let text = asked.map_err(ToolFailure::Respond)?;
+        let message = wire::PostMessage {
+            key: call.key.to_owned(),
+            text,
+            together: true,
+            ..wire::PostMessage::default()
+        };
         let wire::PostedMessage { ts, .. } = cx.gateway.post(&message).await?;
         let roles = args.questions.into_iter().map(|one| one.role).collect();
         let text = format!(
-            "Posted as message {ts}. Your run ends here and goes on with an answer; end it again with a line that \
-             says whose answer is missing, as long as one is."
+            "Posted as message {ts}. Your run ends here and goes on once, when all of them have answered."
         );
-        let record = Some(TranscriptRecord::RolesAsked { roles });
+        let record = (!explores).then_some(TranscriptRecord::RolesAsked { roles });
         Ok(ToolOutcome::of(text, ResultKind::Waits).recording(record))
     }
 }
 
 /// The message that asks them, a line each.
-fn check_questions(questions: &[RoleQuestion], facts: &LookBackFacts) -> Result<String, String> {
-    if facts.is_over {
+fn check_questions(
+    questions: &[RoleQuestion],
+    facts: &LookBackFacts,
+    (others, explores): (&[&str], bool),
+) -> Result<String, String> {
+    if facts.is_over && !explores {
         return Err("looking back has cost what it may: go on with what you know".to_owned());
     }
-    let took_part: Vec<&str> = facts.took_part.iter().map(String::as_str).collect();
+    let head = if explores {
+        "One task each, all at the same time: change no file, and tell me when you are done."
+    } else {
+        "For the retrospective, one question each; answer me in a few lines."
+    };
     let mut asked = BTreeSet::new();
-    let mut lines =
-        vec!["For the retrospective, one question each; answer me in a few lines.".to_owned()];
+    let mut lines = vec![head.to_owned()];
     for RoleQuestion { role, question } in questions {
-        if !facts.took_part.contains(role) {
-            return Err(format!(
-                "`{role}` did not work in this conversation; {} did",
-                took_part.join(", ")
-            ));
+        if !others.contains(&role.as_str()) {
+            let others = others.join(", ");
+            return Err(if explores {
+                format!("`{role}` is no other role of this team; {others} are")
+            } else {
+                format!("`{role}` did not work in this conversation; {others} did")
+            });
         }
-        if facts.asked.contains(role) || !asked.insert(role) {
+        let again = facts.asked.contains(role) && !explores;
+        if !asked.insert(role) || again {
             return Err(format!("`{role}` is asked one question, and no more"));
         }
         let question = question.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -109,7 +129,8 @@ mod tests {
             role: (*role).to_owned(),
             question: (*question).to_owned(),
         };
-        check_questions(&pairs.iter().map(one).collect::<Vec<_>>(), facts)
+        let others: Vec<&str> = facts.took_part.iter().map(String::as_str).collect();
+        check_questions(&pairs.iter().map(one).collect::<Vec<_>>(), facts, (&others, false))
     }
 
     #[test]

@@ -49,6 +49,22 @@ pub struct GatewayContext {
 }
 
 impl GatewayContext {
+    /// The conversation that works a roadmap off to which a Thread belongs, as long as it does.
+    pub fn roadmap_of(&self, thread: &Thread) -> Option<Arc<Thread>> {
+        let item = thread.spec.item.as_ref()?;
+        let name = thread.spec.parent.clone()?;
+        let parent = self.thread(&ThreadKey { namespace: thread.namespace()?, name })?;
+        let run = parent.status.as_ref()?.roadmap.as_deref()?;
+        let works = run.is_approved() && run.items.iter().any(|own| own.id == *item);
+        (works && parent.spec.repo == thread.spec.repo).then_some(parent)
+    }
+
+    /// Whether nobody has said anything in an item's Thread: its questions can wait for those of the others.
+    pub fn is_unattended(&self, thread: &Thread) -> bool {
+        let untouched = thread.status.as_ref().is_none_or(|status| status.speaker.is_none());
+        untouched && self.roadmap_of(thread).is_some()
+    }
+
     /// Waits until all caches are filled. To be waited for in one place at a time: of several that wait
     /// for a store, kube 5 wakes the last one only.
     ///

@@ -7,6 +7,7 @@
 //! same status, is never overwritten.
 
 pub mod change;
+mod joint;
 pub mod keyed;
 mod news;
 pub mod patch;
@@ -42,6 +43,7 @@ pub use change::{
     open_questions, pressable_questions, raise_asked, raise_inbox, raise_said, release_planner,
     set_closing, set_plan, set_plan_details, settle_open, settle_question,
 };
+pub use joint::{answer_joint, begin_joint};
 pub use news::{note_edited, note_unmarked};
 
 /// Attempts per write; with the jitter between them about three seconds under steady conflict.

@@ -76,6 +76,9 @@ pub async fn post_message(
 ) -> Result<axum::Json<PostedMessage>, ApiError> {
     needs_tool(&caller, &["SendMessage"])?;
     check_message(&message)?;
+    if message.together {
+        needs_tool(&caller, &["AskRoles"])?;
+    }
     let may = DecisionRights::of(&gateway.work.context.roles_of(&caller.repo));
     rights::check_decision(&may, caller.role_name(), &message, None)?;
     let open = match message.decision {

@@ -18,7 +18,7 @@ use crate::compared::write_section;
 use crate::described::{PullWords, compose_pull};
 use crate::origin;
 use crate::receipt;
-use crate::roadmap::find_mark;
+use crate::roadmap::{find_mark, stack};
 use crate::state::SharedGateway;
 use crate::watch::checks::tell_checks;
 
@@ -66,17 +66,18 @@ pub async fn open_pull(
         return Err(ApiError::new(ErrorCode::NeedsApproval, message));
     }
     let branch = names::branch_name(&caller.thread.name_any());
-    let base = &caller.repo.spec.git.branch;
     let is_guarded = is_guarded(&gateway, &caller);
     let asked = async {
         let github = GitHub::of(&gateway.work.context, &caller.repo).await?;
+        let base = stack::base_branch(&gateway.work, &github, &caller.repo, &caller.thread).await?;
         let head = github.tip(&branch).await?;
         let pull = if is_guarded { github.find_pull(&branch).await? } else { None };
         let commit = head.as_ref().map(|head| head.commit.as_str());
         let mark = find_mark(&github, &caller.thread, commit).await?;
-        Ok((github, head, pull, mark))
+        Ok((github, base, head, pull, mark))
     };
-    let (github, head, pull, mut mark) = gateway.git.outcomes.note(&caller, asked.await).await?;
+    let (github, base, head, pull, mut mark) =
+        gateway.git.outcomes.note(&caller, asked.await).await?;
     if let Some(missing) = mark.missing.take() {
         return Err(missing);
     }
@@ -91,7 +92,7 @@ pub async fn open_pull(
             is_required: true,
             summary: format!("Open a pull request of `{branch}` at `{short}` against `{base}`"),
             detail: format!("{title}\n\n{body}"),
-            exactly: &[base, &branch, commit, &title, &body, &last],
+            exactly: &[&base, &branch, commit, &title, &body, &last],
         };
         standing = Box::pin(gateway.work.consent.require(&caller, &effect)).await?;
     }
@@ -109,7 +110,7 @@ pub async fn open_pull(
         kept = composed.kept;
         composed.text
     };
-    let opened = github.open_pull(&branch, base, write).await;
+    let opened = github.open_pull(&branch, &base, write).await;
     let (pull, created) = gateway.git.outcomes.note(&caller, opened).await?;
     record_pull(&gateway, &caller, &pull).await?;
     tell_thread(&gateway, &caller, &pull).await;

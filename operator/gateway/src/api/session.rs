@@ -22,6 +22,7 @@ use kube::ResourceExt as _;
 
 use crate::egress_endpoints::check::needs_enforcement;
 use crate::receipt;
+use crate::roadmap::{NotedStanding, note_item, stack};
 use crate::state::SharedGateway;
 
 /// Answers with the session.
@@ -33,6 +34,7 @@ pub async fn read_session(
     needs_slot(&caller)?;
     gateway.work.ledger.flush(&caller.key()).await;
     let base_commit = publish_branch(&gateway, &caller).await?;
+    note_progress(&gateway, &caller).await;
     let roles = gateway.work.context.roles_of(&caller.repo);
     let team = RepoTeam::of(&roles);
     let status = caller.thread.status.clone().unwrap_or_default();
@@ -51,7 +53,9 @@ pub async fn read_session(
     let facts = catalog.told(&caller.repo, &caller.role.spec.model).collect();
     let (plan_text, people) = gateway.work.slack.told(&caller.repo, &caller.thread).await;
     let decisions = DecisionRights::of(&roles).of_role(caller.role_name());
+    let learns_later = gateway.work.context.roadmap_of(&caller.thread).is_some();
     let session = describe_session(&caller, cards.collect(), base_commit, root);
+    let session = if learns_later { learn_later(session) } else { session };
     let learns = session.tools.iter().any(|tool| tool == "ProposeLearnings");
     let link = if learns {
         gateway.work.slack.permalink(&caller.repo, &caller.thread).await
@@ -70,6 +74,7 @@ pub async fn read_session(
         first_pass,
         first_look,
         is_first,
+        stacked_on: stack::find_below(&gateway.work, &caller.thread),
         ..session
     }))
 }
@@ -128,6 +133,7 @@ fn describe_session(
         roles,
         base_branch: caller.repo.spec.git.branch.clone(),
         base_commit,
+        stacked_on: None,
         plan: status.plan.map(|plan| *plan),
         plan_text: None,
         people: BTreeMap::new(),
@@ -143,6 +149,7 @@ fn describe_session(
         complexity,
         link: None,
         looks_back,
+        learns_later: false,
         look_back_limit: looks_back
             .then(|| caller.repo.spec.retrospective.clone().unwrap_or_default().max_cost),
         keeps_journal: looks_back
@@ -154,6 +161,17 @@ fn describe_session(
         setup: caller.repo.spec.worktree.setup.clone(),
         hosts: caller.repo.spec.egress.all_hosts().map(str::to_owned).collect(),
         parallelism: role.at_once(),
+    }
+}
+
+/// The session of an item: the team looks back when all items are merged, and none of them waits for it.
+fn learn_later(session: RoleSession) -> RoleSession {
+    RoleSession {
+        learns_later: true,
+        looks_back: false,
+        look_back_limit: None,
+        keeps_journal: false,
+        ..session
     }
 }
 
@@ -236,6 +254,20 @@ fn talking_models(model: &RoleModel) -> Vec<String> {
     models
 }
 
+/// Before anything is checked out for a run the file on an item's branch says that it is in progress, so that the run
+/// has nothing to bring together. What fails is done by whoever looks after the roadmap.
+async fn note_progress(gateway: &SharedGateway, caller: &ProvenCaller) {
+    let Some(item) = &caller.thread.spec.item else { return };
+    let branch = names::branch_name(&caller.thread.name_any());
+    let noted = async {
+        let github = GitHub::of(&gateway.work.context, &caller.repo).await?;
+        note_item(&github, (item, &branch), &NotedStanding::InProgress).await
+    };
+    if let Err(error) = noted.await {
+        tracing::warn!(%error, "the roadmap does not say yet that an item is in progress");
+    }
+}
+
 /// Once per Thread: afterwards its status says so.
 async fn publish_branch(
     gateway: &SharedGateway,
@@ -247,7 +279,8 @@ async fn publish_branch(
     let branch = names::branch_name(&caller.thread.name_any());
     let made = async {
         let github = GitHub::of(&gateway.work.context, &caller.repo).await?;
-        github.ensure_branch(&branch, &caller.repo.spec.git.branch).await
+        let from = stack::base_branch(&gateway.work, &github, &caller.repo, &caller.thread).await?;
+        github.ensure_branch(&branch, &from).await
     };
     let base_commit = gateway.git.outcomes.note(caller, made.await).await?;
     gateway

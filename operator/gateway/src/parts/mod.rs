@@ -26,6 +26,7 @@ use kube::ResourceExt as _;
 use self::decide::{PartThread, SplitFacts, decide_parts};
 pub use self::shown::parts_question;
 use crate::roadmap::child::{ChildState, child_name};
+use crate::roadmap::stack;
 use crate::work::WorkServices;
 
 /// Between two looks.
@@ -198,7 +199,8 @@ fn asked_of_part<T>(
     Some(ask(&facts, number))
 }
 
-/// Why a Thread's pull request can't be merged yet: parts that come before it are not.
+/// Why a Thread's pull request can't be merged yet: parts that come before it are not, or the item on whose branch
+/// it is built.
 pub fn find_unmet(gateway: &WorkServices, thread: &Thread) -> Option<String> {
     let unmet = |facts: &SplitFacts<'_>, number: u32| {
         let awaited = facts.split.part(number).map(|part| facts.unmet(part)).unwrap_or_default();
@@ -214,7 +216,9 @@ pub fn find_unmet(gateway: &WorkServices, thread: &Thread) -> Option<String> {
         };
         awaited.into_iter().map(name).collect::<Vec<_>>()
     };
-    let names = asked_of_part(gateway, thread, unmet)?;
+    let Some(names) = asked_of_part(gateway, thread, unmet) else {
+        return stack::find_unmet(gateway, thread);
+    };
     let all = names.join(", ");
     (!names.is_empty()).then(|| format!("is merged after {all}, on which it depends"))
 }
@@ -222,5 +226,6 @@ pub fn find_unmet(gateway: &WorkServices, thread: &Thread) -> Option<String> {
 /// The pages of pull requests on which a Thread's depends.
 pub fn find_needed(gateway: &WorkServices, thread: &Thread) -> Vec<String> {
     let needed = |facts: &SplitFacts<'_>, number: u32| act::needed_pulls(facts, number);
-    asked_of_part(gateway, thread, needed).unwrap_or_default()
+    let needed = asked_of_part(gateway, thread, needed);
+    needed.unwrap_or_else(|| stack::find_needed(gateway, thread).into_iter().collect())
 }

@@ -18,6 +18,7 @@ use super::decide::{RadarNotice, decide_radar, note_told, summarize_radar};
 use super::rewritten;
 use super::side::{BranchSide, MetBranch};
 use crate::overlap::open_threads;
+use crate::roadmap;
 use crate::work::WorkServices;
 
 /// Messages of one look; the rest comes with the next one.
@@ -157,6 +158,28 @@ async fn observe_branches(
     all
 }
 
+/// Items of a roadmap all change its file, each where it stands.
+fn is_only_roadmap(contact: &BranchContact) -> bool {
+    !contact.files.is_empty()
+        && contact.files.iter().all(|file| file == roadmap::PATH)
+        && contact.symbols.is_empty()
+}
+
+/// Whether a branch began on another one, or on one that did.
+fn is_stacked(branches: &[Branch], upper: &Thread, lower: &Thread) -> bool {
+    let mut next = roadmap::stack::stacked_on(upper);
+    // No more steps than there are branches: names may lead round.
+    for _ in branches {
+        let Some(name) = next else { return false };
+        if name == lower.name_any() {
+            return true;
+        }
+        let below = branches.iter().find(|branch| branch.thread.name_any() == name);
+        next = below.and_then(|branch| roadmap::stack::stacked_on(&branch.thread));
+    }
+    false
+}
+
 /// Those that touch, and whether they merge. Only what shares a file is tried.
 async fn pair_branches(
     gateway: &WorkServices,
@@ -184,7 +207,15 @@ async fn pair_branches(
     for (sides, contact) in found {
         let apart = || TriedMerge { text: TextMerge::Clean, tree: None, files: BTreeSet::new() };
         let answer = if shares(&contact) { answers.next() } else { Some(apart()) };
-        pairs.push(Pair { sides, merged: answer.unwrap_or_else(TriedMerge::unknown), contact });
+        let merged = answer.unwrap_or_else(TriedMerge::unknown);
+        let (one, other) = (&branches[sides.0].thread, &branches[sides.1].thread);
+        let is_known = is_only_roadmap(&contact)
+            || is_stacked(branches, one, other)
+            || is_stacked(branches, other, one);
+        // That they meet is no news to anybody, as long as both can be merged.
+        if !(is_known && merged.text == TextMerge::Clean) {
+            pairs.push(Pair { sides, merged, contact });
+        }
     }
     pairs
 }

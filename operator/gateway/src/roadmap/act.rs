@@ -1,6 +1,6 @@
 //! Carrying out what was decided about a roadmap, one step at a time.
 
-use codebutler_crds::thread::{RoadmapEnd, RoadmapRun};
+use codebutler_crds::thread::{ApprovedItem, RoadmapEnd, RoadmapRun};
 use codebutler_crds::wire::PlanChoice;
 use codebutler_crds::{NanoUsd, Repo, SlackTs, Thread, ThreadSpec, ThreadStatus, names};
 use codebutler_gateway_core::dispatch::RepoTeam;
@@ -15,13 +15,15 @@ use kube::{Resource as _, ResourceExt as _};
 use sha2::{Digest as _, Sha256};
 
 use super::child::child_name;
-use super::decide::{RoadmapFacts, RoadmapStep, TRIES};
+use super::decide::{ItemStanding, RoadmapFacts, RoadmapStep, TRIES, WaitingReason};
 use super::origin::ItemOrigin;
 use super::{LookError, digest_day, shown};
 use crate::work::WorkServices;
 
 /// The key of the message that shows how it stands.
 pub const DASHBOARD: &str = "roadmap-dashboard";
+/// The tool with which a lead looks back.
+const PROPOSE: &str = "ProposeLearnings";
 
 pub async fn carry_out(
     gateway: &WorkServices,
@@ -51,19 +53,21 @@ pub async fn carry_out(
             };
             Ok(gateway.slack.ask_roadmap(&key, &id, &whole, draft).await?)
         }
-        RoadmapStep::Start(id) => {
+        RoadmapStep::Start { item: id, on } => {
             let item = facts.file.and_then(|file| file.item(&id));
             let Some((item, by)) = item.zip(run.approved_by.as_deref()) else { return Ok(()) };
             if !may_still_decide(gateway, repo, &key, by).await? {
                 return Ok(());
             }
             step::point("before item");
-            gateway
-                .threads
-                .ensure(thread_of(parent, repo, item, by, agreed_budget(run, repo)))
-                .await?;
+            let mut thread = thread_of(parent, repo, item, by, agreed_budget(run, repo));
+            if let Some(on) = &on {
+                let name = names::ANNOTATION_STACKED_ON.to_owned();
+                thread.annotations_mut().insert(name, on.clone());
+            }
+            gateway.threads.ensure(thread).await?;
             step::point("after item");
-            tracing::info!(thread = key.name, item = id, "an item of the roadmap begins");
+            tracing::info!(thread = key.name, item = id, on, "an item of the roadmap begins");
             touch_thread(gateway, &key).await
         }
         RoadmapStep::Approve { item, thread, plan } => {
@@ -105,6 +109,7 @@ pub async fn carry_out(
             let text =
                 format!("All {count} items of the roadmap are merged. They cost ${}.", facts.spent);
             gateway.slack.alert(&key, &format!("roadmap-done:{}", run.wanted), &text).await?;
+            look_back(gateway, repo, &key, facts).await?;
             let wanted = &run.wanted;
             let done = |run: &mut RoadmapRun| {
                 if run.wanted == *wanted {
@@ -114,6 +119,58 @@ pub async fn carry_out(
             update_run(gateway, &key, done).await
         }
     }
+}
+
+/// Has the lead look back on all items at once: no item was held up by what is to be learned from it.
+async fn look_back(
+    gateway: &WorkServices,
+    repo: &Repo,
+    key: &ThreadKey,
+    facts: &RoadmapFacts<'_>,
+) -> Result<(), LookError> {
+    let spec = repo.spec.retrospective.clone().unwrap_or_default();
+    let roles = gateway.context.roles_of(repo);
+    let proposes = |name: &String| {
+        let role = roles.iter().find(|role| role.spec.role == *name);
+        role.is_some_and(|role| role.spec.tools.offered().any(|tool| tool == PROPOSE))
+    };
+    let lead = RepoTeam::of(&roles).leads.filter(proposes);
+    let Some(lead) = lead.filter(|_| spec.enabled && facts.spent >= spec.min_cost) else {
+        return Ok(());
+    };
+    let text = shown::look_back_request(facts);
+    let id = format!("roadmap-learn:{}", facts.run.wanted);
+    Ok(gateway.slack.remark(key, &id, &text, &lead).await?)
+}
+
+/// Tells people, once, of all that is ready to be merged: nothing goes on without them.
+pub async fn tell_ready(
+    gateway: &WorkServices,
+    key: &ThreadKey,
+    facts: &RoadmapFacts<'_>,
+    link: impl Fn(&str) -> Option<String>,
+) -> Result<(), LookError> {
+    let Some(newest) = facts.untold_ready() else { return Ok(()) };
+    let text = shown::describe_ready(facts, link);
+    gateway.slack.alert(key, &format!("roadmap-ready:{newest}"), &text).await?;
+    step::point("people are told what is ready");
+    update_run(gateway, key, |run| run.told = run.told.clone().max(Some(newest.clone()))).await
+}
+
+/// Tells the Thread of an item that what it is built on will not be merged.
+pub async fn tell_lost_base(
+    gateway: &WorkServices,
+    key: &ThreadKey,
+    facts: &RoadmapFacts<'_>,
+    item: &ApprovedItem,
+) -> Result<(), LookError> {
+    let ItemStanding::Asks(WaitingReason::LostBase(gone), _) = facts.standing(item) else {
+        return Ok(());
+    };
+    let Some(child) = facts.children.get(&item.id) else { return Ok(()) };
+    let thread = ThreadKey { namespace: key.namespace.clone(), name: child.thread.clone() };
+    let text = shown::describe_lost_base(&shown::item_title(facts.file, &gone));
+    Ok(gateway.slack.alert(&thread, &format!("stack-lost:{gone}"), &text).await?)
 }
 
 /// Has a Thread that the product made say from which approved text; found again should that have failed.

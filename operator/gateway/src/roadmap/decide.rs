@@ -12,6 +12,8 @@ use super::child::ChildState;
 
 /// How often an item is tried, the first time included.
 pub const TRIES: u32 = 3;
+/// Items that are not merged and lie below one that begins: a no to the lowest costs all of them.
+const MOST_BELOW: usize = 5;
 
 /// What is known of an item's Thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +26,17 @@ pub struct ItemChild {
     pub pull_request: Option<u64>,
     /// It is another conversation's.
     pub elsewhere: bool,
+    /// The one on whose branch it began.
+    pub on: Option<ItemFooting>,
+}
+
+/// Where an item began that was not to wait for a merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemFooting {
+    /// Name of the Thread on whose branch.
+    pub thread: String,
+    /// That one was closed without a merge, and nobody has decided since what becomes of this.
+    pub lost: bool,
 }
 
 /// Everything that is decided from.
@@ -54,7 +67,11 @@ pub enum RoadmapStep {
     /// People are asked about these.
     Ask(Vec<ApprovedItem>),
     /// An item gets its Thread.
-    Start(String),
+    Start {
+        item: String,
+        /// The Thread on whose branch it begins; on the base branch if none.
+        on: Option<String>,
+    },
     /// A plan counts as approved.
     Approve { item: String, thread: String, plan: SlackTs },
     /// A role that stopped is told to go on.
@@ -101,6 +118,8 @@ pub enum WaitingReason {
     Rests,
     /// Its Thread was closed without a merge.
     Dropped,
+    /// This item, on whose branch it is built, was closed without a merge.
+    LostBase(String),
     /// It says something else than what was approved.
     Changed,
     /// It is not in the file any more.
@@ -140,6 +159,9 @@ impl RoadmapFacts<'_> {
             if child.elsewhere {
                 return ItemStanding::Asks(WaitingReason::Elsewhere(child.thread.clone()), None);
             }
+            if let Some(gone) = self.lost_base(child) {
+                return ItemStanding::Asks(WaitingReason::LostBase(gone), None);
+            }
             return match &child.state {
                 ChildState::Ready(_) => ItemStanding::Ready,
                 // It is about to be approved.
@@ -175,13 +197,84 @@ impl RoadmapFacts<'_> {
         if let Some(why) = why {
             return ItemStanding::Asks(why, None);
         }
-        let waits: Vec<String> =
-            item.depends_on.iter().filter(|id| !self.is_done(id)).cloned().collect();
-        if !waits.is_empty() {
+        let waits = self.waits_for(item);
+        if !waits.is_empty() && self.footing(&waits).is_none() {
             return ItemStanding::Waits(waits);
         }
         let is_dear = self.budget.is_some_and(|budget| self.cost >= budget);
         if is_dear { ItemStanding::TooDear } else { ItemStanding::Next }
+    }
+
+    fn waits_for(&self, item: &RoadmapItem) -> Vec<String> {
+        item.depends_on.iter().filter(|id| !self.is_done(id)).cloned().collect()
+    }
+
+    /// The Thread on whose branch an item can begin that waits for these: each of them waits for nothing but people,
+    /// and one branch has the work of all.
+    fn footing(&self, waits: &[String]) -> Option<&ItemChild> {
+        let carries = |id: &String| {
+            let child = self.child(id)?;
+            let waits = matches!(child.state, ChildState::Ready(_) | ChildState::Asks(_));
+            (waits && !child.elsewhere && child.pull_request.is_some()).then_some(child)
+        };
+        let all = waits.iter().map(carries).collect::<Option<Vec<_>>>()?;
+        let has_all = |top: &&ItemChild| {
+            let below = self.below(top);
+            below.is_some_and(|below| {
+                below.len() < MOST_BELOW
+                    && all
+                        .iter()
+                        .all(|one| one.thread == top.thread || below.contains(&one.thread.as_str()))
+            })
+        };
+        all.iter().copied().find(has_all)
+    }
+
+    /// Threads of items that are not merged and whose work a branch has, by name; nothing where one of them will not
+    /// be.
+    fn below<'b>(&'b self, child: &'b ItemChild) -> Option<Vec<&'b str>> {
+        let mut found: Vec<&str> = Vec::new();
+        let mut next = child;
+        while let Some(on) = &next.on {
+            if on.lost {
+                return None;
+            }
+            let before = self.children.values().find(|one| one.thread == on.thread);
+            let Some(before) = before.filter(|one| one.state != ChildState::Merged) else { break };
+            // A name twice leads round.
+            if found.contains(&&*before.thread) {
+                return None;
+            }
+            found.push(&before.thread);
+            next = before;
+        }
+        Some(found)
+    }
+
+    /// The item on whose branch one is built and that will not be merged.
+    fn lost_base(&self, child: &ItemChild) -> Option<String> {
+        if child.state == ChildState::Dropped {
+            return None;
+        }
+        let on = child.on.as_ref().filter(|on| on.lost)?;
+        let item = self.children.iter().find(|(_, one)| one.thread == on.thread);
+        Some(item.map_or_else(|| on.thread.clone(), |(id, _)| id.clone()))
+    }
+
+    /// The newest question whether to merge that people have to be told of: once nothing goes on without them, and
+    /// about all at once.
+    pub fn untold_ready(&self) -> Option<SlackTs> {
+        let stands = |item| self.standing(item);
+        let goes_on = |item| matches!(stands(item), ItemStanding::Works | ItemStanding::Next);
+        if !self.run.is_approved() || self.run.items.iter().any(goes_on) {
+            return None;
+        }
+        let ready = self.run.items.iter().filter(|item| stands(item) == ItemStanding::Ready);
+        let asked = ready.filter_map(|item| match &self.child(&item.id)?.state {
+            ChildState::Ready(ts) => Some(ts.clone()),
+            _ => None,
+        });
+        asked.max().filter(|newest| self.run.told.as_ref().is_none_or(|told| told < newest))
     }
 
     /// Whether the plan in an item's Thread counts as approved: the item says what was approved, and no person
@@ -240,7 +333,11 @@ pub fn decide_steps(facts: &RoadmapFacts<'_>) -> Vec<RoadmapStep> {
         }
     }
     let next = run.items.iter().filter(|item| facts.standing(item) == ItemStanding::Next);
-    steps.extend(next.take(free).map(|item| RoadmapStep::Start(item.id.clone())));
+    steps.extend(next.take(free).map(|approved| {
+        let waits = facts.item(&approved.id).map(|item| facts.waits_for(item));
+        let on = facts.footing(&waits.unwrap_or_default()).map(|child| child.thread.clone());
+        RoadmapStep::Start { item: approved.id.clone(), on }
+    }));
     let all = run.items.iter().all(|item| facts.standing(item) == ItemStanding::Merged);
     let settled = run.answered.as_ref() == Some(&run.wanted);
     // What it has cost is told once, and to the last call.

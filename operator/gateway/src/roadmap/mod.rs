@@ -6,12 +6,15 @@
 //! message's), so that it can be begun anew at any time.
 
 mod act;
+mod branches;
 pub mod child;
 pub mod decide;
 mod mark;
+mod noted;
 mod origin;
 mod orphan;
 mod shown;
+pub mod stack;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -35,8 +38,9 @@ use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 
 use self::child::{ChildState, child_name};
-use self::decide::{ItemChild, RoadmapFacts, decide_steps};
+use self::decide::{ItemChild, ItemFooting, RoadmapFacts, decide_steps};
 pub use self::mark::find_mark;
+pub use self::noted::{NotedStanding, note_item};
 use self::origin::ItemOrigin;
 use crate::work::WorkServices;
 
@@ -65,6 +69,10 @@ struct Desk {
     /// What the history says of a conversation's roadmap and its items.
     kept: HashMap<(ThreadKey, String), HistoryEvent>,
     links: HashMap<ThreadKey, String>,
+    /// What the file of an item's branch was last to say.
+    noted: HashMap<ThreadKey, branches::NoteTaken>,
+    /// Items whose pull request is for the base branch, as what they were stacked on is over.
+    based: HashSet<ThreadKey>,
     /// Since when all is merged, and calls are still under way.
     settling: HashMap<ThreadKey, Instant>,
     /// The newest wish of a conversation for which the file was read.
@@ -133,6 +141,8 @@ impl Desk {
         self.over.remove(key);
         self.settling.remove(key);
         self.wishes.remove(key);
+        self.noted.remove(key);
+        self.based.remove(key);
         self.told.retain(|(of, _)| of != key);
         self.kept.retain(|(of, _), _| of != key);
     }
@@ -179,7 +189,14 @@ impl Desk {
         for thread in threads.values() {
             act::note_origin(gateway, &origin, thread).await?;
         }
-        let children = threads.iter().map(|(id, thread)| (id.clone(), origin.describe(id, thread)));
+        let describe = |(id, thread): (&String, &Arc<Thread>)| {
+            let on = stack::stacked_on(thread).map(|name| ItemFooting {
+                thread: name.to_owned(),
+                lost: stack::has_lost_base(gateway, thread),
+            });
+            (id.clone(), ItemChild { on, ..origin.describe(id, thread) })
+        };
+        let children = threads.iter().map(describe);
         let children: BTreeMap<String, ItemChild> = children.collect();
         let own = threads.iter().filter(|(id, _)| !children[*id].elsewhere).map(|(_, own)| own);
         let sum = |of: fn(&Thread) -> NanoUsd| {
@@ -208,6 +225,7 @@ impl Desk {
             failed = failed.or(done.err());
         }
         if run.approved_by.is_some() {
+            self.keep_branches(gateway, &repo, &facts, &threads).await;
             self.tell(gateway, &repo, key, &facts, &threads).await?;
         }
         failed.map_or(Ok(FollowUp::requeue(EVERY)), Err)
@@ -301,6 +319,10 @@ impl Desk {
                 self.told.insert(told);
             }
         }
+        for item in &facts.run.items {
+            act::tell_lost_base(gateway, key, facts, item).await?;
+        }
+        act::tell_ready(gateway, key, facts, link).await?;
         act::tell_digest(gateway, repo, key, facts, &text).await
     }
 }

@@ -37,6 +37,7 @@ impl ItemOrigin<'_> {
             plan: plan.map(|plan| plan.ts.clone()),
             pull_request: pull.map(|pull| pull.number),
             elsewhere: !self.is_own(id, thread),
+            on: None,
         }
     }
 

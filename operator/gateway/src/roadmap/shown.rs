@@ -96,7 +96,7 @@ pub fn roadmap_question(
     let places = facts.places;
     let rules = format!(
         "At most {places} at a time, each in a thread, on a branch and with a pull request of its own; what depends on \
-         another one begins when that is merged. You merge. A plan within an item's acceptance criteria counts as \
+         another one begins on its branch once that only waits for people, and is merged after it. You merge. A plan within an item's acceptance criteria counts as \
          approved; whatever goes beyond is asked there. An item is tried three times. {money}"
     );
     let lines: Vec<String> = items.iter().map(|item| item_line(facts, item, whole)).collect();
@@ -291,6 +291,9 @@ pub fn describe_reason(why: &WaitingReason) -> String {
             "no role works on it and nothing was merged; write in its thread how to continue".to_owned()
         }
         WaitingReason::Dropped => "its thread was closed without a merge; to have it built anew, say `stop` here and `develop everything` in a new conversation".to_owned(),
+        WaitingReason::LostBase(id) => format!(
+            "it is built on `{id}`, which was closed without a merge; write in its thread what becomes of that part"
+        ),
         WaitingReason::Changed => {
             "it says something else than what was approved; answer the newest question here"
                 .to_owned()
@@ -340,12 +343,59 @@ pub fn describe_blocked(
     Some((format!("roadmap-blocked:{}:{since}", item.id), text))
 }
 
+/// What is told once of all that waits for a merge.
+pub fn describe_ready(facts: &RoadmapFacts<'_>, link: impl Fn(&str) -> Option<String>) -> String {
+    let ready = facts.run.items.iter().filter(|item| facts.standing(item) == ItemStanding::Ready);
+    let line = |item: &ApprovedItem| {
+        let child = facts.children.get(&item.id);
+        let place = child.and_then(|child| link(&child.thread));
+        let place = place.map(|link| format!(" ([thread]({link}))")).unwrap_or_default();
+        let pull = child.and_then(|child| child.pull_request);
+        let pull = pull.map(|number| format!(": PR #{number}")).unwrap_or_default();
+        format!("- {}{pull}{place}", item_title(facts.file, &item.id))
+    };
+    let lines: Vec<String> = ready.map(line).collect();
+    let (count, noun) = (lines.len(), if lines.len() == 1 { "item waits" } else { "items wait" });
+    let head = format!(
+        "**{count} {noun} for you to merge.** Press Merge in each thread, in any order: what is built on another one is \
+         merged after it."
+    );
+    format!("{head}\n{}", fit_lines(&lines, LIMIT - head.len()))
+}
+
+/// What the lead is asked when all is merged.
+pub fn look_back_request(facts: &RoadmapFacts<'_>) -> String {
+    let line = |item: &ApprovedItem| {
+        let pull = facts.children.get(&item.id).and_then(|child| child.pull_request);
+        let pull = pull.map(|number| format!(", #{number}")).unwrap_or_default();
+        let tries = match item.tries {
+            0 => String::new(),
+            again => format!(", told {again} times to try again"),
+        };
+        format!("- {}{pull}{tries}", item_title(facts.file, &item.id))
+    };
+    let lines: Vec<String> = facts.run.items.iter().map(line).collect();
+    let head = "All items are merged. Run one retrospective for all of them: read the pull requests (GHPull) of those where something took a \
+                second try, then call ProposeLearnings with what is true beyond one item; proposing nothing is a good answer. Ask no \
+                role, and ask whether to merge only if something was accepted.";
+    format!("{head}\n{}", fit_lines(&lines, LIMIT - head.len()))
+}
+
+/// What the Thread of an item is told.
+pub fn describe_lost_base(gone: &str) -> String {
+    format!(
+        "What this is built on was closed without a merge: item {gone}. Its changes are on this branch, too, so nothing is merged here \
+         until somebody says what becomes of them: write here to have them taken out, or kept; you are asked about the merge anew."
+    )
+}
+
 const fn reason_word(why: &WaitingReason) -> &'static str {
     match why {
         WaitingReason::Question => "question",
         WaitingReason::Failed => "failed",
         WaitingReason::Rests => "rests",
         WaitingReason::Dropped => "dropped",
+        WaitingReason::LostBase(_) => "lost-base",
         WaitingReason::Changed => "changed",
         WaitingReason::Gone => "gone",
         WaitingReason::Faulty => "faulty",

@@ -1,10 +1,12 @@
 //! A file of a commit.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::exchange::read_answer;
-use super::{GitHub, GitHubError};
+use super::{GitHub, GitHubError, GitHubPull};
 use crate::masks::decode_content;
 
 impl GitHub {
@@ -40,4 +42,70 @@ impl GitHub {
             _ => Err(self.client.complain(&answer)),
         }
     }
+
+    /// A small file as a branch has it now, with the id that [`Self::replace_file`] takes.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked.
+    pub async fn branch_file(
+        &self,
+        path: &str,
+        branch: &str,
+    ) -> Result<Option<HostedFile>, GitHubError> {
+        let branch: String = url::form_urlencoded::byte_serialize(branch.as_bytes()).collect();
+        let path = self.client.repo(&format!("contents/{path}?ref={branch}"));
+        let answer = self.client.get(&path).await?;
+        match answer.status {
+            StatusCode::OK => {
+                let file: Value = read_answer(&answer)?;
+                let content = file["content"].as_str().filter(|_| file["encoding"] == "base64");
+                let found = content.and_then(decode_content).zip(file["sha"].as_str());
+                Ok(found.map(|(bytes, id)| HostedFile { bytes, id: id.to_owned() }))
+            }
+            StatusCode::NOT_FOUND => Ok(None),
+            _ => Err(self.client.complain(&answer)),
+        }
+    }
+
+    /// Commits a file's new content on top of a branch, unless the file is not the one with `id` any more.
+    /// Answers whether it is there.
+    ///
+    /// # Errors
+    /// When GitHub refuses, or it is not known whether it is there.
+    pub async fn replace_file(
+        &self,
+        (path, branch, id): (&str, &str, &str),
+        bytes: &[u8],
+        message: &str,
+    ) -> Result<bool, GitHubError> {
+        let body = json!({
+            "message": message, "branch": branch, "sha": id, "content": STANDARD.encode(bytes),
+        });
+        let path = self.client.repo(&format!("contents/{path}"));
+        let answer = self.client.put(&path, &body).await?;
+        match answer.status {
+            StatusCode::OK | StatusCode::CREATED => Ok(true),
+            // Somebody was faster, or the branch is gone.
+            StatusCode::CONFLICT | StatusCode::NOT_FOUND => Ok(false),
+            _ => Err(self.client.complain(&answer)),
+        }
+    }
+
+    /// Has a pull request be for another branch.
+    ///
+    /// # Errors
+    /// When GitHub refuses.
+    pub async fn set_base(&self, number: u64, base: &str) -> Result<GitHubPull, GitHubError> {
+        let path = self.client.repo(&format!("pulls/{number}"));
+        let answer = self.client.patch(&path, &json!({"base": base})).await?;
+        self.client.expect(&answer, StatusCode::OK)
+    }
+}
+
+/// A file of a branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostedFile {
+    pub bytes: Vec<u8>,
+    /// Of its content.
+    pub id: String,
 }

@@ -8,6 +8,8 @@ use codebutler_crds::wire::RunReport;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::joint;
+
 /// Pending items that a Thread can hold.
 const PENDING: usize = 32;
 
@@ -60,6 +62,11 @@ pub fn take_report(status: &mut ThreadStatus, role: &str, report: &RunReport, no
     }
     // The click may have been quicker than the end of the run that asked.
     release_planner(status);
+    if report.terminal.is_some()
+        && let Some((by, ts)) = joint::leave_joint(status, role)
+    {
+        raise_inbox(status, &[by], &ts, now);
+    }
     status.last_activity = Some(now.clone());
 }
 

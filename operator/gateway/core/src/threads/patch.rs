@@ -68,6 +68,7 @@ fn status_fields(status: &ThreadStatus) -> Map<String, Value> {
         "pending": list_value(&status.pending),
         "handovers": list_value(&status.handovers),
         "queued": list_value(&status.queued),
+        "jointQuestion": status.joint_question,
         "routed": list_value(&status.routed),
         "rounds": status.rounds,
         "roadmap": status.roadmap,

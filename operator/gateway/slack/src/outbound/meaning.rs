@@ -82,6 +82,8 @@ struct Passing {
     asked: Option<(Option<String>, String, SlackTs)>,
     /// The message gives nobody anything to act on.
     idle: bool,
+    /// All of them begin at once.
+    together: bool,
 }
 
 /// Roles that wait for their turn.
@@ -113,7 +115,18 @@ impl Passing {
     }
 
     fn apply(&self, status: &mut ThreadStatus, sender: &str, now: &Time) {
-        if let Some((role, ts)) = &self.first {
+        if self.together {
+            let all = || self.first.iter().chain(&self.others);
+            for (role, ts) in all() {
+                threads::raise_inbox(status, std::slice::from_ref(role), ts, now);
+            }
+            let asked: Vec<_> = all().cloned().collect();
+            threads::begin_joint(status, sender, &asked);
+            return;
+        }
+        if let Some((role, ts)) = &self.first
+            && !threads::answer_joint(status, sender, role, ts)
+        {
             threads::raise_inbox(status, std::slice::from_ref(role), ts, now);
             rounds::count_round(status, sender, role, ts, self.idle);
         }
@@ -193,7 +206,7 @@ pub fn read_meaning(
         }),
         asks: asks_people(message),
         said: asked.map(|ts| (role, ts)),
-        passing: Passing::of(team, sent, outgoing),
+        passing: Passing { together: message.together, ..Passing::of(team, sent, outgoing) },
         now: Time(jiff::Timestamp::now()),
     }
 }

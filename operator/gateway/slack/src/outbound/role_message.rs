@@ -63,7 +63,10 @@ pub async fn of_role(
         text = format!("{}\n{}", text.trim_end(), usage::usage_line(&status, Some(begun)));
     }
     let mut note = beside.note.as_deref().map(markdown::render_inline);
-    if message.asks || message.decision.is_some() {
+    // Of several items that nobody attends to people hear together, once nothing goes on without them; a plan that does
+    // not count as approved is told with what is blocked.
+    let is_told_later = message.decision.is_some() && inner.context.is_unattended(&thread);
+    if (message.asks || message.decision.is_some()) && !is_told_later {
         let people = mentions::mention_all(&thread);
         match &mut note {
             Some(note) if !people.is_empty() => *note = format!("{people} {note}"),

@@ -42,7 +42,14 @@ fn child(state: ChildState) -> ItemChild {
         ChildState::Asks(ts) => Some(ts.clone()),
         _ => None,
     };
-    ItemChild { thread: "t".to_owned(), state, plan, pull_request: None, elsewhere: false }
+    ItemChild {
+        thread: "t".to_owned(),
+        state,
+        plan,
+        pull_request: None,
+        elsewhere: false,
+        on: None,
+    }
 }
 
 struct Bed {
@@ -99,7 +106,7 @@ impl Bed {
 }
 
 fn start(id: &str) -> RoadmapStep {
-    RoadmapStep::Start(id.to_owned())
+    RoadmapStep::Start { item: id.to_owned(), on: None }
 }
 
 const FOUR: [(&str, &str, &str); 4] =
@@ -308,7 +315,7 @@ fn whoever_dies_is_followed_by_somebody_who_decides_the_same() {
             if random(4) == 0 {
                 break;
             }
-            let RoadmapStep::Start(id) = step else { panic!("{step:?}") };
+            let RoadmapStep::Start { item: id, .. } = step else { panic!("{step:?}") };
             // The API server takes one Thread of a name, however often it is asked.
             bed.children.entry(id.clone()).or_insert_with(|| {
                 *created.entry(id).or_default() += 1;
@@ -330,4 +337,102 @@ fn whoever_dies_is_followed_by_somebody_who_decides_the_same() {
     }
     assert_eq!(created.len(), 100);
     assert!(created.values().all(|times| *times == 1), "{created:?}");
+}
+
+/// What waits for people with its pull request open, on the branch of another one where it began there.
+fn ready(thread: &str, on: Option<&str>, lost: bool) -> ItemChild {
+    ItemChild {
+        thread: thread.to_owned(),
+        pull_request: Some(1),
+        on: on.map(|on| ItemFooting { thread: on.to_owned(), lost }),
+        ..child(ChildState::Ready(ts("5.000000")))
+    }
+}
+
+fn start_on(id: &str, on: &str) -> RoadmapStep {
+    RoadmapStep::Start { item: id.to_owned(), on: Some(on.to_owned()) }
+}
+
+#[test]
+fn what_only_waits_for_people_lets_its_successors_begin_on_its_branch() {
+    let file = file(&FOUR);
+    let mut bed = Bed::new(&file, &["1", "2", "3"]);
+    bed.children.insert("1".to_owned(), ready("t1", None, false));
+    assert_eq!(bed.steps(), [start_on("2", "t1")]);
+    // A question of its own, once there is something to build on.
+    let asks = ItemChild {
+        state: ChildState::Asks(ts("6.000000")),
+        plan: None,
+        ..ready("t1", None, false)
+    };
+    bed.children.insert("1".to_owned(), asks.clone());
+    assert_eq!(bed.steps(), [start_on("2", "t1")]);
+    bed.children.insert("1".to_owned(), ItemChild { pull_request: None, ..asks });
+    assert_eq!(bed.steps(), []);
+    // Of two that it waits for one has the work of both.
+    bed.children.insert("1".to_owned(), ready("t1", None, false));
+    bed.children.insert("2".to_owned(), ready("t2", Some("t1"), false));
+    assert_eq!(bed.steps(), [start_on("3", "t2")]);
+    // Side by side no branch has both.
+    bed.children.insert("2".to_owned(), ready("t2", None, false));
+    assert_eq!(bed.steps(), []);
+    assert_eq!(bed.standing(2), ItemStanding::Waits(vec!["1".to_owned(), "2".to_owned()]));
+    // Names that lead round carry nothing.
+    bed.children.insert("1".to_owned(), ready("t1", Some("t2"), false));
+    bed.children.insert("2".to_owned(), ready("t2", Some("t1"), false));
+    assert_eq!(bed.steps(), []);
+}
+
+#[test]
+fn what_was_built_on_a_rejected_item_waits_and_carries_nothing() {
+    let file = file(&FOUR);
+    let mut bed = Bed::new(&file, &["1", "2", "3"]).with("1", ChildState::Dropped);
+    bed.children.get_mut("1").unwrap().thread = "t1".to_owned();
+    bed.children.insert("2".to_owned(), ready("t2", Some("t1"), true));
+    assert_eq!(bed.standing(1), ItemStanding::Asks(WaitingReason::LostBase("1".to_owned()), None));
+    assert_eq!(bed.steps(), []);
+    // People have decided since what becomes of it.
+    bed.children.insert("2".to_owned(), ready("t2", Some("t1"), false));
+    assert_eq!(bed.standing(1), ItemStanding::Ready);
+}
+
+#[test]
+fn a_chain_does_not_grow_without_an_end() {
+    let ids = ["1", "2", "3", "4", "5", "6", "7", "8"];
+    let before = ["—", "1", "2", "3", "4", "5", "6", "7"];
+    let items: Vec<_> = ids.iter().zip(before).map(|(id, on)| (*id, on, "pending")).collect();
+    let file = file(&items);
+    let mut bed = Bed::new(&file, &ids);
+    let mut begun = 0;
+    for (at, id) in ids.iter().enumerate() {
+        let on = (at > 0).then(|| format!("t{at}"));
+        let due = match &on {
+            None => start(id),
+            Some(on) => start_on(id, on),
+        };
+        if bed.steps() != [due] {
+            break;
+        }
+        begun += 1;
+        let own = ready(&format!("t{}", at + 1), on.as_deref(), false);
+        bed.children.insert((*id).to_owned(), own);
+    }
+    assert_eq!(begun, MOST_BELOW + 1);
+}
+
+#[test]
+fn people_hear_once_of_all_that_is_ready() {
+    let file = file(&FOUR);
+    let mut bed = Bed::new(&file, &["1", "4"]);
+    bed.children.insert("1".to_owned(), ready("t1", None, false));
+    assert_eq!(bed.facts().untold_ready(), None, "another one is next");
+    bed.children.insert("4".to_owned(), child(ChildState::Works));
+    assert_eq!(bed.facts().untold_ready(), None);
+    let later = ItemChild { state: ChildState::Ready(ts("9.000000")), ..ready("t4", None, false) };
+    bed.children.insert("4".to_owned(), later);
+    assert_eq!(bed.facts().untold_ready(), Some(ts("9.000000")));
+    bed.run.told = Some(ts("9.000000"));
+    assert_eq!(bed.facts().untold_ready(), None);
+    bed.children.insert("4".to_owned(), child(ChildState::Merged));
+    assert_eq!(bed.facts().untold_ready(), None, "what is left was told");
 }

@@ -1,0 +1,129 @@
+//! What the file says of an item while it is built: that it is in progress, or what it waits for, in commits on the
+//! item's own branch. `done` is the implementer's to write, and from then on the file is left alone, so that nothing
+//! moves a branch that people are asked about.
+
+use codebutler_gateway_core::github::{GitHub, GitHubError};
+use codebutler_roadmap::edit::{clear_field, set_field};
+use codebutler_roadmap::{ItemField, ItemStatus, RoadmapFile};
+
+use super::PATH;
+use super::decide::{ItemStanding, WaitingReason};
+use super::shown::describe_reason;
+
+/// Longest reason, in characters.
+const REASON: usize = 200;
+
+/// What the file is to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotedStanding {
+    InProgress,
+    /// Why.
+    Blocked(String),
+}
+
+impl NotedStanding {
+    /// Of an item whose Thread works on it; nothing where the file is somebody else's to change.
+    pub fn of(standing: &ItemStanding) -> Option<Self> {
+        match standing {
+            ItemStanding::Works => Some(Self::InProgress),
+            ItemStanding::Asks(
+                why @ (WaitingReason::Question | WaitingReason::Failed | WaitingReason::Rests),
+                _,
+            ) => Some(Self::Blocked(describe_reason(why).chars().take(REASON).collect())),
+            _ => None,
+        }
+    }
+
+    const fn status(&self) -> ItemStatus {
+        match self {
+            Self::InProgress => ItemStatus::InProgress,
+            Self::Blocked(_) => ItemStatus::Blocked,
+        }
+    }
+
+    fn reason(&self) -> Option<&str> {
+        match self {
+            Self::InProgress => None,
+            Self::Blocked(why) => Some(why),
+        }
+    }
+
+    /// The file with it; nothing if it says so already, or if it is not to be changed. Pure.
+    fn write(&self, text: &str, id: &str, branch: &str) -> Option<String> {
+        let roadmap = RoadmapFile::read(text);
+        let item = roadmap.item(id).filter(|item| item.is_sound)?;
+        if item.status == ItemStatus::Done {
+            return None;
+        }
+        let mut edited = set_field(text, id, ItemField::Status, self.status().as_str()).ok()?;
+        if item.branch.as_deref() != Some(branch) {
+            edited = set_field(&edited, id, ItemField::Branch, branch).ok()?;
+        }
+        edited = match self.reason() {
+            Some(why) => set_field(&edited, id, ItemField::Reason, why),
+            None => clear_field(&edited, id, ItemField::Reason),
+        }
+        .ok()?;
+        (edited != text).then_some(edited)
+    }
+}
+
+/// Commits what the file is to say of an item on its branch, if it does not say so yet. Answers whether it does.
+///
+/// # Errors
+/// When GitHub refuses, or can't be asked.
+pub async fn note_item(
+    github: &GitHub,
+    (id, branch): (&str, &str),
+    standing: &NotedStanding,
+) -> Result<bool, GitHubError> {
+    let Some(file) = github.branch_file(PATH, branch).await? else { return Ok(true) };
+    let text = String::from_utf8_lossy(&file.bytes);
+    let Some(edited) = standing.write(&text, id, branch) else { return Ok(true) };
+    let how = match standing {
+        NotedStanding::InProgress => "is in progress",
+        NotedStanding::Blocked(_) => "is blocked",
+    };
+    let message = format!("Roadmap: item {id} {how}");
+    github.replace_file((PATH, branch, &file.id), edited.as_bytes(), &message).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "# Roadmap\n\n## 1. A\n- Status: pending\n- Acceptance criteria: a\n\n## 2. B\n- Acceptance criteria: b\n";
+
+    #[test]
+    fn a_reader_of_the_file_sees_what_is_up_and_no_trace_of_what_is_over() {
+        let write = |how: &NotedStanding, text: &str| how.write(text, "1", "codebutler/x");
+        let working = write(&NotedStanding::InProgress, FILE).unwrap();
+        assert!(
+            working.contains("## 1. A\n- Status: in_progress\n- Branch: codebutler/x\n"),
+            "{working}"
+        );
+        assert!(working.ends_with("## 2. B\n- Acceptance criteria: b\n"), "{working}");
+        assert_eq!(write(&NotedStanding::InProgress, &working), None, "said once");
+        let blocked = NotedStanding::Blocked("a question waits".to_owned());
+        let waiting = write(&blocked, &working).unwrap();
+        let item = RoadmapFile::read(&waiting).item("1").unwrap().clone();
+        assert_eq!(
+            (item.status, item.reason.as_deref(), item.branch.as_deref()),
+            (ItemStatus::Blocked, Some("a question waits"), Some("codebutler/x"))
+        );
+        assert_eq!(item.hash(), RoadmapFile::read(FILE).item("1").unwrap().hash());
+        assert_eq!(write(&blocked, &waiting), None);
+        // Byte for byte what work on the branch has seen: nothing there gets in its way.
+        assert_eq!(write(&NotedStanding::InProgress, &waiting).unwrap(), working);
+    }
+
+    #[test]
+    fn what_is_done_or_unknown_is_left_alone() {
+        let done = FILE.replace("pending", "done");
+        for (text, id) in [(&*done, "1"), (FILE, "7"), ("", "1")] {
+            assert_eq!(NotedStanding::InProgress.write(text, id, "b"), None, "{id}");
+        }
+        assert_eq!(NotedStanding::of(&ItemStanding::Ready), None);
+        assert_eq!(NotedStanding::of(&ItemStanding::Asks(WaitingReason::Dropped, None)), None);
+    }
+}
