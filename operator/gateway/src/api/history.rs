@@ -2,6 +2,7 @@
 //! conversation, for who looks back on it.
 
 use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
 use codebutler_crds::wire::history::MAX_BATCH;
 use codebutler_crds::wire::{
     ErrorCode, HistoryBatch, HistoryKept, HistoryLines, PastConversations,
@@ -12,6 +13,8 @@ use codebutler_gateway_core::extract::{AnyCaller, JsonBody, QueryParams};
 use codebutler_gateway_core::history::reads::{HistoryReadError, HistoryReader};
 use codebutler_gateway_core::history::{TellError, mask, millis_now};
 use codebutler_gateway_core::thread_key::ThreadKey;
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
 use kube::ResourceExt as _;
 use serde::Deserialize;
 
@@ -19,6 +22,7 @@ use crate::state::SharedGateway;
 
 /// How far an agent's clock may be ahead, in milliseconds.
 const AHEAD: u64 = 60_000;
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Behind which line.
 #[derive(Deserialize)]
@@ -56,15 +60,18 @@ pub async fn read_lines(
     State(gateway): State<SharedGateway>,
     AnyCaller(caller): AnyCaller,
     QueryParams(HistoryQuery { behind }): QueryParams<HistoryQuery>,
-) -> Result<axum::Json<HistoryLines>, ApiError> {
+) -> Result<Response, ApiError> {
     let (history, key) = (&gateway.work.context.history, caller.key());
-    let Some(store) = history.store() else { return Ok(axum::Json(HistoryLines::default())) };
+    let Some(store) = history.store() else {
+        return Ok(axum::Json(HistoryLines::default()).into_response());
+    };
     // What is told of another Thread of this name ends where its own begins.
     let _ = take_batch(&gateway, &caller, None).await?;
     let uid = caller.thread.uid().unwrap_or_default();
     let reader = HistoryReader { thread: &key, repo: (&*caller.repo).into(), uid: &uid };
     let read = history.reads().page(store, reader, behind).await;
-    read.map(axum::Json).map_err(|error| refuse_reading(&key, &error))
+    let page = read.map_err(|error| refuse_reading(&key, &error))?;
+    Ok(([(CONTENT_TYPE, JSON)], page).into_response())
 }
 
 /// First requests of other conversations of the caller's Repo: none where no history is kept.

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use codebutler_crds::wire::history::{GATEWAY, HistoryEvent, HistoryLine, VERSION};
 use codebutler_crds::wire::{HistoryLines, PastConversation};
 use codebutler_history::{AnyStore, LineIndex, ThreadPlace};
@@ -57,7 +58,8 @@ pub struct HistoryReader<'r> {
 }
 
 impl HistoryReads {
-    /// Lines of a Thread behind this one.
+    /// Lines of a Thread behind this one: [`HistoryLines`] as JSON. Writing megabytes of it on a worker of the runtime
+    /// would keep others' messages waiting.
     ///
     /// # Errors
     /// When they can't be read, or not now.
@@ -66,15 +68,16 @@ impl HistoryReads {
         store: &AnyStore,
         reader: HistoryReader<'_>,
         behind: u64,
-    ) -> Result<HistoryLines, HistoryReadError> {
+    ) -> Result<Bytes, HistoryReadError> {
         let ThreadKey { namespace, name } = reader.thread;
         let Some(history) = ThreadPlace::new(namespace, name) else {
-            return Ok(HistoryLines::default());
+            return Ok(write_lines(&HistoryLines::default())?);
         };
         let place = self.places.place(reader.thread, &reader.repo).await?;
         let (store, uid, index) = (store.clone(), reader.uid.to_owned(), self.index(&history));
         let reading = move || {
-            let read = read_page(&store, &mut index.lock(), (&history, &uid), behind);
+            let read = read_page(&store, &mut index.lock(), (&history, &uid), behind)
+                .and_then(|lines| write_lines(&lines));
             // For as long as it lasts, even if the caller has gone.
             drop(place);
             read
@@ -111,6 +114,14 @@ impl HistoryReads {
         known.insert(history.clone(), Arc::clone(&index));
         index
     }
+}
+
+/// As an answer has them.
+///
+/// # Errors
+/// When they can't be written as JSON.
+pub fn write_lines(lines: &HistoryLines) -> io::Result<Bytes> {
+    Ok(serde_json::to_vec(lines)?.into())
 }
 
 fn read_page(
@@ -165,6 +176,10 @@ mod tests {
         HistoryReader { thread, repo, uid }
     }
 
+    fn read_lines(page: &[u8]) -> HistoryLines {
+        serde_json::from_slice(page).unwrap()
+    }
+
     fn shop() -> ThreadKey {
         ThreadKey { namespace: "team".into(), name: "shop-1".into() }
     }
@@ -175,12 +190,12 @@ mod tests {
         let note = |text: &str| line(&json!({"event": "note", "text": text}));
         let lines = [begun("one"), note("private"), begun("other"), "{]\n".into(), note("own")];
         let ((_dir, store), reads, thread) = (kept(&lines), HistoryReads::default(), shop());
-        let read = reads.page(&store, reader(&thread, "other"), 0).await.unwrap();
+        let read = read_lines(&reads.page(&store, reader(&thread, "other"), 0).await.unwrap());
         let shown = serde_json::to_string(&read).unwrap();
         assert!(shown.contains("own") && !shown.contains("private"), "{shown}");
         assert!(shown.contains("left out here"), "a gap is named: {shown}");
         assert_eq!(read.lines.len(), 3);
-        let read = reads.page(&store, reader(&thread, "one"), 0).await.unwrap();
+        let read = read_lines(&reads.page(&store, reader(&thread, "one"), 0).await.unwrap());
         assert!(read.lines.is_empty() && read.behind.is_none(), "it is gone");
     }
 
@@ -215,7 +230,7 @@ mod tests {
         drop(release);
         holding.join().unwrap();
         for read in flood {
-            assert_eq!(read.await.unwrap().unwrap().lines.len(), 500);
+            assert_eq!(read_lines(&read.await.unwrap().unwrap()).lines.len(), 500);
         }
         assert_eq!(index.lock().lines(), 500);
     }
