@@ -113,6 +113,7 @@ pub enum MessageAuthor {
 }
 
 /// A message that a role wants in its own thread, under its own name.
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of its own on the wire")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PostMessage {

@@ -22,6 +22,7 @@ pub struct SeatAnswer {
 }
 
 /// Everything a role needs to know to start a run. Taken once per turn boundary.
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of its own on the wire")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoleSession {

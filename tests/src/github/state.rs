@@ -238,13 +238,12 @@ impl HostedRepository {
         for pull in self.pulls.values_mut().filter(|p| p.open) {
             if !branches.contains_key(&pull.base) {
                 // Like the real host: what was for a branch that was merged is for where that went.
-                match merged.get(&pull.base).filter(|next| branches.contains_key(*next)) {
-                    Some(next) => pull.base.clone_from(next),
-                    None => {
-                        pull.close(Timestamp::now());
-                        continue;
-                    }
-                }
+                let next = merged.get(&pull.base).filter(|next| branches.contains_key(*next));
+                let Some(next) = next else {
+                    pull.close(Timestamp::now());
+                    continue;
+                };
+                pull.base.clone_from(next);
             }
             // A fork's branch moves elsewhere, and is not missed.
             let of_fork = pull.fork.as_ref().map(|_| pull.head_sha.clone());

@@ -214,7 +214,7 @@ async fn pair_branches(
             || is_stacked(branches, other, one);
         // That they meet is no news to anybody, as long as both can be merged.
         if !(is_known && merged.text == TextMerge::Clean) {
-            pairs.push(Pair { sides, merged, contact });
+            pairs.push(Pair { sides, contact, merged });
         }
     }
     pairs

@@ -346,7 +346,7 @@ pub fn describe_blocked(
 /// What is told once of all that waits for a merge.
 pub fn describe_ready(facts: &RoadmapFacts<'_>, link: impl Fn(&str) -> Option<String>) -> String {
     let ready = facts.run.items.iter().filter(|item| facts.standing(item) == ItemStanding::Ready);
-    let line = |item: &ApprovedItem| {
+    let show_item = |item: &ApprovedItem| {
         let child = facts.children.get(&item.id);
         let place = child.and_then(|child| link(&child.thread));
         let place = place.map(|link| format!(" ([thread]({link}))")).unwrap_or_default();
@@ -354,7 +354,7 @@ pub fn describe_ready(facts: &RoadmapFacts<'_>, link: impl Fn(&str) -> Option<St
         let pull = pull.map(|number| format!(": PR #{number}")).unwrap_or_default();
         format!("- {}{pull}{place}", item_title(facts.file, &item.id))
     };
-    let lines: Vec<String> = ready.map(line).collect();
+    let lines: Vec<String> = ready.map(show_item).collect();
     let (count, noun) = (lines.len(), if lines.len() == 1 { "item waits" } else { "items wait" });
     let head = format!(
         "**{count} {noun} for you to merge.** Press Merge in each thread, in any order: what is built on another one is \

@@ -12,7 +12,7 @@ use codebutler_testbed::models::{
     ModelScript, RoleScript, ScriptStep, ScriptedConversation, TextMatch,
 };
 use codebutler_testbed::slack::MessageView;
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::json;
 
@@ -78,13 +78,13 @@ fn script(items: &[&str]) -> ModelScript {
     script
 }
 
-fn looks_back() -> Option<RetrospectiveSpec> {
-    Some(RetrospectiveSpec { min_cost: NanoUsd::ZERO, ..RetrospectiveSpec::default() })
+fn looks_back() -> RetrospectiveSpec {
+    RetrospectiveSpec { min_cost: NanoUsd::ZERO, ..RetrospectiveSpec::default() }
 }
 
 fn setup(script: ModelScript, items: &[(&str, &str)]) -> Setup {
     let mut setup = Setup::new(script).file(PATH, &roadmap(items)).repo(|repo| {
-        repo.retrospective = looks_back();
+        repo.retrospective = Some(looks_back());
         repo.limits.concurrent_threads = 4;
     });
     setup.roles.retain(|role| role != "reviewer");
@@ -204,7 +204,7 @@ async fn a_night_of_twelve_items_in_three_chains_ends_with_one_message() {
     loop {
         let threads = items(&team).await;
         let left = threads.values().filter(|thread| thread.spec.state == ThreadState::Active);
-        let left: Vec<_> = left.map(|thread| thread.name_any()).collect();
+        let left: Vec<_> = left.map(ResourceExt::name_any).collect();
         if left.is_empty() {
             break;
         }

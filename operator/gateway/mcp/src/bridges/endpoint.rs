@@ -15,6 +15,7 @@ use hyper_util::rt::TokioIo;
 use super::services::BridgeServices;
 
 /// Holds the connection of a server's bridge until a session needs it.
+#[expect(clippy::unused_async, reason = "a handler of a router")]
 pub async fn open_bridge(
     State(services): State<Arc<BridgeServices>>,
     ServerCaller(server): ServerCaller,

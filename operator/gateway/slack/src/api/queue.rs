@@ -134,7 +134,7 @@ impl CallQueue {
             let over = asked.urgency == CallUrgency::Upkeep && Instant::now() >= yields;
             let urgency = if over { CallUrgency::Awaited } else { asked.urgency };
             match self.enter(&lane, &QueuedCall { urgency, ..asked }, yields) {
-                Entered::In(turn) => break turn,
+                Entered::In(turn) => break *turn,
                 Entered::Again(wait) => tokio::time::sleep(wait).await,
                 Entered::Waits(woken) => match woken.await {
                     Ok(turn) => break turn,
@@ -166,7 +166,7 @@ impl CallQueue {
                 .budget
                 .get_or_insert_with(|| CallBudget::full(SAVED / tier_tenths(lane.1), now));
             match budget.take(asked.urgency, self.pace(lane.1), now) {
-                CallGrant::Go => return Entered::In(turn(false)),
+                CallGrant::Go => return Entered::In(Box::new(turn(false))),
                 CallGrant::Wait(wait) if asked.urgency == CallUrgency::Upkeep => {
                     return Entered::Again(wait);
                 }
@@ -181,7 +181,7 @@ impl CallQueue {
         }
         state.busy = true;
         state.serve(asked.thread);
-        Entered::In(turn(true))
+        Entered::In(Box::new(turn(true)))
     }
 
     /// When a call that has its turn may go.
@@ -231,7 +231,7 @@ impl CallQueue {
 }
 
 enum Entered {
-    In(CallTurn),
+    In(Box<CallTurn>),
     /// Not in the way of others: asked again later.
     Again(Duration),
     Waits(oneshot::Receiver<CallTurn>),
