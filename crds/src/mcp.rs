@@ -269,7 +269,15 @@ pub struct ThreadMcpServer {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub allowed: Vec<String>,
-    /// Short definitions of tools in `allowed`, masked, so that a change can be shown.
+    /// Slack user ids of those who have allowed them, by such a hash.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub allowed_by: BTreeMap<String, String>,
+    /// The latest form of each tool that was called, as such a hash: a tool that changes afterwards is asked about,
+    /// whatever it says of itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub seen: Vec<String>,
+    /// Short definitions of such tools, masked, so that a change can be shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), inner(length(max = 2100)))]
     pub forms: Vec<String>,

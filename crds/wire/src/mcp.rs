@@ -94,9 +94,40 @@ pub struct McpServer {
     /// It has resources.
     #[serde(default)]
     pub resources: bool,
-    /// Names of its prompts.
+    /// Names of its prompts, as UsePrompt takes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prompts: Vec<String>,
+    /// The same with what they are for and filled in with, as far as the server says it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prompt_forms: Vec<McpPromptForm>,
+}
+
+/// A prompt of a server and what it is filled in with. All texts are the server's, masked, in one line each.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpPromptForm {
+    /// Its name, one of `prompts`.
+    pub name: String,
+    /// Its purpose.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub about: String,
+    /// Its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<McpPromptField>,
+}
+
+/// An argument of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpPromptField {
+    /// Its name.
+    pub name: String,
+    /// Its purpose.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub about: String,
+    /// The prompt needs it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub required: bool,
 }
 
 /// A call of a tool.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use url::Url;
+
 /// Failure of a server or of one request.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -24,8 +26,11 @@ pub enum McpError {
     #[error("the server speaks version {0} of the protocol, which this client does not know")]
     Version(String),
     /// The connection is gone. A call under way may have run, so it must not be repeated blindly.
-    #[error("the server closed the connection")]
-    Closed,
+    #[error("the server closed the connection{said}")]
+    Closed {
+        /// The last lines that it wrote outside of the protocol, after `: `, or nothing.
+        said: String,
+    },
     /// No answer, and no sign of progress, in time; the request was cancelled.
     #[error("no answer to `{method}` within {} s; it was cancelled", .limit.as_secs_f32().ceil())]
     Timeout {
@@ -44,6 +49,14 @@ pub enum McpError {
         code: i64,
         /// The server's words.
         message: String,
+    },
+    /// A person has to open a page before the request can be carried out.
+    #[error("the server wants a page to be opened first: {message}")]
+    PageNeeded {
+        /// The server's words.
+        message: String,
+        /// Pages, each with its reason.
+        pages: Vec<(String, Url)>,
     },
     /// An HTTP status that is no answer.
     #[error("the server answers with status {status}{}", .text.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
@@ -80,11 +93,11 @@ pub enum McpError {
 impl McpError {
     /// True if a new session may help. A call that failed so may still have run.
     pub fn is_lost_connection(&self) -> bool {
-        matches!(self, Self::Closed | Self::Unreachable(_) | Self::EndedAtStart { .. })
+        matches!(self, Self::Closed { .. } | Self::Unreachable(_) | Self::EndedAtStart { .. })
     }
 
     /// True for the server's own words about one request, which are an answer for the model.
     pub fn is_answer(&self) -> bool {
-        matches!(self, Self::Refused { .. })
+        matches!(self, Self::Refused { .. } | Self::PageNeeded { .. })
     }
 }

@@ -10,6 +10,7 @@ pub mod oauth;
 mod parts;
 pub mod session;
 pub mod tools;
+mod weight;
 mod wire;
 
 pub use codebutler_mcp_file as config;

@@ -19,6 +19,8 @@ pub struct SessionLimits {
     pub pages: usize,
     /// Items of one list.
     pub items: usize,
+    /// Bytes of all items of one list together.
+    pub list_bytes: usize,
     /// Bytes of one message.
     pub message_bytes: usize,
     /// Bytes of a tool's input schema; output schemas above it are dropped.
@@ -42,6 +44,7 @@ impl Default for SessionLimits {
             close: Duration::from_secs(5),
             pages: 50,
             items: 5000,
+            list_bytes: 8 << 20,
             message_bytes: 16 << 20,
             schema_bytes: 64 << 10,
             description_chars: 8000,

@@ -1,7 +1,10 @@
 //! Answers of the server, in JSON-RPC and HTTP.
 
-use axum::body::Body;
+use std::convert::Infallible;
+
+use axum::body::{Body, Bytes};
 use axum::response::Response;
+use futures::StreamExt as _;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
@@ -32,4 +35,10 @@ pub fn respond(status: StatusCode, kind: &'static str, body: impl Into<Body>) ->
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
+}
+
+/// A stream that stays open without an event.
+pub(super) fn open_silence() -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
+    futures::stream::once(async { Ok(Bytes::from_static(b": begins\n\n")) })
+        .chain(futures::stream::pending())
 }

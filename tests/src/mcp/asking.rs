@@ -21,6 +21,16 @@ pub(super) fn ask_person(state: &Arc<PlayedServer>, message: &Value, question: V
     asking.answer(state, message, vec![question], |mut answers| answers.remove(0))
 }
 
+/// Answers a call with the list of what the person answers to questions, one after another.
+pub(super) fn ask_often(
+    state: &Arc<PlayedServer>,
+    message: &Value,
+    questions: Vec<Value>,
+) -> Response {
+    let asking = Asking { capability: "elicitation", method: "elicitation/create" };
+    asking.answer(state, message, questions, |answers| json!(answers))
+}
+
 /// Answers a call with the list of what the client's model answers.
 pub(super) fn ask_model(
     state: &Arc<PlayedServer>,

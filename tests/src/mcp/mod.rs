@@ -13,7 +13,6 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::Response;
-use futures::StreamExt as _;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -41,6 +40,10 @@ pub enum ToolAnswer {
     Text(String),
     /// It asks the person first, with these parameters of `elicitation/create`; its text is their answer.
     Asks(Value),
+    /// The same with several questions, one after another; its text is the list of answers.
+    AsksAll(Vec<Value>),
+    /// An error of the protocol: `code`, `message` and `data`.
+    Refuses(Value),
     /// It asks the client's model first, with each of these parameters of `sampling/createMessage` in turn; its text is
     /// the list of answers.
     Samples(Vec<Value>),
@@ -406,7 +409,10 @@ fn answer_request(state: &PlayedServer, method: &str, message: &Value) -> Value 
             let prompts = state.prompts.lock();
             let listed: Vec<_> = prompts
                 .keys()
-                .map(|name| json!({"name": name, "arguments": [{"name": "topic", "required": true}]}))
+                .map(|name| {
+                    let topic = json!({"name": "topic", "description": "Its topic", "required": true});
+                    json!({"name": name, "description": "Sorts things.", "arguments": [{"name": "tone"}, topic]})
+                })
                 .collect();
             rpc_result(id, &json!({"prompts": listed}))
         }
@@ -448,8 +454,13 @@ fn call_tool(state: &Arc<PlayedServer>, message: &Value) -> Response {
         ToolAnswer::Result(result) => result,
         ToolAnswer::Text(text) => json!({"content": [{"type": "text", "text": text}]}),
         ToolAnswer::Asks(question) => return asking::ask_person(state, message, question),
+        ToolAnswer::AsksAll(questions) => return asking::ask_often(state, message, questions),
+        ToolAnswer::Refuses(error) => {
+            let refused = json!({"jsonrpc": "2.0", "id": id, "error": error});
+            return json_response(StatusCode::OK, &refused);
+        }
         ToolAnswer::Samples(requests) => return asking::ask_model(state, message, requests),
-        ToolAnswer::Never => return answer::stream_body(Body::from_stream(open_silence())),
+        ToolAnswer::Never => return answer::stream_body(Body::from_stream(answer::open_silence())),
         ToolAnswer::HangUp => {
             let cut = futures::stream::iter([
                 Ok(Bytes::from_static(b": begins\n\n")),
@@ -459,12 +470,6 @@ fn call_tool(state: &Arc<PlayedServer>, message: &Value) -> Response {
         }
     };
     json_response(StatusCode::OK, &rpc_result(id, &result))
-}
-
-/// A stream that stays open without an event.
-fn open_silence() -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
-    futures::stream::once(async { Ok(Bytes::from_static(b": begins\n\n")) })
-        .chain(futures::stream::pending())
 }
 
 /// The stream on which a server says what it does by itself.

@@ -15,7 +15,13 @@ fn tool(name: &str) -> McpTool {
 }
 
 fn server(name: &str) -> McpServer {
-    McpServer { name: name.into(), available: true, resources: false, prompts: Vec::new() }
+    McpServer {
+        name: name.into(),
+        available: true,
+        resources: false,
+        prompts: Vec::new(),
+        prompt_forms: Vec::new(),
+    }
 }
 
 fn list(tools: &[&str]) -> McpTools {

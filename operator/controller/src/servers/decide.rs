@@ -8,7 +8,7 @@ use codebutler_crds::mcp::{McpPod, McpScope, McpServerSpec, McpWorktree};
 use codebutler_crds::names::pod as path;
 use codebutler_crds::{Repo, names};
 use codebutler_runtime::apply::shorten_text;
-use codebutler_runtime::server_spec::fingerprint_server;
+use codebutler_runtime::server_spec::{NO_ROOM, fingerprint_server};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt as _;
@@ -162,7 +162,7 @@ fn plan_server(
     };
     let Some(left) = room.checked_sub(1) else {
         return trouble(format!(
-            "{MOST_PODS} servers have pods here already, and server `{}` gets none: lower their idleSeconds, or wait \
+            "{MOST_PODS} {NO_ROOM}, and server `{}` gets none: lower their idleSeconds, or wait \
              until one of them is idle",
             server.name
         ));

@@ -19,6 +19,36 @@ pub struct ToolRights {
     deny: NamePatterns,
     /// The beginnings of the patterns to allow, up to their first wildcard.
     heads: Vec<String>,
+    /// The patterns that can allow or deny a server as a whole.
+    open_allow: Vec<OpenPattern>,
+    open_deny: Vec<OpenPattern>,
+}
+
+/// A pattern that ends with `*`: it matches all names that go on after what its beginning matches.
+#[derive(Clone, Debug)]
+struct OpenPattern {
+    /// Without the last `*`.
+    head: NamePatterns,
+    /// Without `?*` where it ends so: a name has a letter there at least.
+    short: Option<NamePatterns>,
+}
+
+impl OpenPattern {
+    fn of(pattern: &str) -> Option<Self> {
+        let head = pattern.trim_end_matches('*');
+        if head.len() == pattern.len() {
+            return None;
+        }
+        let read = |pattern: &str| NamePatterns::new(&[pattern]).ok();
+        Some(Self { head: read(head)?, short: head.strip_suffix('?').and_then(read) })
+    }
+
+    /// True if it matches whatever begins so and goes on.
+    fn covers(&self, beginning: &str) -> bool {
+        let mut ends = beginning.char_indices().map(|(at, _)| at).chain([beginning.len()]);
+        ends.any(|end| self.head.matches(&beginning[..end]))
+            || self.short.as_ref().is_some_and(|short| short.matches(beginning))
+    }
 }
 
 impl ToolRights {
@@ -37,7 +67,11 @@ impl ToolRights {
         let (allow, deny) = (own(allow), own(deny));
         let head = |pattern: &String| pattern.split(['*', '?', '[', '{']).next().map(str::to_owned);
         let heads = allow.iter().filter_map(head).collect();
-        Ok(Self { allow: NamePatterns::new(&allow)?, deny: NamePatterns::new(&deny)?, heads })
+        let open =
+            |patterns: &[String]| patterns.iter().filter_map(|one| OpenPattern::of(one)).collect();
+        let (open_allow, open_deny) = (open(&allow), open(&deny));
+        let (allow, deny) = (NamePatterns::new(&allow)?, NamePatterns::new(&deny)?);
+        Ok(Self { allow, deny, heads, open_allow, open_deny })
     }
 
     /// True if the role may use the tool of this name.
@@ -48,7 +82,16 @@ impl ToolRights {
     /// True if the role could have a tool of this server.
     pub fn reaches(&self, server: &str) -> bool {
         let name = format!("{MCP_PREFIX}{server}__");
-        self.heads.iter().any(|head| name.starts_with(&**head) || head.starts_with(&name))
+        let mut heads = self.heads.iter();
+        heads.any(|head| name.starts_with(&**head) || head.starts_with(&name))
+            && !self.open_deny.iter().any(|pattern| pattern.covers(&name))
+    }
+
+    /// True if the role may read the server's resources and prompts: they have no names that a pattern could tell
+    /// apart, so it needs the server as a whole.
+    pub fn reads(&self, server: &str) -> bool {
+        let name = format!("{MCP_PREFIX}{server}__");
+        self.reaches(server) && self.open_allow.iter().any(|pattern| pattern.covers(&name))
     }
 }
 
@@ -159,5 +202,32 @@ mod tests {
         assert!(some.reaches("abc") && !some.reaches("b"));
         assert!(rights(&["mcp__a[b"], &[]).is_err());
         assert!(!rights(&["Read"], &[]).unwrap().reaches("any"));
+    }
+
+    #[test]
+    fn a_server_that_is_denied_as_a_whole_is_not_reached() {
+        for deny in ["mcp__hr__*", "mcp__hr*", "mcp__h?__**", "mcp__hr__?*", "mcp__*"] {
+            let rights = rights(&["mcp__*"], &[deny]).unwrap();
+            assert!(!rights.reaches("hr") && !rights.reads("hr"), "{deny}");
+            assert_eq!(rights.reaches("docs"), deny != "mcp__*", "{deny}");
+        }
+        for deny in ["mcp__hr__delete_*", "mcp__hr__??*", "mcp__hr__", "mcp__hr2__*", "mcp__*__x*"]
+        {
+            assert!(rights(&["mcp__*"], &[deny]).unwrap().reaches("hr"), "{deny}");
+        }
+    }
+
+    #[test]
+    fn resources_need_the_server_as_a_whole() {
+        for (allow, expected) in [
+            ("mcp__hr__*", true),
+            ("mcp__*", true),
+            ("mcp__h*", true),
+            ("mcp__hr__search", false),
+            ("mcp__hr__read_*", false),
+            ("mcp__docs__*", false),
+        ] {
+            assert_eq!(rights(&[allow], &[]).unwrap().reads("hr"), expected, "{allow}");
+        }
     }
 }

@@ -35,6 +35,9 @@ pub enum LinkError {
     /// The pod of a server with an image.
     #[error("{0}")]
     Pod(String),
+    /// The same, where it gets no pod before another server's is gone.
+    #[error("{0}")]
+    NoRoom(String),
     /// The server's credentials.
     #[error(
         "the server does not accept what it is sent as credentials (401): check `headers` of the server in \
@@ -81,6 +84,9 @@ pub trait PodLinks: Send + Sync {
 
     /// Keeps the pod of a server whose session is in use.
     async fn keep_pod(&self, place: &ServerPlace);
+
+    /// Gives up the pod of a server whose session has ended.
+    async fn release_pod(&self, place: &ServerPlace);
 }
 
 /// An installation that starts no pods for servers.
@@ -89,6 +95,8 @@ pub struct NoPods;
 #[async_trait]
 impl PodLinks for NoPods {
     async fn keep_pod(&self, _: &ServerPlace) {}
+
+    async fn release_pod(&self, _: &ServerPlace) {}
 
     async fn open_pod_link(&self, _: &ServerPlace) -> Result<OpenedLink, LinkError> {
         let text = "this installation starts no pods for servers with an `image`: only those with a `url` can be used";

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::mcp::{McpRiskRule, McpServerSpec};
-use codebutler_crds::wire::{McpRisk, McpServer, McpTool, McpTools};
+use codebutler_crds::wire::{McpPromptField, McpPromptForm, McpRisk, McpServer, McpTool, McpTools};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::redact::SecretRedactor;
+use codebutler_mcp::session::ListedPrompt;
 use codebutler_mcp::tools::{
     NamePatterns, PatternError, RiskJudgement, RiskOverride, SchemaBounds, SchemaDialect,
     SearchEntry, ServerTool, ToolRisk, choose_shown, clean_schema, judge_risk, name_tool,
@@ -36,8 +37,14 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const SKIPPED: usize = 3;
 /// Prompts of a server that are named.
 const PROMPTS: usize = 50;
-/// Characters of a name of a prompt.
+/// Characters of a name of a prompt or an argument, and of what it says of itself.
 const NAME: usize = 100;
+const ABOUT: usize = 120;
+/// Arguments of a prompt that are named.
+const FIELDS: usize = 8;
+/// Bytes of the tools that a search finds, and of the schemas of all tools of a list.
+const FOUND_BYTES: usize = 64 << 10;
+const SCHEMA_BYTES: usize = 4 << 20;
 
 /// A server of a role, with what is known of its tools.
 struct KnownServer<'a> {
@@ -86,7 +93,8 @@ pub async fn list_tools(
             servers.sessions.post_trouble(&one.server.place, error);
         }
         let away = servers.sessions.failure(&one.server.place, PATIENCE * 10);
-        tools.servers.push(describe_server(one, away.is_none(), &guard_for));
+        let reads = role.rights.reads(&one.server.place.spec.name);
+        tools.servers.push(describe_server(one, away.is_none(), reads, &guard_for));
         let secrets = servers.sessions.known_secrets(&one.server.place);
         let plain = guard_for(&secrets);
         let why = match &one.outlook {
@@ -131,7 +139,7 @@ fn offer_tools(
     let chosen = match search {
         Some(search) => {
             let most = search.most.unwrap_or(FOUND).clamp(1, MOST_FOUND);
-            search_tools(&entries, &search.find, most)
+            fit_found(&entries, search_tools(&entries, &search.find, most))
         }
         None => choose_shown(&entries, &[], MOST_SHOWN, MOST_BYTES).shown,
     };
@@ -139,6 +147,19 @@ fn offer_tools(
     let mut tools: Vec<Option<McpTool>> = tools.into_iter().map(Some).collect();
     let tools = chosen.into_iter().filter_map(|index| tools.get_mut(index)?.take()).collect();
     McpTools { tools, hidden, ..McpTools::default() }
+}
+
+/// The best of the tools that were found, as many as fit: they stay in the role's requests.
+fn fit_found(entries: &[SearchEntry], found: Vec<usize>) -> Vec<usize> {
+    let mut left = FOUND_BYTES;
+    let fits = |index: &usize| match left.checked_sub(entries[*index].size) {
+        Some(rest) => {
+            left = rest;
+            true
+        }
+        None => false,
+    };
+    found.into_iter().filter(fits).collect()
 }
 
 /// All tools of a list, in its order. They are described once for each list: a model is shown them at each turn.
@@ -155,8 +176,17 @@ fn describe_tools(
         return Arc::clone(&known.tools);
     }
     let guard = WordGuard::new(Arc::clone(look.redactor), &list.secrets);
-    let tools = list.tools.iter().map(|tool| describe_tool(tool, spec, &guard, look.dialect));
-    let tools = Arc::new(tools.collect());
+    let mut left = SCHEMA_BYTES;
+    let describe = |tool| {
+        let bounds = SchemaBounds {
+            bytes: left.min(SchemaBounds::default().bytes),
+            ..SchemaBounds::default()
+        };
+        let tool = describe_tool(tool, spec, &guard, (look.dialect, bounds));
+        left = left.saturating_sub(tool.schema.to_string().len());
+        tool
+    };
+    let tools = Arc::new(list.tools.iter().map(describe).collect());
     let (dialect, redactor) = (look.dialect, Arc::clone(look.redactor));
     *described = Some(DescribedTools { dialect, redactor, tools: Arc::clone(&tools) });
     tools
@@ -171,19 +201,24 @@ fn describe_tool(
     tool: &ServerTool,
     spec: &McpServerSpec,
     guard: &WordGuard,
-    dialect: SchemaDialect,
+    (dialect, bounds): (SchemaDialect, SchemaBounds),
 ) -> McpTool {
-    let clean = clean_schema(&tool.input_schema, dialect, SchemaBounds::default());
+    let clean = clean_schema(&tool.input_schema, dialect, bounds);
     let words = if tool.description.is_empty() {
         tool.title.as_deref().unwrap_or_default()
     } else {
         &tool.description
     };
     let reads = judge_tool(tool, spec).is_ok_and(|judged| judged.risk == ToolRisk::Runs);
+    let mut description = guard.fenced(&spec.name, words);
+    if clean.is_cut {
+        description.push_str("\n[note] Its schema is too large to be shown in full: its server has arguments, or rules for \
+                              them, that are left out here.");
+    }
     McpTool {
         name: name_tool(&spec.name, &tool.name),
-        description: guard.fenced(&spec.name, words),
-        schema: guard.value(&clean.schema),
+        description,
+        schema: guard.value(clean.schema),
         reads,
     }
 }
@@ -208,20 +243,51 @@ pub fn judge_tool(tool: &ServerTool, spec: &McpServerSpec) -> Result<RiskJudgeme
 fn describe_server(
     known: &KnownServer<'_>,
     is_there: bool,
+    reads: bool,
     guard_for: &dyn Fn(&[String]) -> WordGuard,
 ) -> McpServer {
     let name = known.server.place.spec.name.clone();
-    let ToolsOutlook::Known(list) = &known.outlook else {
-        return McpServer { name, available: false, resources: false, prompts: Vec::new() };
+    let list = match &known.outlook {
+        ToolsOutlook::Known(list) => Some(list),
+        _ => None,
     };
-    let guard = guard_for(&list.secrets);
-    let prompts = list.prompts.iter().take(PROMPTS).map(|prompt| guard.line(&prompt.name, NAME));
-    McpServer {
+    let mut server = McpServer {
         name,
-        available: is_there,
-        resources: list.has_resources,
-        prompts: prompts.collect(),
+        available: list.is_some() && is_there,
+        resources: false,
+        prompts: Vec::new(),
+        prompt_forms: Vec::new(),
+    };
+    if let Some(list) = list.filter(|_| reads) {
+        let guard = guard_for(&list.secrets);
+        let shown = list.prompts.iter().take(PROMPTS);
+        server.prompts = shown.clone().map(|one| show_prompt_name(&one.name, &guard)).collect();
+        server.prompt_forms = shown.map(|prompt| describe_prompt(prompt, &guard)).collect();
+        server.resources = list.has_resources;
     }
+    server
+}
+
+fn describe_prompt(prompt: &ListedPrompt, guard: &WordGuard) -> McpPromptForm {
+    let about = |text: &Option<String>| guard.line(text.as_deref().unwrap_or_default(), ABOUT);
+    // Those that it can't do without come first.
+    let mut fields: Vec<_> = prompt.arguments.iter().collect();
+    fields.sort_by_key(|one| !one.is_required);
+    let fields = fields.into_iter().take(FIELDS).map(|one| McpPromptField {
+        name: show_prompt_name(&one.name, guard),
+        about: about(&one.description),
+        required: one.is_required,
+    });
+    McpPromptForm {
+        name: show_prompt_name(&prompt.name, guard),
+        about: about(&prompt.description),
+        arguments: fields.collect(),
+    }
+}
+
+/// The name of a prompt, or of an argument, by which a model knows it.
+pub fn show_prompt_name(name: &str, guard: &WordGuard) -> String {
+    guard.line(name, NAME)
 }
 
 fn list_notices(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use codebutler_crds::Thread;
 
-use crate::bridges::{BridgeServices, PodLink, keep_pod, open_pod_link};
+use crate::bridges::{BridgeServices, PodLink, PodLinkError, keep_pod, open_pod_link, release_pod};
 use crate::place::ServerPlace;
 use crate::{LinkError, OpenedLink, PodLinks};
 
@@ -25,8 +25,10 @@ impl PodLinks for BridgedPods {
     async fn open_pod_link(&self, place: &ServerPlace) -> Result<OpenedLink, LinkError> {
         let (thread, name) = (self.thread(place), &place.spec.name);
         let opened = open_pod_link(&self.0, &place.repo, thread.as_ref(), name).await;
-        let PodLink { link, secrets } =
-            opened.map_err(|error| LinkError::Pod(error.to_string()))?;
+        let PodLink { link, secrets } = opened.map_err(|error| match error {
+            PodLinkError::NoRoom(why) => LinkError::NoRoom(why),
+            error => LinkError::Pod(error.to_string()),
+        })?;
         Ok(OpenedLink { link, secrets, grant: None })
     }
 
@@ -34,6 +36,12 @@ impl PodLinks for BridgedPods {
         let (thread, name) = (self.thread(place), &place.spec.name);
         if let Err(error) = keep_pod(&self.0, &place.repo, thread.as_ref(), name).await {
             tracing::warn!(%error, server = name, "the pod of a server is not kept");
+        }
+    }
+    async fn release_pod(&self, place: &ServerPlace) {
+        let (thread, name) = (self.thread(place), &place.spec.name);
+        if let Err(error) = release_pod(&self.0, &place.repo, thread.as_ref(), name).await {
+            tracing::warn!(%error, server = name, "the pod of a server is not given up");
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Resources and prompts of servers: they change nothing, so that nobody is asked. Reading one counts like a call,
-//! listing them does not.
+//! Resources and prompts of servers. They have no names that a role's patterns could tell apart, so a role needs the
+//! whole server for them; and they say nothing of their risk, so people are asked once in a thread unless the Repo has a
+//! rule for `resources/read` or `prompts/get`. Reading one counts like a call, listing them does not.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,6 +8,8 @@ use std::time::{Duration, Instant};
 use codebutler_crds::wire::{McpPrompt, McpRead, McpResource, McpResources, McpResult};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_mcp::session::ListedPrompt;
+use codebutler_mcp::tools::{RiskJudgement, ServerTool, ToolHints};
 use codebutler_mcp::{ContentItem, McpError, PromptMessage, ToolResult};
 use futures::future::join_all;
 use serde_json::{Map, Value, json};
@@ -15,11 +18,15 @@ use tokio::time::timeout;
 use super::McpServers;
 use super::access::{RoleServer, RoleServers};
 use super::ask::explain_failure;
-use super::call::{CallTaken, SentCall, begin_reading, record_call};
+use super::call::{
+    CallApproval, CallTaken, SentCall, WantedCall, approve_call, begin_reading, check_reading,
+    record_call,
+};
 use super::link::LinkError;
+use super::offer::{judge_tool, show_prompt_name};
 use super::refusal::{McpRefusal, closest_names};
 use super::result::{read_result, sees_pictures};
-use super::sessions::{SessionUse, is_sign_in};
+use super::sessions::{ServerList, SessionUse, is_sign_in};
 use super::words::WordGuard;
 
 /// The wait for the resources of one server.
@@ -42,7 +49,7 @@ pub async fn list_resources(
 ) -> Result<McpResources, ApiError> {
     let wanted = match server {
         Some(name) => vec![find_server(servers, caller, name).await?],
-        None => RoleServers::of(servers, caller).await.map(|role| role.servers).unwrap_or_default(),
+        None => RoleServers::of(servers, caller).await.map(list_readable).unwrap_or_default(),
     };
     let redactor = servers.outcomes.redactor(caller).await?;
     let plain = WordGuard::new(redactor.clone(), &[]);
@@ -75,6 +82,12 @@ pub async fn list_resources(
         all.truncated = true;
     }
     Ok(all)
+}
+
+/// The servers of a role whose resources it may read.
+fn list_readable(role: RoleServers) -> Vec<RoleServer> {
+    let RoleServers { servers, rights, .. } = role;
+    servers.into_iter().filter(|server| rights.reads(&server.place.spec.name)).collect()
 }
 
 async fn read_resources(
@@ -121,8 +134,8 @@ pub async fn read_resource(
     }
     let arguments = json!({"uri": read.uri});
     let reading =
-        Reading { servers, caller, server: &read.server, method: "resources/read", arguments };
-    reading.run(async |open| open.session().read_resource(&read.uri).await).await
+        Reading { servers, caller, server: &read.server, kind: ReadKind::Resource, arguments };
+    reading.run(async |open, _, _| open.session().read_resource(&read.uri).await).await
 }
 
 /// A prompt with its arguments filled in, as text.
@@ -134,17 +147,37 @@ pub async fn read_prompt(
     caller: &ProvenCaller,
     prompt: &McpPrompt,
 ) -> Result<McpResult, ApiError> {
-    let values = prompt.arguments.iter().map(|(name, value)| (name.clone(), json!(value)));
-    let values: Map<String, Value> = values.collect();
-    let arguments = json!({"name": prompt.name, "arguments": values});
+    let arguments = json!({"name": prompt.name, "arguments": prompt.arguments});
     let reading =
-        Reading { servers, caller, server: &prompt.server, method: "prompts/get", arguments };
+        Reading { servers, caller, server: &prompt.server, kind: ReadKind::Prompt, arguments };
     reading
-        .run(async |open| {
-            let messages = open.session().get_prompt(&prompt.name, &values).await?;
+        .run(async |open, list, guard| {
+            let prompts = list.map(|list| &*list.prompts).unwrap_or_default();
+            let (name, values) = name_exactly(prompts, prompt, guard);
+            let messages = open.session().get_prompt(&name, &values).await?;
             Ok(join_messages(messages))
         })
         .await
+}
+
+/// The prompt and its arguments by the server's own names: a model knows those that it is shown.
+fn name_exactly(
+    prompts: &[ListedPrompt],
+    wanted: &McpPrompt,
+    guard: &WordGuard,
+) -> (String, Map<String, Value>) {
+    let exact = prompts.iter().find(|one| one.name == wanted.name);
+    let known = exact
+        .or_else(|| prompts.iter().find(|one| show_prompt_name(&one.name, guard) == wanted.name));
+    let name_of = |shown: &String| {
+        let arguments = || known.iter().flat_map(|prompt| &prompt.arguments);
+        let found = arguments()
+            .find(|one| one.name == *shown)
+            .or_else(|| arguments().find(|one| show_prompt_name(&one.name, guard) == *shown));
+        found.map_or_else(|| shown.clone(), |one| one.name.clone())
+    };
+    let values = wanted.arguments.iter().map(|(name, value)| (name_of(name), json!(value)));
+    (known.map_or_else(|| wanted.name.clone(), |one| one.name.clone()), values.collect())
 }
 
 /// The messages of a prompt as pieces of one result.
@@ -162,6 +195,12 @@ async fn find_server(
 ) -> Result<RoleServer, McpRefusal> {
     let role = RoleServers::of(servers, caller).await;
     let found = role.as_ref().and_then(|role| role.server(name));
+    if found.is_some() && !role.as_ref().is_some_and(|role| role.rights.reads(name)) {
+        let what = format!(
+            "resources and prompts of the server `{name}`, which take a right to all of it (`mcp__{name}__*`)"
+        );
+        return Err(McpRefusal::Forbidden { role: caller.role_name().to_owned(), what });
+    }
     found.cloned().ok_or_else(|| {
         let names = role.iter().flat_map(|role| &role.servers).map(|one| &*one.place.spec.name);
         let closest = closest_names(name, names);
@@ -175,21 +214,68 @@ async fn find_server(
     })
 }
 
+/// The kinds of what is read from servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReadKind {
+    Resource,
+    Prompt,
+}
+
+impl ReadKind {
+    /// The method, which rules of a Repo name like a tool.
+    const fn method(self) -> &'static str {
+        match self {
+            Self::Resource => "resources/read",
+            Self::Prompt => "prompts/get",
+        }
+    }
+
+    /// The agent's tool.
+    const fn tool(self) -> &'static str {
+        match self {
+            Self::Resource => "ReadResource",
+            Self::Prompt => "UsePrompt",
+        }
+    }
+
+    /// It as a tool whose risk is judged: its words are our own.
+    fn as_tool(self) -> ServerTool {
+        let what = match self {
+            Self::Resource => "resources",
+            Self::Prompt => "prompts",
+        };
+        ServerTool {
+            name: self.method().to_owned(),
+            title: None,
+            description: what.to_owned(),
+            input_schema: Map::new(),
+            output_schema: None,
+            hints: ToolHints::default(),
+            annotations: Value::Null,
+        }
+    }
+}
+
 /// Something that is read from a server.
 struct Reading<'a> {
     servers: &'a Arc<McpServers>,
     caller: &'a ProvenCaller,
     server: &'a str,
-    method: &'static str,
+    kind: ReadKind,
     arguments: Value,
 }
 
 impl Reading<'_> {
     async fn run(
         self,
-        read: impl AsyncFnOnce(&SessionUse) -> Result<ToolResult, McpError>,
+        read: impl AsyncFnOnce(
+            &SessionUse,
+            Option<&ServerList>,
+            &WordGuard,
+        ) -> Result<ToolResult, McpError>,
     ) -> Result<McpResult, ApiError> {
-        let Self { servers, caller, server, method, arguments } = self;
+        let Self { servers, caller, server, kind, arguments } = self;
+        let method = kind.method();
         let server = find_server(servers, caller, server).await?;
         let name = server.place.spec.name.clone();
         let redactor = servers.outcomes.redactor(caller).await?;
@@ -205,10 +291,15 @@ impl Reading<'_> {
             Ok(open) => open,
             Err(error) => return Err(away(&error).await),
         };
-        begin_reading(servers, caller, &server).await?;
         let guard = WordGuard::new(redactor, &open.secrets());
+        let approval = approve_reading(servers, caller, &server, kind, &arguments, &guard).await?;
+        begin_reading(servers, caller, &server).await?;
+        if let Some(standing) = &approval.standing {
+            servers.consent.spend(caller, standing).await;
+        }
+        let list = servers.sessions.known_list(&server.place);
         let begun = Instant::now();
-        let answer = read(&open).await;
+        let answer = read(&open, list.as_deref(), &guard).await;
         let elapsed = begun.elapsed();
         if let Err(error) = &answer
             && (error.is_lost_connection() || is_sign_in(error))
@@ -236,10 +327,41 @@ impl Reading<'_> {
             server: &name,
             tool: method,
             arguments: arguments.to_string(),
-            approved_by: None,
+            approved_by: approval.by,
         };
         let facts = CallTaken::of(outcome.as_ref().ok(), false, elapsed);
         record_call(servers, caller, &guard, &sent, &facts);
         outcome
     }
+}
+
+/// Has people asked before something is read, unless the Repo says that they need not be.
+async fn approve_reading(
+    servers: &Arc<McpServers>,
+    caller: &ProvenCaller,
+    server: &RoleServer,
+    kind: ReadKind,
+    arguments: &Value,
+    guard: &WordGuard,
+) -> Result<CallApproval, ApiError> {
+    // People are asked about nothing that can't happen.
+    check_reading(servers, caller, server)?;
+    let (spec, tool) = (&server.place.spec, kind.as_tool());
+    let judged = judge_tool(&tool, spec).map_err(|error| McpRefusal::Away {
+        server: spec.name.clone(),
+        why: guard.error(&error),
+    })?;
+    let reason =
+        if judged.is_ruled { judged.reason } else { "no rule of the Repo's `risk` names it" };
+    let judged = RiskJudgement { reason, ..judged };
+    let wanted = WantedCall {
+        name: kind.tool(),
+        server: &spec.name,
+        tool: &tool,
+        arguments,
+        judged: &judged,
+        guard,
+        is_reading: true,
+    };
+    approve_call(servers, caller, &wanted).await
 }

@@ -3,6 +3,7 @@
 //! wants to know the tools waits for a start.
 
 mod lists;
+mod room;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use parking_lot::Mutex;
 
 use self::lists::describe_list;
 pub use self::lists::{DescribedTools, ServerList, ToolsOutlook};
-use super::link::{LinkError, PodLinks, open_link};
+use super::link::{LinkError, PodLinks};
 use super::place::{ServerPlace, SessionKey};
 use super::questions::sampling::SessionSampling;
 use super::questions::{CallerMark, SessionCallers, SessionQuestions};
@@ -57,6 +58,8 @@ pub struct OpenSession {
     secrets: Vec<String>,
     grant: Option<ServerGrant>,
     callers: Arc<SessionCallers>,
+    /// Its server, where it runs in a pod.
+    pod: Option<ServerPlace>,
     running: AtomicUsize,
     used: Mutex<Instant>,
     /// Its list has changed since it was read.
@@ -196,7 +199,7 @@ impl SessionPool {
             }
             Err(error) => {
                 // That is no fault of the server.
-                if !matches!(error, LinkError::Full(_)) {
+                if !matches!(error, LinkError::Full(_) | LinkError::NoRoom(_)) {
                     self.report(place, SessionOutcome::Failed(error.to_string()));
                 }
                 self.post_trouble(place, &error);
@@ -278,7 +281,7 @@ impl SessionPool {
     async fn connect(&self, place: &ServerPlace) -> Result<SessionUse, LinkError> {
         self.make_room()?;
         let parts = &self.0;
-        let opened = open_link(&parts.context, &*parts.pods, place).await?;
+        let opened = self.open_way(place).await?;
         let callers = Arc::<SessionCallers>::default();
         let questions = SessionQuestions {
             server: place.spec.name.clone(),
@@ -303,6 +306,7 @@ impl SessionPool {
             secrets: opened.secrets,
             grant: opened.grant,
             callers,
+            pod: place.spec.image.is_some().then(|| place.clone()),
             running: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
             stale: AtomicBool::new(true),

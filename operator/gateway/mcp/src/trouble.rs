@@ -33,8 +33,8 @@ impl TroubleDesk {
 
     /// Posts in the background why a server can't be used, unless the thread has that line already.
     pub fn post(&self, place: &ServerPlace, error: &LinkError, guard: &WordGuard) {
-        // A person who is to sign in is asked elsewhere, and too many sessions are no fault of the server.
-        if matches!(error, LinkError::SignIn { .. } | LinkError::Full(_)) {
+        // A person who is to sign in is asked elsewhere, and too many sessions or pods are no fault of the server.
+        if matches!(error, LinkError::SignIn { .. } | LinkError::Full(_) | LinkError::NoRoom(_)) {
             return;
         }
         let Some(thread) = place.thread.clone() else { return };
@@ -113,6 +113,7 @@ mod tests {
         desk.post(&of("shop-2"), &pod("there is no program `db`"), &guard);
         let sign_in = LinkError::SignIn { challenge: String::new(), at: 0 };
         desk.post(&of("shop-2"), &sign_in, &guard);
+        desk.post(&of("shop-2"), &LinkError::NoRoom("8 servers have pods".into()), &guard);
         desk.post(&ServerPlace::new(&repo, &spec, None), &pod("it is away"), &guard);
         assert!(tasks.rest(Duration::from_secs(10)).await);
         let mut posted = kept.0.lock().clone();

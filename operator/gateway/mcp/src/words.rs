@@ -83,15 +83,16 @@ impl WordGuard {
     }
 
     /// All texts of a value, field names included.
-    pub fn value(&self, value: &Value) -> Value {
+    pub fn value(&self, value: Value) -> Value {
         match value {
-            Value::String(text) => Value::String(self.text(text)),
-            Value::Array(items) => items.iter().map(|item| self.value(item)).collect(),
+            Value::String(text) => Value::String(self.text(&text)),
+            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
             Value::Object(fields) => {
-                let fields = fields.iter().map(|(key, value)| (self.text(key), self.value(value)));
+                let fields =
+                    fields.into_iter().map(|(key, value)| (self.text(&key), self.value(value)));
                 Value::Object(fields.collect())
             }
-            other => other.clone(),
+            other => other,
         }
     }
 
@@ -113,8 +114,15 @@ impl WordGuard {
                 }
             }
         }
-        result.structured = result.structured.as_ref().map(|value| self.value(value));
+        result.structured = result.structured.take().map(|value| self.value(value));
         result
+    }
+
+    /// True if a text holds a secret, which must not be sent, however it is hidden.
+    pub fn holds_secret(&self, text: &str) -> bool {
+        let clean = clean_text(text);
+        matches!(self.redactor.mask(&clean), Cow::Owned(_))
+            || self.secrets.iter().any(|secret| clean.contains(secret))
     }
 
     /// True if a value holds a secret, which must not be sent.
@@ -152,7 +160,7 @@ mod tests {
             assert!(masked.contains("[redacted:"), "{masked}");
             assert!(!masked.contains("phrase") && !masked.contains("0123456789"), "{masked}");
         }
-        let value = guard().value(&json!({"rows": [{"token": TOKEN}], "n": 1}));
+        let value = guard().value(json!({"rows": [{"token": TOKEN}], "n": 1}));
         assert!(!value.to_string().contains("0123456789") && value["n"] == 1, "{value}");
     }
 
@@ -169,5 +177,8 @@ mod tests {
         let found = |value: Value| guard().finds_secret(&value);
         assert!(found(json!({"a": [1, {"b": TOKEN}]})) && found(json!({TOKEN: 1})));
         assert!(!found(json!({"a": "plain", "b": 5, "c": null})));
+        let hidden = format!("it is {}\u{e0041}{}", &TOKEN[..10], &TOKEN[10..]);
+        assert!(guard().holds_secret(&hidden) && guard().holds_secret("pass-phrase-of-ours"));
+        assert!(!guard().holds_secret("Berlin"));
     }
 }

@@ -7,11 +7,14 @@ use crate::content::{PromptMessage, ToolResult};
 use crate::error::McpError;
 use crate::events::cut_text;
 use crate::tools::ServerTool;
+use crate::weight::weigh;
 
 /// JSON-RPC's code for a method that a server does not have.
 const UNKNOWN_METHOD: i64 = -32_601;
 /// Sentences about skipped items that are kept.
 const SKIPPED: usize = 50;
+/// Bytes of a prompt's name: it is needed as it is.
+const PROMPT_NAME: usize = 1000;
 
 /// A list as far as it can be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,7 +144,11 @@ impl ServerSession {
             return Ok(ListedItems { items: Vec::new(), skipped: Vec::new(), is_cut: false });
         }
         self.list("prompts/list", "prompts", |item| {
-            let name = text_at(item, "name").ok_or("a prompt has no `name`")?;
+            let name = item.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
+            let name = name.ok_or("a prompt has no `name`")?.to_owned();
+            if name.len() > PROMPT_NAME {
+                return Err(format!("a prompt has a name of {} bytes", name.len()));
+            }
             let arguments = item.get("arguments").and_then(Value::as_array).into_iter().flatten();
             let arguments = arguments.filter_map(Value::as_object).filter_map(|argument| {
                 Some(PromptArgument {
@@ -184,6 +191,7 @@ impl ServerSession {
         let mut listed = ListedItems { items: Vec::new(), skipped: Vec::new(), is_cut: false };
         let mut cursor = Value::Null;
         let mut seen = Vec::new();
+        let mut bytes = 0_usize;
         for _ in 0..self.limits.pages {
             let params = if cursor.is_null() { json!({}) } else { json!({"cursor": cursor}) };
             let mut page = self.ask(method, params).await?;
@@ -192,7 +200,8 @@ impl ServerSession {
                 return Err(McpError::Unreadable { method: method.to_owned(), reason });
             };
             for (number, item) in items.iter().enumerate() {
-                if listed.items.len() >= self.limits.items {
+                bytes = bytes.saturating_add(weigh(item));
+                if listed.items.len() >= self.limits.items || bytes > self.limits.list_bytes {
                     listed.is_cut = true;
                     return Ok(listed);
                 }

@@ -19,6 +19,7 @@ use rmcp::{Peer, RoleClient};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 use url::Url;
 
 use handler::SessionHandler;
@@ -114,6 +115,9 @@ pub struct ServerSession {
     facts: ServerFacts,
     peer: Peer<RoleClient>,
     running: Mutex<Option<RunningService<RoleClient, SessionHandler>>>,
+    questions: Option<Arc<dyn QuestionHandler>>,
+    /// Reads its standard error, where there is one.
+    errors: Mutex<Option<JoinHandle<()>>>,
     intake: Arc<Intake>,
     limits: SessionLimits,
 }
@@ -142,11 +146,18 @@ impl ServerSession {
             (Err(_), Some(version)) => Err(McpError::Version(version)),
             (opened, _) => opened,
         };
-        let running = opened.inspect_err(|_| sink.close())?;
+        let (running, errors) = opened.inspect_err(|_| sink.close())?;
         let facts = ServerFacts::new(intake.greeting().unwrap_or_default());
         let peer = running.peer().clone();
-        let session =
-            Self { facts, peer, running: Mutex::new(Some(running)), intake, limits: setup.limits };
+        let session = Self {
+            facts,
+            peer,
+            running: Mutex::new(Some(running)),
+            questions: setup.questions,
+            errors: Mutex::new(errors),
+            intake,
+            limits: setup.limits,
+        };
         Ok((session, stream))
     }
 
@@ -160,6 +171,15 @@ impl ServerSession {
         self.peer.is_transport_closed()
     }
 
+    /// A server's last words can come after its end.
+    async fn await_last_words(&self) {
+        let mut errors = self.errors.lock().await;
+        if let Some(reading) = errors.as_mut() {
+            let _ = tokio::time::timeout(LAST_WORDS, reading).await;
+            *errors = None;
+        }
+    }
+
     /// Ends the session: over HTTP with a DELETE, a pipe by closing it.
     pub async fn close(&self) {
         let running = self.running.lock().await.take();
@@ -170,11 +190,14 @@ impl ServerSession {
     }
 }
 
+/// A session's service, and what reads the server's standard error.
+type GreetedServer = (RunningService<RoleClient, SessionHandler>, Option<JoinHandle<()>>);
+
 async fn greet_server(
     link: ServerLink,
     setup: &SessionSetup,
     intake: &Arc<Intake>,
-) -> Result<RunningService<RoleClient, SessionHandler>, McpError> {
+) -> Result<GreetedServer, McpError> {
     let message_bytes = setup.limits.message_bytes;
     let (dialer, url, headers) = match link {
         ServerLink::Pipe { reader, writer, errors } => {
@@ -186,7 +209,7 @@ async fn greet_server(
                     let _ = tokio::time::timeout(LAST_WORDS, reading).await;
                     Err(McpError::EndedAtStart { said: intake.events.last_words() })
                 }
-                (opened, _) => opened,
+                (opened, errors) => opened.map(|running| (running, errors)),
             };
         }
         ServerLink::Http { dialer, url, headers } => (dialer, url, headers),
@@ -205,13 +228,13 @@ async fn greet_server(
     match &first {
         // Servers of the older form know no POST here.
         Err(McpError::Status { status: 400 | 404 | 405, .. }) => {}
-        _ => return first,
+        _ => return first.map(|running| (running, None)),
     }
     match EventsTransport::open(channel, &url).await {
-        Ok(transport) => serve(transport, setup, intake).await,
+        Ok(transport) => serve(transport, setup, intake).await.map(|running| (running, None)),
         // The answer to the newer form is the better reason, unless a sign-in can help.
         Err(fault @ HttpFault::SignIn { .. }) => Err(fault.into()),
-        Err(_) => first,
+        Err(_) => first.map(|running| (running, None)),
     }
 }
 

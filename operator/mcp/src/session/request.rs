@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rmcp::model::{
     CancelledNotification, CancelledNotificationParam, ClientNotification, ClientRequest,
-    CustomRequest, RequestId, ServerResult,
+    CustomRequest, CustomResult, RequestId, ServerResult,
 };
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use rmcp::transport::streamable_http_client::{AuthRequiredError, StreamableHttpError};
@@ -15,16 +15,22 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use super::ServerSession;
+use super::handler::{QuestionAnswer, ServerQuestion};
 use crate::content::ToolResult;
 use crate::error::McpError;
-use crate::events::ProgressStep;
+use crate::events::{ProgressStep, cut_text};
 use crate::wire::RESULT_KEY;
 use crate::wire::http::HttpFault;
 
 /// Steps of progress that wait for their reader.
 const STEPS: usize = 16;
+/// JSON-RPC's code for a request that a page has to be opened for.
+const PAGE_NEEDED: i64 = -32_042;
+/// Pages of one refusal that a person is asked about.
+const PAGES: usize = 3;
 
 /// A call of a tool.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +51,8 @@ struct WaitLimits {
 }
 
 impl ServerSession {
-    /// Calls a tool. An error of the tool itself is a result; after [`McpError::Closed`] it may have run.
+    /// Calls a tool. An error of the tool itself is a result; after [`McpError::Closed`] it may have run. Where the server
+    /// wants a page to be opened first, a person is asked, and the call has to be made again.
     pub async fn call_tool(&self, call: ToolCall) -> Result<ToolResult, McpError> {
         let params = json!({"name": call.name, "arguments": call.arguments});
         let limits = WaitLimits { idle: self.limits.call_idle, total: self.limits.call_total };
@@ -80,6 +87,50 @@ impl ServerSession {
         progress: Option<mpsc::Sender<ProgressStep>>,
         cancel: &CancellationToken,
     ) -> Result<Value, McpError> {
+        match self.send_once(method, params, limits, progress, cancel).await {
+            Err(McpError::PageNeeded { message, pages }) => {
+                let asking = timeout(self.limits.call_total, self.ask_for_pages(message, pages));
+                match cancel.run_until_cancelled(asking).await {
+                    None => Err(McpError::Cancelled(method.to_owned())),
+                    Some(Ok(refused)) => Err(refused),
+                    Some(Err(_)) => Err(McpError::Timeout {
+                        method: method.to_owned(),
+                        limit: self.limits.call_total,
+                    }),
+                }
+            }
+            Err(McpError::Closed { .. }) => {
+                self.await_last_words().await;
+                Err(McpError::Closed { said: self.intake.events.last_words() })
+            }
+            answer => answer,
+        }
+    }
+
+    /// Asks a person to open pages; the server's refusal then says how that went.
+    async fn ask_for_pages(&self, message: String, pages: Vec<(String, Url)>) -> McpError {
+        let mut has_seen = self.questions.is_some();
+        for (message, url) in pages {
+            let Some(questions) = self.questions.as_ref().filter(|_| has_seen) else { break };
+            let answer = questions.ask(ServerQuestion::Link { message, url }).await;
+            has_seen = matches!(answer, QuestionAnswer::Accepted(_));
+        }
+        let then = if has_seen {
+            "a person was shown the page that it wants opened: call again once they say that they are done"
+        } else {
+            "it wants a person to open a page, and none did"
+        };
+        McpError::Refused { code: PAGE_NEEDED, message: format!("{message} ({then})") }
+    }
+
+    async fn send_once(
+        &self,
+        method: &str,
+        params: Value,
+        limits: &WaitLimits,
+        progress: Option<mpsc::Sender<ProgressStep>>,
+        cancel: &CancellationToken,
+    ) -> Result<Value, McpError> {
         let late = |limit| McpError::Timeout { method: method.to_owned(), limit };
         let params = (!params.is_null()).then_some(params);
         let request = ClientRequest::CustomRequest(CustomRequest::new(method, params));
@@ -93,7 +144,7 @@ impl ServerSession {
         let mut idle_until = begun + limits.idle;
         let answer = loop {
             tokio::select! {
-                answer = &mut handle.rx => break answer.map_err(|_| McpError::Closed)?,
+                answer = &mut handle.rx => break answer.map_err(|_| closed())?,
                 () = cancel.cancelled() => {
                     guard.reason = "cancelled";
                     return Err(McpError::Cancelled(method.to_owned()));
@@ -192,6 +243,11 @@ fn token_text(token: &rmcp::model::ProgressToken) -> String {
 
 /// The answer as the server wrote it.
 fn unwrap_result(result: ServerResult, method: &str) -> Result<Value, McpError> {
+    // Without a copy: it can be large.
+    if let ServerResult::CustomResult(CustomResult(mut value)) = result {
+        let answer = value.get_mut(RESULT_KEY).map(Value::take);
+        return Ok(answer.unwrap_or(value));
+    }
     let unreadable = |reason: String| McpError::Unreadable { method: method.to_owned(), reason };
     let mut value = serde_json::to_value(result).map_err(|error| unreadable(error.to_string()))?;
     match value.get_mut(RESULT_KEY) {
@@ -202,19 +258,43 @@ fn unwrap_result(result: ServerResult, method: &str) -> Result<Value, McpError> 
 
 fn read_error(error: ServiceError, method: &str) -> McpError {
     match error {
+        ServiceError::McpError(error) if i64::from(error.code.0) == PAGE_NEEDED => {
+            let message = error.message.into_owned();
+            match read_pages(error.data.as_ref()) {
+                pages if pages.is_empty() => McpError::Refused { code: PAGE_NEEDED, message },
+                pages => McpError::PageNeeded { message, pages },
+            }
+        }
         ServiceError::McpError(error) => {
             McpError::Refused { code: i64::from(error.code.0), message: error.message.into_owned() }
         }
         ServiceError::TransportSend(error) => {
-            read_transport_error(&*error.error).unwrap_or(McpError::Closed)
+            read_transport_error(&*error.error).unwrap_or_else(closed)
         }
         ServiceError::Cancelled { .. } => McpError::Cancelled(method.to_owned()),
         ServiceError::Timeout { timeout } => {
             McpError::Timeout { method: method.to_owned(), limit: timeout }
         }
-        ServiceError::TransportClosed => McpError::Closed,
+        ServiceError::TransportClosed => closed(),
         other => McpError::Unreadable { method: method.to_owned(), reason: other.to_string() },
     }
+}
+
+/// Its last words are added where the session is known.
+const fn closed() -> McpError {
+    McpError::Closed { said: String::new() }
+}
+
+/// The pages that an error wants opened, each with its reason.
+fn read_pages(data: Option<&Value>) -> Vec<(String, Url)> {
+    let asked = data.and_then(|data| data.get("elicitations")).and_then(Value::as_array);
+    let page = |asked: &Value| {
+        let text = |key: &str| asked.get(key).and_then(Value::as_str);
+        let url =
+            Url::parse(text("url")?).ok().filter(|url| ["https", "http"].contains(&url.scheme()));
+        Some((cut_text(text("message").unwrap_or_default()), url?))
+    };
+    asked.into_iter().flatten().filter_map(page).take(PAGES).collect()
 }
 
 /// Our own fault somewhere below an error of the SDK.
@@ -231,7 +311,7 @@ pub(super) fn read_transport_error(error: &(dyn Error + 'static)) -> Option<McpE
             Some(StreamableHttpError::Client(fault)) => return Some(fault.clone().into()),
             Some(
                 StreamableHttpError::SessionExpired | StreamableHttpError::UnexpectedEndOfStream,
-            ) => return Some(McpError::Closed),
+            ) => return Some(closed()),
             _ => {}
         }
         next = error.source();

@@ -11,12 +11,17 @@ use serde_json::{Map, Value, json};
 
 use codebutler_mcp_file::clean_text;
 
+use crate::weight::weigh;
+
 pub use name::{NAME_LENGTH, NamedTools, assign_names, name_tool};
 pub use pattern::{NamePatterns, PatternError, ToolFilter};
 pub use pin::{ChangedTool, PinReview, PinnedTool, review_pins};
 pub use risk::{RiskJudgement, RiskOverride, ToolRisk, judge_risk};
 pub use schema::{CleanSchema, SchemaBounds, SchemaDialect, clean_schema};
 pub use search::{SearchEntry, ShownTools, choose_shown, search_tools};
+
+/// Bytes of a tool's annotations: the protocol knows a name and four flags.
+const ANNOTATIONS: usize = 4 << 10;
 
 /// A server's hints about a tool's effects. Hints of strangers: see [`judge_risk`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +80,7 @@ impl ServerTool {
                 return Err(format!("the tool `{shown}` has an `inputSchema` that is no object"));
             }
         };
-        let size = Value::Object(input_schema.clone()).to_string().len();
+        let size = input_schema.iter().map(|(key, value)| key.len() + weigh(value)).sum::<usize>();
         if size > schema_bytes {
             let (size, most) = (size >> 10, schema_bytes >> 10);
             return Err(format!(
@@ -87,6 +92,10 @@ impl ServerTool {
         let cut = |text: String| text.chars().take(description_chars).collect::<String>();
         let annotations =
             item.get("annotations").filter(|value| value.is_object()).cloned().unwrap_or_default();
+        let size = weigh(&annotations);
+        if size > ANNOTATIONS {
+            return Err(format!("the tool `{shown}` has annotations of {} KiB", size >> 10));
+        }
         Ok(Self {
             name,
             title: text_at("title")
@@ -94,9 +103,7 @@ impl ServerTool {
                 .map(cut),
             description: cut(text_at("description").unwrap_or_default()),
             input_schema,
-            output_schema: output_schema
-                .filter(|schema| schema.to_string().len() <= schema_bytes)
-                .cloned(),
+            output_schema: output_schema.filter(|schema| weigh(schema) <= schema_bytes).cloned(),
             hints: read_hints(&annotations),
             annotations,
         })
@@ -139,6 +146,8 @@ mod tests {
         assert!(refused(task).contains("`c` runs as a task only"));
         let large = json!({"name": "d", "inputSchema": {"description": "x".repeat(2000)}});
         assert!(refused(large).contains("`d` has a schema of"));
+        let large = json!({"name": "e", "annotations": {"title": "x".repeat(5000)}});
+        assert!(refused(large).contains("`e` has annotations of 4 KiB"));
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct RiskJudgement {
     pub risk: ToolRisk,
     /// The reason.
     pub reason: &'static str,
+    /// A rule of the Repo decides, and not a hint of the server.
+    pub is_ruled: bool,
 }
 
 /// Judges a tool. Where several overrides name it, the strictest holds.
@@ -38,7 +40,7 @@ pub fn judge_risk(tool: &ServerTool, overrides: &[RiskOverride]) -> RiskJudgemen
     let named =
         overrides.iter().filter(|one| one.tools.matches(&tool.name)).map(|one| one.risk).max();
     if let Some(risk) = named {
-        return RiskJudgement { risk, reason: "the Repo says so" };
+        return RiskJudgement { risk, reason: "the Repo says so", is_ruled: true };
     }
     let (risk, reason) = match tool.hints {
         ToolHints { destructive: true, .. } => {
@@ -49,7 +51,7 @@ pub fn judge_risk(tool: &ServerTool, overrides: &[RiskOverride]) -> RiskJudgemen
         }
         _ => (ToolRisk::AsksOnce, "its server does not say that it changes nothing"),
     };
-    RiskJudgement { risk, reason }
+    RiskJudgement { risk, reason, is_ruled: false }
 }
 
 #[cfg(test)]

@@ -3,12 +3,16 @@
 //! out with a note, and only the server checks the arguments in full.
 
 mod parse;
+mod plain;
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
 use parse::{decode_pointer, guess_type, is_plain_property, merge_branches};
+use plain::{CONDITIONS, plain_fields};
+
+use crate::weight::weigh;
 
 /// The dialect of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +36,13 @@ pub struct SchemaBounds {
     pub choices: usize,
     /// Characters of one description.
     pub description_chars: usize,
+    /// About so many bytes altogether.
+    pub bytes: usize,
 }
 
 impl Default for SchemaBounds {
     fn default() -> Self {
-        Self { depth: 12, nodes: 600, choices: 200, description_chars: 1000 }
+        Self { depth: 12, nodes: 600, choices: 200, description_chars: 1000, bytes: 16 << 10 }
     }
 }
 
@@ -47,59 +53,18 @@ pub struct CleanSchema {
     pub schema: Value,
     /// A sentence for each thing that is left out.
     pub notes: BTreeSet<String>,
+    /// Parts are left out because there are too many.
+    pub is_cut: bool,
 }
 
-/// Keywords that are kept as they are in a full dialect.
-const PLAIN: [&str; 20] = [
-    "title",
-    "description",
-    "default",
-    "examples",
-    "format",
-    "pattern",
-    "minLength",
-    "maxLength",
-    "minimum",
-    "maximum",
-    "multipleOf",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "minProperties",
-    "maxProperties",
-    "readOnly",
-    "deprecated",
-];
-/// Those that Gemini knows.
-const GEMINI: [&str; 11] = [
-    "title",
-    "description",
-    "pattern",
-    "minLength",
-    "maxLength",
-    "minimum",
-    "maximum",
-    "minItems",
-    "maxItems",
-    "minProperties",
-    "maxProperties",
-];
+/// Bytes of the least schema, in a full dialect and in Gemini's, which has to say "any JSON" in words.
+const SCHEMA: usize = 20;
+const GEMINI_SCHEMA: usize = 46;
+/// Bytes more of an object, and around a property's name.
+const OBJECT: usize = 20;
+const PROPERTY: usize = 6;
+const TOO_MANY: &str = "parts that are nested too deeply, or too many, are left open";
 const TYPES: [&str; 7] = ["object", "array", "string", "number", "integer", "boolean", "null"];
-/// Keywords that no provider's checker is sure to know: the server checks them.
-const CONDITIONS: [&str; 9] = [
-    "if",
-    "then",
-    "else",
-    "not",
-    "dependencies",
-    "dependentSchemas",
-    "dependentRequired",
-    "patternProperties",
-    "propertyNames",
-];
-
 /// Makes a tool's schema fit for a provider.
 pub fn clean_schema(
     schema: &Map<String, Value>,
@@ -112,6 +77,8 @@ pub fn clean_schema(
         dialect,
         bounds,
         nodes: 0,
+        left: bounds.bytes,
+        is_cut: false,
         notes: BTreeSet::new(),
         open: Vec::new(),
     };
@@ -124,7 +91,7 @@ pub fn clean_schema(
     } else {
         clean = json!({"type": "object", "properties": {}});
     }
-    CleanSchema { schema: clean, notes: cleaner.notes }
+    CleanSchema { schema: clean, notes: cleaner.notes, is_cut: cleaner.is_cut }
 }
 
 struct Cleaner<'a> {
@@ -132,6 +99,9 @@ struct Cleaner<'a> {
     dialect: SchemaDialect,
     bounds: SchemaBounds,
     nodes: usize,
+    /// Bytes that it may still take.
+    left: usize,
+    is_cut: bool,
     notes: BTreeSet<String>,
     /// References that are being replaced.
     open: Vec<String>,
@@ -140,6 +110,50 @@ struct Cleaner<'a> {
 impl Cleaner<'_> {
     fn note(&mut self, text: impl Into<String>) {
         self.notes.insert(text.into());
+    }
+
+    fn note_cut(&mut self) {
+        self.is_cut = true;
+        self.note(TOO_MANY);
+    }
+
+    /// False for what does not fit any more.
+    fn spend(&mut self, bytes: usize) -> bool {
+        let Some(left) = self.left.checked_sub(bytes) else {
+            self.note_cut();
+            return false;
+        };
+        self.left = left;
+        true
+    }
+
+    /// True if no schema fits any more.
+    fn is_full(&mut self) -> bool {
+        let is_full = self.left < self.least() || self.nodes >= self.bounds.nodes;
+        if is_full {
+            self.note_cut();
+        }
+        is_full
+    }
+
+    fn least(&self) -> usize {
+        if self.dialect == SchemaDialect::Gemini { GEMINI_SCHEMA } else { SCHEMA }
+    }
+
+    /// Several schemas, as many as fit.
+    fn clean_all<'v>(
+        &mut self,
+        schemas: impl IntoIterator<Item = &'v Value>,
+        depth: usize,
+    ) -> Vec<Value> {
+        let mut cleaned = Vec::new();
+        for schema in schemas {
+            if self.is_full() {
+                break;
+            }
+            cleaned.push(self.clean(schema, depth));
+        }
+        cleaned
     }
 
     /// Providers refuse unions and references at the top: their properties are taken together.
@@ -155,13 +169,13 @@ impl Cleaner<'_> {
         for (union, takes_all) in [("allOf", true), ("anyOf", false), ("oneOf", false)] {
             let Some(Value::Array(branches)) = merged.remove(union) else { continue };
             self.note(format!("a union (`{union}`) at the top is shown as one object"));
-            let branches: Vec<Map<String, Value>> = branches
+            let branches: Vec<&Map<String, Value>> = branches
                 .iter()
                 .filter_map(|branch| match branch.get("$ref").and_then(Value::as_str) {
                     Some(reference) => {
-                        self.root.pointer(reference.trim_start_matches('#'))?.as_object().cloned()
+                        self.root.pointer(reference.trim_start_matches('#'))?.as_object()
                     }
-                    None => branch.as_object().cloned(),
+                    None => branch.as_object(),
                 })
                 .collect();
             merge_branches(&mut merged, &branches, takes_all);
@@ -174,14 +188,21 @@ impl Cleaner<'_> {
         let Value::Object(fields) = schema else {
             return self.anything();
         };
-        if depth > self.bounds.depth || self.nodes > self.bounds.nodes {
-            self.note("parts that are nested too deeply, or too many, are left open");
+        if depth > self.bounds.depth {
+            self.note(TOO_MANY);
+            return self.anything();
+        }
+        if self.nodes > self.bounds.nodes {
+            self.note_cut();
             return self.anything();
         }
         if let Some(Value::String(reference)) =
             fields.get("$ref").or_else(|| fields.get("$dynamicRef"))
         {
             return self.replace(reference, fields, depth);
+        }
+        if !self.spend(self.least()) {
+            return self.anything();
         }
         let mut clean = Map::new();
         self.keep_plain(fields, &mut clean);
@@ -221,6 +242,7 @@ impl Cleaner<'_> {
             } else {
                 "references to somewhere else"
             };
+            let _ = self.spend(self.least());
             self.note(format!("{reason} are left open"));
             return self.anything();
         };
@@ -240,38 +262,11 @@ impl Cleaner<'_> {
     }
 
     fn keep_plain(&mut self, fields: &Map<String, Value>, clean: &mut Map<String, Value>) {
-        let kept: &[&str] = if self.dialect == SchemaDialect::Gemini { &GEMINI } else { &PLAIN };
-        for keyword in kept {
-            let Some(value) = fields.get(*keyword) else { continue };
-            let value = match (*keyword, value) {
-                ("title" | "description", Value::String(text)) => {
-                    let text = codebutler_mcp_file::clean_text(text);
-                    json!(text.chars().take(self.bounds.description_chars).collect::<String>())
-                }
-                ("format" | "pattern", Value::String(_))
-                | ("default", _)
-                | ("examples", Value::Array(_))
-                | ("uniqueItems" | "readOnly" | "deprecated", Value::Bool(_)) => value.clone(),
-                // Draft-04 had a flag beside the limit.
-                ("exclusiveMinimum", Value::Bool(true)) => match fields.get("minimum") {
-                    Some(limit) => limit.clone(),
-                    None => continue,
-                },
-                ("exclusiveMaximum", Value::Bool(true)) => match fields.get("maximum") {
-                    Some(limit) => limit.clone(),
-                    None => continue,
-                },
-                ("title" | "description" | "format" | "pattern" | "examples", _) => continue,
-                (_, Value::Number(_)) => value.clone(),
-                _ => continue,
-            };
-            clean.insert((*keyword).to_owned(), value);
-        }
-        if let (SchemaDialect::Gemini, Some(Value::String(format))) =
-            (self.dialect, fields.get("format"))
-            && format == "date-time"
-        {
-            clean.insert("format".to_owned(), json!(format));
+        let is_gemini = self.dialect == SchemaDialect::Gemini;
+        for (keyword, value) in plain_fields(fields, is_gemini, self.bounds.description_chars) {
+            if self.spend(keyword.len() + 4 + weigh(&value)) {
+                clean.insert(keyword.to_owned(), value);
+            }
         }
     }
 
@@ -327,6 +322,9 @@ impl Cleaner<'_> {
             self.note(format!("a list of {} choices is left out", choices.len()));
             return;
         }
+        if !self.spend(choices.iter().map(|choice| weigh(choice) + 2).sum::<usize>() + 8) {
+            return;
+        }
         if self.dialect != SchemaDialect::Gemini {
             clean.insert("enum".to_owned(), Value::Array(choices));
             return;
@@ -350,10 +348,9 @@ impl Cleaner<'_> {
         depth: usize,
     ) {
         if let Some(Value::Array(branches)) = fields.get("allOf") {
-            let branches: Vec<Value> =
-                branches.iter().map(|branch| self.clean(branch, depth + 1)).collect();
-            let branches: Vec<Map<String, Value>> =
-                branches.iter().filter_map(|branch| branch.as_object().cloned()).collect();
+            let branches = self.clean_all(branches, depth + 1);
+            let branches: Vec<&Map<String, Value>> =
+                branches.iter().filter_map(Value::as_object).collect();
             merge_branches(clean, &branches, true);
         }
         for union in ["anyOf", "oneOf"] {
@@ -366,8 +363,12 @@ impl Cleaner<'_> {
             if gemini && has_null {
                 clean.insert("nullable".to_owned(), json!(true));
             }
-            let mut cleaned: Vec<Value> =
-                kept.into_iter().map(|branch| self.clean(branch, depth + 1)).collect();
+            let count = kept.len();
+            let mut cleaned = self.clean_all(kept, depth + 1);
+            if cleaned.len() < count {
+                // A part of the alternatives would forbid the others.
+                continue;
+            }
             if cleaned.len() == 1 {
                 if let Some(Value::Object(only)) = cleaned.pop() {
                     for (key, value) in only {
@@ -398,7 +399,7 @@ impl Cleaner<'_> {
             Some(Value::Array(several)) => several.contains(&json!("object")),
             _ => false,
         };
-        if !is_object {
+        if !is_object || !self.spend(OBJECT) {
             return;
         }
         let mut properties =
@@ -413,6 +414,9 @@ impl Cleaner<'_> {
                 let shown: String = name.chars().take(60).collect();
                 self.note(format!("the argument `{shown}` can't be named to this provider"));
                 continue;
+            }
+            if self.is_full() || !self.spend(name.len() + PROPERTY) {
+                break;
             }
             let schema = self.clean(schema, depth + 1);
             properties.insert(name.clone(), schema);
@@ -472,9 +476,8 @@ impl Cleaner<'_> {
             (Some([one]), _) => self.clean(one, depth + 1),
             (Some(several @ [_, ..]), _) => {
                 self.note("the places of a list's entries are left to the server");
-                let union: Vec<Value> =
-                    several.iter().map(|one| self.clean(one, depth + 1)).collect();
-                json!({"anyOf": union})
+                let union = self.clean_all(several, depth + 1);
+                if union.len() < several.len() { self.anything() } else { json!({"anyOf": union}) }
             }
             (_, Some(items @ Value::Object(_))) => self.clean(items, depth + 1),
             _ => self.anything(),

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::repair::{answer_unreadable, parse_leniently};
 use crate::events::{EventSink, ProgressBook, ProgressStep, SessionEvent, cut_text};
+use crate::weight::weigh;
 
 /// Field of the envelope that holds an answer as it came.
 pub(crate) const RESULT_KEY: &str = "codebutler/result";
@@ -20,6 +21,12 @@ pub(crate) const RESULT_KEY: &str = "codebutler/result";
 pub(crate) const RAW_METHOD: &str = "codebutler/";
 /// Versions of the protocol that begin with `initialize`, the oldest first.
 pub(crate) const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
+/// Code of an error that names pages which a person has to open first.
+const PAGE_NEEDED: i32 = -32_042;
+/// Pages of such an error that are kept, and bytes of one.
+const PAGES: usize = 8;
+const PAGE_BYTES: usize = 8 << 10;
 
 /// Contents of the answer to `initialize`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -106,10 +113,7 @@ impl Intake {
             // Version 2025-03-26 lets several messages come as one.
             Ok(Value::Array(batch)) => batch.into_iter().filter_map(|one| self.sort(one)).collect(),
             Ok(message) => self.sort(message).into_iter().collect(),
-            Err(error) => {
-                let reason = format!("the server's answer is no JSON: {error}");
-                self.read_failed(raw, raw, &reason)
-            }
+            Err(error) => self.read_failed(raw, raw, &error.to_string()),
         }
     }
 
@@ -308,6 +312,12 @@ fn clean_error(id: &Value, error: &Value) -> Value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    let error = json!({"code": code.unwrap_or(-32000), "message": cut_text(&message)});
-    json!({"jsonrpc": "2.0", "id": id, "error": error})
+    let mut clean = json!({"code": code.unwrap_or(-32000), "message": cut_text(&message)});
+    let pages = error.pointer("/data/elicitations").and_then(Value::as_array);
+    if let Some(pages) = pages.filter(|_| code == Some(PAGE_NEEDED)) {
+        let short = |page: &&Value| weigh(page) <= PAGE_BYTES;
+        let pages: Vec<&Value> = pages.iter().filter(short).take(PAGES).collect();
+        clean["data"] = json!({"elicitations": pages});
+    }
+    json!({"jsonrpc": "2.0", "id": id, "error": clean})
 }

@@ -4,11 +4,27 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
+use crate::weight::has_more_values;
+
 /// Bytes at both ends of a message in which its id is looked for.
 const ENDS: usize = 4096;
 
 /// In place of an answer that can't be read: JSON-RPC's code for it.
 pub const UNREADABLE_CODE: i64 = -32_700;
+
+/// Values of one message: in memory they take many times their bytes.
+const VALUES: usize = 200_000;
+
+/// A message that is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum ParseFault {
+    /// It is something else.
+    #[error("the server's answer is no JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It would take too much memory.
+    #[error("the server's answer has more than {VALUES} values")]
+    Crowded,
+}
 
 /// Reason for not reading a message above the limit.
 pub fn too_large(limit: usize) -> String {
@@ -21,7 +37,10 @@ pub fn too_large(limit: usize) -> String {
 
 /// Reads JSON; broken UTF-8 and halves of UTF-16 pairs (JavaScript's `JSON.stringify` writes both kinds of text that
 /// was cut between them) become U+FFFD.
-pub fn parse_leniently(raw: &[u8]) -> Result<Value, serde_json::Error> {
+pub fn parse_leniently(raw: &[u8]) -> Result<Value, ParseFault> {
+    if has_more_values(raw, VALUES) {
+        return Err(ParseFault::Crowded);
+    }
     let error = match serde_json::from_slice(raw) {
         Ok(value) => return Ok(value),
         Err(error) => error,
@@ -29,9 +48,9 @@ pub fn parse_leniently(raw: &[u8]) -> Result<Value, serde_json::Error> {
     let text = String::from_utf8_lossy(raw);
     let repaired = replace_lone_surrogates(&text);
     if matches!((&text, &repaired), (Cow::Borrowed(_), Cow::Borrowed(_))) {
-        return Err(error);
+        return Err(error.into());
     }
-    serde_json::from_str(&repaired)
+    Ok(serde_json::from_str(&repaired)?)
 }
 
 fn replace_lone_surrogates(text: &str) -> Cow<'_, str> {

@@ -94,6 +94,9 @@ async fn use_everything(session: &ServerSession) {
     let prompts = session.list_prompts().await.unwrap().items;
     let with_arguments =
         prompts.iter().find(|prompt| prompt.arguments.iter().any(|one| one.is_required)).unwrap();
+    assert_eq!(with_arguments.name, "args-prompt");
+    let named = with_arguments.arguments.iter().map(|one| (&*one.name, one.is_required));
+    assert_eq!(named.collect::<Vec<_>>(), [("city", true), ("state", false)]);
     let arguments = json!({"city": "Berlin"});
     let messages =
         session.get_prompt(&with_arguments.name, arguments.as_object().unwrap()).await.unwrap();
@@ -146,7 +149,7 @@ async fn everything_over_a_pipe() {
     assert!(roots.contains("file:///srv/tree"), "{roots}");
     cancel_and_watch(&session).await;
     session.close().await;
-    assert_eq!(session.ping().await, Err(McpError::Closed));
+    assert!(matches!(session.ping().await, Err(McpError::Closed { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,10 +6,13 @@
 #![allow(clippy::needless_pass_by_value)]
 
 mod dialer;
+mod endings;
 mod everything;
 mod hostile;
 mod hostile_http;
+mod hostile_memory;
 mod oauth;
+mod pages;
 mod python;
 mod scripted;
 mod servers;

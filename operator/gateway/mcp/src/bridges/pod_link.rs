@@ -10,11 +10,11 @@ use codebutler_gateway_core::caller::ProvenServer;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::writes;
 use codebutler_mcp::ServerLink;
-use codebutler_runtime::server_spec::fingerprint_server;
+use codebutler_runtime::server_spec::{NO_ROOM, fingerprint_server};
 use jiff::{SignedDuration, Timestamp};
 use kube::api::Patch;
 use kube::{Api, ResourceExt as _};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::check::{ServerSecretError, check_secrets};
@@ -41,6 +41,9 @@ pub enum PodLinkError {
     /// The controller's words on the pod.
     #[error("{0}")]
     Pod(String),
+    /// The same, where it gets no pod before another server's is gone.
+    #[error("{0}")]
+    NoRoom(String),
     /// It does not come.
     #[error(
         "the pod of server `{server}` was not ready within {} seconds: see `kubectl -n {namespace} describe pod {pod}`",
@@ -94,7 +97,9 @@ pub async fn open_pod_link(
     loop {
         let said = server.pod().filter(|known| known.wanted.as_ref().map(|at| at.0) >= Some(asked));
         if let Some(trouble) = said.map(|known| &known.trouble).filter(|said| !said.is_empty()) {
-            return Err(PodLinkError::Pod(trouble.clone()));
+            let is_full = trouble.contains(NO_ROOM);
+            let explain = if is_full { PodLinkError::NoRoom } else { PodLinkError::Pod };
+            return Err(explain(trouble.clone()));
         }
         let arrival = services.desk.arrival();
         let uid = said.and_then(|known| known.pod_uid.as_deref());
@@ -141,6 +146,20 @@ pub async fn keep_pod(
     }
     check_server(services, &server).await?;
     ask_for_pod(services, &server).await.map(drop)
+}
+
+/// Gives up the pod of a server that is not in use. The next session asks for another one.
+///
+/// # Errors
+/// As [`open_pod_link`], without waiting.
+pub async fn release_pod(
+    services: &BridgeServices,
+    repo: &Arc<Repo>,
+    thread: Option<&Arc<Thread>>,
+    name: &str,
+) -> Result<(), PodLinkError> {
+    let server = find_server(services, repo, thread, name)?;
+    write_pod(services, &server, &json!({"wanted": null})).await
 }
 
 fn find_server(
@@ -209,7 +228,6 @@ async fn ask_for_pod(
     }
     // As it is stored: in whole seconds.
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-    let name = &server.spec.name;
     let pod = McpPod {
         wanted: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now)),
         spec: fingerprint_server(&server.spec),
@@ -217,7 +235,18 @@ async fn ask_for_pod(
     };
     let mut pod = serde_json::to_value(pod).unwrap_or_default();
     // What was wrong with an earlier one says nothing of the next.
-    pod["trouble"] = serde_json::Value::Null;
+    pod["trouble"] = Value::Null;
+    write_pod(services, server, &pod).await?;
+    Ok(now)
+}
+
+/// Changes what is said of the pod in the status of its Thread or Repo.
+async fn write_pod(
+    services: &BridgeServices,
+    server: &ProvenServer,
+    pod: &Value,
+) -> Result<(), PodLinkError> {
+    let name = &server.spec.name;
     let namespace = server.repo.namespace().unwrap_or_default();
     let (client, params) = (services.context.client.clone(), writes::patch_params());
     let written = if let Some(thread) = &server.thread {
@@ -230,8 +259,7 @@ async fn ask_for_pod(
         let name = server.repo.name_any();
         repos.patch_status(&name, &params, &Patch::Merge(status)).await.map(drop)
     };
-    written.map_err(|source| PodLinkError::Unwritten { server: name.clone(), source })?;
-    Ok(now)
+    written.map_err(|source| PodLinkError::Unwritten { server: name.clone(), source })
 }
 
 fn explain_start(error: StartError, server: &str) -> PodLinkError {

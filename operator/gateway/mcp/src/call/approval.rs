@@ -1,5 +1,8 @@
 //! Approval of calls: none for those that change nothing, once in a thread for each form of a tool, or each time with
-//! the exact arguments.
+//! the exact arguments. A tool's own word that it is harmless counts for the form in which it said so first: whoever
+//! changes it asks people again.
+
+use std::fmt::Write as _;
 
 use codebutler_crds::thread::ActionApproval;
 use codebutler_gateway_core::api_error::ApiError;
@@ -11,12 +14,14 @@ use serde_json::Value;
 
 use super::super::McpServers;
 use super::super::words::WordGuard;
-use super::usage::{ToolStanding, allow_tool, find_form, find_standing};
+use super::usage::{KeptForm, ToolStanding, allow_tool, find_form, find_standing};
 
 /// Characters of arguments that people are asked to read.
 pub const MOST_CHARS: usize = 20_000;
 /// Hexadecimal digits of a form's hash that stand in a question.
 const HASH: usize = 16;
+/// Reason why a tool that calls itself harmless is asked about all the same.
+const CROWDED: &str = "so many tools of its server were called in this thread that no more can be watched for changes";
 
 /// The call that is to be approved.
 pub struct WantedCall<'a> {
@@ -32,6 +37,8 @@ pub struct WantedCall<'a> {
     pub judged: &'a RiskJudgement,
     /// Masks words of the server.
     pub guard: &'a WordGuard,
+    /// It stands for all resources or prompts of the server, and its words are our own.
+    pub is_reading: bool,
 }
 
 /// A call that may be sent.
@@ -39,8 +46,10 @@ pub struct WantedCall<'a> {
 pub struct CallApproval {
     /// A yes to exactly this call, to be marked as used.
     pub standing: Option<ConsentStanding>,
-    /// Slack user id of who said it.
+    /// Slack user id of who said it, or allowed the tool before.
     pub by: Option<String>,
+    /// Its form, to be kept before the call is sent.
+    pub form: Option<KeptForm>,
 }
 
 /// The form of a tool that people have allowed in a thread.
@@ -62,66 +71,84 @@ pub async fn approve_call(
     caller: &ProvenCaller,
     wanted: &WantedCall<'_>,
 ) -> Result<CallApproval, ApiError> {
-    match wanted.judged.risk {
-        ToolRisk::Runs => Ok(CallApproval::default()),
-        ToolRisk::AsksOnce => approve_tool(servers, caller, wanted).await,
-        ToolRisk::AsksAlways => {
-            let (summary, detail) = show_call(wanted);
+    let RiskJudgement { risk, is_ruled, .. } = *wanted.judged;
+    if risk == ToolRisk::Runs && is_ruled {
+        return Ok(CallApproval::default());
+    }
+    let pin = PinnedTool::new(wanted.tool);
+    let thread = servers.threads.freshest(&caller.key(), Some(caller.thread.clone()));
+    let status = thread.as_ref().and_then(|thread| thread.status.as_ref());
+    let standing = find_standing(status, wanted.server, &pin);
+    let before = match &standing {
+        ToolStanding::Changed(mark) => {
+            let kept = |text| PinnedTool { name: pin.name.clone(), hash: mark.clone(), text };
+            let known = servers.forms.find(mark);
+            let known = known.or_else(|| find_form(status, wanted.server, mark).map(kept));
+            known.map_or(EarlierForm::Unknown, EarlierForm::Known)
+        }
+        _ => EarlierForm::Absent,
+    };
+    servers.forms.keep(&pin);
+    let form = KeptForm { text: wanted.guard.mask(&pin.text), pin };
+    match (risk, standing) {
+        (ToolRisk::AsksAlways, standing) => {
+            let (summary, detail) = show_call(wanted, &form.pin, &before);
             let asked = servers.consent.require_for(caller, wanted.name, summary, detail);
-            let standing = Box::pin(asked).await?;
-            let by = find_approver(servers, caller, &standing);
-            Ok(CallApproval { standing: Some(standing), by })
+            let yes = Box::pin(asked).await?;
+            let by = find_approver(servers, caller, &yes);
+            let is_known = matches!(standing, ToolStanding::Allowed(_) | ToolStanding::Seen);
+            let form = (!is_known).then_some(form);
+            Ok(CallApproval { standing: Some(yes), by, form })
+        }
+        (_, ToolStanding::Allowed(by)) => Ok(CallApproval { by, ..CallApproval::default() }),
+        (ToolRisk::Runs, ToolStanding::Seen) => Ok(CallApproval::default()),
+        (ToolRisk::Runs, ToolStanding::New) => {
+            Ok(CallApproval { form: Some(form), ..CallApproval::default() })
+        }
+        (_, standing) => {
+            let is_crowded = standing == ToolStanding::Crowded;
+            let reason = if is_crowded { CROWDED } else { wanted.judged.reason };
+            let role = caller.role_name();
+            let (summary, detail) = show_tool(role, wanted, reason, &form.pin, &before);
+            approve_tool(servers, caller, wanted, &form, (summary, detail)).await
         }
     }
 }
 
+/// Asks once about a form of a tool, and keeps the yes.
 async fn approve_tool(
     servers: &McpServers,
     caller: &ProvenCaller,
     wanted: &WantedCall<'_>,
+    form: &KeptForm,
+    (summary, detail): (String, String),
 ) -> Result<CallApproval, ApiError> {
-    let (pin, key) = (PinnedTool::new(wanted.tool), caller.key());
-    let thread = servers.threads.freshest(&key, Some(caller.thread.clone()));
-    let status = thread.as_ref().and_then(|thread| thread.status.as_ref());
-    let before = match find_standing(status, wanted.server, &pin) {
-        ToolStanding::Allowed => {
-            servers.forms.keep(&pin);
-            return Ok(CallApproval::default());
-        }
-        ToolStanding::Changed(mark) => {
-            let kept = |text| PinnedTool { name: pin.name.clone(), hash: mark.clone(), text };
-            let known = servers.forms.find(&mark);
-            let known = known.or_else(|| find_form(status, wanted.server, &mark).map(kept));
-            known.map_or(EarlierForm::Unknown, EarlierForm::Known)
-        }
-        ToolStanding::New => EarlierForm::Absent,
-    };
-    let (summary, detail) = show_tool(caller.role_name(), wanted, &pin, &before);
     let asked = servers.consent.require_for(caller, wanted.name, summary, detail);
     let standing = Box::pin(asked).await?;
     let by = find_approver(servers, caller, &standing);
-    let text = wanted.guard.mask(&pin.text);
     let allow = |status: &mut codebutler_crds::ThreadStatus| {
-        allow_tool(status, wanted.server, &pin, &text);
+        allow_tool(status, wanted.server, form, by.as_deref());
     };
-    let kept = servers.threads.update(&key, allow).await;
+    let kept = servers.threads.update(&caller.key(), allow).await;
     kept.map_err(|error| explain_unwritten(&error))?;
-    servers.forms.keep(&pin);
     // The tool is allowed from now on: a form of it that comes back later is asked about again.
     servers.consent.spend(caller, &standing).await;
-    Ok(CallApproval { standing: None, by })
+    Ok(CallApproval { standing: None, by, form: None })
 }
 
-/// A call with its exact arguments, as people are shown it.
-fn show_call(wanted: &WantedCall<'_>) -> (String, String) {
+/// A call with its exact arguments, as people are shown it; with the tool's change since it was last called, if any.
+fn show_call(wanted: &WantedCall<'_>, pin: &PinnedTool, before: &EarlierForm) -> (String, String) {
     let WantedCall { server, tool, arguments, judged, guard, .. } = wanted;
     let name = guard.line(&tool.name, 100);
     let summary = format!("Call {name} of the server {server}");
     let arguments = serde_json::to_string_pretty(arguments).unwrap_or_default();
-    let detail = format!(
+    let mut detail = format!(
         "{name} of the server {server}, with exactly these arguments ({}):\n\n{arguments}",
         judged.reason
     );
+    if let Some(change) = show_change(wanted, pin, before) {
+        let _ = write!(detail, "\n\nThe tool {change}");
+    }
     (summary, detail)
 }
 
@@ -129,38 +156,62 @@ fn show_call(wanted: &WantedCall<'_>) -> (String, String) {
 fn show_tool(
     role: &str,
     wanted: &WantedCall<'_>,
+    why: &str,
     pin: &PinnedTool,
     before: &EarlierForm,
 ) -> (String, String) {
-    let WantedCall { server, tool, judged, guard, .. } = wanted;
+    let WantedCall { server, tool, guard, is_reading, .. } = wanted;
+    if *is_reading {
+        let what = &tool.description;
+        let summary = format!("Let {role} read the {what} of the server {server} in this thread");
+        let detail = format!(
+            "A yes holds for this thread and all {what} of the server {server}. They change nothing, and may show what \
+             not everybody should read; what is asked for reaches the server ({why})."
+        );
+        return (summary, detail);
+    }
     let name = guard.line(&tool.name, 100);
-    let form = |text: &str| guard.mask(text).chars().take(MOST_CHARS).collect::<String>();
-    let why = judged.reason;
-    // The words can be cut: the hash makes it exactly this form.
-    let hash = &pin.hash[..HASH.min(pin.hash.len())];
-    let has_changed = "It has changed since it was allowed in this thread";
-    let detail = match before {
-        EarlierForm::Absent => {
-            let summary = format!("Let {role} use {name} of the server {server} in this thread");
-            let detail = format!(
-                "A yes holds for this thread, with any arguments, until the tool changes ({why}). In the server's \
-                 own words ({hash}):\n\n{}",
-                form(&pin.text)
-            );
-            return (summary, detail);
-        }
-        EarlierForm::Known(before) => {
-            let review = review_pins(std::slice::from_ref(before), std::slice::from_ref(tool));
-            let diff = review.changed.first().map(|one| form(&one.diff)).unwrap_or_default();
-            format!("{has_changed} ({hash}):\n\n{diff}")
-        }
-        EarlierForm::Unknown => format!(
-            "{has_changed}; its earlier form is not known any more. Now, in the server's own words ({hash}):\n\n{}",
-            form(&pin.text)
-        ),
-    };
-    let summary = format!("Let {role} go on with {name} of the server {server}, which has changed");
+    if let Some(change) = show_change(wanted, pin, before) {
+        let summary =
+            format!("Let {role} go on with {name} of the server {server}, which has changed");
+        return (summary, format!("It {change}"));
+    }
+    let summary = format!("Let {role} use {name} of the server {server} in this thread");
+    let detail = format!(
+        "A yes holds for this thread, with any arguments, until the tool changes ({why}). In the server's own words \
+         ({}):\n\n{}",
+        short_hash(pin),
+        show_form(guard, &pin.text)
+    );
     (summary, detail)
+}
+
+/// What has changed of a tool, after its name; none of one that was not known before.
+fn show_change(wanted: &WantedCall<'_>, pin: &PinnedTool, before: &EarlierForm) -> Option<String> {
+    let has_changed = "has changed since it was allowed or called in this thread";
+    let hash = short_hash(pin);
+    match before {
+        EarlierForm::Absent => None,
+        EarlierForm::Known(before) => {
+            let tool = std::slice::from_ref(wanted.tool);
+            let review = review_pins(std::slice::from_ref(before), tool);
+            let diff = review.changed.first().map(|one| show_form(wanted.guard, &one.diff));
+            Some(format!("{has_changed} ({hash}):\n\n{}", diff.unwrap_or_default()))
+        }
+        EarlierForm::Unknown => Some(format!(
+            "{has_changed}; its earlier form is not known any more. Now, in the server's own words ({hash}):\n\n{}",
+            show_form(wanted.guard, &pin.text)
+        )),
+    }
+}
+
+/// The words can be cut: this makes it exactly this form.
+fn short_hash(pin: &PinnedTool) -> &str {
+    &pin.hash[..HASH.min(pin.hash.len())]
+}
+
+fn show_form(guard: &WordGuard, text: &str) -> String {
+    guard.mask(text).chars().take(MOST_CHARS).collect()
 }
 
 fn find_approver(
@@ -198,7 +249,11 @@ mod tests {
 
     fn shown(tool: &ServerTool, show: impl Fn(&WantedCall<'_>) -> (String, String)) -> String {
         let guard = WordGuard::new(Arc::new(SecretRedactor::new(&[]).0), &[]);
-        let judged = RiskJudgement { risk: ToolRisk::AsksAlways, reason: "the Repo says so" };
+        let judged = RiskJudgement {
+            risk: ToolRisk::AsksAlways,
+            reason: "the Repo says so",
+            is_ruled: true,
+        };
         let arguments = json!({"b": 1, "a": "x"});
         let wanted = WantedCall {
             name: "mcp__chat__post",
@@ -207,6 +262,7 @@ mod tests {
             arguments: &arguments,
             judged: &judged,
             guard: &guard,
+            is_reading: false,
         };
         let (summary, detail) = show(&wanted);
         format!("{summary}\n{detail}")
@@ -214,17 +270,25 @@ mod tests {
 
     #[test]
     fn people_see_the_exact_arguments_in_the_order_of_the_model() {
-        let text = shown(&tool("Posts."), show_call);
+        let (old, new) = (tool("Posts."), tool("Posts, and reads your mail."));
+        let show = |now: &ServerTool, before: EarlierForm| {
+            shown(now, |wanted| show_call(wanted, &PinnedTool::new(now), &before))
+        };
+        let text = show(&old, EarlierForm::Absent);
         let expected = "Call post of the server chat\npost of the server chat, with exactly these arguments (the \
                         Repo says so):\n\n{\n  \"b\": 1,\n  \"a\": \"x\"\n}";
         assert_eq!(text, expected);
+        let changed = show(&new, EarlierForm::Known(PinnedTool::new(&old)));
+        assert!(changed.starts_with(expected), "{changed}");
+        assert!(changed.contains("\n\nThe tool has changed since"), "{changed}");
+        assert!(changed.contains("+  Posts, and reads your mail.\n"), "{changed}");
     }
 
     #[test]
     fn people_see_a_tool_or_what_has_changed_of_it() {
         let (old, new) = (tool("Posts."), tool("Posts, and reads your mail."));
         let of = |before: EarlierForm| {
-            shown(&new, |wanted| show_tool("coder", wanted, &PinnedTool::new(&new), &before))
+            shown(&new, |wanted| show_tool("coder", wanted, "why", &PinnedTool::new(&new), &before))
         };
         let first = of(EarlierForm::Absent);
         assert!(

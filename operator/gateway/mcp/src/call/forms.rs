@@ -1,4 +1,4 @@
-//! Forms of tools that people have allowed, so that a change can be shown.
+//! Forms of tools that were called, so that a change can be shown.
 
 use codebutler_mcp::tools::PinnedTool;
 use codebutler_runtime::recent::RecentMap;
@@ -9,7 +9,7 @@ use super::usage::mark_tool;
 /// Forms that are remembered.
 const REMEMBERED: usize = 1024;
 
-/// Texts of allowed forms of tools, by their marks.
+/// Texts of forms of tools, by their marks.
 pub struct ToolForms(Mutex<RecentMap<String, PinnedTool>>);
 
 impl Default for ToolForms {

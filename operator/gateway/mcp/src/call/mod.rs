@@ -23,12 +23,13 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::approval::{CallApproval, MOST_CHARS, WantedCall, approve_call};
+use self::approval::MOST_CHARS;
+pub use self::approval::{CallApproval, WantedCall, approve_call};
 pub use self::book::CallBook;
 use self::book::{CallEnd, CallKey, NewCall};
 pub use self::forms::ToolForms;
 pub use self::record::{CallTaken, SentCall, record_call};
-use self::usage::{CallStart, begin_call, check_start, mark_key};
+use self::usage::{CallStart, KeptForm, begin_call, check_start, mark_key, see_tool};
 use super::McpServers;
 use super::access::{RoleServer, RoleServers};
 use super::ask::explain_failure;
@@ -216,9 +217,10 @@ impl CallRun {
             arguments: &arguments,
             judged: &judged,
             guard: &guard,
+            is_reading: false,
         };
         let approval = approve_call(servers, caller, &wanted).await?;
-        self.begin(reads).await?;
+        self.begin(reads, approval.form.as_ref()).await?;
         Ok(ReadyCall { open, tool, guard, approval, reads })
     }
 
@@ -267,17 +269,22 @@ impl CallRun {
         }
     }
 
-    /// Counts the call, and keeps that it was begun if it may change something.
-    async fn begin(&self, reads: bool) -> Result<(), ApiError> {
+    /// Counts the call, and keeps the tool's form where it is new, and that the call was begun if it may change something.
+    async fn begin(&self, reads: bool, form: Option<&KeptForm>) -> Result<(), ApiError> {
         let (servers, thread, most) =
             (&self.servers, self.caller.key(), self.server.place.spec.max_calls);
         let mark = self.mark(reads);
-        if reads && most.is_none() {
+        if reads && most.is_none() && form.is_none() {
             count_later(servers, thread, self.name());
             return Ok(());
         }
-        let count =
-            |status: &mut ThreadStatus| Ok(begin_call(status, self.name(), mark.as_deref(), most));
+        let count = |status: &mut ThreadStatus| {
+            let start = begin_call(status, self.name(), mark.as_deref(), most);
+            if let Some(form) = form.filter(|_| start == CallStart::Begins) {
+                see_tool(status, self.name(), form);
+            }
+            Ok(start)
+        };
         let counted = servers.threads.try_update(&thread, count).await;
         let (_, start) = counted.map_err(|error| explain_unwritten(&error))?;
         Ok(self.started(start)?)
@@ -360,6 +367,26 @@ fn count_later(servers: &Arc<McpServers>, thread: ThreadKey, name: &str) {
             tracing::warn!(%error, "a call of a server's tool is not counted");
         }
     }));
+}
+
+/// Passes while the budget of calls is not used up.
+///
+/// # Errors
+/// When it is.
+pub fn check_reading(
+    servers: &McpServers,
+    caller: &ProvenCaller,
+    server: &RoleServer,
+) -> Result<(), McpRefusal> {
+    let spec = &server.place.spec;
+    let thread = servers.threads.freshest(&caller.key(), Some(caller.thread.clone()));
+    let status = thread.as_ref().and_then(|thread| thread.status.as_ref());
+    match (check_start(status, &spec.name, None, spec.max_calls), spec.max_calls) {
+        (CallStart::UsedUp, Some(most)) => {
+            Err(McpRefusal::UsedUp { server: spec.name.clone(), most })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Counts the reading of a resource or a prompt like a call.

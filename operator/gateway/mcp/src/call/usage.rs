@@ -1,5 +1,5 @@
-//! A Thread's use of servers, in its status: calls, tools that people have allowed, and calls that must not be
-//! repeated. Pure.
+//! A Thread's use of servers, in its status: calls, forms of tools that were called or allowed, and calls that must not
+//! be repeated. Pure.
 
 use codebutler_crds::ThreadStatus;
 use codebutler_crds::mcp::ThreadMcpServer;
@@ -8,6 +8,8 @@ use sha2::{Digest as _, Sha256};
 
 /// Allowed tools of a server that are kept.
 const ALLOWED: usize = 64;
+/// Tools of a server whose latest form is kept. None gives way to another one: a server could have a form forgotten so.
+const SEEN: usize = 64;
 /// Definitions of a server's tools that are kept, and characters of one.
 const FORMS: usize = 8;
 const FORM: usize = 2000;
@@ -31,12 +33,16 @@ pub enum CallStart {
 /// A tool's standing in a Thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolStanding {
-    /// People have allowed exactly this one.
-    Allowed,
-    /// People have allowed another form of it, which has this mark.
+    /// People have allowed exactly this one; with the Slack user id of who said yes, if that is known.
+    Allowed(Option<String>),
+    /// Exactly this one was called before, without such a yes.
+    Seen,
+    /// Another form of it was allowed or called, which has this mark.
     Changed(String),
-    /// Nobody was asked.
+    /// It was not called yet.
     New,
+    /// The same, and its form can't be kept any more.
+    Crowded,
 }
 
 /// The mark of a tool: its name and its definition.
@@ -98,10 +104,15 @@ pub fn find_standing(
 ) -> ToolStanding {
     let known = status.and_then(|status| status.mcp.as_ref()?.servers.get(server));
     let (mark, name) = (mark_tool(pin), mark_name(&pin.name));
-    let same = known.and_then(|known| known.allowed.iter().find(|one| one.starts_with(&name)));
-    match same {
-        Some(allowed) if *allowed == mark => ToolStanding::Allowed,
-        Some(allowed) => ToolStanding::Changed(allowed.clone()),
+    let Some(known) = known else { return ToolStanding::New };
+    if known.allowed.contains(&mark) {
+        return ToolStanding::Allowed(known.allowed_by.get(&mark).cloned());
+    }
+    // Threads of earlier versions have only what was allowed.
+    match known.seen.iter().chain(&known.allowed).find(|one| one.starts_with(&name)) {
+        Some(latest) if *latest == mark => ToolStanding::Seen,
+        Some(latest) => ToolStanding::Changed(latest.clone()),
+        None if known.seen.len() >= SEEN => ToolStanding::Crowded,
         None => ToolStanding::New,
     }
 }
@@ -113,19 +124,59 @@ pub fn find_form(status: Option<&ThreadStatus>, server: &str, mark: &str) -> Opt
     forms.find(|(own, _)| *own == mark).map(|(_, text)| text.to_owned())
 }
 
-/// Keeps that people have allowed a tool, in place of an earlier form of it. `text`: its definition, masked.
-pub fn allow_tool(status: &mut ThreadStatus, server: &str, pin: &PinnedTool, text: &str) {
-    let (mark, name) = (mark_tool(pin), mark_name(&pin.name));
-    let server = server_entry(status, server);
-    server.allowed.retain(|one| !one.starts_with(&name));
+/// A form of a tool that is kept.
+#[derive(Clone, Debug)]
+pub struct KeptForm {
+    /// Its identity.
+    pub pin: PinnedTool,
+    /// Its definition, masked.
+    pub text: String,
+}
+
+/// Keeps that people have allowed a tool, in place of an earlier form of it. `by`: Slack user id of who said yes.
+pub fn allow_tool(status: &mut ThreadStatus, server: &str, form: &KeptForm, by: Option<&str>) {
+    let (mark, server) = (mark_tool(&form.pin), server_entry(status, server));
+    forget_other_forms(server, &form.pin, None);
     server.allowed.push(mark.clone());
     let old = server.allowed.len().saturating_sub(ALLOWED);
     server.allowed.drain(..old);
-    server.forms.retain(|one| !one.starts_with(&name));
-    if text.chars().count() <= FORM {
-        server.forms.push(format!("{mark}\n{text}"));
-        let old = server.forms.len().saturating_sub(FORMS);
+    let ThreadMcpServer { allowed, allowed_by, .. } = server;
+    allowed_by.retain(|one, _| allowed.contains(one));
+    allowed_by.extend(by.map(|by| (mark.clone(), by.to_owned())));
+    keep_latest(server, &form.pin);
+    if form.text.chars().count() <= FORM {
+        let old = (server.forms.len() + 1).saturating_sub(FORMS);
         server.forms.drain(..old);
+        server.forms.push(format!("{mark}\n{}", form.text));
+    }
+}
+
+/// Keeps the form of a tool that is called without a yes to all of its calls. An earlier form is not allowed any more.
+pub fn see_tool(status: &mut ThreadStatus, server: &str, form: &KeptForm) {
+    let (mark, server) = (mark_tool(&form.pin), server_entry(status, server));
+    forget_other_forms(server, &form.pin, Some(&mark));
+    keep_latest(server, &form.pin);
+    let is_kept = server.forms.iter().any(|one| one.starts_with(&mark));
+    if !is_kept && server.forms.len() < FORMS && form.text.chars().count() <= FORM {
+        server.forms.push(format!("{mark}\n{}", form.text));
+    }
+}
+
+/// Drops what is known of a tool's forms, but for the one with the mark `kept`.
+fn forget_other_forms(server: &mut ThreadMcpServer, pin: &PinnedTool, kept: Option<&str>) {
+    let name = mark_name(&pin.name);
+    let stays =
+        |one: &str| !one.starts_with(&name) || kept.is_some_and(|kept| one.starts_with(kept));
+    server.allowed.retain(|one| stays(one));
+    server.allowed_by.retain(|one, _| stays(one));
+    server.forms.retain(|one| stays(one));
+}
+
+fn keep_latest(server: &mut ThreadMcpServer, pin: &PinnedTool) {
+    let name = mark_name(&pin.name);
+    server.seen.retain(|one| !one.starts_with(&name));
+    if server.seen.len() < SEEN {
+        server.seen.push(mark_tool(pin));
     }
 }
 
@@ -141,6 +192,10 @@ mod tests {
     fn pin(name: &str, text: &str) -> PinnedTool {
         let hash = hex::encode(Sha256::digest(text));
         PinnedTool { name: name.to_owned(), hash, text: text.to_owned() }
+    }
+
+    fn form(name: &str, text: &str) -> KeptForm {
+        KeptForm { pin: pin(name, text), text: text.to_owned() }
     }
 
     #[test]
@@ -161,29 +216,57 @@ mod tests {
         let mut status = ThreadStatus::default();
         for n in 0..100 {
             begin_call(&mut status, "db", Some(&format!("k{n}")), None);
-            let tool = pin(&format!("t{n}"), "x");
-            allow_tool(&mut status, "db", &tool, "x");
+            let tool = form(&format!("t{n}"), "x");
+            allow_tool(&mut status, "db", &tool, Some("U1"));
         }
         let server = &status.mcp.as_ref().unwrap().servers["db"];
         assert_eq!((server.keys.len(), server.allowed.len()), (KEYS, ALLOWED));
-        assert_eq!(server.forms.len(), FORMS);
-        assert_eq!(find_standing(Some(&status), "db", &pin("t99", "x")), ToolStanding::Allowed);
+        assert_eq!((server.forms.len(), server.seen.len()), (FORMS, SEEN));
+        assert_eq!(server.allowed_by.len(), ALLOWED);
+        let standing = |name: &str| find_standing(Some(&status), "db", &pin(name, "x"));
+        assert_eq!(standing("t99"), ToolStanding::Allowed(Some("U1".into())));
+        assert_eq!(standing("t0"), ToolStanding::Seen, "its yes was forgotten, and its form not");
+        assert_eq!(standing("new"), ToolStanding::Crowded);
     }
 
     #[test]
     fn a_changed_tool_is_not_the_one_that_was_allowed() {
         let mut status = ThreadStatus::default();
-        let (old, new) = (pin("post", "says hello"), pin("post", "sends your files"));
-        assert_eq!(find_standing(Some(&status), "s", &old), ToolStanding::New);
-        allow_tool(&mut status, "s", &old, &old.text);
-        assert_eq!(find_standing(Some(&status), "s", &old), ToolStanding::Allowed);
-        assert_eq!(find_standing(Some(&status), "other", &old), ToolStanding::New);
-        let changed = ToolStanding::Changed(mark_tool(&old));
-        assert_eq!(find_standing(Some(&status), "s", &new), changed);
-        assert_eq!(find_form(Some(&status), "s", &mark_tool(&old)).as_deref(), Some("says hello"));
-        allow_tool(&mut status, "s", &new, &"x".repeat(FORM + 1));
-        assert_eq!(find_form(Some(&status), "s", &mark_tool(&new)), None, "too long to be kept");
-        assert_eq!(find_standing(Some(&status), "s", &new), ToolStanding::Allowed);
+        let (old, mut new) = (form("post", "says hello"), form("post", "sends your files"));
+        assert_eq!(find_standing(Some(&status), "s", &old.pin), ToolStanding::New);
+        allow_tool(&mut status, "s", &old, None);
+        assert_eq!(find_standing(Some(&status), "s", &old.pin), ToolStanding::Allowed(None));
+        assert_eq!(find_standing(Some(&status), "other", &old.pin), ToolStanding::New);
+        let old_mark = mark_tool(&old.pin);
+        let changed = ToolStanding::Changed(old_mark.clone());
+        assert_eq!(find_standing(Some(&status), "s", &new.pin), changed);
+        assert_eq!(find_form(Some(&status), "s", &old_mark).as_deref(), Some("says hello"));
+        new.text = "x".repeat(FORM + 1);
+        allow_tool(&mut status, "s", &new, None);
+        assert_eq!(
+            find_form(Some(&status), "s", &mark_tool(&new.pin)),
+            None,
+            "too long to be kept"
+        );
+        assert_eq!(find_standing(Some(&status), "s", &new.pin), ToolStanding::Allowed(None));
         assert_eq!(status.mcp.unwrap().servers["s"].allowed.len(), 1);
+    }
+
+    #[test]
+    fn a_form_that_was_called_without_a_yes_is_known_and_ends_an_earlier_yes() {
+        let mut status = ThreadStatus::default();
+        let (allowed, called) = (form("post", "asks once"), form("post", "asks each time"));
+        see_tool(&mut status, "s", &called);
+        assert_eq!(find_standing(Some(&status), "s", &called.pin), ToolStanding::Seen);
+        let text = find_form(Some(&status), "s", &mark_tool(&called.pin));
+        assert_eq!(text.as_deref(), Some("asks each time"));
+        allow_tool(&mut status, "s", &allowed, Some("U1"));
+        see_tool(&mut status, "s", &allowed);
+        let yes = ToolStanding::Allowed(Some("U1".into()));
+        assert_eq!(find_standing(Some(&status), "s", &allowed.pin), yes);
+        see_tool(&mut status, "s", &called);
+        let changed = ToolStanding::Changed(mark_tool(&called.pin));
+        assert_eq!(find_standing(Some(&status), "s", &allowed.pin), changed);
+        assert!(status.mcp.unwrap().servers["s"].allowed_by.is_empty());
     }
 }

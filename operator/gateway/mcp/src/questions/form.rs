@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 
+use super::secrets::{asks_for_secret, is_secret_name};
 use super::typed::{PickRule, TextFormat, WordsRule};
 
 /// Answers of one question; buttons for "no answer" come on top.
@@ -13,20 +14,6 @@ const LISTED: usize = 30;
 const FIELDS: usize = 8;
 /// Characters of a field's name in a sentence.
 const NAME: usize = 40;
-/// Words in the name of a field that asks for a secret.
-const SECRETS: [&str; 10] = [
-    "password",
-    "passphrase",
-    "passwd",
-    "secret",
-    "token",
-    "apikey",
-    "credential",
-    "privatekey",
-    "cvv",
-    "onetimecode",
-];
-
 /// A field that a person is asked about.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FormField {
@@ -74,16 +61,21 @@ pub enum FormRefusal {
     Long,
 }
 
-/// The fields that people are asked about: those that the form requires, and others while there is room.
+/// The fields that people are asked about: those that the form requires, and others while there is room. `message` is
+/// what the server says of it.
 ///
 /// # Errors
 /// When the form asks for a secret, or for more than a person can say in a thread.
-pub fn read_form(schema: &Value) -> Result<ReadForm, FormRefusal> {
+pub fn read_form(message: &str, schema: &Value) -> Result<ReadForm, FormRefusal> {
     let none = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&none);
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     if let Some((name, _)) = properties.iter().find(|(name, field)| wants_secret(name, field)) {
+        return Err(FormRefusal::Secret(plain_name(name)));
+    }
+    let words = properties.iter().find(|(_, field)| takes_words(field));
+    if let Some((name, _)) = words.filter(|_| asks_for_secret(message)) {
         return Err(FormRefusal::Secret(plain_name(name)));
     }
     let mut fields = Vec::new();
@@ -184,14 +176,17 @@ fn write_label(name: &str, field: &Value) -> String {
     }
 }
 
+/// True for a field that takes words, and speaks of a secret anywhere.
 fn wants_secret(name: &str, field: &Value) -> bool {
-    let plain = |text: &str| -> String {
-        text.chars().filter(|letter| letter.is_alphanumeric()).collect::<String>().to_lowercase()
-    };
-    let is_text = read_options(field).is_none() && field["type"] != "array";
-    let names = [name, field["title"].as_str().unwrap_or_default()].map(plain);
-    let is_named = names.iter().any(|name| SECRETS.iter().any(|secret| name.contains(secret)));
-    is_text && (is_named || field["format"] == "password" || field["writeOnly"] == true)
+    let text = |key: &str| field[key].as_str().unwrap_or_default();
+    let is_named = [name, text("title")].into_iter().any(is_secret_name);
+    let is_asked = is_named || asks_for_secret(text("description"));
+    takes_words(field) && (is_asked || field["format"] == "password" || field["writeOnly"] == true)
+}
+
+/// True unless there is a list of answers to choose from.
+fn takes_words(field: &Value) -> bool {
+    read_options(field).is_none() && field["type"] != "array"
 }
 
 #[cfg(test)]
@@ -202,7 +197,8 @@ mod tests {
 
     #[allow(clippy::needless_pass_by_value, reason = "it is made for the call")]
     fn form(properties: Value, required: &[&str]) -> Result<ReadForm, FormRefusal> {
-        read_form(&json!({"type": "object", "properties": properties, "required": required}))
+        let schema = json!({"type": "object", "properties": properties, "required": required});
+        read_form("Please fill this in.", &schema)
     }
 
     fn show(field: &FormField) -> String {
@@ -287,6 +283,10 @@ mod tests {
             ("password", json!({"type": "string"})),
             ("value", json!({"type": "string", "title": "Your API key"})),
             ("pin", json!({"type": "string", "format": "password"})),
+            (
+                "value",
+                json!({"type": "string", "description": "Paste a GitHub token with `repo`."}),
+            ),
         ] {
             let mut properties = json!({"sure": {"type": "boolean"}});
             properties[name] = field;
@@ -294,5 +294,11 @@ mod tests {
         }
         let harmless = json!({"keep_token": {"type": "boolean"}});
         assert_eq!(form(harmless, &[]).map(|form| form.fields.len()), Ok(1));
+        let plain = |field: Value| json!({"properties": {"value": field}});
+        let message = "Your session is over: enter your password to go on.";
+        let asked = read_form(message, &plain(json!({"type": "string"})));
+        assert_eq!(asked, Err(FormRefusal::Secret("value".into())));
+        let chosen = read_form("Renew the token?", &plain(json!({"type": "boolean"})));
+        assert_eq!(chosen.map(|form| form.fields.len()), Ok(1), "no words are typed");
     }
 }

@@ -2,25 +2,24 @@
 //! question that belongs to no one person, asks for a secret or can't be answered so is declined, and the thread says
 //! why.
 
+mod callers;
 mod form;
 pub mod sampling;
+mod secrets;
 mod typed;
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::personal::{PersonAnswer, PersonQuestion, PersonalNotices};
 use codebutler_mcp::session::{QuestionAnswer, QuestionHandler, ServerQuestion};
-use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+pub use self::callers::{CallerMark, SessionCallers};
 use self::form::{FieldAnswers, FormField, ReadForm, read_form};
 use self::typed::WordsRule;
 use super::words::WordGuard;
@@ -33,93 +32,19 @@ const LABEL: usize = 300;
 const ANSWER: usize = 60;
 /// Characters of what a field takes.
 const RULE: usize = 900;
+/// Questions that a server may ask in one call.
+const QUESTIONS: u32 = 5;
 /// Answers in words to one field: one that does not fit is asked for again.
 const TRIES: usize = 3;
+/// Reason for keeping an answer back.
+const SECRET_ANSWER: &str = "the answer holds a secret, or something that looks like one, and was not sent: delete the \
+                             message, and replace the secret if others could read it";
 /// The button of a person who does not want to answer.
 const DECLINE: &str = "Decline";
 /// The button of a person who closes a question that they need not decline.
 const NOT_NOW: &str = "Not now";
 /// The button of a field that may be left out.
 const LEAVE_OUT: &str = "Leave it out";
-
-/// Calls that one session works on.
-#[derive(Default)]
-pub struct SessionCallers {
-    next: AtomicU64,
-    running: Mutex<Vec<RunningCall>>,
-    /// One of them has ended.
-    ended: Notify,
-}
-
-/// A call that a session works on.
-struct RunningCall {
-    id: u64,
-    caller: ProvenCaller,
-    guard: WordGuard,
-    /// Answers of a model that the server has asked for.
-    samplings: u32,
-}
-
-/// A call under way: its caller is known to the session until this is dropped.
-pub struct CallerMark {
-    callers: Arc<SessionCallers>,
-    id: u64,
-}
-
-impl SessionCallers {
-    /// A call begins.
-    pub fn begin(self: &Arc<Self>, caller: &ProvenCaller, guard: &WordGuard) -> CallerMark {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let (caller, guard) = (caller.clone(), guard.clone());
-        self.running.lock().push(RunningCall { id, caller, guard, samplings: 0 });
-        CallerMark { callers: Arc::clone(self), id }
-    }
-
-    /// The caller of all calls under way, if they have one: a server does not say which call a question is about.
-    pub fn only_one(&self) -> Option<(ProvenCaller, WordGuard)> {
-        only_caller(&self.running.lock())
-    }
-
-    /// Returns when no call of this caller is under way any more.
-    async fn await_end(&self, caller: &ProvenCaller) {
-        loop {
-            let mut ended = pin!(self.ended.notified());
-            ended.as_mut().enable();
-            let is_theirs = |call: &RunningCall| is_same_role(&call.caller, caller);
-            if !self.running.lock().iter().any(is_theirs) {
-                return;
-            }
-            ended.await;
-        }
-    }
-
-    /// [`Self::only_one`], for an answer of a model, and how many of them its calls have asked for with it.
-    pub fn count_sampling(&self) -> Option<(ProvenCaller, WordGuard, u32)> {
-        let mut running = self.running.lock();
-        let (caller, guard) = only_caller(&running)?;
-        let first = running.first_mut()?;
-        first.samplings += 1;
-        let count = running.iter().map(|call| call.samplings).sum();
-        Some((caller, guard, count))
-    }
-}
-
-fn only_caller(running: &[RunningCall]) -> Option<(ProvenCaller, WordGuard)> {
-    let RunningCall { caller, guard, .. } = running.first()?;
-    let all = running.iter().all(|other| is_same_role(&other.caller, caller));
-    all.then(|| (caller.clone(), guard.clone()))
-}
-
-fn is_same_role(one: &ProvenCaller, other: &ProvenCaller) -> bool {
-    one.key() == other.key() && one.role_name() == other.role_name()
-}
-
-impl Drop for CallerMark {
-    fn drop(&mut self) {
-        self.callers.running.lock().retain(|call| call.id != self.id);
-        self.callers.ended.notify_waiters();
-    }
-}
 
 /// Takes the questions of one session to people.
 pub struct SessionQuestions {
@@ -134,7 +59,7 @@ pub struct SessionQuestions {
 #[async_trait]
 impl QuestionHandler for SessionQuestions {
     async fn ask(&self, question: ServerQuestion) -> QuestionAnswer {
-        let Some((caller, guard)) = self.callers.only_one() else {
+        let Some((caller, guard, count)) = self.callers.count_question() else {
             tracing::info!(
                 server = self.server,
                 "a question of a server is about no one person's call: declined"
@@ -145,10 +70,14 @@ impl QuestionHandler for SessionQuestions {
         let asking = QuestionRun {
             server: self.server.clone(),
             people: Arc::clone(&self.people),
+            callers: Arc::clone(&self.callers),
             caller: caller.clone(),
             guard,
             over: over.clone(),
         };
+        if count > QUESTIONS {
+            return asking.decline(&format!("it asks more than {QUESTIONS} in one call")).await;
+        }
         // A question that the server takes back, or whose call has ended, still loses its buttons.
         let _ends = over.drop_guard();
         let asked = tokio::spawn(asking.run(question));
@@ -162,6 +91,7 @@ impl QuestionHandler for SessionQuestions {
 struct QuestionRun {
     server: String,
     people: Arc<dyn PersonalNotices>,
+    callers: Arc<SessionCallers>,
     caller: ProvenCaller,
     guard: WordGuard,
     /// Nobody waits for the answer any more.
@@ -183,7 +113,7 @@ impl QuestionRun {
         };
         match question {
             ServerQuestion::Link { message, url } => self.ask_link(&user, &message, &url).await,
-            ServerQuestion::Form { message, schema } => match read_form(&schema) {
+            ServerQuestion::Form { message, schema } => match read_form(&message, &schema) {
                 Ok(form) => self.ask_form(&user, &message, &form).await,
                 Err(refusal) => self.decline(&self.guard.error(&refusal)).await,
             },
@@ -267,6 +197,10 @@ impl QuestionRun {
                     return Err(QuestionAnswer::Cancelled);
                 }
                 PersonAnswer::Choice(_) => return Ok(None),
+                // The message is in the thread already, and goes no further.
+                PersonAnswer::Words(words) if self.guard.holds_secret(&words) => {
+                    return Err(self.decline(SECRET_ANSWER).await);
+                }
                 PersonAnswer::Words(words) => {
                     if let Some(value) = rule.read(&words) {
                         return Ok(Some(value));
@@ -363,7 +297,12 @@ impl QuestionRun {
         }
     }
 
+    /// One line in the thread for each call: a server can't fill a thread with them.
     async fn decline(&self, why: &str) -> QuestionAnswer {
+        if !self.callers.begin_decline(&self.caller) {
+            tracing::info!(server = self.server, why, "another question of a server is declined");
+            return QuestionAnswer::Declined;
+        }
         let text = format!("A question of the server `{}` was declined: {why}.", self.server);
         let key = format!("mcp-no-{:016x}", rand::random::<u64>());
         if let Err(error) = self.people.post_notice(&self.caller.key(), &key, &text).await {

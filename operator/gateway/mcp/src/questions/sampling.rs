@@ -11,7 +11,7 @@ use codebutler_mcp::session::{
 };
 use serde_json::{Value, json};
 
-use super::SessionCallers;
+use super::callers::SessionCallers;
 
 /// Answers the requests of one session.
 pub struct SessionSampling {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 /// Takes properties together: those of all branches, or of whichever of them holds.
 pub fn merge_branches(
     target: &mut Map<String, Value>,
-    branches: &[Map<String, Value>],
+    branches: &[&Map<String, Value>],
     takes_all: bool,
 ) {
     let mut properties =

@@ -67,7 +67,7 @@ fn a_schema_that_doubles_with_each_reference_stays_small() {
     }
     let schema = json!({"properties": {"x": {"$ref": "#/$defs/L0"}}, "$defs": definitions});
     let cleaned = clean(schema, SchemaDialect::OpenAi);
-    assert!(cleaned.schema.to_string().len() < 60_000);
+    assert!(cleaned.schema.to_string().len() < 20_000);
     assert!(cleaned.notes.iter().any(|note| note.contains("too many")), "{:?}", cleaned.notes);
 }
 
@@ -183,4 +183,50 @@ fn what_is_too_deep_or_too_many_is_left_open() {
         argument(json!({"type": "integer", "enum": choices}), SchemaDialect::OpenAi),
         json!({"type": "integer"})
     );
+}
+
+#[test]
+fn a_schema_that_multiplies_itself_is_left_out() {
+    let refs: Map<String, Value> =
+        (0..500).map(|n| (format!("p{n}"), json!({"$ref": "#/$defs/Big"}))).collect();
+    let long = "x".repeat(40_000);
+    let many: Vec<Value> = (0..100).map(|n| json!(format!("{n}{}", "y".repeat(300)))).collect();
+    for big in [
+        json!({"type": "string", "default": long}),
+        json!({"type": "string", "examples": [long]}),
+        json!({"type": "string", "pattern": long}),
+        json!({"type": "string", "const": long}),
+        json!({"type": "string", "enum": many}),
+        json!({"enum": [{"a": long}, 1]}),
+        json!({"type": "object", "properties": {long.clone(): {"type": "string"}}}),
+        json!({"type": "object", "description": long, "title": long}),
+        json!({"anyOf": vec![json!({}); 4000]}),
+        json!({"allOf": vec![json!({"title": "z"}); 2000]}),
+        json!({"type": "array", "prefixItems": vec![json!(true); 5000]}),
+    ] {
+        let schema = json!({"type": "object", "properties": refs, "$defs": {"Big": big}});
+        for dialect in ALL {
+            let cleaned = clean(schema.clone(), dialect);
+            let bytes = cleaned.schema.to_string().len();
+            assert!(bytes < 24 << 10, "{bytes} for {dialect:?}: {}", &big.to_string()[..60]);
+        }
+    }
+    // A union at the top is merged without a copy of each branch.
+    let branches = vec![json!({"$ref": "#/$defs/Big"}); 3000];
+    let big = json!({"properties": {"a": {"type": "string", "default": long}}});
+    let cleaned = clean(json!({"oneOf": branches, "$defs": {"Big": big}}), SchemaDialect::OpenAi);
+    assert!(cleaned.is_cut && cleaned.notes.contains(TOO_MANY), "{:?}", cleaned.notes);
+    assert_eq!(cleaned.schema["properties"]["a"], json!({"type": "string"}));
+}
+
+#[test]
+fn a_large_schema_keeps_the_arguments_that_fit() {
+    let fields: Map<String, Value> = (0..300)
+        .map(|n| (format!("field_{n}"), json!({"type": "string", "description": "d".repeat(200)})))
+        .collect();
+    let cleaned =
+        clean(json!({"properties": fields, "required": ["field_0"]}), SchemaDialect::Anthropic);
+    let kept = cleaned.schema["properties"].as_object().unwrap().len();
+    assert!((40..300).contains(&kept) && cleaned.is_cut, "{kept}");
+    assert_eq!(cleaned.schema["required"], json!(["field_0"]));
 }

@@ -5,7 +5,7 @@ use codebutler_testbed::models::ScriptStep;
 use serde_json::{Value, json};
 
 use super::eventually;
-use super::mcp::{Office, names, reading};
+use super::mcp::{Office, SECRET, names, reading};
 
 impl Office {
     /// As the gateway's Slack part would on what a person says, when they say it in the thread.
@@ -219,4 +219,100 @@ async fn a_server_that_may_not_ask_a_model_is_not_offered_it() {
     let result = office.call_until(200, "s1", "report", json!({})).await;
     assert!(result["text"].as_str().unwrap().contains("does not support sampling"), "{result}");
     assert!(office.world.models.requests().is_empty());
+}
+
+impl Office {
+    /// Lets somebody be asked, and waits for one tool.
+    async fn is_ready(&self, tool: Value, answer: ToolAnswer) {
+        self.server.set_tools([(tool, answer)]);
+        let world = &self.world;
+        let person = world.slack.messages(&world.channel, Some(&world.root))[0].sender.id.clone();
+        world.patch_thread(&json!({"status": {"speaker": person}})).await;
+        self.tools(|tools| names(tools).len() == 1).await;
+    }
+
+    fn declined(&self) -> Vec<String> {
+        let all = self.questions();
+        all.into_iter().filter(|shown| shown.contains("was declined")).collect()
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_a_secret_does_not_leave() {
+    let office = Office::open(json!({})).await;
+    let form = json!({"message": "Where?", "requestedSchema": {
+        "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}});
+    office.is_ready(reading("order"), ToolAnswer::Asks(form)).await;
+    let answering = async {
+        office.asked("city").await;
+        office.person_says(&format!("it is {SECRET}")).await;
+    };
+    let (result, ()) = tokio::join!(office.call_until(200, "q1", "order", json!({})), answering);
+    assert_eq!(result["text"], "{\"action\":\"decline\"}");
+    let said = office.declined();
+    assert!(said.len() == 1 && said[0].contains("was not sent"), "{said:?}");
+    assert!(!said[0].contains(SECRET));
+}
+
+#[tokio::test]
+async fn a_server_that_asks_without_end_is_heard_five_times() {
+    let office = Office::open(json!({})).await;
+    let ask = |n: usize| {
+        json!({"message": format!("Sure {n}?"), "requestedSchema": {
+            "type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"]}})
+    };
+    let questions: Vec<Value> = (0..8).map(ask).collect();
+    office.is_ready(reading("order"), ToolAnswer::AsksAll(questions)).await;
+    let answering = async {
+        for n in 0..5 {
+            office.asked(&format!("Sure {n}?")).await;
+            office.presses(1).await;
+        }
+    };
+    let (result, ()) = tokio::join!(office.call_until(200, "q1", "order", json!({})), answering);
+    let answers: Value = serde_json::from_str(result["text"].as_str().unwrap()).unwrap();
+    let actions: Vec<&str> =
+        answers.as_array().unwrap().iter().map(|one| one["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, [&["accept"; 5][..], &["decline"; 3]].concat());
+    let said = office.declined();
+    assert!(said.len() == 1 && said[0].contains("more than 5 in one call"), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_form_asks_for_no_secret_in_any_of_its_words_and_one_line_says_so() {
+    let office = Office::open(json!({})).await;
+    let ask = |message: &str, field: Value| json!({"message": message, "requestedSchema": {"type": "object", "properties": {"value": field}}});
+    let questions = vec![
+        ask("Please.", json!({"type": "string", "description": "Paste your API token here"})),
+        ask("Enter your password to go on.", json!({"type": "string"})),
+        ask("Please.", json!({"type": "string", "title": "One-time code"})),
+    ];
+    office.is_ready(reading("login"), ToolAnswer::AsksAll(questions)).await;
+    let result = office.call_until(200, "q1", "login", json!({})).await;
+    assert_eq!(result["text"].as_str().unwrap().matches("decline").count(), 3, "{result}");
+    let said = office.declined();
+    assert!(said.len() == 1 && said[0].contains("asks for a secret"), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_needs_a_page_first_has_a_person_see_its_link_and_is_made_again() {
+    let office = Office::open(json!({})).await;
+    let page = json!({"mode": "url", "elicitationId": "e1", "message": "Pay for it",
+        "url": "https://pay.example/order/7"});
+    let error =
+        json!({"code": -32042, "message": "Payment first", "data": {"elicitations": [page]}});
+    office.is_ready(reading("order"), ToolAnswer::Refuses(error)).await;
+    let answering = async {
+        let (text, buttons) = office.asked("Pay for it").await;
+        assert!(text.contains("open a page on `pay.example`"), "{text}");
+        assert_eq!(buttons, ["Show me the link", "Decline"]);
+        office.presses(1).await;
+    };
+    let (result, ()) = tokio::join!(office.call_until(200, "q1", "order", json!({})), answering);
+    let text = result["text"].as_str().unwrap();
+    assert!(text.contains("Payment first") && text.contains("call again"), "{text}");
+    assert_eq!(result["failed"], true);
+    let world = &office.world;
+    let all = world.slack.messages(&world.channel, Some(&world.root));
+    assert!(!all.iter().any(|one| one.ephemeral_for.is_none() && one.shown.contains("order/7")));
 }

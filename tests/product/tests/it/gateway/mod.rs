@@ -23,6 +23,7 @@ mod llama;
 mod mcp;
 pub mod mcp_page;
 mod mcp_questions;
+mod mcp_trust;
 mod merging;
 mod models;
 mod moved;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_controller::args::ControllerArgs;
-use codebutler_crds::{Repo, Thread, names};
+use codebutler_crds::{AgentRole, Repo, Thread, names};
 use codebutler_gateway::api;
 use codebutler_gateway::tls;
 use codebutler_gateway_core::thread_key::ThreadKey;
@@ -388,5 +388,32 @@ async fn a_closed_thread_keeps_no_server_and_a_shared_one_stays() {
     world.cluster.patch::<Thread>(team, &world.name, &closed).await;
     eventually("its server to go", || async { !node.has_pod("db").await }).await;
     assert_eq!(look(&sessions[1].0, "allowed.invalid:443").await["tz"], "UTC");
+    node.end().await;
+}
+
+#[tokio::test]
+async fn ten_servers_of_a_role_share_the_room_for_eight_pods_and_nobody_hears_of_it() {
+    if needs_process_kubelet("its image is a script of the test") {
+        return;
+    }
+    let plain = |n: usize| json!({"name": format!("db{n}"), "image": IMAGE, "command": ["python3", "/srv/server.py"]});
+    let servers: Vec<Value> = (0..10).map(plain).collect();
+    let node = Node::start(json!(servers)).await;
+    let world = &node.world;
+    let allow = json!({"spec": {"tools": {"allow": ["Read", "mcp__*"]}}});
+    world.cluster.patch::<AgentRole>(world.cluster.system(), "coder", &allow).await;
+    let begun = Instant::now();
+    loop {
+        let (_, listed) = world.get("coder", "/v1/mcp/tools").await;
+        if listed["tools"].as_array().is_some_and(|tools| tools.len() == 10) {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_mins(3), "{listed}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let said = world.slack.messages(&world.channel, Some(&world.root));
+    assert!(!said.iter().any(|one| one.shown.contains("can't be used")), "{said:?}");
+    let status = world.repo().await.status.unwrap_or_default();
+    assert!(!json!(status).to_string().contains("have pods here already"), "{status:?}");
     node.end().await;
 }
