@@ -38,6 +38,9 @@ pub enum LinkError {
     /// The same, where it gets no pod before another server's is gone.
     #[error("{0}")]
     NoRoom(String),
+    /// Something that passes by itself, and is no fault of the server: its Thread is over, its entry was changed just now.
+    #[error("{0}")]
+    Passing(String),
     /// The server's credentials.
     #[error(
         "the server does not accept what it is sent as credentials (401): check `headers` of the server in \
@@ -56,11 +59,22 @@ pub enum LinkError {
     #[error(transparent)]
     Server(McpError),
     /// The bound on sessions.
-    #[error("{0} sessions with servers are open already, and all are in use: try again later")]
+    #[error(
+        "{0} sessions with servers are in use in this namespace, and others need room too: try again when one has ended"
+    )]
     Full(usize),
 }
 
 impl LinkError {
+    /// True where nothing is wrong with the server: nobody can correct anything, and the next use may succeed.
+    pub const fn is_passing(&self) -> bool {
+        match self {
+            Self::NoRoom(_) | Self::Passing(_) | Self::Full(_) => true,
+            Self::Secret(error) => matches!(error, SecretError::Unreadable { .. }),
+            _ => false,
+        }
+    }
+
     /// The failure of a session with a server of this entry.
     pub fn of_session(error: McpError, spec: &McpServerSpec) -> Self {
         match error {

@@ -27,6 +27,7 @@ impl PodLinks for BridgedPods {
         let opened = open_pod_link(&self.0, &place.repo, thread.as_ref(), name).await;
         let PodLink { link, secrets } = opened.map_err(|error| match error {
             PodLinkError::NoRoom(why) => LinkError::NoRoom(why),
+            error if error.is_passing() => LinkError::Passing(error.to_string()),
             error => LinkError::Pod(error.to_string()),
         })?;
         Ok(OpenedLink { link, secrets, grant: None })
@@ -38,6 +39,7 @@ impl PodLinks for BridgedPods {
             tracing::warn!(%error, server = name, "the pod of a server is not kept");
         }
     }
+
     async fn release_pod(&self, place: &ServerPlace) {
         let (thread, name) = (self.thread(place), &place.spec.name);
         if let Err(error) = release_pod(&self.0, &place.repo, thread.as_ref(), name).await {

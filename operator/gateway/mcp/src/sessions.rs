@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use codebutler_crds::names;
 use codebutler_gateway_core::asker::ModelAsker;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::context::GatewayContext;
@@ -24,6 +25,7 @@ use codebutler_mcp::{
 use codebutler_runtime::recent::RecentMap;
 use codebutler_runtime::tasks::TaskGroup;
 use parking_lot::Mutex;
+use url::Url;
 
 use self::lists::describe_list;
 pub use self::lists::{DescribedTools, ServerList, ToolsOutlook};
@@ -36,7 +38,7 @@ use super::trouble::TroubleDesk;
 use super::words::WordGuard;
 
 /// Sessions that are open at once.
-const MOST: usize = 256;
+const MOST: usize = 512;
 /// Failures and lists that are remembered.
 const REMEMBERED: usize = 1024;
 /// Characters of an entry of a server's log that people see.
@@ -199,7 +201,7 @@ impl SessionPool {
             }
             Err(error) => {
                 // That is no fault of the server.
-                if !matches!(error, LinkError::Full(_) | LinkError::NoRoom(_)) {
+                if !error.is_passing() {
                     self.report(place, SessionOutcome::Failed(error.to_string()));
                 }
                 self.post_trouble(place, &error);
@@ -279,7 +281,7 @@ impl SessionPool {
     }
 
     async fn connect(&self, place: &ServerPlace) -> Result<SessionUse, LinkError> {
-        self.make_room()?;
+        self.make_room(place)?;
         let parts = &self.0;
         let opened = self.open_way(place).await?;
         let callers = Arc::<SessionCallers>::default();
@@ -323,15 +325,25 @@ impl SessionPool {
         Ok(used)
     }
 
-    /// Closes the session that was used longest ago where there are too many.
-    fn make_room(&self) -> Result<(), LinkError> {
+    /// Closes the session that was used longest ago where there are too many. Who has many in use gets no further one
+    /// before others have room for theirs.
+    fn make_room(&self, place: &ServerPlace) -> Result<(), LinkError> {
         let mut state = self.0.state.lock();
+        let in_use = state.open.values().filter(|open| !open.is_idle(Duration::ZERO));
+        let (mut all, mut own) = (0, 0);
+        for open in in_use {
+            all += 1;
+            own += usize::from(open.key.namespace == place.key.namespace);
+        }
+        if !has_room(own, all) {
+            return Err(LinkError::Full(own));
+        }
         if state.open.len() < MOST {
             return Ok(());
         }
         let unused = state.open.values().filter(|open| open.is_idle(Duration::ZERO));
         let oldest = unused.min_by_key(|open| *open.used.lock()).map(|open| open.key.clone());
-        let Some(oldest) = oldest else { return Err(LinkError::Full(MOST)) };
+        let Some(oldest) = oldest else { return Err(LinkError::Full(own)) };
         state.open.remove(&oldest);
         Ok(())
     }
@@ -341,6 +353,13 @@ impl SessionPool {
         tracing::debug!(server = open.key.server, level, "a server has logged");
         if let Some((caller, guard)) = open.callers.only_one().filter(|_| level != "debug") {
             self.0.people.show_progress(&caller, &guard.line(text, LOG));
+        }
+    }
+
+    /// A call, or a question to a person, can take longer than an unused pod stays.
+    async fn keep_pod_in_use(&self, open: &OpenSession) {
+        if let Some(place) = open.pod.as_ref().filter(|_| !open.is_idle(Duration::ZERO)) {
+            self.0.pods.keep_pod(place).await;
         }
     }
 
@@ -374,14 +393,29 @@ impl SessionPool {
             if open.session.is_closed() || open.is_idle(idle) || !self.holds(&open) {
                 break;
             }
+            self.keep_pod_in_use(&open).await;
         }
         self.remove(&open);
         // Calls under way end before it does.
         while open.running.load(Ordering::SeqCst) > 0 && !open.session.is_closed() {
             tokio::time::sleep(tick).await;
+            self.keep_pod_in_use(&open).await;
         }
         open.session.close().await;
     }
+}
+
+/// True where a namespace with so many sessions in use, of all that are, may open another one: as long as what is free is
+/// more than what it has, so that there is always room for one that has fewer.
+const fn has_room(own: usize, all: usize) -> bool {
+    own < MOST.saturating_sub(all)
+}
+
+/// Where its program finds the worktree, which is all that it may know of folders.
+fn own_roots(place: &ServerPlace) -> Vec<Url> {
+    let mounted = place.spec.worktree.is_some() && place.key.thread.is_some();
+    let root = Url::from_file_path(names::pod::SERVER_TREE).ok().filter(|_| mounted);
+    root.into_iter().collect()
 }
 
 fn setup_session(
@@ -392,17 +426,61 @@ fn setup_session(
     SessionSetup {
         questions: Some(Arc::new(questions)),
         sampling: sampling.map(|sampling| Arc::new(sampling) as Arc<dyn SamplingHandler>),
+        roots: own_roots(place),
         client_name: "codebutler".to_owned(),
         client_version: env!("CARGO_PKG_VERSION").to_owned(),
         limits: SessionLimits {
             call_idle: Duration::from_secs(place.spec.call_seconds.into()),
             ..SessionLimits::default()
         },
-        ..SessionSetup::default()
     }
 }
 
 /// True for an answer that tells that the credentials of the session are not accepted any more.
 pub const fn is_sign_in(error: &McpError) -> bool {
     matches!(error, McpError::SignIn { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use codebutler_gateway_core::thread_key::ThreadKey;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_server_hears_of_the_worktree_where_it_has_one() {
+        let repo = json!({
+            "metadata": {"namespace": "team", "name": "shop"},
+            "spec": {
+                "git": {"url": "https://example.com/acme/shop", "credentials": {"name": "git"}},
+                "slack": {"channel": "C0123ABCD", "credentials": {"name": "slack"}},
+                "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
+            },
+        });
+        let repo = Arc::new(serde_json::from_value(repo).unwrap());
+        let roots = |fields: serde_json::Value| {
+            let mut spec = json!({"name": "files", "image": "acme/files", "command": ["files"]});
+            spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            let spec = serde_json::from_value(spec).unwrap();
+            let thread = ThreadKey { namespace: "team".into(), name: "shop-1".into() };
+            own_roots(&ServerPlace::new(&repo, &spec, Some(thread)))
+        };
+        let mounted = roots(json!({"worktree": "ReadOnly"}));
+        assert_eq!(mounted[0].as_str(), "file:///workspace");
+        assert!(roots(json!({})).is_empty());
+    }
+
+    #[test]
+    fn a_namespace_that_uses_all_it_can_leaves_room_for_the_next_one() {
+        let (mut used, mut shares) = (0, Vec::new());
+        for _ in 0..4 {
+            let mut own = 0;
+            while has_room(own, used) {
+                (own, used) = (own + 1, used + 1);
+            }
+            shares.push(own);
+        }
+        assert_eq!(shares, [256, 128, 64, 32]);
+    }
 }

@@ -34,7 +34,7 @@ impl TroubleDesk {
     /// Posts in the background why a server can't be used, unless the thread has that line already.
     pub fn post(&self, place: &ServerPlace, error: &LinkError, guard: &WordGuard) {
         // A person who is to sign in is asked elsewhere, and too many sessions or pods are no fault of the server.
-        if matches!(error, LinkError::SignIn { .. } | LinkError::Full(_) | LinkError::NoRoom(_)) {
+        if error.is_passing() || matches!(error, LinkError::SignIn { .. }) {
             return;
         }
         let Some(thread) = place.thread.clone() else { return };
@@ -114,6 +114,7 @@ mod tests {
         let sign_in = LinkError::SignIn { challenge: String::new(), at: 0 };
         desk.post(&of("shop-2"), &sign_in, &guard);
         desk.post(&of("shop-2"), &LinkError::NoRoom("8 servers have pods".into()), &guard);
+        desk.post(&of("shop-2"), &LinkError::Passing("the Thread is closed".into()), &guard);
         desk.post(&ServerPlace::new(&repo, &spec, None), &pod("it is away"), &guard);
         assert!(tasks.rest(Duration::from_secs(10)).await);
         let mut posted = kept.0.lock().clone();

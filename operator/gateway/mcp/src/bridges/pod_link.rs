@@ -41,6 +41,12 @@ pub enum PodLinkError {
     /// The controller's words on the pod.
     #[error("{0}")]
     Pod(String),
+    /// Its entry is another one by now.
+    #[error("server `{0}` was changed in the Repo meanwhile: try again")]
+    Changed(String),
+    /// Its pod has as many programs as it may.
+    #[error("the pod of server `{0}` runs as many programs as it may: try again")]
+    Busy(String),
     /// The same, where it gets no pod before another server's is gone.
     #[error("{0}")]
     NoRoom(String),
@@ -66,6 +72,22 @@ pub enum PodLinkError {
         #[source]
         source: kube::Error,
     },
+}
+
+impl PodLinkError {
+    /// True where nothing is wrong with the server: nobody can correct anything, and the next use may succeed.
+    pub const fn is_passing(&self) -> bool {
+        match self {
+            Self::Unknown(_)
+            | Self::Closed
+            | Self::Changed(_)
+            | Self::Busy(_)
+            | Self::NoRoom(_)
+            | Self::Unwritten { .. } => true,
+            Self::Secret(error) => error.is_passing(),
+            _ => false,
+        }
+    }
 }
 
 /// The way to a server in a pod.
@@ -201,10 +223,7 @@ fn refresh_server(
     };
     let found = ProvenServer::find(repo, thread, &server.spec.name).ok_or_else(gone)?;
     if fingerprint_server(&found.spec) != fingerprint_server(&server.spec) {
-        let name = &server.spec.name;
-        return Err(PodLinkError::Pod(format!(
-            "server `{name}` was changed in the Repo meanwhile: try again"
-        )));
+        return Err(PodLinkError::Changed(server.spec.name.clone()));
     }
     Ok(found)
 }
@@ -269,12 +288,34 @@ fn explain_start(error: StartError, server: &str) -> PodLinkError {
             PodLinkError::NoProgram { server, program }
         }
         StartError::NotStarted(NotStarted::Failed(why)) => PodLinkError::NotStarted { server, why },
-        StartError::NotStarted(NotStarted::Busy) => {
-            let why = "its pod runs as many programs as it may: try again".to_owned();
-            PodLinkError::NotStarted { server, why }
-        }
+        StartError::NotStarted(NotStarted::Busy) => PodLinkError::Busy(server),
         StartError::Broken | StartError::Frame(_) => {
             PodLinkError::NotStarted { server, why: error.to_string() }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_somebody_can_correct_is_the_servers_fault() {
+        let name = || "db".to_owned();
+        for passing in [
+            PodLinkError::Closed,
+            PodLinkError::Changed(name()),
+            PodLinkError::Busy(name()),
+            PodLinkError::NoRoom(name()),
+        ] {
+            assert!(passing.is_passing(), "{passing}");
+        }
+        for lasting in [
+            PodLinkError::Pod("its image can't be pulled".to_owned()),
+            PodLinkError::NoProgram { server: name(), program: name() },
+            PodLinkError::NotStarted { server: name(), why: name() },
+        ] {
+            assert!(!lasting.is_passing(), "{lasting}");
         }
     }
 }

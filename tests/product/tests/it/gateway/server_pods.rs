@@ -33,7 +33,7 @@ use crate::support::needs_process_kubelet;
 const IMAGE: &str = "acme/tools:1";
 /// A server of the protocol that tells what it sees of its surroundings.
 const SERVER: &str = r#"
-import json, os, socket, sys
+import json, os, socket, sys, time
 def attempt(action):
     try:
         action()
@@ -69,7 +69,11 @@ for line in sys.stdin:
         result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
                   "serverInfo": {"name": "acme", "version": "1.2"}}
     elif method == "tools/list":
-        result = {"tools": [{"name": "look", "description": "Looks", "inputSchema": {"type": "object"}}]}
+        result = {"tools": [{"name": "look", "description": "Looks", "inputSchema": {"type": "object"},
+                             "annotations": {"readOnlyHint": True}}]}
+    elif method == "tools/call" and "sleep" in message["params"]["arguments"]:
+        time.sleep(message["params"]["arguments"]["sleep"])
+        result = {"content": [{"type": "text", "text": "slept well"}]}
     elif method == "tools/call":
         seen = look(message["params"]["arguments"])
         result = {"content": [{"type": "text", "text": json.dumps(seen)}]}
@@ -415,5 +419,29 @@ async fn ten_servers_of_a_role_share_the_room_for_eight_pods_and_nobody_hears_of
     assert!(!said.iter().any(|one| one.shown.contains("can't be used")), "{said:?}");
     let status = world.repo().await.status.unwrap_or_default();
     assert!(!json!(status).to_string().contains("have pods here already"), "{status:?}");
+    node.end().await;
+}
+
+#[tokio::test]
+async fn a_call_may_take_longer_than_an_unused_pod_stays() {
+    if needs_process_kubelet("its image is a script of the test") {
+        return;
+    }
+    let command = ["python3", "/srv/server.py"];
+    let slow = json!({"name": "db", "image": IMAGE, "command": command, "idleSeconds": 10});
+    let node = Node::start(json!([slow])).await;
+    let world = &node.world;
+    let allow = json!({"spec": {"tools": {"allow": ["Read", "mcp__*"]}}});
+    world.cluster.patch::<AgentRole>(world.cluster.system(), "coder", &allow).await;
+    let call = json!({"key": "k1", "tool": "mcp__db__look", "arguments": {"sleep": 17}});
+    let answered = std::cell::RefCell::new(Value::Null);
+    eventually("the call to be answered", || async {
+        let (status, answer) = world.post("coder", "/v1/mcp/calls", &call).await;
+        *answered.borrow_mut() = answer;
+        status == 200
+    })
+    .await;
+    let answer = answered.into_inner().to_string();
+    assert!(answer.contains("slept well"), "{answer}");
     node.end().await;
 }
