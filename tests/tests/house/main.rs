@@ -60,7 +60,7 @@ const CRATES: &[Crate] = &[
         shared_names: 3,
         short_names: 0,
         circles: 0,
-        folders: 44,
+        folders: 4,
     },
     Crate::clean("operator/fuzz/src"),
     Crate {
@@ -68,7 +68,7 @@ const CRATES: &[Crate] = &[
         shared_names: 3,
         short_names: 0,
         circles: 0,
-        folders: 44,
+        folders: 7,
     },
     // The remote: a word of the house.
     Crate {
@@ -76,21 +76,21 @@ const CRATES: &[Crate] = &[
         shared_names: 3,
         short_names: 1,
         circles: 0,
-        folders: 44,
+        folders: 7,
     },
     Crate {
         folder: "operator/gateway/git/src",
         shared_names: 3,
         short_names: 0,
         circles: 0,
-        folders: 44,
+        folders: 0,
     },
     Crate {
         folder: "operator/gateway/mcp/src",
         shared_names: 3,
         short_names: 0,
         circles: 0,
-        folders: 44,
+        folders: 0,
     },
     // The ledger: a word of the house.
     Crate {
@@ -98,21 +98,21 @@ const CRATES: &[Crate] = &[
         shared_names: 3,
         short_names: 1,
         circles: 0,
-        folders: 44,
+        folders: 4,
     },
     Crate {
         folder: "operator/gateway/slack/src",
         shared_names: 3,
         short_names: 0,
         circles: 0,
-        folders: 44,
+        folders: 6,
     },
     Crate {
         folder: "operator/runtime/src",
         shared_names: 3,
         short_names: 0,
         circles: 0,
-        folders: 44,
+        folders: 0,
     },
     Crate::clean("agent/guides/src"),
     Crate::clean("agent/textform/src"),

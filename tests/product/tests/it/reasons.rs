@@ -78,6 +78,7 @@ const OTHERS: &[&str] = &[
     // Buttons, tools, kinds of approvals, and names for people.
     "Accept",
     "Approve",
+    "AskRoles",
     "Bash",
     "Bot",
     "Cancel",
