@@ -14,7 +14,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource as _, ResourceExt as _};
 use sha2::{Digest as _, Sha256};
 
-use super::child::child_name;
+use super::branches::is_settled;
+use super::child::{ChildState, child_name};
 use super::decide::{ItemStanding, RoadmapFacts, RoadmapStep, TRIES, WaitingReason};
 use super::origin::ItemOrigin;
 use super::{LookError, digest_day, shown};
@@ -57,6 +58,10 @@ pub async fn carry_out(
             let item = facts.file.and_then(|file| file.item(&id));
             let Some((item, by)) = item.zip(run.approved_by.as_deref()) else { return Ok(()) };
             if !may_still_decide(gateway, repo, &key, by).await? {
+                return Ok(());
+            }
+            // On a branch that is merged at the same moment, an item would begin with what its base has under another name.
+            if on.as_deref().is_some_and(|on| is_just_asked(facts, on)) {
                 return Ok(());
             }
             step::point("before item");
@@ -288,4 +293,12 @@ fn thread_of(
     // Goes with its Repo, and stays when its parent goes.
     thread.metadata.owner_references = repo.owner_ref(&()).map(|owner| vec![owner]);
     thread
+}
+
+/// Whether people were asked in a Thread so lately that they may be about to answer.
+fn is_just_asked(facts: &RoadmapFacts<'_>, thread: &str) -> bool {
+    facts.children.values().filter(|child| child.thread == thread).any(|child| match &child.state {
+        ChildState::Ready(ts) | ChildState::Asks(ts) => !is_settled(ts, Timestamp::now()),
+        _ => false,
+    })
 }

@@ -15,7 +15,7 @@ use super::noted::{NotedStanding, note_item};
 use super::{Desk, stack};
 use crate::work::WorkServices;
 
-/// How old a question has to be: one that is answered at once is worth no commit.
+/// How old a question has to be: one that is answered at once is worth no commit, and no item on its branch.
 const SETTLED: Duration = Duration::from_secs(15);
 /// After a note that did not come about.
 const AGAIN: Duration = Duration::from_secs(20);
@@ -86,7 +86,7 @@ const fn since_of(standing: &ItemStanding) -> Option<&SlackTs> {
     }
 }
 
-fn is_settled(since: &SlackTs, now: Timestamp) -> bool {
+pub(super) fn is_settled(since: &SlackTs, now: Timestamp) -> bool {
     now.as_second() >= since.parts().0.saturating_add(SETTLED.as_secs()).cast_signed()
 }
 
