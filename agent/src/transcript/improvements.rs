@@ -1,4 +1,4 @@
-//! What a retrospective would have done otherwise, and people may accept one by one.
+//! Improvements that a retrospective has proposed, which people may accept one by one.
 
 use codebutler_wire::{PendingDecision, PendingItem, SlackTs};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub struct SuggestedImprovement {
     pub text: String,
 }
 
-/// What is done otherwise.
+/// A kind of improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImprovementKind {
@@ -53,7 +53,7 @@ impl ImprovementKind {
 }
 
 impl SuggestedImprovements {
-    /// What people decided about one of them, in words for the model; None of any other decision.
+    /// The decision of people about one of them, in words for the model; None of any other decision.
     pub fn describe(&self, pending: &PendingItem) -> Option<String> {
         let (PendingDecision::Learning { item, .. } | PendingDecision::LearningEdited { item }) =
             pending.decision()?

@@ -1,4 +1,4 @@
-//! What a retrospective would do otherwise: people accept each part of it with a button, and nobody waits for them.
+//! Improvements that a retrospective proposes: people accept each with a button, and no run waits for the answer.
 
 use codebutler_wire as wire;
 

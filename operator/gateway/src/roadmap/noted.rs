@@ -13,7 +13,7 @@ use super::shown::describe_reason;
 /// Longest reason, in characters.
 const REASON: usize = 200;
 
-/// What the file is to say.
+/// A status that the file is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotedStanding {
     InProgress,

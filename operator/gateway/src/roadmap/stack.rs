@@ -36,7 +36,7 @@ fn open_branch(gateway: &WorkServices, thread: &Thread) -> Option<String> {
     (!over).then(|| names::branch_name(&before.name_any()))
 }
 
-/// Whether what an item is stacked on is merged, closed or gone.
+/// True once the predecessor of a stacked item is merged, closed or gone.
 pub fn is_base_over(gateway: &WorkServices, thread: &Thread) -> bool {
     let pulled = thread.status.as_ref().is_some_and(|status| status.pull_request.is_some());
     pulled && stacked_on(thread).is_some() && open_branch(gateway, thread).is_none()

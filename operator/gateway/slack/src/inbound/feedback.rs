@@ -1,4 +1,4 @@
-//! Whether an answer helped: the buttons under it, what a press of them changes in its Thread, and the question
+//! Feedback on answers: the buttons under it, what a press of them changes in its Thread, and the question
 //! why it did not. Pure: applied again, nothing changes.
 
 use codebutler_crds::thread::{AnswerFeedback, MOST_FEEDBACK};
@@ -20,7 +20,7 @@ const WORDS: usize = 300;
 pub const ASK_WHY: &str = "Thank you. Please say in one sentence, as your next message in this thread, what was wrong or missing: \
      the lead sees it when the team looks back.";
 
-/// What somebody says of an answer by a button.
+/// A verdict on an answer, given by a button.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnswerVerdict {
     pub message: SlackTs,
@@ -31,7 +31,7 @@ pub struct AnswerVerdict {
     pub at: SlackTs,
 }
 
-/// What became of a press.
+/// The outcome of a press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VerdictTaken {
     /// It is this person's first word on the answer, or another one than before.
@@ -62,7 +62,7 @@ pub struct WhyGiven {
     pub words: String,
 }
 
-/// Whether people are asked if a message helped: it is the end of an answer to a person, and asks nothing itself.
+/// True for a message that gets feedback buttons: it is the end of an answer to a person, and asks nothing itself.
 pub fn is_rated(message: &PostMessage, hands_over: bool) -> bool {
     let asks = message.asks
         || message.decision.is_some()
@@ -154,7 +154,7 @@ fn find<'a>(
 
 fn remember(status: &mut ThreadStatus, one: AnswerFeedback) {
     if status.feedback.len() >= MOST_FEEDBACK {
-        // What helped is counted, and nobody looks at it again.
+        // Helpful answers are counted, and nobody reads their entries again.
         let place = status.feedback.iter().position(|known| known.helps);
         status.feedback.remove(place.unwrap_or_default());
     }
@@ -190,7 +190,7 @@ pub fn take_verdict(status: &mut ThreadStatus, said: &AnswerVerdict) -> VerdictT
     VerdictTaken::News
 }
 
-/// Whether somebody has still to say why an answer did not help them.
+/// True while somebody has still to say why an answer did not help them.
 pub fn lacks_why(status: &ThreadStatus, message: &SlackTs, user: &str) -> bool {
     let mut feedback = status.feedback.iter();
     feedback.any(|one| one.message == *message && one.by == user && !one.helps && one.why.is_none())
