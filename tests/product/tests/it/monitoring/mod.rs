@@ -8,10 +8,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use codebutler_crds::Repo;
 use codebutler_crds::mcp::McpServerSpec;
 use codebutler_runtime::metrics::catalog::{self, CatalogEntry};
 use codebutler_testbed::mcp::{McpServer, ToolAnswer};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
+use kube::Api;
 use prometheus::{Prometheus, promtool};
 use serde_json::{Value, json};
 
@@ -45,6 +47,7 @@ fn script() -> ModelScript {
     let edit = json!({"path": "src/price.txt", "edits": [{"old": "0.1", "new": "0.2"}]});
     let cost = |step: ScriptStep| step.costing(1200, 90, "0.0123");
     let pm = [
+        ScriptStep::say("It stands in `src/price.txt`."),
         ScriptStep::tool("WebFetch", json!({"url": "https://not-listed.example/"}))
             .and_tool("mcp__prices__look_up", json!({})),
         asks("Plan: set the price to 0.2 (src/price.txt:1).", "plan"),
@@ -67,8 +70,11 @@ fn script() -> ModelScript {
 }
 
 async fn play(team: &Team) -> String {
-    let root = team.says("ana", None, "the price is wrong");
+    let root = team.says("ana", None, "where is the price?");
     let ana = &team.stack.users["ana"];
+    let answer = team.message(&root, "It stands in").await;
+    team.stack.slack.rate(ana, &team.stack.channel, &answer.ts, true).unwrap();
+    team.says("ana", Some(&root), "it is wrong");
     for (asked, button) in [("Plan: set", "plan:approve"), ("Ready.", "merge:merge")] {
         let question = team.message(&root, asked).await;
         team.until(button, || async {
@@ -96,6 +102,7 @@ async fn every_panel_and_rule_has_data_from_a_thread_that_was_merged() {
         .repo(move |repo| {
             repo.limits.budget.per_day = Some("20".parse().unwrap());
             repo.mcp_servers.push(server.clone());
+            repo.warm = serde_json::from_value(json!({"seats": 1})).unwrap();
         })
         .role(|role| {
             role.model.image = Some("scripted/brush".to_owned());
@@ -108,6 +115,7 @@ async fn every_panel_and_rule_has_data_from_a_thread_that_was_merged() {
         team.stop().await;
         return;
     };
+    seat_is_ready(&team).await;
     let root = play(&team).await;
     stranger(&team).await;
 
@@ -134,6 +142,16 @@ async fn every_panel_and_rule_has_data_from_a_thread_that_was_merged() {
     let alerts = prometheus.query("ALERTS{alertstate=\"firing\"}").await;
     assert!(alerts.is_empty(), "{alerts:?}");
     team.stop().await;
+}
+
+/// A pod that the first role takes instead of starting one.
+async fn seat_is_ready(team: &Team) {
+    let repos = Api::<Repo>::namespaced(team.stack.cluster.client(), &team.stack.place.team);
+    team.until("a seat", || async {
+        let status = repos.get("shop").await.ok()?.status?.warm?;
+        (status.ready > 0).then_some(())
+    })
+    .await;
 }
 
 /// Somebody without a token knocks at the agents' port.
