@@ -15,7 +15,7 @@ const FILE: &str = ".alive";
 ///
 /// # Errors
 /// When the file can't be made.
-pub fn begin_beats(dir: &Path) -> io::Result<impl Future<Output = ()> + Send + use<>> {
+pub(crate) fn begin_beats(dir: &Path) -> io::Result<impl Future<Output = ()> + Send + use<>> {
     let path = dir.join(FILE);
     touch_file(&path)?;
     Ok(keep_beating(path, EVERY))
@@ -35,7 +35,7 @@ fn touch_file(path: &Path) -> io::Result<()> {
 }
 
 /// The exit status of the probe.
-pub fn judge_beats(dir: &Path, within: u64) -> ExitCode {
+pub(crate) fn judge_beats(dir: &Path, within: u64) -> ExitCode {
     let limit = Duration::from_secs(within);
     if is_alive(&dir.join(FILE), SystemTime::now(), limit) {
         ExitCode::SUCCESS

@@ -43,7 +43,7 @@ impl JournalFacts {
 }
 
 /// The page: plan, what each role did, what it cost, and the retrospective.
-pub fn write_journal(
+pub(crate) fn write_journal(
     facts: &JournalFacts,
     usage: &[(String, TokenUsage)],
     history: &str,
@@ -88,7 +88,7 @@ fn one_line(text: &str) -> Option<String> {
 }
 
 /// What people began a conversation with, as its journal says.
-pub fn find_asked(journal: &str) -> Option<&str> {
+pub(crate) fn find_asked(journal: &str) -> Option<&str> {
     let mut head = journal.lines().take(MAX_HEAD).take_while(|line| !line.starts_with("## "));
     head.find_map(|line| line.strip_prefix("- ")?.strip_prefix(ASKED)?.strip_prefix(": "))
 }

@@ -12,7 +12,7 @@ use codebutler_guides::policy::{CommandPolicy, RiskVerdict};
 
 /// What is said of one command.
 #[derive(Debug, Serialize)]
-pub struct ToldPolicy<'a> {
+pub(crate) struct ToldPolicy<'a> {
     command: &'a str,
     tier: codebutler_wire::RiskTier,
     asks: bool,
@@ -31,7 +31,11 @@ enum ToldLine {
 
 /// Prints a line for each command. 0: all were judged; 2: there is nothing to judge, or nothing to judge
 /// it by.
-pub fn run_policy(args: &PolicyArgs, out: &mut impl Write, errors: &mut impl Write) -> ExitCode {
+pub(crate) fn run_policy(
+    args: &PolicyArgs,
+    out: &mut impl Write,
+    errors: &mut impl Write,
+) -> ExitCode {
     let judged = read_policy(args.policy.as_deref()).and_then(|policy| {
         let commands = read_commands(args)?;
         for command in &commands {

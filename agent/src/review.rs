@@ -179,7 +179,7 @@ fn has_view(text: &str, role: &str) -> bool {
 }
 
 /// For who judges first.
-pub const PLAN_FIRST: &str = "Begin a review with its plan: call PlanReview (what must not break, the risks, \
+pub(crate) const PLAN_FIRST: &str = "Begin a review with its plan: call PlanReview (what must not break, the risks, \
     the tests there have to be), then judge, and say this again.";
 
 /// Roles that lines of a message begin with.

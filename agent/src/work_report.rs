@@ -14,7 +14,7 @@ const MAX_TOOLS: usize = 6;
 const MAX_FILES: usize = 10;
 
 /// A few lines of Markdown; nothing where no role has run.
-pub fn report_work(state_dir: &Path, kept: &mut KeptHistory) -> String {
+pub(crate) fn report_work(state_dir: &Path, kept: &mut KeptHistory) -> String {
     let work = list_work(state_dir, kept).into_iter();
     let work: Vec<_> = work.filter(|(_, work)| !work.models.is_empty()).collect();
     let mut out = String::new();

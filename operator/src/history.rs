@@ -17,7 +17,7 @@ const CHUNK: u64 = 1024 * 1024;
 ///
 /// # Errors
 /// When there is none, or it can't be read.
-pub fn run_history(wanted: &HistoryArgs, to: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run_history(wanted: &HistoryArgs, to: &mut impl Write) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let dialer = OutsideDialer::new(&wanted.dial)?;
     let url = wanted.history_url.as_ref();

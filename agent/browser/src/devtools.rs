@@ -15,7 +15,7 @@ const MESSAGE: usize = 64 << 20;
 const CUT: usize = 300;
 
 /// A page's tab.
-pub struct PageTab {
+pub(crate) struct PageTab {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
     session: Option<Value>,
     number: u64,
@@ -28,7 +28,7 @@ const EVENTS: usize = 2_000;
 
 impl PageTab {
     /// Opens an empty tab.
-    pub async fn open(address: &str) -> Result<Self, BrowserError> {
+    pub(crate) async fn open(address: &str) -> Result<Self, BrowserError> {
         let config = WebSocketConfig::default()
             .max_message_size(Some(MESSAGE))
             .max_frame_size(Some(MESSAGE));
@@ -47,7 +47,11 @@ impl PageTab {
     }
 
     /// Asks for something, and waits for the answer.
-    pub async fn call(&mut self, method: &str, params: Value) -> Result<Value, BrowserError> {
+    pub(crate) async fn call(
+        &mut self,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, BrowserError> {
         self.number += 1;
         let mut message = json!({"id": self.number, "method": method, "params": params});
         if let Some(session) = &self.session {
@@ -72,7 +76,7 @@ impl PageTab {
     }
 
     /// Waits for an event.
-    pub async fn wait_for(&mut self, event: &str) -> Result<Value, BrowserError> {
+    pub(crate) async fn wait_for(&mut self, event: &str) -> Result<Value, BrowserError> {
         loop {
             if let Some(at) = self.events.iter().position(|known| known["method"] == event) {
                 return Ok(self.events.remove(at)["params"].take());
@@ -83,7 +87,7 @@ impl PageTab {
     }
 
     /// Events so far, the oldest first.
-    pub fn take_events(&mut self) -> Vec<Value> {
+    pub(crate) fn take_events(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.events)
     }
 

@@ -62,7 +62,7 @@ fn skip_script(program: PathBuf) -> PathBuf {
 }
 
 /// A browser that runs until this is dropped.
-pub struct RunningBrowser {
+pub(crate) struct RunningBrowser {
     /// Where its DevTools are asked.
     pub address: String,
     child: Child,
@@ -70,7 +70,7 @@ pub struct RunningBrowser {
 
 impl RunningBrowser {
     /// Starts one that keeps everything in a folder.
-    pub async fn start(program: &Path, folder: &Path) -> Result<Self, BrowserError> {
+    pub(crate) async fn start(program: &Path, folder: &Path) -> Result<Self, BrowserError> {
         let mut child = Command::new(program)
             .args(FLAGS)
             .arg(format!("--user-data-dir={}", folder.join("profile").display()))
@@ -100,7 +100,7 @@ impl RunningBrowser {
     }
 
     /// Ends it, and waits until it is gone.
-    pub async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         let _ = self.child.kill().await;
     }
 }

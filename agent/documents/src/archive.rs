@@ -36,7 +36,7 @@ struct Member {
 }
 
 /// Lists an archive, or reads a member of it.
-pub fn read_archive(
+pub(crate) fn read_archive(
     kind: DocumentKind,
     bytes: Vec<u8>,
     name: &str,

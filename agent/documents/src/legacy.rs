@@ -15,7 +15,7 @@ use super::{DocumentContent, Unreadable};
 const MAX_CELLS: usize = 20_000_000;
 
 /// Reads it.
-pub fn read_old_workbook(
+pub(crate) fn read_old_workbook(
     kind: DocumentKind,
     bytes: Vec<u8>,
     part: Option<&str>,

@@ -15,7 +15,7 @@ use super::{DocumentContent, Unreadable};
 const MAX_REPEATED: usize = 64;
 
 /// Reads it, or a picture of it.
-pub fn read_open_document(
+pub(crate) fn read_open_document(
     kind: DocumentKind,
     bytes: Vec<u8>,
     part: Option<&str>,

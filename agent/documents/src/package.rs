@@ -16,14 +16,14 @@ const MAX_TOGETHER: u64 = 256 * 1024 * 1024;
 const MAX_PARTS: usize = 50_000;
 
 /// An opened document.
-pub struct Package {
+pub(crate) struct Package {
     archive: ZipArchive<Cursor<Vec<u8>>>,
     left: u64,
 }
 
 /// A relation of a part.
 #[derive(Clone, Debug, Default)]
-pub struct Relation {
+pub(crate) struct Relation {
     /// The last part of its type's address, such as `hyperlink`.
     pub kind: String,
     /// The part's path, or the address outside.
@@ -33,11 +33,11 @@ pub struct Relation {
 }
 
 /// Relations by id.
-pub type Relations = HashMap<String, Relation>;
+pub(crate) type Relations = HashMap<String, Relation>;
 
 impl Package {
     /// Opens it.
-    pub fn open(bytes: Vec<u8>) -> Result<Self, Unreadable> {
+    pub(crate) fn open(bytes: Vec<u8>) -> Result<Self, Unreadable> {
         let archive = ZipArchive::new(Cursor::new(bytes)).map_err(explain_zip)?;
         if archive.len() > MAX_PARTS {
             return Err(Unreadable::TooLarge(format!("it has {} parts", archive.len())));
@@ -46,7 +46,7 @@ impl Package {
     }
 
     /// The bytes of a part, if it is there. Names differ in case between writers.
-    pub fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>, Unreadable> {
+    pub(crate) fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>, Unreadable> {
         let name = name.trim_start_matches('/');
         let index = self.archive.index_for_name(name).or_else(|| {
             self.archive.file_names().position(|other| {
@@ -70,12 +70,12 @@ impl Package {
     }
 
     /// The text of a part.
-    pub fn text(&mut self, name: &str) -> Result<Option<String>, Unreadable> {
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, Unreadable> {
         Ok(self.part(name)?.map(|bytes| xml::decode(&bytes)))
     }
 
     /// Relations of a part; of the whole document for the empty name.
-    pub fn relations(&mut self, part: &str) -> Result<Relations, Unreadable> {
+    pub(crate) fn relations(&mut self, part: &str) -> Result<Relations, Unreadable> {
         let (folder, file) = part.rsplit_once('/').unwrap_or(("", part));
         let slash = if folder.is_empty() { "" } else { "/" };
         let Some(text) = self.text(&format!("{folder}{slash}_rels/{file}.rels"))? else {
@@ -101,7 +101,7 @@ impl Package {
     }
 
     /// The document's main part.
-    pub fn main_part(&mut self, usual: &str) -> Result<String, Unreadable> {
+    pub(crate) fn main_part(&mut self, usual: &str) -> Result<String, Unreadable> {
         let relations = self.relations("")?;
         let main = relations.into_values().find(|relation| relation.kind == "officeDocument");
         Ok(main.map_or_else(|| usual.to_owned(), |relation| relation.target))
@@ -125,7 +125,7 @@ fn resolve_target(folder: &str, target: &str) -> String {
 }
 
 /// Relations of a kind, in the order of their ids.
-pub fn relations_of(relations: &Relations, kind: &str) -> Vec<String> {
+pub(crate) fn relations_of(relations: &Relations, kind: &str) -> Vec<String> {
     let mut found: Vec<_> = relations
         .iter()
         .filter(|(_, relation)| relation.kind == kind && !relation.external)
@@ -135,7 +135,7 @@ pub fn relations_of(relations: &Relations, kind: &str) -> Vec<String> {
 }
 
 /// Why a ZIP file can't be read.
-pub fn explain_zip(error: ZipError) -> Unreadable {
+pub(crate) fn explain_zip(error: ZipError) -> Unreadable {
     match error {
         ZipError::UnsupportedArchive(why) if why.to_ascii_lowercase().contains("password") => {
             Unreadable::Locked

@@ -28,7 +28,7 @@ struct FoundPicture {
 }
 
 /// Reads it, or a picture of it.
-pub fn read_pdf(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentContent, Unreadable> {
+pub(crate) fn read_pdf(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentContent, Unreadable> {
     let document = PdfDocument::from_bytes(bytes).map_err(|error| explain(&error))?;
     if !document.is_authenticated() {
         return Err(Unreadable::Locked);

@@ -15,7 +15,7 @@ pub struct Place {
 
 /// The text so far.
 #[derive(Debug, Default)]
-pub struct TextSink {
+pub(crate) struct TextSink {
     text: String,
     lines: usize,
     places: Vec<Place>,
@@ -24,7 +24,7 @@ pub struct TextSink {
 
 impl TextSink {
     /// Begins a page, slide or sheet with a line of its own.
-    pub fn begin(&mut self, title: &str) {
+    pub(crate) fn begin(&mut self, title: &str) {
         if self.lines > 0 {
             self.line("");
         }
@@ -36,7 +36,7 @@ impl TextSink {
     }
 
     /// Adds lines.
-    pub fn line(&mut self, text: &str) {
+    pub(crate) fn line(&mut self, text: &str) {
         for line in text.split('\n') {
             if self.full || self.text.len() + line.len() >= MAX_TEXT {
                 self.full = true;
@@ -49,23 +49,23 @@ impl TextSink {
     }
 
     /// True if nothing more is taken.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
     /// True if there are no words but titles.
-    pub fn is_blank(&self) -> bool {
+    pub(crate) fn is_blank(&self) -> bool {
         let is_title = |line: &str| line.starts_with("== ") && line.ends_with(" ==");
         self.text.lines().all(|line| line.trim().is_empty() || is_title(line))
     }
 
     /// The text alone.
-    pub fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         self.text
     }
 
     /// The document of this text, with a remark if some of it is left out.
-    pub fn finish(self, mut notes: Vec<String>, parts: Vec<PartEntry>) -> DocumentContent {
+    pub(crate) fn finish(self, mut notes: Vec<String>, parts: Vec<PartEntry>) -> DocumentContent {
         if self.full {
             let most = MAX_TEXT / (1024 * 1024);
             notes.push(format!("only the first {most} MiB of its text are here"));
@@ -77,17 +77,17 @@ impl TextSink {
 }
 
 /// A text on one line.
-pub fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// A cell of a table that is printed with bars.
-pub fn table_cell(text: &str) -> String {
+pub(crate) fn table_cell(text: &str) -> String {
     one_line(text).replace('|', "\\|")
 }
 
 /// A row of a table.
-pub fn table_row<'a>(cells: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn table_row<'a>(cells: impl IntoIterator<Item = &'a str>) -> String {
     let mut row = String::from("|");
     for cell in cells {
         row.push(' ');

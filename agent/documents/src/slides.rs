@@ -14,7 +14,10 @@ use super::{DocumentContent, Unreadable};
 const MAX_SLIDES: usize = 5_000;
 
 /// Reads it, or a picture of it.
-pub fn read_slides(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentContent, Unreadable> {
+pub(crate) fn read_slides(
+    bytes: Vec<u8>,
+    part: Option<&str>,
+) -> Result<DocumentContent, Unreadable> {
     let mut package = Package::open(bytes)?;
     let main = package.main_part("ppt/presentation.xml")?;
     let relations = package.relations(&main)?;

@@ -13,10 +13,10 @@ use super::{DocumentContent, DocumentText, Unreadable, read_document};
 
 const TYPES: &str = r#"<?xml version="1.0"?><Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>"#;
 const SPACES: &str = r#"xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships" xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math" xmlns:wps="wps" xmlns:mc="mc" xmlns:v="v""#;
-pub const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0";
+pub(crate) const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0";
 
 /// A ZIP file of these members.
-pub fn zip_of(members: &[(&str, &[u8])]) -> Vec<u8> {
+pub(crate) fn zip_of(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
     let options = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Deflated);
     for (name, bytes) in members {
@@ -31,7 +31,7 @@ pub fn zip_of(members: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 /// Relations with ids from `r1` on: kind and target, outside where it has a scheme.
-pub fn relations(all: &[(&str, &str)]) -> String {
+pub(crate) fn relations(all: &[(&str, &str)]) -> String {
     let entries = all.iter().enumerate().map(|(index, (kind, target))| {
         let mode = if target.contains("://") { r#" TargetMode="External""# } else { "" };
         format!(
@@ -46,7 +46,7 @@ pub fn relations(all: &[(&str, &str)]) -> String {
 }
 
 /// A DOCX with this body, and further parts.
-pub fn docx(body: &str, own: &[(&str, &str)], more: &[(&str, &[u8])]) -> Vec<u8> {
+pub(crate) fn docx(body: &str, own: &[(&str, &str)], more: &[(&str, &[u8])]) -> Vec<u8> {
     let root = relations(&[("officeDocument", "word/document.xml")]);
     let document = format!("<w:document {SPACES}><w:body>{body}</w:body></w:document>");
     let own = relations(own);
@@ -61,7 +61,7 @@ pub fn docx(body: &str, own: &[(&str, &str)], more: &[(&str, &[u8])]) -> Vec<u8>
 }
 
 /// An XLSX with one sheet of this XML, and further parts.
-pub fn xlsx(sheet: &str, more: &[(&str, &[u8])]) -> Vec<u8> {
+pub(crate) fn xlsx(sheet: &str, more: &[(&str, &[u8])]) -> Vec<u8> {
     let root = relations(&[("officeDocument", "/xl/workbook.xml")]);
     let own = relations(&[
         ("worksheet", "worksheets/sheet1.xml"),
@@ -83,7 +83,7 @@ pub fn xlsx(sheet: &str, more: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 /// A PPTX of slides with these shapes.
-pub fn pptx(slides: &[&str]) -> Vec<u8> {
+pub(crate) fn pptx(slides: &[&str]) -> Vec<u8> {
     let root = relations(&[("officeDocument", "ppt/presentation.xml")]);
     let targets: Vec<String> = (1..=slides.len()).map(|n| format!("slides/slide{n}.xml")).collect();
     let own: Vec<(&str, &str)> = targets.iter().map(|target| ("slide", target.as_str())).collect();
@@ -111,7 +111,7 @@ pub fn pptx(slides: &[&str]) -> Vec<u8> {
 }
 
 /// A PDF of these objects, the first of which is the catalog.
-pub fn pdf_of(objects: &[String]) -> Vec<u8> {
+pub(crate) fn pdf_of(objects: &[String]) -> Vec<u8> {
     let mut out = b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n".to_vec();
     let mut offsets = Vec::new();
     for (index, object) in objects.iter().enumerate() {
@@ -132,7 +132,7 @@ pub fn pdf_of(objects: &[String]) -> Vec<u8> {
 }
 
 /// A PDF with one page for each text.
-pub fn pdf(pages: &[&str]) -> Vec<u8> {
+pub(crate) fn pdf(pages: &[&str]) -> Vec<u8> {
     let kids = (0..pages.len()).map(|n| format!("{} 0 R ", 4 + 2 * n)).collect::<Vec<_>>().concat();
     let mut objects = vec![
         "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
@@ -155,13 +155,13 @@ pub fn pdf(pages: &[&str]) -> Vec<u8> {
     pdf_of(&objects)
 }
 
-pub fn text_of(bytes: Vec<u8>, name: &str) -> DocumentText {
+pub(crate) fn text_of(bytes: Vec<u8>, name: &str) -> DocumentText {
     match read_document(bytes, name, None) {
         Ok(DocumentContent::Text(text)) => text,
         other => panic!("{name}: {other:?}"),
     }
 }
 
-pub fn why(bytes: Vec<u8>, part: Option<&str>) -> Unreadable {
+pub(crate) fn why(bytes: Vec<u8>, part: Option<&str>) -> Unreadable {
     read_document(bytes, "file", part).unwrap_err()
 }

@@ -7,18 +7,18 @@ use super::Unreadable;
 /// Most nodes of one part.
 const MAX_NODES: u32 = 4_000_000;
 /// Levels that are walked into.
-pub const MAX_DEPTH: usize = 400;
+pub(crate) const MAX_DEPTH: usize = 400;
 /// Levels that a part may have before it is parsed.
 const MAX_NESTING: usize = 5_000;
 
 /// The text of a part: UTF-8 unless its mark says otherwise.
-pub fn decode(bytes: &[u8]) -> String {
+pub(crate) fn decode(bytes: &[u8]) -> String {
     let (text, _, _) = encoding_rs::UTF_8.decode(bytes);
     text.into_owned()
 }
 
 /// A parsed part.
-pub fn parse(text: &str) -> Result<Document<'_>, Unreadable> {
+pub(crate) fn parse(text: &str) -> Result<Document<'_>, Unreadable> {
     if nests_deeper(text, MAX_NESTING) {
         return Err(Unreadable::Damaged("its XML nests too deep".to_owned()));
     }
@@ -53,7 +53,7 @@ fn nests_deeper(text: &str, most: usize) -> bool {
 }
 
 /// Elements by local name: writers use several namespaces for the same.
-pub trait Element<'a, 'input> {
+pub(crate) trait Element<'a, 'input> {
     /// True for an element of this name in any namespace.
     fn has_tag_name_local(&self, name: &str) -> bool;
     /// An attribute in any namespace.

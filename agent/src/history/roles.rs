@@ -44,7 +44,7 @@ impl RoleWork {
 }
 
 /// Ids in what an answer says to people: its words where it calls nothing, and its messages.
-pub fn find_spoken_ids<'a>(
+pub(super) fn find_spoken_ids<'a>(
     content: Option<&'a str>,
     calls: Vec<(String, &'a str)>,
 ) -> BTreeSet<String> {
@@ -54,10 +54,10 @@ pub fn find_spoken_ids<'a>(
     texts.flat_map(find_ids).map(str::to_owned).collect()
 }
 
-pub fn first_line(text: &str) -> String {
+pub(super) fn first_line(text: &str) -> String {
     clip_text(text.lines().next().unwrap_or_default(), 200)
 }
 
-pub fn count_noun(number: u32, what: &str) -> String {
+pub(super) fn count_noun(number: u32, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

@@ -46,7 +46,7 @@ fn find_command(call: &Value) -> Option<String> {
 }
 
 /// What roles read and people said, to trace words by.
-pub fn read_foreign(state_dir: &Path, texts: &mut ForeignTexts) {
+pub(super) fn read_foreign(state_dir: &Path, texts: &mut ForeignTexts) {
     for role in list_roles(state_dir) {
         let mut calls: Vec<(String, String)> = Vec::new();
         for record in read_lines(&state_dir.join(role).join("transcript.jsonl")) {
@@ -97,7 +97,7 @@ pub fn list_roles(state_dir: &Path) -> Vec<String> {
 }
 
 /// What one role did.
-pub fn read_role(folder: &Path) -> RoleHistory {
+pub(super) fn read_role(folder: &Path) -> RoleHistory {
     let mut history = RoleHistory::default();
     let mut calls: Vec<String> = Vec::new();
     for record in read_lines(&folder.join("transcript.jsonl")) {
@@ -151,7 +151,7 @@ pub fn read_role(folder: &Path) -> RoleHistory {
 }
 
 /// Its part in the work of all.
-pub fn read_work(folder: &Path) -> RoleWork {
+pub(super) fn read_work(folder: &Path) -> RoleWork {
     let records = read_lines(&folder.join("transcript.jsonl"));
     let mut work = RoleWork::default();
     let mut began = None;

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// Longest quote, in characters.
-pub const MAX_QUOTE: usize = 80;
+pub(super) const MAX_QUOTE: usize = 80;
 
 /// Something that can be looked up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 /// What gives a leaked call away, if the text holds one.
-pub fn leaked_call(text: &str, tools: &[String]) -> Option<&'static str> {
+pub(super) fn leaked_call(text: &str, tools: &[String]) -> Option<&'static str> {
     if is_bare_call(text, tools) {
         return Some("{\"name\": …}");
     }

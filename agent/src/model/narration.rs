@@ -135,7 +135,7 @@ const LONGEST: usize = 600;
 
 /// Whether the text says in its last sentence that its author does something now, and nothing else
 /// that somebody could wait for.
-pub fn announces_step(text: &str) -> bool {
+pub(super) fn announces_step(text: &str) -> bool {
     let text = text.trim();
     if text.len() > LONGEST || text.ends_with('?') {
         return false;

@@ -16,7 +16,7 @@ const MAX_PEOPLE: usize = 20;
 const MAX_HOSTS: usize = 20;
 
 /// Facts that all conversations of a role about a repository share.
-pub fn team_facts(guides: &PromptGuides, session: &RoleSession) -> String {
+pub(super) fn team_facts(guides: &PromptGuides, session: &RoleSession) -> String {
     let mut out = String::from("# Where you are\n\n");
     let RoleSession { role, base_branch, .. } = session;
     let _ = writeln!(out, "- The team:");
@@ -44,12 +44,12 @@ pub fn team_facts(guides: &PromptGuides, session: &RoleSession) -> String {
 
 /// All facts that stay the same for a whole conversation.
 #[cfg(test)]
-pub fn lasting_facts(guides: &PromptGuides, session: &RoleSession) -> String {
+pub(super) fn lasting_facts(guides: &PromptGuides, session: &RoleSession) -> String {
     team_facts(guides, session) + &thread_facts(guides, session)
 }
 
 /// Facts of one conversation alone, as long as it lasts.
-pub fn thread_facts(guides: &PromptGuides, session: &RoleSession) -> String {
+pub(super) fn thread_facts(guides: &PromptGuides, session: &RoleSession) -> String {
     let mut out = String::from("# This conversation\n\n");
     let RoleSession { namespace, thread, repo, role, branch, base_branch, .. } = session;
     let _ = writeln!(

@@ -3,7 +3,7 @@
 use codebutler_guides::seeds;
 
 /// The words for a model by its id, if its family needs any.
-pub fn family_addendum(model: &str) -> Option<&'static str> {
+pub(super) fn family_addendum(model: &str) -> Option<&'static str> {
     family_text(seeds::find_seed("families.md")?, model)
 }
 

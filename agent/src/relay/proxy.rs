@@ -22,12 +22,12 @@ const REFUSED: HeaderName = HeaderName::from_static("x-codebutler-refused");
 static TUNNELS: Semaphore = Semaphore::const_new(512);
 
 /// Whether a request is for the proxy.
-pub fn is_for(request: &Request<Incoming>) -> bool {
+pub(super) fn is_for(request: &Request<Incoming>) -> bool {
     request.method() == Method::CONNECT || request.uri().scheme().is_some()
 }
 
 /// Carries it through the gateway, or says why not.
-pub async fn answer_request(
+pub(super) async fn answer_request(
     gateway: &GatewayClient,
     request: Request<Incoming>,
     refused: impl Fn(&str),

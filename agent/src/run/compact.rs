@@ -25,7 +25,7 @@ const MAX_LINE: usize = 300;
 const POOR: usize = 10;
 
 /// What comes of a conversation that may be too long.
-pub enum CompactionOutcome {
+pub(super) enum CompactionOutcome {
     Made,
     /// Nobody wrote a summary now: try again.
     Later,

@@ -38,7 +38,7 @@ impl Agent {
 
 /// What came of keeping the worktree.
 #[derive(Debug, PartialEq, Eq)]
-pub enum KeepOutcome {
+pub(super) enum KeepOutcome {
     /// Nothing can be lost.
     Unneeded,
     /// It is kept; what the model is told.
@@ -48,7 +48,7 @@ pub enum KeepOutcome {
 }
 
 impl KeepOutcome {
-    pub fn note(self) -> Option<String> {
+    pub(super) fn note(self) -> Option<String> {
         match self {
             Self::Kept(note) => Some(note),
             Self::Unneeded | Self::Impossible(_) => None,
@@ -57,14 +57,14 @@ impl KeepOutcome {
 }
 
 /// After a crash: which one it was is not known here, but it is the newest.
-pub fn note_after_crash(verdict: &RiskVerdict) -> Option<String> {
+pub(super) fn note_after_crash(verdict: &RiskVerdict) -> Option<String> {
     let text = "[note] Before this, the worktree was kept: the newest of `git for-each-ref --sort=-v:refname \
                 refs/codebutler/snap` has it.";
     verdict.loses.then(|| text.to_owned())
 }
 
 /// A result with the note in front.
-pub fn with_note(note: Option<&str>, done: ToolOutcome) -> ToolOutcome {
+pub(super) fn with_note(note: Option<&str>, done: ToolOutcome) -> ToolOutcome {
     match note {
         Some(note) => ToolOutcome { text: format!("{note}\n{}", done.text), ..done },
         None => done,

@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_mins(3);
 
 /// What was found at the end of a run.
 #[derive(Clone, Debug)]
-pub struct LeftoverNote {
+pub(super) struct LeftoverNote {
     /// For the role, if there is something to know.
     pub note: Option<String>,
 }

@@ -7,7 +7,7 @@ use codebutler_wire::{
 use crate::transcript::state::TranscriptState;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct RoleMail {
+pub(super) struct RoleMail {
     /// Not taken yet, oldest first. Includes what was said to others: context.
     pub messages: Vec<ThreadMessage>,
     /// Not taken yet.
@@ -29,7 +29,7 @@ pub struct RoleMail {
 
 /// Sorts an inbox. With an empty transcript (the first run, or a lost volume), everything is
 /// context, own words included, and only what came after `done` wakes.
-pub fn sort_inbox(
+pub(super) fn sort_inbox(
     inbox: RoleInbox,
     state: &TranscriptState,
     role: &str,

@@ -5,7 +5,12 @@ use std::time::Duration;
 use super::view::spares_words;
 
 /// What to say before the next call, if there is something to say.
-pub fn limit_notice(turns: u32, most: u32, time: Duration, left: Duration) -> Option<String> {
+pub(super) fn limit_notice(
+    turns: u32,
+    most: u32,
+    time: Duration,
+    left: Duration,
+) -> Option<String> {
     let calls = most.saturating_sub(turns);
     if spares_words(most) && calls <= 1 {
         return Some(

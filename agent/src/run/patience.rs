@@ -10,7 +10,7 @@ const FIRST: u32 = 1800;
 const LONGEST: u32 = 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallTrouble {
+pub(super) enum CallTrouble {
     /// The call was taken and its answer lost.
     Lost,
     /// Nobody is there to take it, for as long as somebody said.
@@ -22,7 +22,7 @@ pub enum CallTrouble {
 
 /// What was waited for since the last answer.
 #[derive(Clone, Debug)]
-pub struct CallPatience {
+pub(super) struct CallPatience {
     whole: Duration,
     lost: u32,
     refused: u32,
@@ -33,17 +33,22 @@ pub struct CallPatience {
 
 impl CallPatience {
     /// None used yet.
-    pub const fn new(whole: Duration) -> Self {
+    pub(super) const fn new(whole: Duration) -> Self {
         Self { whole, lost: 0, refused: 0, pauses: 0, since: None, told: false }
     }
 
-    pub const fn reset(&mut self) {
+    pub(super) const fn reset(&mut self) {
         *self = Self::new(self.whole);
     }
 
     /// How long to wait before it is tried again; nothing once the patience is used up. `jitter`:
     /// between 0.5 and 1.5.
-    pub fn pause(&mut self, trouble: CallTrouble, now: Instant, jitter: f64) -> Option<Duration> {
+    pub(super) fn pause(
+        &mut self,
+        trouble: CallTrouble,
+        now: Instant,
+        jitter: f64,
+    ) -> Option<Duration> {
         let since = *self.since.get_or_insert(now);
         let left = self.whole.saturating_sub(now.saturating_duration_since(since));
         let grown = (self.whole / FIRST) * 2u32.saturating_pow(self.pauses.min(20));
@@ -68,7 +73,7 @@ impl CallPatience {
     }
 
     /// Whether people are to be told now that it takes long: once.
-    pub fn is_long(&mut self, pause: Duration, now: Instant, tell_after: Duration) -> bool {
+    pub(super) fn is_long(&mut self, pause: Duration, now: Instant, tell_after: Duration) -> bool {
         let waited = self.since.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         let long = !self.told && waited + pause >= tell_after;
         self.told |= long;
@@ -76,7 +81,7 @@ impl CallPatience {
     }
 
     /// All of it, in minutes.
-    pub fn minutes(&self) -> u64 {
+    pub(super) fn minutes(&self) -> u64 {
         self.whole.as_secs().div_ceil(60)
     }
 }

@@ -21,26 +21,26 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 const TELLING: [&str; 7] = ["command", "path", "file", "pattern", "query", "url", "title"];
 
 /// What a part of a run may take at most: as long as all of it, and a little.
-pub fn part_limit(session: &RoleSession) -> Duration {
+pub(super) fn part_limit(session: &RoleSession) -> Duration {
     Duration::from_secs(session.timeout_seconds.into()) + Duration::from_mins(1)
 }
 
 /// A run that is told of for as long as this exists.
-pub struct ProgressTelling {
+pub(super) struct ProgressTelling {
     sender: watch::Sender<RunProgress>,
     task: JoinHandle<()>,
 }
 
 impl ProgressTelling {
     /// Begins to tell of a run, of which no part takes longer than `limit`.
-    pub fn start(gateway: GatewayClient, run: &str, turns: u32, limit: Duration) -> Self {
+    pub(super) fn start(gateway: GatewayClient, run: &str, turns: u32, limit: Duration) -> Self {
         let first = RunProgress { run: run.to_owned(), turns, doing: "getting ready".to_owned() };
         let (sender, news) = watch::channel(first);
         Self { sender, task: tokio::spawn(tell_progress(gateway, news, limit).in_current_span()) }
     }
 
     /// What the run does from now on.
-    pub fn now(&self, turns: u32, doing: &str) {
+    pub(super) fn now(&self, turns: u32, doing: &str) {
         self.sender.send_modify(|told| {
             told.turns = turns;
             doing.clone_into(&mut told.doing);
@@ -55,14 +55,14 @@ impl Drop for ProgressTelling {
 }
 
 /// Several conversations that are told of as one run.
-pub struct RunBoard {
+pub(super) struct RunBoard {
     telling: Option<ProgressTelling>,
     parts: Mutex<BTreeMap<SlackTs, (u32, String)>>,
 }
 
 impl RunBoard {
     /// Begins to tell of a run, of which no part takes longer than `limit`.
-    pub fn start(gateway: GatewayClient, run: &str, limit: Duration) -> Self {
+    pub(super) fn start(gateway: GatewayClient, run: &str, limit: Duration) -> Self {
         Self {
             telling: Some(ProgressTelling::start(gateway, run, 0, limit)),
             parts: Mutex::default(),
@@ -71,19 +71,19 @@ impl RunBoard {
 
     /// One that tells nobody.
     #[cfg(test)]
-    pub fn silent() -> Self {
+    pub(super) fn silent() -> Self {
         Self { telling: None, parts: Mutex::default() }
     }
 
     /// What a conversation does from now on.
-    pub fn now(&self, id: &SlackTs, turns: u32, doing: &str) {
+    pub(super) fn now(&self, id: &SlackTs, turns: u32, doing: &str) {
         self.with(|parts| {
             parts.insert(id.clone(), (turns, doing.to_owned()));
         });
     }
 
     /// A conversation has ended.
-    pub fn gone(&self, id: &SlackTs) {
+    pub(super) fn gone(&self, id: &SlackTs) {
         self.with(|parts| {
             parts.remove(id);
         });
@@ -126,7 +126,7 @@ async fn tell_progress(
 }
 
 /// A tool call in a few words: its name, and what it is about.
-pub fn of_call(name: &str, arguments: &str) -> String {
+pub(super) fn of_call(name: &str, arguments: &str) -> String {
     let value: Value = serde_json::from_str(arguments).unwrap_or_default();
     let about = TELLING.iter().find_map(|key| value.get(*key)?.as_str());
     let about = about.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));

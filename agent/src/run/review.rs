@@ -14,7 +14,7 @@ const MOST_CORRECTIONS: u32 = 3;
 const PLANS: &str = "PlanReview";
 
 /// What becomes of last words.
-pub enum SpokenWords {
+pub(super) enum SpokenWords {
     /// They can be said.
     Fine,
     /// The model was told why not.

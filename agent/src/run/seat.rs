@@ -16,7 +16,7 @@ use crate::transcript::{RunOutcome, TranscriptRecord};
 
 /// What a conversation has of the desk that it belongs to.
 #[derive(Clone)]
-pub struct ConversationSeat {
+pub(super) struct ConversationSeat {
     pub id: SlackTs,
     pub asker: Option<MessageAuthor>,
     /// What it is given; grows while it works.
@@ -29,7 +29,7 @@ pub struct ConversationSeat {
 
 impl ConversationSeat {
     /// For the end of the instructions, where it costs no cache.
-    pub fn note(&self) -> String {
+    pub(super) fn note(&self) -> String {
         let from = match &self.asker {
             Some(MessageAuthor::User { id }) => format!("user {id}"),
             Some(MessageAuthor::Role { role }) => format!("@codebutler.{role}"),
@@ -44,7 +44,7 @@ impl ConversationSeat {
     }
 
     /// An answer that names who asked, and the user to mention.
-    pub fn addressed(&self, text: &str) -> (String, Option<String>) {
+    pub(super) fn addressed(&self, text: &str) -> (String, Option<String>) {
         match &self.asker {
             Some(MessageAuthor::User { id }) => (text.to_owned(), Some(id.clone())),
             Some(MessageAuthor::Role { role }) => {
@@ -61,7 +61,7 @@ impl ConversationSeat {
     }
 
     /// Waits for a stop.
-    pub async fn stopped(&self) -> PendingItem {
+    pub(super) async fn stopped(&self) -> PendingItem {
         let mut stop = self.stop.clone();
         let told = stop.wait_for(Option::is_some).await.ok().and_then(|told| told.clone());
         match told {

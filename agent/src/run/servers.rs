@@ -34,7 +34,7 @@ const UNKNOWN: &str = "Tools of the company's servers can't be listed now. Go on
 type AskedList = AbortOnDropHandle<Result<McpTools, GatewayError>>;
 
 /// What the company's servers offer.
-pub struct ServerList {
+pub(super) struct ServerList {
     gateway: GatewayClient,
     asked: Option<AskedList>,
     known: Option<McpTools>,
@@ -46,7 +46,7 @@ pub struct ServerList {
 
 impl ServerList {
     /// Begins to ask; nothing for a role that may use no tool of a server.
-    pub fn ask(gateway: &GatewayClient, tools: &[String]) -> Option<Self> {
+    pub(super) fn ask(gateway: &GatewayClient, tools: &[String]) -> Option<Self> {
         let uses = tools.iter().any(|tool| is_tool_pattern(tool));
         let mut list = uses.then(|| Self {
             gateway: gateway.clone(),
@@ -60,7 +60,7 @@ impl ServerList {
     }
 
     /// Whether there is a server.
-    pub fn has_servers(&self) -> bool {
+    pub(super) fn has_servers(&self) -> bool {
         self.known
             .as_ref()
             .is_some_and(|known| !known.servers.is_empty() || !known.tools.is_empty())
@@ -68,7 +68,7 @@ impl ServerList {
 
     /// Takes the answer, or asks anew; waits a little for it, unless it is late already. The gateway holds its
     /// answer back for servers that are starting: their tools come with a later turn.
-    pub async fn refresh(&mut self) {
+    pub(super) async fn refresh(&mut self) {
         // A Repo without servers gets some from the next run on.
         if self.asked.is_none() && (self.known.is_none() || self.has_servers()) {
             self.begin();
@@ -105,7 +105,7 @@ impl ServerList {
 }
 
 /// Takes what servers offer now, for a role that may use some.
-pub async fn refresh(list: &mut Option<ServerList>) {
+pub(super) async fn refresh(list: &mut Option<ServerList>) {
     if let Some(list) = list {
         list.refresh().await;
     }

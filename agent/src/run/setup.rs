@@ -12,7 +12,7 @@ use crate::toolbox::protocol::{SetUp, SetUpEnd, ToolboxReply, ToolboxRequest};
 use codebutler_guides::text::clip_text;
 
 /// The tool that needs a worktree in which commands work.
-pub const TOOL: &str = "Bash";
+pub(super) const TOOL: &str = "Bash";
 /// The toolbox ends the command in time; to hear of it may take so much longer.
 const SLACK: Duration = Duration::from_mins(1);
 /// Time to look up whether there is anything to do.

@@ -26,7 +26,7 @@ use codebutler_guides::text::clip_text;
 const PREPARATIONS: u32 = 3;
 
 /// Time for that.
-pub const PREPARING: Duration = Duration::from_mins(15);
+pub(super) const PREPARING: Duration = Duration::from_mins(15);
 /// Time to read the repository's guides.
 pub(super) const LOOKING: Duration = Duration::from_mins(5);
 

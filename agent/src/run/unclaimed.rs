@@ -30,7 +30,7 @@ const REFRESH: Duration = Duration::from_mins(5);
 const AGAIN: Duration = Duration::from_secs(20);
 
 /// Returns once a Thread has taken the pod, with the toolbox, which takes one connection only.
-pub async fn await_thread(
+pub(super) async fn await_thread(
     args: &RunArgs,
     gateway: &GatewayClient,
     relay: &GitRelay,

@@ -9,7 +9,7 @@ use crate::tools::{RoleTool, RoleTools};
 use crate::transcript::RunOutcome;
 
 /// What stays the same in each call of a run.
-pub struct RunView {
+pub(super) struct RunView {
     pub system: String,
     /// Bytes of it that all conversations of the role have.
     pub shared: usize,
@@ -25,7 +25,7 @@ pub struct RunView {
 
 impl RunView {
     /// What each call of a run is given.
-    pub fn new(system: SystemText, tools: RoleTools) -> Self {
+    pub(super) fn new(system: SystemText, tools: RoleTools) -> Self {
         let SystemText { text: system, shared } = system;
         let specs = tools.specs();
         let told = prompt::told_length(&system, &specs);
@@ -33,7 +33,7 @@ impl RunView {
     }
 
     /// Offers the tools in the form that the model knows which answers now, and those that are of use.
-    pub fn suit(&mut self, form: EditForm, useless: Vec<&'static str>) {
+    pub(super) fn suit(&mut self, form: EditForm, useless: Vec<&'static str>) {
         if self.tools.form() != form || self.tools.useless() != useless {
             self.tools.suit(form, useless);
             self.tell_specs();
@@ -41,7 +41,7 @@ impl RunView {
     }
 
     /// Offers these tools of servers from now on.
-    pub fn serve(&mut self, tools: Vec<Box<dyn RoleTool>>) {
+    pub(super) fn serve(&mut self, tools: Vec<Box<dyn RoleTool>>) {
         self.tools.serve(tools);
         self.tell_specs();
     }
@@ -55,7 +55,7 @@ impl RunView {
     }
 
     /// Offers the tool by which a cheaper model hands over to the role's own, as long as it looks first.
-    pub fn look_first(&mut self, looks_first: bool) {
+    pub(super) fn look_first(&mut self, looks_first: bool) {
         if self.looks_first != looks_first {
             self.looks_first = looks_first;
             self.tell_specs();
@@ -63,7 +63,7 @@ impl RunView {
     }
 
     /// Offers the tool that shows what a model is not shown any more, from now on.
-    pub fn read_back(&mut self) {
+    pub(super) fn read_back(&mut self) {
         if !self.reads_back {
             self.reads_back = true;
             self.tell_specs();
@@ -72,13 +72,13 @@ impl RunView {
 }
 
 /// How a run ended, and for failures what the thread is told.
-pub type RunEnding = (RunOutcome, Option<String>);
+pub(super) type RunEnding = (RunOutcome, Option<String>);
 
-pub fn failed_end(reason: impl Into<String>) -> RunEnding {
+pub(super) fn failed_end(reason: impl Into<String>) -> RunEnding {
     (RunOutcome::Failed, Some(reason.into()))
 }
 
 /// Whether a run of so many calls has one to spare that is for words alone.
-pub const fn spares_words(most: u32) -> bool {
+pub(super) const fn spares_words(most: u32) -> bool {
     most > 2
 }

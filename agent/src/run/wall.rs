@@ -23,7 +23,7 @@ const OVERDUE: u32 = 3;
 
 /// What has to keep the pod to the gateway.
 #[derive(Clone)]
-pub struct EgressWall {
+pub(super) struct EgressWall {
     gateway: GatewayClient,
     /// A platform that tells no address leaves nothing to try.
     ways: Option<EgressWays>,
@@ -31,7 +31,7 @@ pub struct EgressWall {
 }
 
 impl EgressWall {
-    pub fn new(gateway: GatewayClient, args: &RunArgs) -> Self {
+    pub(super) fn new(gateway: GatewayClient, args: &RunArgs) -> Self {
         let api_server = args.forbidden_host.map(|ip| SocketAddr::new(ip, args.forbidden_port));
         let (node, dns) = (args.forbidden_node, &args.forbidden_dns);
         let inside = args.gateway_address;
@@ -41,7 +41,7 @@ impl EgressWall {
 
     /// Waits until the gateway lets the pod work: because nothing else can be reached, or because
     /// the Repo does not mind. It tells people what has to be mended.
-    pub async fn stands(&self) -> Result<(), GatewayError> {
+    pub(super) async fn stands(&self) -> Result<(), GatewayError> {
         let Some(mut looks) = self.looks() else { return Ok(()) };
         loop {
             let report = looks.next().await;
@@ -62,7 +62,7 @@ impl EgressWall {
 
     /// The session. Waits for a while for people to mend a Repo that can't be worked with: the gateway
     /// has told them. What other pods found is no reason to wait for one that is kept in.
-    pub async fn session(&self) -> Result<RoleSession, GatewayError> {
+    pub(super) async fn session(&self) -> Result<RoleSession, GatewayError> {
         let deadline = Instant::now() + REPO_PATIENCE;
         loop {
             match self.gateway.session().await {

@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// When the time for something is over. Waiting for a build slot or a provider is none of it.
 #[derive(Clone)]
-pub struct RunDeadline {
+pub(super) struct RunDeadline {
     at: Instant,
     total: Duration,
     waits: PodWaits,
@@ -28,7 +28,7 @@ pub struct RunDeadline {
 
 impl RunDeadline {
     /// In so long, not counting what is waited for others from now on.
-    pub fn after(limit: Duration, waits: &PodWaits) -> Self {
+    pub(super) fn after(limit: Duration, waits: &PodWaits) -> Self {
         Self {
             at: Instant::now() + limit,
             total: limit,
@@ -42,16 +42,16 @@ impl RunDeadline {
     }
 
     /// All the time that there is.
-    pub fn total(&self) -> Duration {
+    pub(super) fn total(&self) -> Duration {
         self.total
     }
 
-    pub fn left(&self) -> Duration {
+    pub(super) fn left(&self) -> Duration {
         self.now().saturating_duration_since(Instant::now())
     }
 
     /// Whether the time is over.
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         Instant::now() >= self.now()
     }
 
@@ -71,7 +71,7 @@ impl RunDeadline {
 }
 
 #[derive(Debug)]
-pub enum CutReason {
+pub(super) enum CutReason {
     /// The time for the run is over.
     Time,
     Stop(Box<PendingItem>),

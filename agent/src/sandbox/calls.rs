@@ -97,7 +97,7 @@ const SOCKETS: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::A
 /// Typing into somebody's terminal.
 const TERMINAL: [u64; 2] = [0x5412, 0x541c];
 
-pub fn restrict_calls() -> Result<(), SandboxError> {
+pub(super) fn restrict_calls() -> Result<(), SandboxError> {
     let eperm = libc::EPERM.unsigned_abs();
     let enosys = libc::ENOSYS.unsigned_abs();
     let mut forbidden: BTreeMap<i64, Vec<SeccompRule>> =

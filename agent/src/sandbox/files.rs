@@ -19,7 +19,7 @@ const DEVICES: [&str; 9] =
     ["null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm"];
 
 /// Restricts this thread; says which version is in force.
-pub fn restrict_files(plan: &SandboxPlan) -> Result<u8, SandboxError> {
+pub(super) fn restrict_files(plan: &SandboxPlan) -> Result<u8, SandboxError> {
     let status = apply_ruleset(plan).map_err(|error| match error {
         RulesetError::HandleAccesses(_) | RulesetError::CreateRuleset(_) => unsupported_kernel(),
         other => broken_sandbox(other),

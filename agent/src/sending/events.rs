@@ -18,7 +18,7 @@ const EXIT: &str = "[exit code ";
 
 /// What came before, as far as an entry's meaning depends on it.
 #[derive(Debug, Default)]
-pub struct EventTeller {
+pub(super) struct EventTeller {
     run: Option<String>,
     at: u64,
     /// Those of the newest answer.
@@ -32,7 +32,7 @@ pub struct EventTeller {
 
 impl EventTeller {
     /// Takes in the next entry, of the time `at` if that is known.
-    pub fn tell(
+    pub(super) fn tell(
         &mut self,
         seq: u64,
         at: Option<u64>,

@@ -16,7 +16,7 @@ const MAX_READ: u64 = 1024 * 1024;
 
 /// A transcript, and how far it was read.
 #[derive(Debug)]
-pub struct JournalFile {
+pub(super) struct JournalFile {
     path: PathBuf,
     /// What of it is on the disk for good.
     synced: u64,
@@ -30,28 +30,28 @@ pub struct JournalFile {
 }
 
 impl JournalFile {
-    pub fn new(path: PathBuf) -> Self {
+    pub(super) fn new(path: PathBuf) -> Self {
         let (id, teller) = (None, EventTeller::default());
         Self { path, synced: 0, id, offset: 0, lines: 0, teller, expected: 1 }
     }
 
     /// It is so long now.
-    pub fn grew(&mut self, synced: u64) {
+    pub(super) fn grew(&mut self, synced: u64) {
         self.synced = self.synced.max(synced);
     }
 
     /// Whether something of it was not read.
-    pub fn has_more(&self) -> bool {
+    pub(super) fn has_more(&self) -> bool {
         self.offset < self.synced
     }
 
     /// Whether that which was read is all that is wanted.
-    pub fn is_settled(&self, wanted: u64) -> bool {
+    pub(super) fn is_settled(&self, wanted: u64) -> bool {
         self.expected == wanted && !self.has_more()
     }
 
     /// By which the journal is known: another one for every transcript. None while it is empty.
-    pub fn id(&mut self) -> io::Result<Option<&str>> {
+    pub(super) fn id(&mut self) -> io::Result<Option<&str>> {
         if self.id.is_none() && self.synced > 0 {
             let mut first = Vec::new();
             BufReader::new(File::open(&self.path)?).read_until(b'\n', &mut first)?;
@@ -61,7 +61,7 @@ impl JournalFile {
     }
 
     /// What it says next, of that which is wanted. Without events there was none in what was read.
-    pub fn next(&mut self, wanted: u64) -> io::Result<HistoryBatch> {
+    pub(super) fn next(&mut self, wanted: u64) -> io::Result<HistoryBatch> {
         if wanted != self.expected {
             // Something was lost on the way, or is known already.
             (self.offset, self.lines, self.teller) = (0, 0, EventTeller::default());

@@ -50,14 +50,14 @@ impl TranscriptGrowth {
 }
 
 /// Sends for as long as it exists.
-pub struct HistorySender {
+pub(crate) struct HistorySender {
     pub growth: TranscriptGrowth,
     task: JoinHandle<()>,
     ends: Arc<Notify>,
 }
 
 impl HistorySender {
-    pub fn start(gateway: GatewayClient) -> Self {
+    pub(crate) fn start(gateway: GatewayClient) -> Self {
         let (growth, ends) = (TranscriptGrowth::default(), Arc::new(Notify::new()));
         let sender =
             Sender { gateway, growth: growth.clone(), journals: BTreeMap::new(), kept: None };
@@ -66,7 +66,7 @@ impl HistorySender {
     }
 
     /// Sends what is left, for a short while: a successor sends the rest.
-    pub async fn finish(mut self) {
+    pub(crate) async fn finish(mut self) {
         self.ends.notify_one();
         if tokio::time::timeout(FAREWELL, &mut self.task).await.is_err() {
             tracing::info!("the end of the transcript was not sent");

@@ -89,7 +89,7 @@ fn is_program(program: &OsStr, path: &OsStr) -> bool {
 
 /// Ends a program whose standard input is closed: it has a while to end by itself, then it is asked, then killed.
 /// Everything that it started ends with it.
-pub async fn end_program(child: &mut Child) -> ProgramExit {
+pub(super) async fn end_program(child: &mut Child) -> ProgramExit {
     for signal in [None, Some(Signal::SIGTERM), Some(Signal::SIGKILL)] {
         if let (Some(signal), Some(supervisor)) = (signal, process_id(child)) {
             signal_below(supervisor, signal);
@@ -104,7 +104,7 @@ pub async fn end_program(child: &mut Child) -> ProgramExit {
 }
 
 /// The exit as the gateway hears of it.
-pub fn read_exit(ended: std::io::Result<ExitStatus>) -> ProgramExit {
+pub(super) fn read_exit(ended: std::io::Result<ExitStatus>) -> ProgramExit {
     match ended {
         Ok(status) => {
             ProgramExit { code: status.code(), signal: status.signal(), not_started: None }

@@ -10,7 +10,10 @@ use super::{ToolError, search};
 use codebutler_guides::text::clip_text;
 
 /// What the repository says of itself and of the team's work in it.
-pub fn answer_memory(place: &GitSite, request: ToolboxRequest) -> Result<ToolboxReply, ToolError> {
+pub(super) fn answer_memory(
+    place: &GitSite,
+    request: ToolboxRequest,
+) -> Result<ToolboxReply, ToolError> {
     match request {
         ToolboxRequest::BaseGuide { file } => git::usable_guide(place, &file),
         ToolboxRequest::Memory { file } => {
@@ -40,7 +43,7 @@ pub fn answer_memory(place: &GitSite, request: ToolboxRequest) -> Result<Toolbox
 }
 
 /// The requests that are answered with text, by code that blocks.
-pub fn answer_work(
+pub(super) fn answer_work(
     tree: &WorktreeRoot,
     place: &GitSite,
     seen: &SeenFiles,

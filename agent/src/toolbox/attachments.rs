@@ -26,7 +26,7 @@ const MAX_FILE: u64 = codebutler_wire::MAX_SHARED_FILE;
 
 /// The folder of the conversation's files.
 #[derive(Clone, Debug)]
-pub struct KeptAttachments {
+pub(super) struct KeptAttachments {
     build: PathBuf,
 }
 
@@ -39,7 +39,7 @@ struct HeldFolder {
 
 impl KeptAttachments {
     /// In this folder for builds.
-    pub fn of(build: &Path) -> Self {
+    pub(super) fn of(build: &Path) -> Self {
         Self { build: build.to_owned() }
     }
 
@@ -56,14 +56,14 @@ impl KeptAttachments {
     }
 
     /// The path of a file that is kept.
-    pub fn find(&self, id: &str) -> Result<Option<String>, ToolError> {
+    pub(super) fn find(&self, id: &str) -> Result<Option<String>, ToolError> {
         let held = self.hold().map_err(|error| unkept(&error))?;
         let name = held.find(id).map_err(|error| unkept(&error))?;
         Ok(name.map(|name| held.shown.join(name).display().to_string()))
     }
 
     /// Takes the next part of a file; the path, once all of it is there.
-    pub fn keep(&self, part: &AttachmentPart) -> Result<String, ToolError> {
+    pub(super) fn keep(&self, part: &AttachmentPart) -> Result<String, ToolError> {
         let broken = || ToolError::Failed("a part of an attachment is no base64".to_owned());
         let data = STANDARD.decode(&part.data).map_err(|_| broken())?;
         if part.offset + data.len() as u64 > MAX_FILE {
@@ -74,7 +74,7 @@ impl KeptAttachments {
     }
 
     /// All of a file that is kept.
-    pub fn load(&self, id: &str) -> Result<Vec<u8>, ToolError> {
+    pub(super) fn load(&self, id: &str) -> Result<Vec<u8>, ToolError> {
         let held = self.hold().map_err(|error| unkept(&error))?;
         let name = held.find(id).map_err(|error| unkept(&error))?;
         let name =

@@ -51,7 +51,7 @@ const HELD_BACK: &str = ". It printed nothing: a program whose output is no term
 const MAX_COMMAND: usize = 120_000;
 
 /// Runs commands. One for each toolbox.
-pub struct CommandShell {
+pub(super) struct CommandShell {
     environment: CommandEnvironment,
     mode: SandboxMode,
     level: Result<SandboxLevel, String>,
@@ -67,7 +67,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-pub struct CommandResult {
+pub(super) struct CommandResult {
     pub output: String,
     /// A line in brackets.
     pub verdict: String,
@@ -78,21 +78,21 @@ pub struct CommandResult {
 
 impl CommandResult {
     /// For the model.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         format!("{}{}", self.output, self.verdict)
     }
 }
 
 /// How long a command may take. Nobody waits for more than the longest time: such a number is meant in
 /// milliseconds.
-pub fn command_seconds(args: &args::BashArgs) -> u32 {
+pub(super) fn command_seconds(args: &args::BashArgs) -> u32 {
     let given = args.timeout.unwrap_or(DEFAULT_TIMEOUT);
     let seconds = if given > MAX_TIMEOUT { given.div_ceil(1000) } else { given };
     seconds.clamp(1, MAX_TIMEOUT)
 }
 
 /// What is told of a time-out that was taken as milliseconds.
-pub fn unit_note(args: &args::BashArgs) -> String {
+pub(super) fn unit_note(args: &args::BashArgs) -> String {
     match args.timeout {
         Some(given) if given > MAX_TIMEOUT => {
             format!("[`timeout` {given} was taken as milliseconds: {} s]\n", command_seconds(args))
@@ -102,7 +102,10 @@ pub fn unit_note(args: &args::BashArgs) -> String {
 }
 
 /// The folder in which a command runs.
-pub fn command_folder(tree: &WorktreeRoot, args: &args::BashArgs) -> Result<PathBuf, ToolError> {
+pub(super) fn command_folder(
+    tree: &WorktreeRoot,
+    args: &args::BashArgs,
+) -> Result<PathBuf, ToolError> {
     let Some(path) = &args.workdir else { return Ok(tree.root().to_owned()) };
     let at = tree.locate(path)?;
     if at.full.is_dir() {
@@ -114,7 +117,7 @@ pub fn command_folder(tree: &WorktreeRoot, args: &args::BashArgs) -> Result<Path
 
 impl CommandShell {
     /// Confines commands as `plan` says; long outputs go to `logs`.
-    pub fn new(
+    pub(super) fn new(
         environment: CommandEnvironment,
         mode: SandboxMode,
         plan: SandboxPlan,
@@ -140,28 +143,28 @@ impl CommandShell {
     }
 
     /// Keeps a text as a long output is kept; the file's path.
-    pub fn keep_output(&self, text: &str) -> Result<String, ToolError> {
+    pub(super) fn keep_output(&self, text: &str) -> Result<String, ToolError> {
         let kept = self.logs.keep(text);
         kept.map_err(|error| ToolError::refused(format!("it can't be kept: {error}")))
     }
 
     /// Runs no command, and says why.
-    pub fn refusing(mut self, why: &str) -> Self {
+    pub(super) fn refusing(mut self, why: &str) -> Self {
         self.level = Err(why.to_owned());
         self
     }
 
     /// What confines commands, or why there are none.
-    pub fn level(&self) -> &Result<SandboxLevel, String> {
+    pub(super) fn level(&self) -> &Result<SandboxLevel, String> {
         &self.level
     }
 
     /// As [`Self::new`] was told, with what differs by role.
-    pub fn environment(&self) -> &CommandEnvironment {
+    pub(super) fn environment(&self) -> &CommandEnvironment {
         &self.environment
     }
 
-    pub async fn bash(
+    pub(super) async fn bash(
         self: &Arc<Self>,
         tree: &WorktreeRoot,
         env: &CommandEnvironment,
@@ -192,7 +195,7 @@ impl CommandShell {
 
     /// Runs a command to its end, its time-out or the drop of this future, whichever is first.
     /// Processes that it left in the background end with it.
-    pub async fn run(
+    pub(super) async fn run(
         &self,
         tree: &Path,
         env: &CommandEnvironment,
@@ -211,7 +214,7 @@ impl CommandShell {
     }
 
     /// As [`Self::run`], and hands on all output as it comes.
-    pub async fn run_into(
+    pub(super) async fn run_into(
         &self,
         tree: &Path,
         env: &CommandEnvironment,
@@ -277,7 +280,7 @@ impl CommandShell {
     }
 
     /// Kills what ended commands have left, if their supervisors could not.
-    pub async fn kill_strays(&self) {
+    pub(super) async fn kill_strays(&self) {
         kill_descendants(|| lock(&self.supervisors).clone()).await;
     }
 

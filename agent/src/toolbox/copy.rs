@@ -17,7 +17,7 @@ use codebutler_guides::text::clip_text;
 const SET_UP_SECONDS: u32 = 900;
 
 /// Why such a role runs no commands.
-pub const NEEDS_LANDLOCK: &str = "this role works in a copy of the worktree (`workspace.worktree: ReadOnly`), and only \
+pub(super) const NEEDS_LANDLOCK: &str = "this role works in a copy of the worktree (`workspace.worktree: ReadOnly`), and only \
     Landlock keeps its commands in there: it can't run any with `workspace.sandbox: Runtime`";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -25,7 +25,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[derive(Debug)]
-pub struct WorktreeCopy {
+pub(super) struct WorktreeCopy {
     root: PathBuf,
     last: Mutex<Option<CopyState>>,
     told: Mutex<bool>,
@@ -36,7 +36,7 @@ pub struct WorktreeCopy {
 }
 
 impl WorktreeCopy {
-    pub fn of(work: &Path, role: &str) -> Self {
+    pub(super) fn of(work: &Path, role: &str) -> Self {
         Self {
             root: work.join("copy").join(role),
             last: Mutex::default(),
@@ -47,21 +47,21 @@ impl WorktreeCopy {
     }
 
     /// Its folder. Commands write to none of the files in it, but to the two folders.
-    pub fn root(&self) -> &Path {
+    pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    pub fn tree(&self) -> PathBuf {
+    pub(super) fn tree(&self) -> PathBuf {
         self.root.join("tree")
     }
 
     /// Where builds put what they make.
-    pub fn build(&self) -> PathBuf {
+    pub(super) fn build(&self) -> PathBuf {
         self.root.join("build")
     }
 
     /// Brings it to what the worktree is now; with `whole`, without what commands have changed in it.
-    pub fn bring(&self, place: &GitSite, whole: bool) -> Result<(), ToolError> {
+    pub(super) fn bring(&self, place: &GitSite, whole: bool) -> Result<(), ToolError> {
         let mut last = lock(&self.last);
         let known = last.take().filter(|_| !whole);
         *last = Some(git::bring_copy(place, &self.tree(), known.as_ref())?);
@@ -70,12 +70,12 @@ impl WorktreeCopy {
 
     /// Takes down how the Repo sets a worktree up. Nothing is done about it before a command needs it: most
     /// runs of such a role only look.
-    pub fn set_up_with(&self, command: Option<String>) {
+    pub(super) fn set_up_with(&self, command: Option<String>) {
         *lock(&self.command) = command;
     }
 
     /// Sets the copy up if it has not been. Answers with what is told of it.
-    pub async fn set_up(
+    pub(super) async fn set_up(
         &self,
         site: ToolboxSite,
         shell: &Arc<CommandShell>,
@@ -110,7 +110,7 @@ impl WorktreeCopy {
     }
 
     /// What is told with the first command.
-    pub fn note(&self) -> String {
+    pub(super) fn note(&self) -> String {
         let mut told = lock(&self.told);
         if std::mem::replace(&mut *told, true) {
             return String::new();

@@ -42,14 +42,14 @@ impl DocumentKey {
 
 /// Reads documents, one at a time: each may take much memory.
 #[derive(Default)]
-pub struct DocumentReader {
+pub(super) struct DocumentReader {
     kept: Mutex<VecDeque<(DocumentKey, Arc<DocumentContent>)>>,
     turn: tokio::sync::Mutex<()>,
 }
 
 impl DocumentReader {
     /// A document, or a part of it, as Read shows it.
-    pub async fn read(
+    pub(super) async fn read(
         &self,
         shell: &CommandShell,
         place: DocumentPlace,

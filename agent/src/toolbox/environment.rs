@@ -21,7 +21,7 @@ const BUILD_FOLDERS: [(&str, &str); 7] = [
 const SHELLS_OWN: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
 
 #[derive(Clone, Debug)]
-pub struct CommandEnvironment {
+pub(super) struct CommandEnvironment {
     variables: Vec<(OsString, OsString)>,
     home: PathBuf,
     tmp: PathBuf,
@@ -31,7 +31,7 @@ pub struct CommandEnvironment {
 impl CommandEnvironment {
     /// From this process' own environment, which the pod's author configured and which holds no
     /// secret.
-    pub fn inherit(work: &Path, build: &Path) -> Self {
+    pub(super) fn inherit(work: &Path, build: &Path) -> Self {
         Self::from(std::env::vars_os(), work, build)
     }
 
@@ -70,7 +70,7 @@ impl CommandEnvironment {
 
     /// With the only way out: most tools take a proxy from the environment, each from its own names.
     /// What the image's author set stays.
-    pub fn with_proxy(&self, proxy: &str) -> Self {
+    pub(super) fn with_proxy(&self, proxy: &str) -> Self {
         let mut with = self.clone();
         if proxy.is_empty() {
             return with;
@@ -101,7 +101,7 @@ impl CommandEnvironment {
     }
 
     /// With an identity for `git` on the command line, which must not ask for anything either.
-    pub fn with_author(&self, author: &CommitAuthor) -> Self {
+    pub(super) fn with_author(&self, author: &CommitAuthor) -> Self {
         let mut with = self.clone();
         for (name, value) in [
             ("GIT_AUTHOR_NAME", author.name.as_str()),
@@ -134,7 +134,7 @@ impl CommandEnvironment {
     }
 
     /// With the programs of the worktree's own Python, if it was given one.
-    pub fn with_venv(&self, tree: &Path) -> Self {
+    pub(super) fn with_venv(&self, tree: &Path) -> Self {
         let mut with = self.clone();
         let venv = tree.join(".venv");
         let programs = venv.join("bin");
@@ -153,21 +153,21 @@ impl CommandEnvironment {
     }
 
     /// Where builds put what they make.
-    pub fn build(&self) -> &Path {
+    pub(super) fn build(&self) -> &Path {
         &self.build
     }
 
     /// Folders that commands expect to exist, and may write to.
-    pub fn folders(&self) -> [PathBuf; 3] {
+    pub(super) fn folders(&self) -> [PathBuf; 3] {
         [self.home.clone(), self.tmp.clone(), self.build.clone()]
     }
 
-    pub fn variables(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
+    pub(super) fn variables(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
         self.variables.iter().map(|(name, value)| (name, value))
     }
 
     /// Where a program is, by PATH.
-    pub fn program(&self, name: &str) -> Option<PathBuf> {
+    pub(super) fn program(&self, name: &str) -> Option<PathBuf> {
         let (_, path) = self.variables.iter().find(|(known, _)| known == "PATH")?;
         std::env::split_paths(path).map(|folder| folder.join(name)).find(|path| path.is_file())
     }

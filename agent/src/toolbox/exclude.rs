@@ -10,7 +10,7 @@ use nix::fcntl::OFlag;
 use super::git::control::{MAX_CONTROL, is_plain, read_plain};
 
 /// Adds what is missing of these patterns to the file `info/exclude` of a repository.
-pub fn exclude_paths(git: &Path, wanted: &[&str]) {
+pub(super) fn exclude_paths(git: &Path, wanted: &[&str]) {
     let path = git.join("info/exclude");
     if !is_plain(&path, MAX_CONTROL, false) {
         tracing::warn!(

@@ -17,12 +17,12 @@ const HEAD: usize = 6;
 const ENTRY: usize = 16;
 
 /// True for the name of an icon.
-pub fn is_icon(path: &str) -> bool {
+pub(super) fn is_icon(path: &str) -> bool {
     path.rsplit_once('.').is_some_and(|(_, ending)| ending.eq_ignore_ascii_case("ico"))
 }
 
 /// An icon of a PNG or JPEG. The same image makes the same icon.
-pub fn make_icon(bytes: &[u8]) -> Result<Vec<u8>, ToolError> {
+pub(super) fn make_icon(bytes: &[u8]) -> Result<Vec<u8>, ToolError> {
     let refused = |why: &dyn std::fmt::Display| {
         ToolError::refused(format!(
             "no icon can be made of this image ({why}): it has to be a PNG or JPEG"

@@ -18,7 +18,7 @@ use super::show::media_type;
 const FOLDER: &str = ".codebutler/images";
 
 /// An image that a model is to change.
-pub fn load_image(tree: &WorktreeRoot, path: &str) -> Result<WorktreePicture, ToolError> {
+pub(super) fn load_image(tree: &WorktreeRoot, path: &str) -> Result<WorktreePicture, ToolError> {
     let at = tree.locate(path)?;
     let bytes = load_file(&at)?;
     let shown = at.shown;
@@ -37,7 +37,7 @@ pub fn load_image(tree: &WorktreeRoot, path: &str) -> Result<WorktreePicture, To
 }
 
 /// Puts a kept file of the conversation into the folder of images; its path there.
-pub fn keep_image(
+pub(super) fn keep_image(
     (tree, scratch): (&WorktreeRoot, &Path),
     kept: &KeptAttachments,
     (id, name): (&str, &str),

@@ -41,12 +41,12 @@ const BITS: u32 = 0o7777;
 
 /// Modes as they were before a command.
 #[derive(Debug, Default)]
-pub struct KeptModes(HashMap<PathBuf, (u64, u32)>);
+pub(super) struct KeptModes(HashMap<PathBuf, (u64, u32)>);
 
 impl KeptModes {
     /// Of the toolbox' own files; with `tree`, also of everything in the worktree, for a command that may change
     /// nothing there.
-    pub fn keep(work: &Path, tree: bool) -> Self {
+    pub(super) fn keep(work: &Path, tree: bool) -> Self {
         let mut kept = Self::default();
         for path in own_files(work) {
             kept.note(&path);
@@ -85,7 +85,7 @@ impl KeptModes {
     }
 
     /// Puts back what has changed since; how many that were.
-    pub fn restore(&self) -> usize {
+    pub(super) fn restore(&self) -> usize {
         let mut paths: Vec<_> = self.0.iter().collect();
         // Folders come before what is in them.
         paths.sort_unstable_by_key(|(path, _)| path.as_os_str().len());
@@ -127,7 +127,7 @@ fn change_mode(path: &Path, ino: u64, mode: u32) -> io::Result<()> {
 }
 
 /// Gives the owner back the rights that the toolbox needs of its own files.
-pub fn restore_own(work: &Path) {
+pub(super) fn restore_own(work: &Path) {
     for path in own_files(work) {
         restore_one(&path);
     }
@@ -149,7 +149,7 @@ fn restore_one(path: &Path) {
 }
 
 /// Opens something of the toolbox'; once more with its rights given back, if it may not.
-pub fn with_rights<T>(path: &Path, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
+pub(super) fn with_rights<T>(path: &Path, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
     match open() {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             let mut above: Vec<&Path> = path.ancestors().take(4).collect();

@@ -15,7 +15,7 @@ use super::paths::{LocatedPath, WorktreeRoot};
 const COMPARED: usize = 20_000;
 
 /// A name in the form that all names have in common that look like it.
-pub fn fold_name(name: &str) -> Cow<'_, str> {
+pub(super) fn fold_name(name: &str) -> Cow<'_, str> {
     if name.is_ascii() {
         return Cow::Borrowed(name);
     }
@@ -36,7 +36,7 @@ fn plain_character(c: char) -> Option<char> {
 }
 
 /// A name such that what can't be told by eye can be read.
-pub fn escape_name(name: &str) -> String {
+pub(super) fn escape_name(name: &str) -> String {
     name.chars()
         .map(|c| match c {
             ' '..='~' => c.to_string(),
@@ -46,7 +46,7 @@ pub fn escape_name(name: &str) -> String {
 }
 
 /// A text with accents as parts of their letters, and with accents apart from them.
-pub fn unicode_forms(text: &str) -> [Cow<'_, str>; 2] {
+pub(super) fn unicode_forms(text: &str) -> [Cow<'_, str>; 2] {
     [
         ComposingNormalizerBorrowed::new_nfc().normalize(text),
         DecomposingNormalizerBorrowed::new_nfd().normalize(text),
@@ -54,7 +54,7 @@ pub fn unicode_forms(text: &str) -> [Cow<'_, str>; 2] {
 }
 
 /// A path of something that is there; where nothing is, of what looks like it, and what to say of that.
-pub fn locate_existing(
+pub(super) fn locate_existing(
     tree: &WorktreeRoot,
     path: &str,
 ) -> Result<(LocatedPath, Option<String>), ToolError> {
@@ -87,7 +87,7 @@ pub fn locate_existing(
 }
 
 /// What is there and looks like a path of nothing.
-pub fn list_alike(tree: &WorktreeRoot, at: &LocatedPath) -> Vec<LocatedPath> {
+pub(super) fn list_alike(tree: &WorktreeRoot, at: &LocatedPath) -> Vec<LocatedPath> {
     let mut found = vec![PathBuf::new()];
     for part in Path::new(&at.shown).components() {
         let Component::Normal(wanted) = part else { return Vec::new() };

@@ -28,7 +28,7 @@ const FOLDER: &str = "out";
 
 /// The beginning and the end of an output of any length, as a terminal would leave it.
 #[derive(Default)]
-pub struct KeptOutput {
+pub(super) struct KeptOutput {
     terminal: FoldedTerminal,
     ends: KeptEnds,
 }
@@ -55,14 +55,14 @@ struct TailPiece {
 
 impl KeptOutput {
     /// Takes in some more.
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
         let Self { terminal, ends } = self;
         terminal.push(bytes, &mut |text: &str| ends.push(text));
     }
 
     /// All of it, or both ends, how much is missing, where that is, and the lines of it that tell of trouble;
     /// without what would move a terminal's cursor.
-    pub fn text(mut self, whole: Option<&str>) -> String {
+    pub(super) fn text(mut self, whole: Option<&str>) -> String {
         let Self { terminal, ends } = &mut self;
         terminal.flush(&mut |text: &str| ends.push(text));
         let tail: String = ends.tail.iter().map(|piece| piece.text.as_str()).collect();
@@ -143,7 +143,7 @@ impl KeptEnds {
 
 /// Where a role's long outputs go.
 #[derive(Clone, Debug)]
-pub struct OutputLogs {
+pub(super) struct OutputLogs {
     /// The folder for builds.
     pub build: PathBuf,
     pub role: String,
@@ -182,7 +182,7 @@ impl OutputLogs {
     }
 
     /// Keeps a text in a new file; its path.
-    pub fn keep(&self, text: &str) -> io::Result<String> {
+    pub(super) fn keep(&self, text: &str) -> io::Result<String> {
         let (mut file, path) = self.open()?;
         let end = text.floor_char_boundary(MAX_LOG);
         file.write_all(&text.as_bytes()[..end])?;
@@ -199,7 +199,7 @@ impl OutputLogs {
 }
 
 /// A command's output as it comes.
-pub struct CommandOutput {
+pub(super) struct CommandOutput {
     logs: Arc<OutputLogs>,
     kept: KeptOutput,
     /// All of it, as long as that is little.
@@ -217,12 +217,12 @@ struct OutputLog {
 
 impl CommandOutput {
     /// Nothing yet.
-    pub fn new(logs: Arc<OutputLogs>) -> Self {
+    pub(super) fn new(logs: Arc<OutputLogs>) -> Self {
         Self { logs, kept: KeptOutput::default(), raw: Vec::new(), log: None, failed: false }
     }
 
     /// Takes in some more.
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
         let fits = self.raw.len() + bytes.len() <= 2 * HALF_OUTPUT;
         if self.log.is_none() && !self.failed && !fits {
             // From here on it does not fit: what is there is all that there was.
@@ -247,7 +247,7 @@ impl CommandOutput {
     }
 
     /// What has come since this was asked last.
-    pub fn take(&mut self) -> String {
+    pub(super) fn take(&mut self) -> String {
         let whole = self.log.as_ref().map(|log| log.path.clone());
         self.raw.clear();
         std::mem::take(&mut self.kept).text(whole.as_deref())

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 /// Files that pin what a set-up installs: a change of one asks for another set-up.
-pub const PINS: [&str; 16] = [
+pub(super) const PINS: [&str; 16] = [
     "package-lock.json",
     "npm-shrinkwrap.json",
     "pnpm-lock.yaml",
@@ -24,11 +24,12 @@ pub const PINS: [&str; 16] = [
     "go.sum",
 ];
 /// What set-ups make in the worktree, and no commit should hold.
-pub const MADE: [&str; 5] = ["node_modules/", ".venv/", "*.egg-info/", "vendor/bundle/", "Pods/"];
+pub(super) const MADE: [&str; 5] =
+    ["node_modules/", ".venv/", "*.egg-info/", "vendor/bundle/", "Pods/"];
 
 /// One way to prepare a worktree, or several joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundPlatform {
+pub(super) struct FoundPlatform {
     /// For the shell.
     pub command: String,
     pub from: Vec<&'static str>,
@@ -46,7 +47,7 @@ fn found_platform(
 
 /// What the files ask for; nothing where they ask for nothing. `file` is the content of a file at the
 /// top, if it is there.
-pub fn find_platform(file: &dyn Fn(&str) -> Option<Vec<u8>>) -> Option<FoundPlatform> {
+pub(super) fn find_platform(file: &dyn Fn(&str) -> Option<Vec<u8>>) -> Option<FoundPlatform> {
     [node_platform, python_platform, ruby_platform, php_platform, ios_platform]
         .iter()
         .filter_map(|platform| platform(file))

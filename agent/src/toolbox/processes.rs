@@ -17,7 +17,7 @@ const ROUNDS: u32 = 400;
 
 /// Kills the descendants of this process, but for those that `keep` names and theirs, and reaps
 /// those that nobody else waits for.
-pub async fn kill_descendants(keep: impl Fn() -> Vec<i32>) {
+pub(crate) async fn kill_descendants(keep: impl Fn() -> Vec<i32>) {
     for round in 0..ROUNDS {
         let keep = keep();
         // Commands decide how much there is in `/proc`.
@@ -31,7 +31,7 @@ pub async fn kill_descendants(keep: impl Fn() -> Vec<i32>) {
 }
 
 /// As [`kill_descendants`], for a process that does nothing else.
-pub fn end_all() {
+pub(crate) fn end_all() {
     for round in 0..ROUNDS {
         if !end_processes(&[]) {
             return;
@@ -42,7 +42,7 @@ pub fn end_all() {
 
 /// Asks what is below a process to end: most programs write out what they hold back, and some say where they
 /// were.
-pub fn signal_below(process: i32, signal: Signal) {
+pub(crate) fn signal_below(process: i32, signal: Signal) {
     for pid in find_descendants(process, &[]) {
         let _ = kill(Pid::from_raw(pid), signal);
     }
@@ -50,13 +50,13 @@ pub fn signal_below(process: i32, signal: Signal) {
 
 /// How much runs below this process.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct TaskCount {
+pub(crate) struct TaskCount {
     pub processes: usize,
     pub threads: usize,
 }
 
 /// Descendants of this process, and their threads.
-pub fn count_tasks() -> TaskCount {
+pub(crate) fn count_tasks() -> TaskCount {
     let found = find_descendants(getpid().as_raw(), &[]);
     let threads = found.iter().map(|pid| stat_field(*pid, THREADS).unwrap_or(1)).sum();
     TaskCount { processes: found.len(), threads }

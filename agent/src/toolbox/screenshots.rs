@@ -24,7 +24,7 @@ const DIGITS: usize = 8;
 
 /// Names of a page's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShotNames {
+pub(super) struct ShotNames {
     begin: String,
     /// Path and query of the page, where a moment was named.
     path: String,
@@ -34,7 +34,11 @@ pub struct ShotNames {
 
 impl ShotNames {
     /// Pictures of a moment are named by the page, so that they find each other whatever the port of its server is.
-    pub fn read(url: &str, name: &str, moment: Option<PageMoment>) -> Result<Self, ToolError> {
+    pub(super) fn read(
+        url: &str,
+        name: &str,
+        moment: Option<PageMoment>,
+    ) -> Result<Self, ToolError> {
         let Some(moment) = moment else { return Self::plain(name) };
         let path = page_path(url)?;
         let named = |when: &str| format!("{when}-{}", name_page(&path));
@@ -75,7 +79,7 @@ fn name_page(page: &str) -> String {
 }
 
 /// Puts the pictures of a page into the folder.
-pub fn keep_pictures(
+pub(super) fn keep_pictures(
     (beside, scratch): (&WorktreeRoot, &Path),
     names: &ShotNames,
     report: PageReport,

@@ -39,7 +39,7 @@ use codebutler_guides::text::clip_text;
 const NO_CHANGE: &str = "this role may not change the worktree (`workspace.worktree: ReadOnly`)";
 
 /// Serves until the connection ends.
-pub async fn serve_toolbox(
+pub(super) async fn serve_toolbox(
     stream: UnixStream,
     work: &Path,
     shell: Arc<CommandShell>,

@@ -33,7 +33,7 @@ const TOLD_CHARS: usize = 300;
 /// How often another pod's set-up is looked for.
 const LOOK: Duration = Duration::from_millis(200);
 
-pub struct ToolboxSite {
+pub(super) struct ToolboxSite {
     /// The toolbox' part of the volume.
     pub work: PathBuf,
     /// The worktree, or the role's copy of it.
@@ -89,7 +89,7 @@ impl ToolboxSite {
     }
 
     /// What has to be done here, and how it ended if it was done. `command` is the Repo's own.
-    pub fn plan(&self, command: Option<&str>) -> Option<SetUp> {
+    pub(super) fn plan(&self, command: Option<&str>) -> Option<SetUp> {
         let own = command.map(|command| (command.to_owned(), Vec::new(), Vec::new()));
         let found = || {
             let found = platform::find_platform(&|name| self.file(name))?;
@@ -110,7 +110,7 @@ impl ToolboxSite {
     }
 
     /// Runs a planned set-up for at most `seconds`, unless another pod has done it meanwhile.
-    pub async fn perform(
+    pub(super) async fn perform(
         &self,
         shell: &Arc<CommandShell>,
         plan: &SetUp,
@@ -152,7 +152,7 @@ impl ToolboxSite {
     }
 
     /// Takes down that people know, and what the gateway had refused.
-    pub fn told(&self, plan: &SetUp, ended: SetUpEnd) -> Result<(), ToolError> {
+    pub(super) fn told(&self, plan: &SetUp, ended: SetUpEnd) -> Result<(), ToolError> {
         if !ended.refused.is_empty()
             && let Ok(mut log) = self.open_log(OFlag::O_APPEND)
         {
@@ -194,7 +194,7 @@ impl ToolboxSite {
 }
 
 /// Whether a path that a model names is the toolbox' own, beside the worktree: read-only to tools.
-pub fn is_beside(path: &str, build: &Path) -> bool {
+pub(super) fn is_beside(path: &str, build: &Path) -> bool {
     let path = Path::new(path);
     path.starts_with(build) || build.canonicalize().is_ok_and(|build| path.starts_with(build))
 }

@@ -11,7 +11,7 @@ use super::protocol::WorktreePicture;
 const MAX_PICTURE: usize = 3 * 1024 * 1024;
 
 /// The media type of a picture that models take, by its first bytes.
-pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
+pub(super) fn media_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some("image/png"),
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
@@ -25,7 +25,7 @@ pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
 ///
 /// # Errors
 /// When it is too large.
-pub fn read_picture(
+pub(super) fn read_picture(
     at: &LocatedPath,
     media_type: &str,
     bytes: &[u8],
@@ -48,7 +48,7 @@ pub fn read_picture(
 ///
 /// # Errors
 /// With the endings that fit.
-pub fn check_ending(bytes: &[u8], path: &str) -> Result<(), ToolError> {
+pub(super) fn check_ending(bytes: &[u8], path: &str) -> Result<(), ToolError> {
     let ending = path.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
     let endings: &[&str] = match media_type(bytes) {
         Some("image/png") => &["png"],

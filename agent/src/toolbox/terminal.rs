@@ -22,7 +22,7 @@ static CONTROL: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"[\x00-\x08\x0b-\x1f\x7f-\u{9f}]").ok());
 
 /// Lines that report trouble.
-pub fn trouble_lines(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn trouble_lines(text: &str) -> impl Iterator<Item = &str> {
     let mut from = 0;
     std::iter::from_fn(move || {
         let found = TROUBLE.as_ref()?.find_at(text, from)?;
@@ -61,7 +61,7 @@ enum Mode {
 
 /// A terminal of a few lines. What leaves it at the top is final.
 #[derive(Debug, Default)]
-pub struct FoldedTerminal {
+pub(super) struct FoldedTerminal {
     rows: VecDeque<DrawnRow>,
     /// The line that is written now.
     row: usize,
@@ -91,7 +91,7 @@ impl DrawnRow {
 
 impl FoldedTerminal {
     /// Takes in some more; hands on what can't change any more.
-    pub fn push(&mut self, bytes: &[u8], out: &mut impl FnMut(&str)) {
+    pub(super) fn push(&mut self, bytes: &[u8], out: &mut impl FnMut(&str)) {
         let mut joined = std::mem::take(&mut self.part);
         joined.extend_from_slice(bytes);
         let mut rest: &[u8] = &joined;
@@ -113,7 +113,7 @@ impl FoldedTerminal {
     }
 
     /// Hands on all that is there: nothing of it is drawn over any more.
-    pub fn flush(&mut self, out: &mut impl FnMut(&str)) {
+    pub(super) fn flush(&mut self, out: &mut impl FnMut(&str)) {
         if !std::mem::take(&mut self.part).is_empty() {
             self.take("\u{fffd}", out);
         }

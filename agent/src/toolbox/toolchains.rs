@@ -10,7 +10,7 @@ use super::command::CommandResult;
 use codebutler_guides::text::{clip_text, plain_text};
 
 /// All of them together, asked at the same time.
-pub const SECONDS: u32 = 3;
+pub(super) const SECONDS: u32 = 3;
 const MAX_VERSION: usize = 80;
 
 /// A file by whose name a repository shows what it is made with, and how to ask for versions.
@@ -40,7 +40,7 @@ const KNOWN: [(&str, &[&str]); 22] = [
 ];
 
 /// How to ask for the versions that matter, by the top of the tree.
-pub fn wanted_versions(top: &[String]) -> Vec<&'static str> {
+pub(super) fn wanted_versions(top: &[String]) -> Vec<&'static str> {
     let names: Vec<&str> =
         top.iter().flat_map(|line| line.split([' ', '(', ')', ',', '/'])).collect();
     let mut wanted = Vec::new();
@@ -54,7 +54,7 @@ pub fn wanted_versions(top: &[String]) -> Vec<&'static str> {
 
 /// What is known of the programs here.
 #[derive(Debug, Default)]
-pub struct KnownPrograms(Mutex<Option<KnownToolchain>>);
+pub(super) struct KnownPrograms(Mutex<Option<KnownToolchain>>);
 
 #[derive(Debug)]
 struct KnownToolchain {
@@ -64,7 +64,7 @@ struct KnownToolchain {
 
 impl KnownPrograms {
     /// The versions; `ask` runs a command, if they are not known yet.
-    pub async fn versions(
+    pub(super) async fn versions(
         &self,
         wanted: &[&'static str],
         ask: impl AsyncFnOnce(String) -> Result<CommandResult, ToolError>,

@@ -3,11 +3,14 @@
 use super::{ToolContext, ToolFailure, ToolOutcome};
 use crate::toolbox::protocol::{ImageRequest, ToolboxReply, ToolboxRequest};
 
-pub async fn ask_text(cx: &ToolContext, request: ToolboxRequest) -> Result<String, ToolFailure> {
+pub(super) async fn ask_text(
+    cx: &ToolContext,
+    request: ToolboxRequest,
+) -> Result<String, ToolFailure> {
     read_reply(cx.toolbox.ask(request).await?)
 }
 
-pub fn read_reply(reply: ToolboxReply) -> Result<String, ToolFailure> {
+pub(super) fn read_reply(reply: ToolboxReply) -> Result<String, ToolFailure> {
     match reply {
         ToolboxReply::Text(text) | ToolboxReply::Started { text, .. } => Ok(text),
         ToolboxReply::Refused(why) => Err(ToolFailure::Respond(why)),
@@ -17,7 +20,7 @@ pub fn read_reply(reply: ToolboxReply) -> Result<String, ToolFailure> {
 }
 
 /// A picture that a model may change, or that people are shown; in base64.
-pub async fn load_picture(cx: &ToolContext, path: &str) -> Result<String, ToolFailure> {
+pub(super) async fn load_picture(cx: &ToolContext, path: &str) -> Result<String, ToolFailure> {
     let wanted = ImageRequest::Load { path: path.to_owned() };
     match cx.toolbox.ask(ToolboxRequest::Image(wanted)).await? {
         ToolboxReply::Picture(picture) => Ok(picture.data),
@@ -27,7 +30,7 @@ pub async fn load_picture(cx: &ToolContext, path: &str) -> Result<String, ToolFa
     }
 }
 
-pub async fn ask_done(
+pub(super) async fn ask_done(
     cx: &ToolContext,
     request: ToolboxRequest,
 ) -> Result<ToolOutcome, ToolFailure> {

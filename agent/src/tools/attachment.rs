@@ -12,12 +12,12 @@ use crate::gateway::{GatewayError, SharedFile};
 use crate::toolbox::protocol::{AttachmentPart, ToolboxReply, ToolboxRequest};
 
 /// Prefix of a file's id in a path.
-pub const SCHEME: &str = "slack:";
+pub(super) const SCHEME: &str = "slack:";
 /// Bytes that are handed to the toolbox together: in base64 they fit a frame.
 const PIECE: usize = 2 * 1024 * 1024;
 
 /// In the order in which the model sees them.
-pub fn all() -> Vec<Box<dyn RoleTool>> {
+pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(SaveAttachment)]
 }
 
@@ -54,7 +54,7 @@ impl Handler for SaveAttachment {
 }
 
 /// Id of a file of the conversation, and what is meant inside of it.
-pub fn split_path(path: &str) -> Option<(&str, Option<&str>)> {
+pub(super) fn split_path(path: &str) -> Option<(&str, Option<&str>)> {
     let rest = path.trim().strip_prefix(SCHEME)?.trim_start_matches('/');
     Some(match rest.split_once('/') {
         Some((id, inside)) => (id, Some(inside).filter(|inside| !inside.is_empty())),
@@ -63,7 +63,7 @@ pub fn split_path(path: &str) -> Option<(&str, Option<&str>)> {
 }
 
 /// The path of a file of the conversation in the toolbox; it is got if it is not there yet.
-pub async fn keep_attachment(cx: &ToolContext, id: &str) -> Result<String, ToolFailure> {
+pub(super) async fn keep_attachment(cx: &ToolContext, id: &str) -> Result<String, ToolFailure> {
     let plain = !id.is_empty() && id.len() <= 40 && id.bytes().all(|b| b.is_ascii_alphanumeric());
     if !plain {
         return Err(ToolFailure::Respond(format!(
@@ -78,7 +78,7 @@ pub async fn keep_attachment(cx: &ToolContext, id: &str) -> Result<String, ToolF
 }
 
 /// Hands a file to the toolbox, piece by piece; its path there.
-pub async fn keep_file(
+pub(super) async fn keep_file(
     cx: &ToolContext,
     id: &str,
     mut file: SharedFile,
@@ -109,7 +109,10 @@ pub async fn keep_file(
 }
 
 /// The path of a file that the toolbox has already.
-pub async fn find_attachment(cx: &ToolContext, id: &str) -> Result<Option<String>, ToolFailure> {
+pub(super) async fn find_attachment(
+    cx: &ToolContext,
+    id: &str,
+) -> Result<Option<String>, ToolFailure> {
     match cx.toolbox.ask(ToolboxRequest::FindAttachment { id: id.to_owned() }).await? {
         ToolboxReply::Names(names) => Ok(names.into_iter().next()),
         ToolboxReply::Refused(why) => Err(ToolFailure::Respond(why)),

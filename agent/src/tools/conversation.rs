@@ -21,7 +21,7 @@ const BEGINNING: usize = 120;
 const PART: usize = 8_000;
 
 /// `ReadConversation`
-pub struct ReadBackTool;
+pub(super) struct ReadBackTool;
 
 #[async_trait]
 impl Handler for ReadBackTool {

@@ -59,7 +59,7 @@ struct ClaudeEdit {
 }
 
 /// The name by which a family knows a tool.
-pub fn name_in_form(form: EditForm, tool: &str) -> &str {
+pub(super) fn name_in_form(form: EditForm, tool: &str) -> &str {
     match (form, tool) {
         (EditForm::Patch | EditForm::FreePatch, "Edit") => PATCH,
         (_, tool) => tool,
@@ -67,7 +67,7 @@ pub fn name_in_form(form: EditForm, tool: &str) -> &str {
 }
 
 /// The spec of a tool for a family of models.
-pub fn spec_in_form(form: EditForm, tool: &dyn RoleTool) -> Value {
+pub(super) fn spec_in_form(form: EditForm, tool: &dyn RoleTool) -> Value {
     let mut spec = tool.spec();
     match (form, tool.name()) {
         (EditForm::ClaudeNames, "Read" | "Write") => {

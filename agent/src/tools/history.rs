@@ -9,7 +9,7 @@ use super::{
 use crate::toolbox::protocol::ToolboxRequest;
 
 /// In the order in which the model sees them.
-pub fn all() -> Vec<Box<dyn RoleTool>> {
+pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(GitLogTool), Box::new(GitDiffTool), Box::new(GitShowTool), Box::new(GitBlameTool)]
 }
 

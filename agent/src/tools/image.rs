@@ -16,14 +16,14 @@ use crate::gateway::mcp::explain_refusal;
 use crate::toolbox::protocol::{ImageRequest, ToolboxRequest};
 
 /// In the order in which the model sees them.
-pub fn all() -> Vec<Box<dyn RoleTool>> {
+pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(GenerateImage), Box::new(EditImage), Box::new(KeepImage)]
 }
 
 /// `GenerateImage`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct GenerateArgs {
+pub(super) struct GenerateArgs {
     /// What it shows, in which style and colours, and the exact words in it, if any.
     pub prompt: String,
     /// Variants, 1 to 4; 1 if absent.
@@ -70,7 +70,7 @@ impl Handler for GenerateImage {
 /// `EditImage`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct EditArgs {
+pub(super) struct EditArgs {
     /// 1 to 4 images, of the repository, of `.codebutler/images/` or as `slack:F0123`: the first one is changed, the others
     /// are there to look at.
     pub images: Vec<String>,
@@ -142,7 +142,7 @@ impl Handler for EditImage {
 /// `KeepImage`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct KeepArgs {
+pub(super) struct KeepArgs {
     /// Such as `.codebutler/images/image-1a2b-2.png`.
     pub image: String,
     /// Its path: as the plan names it, or below `.codebutler/artist/`. A `favicon.ico` is made of a PNG or JPEG.

@@ -23,14 +23,14 @@ const SHARED: &str = "global.md";
 /// Most parts that people are asked about at once.
 const MAX_SECTIONS: usize = 10;
 
-pub fn all() -> Vec<Box<dyn RoleTool>> {
+pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(WriteMap), Box::new(ProposeMaps)]
 }
 
 /// `WriteMap`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct WriteMapArgs {
+pub(super) struct WriteMapArgs {
     /// At most 200 lines of Markdown, headings from `###` on: what you need to find your way, with paths in
     /// backticks; nothing that the code says by itself. It replaces your earlier overview.
     pub map: String,
@@ -43,7 +43,7 @@ pub struct WriteMapArgs {
 /// A command that works in this repository.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct MapCommand {
+pub(super) struct MapCommand {
     /// Such as `Run all tests`.
     pub what: String,
     /// Exactly as it was run.
@@ -115,7 +115,7 @@ fn with_commands(args: &WriteMapArgs, folder: &Path) -> Result<String, ToolFailu
 /// `ProposeMaps`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ProposeMapsArgs {
+pub(super) struct ProposeMapsArgs {
     /// What all roles have to know, at most 200 lines of Markdown, headings from `###` on: architecture, stack,
     /// conventions, decisions. Nothing that a role's own overview says.
     #[serde(default)]

@@ -24,7 +24,7 @@ impl ToolContext {
 }
 
 /// What the model is told of them.
-pub fn told_files(files: &[String]) -> String {
+pub(super) fn told_files(files: &[String]) -> String {
     if files.is_empty() {
         return String::new();
     }

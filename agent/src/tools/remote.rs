@@ -16,7 +16,7 @@ use crate::review::PLAN_FIRST;
 use crate::transcript::ResultKind;
 
 /// In the order in which the model sees them.
-pub fn all() -> Vec<Box<dyn RoleTool>> {
+pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![
         Box::new(GhCreatePrTool),
         Box::new(GhStatus),
@@ -111,7 +111,7 @@ impl Handler for GhStatus {
 /// `GHComment`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct CommentArgs {
+pub(super) struct CommentArgs {
     /// Markdown.
     pub body: String,
     /// File that it is about, relative to the root; the whole pull request if absent.
@@ -157,7 +157,7 @@ impl Handler for GhComment {
 /// `GHReview`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct ReviewArgs {
+pub(super) struct ReviewArgs {
     /// Another pull request than this conversation's: people are asked first, as for GHLabel.
     #[serde(default)]
     pub number: Option<u64>,
@@ -174,7 +174,7 @@ pub struct ReviewArgs {
 /// A remark on a line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct LineArgs {
+pub(super) struct LineArgs {
     /// File, relative to the root.
     pub file: String,
     /// A line of its new version, in or near a change.
@@ -225,7 +225,7 @@ impl Handler for GhReview {
 /// `GHIssues`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct IssuesArgs {
+pub(super) struct IssuesArgs {
     /// One issue; otherwise the newest open ones.
     #[serde(default)]
     pub number: Option<u64>,

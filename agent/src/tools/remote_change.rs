@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
 
 /// In the order in which the model sees them.
-pub fn all() -> Vec<Box<dyn RoleTool>> {
+pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![
         Box::new(GhLabel),
         Box::new(GhChangeIssue),
@@ -33,7 +33,7 @@ pub(super) async fn change_remote(
 /// `GHLabel`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct LabelArgs {
+pub(super) struct LabelArgs {
     /// Of the issue or pull request.
     pub number: u64,
     /// Labels to put on it.
@@ -67,7 +67,7 @@ impl Handler for GhLabel {
 /// `GHChangeIssue`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct ChangeIssueArgs {
+pub(super) struct ChangeIssueArgs {
     /// Of the issue.
     pub number: u64,
     #[serde(default)]
@@ -86,7 +86,7 @@ pub struct ChangeIssueArgs {
 /// Why an issue is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum CloseWord {
+pub(super) enum CloseWord {
     Completed,
     NotPlanned,
 }
@@ -136,7 +136,7 @@ impl Handler for GhChangeIssue {
 /// `GHOpenIssue`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct OpenIssueArgs {
+pub(super) struct OpenIssueArgs {
     /// One line.
     pub title: String,
     /// Markdown.
@@ -169,7 +169,7 @@ impl Handler for GhOpenIssue {
 /// `GHAnswer`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct AnswerArgs {
+pub(super) struct AnswerArgs {
     /// Of the issue, or of a pull request that is not this conversation's.
     pub number: u64,
     /// Markdown.
@@ -200,7 +200,7 @@ impl Handler for GhAnswer {
 /// `GHRelease`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ReleaseArgs {
+pub(super) struct ReleaseArgs {
     /// Such as `v1.2.0`: made at the newest commit of the base branch.
     pub tag: String,
     /// One line.

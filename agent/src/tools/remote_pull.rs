@@ -13,7 +13,7 @@ use super::{CallRisk, Handler, StartedCall, ToolContext, ToolFailure, ToolOutcom
 /// `GHPull`
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PullArgs {
+pub(super) struct PullArgs {
     /// Without number and link: the open ones.
     #[serde(default)]
     pub number: Option<u64>,
@@ -34,13 +34,13 @@ pub struct PullArgs {
 /// A part of a pull request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum PullWord {
+pub(super) enum PullWord {
     Overview,
     Diff,
     Conversation,
 }
 
-pub struct GhPull;
+pub(super) struct GhPull;
 
 #[async_trait]
 impl Handler for GhPull {

@@ -23,14 +23,14 @@ const MAX_QUESTION: usize = 300;
 const MAX_SOURCE: usize = 300;
 const MAX_SOURCES: usize = 12;
 
-pub fn all() -> Vec<Box<dyn RoleTool>> {
+pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(KeepResearch)]
 }
 
 /// `KeepResearch`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct KeepResearchArgs {
+pub(super) struct KeepResearchArgs {
     /// What it is about, as somebody would look for it: `Stripe webhooks: retries and signatures`. The same topic
     /// again takes the place of what was kept.
     pub topic: String,

@@ -27,14 +27,14 @@ const MAX_PROPOSED: usize = 10;
 /// Characters of an item that stand beside its buttons.
 const MAX_SHOWN: usize = 1_900;
 
-pub fn all() -> Vec<Box<dyn RoleTool>> {
+pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(ProposeItems), Box::new(GhOpenIssues)]
 }
 
 /// `ProposeItems`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ProposeItemsArgs {
+pub(super) struct ProposeItemsArgs {
     /// In the order in which they are to be built; at most ten. Each is one conversation and one pull request.
     pub items: Vec<ProposedItem>,
     /// What they come to together: one or two sentences for the people.
@@ -44,7 +44,7 @@ pub struct ProposeItemsArgs {
 /// One thing to build.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct ProposedItem {
+pub(super) struct ProposedItem {
     /// A few words.
     pub title: String,
     /// What has to be true at the end, each so that somebody else can check it.
@@ -102,7 +102,7 @@ impl Handler for ProposeItems {
 /// `GHOpenIssues`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct OpenIssuesArgs {
+pub(super) struct OpenIssuesArgs {
     /// Ids of the items; all that are open and have no issue if you name none.
     #[serde(default)]
     pub items: Vec<String>,

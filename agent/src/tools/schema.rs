@@ -8,7 +8,7 @@ use serde_json::Value;
 const HIDDEN: &str = "x-hidden";
 
 /// The schema of a tool's arguments, as a model is told it.
-pub fn told_schema<T: JsonSchema>() -> Value {
+pub(super) fn told_schema<T: JsonSchema>() -> Value {
     let mut schema = whole_schema::<T>();
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         properties.retain(|_, property| property.get(HIDDEN).is_none());
@@ -33,7 +33,7 @@ fn drop_closing(schema: &mut Value) {
 }
 
 /// The same with what a model is not told.
-pub fn whole_schema<T: JsonSchema>() -> Value {
+pub(super) fn whole_schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft07().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;

@@ -26,14 +26,14 @@ const FAILED: &str = "Its server answered with an error, so people are not shown
 const SHOWN_ALONE: &str = "stands alone, because there is no picture of `before`. If the page is not new, serve the base branch from a worktree of its own (git worktree add), take `before` there, and then `after` again.";
 
 /// In the order in which the model sees them.
-pub fn all() -> Vec<Box<dyn RoleTool>> {
+pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(Screenshot)]
 }
 
 /// `Screenshot`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ShootArgs {
+pub(super) struct ShootArgs {
     /// Of a server that you started with Bash in the background, such as `http://localhost:3000/about`.
     pub url: String,
     /// `before` or `after` a visible change: with `after`, people are shown both. Absent: for yourself.
@@ -53,7 +53,7 @@ pub struct ShootArgs {
 /// A moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum ShownMoment {
+pub(super) enum ShownMoment {
     Before,
     After,
 }
@@ -61,7 +61,7 @@ pub enum ShownMoment {
 /// A size.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum ShownSize {
+pub(super) enum ShownSize {
     Phone,
     Desktop,
 }
@@ -69,7 +69,7 @@ pub enum ShownSize {
 /// Colours.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum ShownScheme {
+pub(super) enum ShownScheme {
     Light,
     Dark,
 }

@@ -28,7 +28,7 @@ const MAX_TEXT: usize = 8000;
 /// A part with a name: a workflow or a skill.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct NamedSection {
+pub(super) struct NamedSection {
     /// Up to 40 of a-z, 0-9 and `-`.
     pub name: String,
     /// All of it.
@@ -36,7 +36,7 @@ pub struct NamedSection {
 }
 
 /// A workflow that comes, or is written anew; nothing where the branch says exactly that.
-pub async fn draft_workflow(
+pub(super) async fn draft_workflow(
     cx: &ToolContext,
     section: &NamedSection,
     reason: &str,
@@ -52,7 +52,7 @@ pub async fn draft_workflow(
 }
 
 /// A skill of the repository's own, judged beside those that it has.
-pub async fn draft_skill(
+pub(super) async fn draft_skill(
     cx: &ToolContext,
     section: &NamedSection,
     beside: &[LearningChange],
@@ -86,7 +86,7 @@ pub async fn draft_skill(
 }
 
 /// The policy as it is from now on. It takes away nothing that protects, and calls safe only what ran here.
-pub async fn draft_policy(
+pub(super) async fn draft_policy(
     cx: &ToolContext,
     text: &str,
     reason: &str,
@@ -256,7 +256,7 @@ fn whole_change(
 
 /// What stands beside the buttons: what it is and the lines that go and come. What is too long for that is posted first,
 /// so that nobody says yes to what they could not see.
-pub async fn show_section(
+pub(super) async fn show_section(
     cx: &ToolContext,
     call: &StartedCall<'_>,
     number: usize,

@@ -9,14 +9,14 @@ use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, 
 use crate::transcript::ResultKind;
 
 /// In the order in which the model sees them.
-pub fn all() -> Vec<Box<dyn RoleTool>> {
+pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(SplitRequest)]
 }
 
 /// `SplitRequest`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct SplitRequestArgs {
+pub(super) struct SplitRequestArgs {
     /// 2 to 10, in the order in which they are built.
     pub parts: Vec<SplitPart>,
 }
@@ -24,7 +24,7 @@ pub struct SplitRequestArgs {
 /// A part of a request.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct SplitPart {
+pub(super) struct SplitPart {
     /// One line, at most 80 characters.
     pub title: String,
     /// What is wanted and how one sees that it is done, for somebody who has not read this conversation; at most

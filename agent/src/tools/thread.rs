@@ -18,7 +18,7 @@ use crate::work_report::report_work;
 use codebutler_guides::text::clip_text;
 
 /// In the order in which the model sees them.
-pub fn all() -> Vec<Box<dyn RoleTool>> {
+pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(ListThreads), Box::new(SendMessage), Box::new(CloseThread)]
 }
 
@@ -115,10 +115,10 @@ const VERDICT_LAST: &str =
     "a verdict ends a review: give it as your final answer, without SendMessage";
 
 /// The tool that posts messages.
-pub const SEND: &str = "SendMessage";
+pub(super) const SEND: &str = "SendMessage";
 
 /// The spec of [`SEND`] without the arguments that its role may not use: the gateway would refuse them.
-pub fn limit_spec(mut spec: Value, decisions: &[RoleDecision]) -> Value {
+pub(super) fn limit_spec(mut spec: Value, decisions: &[RoleDecision]) -> Value {
     let may = |decision| decisions.contains(&decision);
     let Some(properties) = spec["function"]["parameters"]["properties"].as_object_mut() else {
         return spec;

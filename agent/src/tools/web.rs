@@ -14,14 +14,14 @@ use super::{
 use crate::toolbox::protocol::ToolboxRequest;
 
 /// In the order in which the model sees them.
-pub fn all() -> Vec<Box<dyn RoleTool>> {
+pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(WebFetch), Box::new(WebSearch)]
 }
 
 /// `WebFetch`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct FetchArgs {
+pub(super) struct FetchArgs {
     /// A whole `https://` URL.
     pub url: String,
     /// Page of a long text or of a document, from 1.
@@ -98,7 +98,7 @@ async fn read_document(
 /// `WebSearch`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct SearchArgs {
+pub(super) struct SearchArgs {
     /// Words to look for.
     pub query: String,
 }

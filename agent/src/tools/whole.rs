@@ -5,7 +5,7 @@ use codebutler_wire as wire;
 use super::{StartedCall, ToolContext, ToolFailure};
 
 /// Posts all of what a question shows only a part of.
-pub async fn post_whole(
+pub(super) async fn post_whole(
     cx: &ToolContext,
     call: &StartedCall<'_>,
     number: usize,

@@ -17,14 +17,14 @@ use codebutler_guides::text::clip_text;
 const ASK: &str = "Approve or reject it with its buttons, or answer `yes` or `no`. What is accepted is committed, and \
                    counts once it is merged.";
 
-pub fn all() -> Vec<Box<dyn RoleTool>> {
+pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(ProposeWorkflow)]
 }
 
 /// `ProposeWorkflow`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ProposeWorkflowArgs {
+pub(super) struct ProposeWorkflowArgs {
     /// Such as `bugfix`: of one that there is, or a new one.
     pub name: String,
     /// All of it, at most 40 lines of Markdown: a sentence that says for what people want it, then numbered steps, each

@@ -16,7 +16,7 @@ use codebutler_guides::policy::{CommandPolicy, RiskVerdict};
 use codebutler_guides::text::clip_text;
 
 /// In the order in which the model sees them.
-pub fn all() -> Vec<Box<dyn RoleTool>> {
+pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     let files: [Box<dyn RoleTool>; 6] = [
         Box::new(Read),
         Box::new(Write),

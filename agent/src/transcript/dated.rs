@@ -33,7 +33,7 @@ pub fn read_line(line: &[u8]) -> Option<DatedRecord> {
 }
 
 /// A record as a line, of now.
-pub fn write_line(record: &TranscriptRecord) -> serde_json::Result<Vec<u8>> {
+pub(super) fn write_line(record: &TranscriptRecord) -> serde_json::Result<Vec<u8>> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
     let mut line = serde_json::to_vec(&DatedLine { record, ms })?;

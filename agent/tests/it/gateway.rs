@@ -38,17 +38,17 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-pub use known::{Inner, Model, check_keys};
-pub use servers::Servers;
+pub(crate) use known::{Inner, Model, check_keys};
+pub(crate) use servers::Servers;
 use tls::Tls;
 
-pub const HOST: &str = "codebutler-gateway.codebutler-system.svc";
+pub(crate) const HOST: &str = "codebutler-gateway.codebutler-system.svc";
 /// How long a gateway that hung up is away.
 const OUTAGE: Duration = Duration::from_millis(1500);
-pub const TOKEN: &str = "the-pods-own-token";
+pub(crate) const TOKEN: &str = "the-pods-own-token";
 
 #[derive(Clone)]
-pub struct Gateway {
+pub(crate) struct Gateway {
     pub address: SocketAddr,
     inner: Arc<Mutex<Inner>>,
     remote: PathBuf,
@@ -56,7 +56,7 @@ pub struct Gateway {
 
 impl Gateway {
     /// Serves on a free port; the CA certificate goes to `ca`.
-    pub async fn start(remote: &Path, ca: &Path, model: Model) -> Self {
+    pub(crate) async fn start(remote: &Path, ca: &Path, model: Model) -> Self {
         let made = rcgen::generate_simple_self_signed([HOST.to_owned()]).unwrap();
         std::fs::write(ca, made.cert.pem()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -101,7 +101,7 @@ impl Gateway {
         gateway
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap()
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::toolbox::alive;
 use crate::world::{World, calls, in_order, results, says, until};
 
-pub fn pending(kind: &str, id: &str, choice: &str) -> PendingItem {
+pub(crate) fn pending(kind: &str, id: &str, choice: &str) -> PendingItem {
     PendingItem {
         id: id.into(),
         role: "pm".into(),

@@ -17,7 +17,7 @@ use tokio::process::Child;
 
 use crate::world::{World, in_order, until};
 
-pub struct Box {
+pub(crate) struct Box {
     pub world: World,
     process: Child,
     pub toolbox: ToolboxClient,
@@ -38,11 +38,11 @@ fn hello(world: &World) -> ToolboxHello {
     }
 }
 
-pub async fn start() -> Box {
+pub(crate) async fn start() -> Box {
     start_with(&[]).await
 }
 
-pub async fn start_with(args: &[&str]) -> Box {
+pub(crate) async fn start_with(args: &[&str]) -> Box {
     let world = World::new(in_order(vec![])).await;
     let socket = world.path("run/toolbox.sock");
     let process = world.toolbox_command(&socket).args(args).spawn().unwrap();
@@ -52,7 +52,7 @@ pub async fn start_with(args: &[&str]) -> Box {
     Box { world, process, toolbox, socket }
 }
 
-pub fn bash(command: &str, timeout: Option<u32>) -> ToolboxRequest {
+pub(crate) fn bash(command: &str, timeout: Option<u32>) -> ToolboxRequest {
     ToolboxRequest::Bash(args::BashArgs {
         command: Some(command.into()),
         timeout,
@@ -60,14 +60,14 @@ pub fn bash(command: &str, timeout: Option<u32>) -> ToolboxRequest {
     })
 }
 
-pub async fn text(toolbox: &ToolboxClient, request: ToolboxRequest) -> String {
+pub(crate) async fn text(toolbox: &ToolboxClient, request: ToolboxRequest) -> String {
     match toolbox.ask(request).await.unwrap() {
         ToolboxReply::Text(text) | ToolboxReply::Started { text, .. } => text,
         other => panic!("{other:?}"),
     }
 }
 
-pub fn alive(pid_file: &Path) -> bool {
+pub(crate) fn alive(pid_file: &Path) -> bool {
     let pid = fs::read_to_string(pid_file).unwrap().trim().parse().unwrap();
     kill(Pid::from_raw(pid), None).is_ok()
 }

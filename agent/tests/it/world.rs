@@ -14,20 +14,20 @@ const BINARY: &str = env!("CARGO_BIN_EXE_codebutler-agent");
 /// Longer than anything here takes, on a busy machine too.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-pub struct World {
+pub(crate) struct World {
     pub dir: tempfile::TempDir,
     pub gateway: Gateway,
     pods: u32,
 }
 
 /// One pod: two processes that share a folder with a socket.
-pub struct Pod {
+pub(crate) struct Pod {
     pub agent: Child,
     toolbox: Child,
 }
 
 impl World {
-    pub async fn new(model: impl Fn(&[Value]) -> Value + Send + Sync + 'static) -> Self {
+    pub(crate) async fn new(model: impl Fn(&[Value]) -> Value + Send + Sync + 'static) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let remote = dir.path().join("remote");
         make_remote(&remote, dir.path());
@@ -37,19 +37,19 @@ impl World {
         Self { dir, gateway, pods: 0 }
     }
 
-    pub fn path(&self, path: &str) -> PathBuf {
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.dir.path().join(path)
     }
 
-    pub fn tree(&self, path: &str) -> PathBuf {
+    pub(crate) fn tree(&self, path: &str) -> PathBuf {
         self.path("work/tree").join(path)
     }
 
-    pub fn git(&self, args: &[&str]) -> String {
+    pub(crate) fn git(&self, args: &[&str]) -> String {
         git(&self.path("remote"), args)
     }
 
-    pub fn toolbox_command(&self, socket: &Path) -> Command {
+    pub(crate) fn toolbox_command(&self, socket: &Path) -> Command {
         let mut command = Command::new(BINARY);
         command
             .args(["toolbox", "--socket"])
@@ -69,12 +69,16 @@ impl World {
     }
 
     /// A new pod of the role.
-    pub fn pod(&mut self, die_at_step: Option<u64>) -> Pod {
+    pub(crate) fn pod(&mut self, die_at_step: Option<u64>) -> Pod {
         self.pod_with(die_at_step, |_| {})
     }
 
     /// As `pod`, with more said to the agent.
-    pub fn pod_with(&mut self, die_at_step: Option<u64>, more: impl FnOnce(&mut Command)) -> Pod {
+    pub(crate) fn pod_with(
+        &mut self,
+        die_at_step: Option<u64>,
+        more: impl FnOnce(&mut Command),
+    ) -> Pod {
         self.pods += 1;
         let socket = self.path(&format!("run{}/toolbox.sock", self.pods));
         let toolbox = self.toolbox_command(&socket).spawn().unwrap();
@@ -105,7 +109,7 @@ impl World {
     }
 
     /// Starts pods as the controller does, until nobody wants one. The first one may die.
-    pub async fn settle(&mut self, mut die_at_step: Option<u64>) -> Vec<ExitStatus> {
+    pub(crate) async fn settle(&mut self, mut die_at_step: Option<u64>) -> Vec<ExitStatus> {
         let mut ended = Vec::new();
         while self.gateway.lock().wants() && !self.gateway.lock().closed {
             let pod = self.pod(die_at_step.take());
@@ -116,12 +120,12 @@ impl World {
     }
 
     /// As `settle`, for one pod that ends well.
-    pub async fn one_pod(&mut self) {
+    pub(crate) async fn one_pod(&mut self) {
         let status = self.pod(None).ended().await;
         assert!(status.success(), "{status}");
     }
 
-    pub fn transcript(&self) -> Vec<Value> {
+    pub(crate) fn transcript(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.path("agent/pm/transcript.jsonl")).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
@@ -129,7 +133,7 @@ impl World {
 
 impl Pod {
     /// The agent's end, and then the toolbox': it follows on its own.
-    pub async fn ended(mut self) -> ExitStatus {
+    pub(crate) async fn ended(mut self) -> ExitStatus {
         let status = tokio::time::timeout(PATIENCE, self.agent.wait())
             .await
             .expect("the agent hangs")
@@ -147,7 +151,7 @@ fn log_filter() -> String {
     std::env::var("CODEBUTLER_LOG").unwrap_or_else(|_| "error".to_owned())
 }
 
-pub fn git(dir: &Path, args: &[&str]) -> String {
+pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
     let out = std::process::Command::new("git")
         .args(["-c", "user.name=Someone", "-c", "user.email=someone@example.org"])
         .args(args)
@@ -174,7 +178,7 @@ fn make_remote(remote: &Path, scratch: &Path) {
     git(remote, &["branch", "codebutler/t", "main"]);
 }
 
-pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < deadline, "never: {what}");
@@ -183,13 +187,13 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// A model's answer that only speaks.
-pub fn says(text: &str) -> Value {
+pub(crate) fn says(text: &str) -> Value {
     json!({"choices": [{"message": {"role": "assistant", "content": text}}],
            "usage": {"prompt_tokens": 10, "completion_tokens": 2, "cost": 0.00125}})
 }
 
 /// A model's answer that calls tools.
-pub fn calls(calls: &[(&str, Value)]) -> Value {
+pub(crate) fn calls(calls: &[(&str, Value)]) -> Value {
     let calls: Vec<_> = calls
         .iter()
         .enumerate()
@@ -205,34 +209,34 @@ pub fn calls(calls: &[(&str, Value)]) -> Value {
 }
 
 /// A model's answer, as its provider passes it on: the message, and how it ended.
-pub fn ends(message: &Value, finish: &str) -> Value {
+pub(crate) fn ends(message: &Value, finish: &str) -> Value {
     json!({"choices": [{"message": message, "finish_reason": finish}],
            "usage": {"prompt_tokens": 10, "completion_tokens": 16_000}})
 }
 
 /// Words that were cut off.
-pub fn cut_off(text: &str) -> Value {
+pub(crate) fn cut_off(text: &str) -> Value {
     ends(&json!({"role": "assistant", "content": text}), "length")
 }
 
 /// Thoughts alone.
-pub fn thinks(text: &str) -> Value {
+pub(crate) fn thinks(text: &str) -> Value {
     json!({"choices": [{"message": {"role": "assistant", "content": "", "reasoning": text}}]})
 }
 
 /// A refusal, said apart.
-pub fn refuses(text: &str) -> Value {
+pub(crate) fn refuses(text: &str) -> Value {
     json!({"choices": [{"message": {"role": "assistant", "content": null, "refusal": text}}]})
 }
 
 /// An error after the answer had begun.
-pub fn breaks(said: &str) -> Value {
+pub(crate) fn breaks(said: &str) -> Value {
     json!({"choices": [{"message": {"role": "assistant", "content": "half"}, "finish_reason": "error",
                         "error": {"code": 502, "message": said}}]})
 }
 
 /// A model that goes through its answers, one for each time that it is asked.
-pub fn one_by_one(answers: Vec<Value>) -> impl Fn(&[Value]) -> Value + Send + Sync {
+pub(crate) fn one_by_one(answers: Vec<Value>) -> impl Fn(&[Value]) -> Value + Send + Sync {
     let asked = std::sync::atomic::AtomicUsize::new(0);
     move |messages| {
         let at = asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
@@ -241,7 +245,7 @@ pub fn one_by_one(answers: Vec<Value>) -> impl Fn(&[Value]) -> Value + Send + Sy
 }
 
 /// A model that goes through its answers, one for each of its messages in the conversation.
-pub fn in_order(answers: Vec<Value>) -> impl Fn(&[Value]) -> Value + Send + Sync {
+pub(crate) fn in_order(answers: Vec<Value>) -> impl Fn(&[Value]) -> Value + Send + Sync {
     move |messages| {
         let said = messages.iter().filter(|m| m["role"] == "assistant").count();
         answers
@@ -252,7 +256,7 @@ pub fn in_order(answers: Vec<Value>) -> impl Fn(&[Value]) -> Value + Send + Sync
 }
 
 /// The results of tools in a conversation, in order.
-pub fn results(messages: &[Value]) -> Vec<&str> {
+pub(crate) fn results(messages: &[Value]) -> Vec<&str> {
     messages
         .iter()
         .filter(|m| m["role"] == "tool")

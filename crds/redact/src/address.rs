@@ -6,16 +6,16 @@ use std::ops::Range;
 use super::value;
 
 /// How internal IP addresses begin; the address itself decides.
-pub const BEGINS: [&str; 10] =
+pub(crate) const BEGINS: [&str; 10] =
     ["10.", "172.1", "172.2", "172.3", "192.168.", "169.254.", "100.", "[fc", "[fd", "[fe80"];
 /// How internal names end.
-pub const HOST_ENDS: [&str; 8] =
+pub(crate) const HOST_ENDS: [&str; 8] =
     [".internal", ".svc", ".cluster.local", ".local", ".lan", ".corp", ".intranet", ".home.arpa"];
 /// Longest scheme, user and password that are looked at.
 const LONGEST: usize = 256;
 
 /// The credentials of a URL whose `://` is at `at`: from the user to the password.
-pub fn find_credentials(text: &str, at: usize) -> Option<Range<usize>> {
+pub(crate) fn find_credentials(text: &str, at: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let scheme = bytes[..at]
         .iter()
@@ -55,7 +55,7 @@ pub fn find_credentials(text: &str, at: usize) -> Option<Range<usize>> {
 }
 
 /// An internal IP address with its port, beginning at `at`.
-pub fn find_internal(text: &str, at: usize) -> Option<Range<usize>> {
+pub(crate) fn find_internal(text: &str, at: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let before = at.checked_sub(1).map(|i| bytes[i]);
     if before.is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_')) {
@@ -77,7 +77,7 @@ pub fn find_internal(text: &str, at: usize) -> Option<Range<usize>> {
 }
 
 /// An internal name with its port, one of whose [`HOST_ENDS`] is at `ending`.
-pub fn internal_host(text: &str, ending: Range<usize>) -> Option<Range<usize>> {
+pub(crate) fn internal_host(text: &str, ending: Range<usize>) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let end = port_end(bytes, ending.end)?;
     let name = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');

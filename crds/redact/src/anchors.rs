@@ -67,7 +67,7 @@ static ANCHORS: LazyLock<Option<Anchors>> = LazyLock::new(|| {
 });
 
 /// Everything of the built-in kinds, in no order.
-pub fn find_anchored(text: &str) -> Vec<Found> {
+pub(crate) fn find_anchored(text: &str) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let Some(anchors) = ANCHORS.as_ref() else { return found };
     // Where a form has matched already, nothing more is asked; that also keeps this linear.

@@ -10,7 +10,7 @@ use super::value::{self, ValuePlace};
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameKind {
+pub(crate) enum NameKind {
     /// Chosen by people.
     Password,
     /// Chosen by people, and a part of many other words.
@@ -42,7 +42,7 @@ impl NameKind {
 }
 
 /// The names, as parts of longer ones: `DB_PASSWORD`, `clientSecret`.
-pub const KEYS: [(&str, NameKind); 36] = [
+pub(crate) const KEYS: [(&str, NameKind); 36] = [
     ("password", NameKind::Password),
     ("passwd", NameKind::Password),
     ("passphrase", NameKind::Password),
@@ -112,7 +112,7 @@ static SHAPE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// The secret that is assigned to the name, a part of which was found at `at`.
-pub fn find_assigned(
+pub(crate) fn find_assigned(
     text: &str,
     at: Range<usize>,
     key: NameKind,

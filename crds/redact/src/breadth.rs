@@ -47,7 +47,7 @@ const BYTES: usize = 5;
 const LINES: usize = 2;
 
 /// Whether a pattern matches more than a fifth of ordinary text, or more than half of its lines.
-pub fn is_broad(regex: &Regex) -> bool {
+pub(crate) fn is_broad(regex: &Regex) -> bool {
     [PROSE, PLAIN_LOG, JSON_LOG].into_iter().any(|lines| {
         let matched = lines.iter().filter(|line| regex.is_match(**line)).count();
         let whole = format!("{}\n{LONG}\n", lines.join("\n"));

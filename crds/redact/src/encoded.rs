@@ -25,7 +25,7 @@ const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIEN
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
 /// Calls `visit` with each encoded word or block of lines and what it says.
-pub fn encoded_runs(text: &str, mut visit: impl FnMut(Range<usize>, &str)) {
+pub(crate) fn encoded_runs(text: &str, mut visit: impl FnMut(Range<usize>, &str)) {
     let bytes = text.as_bytes();
     let mut at = 0_usize;
     // Up to here lines were looked at as a block, and are none.

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 /// A text without disguise, and where its bytes came from.
-pub struct FoldedText {
+pub(crate) struct FoldedText {
     /// What a person would read.
     pub text: String,
     /// For each byte of `text`, and for its end: where it began in the original.
@@ -13,7 +13,7 @@ pub struct FoldedText {
 
 impl FoldedText {
     /// The part of the original that a part of the folded text was made from.
-    pub fn origin(&self, range: Range<usize>) -> Range<usize> {
+    pub(crate) fn origin(&self, range: Range<usize>) -> Range<usize> {
         let at = |i: usize| self.origins.get(i).copied().unwrap_or_default();
         at(range.start)..at(range.end)
     }
@@ -21,7 +21,7 @@ impl FoldedText {
 
 /// The parts of a text that wear a disguise, without it: whole lines, so that what stands around
 /// it is seen too.
-pub fn visit_folds(text: &str, mut visit: impl FnMut(FoldedText)) {
+pub(crate) fn visit_folds(text: &str, mut visit: impl FnMut(FoldedText)) {
     let mut done = 0;
     while let Some(first) = find_suspicious(&text[done..]).map(|at| done + at) {
         let start = text[done..first].rfind('\n').map_or(done, |line| done + line + 1);

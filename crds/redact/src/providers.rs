@@ -3,7 +3,7 @@
 //! no more than its length; what follows in the same word is taken along by the caller.
 
 /// A kind of credential.
-pub struct CredentialKind {
+pub(crate) struct CredentialKind {
     /// Its name in `[redacted:<name>]`.
     pub name: &'static str,
     /// Its first characters.
@@ -31,11 +31,11 @@ const fn provider_anywhere(
 }
 
 /// Its form is the first line; the rest is found by [`private_key`].
-pub const PEM: &str = "-----begin ";
+pub(crate) const PEM: &str = "-----begin ";
 
 /// Where a private key ends whose first line ends at `at`: behind its last line, or where what
 /// follows can't be a part of it.
-pub fn private_key(text: &str, at: usize) -> usize {
+pub(crate) fn private_key(text: &str, at: usize) -> usize {
     let body = |b: &u8| b.is_ascii_alphanumeric() || b"+/=:,. \t\r\n\\>|-\"".contains(b);
     let bytes = &text.as_bytes()[at..];
     let length = bytes.iter().take(1 << 16).take_while(|b| body(b)).count();
@@ -50,7 +50,7 @@ pub fn private_key(text: &str, at: usize) -> usize {
 }
 
 /// All of them.
-pub const PROVIDERS: &[CredentialKind] = &[
+pub(crate) const PROVIDERS: &[CredentialKind] = &[
     // Keys and signed tokens of any issuer.
     provider_anywhere(
         "private-key",

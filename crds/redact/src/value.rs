@@ -226,7 +226,7 @@ const REFERENCES: &[&str] = &[
 
 /// Where a value was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ValuePlace {
+pub(crate) struct ValuePlace {
     /// Between quotes.
     pub quoted: bool,
     /// Something that people choose (a password), rather than something generated (a token).
@@ -236,7 +236,7 @@ pub struct ValuePlace {
 }
 
 /// Whether the value of an assignment is a secret.
-pub fn is_secret(value: &str, place: ValuePlace) -> bool {
+pub(crate) fn is_secret(value: &str, place: ValuePlace) -> bool {
     let least = if place.chosen { 6 } else { 8 };
     if value.chars().count() < least || !value.is_ascii() && value.contains(char::is_whitespace) {
         return false;
@@ -267,7 +267,7 @@ pub fn is_secret(value: &str, place: ValuePlace) -> bool {
 }
 
 /// Whether a URL's password is a secret.
-pub fn is_password(user: &str, password: &str) -> bool {
+pub(crate) fn is_password(user: &str, password: &str) -> bool {
     let lower = password.to_ascii_lowercase();
     let common = matches!(
         &*lower,

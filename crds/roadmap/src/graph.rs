@@ -25,7 +25,7 @@ impl RoadmapFile {
 }
 
 /// Finds dependencies that can't be met: on nothing that is there, and on each other.
-pub fn check_graph(items: &mut [RoadmapItem], faults: &mut Vec<RoadmapFault>) {
+pub(crate) fn check_graph(items: &mut [RoadmapItem], faults: &mut Vec<RoadmapFault>) {
     let ids: HashSet<String> = items.iter().map(|item| item.id.clone()).collect();
     for item in items.iter_mut() {
         let unknown: Vec<_> =

@@ -4,7 +4,7 @@ use crate::item::ItemField;
 
 /// A line by its form alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RoadmapLine<'a> {
+pub(crate) enum RoadmapLine<'a> {
     /// Nothing but blanks.
     Blank,
     /// `# …`
@@ -20,7 +20,7 @@ pub enum RoadmapLine<'a> {
 }
 
 /// The lines of a text by their form, with where each one begins in it.
-pub fn read_lines(text: &str) -> impl Iterator<Item = (usize, RoadmapLine<'_>)> {
+pub(crate) fn read_lines(text: &str) -> impl Iterator<Item = (usize, RoadmapLine<'_>)> {
     let mut fence: Option<&str> = None;
     let mut at = 0;
     text.split_inclusive('\n').map(move |whole| {
@@ -88,7 +88,7 @@ fn read_entry(line: &str) -> Option<RoadmapLine<'_>> {
 }
 
 /// The field of an entry's key.
-pub fn field_of(key: &str) -> Option<ItemField> {
+pub(crate) fn field_of(key: &str) -> Option<ItemField> {
     ItemField::find(key)
 }
 

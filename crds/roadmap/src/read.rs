@@ -11,9 +11,9 @@ pub const MAX_FILE: usize = 256 * 1024;
 /// Most items.
 pub const MAX_ITEMS: usize = 500;
 /// Longest title, in characters.
-pub const MAX_TITLE: usize = 120;
+pub(crate) const MAX_TITLE: usize = 120;
 /// Longest criteria and longest notes, in characters: with both a request is still one message.
-pub const MAX_WORDS: usize = 5000;
+pub(crate) const MAX_WORDS: usize = 5000;
 /// Most items that one waits for.
 const MAX_DEPENDENCIES: usize = 32;
 /// Most that is said of one file.

@@ -24,7 +24,7 @@ use super::thread::CacheFence;
 use crate::args::ControllerArgs;
 
 /// Views on everything that is watched.
-pub struct ControllerCaches {
+pub(crate) struct ControllerCaches {
     pub repos: Store<Repo>,
     pub roles: Store<AgentRole>,
     pub threads: Store<Thread>,
@@ -50,14 +50,14 @@ pub struct ControllerCaches {
     pub prompts: Store<ConfigMap>,
 }
 
-pub struct ControllerWatches {
+pub(crate) struct ControllerWatches {
     tasks: JoinSet<()>,
     synced: Vec<oneshot::Receiver<()>>,
 }
 
 impl ControllerWatches {
     /// Waits until every cache has been filled once.
-    pub async fn synced(&mut self) {
+    pub(crate) async fn synced(&mut self) {
         for synced in self.synced.drain(..) {
             // The other end lives as long as its task.
             let _ = synced.await;
@@ -77,7 +77,7 @@ impl ControllerWatches {
 }
 
 /// Starts all watches. They end when the result is dropped.
-pub fn start_watches(
+pub(crate) fn start_watches(
     client: &Client,
     args: &ControllerArgs,
     slots: &Arc<RepoSlots>,
@@ -151,22 +151,22 @@ fn list_config() -> Config {
     Config::default()
 }
 
-pub fn is_open(thread: &Thread) -> bool {
+pub(crate) fn is_open(thread: &Thread) -> bool {
     thread.spec.state == ThreadState::Active
 }
 
 /// True for a Thread with work that waits for a node.
-pub fn lacks_node(thread: &Thread) -> bool {
+pub(crate) fn lacks_node(thread: &Thread) -> bool {
     is_open(thread) && ready_reason(thread) == Some("PodUnschedulable")
 }
 
 /// True for a Thread with work that waits for room in its namespace's quota.
-pub fn lacks_quota(thread: &Thread) -> bool {
+pub(crate) fn lacks_quota(thread: &Thread) -> bool {
     is_open(thread) && ready_reason(thread) == Some("QuotaExceeded")
 }
 
 /// True for a Thread with work that waits for either.
-pub fn lacks_room(thread: &Thread) -> bool {
+pub(crate) fn lacks_room(thread: &Thread) -> bool {
     lacks_node(thread) || lacks_quota(thread)
 }
 
@@ -177,7 +177,7 @@ fn ready_reason(thread: &Thread) -> Option<&str> {
 }
 
 /// Whether nothing is left to be done about a Thread, whoever looks.
-pub fn is_over(thread: &Thread) -> bool {
+pub(crate) fn is_over(thread: &Thread) -> bool {
     let Some(status) = thread.status.as_ref().filter(|_| !is_open(thread)) else { return false };
     condition::is_true(&status.conditions, condition::FINISHED)
         && status.observed_generation == thread.metadata.generation
@@ -185,12 +185,12 @@ pub fn is_over(thread: &Thread) -> bool {
         && thread.metadata.deletion_timestamp.is_none()
 }
 
-pub fn closed_in(thread: &Thread) -> Option<(ObjectKey, Option<()>)> {
+pub(crate) fn closed_in(thread: &Thread) -> Option<(ObjectKey, Option<()>)> {
     let repo = ObjectKey::new(thread.namespace()?, &thread.spec.repo);
     Some((repo, (!is_open(thread)).then_some(())))
 }
 
-pub fn open_in(thread: &Thread) -> Option<(ObjectKey, Option<()>)> {
+pub(crate) fn open_in(thread: &Thread) -> Option<(ObjectKey, Option<()>)> {
     Some((ObjectKey::new(thread.namespace()?, &thread.spec.repo), is_open(thread).then_some(())))
 }
 

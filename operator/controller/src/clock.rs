@@ -6,15 +6,15 @@ use jiff::Timestamp;
 
 /// Tells the time. Cheap to clone.
 #[derive(Clone)]
-pub struct ControllerClock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+pub(crate) struct ControllerClock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl ControllerClock {
-    pub fn system() -> Self {
+    pub(crate) fn system() -> Self {
         Self(Arc::new(Timestamp::now))
     }
 
     /// Now, in whole seconds: what Kubernetes' timestamps can hold.
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         (self.0)()
     }
 }

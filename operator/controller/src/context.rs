@@ -28,7 +28,7 @@ use super::unexpanded::UnexpandedClaims;
 use crate::args::ControllerArgs;
 
 /// Everything a reconciler needs.
-pub struct ControllerContext {
+pub(crate) struct ControllerContext {
     pub args: ControllerArgs,
     pub clock: ControllerClock,
     /// The only way to write.
@@ -81,18 +81,18 @@ pub struct ControllerContext {
 }
 
 impl ControllerContext {
-    pub fn repo(&self, namespace: &str, name: &str) -> Option<Arc<Repo>> {
+    pub(crate) fn repo(&self, namespace: &str, name: &str) -> Option<Arc<Repo>> {
         self.repos.get(&ObjectRef::new(name).within(namespace))
     }
 
     /// An AgentRole by the name that a Repo uses: its own namespace's, else the operator's.
-    pub fn role(&self, namespace: &str, name: &str) -> Option<Arc<AgentRole>> {
+    pub(crate) fn role(&self, namespace: &str, name: &str) -> Option<Arc<AgentRole>> {
         let find = |namespace: &str| self.roles.get(&ObjectRef::new(name).within(namespace));
         find(namespace).or_else(|| find(&self.args.namespace))
     }
 
     /// The AgentRoles that exist of those that a Repo names, in its order.
-    pub fn roles_of(&self, repo: &Repo) -> Vec<Arc<AgentRole>> {
+    pub(crate) fn roles_of(&self, repo: &Repo) -> Vec<Arc<AgentRole>> {
         let namespace = repo.namespace().unwrap_or_default();
         repo.spec.roles.iter().filter_map(|name| self.role(&namespace, name)).collect()
     }
@@ -101,13 +101,13 @@ impl ControllerContext {
     ///
     /// # Errors
     /// A sentence that says what is wrong with its Service.
-    pub fn gateway(&self) -> Result<GatewayAddress, String> {
+    pub(crate) fn gateway(&self) -> Result<GatewayAddress, String> {
         let key = ObjectRef::new(&self.args.gateway_service).within(&self.args.namespace);
         GatewayAddress::read(self.services.get(&key).as_deref(), &self.args)
     }
 
     /// How many of a Repo's Threads are open.
-    pub fn open_threads(&self, repo: &ObjectKey) -> u32 {
+    pub(crate) fn open_threads(&self, repo: &ObjectKey) -> u32 {
         u32::try_from(self.open.count(repo)).unwrap_or(u32::MAX)
     }
 }

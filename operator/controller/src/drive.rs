@@ -43,7 +43,7 @@ enum LookError {
 }
 
 /// Reconciles what comes out of `queue` until `stop`, then ends what is in progress.
-pub async fn drive_reconciler<K, F>(
+pub(crate) async fn drive_reconciler<K, F>(
     store: &Store<K>,
     queue: &mut UnboundedReceiver<ObjectKey>,
     context: Arc<ControllerContext>,

@@ -10,7 +10,7 @@ use crate::args::ControllerArgs;
 
 /// The gateway as pods reach it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct GatewayAddress {
+pub(crate) struct GatewayAddress {
     /// Its Service's address: pods have no DNS.
     pub address: SocketAddr,
     /// The port of its pods: network policies see addresses after translation.
@@ -22,7 +22,7 @@ impl GatewayAddress {
     ///
     /// # Errors
     /// When there is no such Service, or none with a stable address and the agents' port.
-    pub fn read(service: Option<&Service>, args: &ControllerArgs) -> Result<Self, String> {
+    pub(crate) fn read(service: Option<&Service>, args: &ControllerArgs) -> Result<Self, String> {
         let named = format!("Service `{}/{}`", args.namespace, args.gateway_service);
         let Some(spec) = service.and_then(|service| service.spec.as_ref()) else {
             return Err(format!("{named} of the gateway does not exist: install the gateway"));
@@ -43,7 +43,7 @@ impl GatewayAddress {
 }
 
 /// The gateway's URL by the name on its certificate.
-pub fn gateway_url(args: &ControllerArgs) -> String {
+pub(crate) fn gateway_url(args: &ControllerArgs) -> String {
     format!("https://{}.{}.svc:{}", args.gateway_service, args.namespace, args.gateway_port)
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// How an object is doing. Ordered: the worst of several verdicts is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum HealthLevel {
+pub(crate) enum HealthLevel {
     /// In its desired state.
     Ready,
     Held,
@@ -23,7 +23,7 @@ pub enum HealthLevel {
 
 /// A verdict with its reason (one CamelCase word) and a sentence that says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ObjectHealth {
+pub(crate) struct ObjectHealth {
     pub level: HealthLevel,
     /// One word for machines.
     pub reason: &'static str,
@@ -32,12 +32,16 @@ pub struct ObjectHealth {
 }
 
 impl ObjectHealth {
-    pub fn new(level: HealthLevel, reason: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(
+        level: HealthLevel,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
         Self { level, reason, message: message.into() }
     }
 
     /// The worst of several verdicts; what is equally bad is told in one message.
-    pub fn worst(all: Vec<Self>, otherwise: Self) -> Self {
+    pub(crate) fn worst(all: Vec<Self>, otherwise: Self) -> Self {
         let Some(level) = all.iter().map(|health| health.level).max() else { return otherwise };
         let mut worst = all.into_iter().filter(|health| health.level == level);
         let Some(mut first) = worst.next() else { return otherwise };
@@ -49,7 +53,12 @@ impl ObjectHealth {
 
     /// Writes the verdict into `conditions`: `Ready` always, `Reconciling` and `Stalled` only
     /// while they are true.
-    pub fn write(&self, conditions: &mut Vec<Condition>, generation: Option<i64>, now: Timestamp) {
+    pub(crate) fn write(
+        &self,
+        conditions: &mut Vec<Condition>,
+        generation: Option<i64>,
+        now: Timestamp,
+    ) {
         let time = Time(now);
         let mut set = |type_, status| {
             condition::set_condition(
@@ -80,14 +89,19 @@ impl ObjectHealth {
     }
 
     /// Writes that it is held into `conditions`.
-    pub fn hold(&self, conditions: &mut Vec<Condition>, generation: Option<i64>, now: Timestamp) {
+    pub(crate) fn hold(
+        &self,
+        conditions: &mut Vec<Condition>,
+        generation: Option<i64>,
+        now: Timestamp,
+    ) {
         let (reason, message, time) = (self.reason, self.message.clone(), Time(now));
         condition::set_condition(conditions, SUSPENDED, true, reason, message, generation, &time);
     }
 
     /// The event that is due when this verdict follows on what `before` says. A warning when it
     /// got bad or bad in another way, a normal event when it got good again.
-    pub fn notice(&self, before: &[Condition]) -> Option<EventNotice> {
+    pub(crate) fn notice(&self, before: &[Condition]) -> Option<EventNotice> {
         let ready = before.iter().find(|c| c.type_ == READY);
         let was_bad =
             |c: &Condition| c.status != "True" && !condition::is_true(before, RECONCILING);

@@ -14,14 +14,14 @@ use parking_lot::Mutex;
 use super::index::ObjectKey;
 
 /// How long an answer counts.
-pub const FRESH: Duration = Duration::from_secs(15);
+pub(crate) const FRESH: Duration = Duration::from_secs(15);
 /// The label that names a single node.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const NAME: &str = "metadata.name";
 
 /// What is known of a volume's nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum VolumeHome {
+pub(crate) enum VolumeHome {
     /// It is bound to these, and none of them exists any more.
     Gone(Vec<String>),
     /// It is where these are, or the rights to ask are not there: the names are none then.
@@ -31,26 +31,30 @@ pub enum VolumeHome {
 /// A claim's UID, and what was found when.
 type FoundHome = (Option<String>, VolumeHome, Instant);
 
-pub struct VolumeHomes {
+pub(crate) struct VolumeHomes {
     client: Client,
     known: Mutex<HashMap<ObjectKey, FoundHome>>,
 }
 
 impl VolumeHomes {
     /// Asks with the controller's rights.
-    pub fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Self { client, known: Mutex::default() }
     }
 
     /// What is known by now of exactly this claim.
-    pub fn of(&self, thread: &ObjectKey, claim: &PersistentVolumeClaim) -> Option<VolumeHome> {
+    pub(crate) fn of(
+        &self,
+        thread: &ObjectKey,
+        claim: &PersistentVolumeClaim,
+    ) -> Option<VolumeHome> {
         let known = self.known.lock();
         let (uid, home, at) = known.get(thread)?;
         (*uid == claim.uid() && at.elapsed() < FRESH).then(|| home.clone())
     }
 
     /// Asks. Who may not ask knows nothing, and that is an answer too.
-    pub async fn look(&self, thread: &ObjectKey, claim: &PersistentVolumeClaim) {
+    pub(crate) async fn look(&self, thread: &ObjectKey, claim: &PersistentVolumeClaim) {
         let home = self.ask(claim).await.unwrap_or_else(|error| {
             tracing::debug!(%thread, %error, "where the volume is, is not known");
             VolumeHome::Somewhere(Vec::new())

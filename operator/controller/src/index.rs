@@ -12,18 +12,18 @@ use parking_lot::RwLock;
 
 /// Namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ObjectKey {
+pub(crate) struct ObjectKey {
     pub namespace: String,
     pub name: String,
 }
 
 impl ObjectKey {
     /// A key from its parts.
-    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+    pub(crate) fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    pub fn of<K: Resource>(object: &K) -> Self {
+    pub(crate) fn of<K: Resource>(object: &K) -> Self {
         Self::new(object.meta().namespace.clone().unwrap_or_default(), object.name_any())
     }
 }
@@ -54,11 +54,11 @@ impl<V> IndexEntry<V> {
 
 /// What an index keeps of an object: the key of what it belongs to, which never changes, and a value
 /// for as long as it counts.
-pub type IndexProjection<K, V> = fn(&K) -> Option<(ObjectKey, Option<V>)>;
+pub(crate) type IndexProjection<K, V> = fn(&K) -> Option<(ObjectKey, Option<V>)>;
 
 /// Objects of kind `K`, kept as `V`, grouped by the key of what they belong to.
 #[derive(Debug)]
-pub struct ObjectIndex<K, V> {
+pub(crate) struct ObjectIndex<K, V> {
     project: IndexProjection<K, V>,
     groups: RwLock<Groups<V>>,
     /// What a list in progress has brought so far.
@@ -67,31 +67,31 @@ pub struct ObjectIndex<K, V> {
 
 impl<K: Resource, V> ObjectIndex<K, V> {
     /// An empty index. Objects for which `project` gives nothing are left out.
-    pub fn new(project: IndexProjection<K, V>) -> Self {
+    pub(crate) fn new(project: IndexProjection<K, V>) -> Self {
         Self { project, groups: RwLock::default(), listing: RwLock::default() }
     }
 
-    pub fn of(&self, owner: &ObjectKey) -> Vec<Arc<V>> {
+    pub(crate) fn of(&self, owner: &ObjectKey) -> Vec<Arc<V>> {
         let groups = self.groups.read();
         let group = groups.get(owner).into_iter().flat_map(BTreeMap::values);
         group.filter_map(IndexEntry::current).cloned().collect()
     }
 
     /// The names in one group.
-    pub fn names(&self, owner: &ObjectKey) -> Vec<String> {
+    pub(crate) fn names(&self, owner: &ObjectKey) -> Vec<String> {
         let groups = self.groups.read();
         let group = groups.get(owner).into_iter().flatten();
         group.filter(|(_, entry)| entry.current().is_some()).map(|(name, _)| name.clone()).collect()
     }
 
     /// How many are in one group. Counts what is only assumed to exist for as long as it is kept.
-    pub fn count(&self, owner: &ObjectKey) -> usize {
+    pub(crate) fn count(&self, owner: &ObjectKey) -> usize {
         let groups = self.groups.read();
         groups.get(owner).map_or(0, BTreeMap::len)
     }
 
     /// Every group: whose it is, and the names in it.
-    pub fn groups(&self) -> Vec<(ObjectKey, Vec<String>)> {
+    pub(crate) fn groups(&self) -> Vec<(ObjectKey, Vec<String>)> {
         let groups = self.groups.read();
         let named = |(owner, group): (&ObjectKey, &BTreeMap<String, IndexEntry<V>>)| {
             (owner.clone(), group.keys().cloned().collect())
@@ -100,13 +100,13 @@ impl<K: Resource, V> ObjectIndex<K, V> {
     }
 
     /// How many are in each group, which costs the same however many these are.
-    pub fn counts(&self) -> Vec<(ObjectKey, usize)> {
+    pub(crate) fn counts(&self) -> Vec<(ObjectKey, usize)> {
         let groups = self.groups.read();
         groups.iter().map(|(owner, group)| (owner.clone(), group.len())).collect()
     }
 
     /// Takes in what a watch says and returns whose groups it touched.
-    pub fn apply(&self, event: &Event<K>) -> Vec<ObjectKey> {
+    pub(crate) fn apply(&self, event: &Event<K>) -> Vec<ObjectKey> {
         let mut groups = self.groups.write();
         let mut listing = self.listing.write();
         match event {
@@ -154,7 +154,7 @@ impl<O: Resource> ObjectIndex<O, O> {
     /// Takes in an object that was just created, before the watch tells of it. Without this the
     /// next look would not see it, and would create it again. Should it be gone before this is
     /// called, the watch will never tell of it: so it is forgotten after a while.
-    pub fn assume(&self, object: &O) {
+    pub(crate) fn assume(&self, object: &O) {
         let Some((owner, Some(value))) = (self.project)(object) else { return };
         let mut groups = self.groups.write();
         let group = groups.entry(owner).or_default();

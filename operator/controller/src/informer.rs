@@ -13,31 +13,31 @@ use tokio::sync::oneshot;
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ObjectTouch {
+pub(crate) enum ObjectTouch {
     /// It is there, new or changed.
     Seen,
     Gone,
 }
 
 /// An object that was touched: as it is now (or was last), as it was before, and how.
-pub type TouchedObject<K> = (Arc<K>, Option<Arc<K>>, ObjectTouch);
+pub(crate) type TouchedObject<K> = (Arc<K>, Option<Arc<K>>, ObjectTouch);
 
 /// A cache by name that says which objects an event touched, also those that vanished while
 /// nothing was heard.
-pub struct NamedObjects<K: Resource<DynamicType = ()> + Clone + 'static>(Writer<K>);
+pub(crate) struct NamedObjects<K: Resource<DynamicType = ()> + Clone + 'static>(Writer<K>);
 
 impl<K: Resource<DynamicType = ()> + Clone + 'static> NamedObjects<K> {
     /// An empty cache.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Writer::default())
     }
 
-    pub fn reader(&self) -> Store<K> {
+    pub(crate) fn reader(&self) -> Store<K> {
         self.0.as_reader()
     }
 
     /// Takes in what a watch says.
-    pub fn apply(&mut self, event: &Event<K>) -> Vec<TouchedObject<K>> {
+    pub(crate) fn apply(&mut self, event: &Event<K>) -> Vec<TouchedObject<K>> {
         let reader = self.reader();
         let find = |object: &K| reader.get(&ObjectRef::from_obj(object));
         match event {
@@ -77,7 +77,7 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> NamedObjects<K> {
 
 /// Hands on what a kind's watch says, for ever; `synced` is told when the first list is
 /// complete. Errors are told with what to do about them.
-pub async fn run_informer<K>(
+pub(crate) async fn run_informer<K>(
     events: impl Stream<Item = watcher::Result<Event<K>>>,
     synced: oneshot::Sender<()>,
     mut on: impl FnMut(&Event<K>),

@@ -7,15 +7,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt as _};
 
 /// Labels as objects carry them.
-pub type ObjectLabels = BTreeMap<String, String>;
+pub(crate) type ObjectLabels = BTreeMap<String, String>;
 
 /// Labels of a Repo's children; `name` says what the child is.
-pub fn of_repo(name: &str, repo: &Repo) -> ObjectLabels {
+pub(crate) fn of_repo(name: &str, repo: &Repo) -> ObjectLabels {
     common_labels(name, &repo.name_any())
 }
 
 /// Labels of a Thread's children; `name` says what the child is.
-pub fn of_thread(name: &str, thread: &Thread) -> ObjectLabels {
+pub(crate) fn of_thread(name: &str, thread: &Thread) -> ObjectLabels {
     let mut labels = common_labels(name, &thread.spec.repo);
     labels.insert(names::LABEL_THREAD.to_owned(), thread.name_any());
     labels
@@ -33,14 +33,14 @@ fn common_labels(name: &str, repo: &str) -> ObjectLabels {
 }
 
 /// Labels of the pod of a role in a Thread.
-pub fn of_pod(thread: &Thread, role: &str) -> ObjectLabels {
+pub(crate) fn of_pod(thread: &Thread, role: &str) -> ObjectLabels {
     let mut labels = of_thread("codebutler-agent", thread);
     labels.insert(names::LABEL_ROLE.to_owned(), role.to_owned());
     labels
 }
 
 /// Labels of a pod that waits for a Thread.
-pub fn of_seat(repo: &Repo, seat: &str, role: &str) -> ObjectLabels {
+pub(crate) fn of_seat(repo: &Repo, seat: &str, role: &str) -> ObjectLabels {
     let mut labels = of_repo("codebutler-agent", repo);
     labels.insert(names::LABEL_ROLE.to_owned(), role.to_owned());
     labels.insert(names::LABEL_SEAT.to_owned(), seat.to_owned());
@@ -48,18 +48,18 @@ pub fn of_seat(repo: &Repo, seat: &str, role: &str) -> ObjectLabels {
 }
 
 /// Labels of a Thread's volume claim.
-pub fn of_claim(thread: &Thread) -> ObjectLabels {
+pub(crate) fn of_claim(thread: &Thread) -> ObjectLabels {
     of_thread("codebutler-worktree", thread)
 }
 
 /// Whether somebody took labels away or changed them.
-pub fn lacks_labels<K: Resource>(object: &K, wanted: &ObjectLabels) -> bool {
+pub(crate) fn lacks_labels<K: Resource>(object: &K, wanted: &ObjectLabels) -> bool {
     let labels = object.labels();
     wanted.iter().any(|(key, value)| labels.get(key) != Some(value))
 }
 
 /// Metadata of a child in its owner's namespace, controlled by it.
-pub fn owned_metadata<K: Resource<DynamicType = ()>>(
+pub(crate) fn owned_metadata<K: Resource<DynamicType = ()>>(
     owner: &K,
     name: String,
     labels: ObjectLabels,

@@ -12,7 +12,7 @@ const OPENSHIFT: &str = "security.openshift.io";
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Has agent pods get users of their own where the cluster has user namespaces, unless somebody said something.
-pub async fn settle_namespaces(client: &Client, args: &mut ControllerArgs) {
+pub(crate) async fn settle_namespaces(client: &Client, args: &mut ControllerArgs) {
     if args.agent_pods.host_users.is_some() || args.agent_pods.runtime_class_name.is_some() {
         return;
     }
@@ -39,7 +39,7 @@ fn has_user_namespaces(major: &str, minor: &str) -> bool {
 }
 
 /// Has agent pods run as whom the platform chooses, where it refuses others and nobody said anything.
-pub async fn settle_user(client: &Client, args: &mut ControllerArgs) {
+pub(crate) async fn settle_user(client: &Client, args: &mut ControllerArgs) {
     if args.agent_pods.security_context.is_some() {
         return;
     }

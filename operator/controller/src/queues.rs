@@ -11,7 +11,7 @@ use kube::runtime::reflector::Store;
 use super::index::{ObjectIndex, ObjectKey};
 
 /// The three queues' receiving ends.
-pub struct QueueReceivers {
+pub(crate) struct QueueReceivers {
     pub repos: UnboundedReceiver<ObjectKey>,
     pub roles: UnboundedReceiver<ObjectKey>,
     pub threads: UnboundedReceiver<ObjectKey>,
@@ -20,7 +20,7 @@ pub struct QueueReceivers {
 /// The sending ends, and who depends on whom. An object that waits in its queue is not queued
 /// twice. Cheap to clone.
 #[derive(Clone)]
-pub struct ControllerQueues {
+pub(crate) struct ControllerQueues {
     repos: UnboundedSender<ObjectKey>,
     roles: UnboundedSender<ObjectKey>,
     threads: UnboundedSender<ObjectKey>,
@@ -32,7 +32,7 @@ pub struct ControllerQueues {
 impl QueueReceivers {
     /// Takes everything out and drops it, for as long as somebody else acts: caches keep what there
     /// is to know.
-    pub async fn drain(&mut self) {
+    pub(crate) async fn drain(&mut self) {
         loop {
             tokio::select! {
                 Some(_) = self.repos.next() => {}
@@ -46,7 +46,7 @@ impl QueueReceivers {
 
 impl ControllerQueues {
     /// Empty queues. `operator` is the operator's namespace.
-    pub fn new(
+    pub(crate) fn new(
         all_repos: Store<Repo>,
         open: Arc<ObjectIndex<Thread, ()>>,
         operator: &str,
@@ -59,39 +59,39 @@ impl ControllerQueues {
         (queues, QueueReceivers { repos: repos_out, roles: roles_out, threads: threads_out })
     }
 
-    pub fn repo(&self, repo: &ObjectKey) {
+    pub(crate) fn repo(&self, repo: &ObjectKey) {
         // Fails only while the process ends.
         let _ = self.repos.unbounded_send(repo.clone());
     }
 
-    pub fn role(&self, role: &ObjectKey) {
+    pub(crate) fn role(&self, role: &ObjectKey) {
         let _ = self.roles.unbounded_send(role.clone());
     }
 
-    pub fn thread(&self, thread: &ObjectKey) {
+    pub(crate) fn thread(&self, thread: &ObjectKey) {
         let _ = self.threads.unbounded_send(thread.clone());
     }
 
     /// These Threads of a namespace have to be looked at.
-    pub fn threads(&self, namespace: &str, names: Vec<String>) {
+    pub(crate) fn threads(&self, namespace: &str, names: Vec<String>) {
         for name in names {
             self.thread(&ObjectKey::new(namespace, name));
         }
     }
 
     /// The open Threads of a Repo.
-    pub fn threads_of(&self, repo: &ObjectKey) {
+    pub(crate) fn threads_of(&self, repo: &ObjectKey) {
         self.threads(&repo.namespace, self.open.names(repo));
     }
 
     /// A Repo and its open Threads.
-    pub fn repo_and_threads(&self, repo: &ObjectKey) {
+    pub(crate) fn repo_and_threads(&self, repo: &ObjectKey) {
         self.repo(repo);
         self.threads_of(repo);
     }
 
     /// The Repos that name an AgentRole, and their Threads.
-    pub fn users_of_role(&self, role: &AgentRole) {
+    pub(crate) fn users_of_role(&self, role: &AgentRole) {
         let ObjectKey { namespace, name } = ObjectKey::of(role);
         let anywhere = namespace == self.operator;
         self.repos_where(|repo| {
@@ -101,18 +101,18 @@ impl ControllerQueues {
     }
 
     /// All Repos and their Threads.
-    pub fn all(&self) {
+    pub(crate) fn all(&self) {
         self.repos_where(|_| true);
     }
 
     /// The Repos of a namespace (of all, for the operator's), and their Threads.
-    pub fn repos_in(&self, namespace: &str) {
+    pub(crate) fn repos_in(&self, namespace: &str) {
         let anywhere = namespace == self.operator;
         self.repos_where(|repo| anywhere || repo.namespace().as_deref() == Some(namespace));
     }
 
     /// The Repos that keep seats.
-    pub fn warm_repos(&self) {
+    pub(crate) fn warm_repos(&self) {
         for repo in self.all_repos.state_filter(|repo| repo.spec.warm.is_some()) {
             self.repo(&ObjectKey::of(&*repo));
         }

@@ -19,7 +19,7 @@ const TOLD: u32 = 2;
 
 /// How often in a row an object was refused something.
 #[derive(Debug, Default)]
-pub struct RefusalCounts(Mutex<HashMap<ObjectKey, Row>>);
+pub(crate) struct RefusalCounts(Mutex<HashMap<ObjectKey, Row>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Row {
@@ -31,7 +31,7 @@ struct Row {
 
 impl RefusalCounts {
     /// Counts a failure; answers whether people should hear of it.
-    pub fn failed(&self, key: &ObjectKey) -> bool {
+    pub(crate) fn failed(&self, key: &ObjectKey) -> bool {
         let mut all = self.lock();
         let row = all.entry(key.clone()).or_default();
         row.failures = row.failures.saturating_add(1);
@@ -40,7 +40,7 @@ impl RefusalCounts {
 
     /// Counts a refusal that was told; answers how long to wait. Who looks in between, because
     /// something has changed, makes nobody wait longer.
-    pub fn told(&self, key: &ObjectKey, now: Instant) -> Duration {
+    pub(crate) fn told(&self, key: &ObjectKey, now: Instant) -> Duration {
         let mut all = self.lock();
         let row = all.entry(key.clone()).or_default();
         if let Some(due) = row.due.filter(|due| now < *due) {
@@ -53,7 +53,7 @@ impl RefusalCounts {
     }
 
     /// Nothing was refused.
-    pub fn forget(&self, key: &ObjectKey) {
+    pub(crate) fn forget(&self, key: &ObjectKey) {
         self.lock().remove(key);
     }
 
@@ -63,7 +63,7 @@ impl RefusalCounts {
 }
 
 /// What to tell, without what the Repo wants masked.
-pub fn refusal_health(refusal: &ApplyRefusal, patterns: &[RedactionRule]) -> ObjectHealth {
+pub(crate) fn refusal_health(refusal: &ApplyRefusal, patterns: &[RedactionRule]) -> ObjectHealth {
     let said = SecretRedactor::new(patterns).0.mask(&refusal.to_string()).into_owned();
     match refusal {
         ApplyRefusal::NameTaken { .. } => {

@@ -7,7 +7,7 @@ use std::path::Path;
 const FILE: &str = "/etc/resolv.conf";
 
 /// As they are now. None where the file can't be read: then there is nothing to name.
-pub fn own_resolvers() -> Vec<IpAddr> {
+pub(crate) fn own_resolvers() -> Vec<IpAddr> {
     named_in(&std::fs::read_to_string(Path::new(FILE)).unwrap_or_default())
 }
 

@@ -31,7 +31,7 @@ const AT_ONCE: usize = KEPT / 2;
 type Closed = (Arc<Thread>, ClosedThread);
 
 /// Looks after closed Threads until told to stop.
-pub async fn run_retention(context: Arc<ControllerContext>, stop: CancellationToken) {
+pub(crate) async fn run_retention(context: Arc<ControllerContext>, stop: CancellationToken) {
     // Before all Repos are known, each Thread's seems to be gone.
     if stop
         .run_until_cancelled(context.repos.wait_until_ready())

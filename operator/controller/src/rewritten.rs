@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 const REMEMBERED: usize = 4096;
 
 #[derive(Debug)]
-pub struct RewrittenObjects(RecentKeys<String>);
+pub(crate) struct RewrittenObjects(RecentKeys<String>);
 
 impl Default for RewrittenObjects {
     fn default() -> Self {
@@ -19,7 +19,7 @@ impl Default for RewrittenObjects {
 
 impl RewrittenObjects {
     /// Compares a pod that was just made with what was asked for.
-    pub fn made(&self, wanted: &Pod, pod: &Pod) {
+    pub(crate) fn made(&self, wanted: &Pod, pod: &Pod) {
         if pod_images(wanted) == pod_images(pod) {
             return;
         }
@@ -29,13 +29,13 @@ impl RewrittenObjects {
     }
 
     /// Whether a pod's images are not what was asked for from the start.
-    pub fn knows(&self, pod: &Pod) -> bool {
+    pub(crate) fn knows(&self, pod: &Pod) -> bool {
         pod.uid().is_some_and(|uid| self.0.contains(&uid))
     }
 }
 
 /// A pod's images in the order of its containers: all that anybody may change of them later.
-pub fn pod_images(pod: &Pod) -> Vec<Option<&str>> {
+pub(crate) fn pod_images(pod: &Pod) -> Vec<Option<&str>> {
     let spec = pod.spec.iter();
     let all = spec.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
     all.map(|container| container.image.as_deref()).collect()

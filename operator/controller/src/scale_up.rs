@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 
 /// How long an answer counts.
-pub const FRESH: Duration = Duration::from_secs(15);
+pub(crate) const FRESH: Duration = Duration::from_secs(15);
 /// Events about one pod that are looked at.
 const MOST: u32 = 100;
 /// Karpenter's events of a scheduler's own reason.
@@ -20,7 +20,7 @@ const KARPENTER: &str = "karpenter";
 
 /// What is known of a node for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ScaleUp {
+pub(crate) enum ScaleUp {
     /// No autoscaler has said anything of the pod, or events may not be read.
     Unknown,
     /// A node is added.
@@ -72,26 +72,26 @@ fn event_time(event: &Event) -> Option<Timestamp> {
 }
 
 /// What was found about a pod, by its UID, and when.
-pub struct ScaleUps {
+pub(crate) struct ScaleUps {
     client: Client,
     known: Mutex<HashMap<String, (ScaleUp, Instant)>>,
 }
 
 impl ScaleUps {
     /// Asks with the controller's rights.
-    pub fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Self { client, known: Mutex::default() }
     }
 
     /// What is known by now.
-    pub fn of(&self, pod_uid: &str) -> Option<ScaleUp> {
+    pub(crate) fn of(&self, pod_uid: &str) -> Option<ScaleUp> {
         let known = self.known.lock();
         let (said, at) = known.get(pod_uid)?;
         (at.elapsed() < FRESH).then(|| said.clone())
     }
 
     /// Asks. Who may not ask knows nothing, and that is an answer too.
-    pub async fn look(&self, namespace: &str, pod_uid: &str) {
+    pub(crate) async fn look(&self, namespace: &str, pod_uid: &str) {
         let events = Api::<Event>::namespaced(self.client.clone(), namespace);
         let about = ListParams::default().fields(&format!("regarding.uid={pod_uid}")).limit(MOST);
         let said = match events.list(&about).await {

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// Writes into `conditions` what can't be read, and answers the event that this is worth, once.
-pub fn tell_invalid(
+pub(crate) fn tell_invalid(
     repo: &Repo,
     conditions: &mut Vec<Condition>,
     now: Timestamp,

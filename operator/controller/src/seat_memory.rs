@@ -16,7 +16,7 @@ const REFUSED: SignedDuration = SignedDuration::from_mins(1);
 const ROOM: SignedDuration = SignedDuration::from_mins(10);
 
 #[derive(Debug, Default)]
-pub struct SeatMemory {
+pub(crate) struct SeatMemory {
     refusals: Mutex<HashMap<ObjectKey, SeatRefusal>>,
     waiting: Mutex<HashMap<ObjectKey, Timestamp>>,
 }
@@ -31,14 +31,14 @@ struct SeatRefusal {
 
 impl SeatMemory {
     /// The API server has refused a seat.
-    pub fn refuse(&self, repo: &Repo, refusal: &ApplyRefusal, now: Timestamp) {
+    pub(crate) fn refuse(&self, repo: &Repo, refusal: &ApplyRefusal, now: Timestamp) {
         let (generation, refusal) = (repo.metadata.generation, refusal.clone());
         let refused = SeatRefusal { at: now, generation, refusal };
         self.refusals.lock().insert(ObjectKey::of(repo), refused);
     }
 
     /// The refusal that counts still.
-    pub fn refusal(&self, repo: &Repo, now: Timestamp) -> Option<ApplyRefusal> {
+    pub(crate) fn refusal(&self, repo: &Repo, now: Timestamp) -> Option<ApplyRefusal> {
         let mut all = self.refusals.lock();
         all.retain(|_, known| now.duration_since(known.at) < REFUSED);
         let known = all.get(&ObjectKey::of(repo))?;
@@ -46,7 +46,7 @@ impl SeatMemory {
     }
 
     /// True if one of these Threads, which find no node, has not waited for long.
-    pub fn waits(&self, threads: &[ObjectKey], now: Timestamp) -> bool {
+    pub(crate) fn waits(&self, threads: &[ObjectKey], now: Timestamp) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.retain(|thread, _| threads.contains(thread));
         let since = threads.iter().map(|thread| *waiting.entry(thread.clone()).or_insert(now));

@@ -14,7 +14,7 @@ const GRACE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
-pub struct ServingGateway(Mutex<ServingState>);
+pub(crate) struct ServingGateway(Mutex<ServingState>);
 
 #[derive(Debug, Default)]
 struct ServingState {
@@ -28,7 +28,7 @@ struct ServingState {
 
 impl ServingGateway {
     /// Takes in the Lease as it is now, if there is one. Answers whether that changes anything.
-    pub fn note(&self, lease: Option<&Lease>, now: Instant) -> bool {
+    pub(crate) fn note(&self, lease: Option<&Lease>, now: Instant) -> bool {
         let mut state = self.lock();
         let spec = lease.and_then(|lease| lease.spec.as_ref());
         let holder = spec.and_then(|spec| spec.holder_identity.clone()).unwrap_or_default();
@@ -49,7 +49,7 @@ impl ServingGateway {
     ///
     /// # Errors
     /// A sentence that says what to do.
-    pub fn serves(&self, now: Instant) -> Result<(), String> {
+    pub(crate) fn serves(&self, now: Instant) -> Result<(), String> {
         let state = self.lock();
         let look = "see the pods of Deployment `codebutler-gateway`";
         match state.until {
@@ -62,7 +62,7 @@ impl ServingGateway {
     }
 
     /// Has everybody look again when the last sign of a gateway is too old.
-    pub async fn watch(self: Arc<Self>, queues: ControllerQueues) {
+    pub(crate) async fn watch(self: Arc<Self>, queues: ControllerQueues) {
         loop {
             tokio::time::sleep(LOOK).await;
             if self.lock().turned(Instant::now()) {

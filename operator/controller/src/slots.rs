@@ -17,11 +17,11 @@ use super::index::ObjectKey;
 /// comes closer.
 const EXACT: usize = 20;
 
-pub type RoleSet = BTreeSet<String>;
+pub(crate) type RoleSet = BTreeSet<String>;
 
 /// What a Thread holds and wants.
 #[derive(Clone, Debug)]
-pub struct SlotRequest<'a> {
+pub(crate) struct SlotRequest<'a> {
     pub thread: &'a str,
     /// Roles that have a slot by what is written in the Thread.
     pub admitted: RoleSet,
@@ -32,7 +32,7 @@ pub struct SlotRequest<'a> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SlotAnswer {
+pub(crate) struct SlotAnswer {
     /// Of the wanted roles those that have a slot.
     pub admitted: RoleSet,
     /// Its place in the queue, from 1, if anything has to wait.
@@ -53,26 +53,31 @@ struct SlotQueue {
 }
 
 #[derive(Debug, Default)]
-pub struct RepoSlots(Mutex<HashMap<ObjectKey, SlotQueue>>);
+pub(crate) struct RepoSlots(Mutex<HashMap<ObjectKey, SlotQueue>>);
 
 impl RepoSlots {
     /// Nothing is known any more: somebody else counts.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.0.lock().clear();
     }
 
     /// A Thread tells what it holds and gets what it may run.
-    pub fn ask(&self, repo: &ObjectKey, limits: &LimitsSpec, request: SlotRequest) -> SlotAnswer {
+    pub(crate) fn ask(
+        &self,
+        repo: &ObjectKey,
+        limits: &LimitsSpec,
+        request: SlotRequest,
+    ) -> SlotAnswer {
         self.with(repo, |queue| queue.ask(limits, request))
     }
 
     /// Slots that are given back: no longer written in the Thread. The result should ask again.
-    pub fn release(&self, repo: &ObjectKey, thread: &str, roles: &RoleSet) -> Vec<String> {
+    pub(crate) fn release(&self, repo: &ObjectKey, thread: &str, roles: &RoleSet) -> Vec<String> {
         self.with(repo, |queue| queue.release(thread, roles))
     }
 
     /// A Thread that is gone holds and wants nothing; the result should ask again.
-    pub fn forget(&self, repo: &ObjectKey, thread: &str) -> Vec<String> {
+    pub(crate) fn forget(&self, repo: &ObjectKey, thread: &str) -> Vec<String> {
         self.with(repo, |queue| {
             let left = queue.leave(thread);
             let freed = queue.held.remove(thread).is_some();
@@ -81,7 +86,7 @@ impl RepoSlots {
     }
 
     /// How many Threads and roles hold a slot, by Repo as `namespace/name`.
-    pub fn used(&self) -> HashMap<String, (usize, usize)> {
+    pub(crate) fn used(&self) -> HashMap<String, (usize, usize)> {
         let repos = self.0.lock();
         let used =
             |queue: &SlotQueue| (queue.held.len(), queue.held.values().map(BTreeSet::len).sum());
@@ -89,7 +94,7 @@ impl RepoSlots {
     }
 
     /// Before the first look at any Thread: what was given already.
-    pub fn prime(&self, repo: &ObjectKey, thread: &str, admitted: RoleSet) {
+    pub(crate) fn prime(&self, repo: &ObjectKey, thread: &str, admitted: RoleSet) {
         self.with(repo, |queue| {
             queue.held.remove(thread);
             if !admitted.is_empty() {

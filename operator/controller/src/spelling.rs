@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// Writes what is outdated into `conditions`, and answers the event that this is worth, once.
-pub fn tell_outdated(
+pub(crate) fn tell_outdated(
     outdated: &[OutdatedSpelling],
     conditions: &mut Vec<Condition>,
     generation: Option<i64>,

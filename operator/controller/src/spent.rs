@@ -16,7 +16,7 @@ const REMEMBERED: usize = 1024;
 
 /// Seats that some Thread has taken, or tried to, by their pod's UID: nobody tries them again.
 #[derive(Debug)]
-pub struct SpentSeats {
+pub(crate) struct SpentSeats {
     /// Since when.
     pods: Mutex<RecentMap<String, Timestamp>>,
     /// The last time of that, by Repo.
@@ -31,7 +31,7 @@ impl Default for SpentSeats {
 
 impl SpentSeats {
     /// A Thread tries to take this one.
-    pub fn spend(&self, repo: &Repo, pod: Option<String>, now: Timestamp) {
+    pub(crate) fn spend(&self, repo: &Repo, pod: Option<String>, now: Timestamp) {
         if let Some(pod) = pod {
             self.pods.lock().insert(pod, now);
             self.last.lock().insert(ObjectKey::of(repo), now);
@@ -39,11 +39,11 @@ impl SpentSeats {
     }
 
     /// Since when somebody has it, or tries to.
-    pub fn since(&self, pod: &Pod) -> Option<Timestamp> {
+    pub(crate) fn since(&self, pod: &Pod) -> Option<Timestamp> {
         self.pods.lock().get(&pod.uid()?).copied()
     }
 
-    pub fn last(&self, repo: &ObjectKey) -> Option<Timestamp> {
+    pub(crate) fn last(&self, repo: &ObjectKey) -> Option<Timestamp> {
         self.last.lock().get(repo).copied()
     }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::args::ControllerArgs;
 
-pub fn args() -> ControllerArgs {
+pub(crate) fn args() -> ControllerArgs {
     ControllerArgs {
         namespaces: Vec::new(),
         namespace: "codebutler-system".to_owned(),
@@ -23,11 +23,11 @@ pub fn args() -> ControllerArgs {
     }
 }
 
-pub fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     "2026-01-01T12:00:00Z".parse().unwrap()
 }
 
-pub fn role(name: &str) -> AgentRole {
+pub(crate) fn role(name: &str) -> AgentRole {
     serde_json::from_value(json!({
         "apiVersion": "codebutler.dev/v1alpha1",
         "kind": "AgentRole",
@@ -44,7 +44,7 @@ pub fn role(name: &str) -> AgentRole {
     .unwrap()
 }
 
-pub fn repo() -> Repo {
+pub(crate) fn repo() -> Repo {
     serde_json::from_value(json!({
         "apiVersion": "codebutler.dev/v1alpha1",
         "kind": "Repo",
@@ -59,7 +59,7 @@ pub fn repo() -> Repo {
     .unwrap()
 }
 
-pub fn thread(status: &serde_json::Value) -> Thread {
+pub(crate) fn thread(status: &serde_json::Value) -> Thread {
     serde_json::from_value(json!({
         "apiVersion": "codebutler.dev/v1alpha1",
         "kind": "Thread",

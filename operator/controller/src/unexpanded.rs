@@ -18,26 +18,26 @@ struct RefusedSize {
 }
 
 #[derive(Debug, Default)]
-pub struct UnexpandedClaims(Mutex<HashMap<ObjectKey, RefusedSize>>);
+pub(crate) struct UnexpandedClaims(Mutex<HashMap<ObjectKey, RefusedSize>>);
 
 impl UnexpandedClaims {
     /// Why a Thread's claim could not grow, if it was tried.
-    pub fn get(&self, thread: &ObjectKey) -> Option<String> {
+    pub(crate) fn get(&self, thread: &ObjectKey) -> Option<String> {
         self.with(|all| all.get(thread).map(|refused| refused.message.clone()))
     }
 
     /// Whether it is time to try.
-    pub fn is_due(&self, thread: &ObjectKey, size: &str) -> bool {
+    pub(crate) fn is_due(&self, thread: &ObjectKey, size: &str) -> bool {
         self.with(|all| all.get(thread).is_none_or(|r| r.size != size || r.at.elapsed() > RETRY))
     }
 
-    pub fn keep(&self, thread: ObjectKey, size: &str, message: String) {
+    pub(crate) fn keep(&self, thread: ObjectKey, size: &str, message: String) {
         let refused = RefusedSize { size: size.to_owned(), message, at: Instant::now() };
         self.with(|all| all.insert(thread, refused));
     }
 
     /// It worked, or the Thread is gone.
-    pub fn forget(&self, thread: &ObjectKey) {
+    pub(crate) fn forget(&self, thread: &ObjectKey) {
         self.with(|all| all.remove(thread));
     }
 

@@ -13,14 +13,14 @@ const DIGITS: usize = 16;
 
 /// What was written last: its digest, and how many lines it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartStamp {
+pub(crate) struct PartStamp {
     digest: String,
     lines: usize,
 }
 
 impl PartStamp {
     /// Of a text, whatever its line breaks and the blank lines around it.
-    pub fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let plain = plain_lines(text);
         Self { digest: short_digest(&plain), lines: plain.lines().count() }
     }
@@ -33,7 +33,7 @@ impl PartStamp {
     }
 
     /// How long the text is at the beginning of another one that has this stamp.
-    pub fn length_at_start(&self, text: &str) -> Option<usize> {
+    pub(crate) fn length_at_start(&self, text: &str) -> Option<usize> {
         let blank = text.split_inclusive('\n').take_while(|line| line.trim().is_empty()).count();
         let lines = text.split_inclusive('\n').take(blank + self.lines);
         let length = lines.map(str::len).sum();
@@ -41,7 +41,7 @@ impl PartStamp {
     }
 
     /// The same at the end.
-    pub fn length_at_end(&self, text: &str) -> Option<usize> {
+    pub(crate) fn length_at_end(&self, text: &str) -> Option<usize> {
         let lines = || text.split_inclusive('\n').rev();
         let blank = lines().take_while(|line| line.trim().is_empty()).count();
         let length = lines().take(blank + self.lines).map(str::len).sum::<usize>();
@@ -51,14 +51,14 @@ impl PartStamp {
 
 /// A stretch of a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MarkToken<'a> {
+pub(crate) enum MarkToken<'a> {
     Text(&'a str),
     Open { part: OwnPart, stamp: Option<PartStamp>, title: Option<String> },
     Close { part: OwnPart, stamp: Option<PartStamp> },
 }
 
 /// Splits a description at its marks. Comments of others are text.
-pub fn split_marks(body: &str) -> Vec<MarkToken<'_>> {
+pub(crate) fn split_marks(body: &str) -> Vec<MarkToken<'_>> {
     let mut tokens = Vec::new();
     let (mut text_from, mut look_from) = (0, 0);
     while let Some(found) = body[look_from..].find(OPEN) {
@@ -102,12 +102,12 @@ fn parse_mark(inner: &str) -> Option<MarkToken<'static>> {
     })
 }
 
-pub fn open_mark(part: OwnPart, stamp: Option<&PartStamp>, title: Option<&str>) -> String {
+pub(crate) fn open_mark(part: OwnPart, stamp: Option<&PartStamp>, title: Option<&str>) -> String {
     let title = title.map(|title| format!(" {TITLE}{title}")).unwrap_or_default();
     format!("{OPEN} {OURS}{}{}{title} {CLOSE}", part.name(), show_stamp(stamp))
 }
 
-pub fn close_mark(part: OwnPart, stamp: Option<&PartStamp>) -> String {
+pub(crate) fn close_mark(part: OwnPart, stamp: Option<&PartStamp>) -> String {
     format!("{OPEN} /{OURS}{}{} {CLOSE}", part.name(), show_stamp(stamp))
 }
 
@@ -116,14 +116,14 @@ fn show_stamp(stamp: Option<&PartStamp>) -> String {
 }
 
 /// A text without blank lines around it, and with plain line breaks.
-pub fn plain_lines(text: &str) -> String {
+pub(crate) fn plain_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     let first = lines.iter().position(|line| !line.is_empty()).unwrap_or(lines.len());
     let end = lines.iter().rposition(|line| !line.is_empty()).map_or(first, |last| last + 1);
     lines[first..end].join("\n")
 }
 
-pub fn title_digest(title: &str) -> String {
+pub(crate) fn title_digest(title: &str) -> String {
     short_digest(&title.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
@@ -134,7 +134,7 @@ fn short_digest(text: &str) -> String {
 }
 
 /// A text in which no code fence stays open: one would swallow all that stands below.
-pub fn close_fence(text: &str) -> String {
+pub(crate) fn close_fence(text: &str) -> String {
     let mut open: Option<(char, usize)> = None;
     for line in text.lines() {
         let bare = line.trim_start();

@@ -21,14 +21,14 @@ const TOGETHER: (usize, usize) = (256, 8 * 1024 * 1024);
 
 /// Somebody, and what they said in one conversation.
 #[derive(Clone, Debug, Default)]
-pub struct ForgottenSpeaker {
+pub(crate) struct ForgottenSpeaker {
     user: String,
     /// Longest first.
     said: Vec<String>,
 }
 
 impl ForgottenSpeaker {
-    pub fn new(user: &str) -> Self {
+    pub(crate) fn new(user: &str) -> Self {
         Self { user: user.to_owned(), said: Vec::new() }
     }
 
@@ -42,7 +42,7 @@ impl ForgottenSpeaker {
     }
 
     /// Takes in a line of the conversation.
-    pub fn hear(&mut self, line: &[u8]) {
+    pub(crate) fn hear(&mut self, line: &[u8]) {
         let Ok(line) = serde_json::from_slice::<Value>(line) else { return };
         let Some(text) = line["text"].as_str().filter(|_| self.is_by(&line)) else { return };
         let parts = text.lines().chain([text]).map(str::trim);
@@ -58,7 +58,7 @@ impl ForgottenSpeaker {
     }
 
     /// The line without them, as long as it was; nothing if they are not in it.
-    pub fn without(&self, line: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn without(&self, line: &[u8]) -> Option<Vec<u8>> {
         let mut value: Value = serde_json::from_slice(line).ok()?;
         let before = value.clone();
         if self.is_by(&value)

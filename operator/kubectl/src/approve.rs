@@ -9,7 +9,7 @@ use crate::threads::waits_for_person;
 use crate::{PluginError, PluginTerminal};
 
 /// Says what is open, and where it is answered.
-pub async fn run_approve(
+pub(crate) async fn run_approve(
     cluster: &TeamCluster,
     name: &str,
     terminal: &mut PluginTerminal<'_>,

@@ -8,7 +8,7 @@ use clap_complete::Shell;
 /// `kubectl codebutler`
 #[derive(Debug, Parser)]
 #[command(name = "kubectl codebutler", bin_name = "kubectl codebutler", version)]
-pub struct PluginArgs {
+pub(crate) struct PluginArgs {
     /// Where to look.
     #[command(flatten)]
     pub place: PlaceArgs,
@@ -19,7 +19,7 @@ pub struct PluginArgs {
 
 /// Which cluster and namespace.
 #[derive(Clone, Debug, Args)]
-pub struct PlaceArgs {
+pub(crate) struct PlaceArgs {
     /// Namespace of the team; the context's if absent.
     #[arg(short, long, global = true)]
     pub namespace: Option<String>,
@@ -33,7 +33,7 @@ pub struct PlaceArgs {
 
 /// Commands of the plugin.
 #[derive(Debug, Subcommand)]
-pub enum PluginCommand {
+pub(crate) enum PluginCommand {
     /// Looks at the installation, Repos, roles and Threads, and says what is not ready and what to do. Ends with 1 if something
     /// is not.
     Doctor,
@@ -67,7 +67,7 @@ pub enum PluginCommand {
 
 /// The Thread or Repo to stop.
 #[derive(Debug, Args)]
-pub struct StopArgs {
+pub(crate) struct StopArgs {
     /// The Thread: its pods go at once, and its conversation hears what remains.
     #[arg(required_unless_present = "repo")]
     pub thread: Option<String>,
@@ -81,7 +81,7 @@ pub struct StopArgs {
 
 /// Whose logs.
 #[derive(Debug, Args)]
-pub struct LogsArgs {
+pub(crate) struct LogsArgs {
     /// The Thread.
     pub thread: String,
     /// The role; the active one if absent.
@@ -94,7 +94,7 @@ pub struct LogsArgs {
 
 /// Answers for a new team. Absent ones are asked for.
 #[derive(Debug, Args)]
-pub struct InitArgs {
+pub(crate) struct InitArgs {
     /// Folder for the files.
     #[arg(long, default_value = "codebutler-team")]
     pub dir: PathBuf,

@@ -11,7 +11,7 @@ use crate::PluginError;
 use crate::args::PlaceArgs;
 
 /// A connection, and the namespace that is meant.
-pub struct TeamCluster {
+pub(crate) struct TeamCluster {
     client: Client,
     /// None: all.
     namespace: Option<String>,
@@ -19,7 +19,7 @@ pub struct TeamCluster {
 }
 
 /// A kind that lives in namespaces.
-pub trait TeamKind:
+pub(crate) trait TeamKind:
     kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
     + DeserializeOwned
@@ -44,7 +44,7 @@ impl TeamCluster {
     ///
     /// # Errors
     /// Without one.
-    pub async fn connect(place: &PlaceArgs) -> Result<Self, PluginError> {
+    pub(crate) async fn connect(place: &PlaceArgs) -> Result<Self, PluginError> {
         let missing = |said: String| PluginError::NoCluster(said);
         let config = match &place.context {
             None => Config::infer().await.map_err(|error| missing(error.to_string()))?,
@@ -64,27 +64,27 @@ impl TeamCluster {
     }
 
     /// The client itself.
-    pub const fn client(&self) -> &Client {
+    pub(crate) const fn client(&self) -> &Client {
         &self.client
     }
 
     /// The namespace for one object.
-    pub fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or(&self.usual)
     }
 
     /// True if all namespaces are meant.
-    pub const fn is_wide(&self) -> bool {
+    pub(crate) const fn is_wide(&self) -> bool {
         self.namespace.is_none()
     }
 
     /// Objects in the namespace that is meant.
-    pub fn team<K: TeamKind>(&self) -> Api<K> {
+    pub(crate) fn team<K: TeamKind>(&self) -> Api<K> {
         Api::namespaced(self.client.clone(), self.namespace())
     }
 
     /// Objects in all namespaces that are meant.
-    pub fn scope<K: TeamKind>(&self) -> Api<K> {
+    pub(crate) fn scope<K: TeamKind>(&self) -> Api<K> {
         match &self.namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),
             None => Api::all(self.client.clone()),
@@ -92,22 +92,22 @@ impl TeamCluster {
     }
 
     /// All Repos.
-    pub async fn repos(&self) -> Result<Vec<Repo>, PluginError> {
+    pub(crate) async fn repos(&self) -> Result<Vec<Repo>, PluginError> {
         self.list(&self.scope(), "list Repos").await
     }
 
     /// All AgentRoles that are in the same place.
-    pub async fn roles(&self) -> Result<Vec<AgentRole>, PluginError> {
+    pub(crate) async fn roles(&self) -> Result<Vec<AgentRole>, PluginError> {
         self.list(&self.scope(), "list AgentRoles").await
     }
 
     /// All Threads.
-    pub async fn threads(&self) -> Result<Vec<Thread>, PluginError> {
+    pub(crate) async fn threads(&self) -> Result<Vec<Thread>, PluginError> {
         self.list(&self.scope(), "list Threads").await
     }
 
     /// One Thread.
-    pub async fn thread(&self, name: &str) -> Result<Thread, PluginError> {
+    pub(crate) async fn thread(&self, name: &str) -> Result<Thread, PluginError> {
         let found = self.team::<Thread>().get_opt(name).await;
         found.map_err(|error| explain("read the Thread", &error))?.ok_or_else(|| {
             PluginError::NotFound(format!(
@@ -126,7 +126,7 @@ impl TeamCluster {
 }
 
 /// An error of the API server, for the user.
-pub fn explain(what: &str, error: &kube::Error) -> PluginError {
+pub(crate) fn explain(what: &str, error: &kube::Error) -> PluginError {
     let what = what.to_owned();
     match error {
         kube::Error::Api(status) if status.is_forbidden() => {

@@ -10,7 +10,7 @@ use crate::table::{format_table, format_usd};
 use crate::{PluginError, PluginTerminal};
 
 /// Prints three tables.
-pub async fn run_cost(
+pub(crate) async fn run_cost(
     cluster: &TeamCluster,
     terminal: &mut PluginTerminal<'_>,
 ) -> Result<(), PluginError> {

@@ -60,7 +60,7 @@ const MILD: [&str; 8] = [
 ];
 
 /// True if nothing has to be done.
-pub async fn run_doctor(
+pub(crate) async fn run_doctor(
     cluster: &TeamCluster,
     terminal: &mut PluginTerminal<'_>,
 ) -> Result<bool, PluginError> {

@@ -32,7 +32,7 @@ const FILES: [&str; 3] = ["slack-app.yaml", "team.json", "secrets.json"];
 const MANAGER: &str = "kubectl-codebutler";
 
 /// Writes files, or applies them where there is a cluster.
-pub async fn run_init(
+pub(crate) async fn run_init(
     wanted: &InitArgs,
     cluster: Option<&TeamCluster>,
     namespace: Option<&str>,

@@ -12,7 +12,7 @@ use crate::table::plain;
 use crate::{PluginError, PluginTerminal};
 
 /// Prints line by line.
-pub async fn run_logs(
+pub(crate) async fn run_logs(
     cluster: &TeamCluster,
     wanted: &LogsArgs,
     terminal: &mut PluginTerminal<'_>,

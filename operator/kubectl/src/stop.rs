@@ -11,7 +11,7 @@ use crate::cluster::{TeamCluster, explain};
 use crate::{PluginError, PluginTerminal};
 
 /// Asks first, unless `--yes` is given.
-pub async fn run_stop(
+pub(crate) async fn run_stop(
     cluster: &TeamCluster,
     wanted: &StopArgs,
     terminal: &mut PluginTerminal<'_>,

@@ -4,12 +4,12 @@ use codebutler_crds::NanoUsd;
 use jiff::Timestamp;
 
 /// Takes out what a terminal would obey: names and sentences of objects were written by others.
-pub fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// Columns as wide as their longest cell.
-pub fn format_table(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
+pub(crate) fn format_table(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     let head: Vec<String> = head.iter().map(|name| (*name).to_owned()).collect();
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
@@ -26,13 +26,13 @@ pub fn format_table(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
 }
 
 /// In cents, rounded up: nothing that was spent looks like nothing.
-pub fn format_usd(cost: NanoUsd) -> String {
+pub(crate) fn format_usd(cost: NanoUsd) -> String {
     let cents = cost.0.div_ceil(10_000_000);
     format!("${}.{:02}", cents / 100, cents % 100)
 }
 
 /// An age, in the largest unit that fits.
-pub fn format_age(since: Timestamp, now: Timestamp) -> String {
+pub(crate) fn format_age(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(since.as_second()).max(0);
     match seconds {
         0..120 => format!("{seconds}s"),

@@ -13,7 +13,7 @@ use crate::{PluginError, PluginTerminal};
 const HEAD: [&str; 8] = ["NAMESPACE", "NAME", "REPO", "STATE", "WAITS", "ROLE", "PR", "COST"];
 
 /// Lists Threads: those that wait for a person first.
-pub async fn run_threads(
+pub(crate) async fn run_threads(
     cluster: &TeamCluster,
     all: bool,
     terminal: &mut PluginTerminal<'_>,
@@ -44,7 +44,7 @@ pub async fn run_threads(
 }
 
 /// True if a question to people is open.
-pub fn waits_for_person(thread: &Thread) -> bool {
+pub(crate) fn waits_for_person(thread: &Thread) -> bool {
     thread.status.as_ref().is_some_and(|status| {
         thread.spec.state == ThreadState::Active
             && (status.waits_for_people() || status.asks_for_money())
@@ -52,7 +52,7 @@ pub fn waits_for_person(thread: &Thread) -> bool {
 }
 
 /// One Thread as a row.
-pub fn thread_row(thread: &Thread, now: Timestamp) -> Vec<String> {
+pub(crate) fn thread_row(thread: &Thread, now: Timestamp) -> Vec<String> {
     let empty = ThreadStatus::default();
     let status = thread.status.as_ref().unwrap_or(&empty);
     let pull = status.pull_request.as_ref().map(|pull| format!("#{}", pull.number));

@@ -14,7 +14,7 @@ use crate::threads::thread_row;
 use crate::{PluginError, PluginTerminal};
 
 /// Prints until it is interrupted.
-pub async fn run_watch(
+pub(crate) async fn run_watch(
     cluster: &TeamCluster,
     terminal: &mut PluginTerminal<'_>,
 ) -> Result<(), PluginError> {

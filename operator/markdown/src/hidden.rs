@@ -13,7 +13,7 @@ use crate::{literal, parse_options};
 const ROUNDS: usize = 8;
 
 /// The same text in which each definition is shown that is no link's target alone.
-pub fn show_definitions(markdown: String) -> String {
+pub(crate) fn show_definitions(markdown: String) -> String {
     let mut text = markdown;
     for _ in 0..ROUNDS {
         let hidden = find_hidden(&text);

@@ -43,7 +43,7 @@ pub fn render_html(text: &str, dialect: TextDialect, name: &dyn Fn(&str) -> Stri
 }
 
 /// True for single marks inside of a word, as in `2*3*4`, where they mean nothing.
-pub fn is_inside_word(source: &str, range: &Range<usize>) -> bool {
+pub(crate) fn is_inside_word(source: &str, range: &Range<usize>) -> bool {
     let before = source.get(..range.start).and_then(|text| text.chars().next_back());
     let after = source.get(range.end..).and_then(|text| text.chars().next());
     before.is_some_and(char::is_alphanumeric) || after.is_some_and(char::is_alphanumeric)

@@ -109,7 +109,7 @@ pub(crate) fn open_events(limit: usize) -> (EventSink, EventStream) {
 }
 
 impl EventSink {
-    pub fn put(&self, event: SessionEvent) {
+    pub(crate) fn put(&self, event: SessionEvent) {
         let mut state = self.0.state.lock();
         match event {
             SessionEvent::ToolsChanged
@@ -135,25 +135,25 @@ impl EventSink {
         self.0.wake.notify_one();
     }
 
-    pub fn put_noise(&self, text: &str) {
+    pub(crate) fn put_noise(&self, text: &str) {
         self.put(SessionEvent::Noise { text: cut_text(text.trim()) });
     }
 
     /// A line of the server's standard error: kept in case that it ends.
-    pub fn put_error_line(&self, line: &str) {
+    pub(crate) fn put_error_line(&self, line: &str) {
         let text = cut_text(line.trim());
         self.0.state.lock().keep_words(&text);
         self.put(SessionEvent::ErrorLine { text });
     }
 
     /// The last lines that the server wrote outside of the protocol: often the reason why it ended.
-    pub fn last_words(&self) -> String {
+    pub(crate) fn last_words(&self) -> String {
         let state = self.0.state.lock();
         let words: Vec<&str> = state.last_words.iter().map(|line| &**line).collect();
         if words.is_empty() { String::new() } else { format!(": {}", words.join(" / ")) }
     }
 
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.0.state.lock().closed = true;
         self.0.wake.notify_one();
     }
@@ -203,7 +203,7 @@ enum ProgressSlot {
 pub(crate) struct ProgressBook(Mutex<HashMap<String, ProgressSlot>>);
 
 impl ProgressBook {
-    pub fn claim(&self, token: String, sender: mpsc::Sender<ProgressStep>) {
+    pub(crate) fn claim(&self, token: String, sender: mpsc::Sender<ProgressStep>) {
         let mut slots = self.0.lock();
         if let Some(ProgressSlot::Unclaimed(step)) = slots.remove(&token) {
             let _ = sender.try_send(step);
@@ -211,11 +211,11 @@ impl ProgressBook {
         slots.insert(token, ProgressSlot::Claimed(sender));
     }
 
-    pub fn forget(&self, token: &str) {
+    pub(crate) fn forget(&self, token: &str) {
         self.0.lock().remove(token);
     }
 
-    pub fn report(&self, token: String, step: ProgressStep) {
+    pub(crate) fn report(&self, token: String, step: ProgressStep) {
         let mut slots = self.0.lock();
         if let Some(ProgressSlot::Claimed(sender)) = slots.get(&token) {
             // A full channel has steps that are as good.

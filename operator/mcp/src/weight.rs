@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// About so many bytes of JSON.
-pub fn weigh(value: &Value) -> usize {
+pub(crate) fn weigh(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 5,
         Value::Number(_) => 8,
@@ -16,7 +16,7 @@ pub fn weigh(value: &Value) -> usize {
 }
 
 /// True if JSON has more values than this, before it is read: a value takes many times its bytes in memory.
-pub fn has_more_values(json: &[u8], most: usize) -> bool {
+pub(crate) fn has_more_values(json: &[u8], most: usize) -> bool {
     let (mut values, mut is_text, mut is_escaped) = (1, false, false);
     for byte in json {
         match byte {

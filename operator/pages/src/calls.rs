@@ -11,7 +11,7 @@ const TELLING: [&str; 8] =
     ["command", "path", "file", "pattern", "query", "url", "title", "message"];
 
 /// Current activity of a role that has made these calls.
-pub fn describe_calls(calls: &[ToolUse]) -> String {
+pub(crate) fn describe_calls(calls: &[ToolUse]) -> String {
     let Some((first, others)) = calls.split_first() else { return String::new() };
     let first = describe_call(first);
     match others.len() {
@@ -20,12 +20,12 @@ pub fn describe_calls(calls: &[ToolUse]) -> String {
     }
 }
 
-pub fn join_tools(calls: &[ToolUse]) -> String {
+pub(crate) fn join_tools(calls: &[ToolUse]) -> String {
     calls.iter().map(|call| show_tool_name(&call.tool)).collect::<Vec<_>>().join(", ")
 }
 
 /// A call in one line.
-pub fn describe_call(call: &ToolUse) -> String {
+pub(crate) fn describe_call(call: &ToolUse) -> String {
     let value: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
     let about = TELLING.iter().find_map(|key| value.get(*key)?.as_str());
     let about = about.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
@@ -40,7 +40,7 @@ fn is_foreign(call: &ToolUse) -> bool {
     split_tool_name(&call.tool).is_some()
 }
 
-pub fn show_arguments(call: &ToolUse, whole: bool) -> TextBlock {
+pub(crate) fn show_arguments(call: &ToolUse, whole: bool) -> TextBlock {
     let value: Option<Value> = serde_json::from_str(&call.arguments).ok();
     let command = value.as_ref().and_then(|value| value.get("command")?.as_str());
     let command = command.filter(|_| !is_foreign(call));
@@ -53,7 +53,7 @@ pub fn show_arguments(call: &ToolUse, whole: bool) -> TextBlock {
 }
 
 /// What a call changes in files, where its arguments say so.
-pub fn show_changes(call: &ToolUse, whole: bool) -> Vec<TextBlock> {
+pub(crate) fn show_changes(call: &ToolUse, whole: bool) -> Vec<TextBlock> {
     if is_foreign(call) {
         return Vec::new();
     }

@@ -13,11 +13,11 @@ const MOST: usize = 366;
 const HEIGHT: u64 = 100;
 const LEAST: u64 = 1;
 /// Width of a day.
-pub const WIDTH: usize = 10;
+pub(crate) const WIDTH: usize = 10;
 
 /// A day.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChartBar {
+pub(crate) struct ChartBar {
     pub x: usize,
     pub y: u64,
     pub height: u64,
@@ -27,7 +27,7 @@ pub struct ChartBar {
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DayChart {
+pub(crate) struct DayChart {
     pub bars: Vec<ChartBar>,
     pub width: usize,
     pub first: String,
@@ -43,7 +43,7 @@ pub struct DayChart {
 impl DayChart {
     /// Of each day from `first` to `last`, with a line at `cap`. Nothing where there is hardly anything to
     /// compare.
-    pub fn of(
+    pub(crate) fn of(
         spent: &BTreeMap<Date, NanoUsd>,
         (first, last): (Date, Date),
         cap: Option<NanoUsd>,

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 /// When something was, as HTML that knows it exactly: how long ago it is, or the date.
-pub fn show_time(millis: u64, now: u64) -> String {
+pub(crate) fn show_time(millis: u64, now: u64) -> String {
     let exact = format_moment(millis, "%Y-%m-%dT%H:%M:%SZ");
     if exact.is_empty() {
         return exact;
@@ -15,7 +15,7 @@ pub fn show_time(millis: u64, now: u64) -> String {
 }
 
 /// A time, for people.
-pub fn format_moment(millis: u64, format: &str) -> String {
+pub(crate) fn format_moment(millis: u64, format: &str) -> String {
     let at = i64::try_from(millis).ok().filter(|at| *at > 0);
     let at = at.and_then(|at| Timestamp::from_millisecond(at).ok());
     at.map(|at| at.strftime(format).to_string()).unwrap_or_default()

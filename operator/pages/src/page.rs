@@ -206,7 +206,7 @@ pub fn render_notice(title: &str, text: &str, action: Option<(&str, &str)>) -> S
 }
 
 impl MoneyRow {
-    pub fn of(name: &str, totals: &CallTotals) -> Self {
+    pub(crate) fn of(name: &str, totals: &CallTotals) -> Self {
         Self {
             name: name.to_owned(),
             link: None,
@@ -242,7 +242,7 @@ impl Thread<'_> {
 
 impl MoneyRow {
     /// The share as people say it.
-    pub fn percent(&self) -> String {
+    pub(crate) fn percent(&self) -> String {
         match self.share {
             1..10 => "<1 %".to_owned(),
             share => format!("{} %", (share + 5) / 10),

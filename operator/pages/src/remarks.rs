@@ -18,7 +18,7 @@ pub struct LineRemark {
 }
 
 /// Remarks of a review of the thread's own pull request, where the call is one.
-pub fn read_remarks(role: &str, call: &ToolUse, ok: bool) -> Vec<LineRemark> {
+pub(crate) fn read_remarks(role: &str, call: &ToolUse, ok: bool) -> Vec<LineRemark> {
     if call.tool != REVIEW || !ok {
         return Vec::new();
     }

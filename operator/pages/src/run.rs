@@ -8,14 +8,14 @@ use crate::text::{format_count, format_duration, show_money};
 
 /// One entry of a page.
 #[derive(Clone, Debug)]
-pub enum PageItem {
+pub(crate) enum PageItem {
     Step(Box<StepView>),
     Run(Box<RunView>),
 }
 
 /// A run of a role.
 #[derive(Clone, Debug, Default)]
-pub struct RunView {
+pub(crate) struct RunView {
     /// The same on every page that shows a part of it.
     pub key: String,
     pub role: String,
@@ -37,7 +37,7 @@ pub struct RunView {
 }
 
 /// Steps, oldest first, as items, oldest first.
-pub fn group_steps(mut steps: Vec<StepView>, summary: &ThreadSummary) -> Vec<PageItem> {
+pub(crate) fn group_steps(mut steps: Vec<StepView>, summary: &ThreadSummary) -> Vec<PageItem> {
     // Several tell of what happens, each in its own time.
     steps.sort_by_key(|step| step.millis);
     let mut items: Vec<PageItem> = Vec::new();

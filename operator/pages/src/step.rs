@@ -362,7 +362,7 @@ fn place_step(event: &HistoryEvent) -> StepPlace {
 }
 
 /// Outcome of a run in words; an open one has none yet.
-pub fn describe_outcome(outcome: &str) -> &'static str {
+pub(crate) fn describe_outcome(outcome: &str) -> &'static str {
     match outcome {
         "" => "is working",
         "waiting" => "waits for an answer",
@@ -409,7 +409,7 @@ fn show_todo(items: &[TodoEntry]) -> String {
 }
 
 /// What a condition says is missing.
-pub fn waited_for(condition: &str) -> &str {
+pub(crate) fn waited_for(condition: &str) -> &str {
     match condition {
         "AwaitingUser" => "an answer",
         "Queued" => "a slot",
@@ -428,7 +428,7 @@ fn describe_test(exit_code: Option<i32>) -> (String, &'static str) {
 }
 
 /// Name of an author before people's names are looked up.
-pub fn name_author(author: &MessageAuthor) -> String {
+pub(crate) fn name_author(author: &MessageAuthor) -> String {
     match author {
         MessageAuthor::User { id } => id.clone(),
         MessageAuthor::Role { role } => role.clone(),

@@ -11,7 +11,7 @@ use codebutler_wire::{MessageAuthor, NanoUsd, SlackTs};
 use crate::calls::describe_calls;
 use crate::remarks::read_remarks;
 
-pub use crate::remarks::LineRemark;
+pub(crate) use crate::remarks::LineRemark;
 
 /// Messages whose text is at hand when one of them turns out to be the plan.
 const RECENT: usize = 16;
@@ -28,7 +28,7 @@ const BUDGET: &str = "BudgetExceeded";
 /// Remarks on lines.
 const REMARKS: usize = 200;
 /// Of an hour, in milliseconds.
-pub const QUARTER: u64 = 900_000;
+pub(crate) const QUARTER: u64 = 900_000;
 
 /// What calls used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,7 +17,7 @@ const NEAR: usize = 200;
 
 /// Colours the lines of one side of a file, one after another.
 #[derive(Clone, Debug, Default)]
-pub struct LinePainter {
+pub(crate) struct LinePainter {
     language: Option<&'static CodeLanguage>,
     /// What ends the comment or string in which the last line ended, and its class.
     open: Option<(&'static str, &'static str)>,
@@ -25,17 +25,17 @@ pub struct LinePainter {
 
 impl LinePainter {
     /// By the file's name. Of a language that is not known, everything stays plain.
-    pub fn of(path: &str) -> Self {
+    pub(crate) fn of(path: &str) -> Self {
         Self { language: find_language(path), open: None }
     }
 
     /// What comes is from elsewhere in the file.
-    pub fn begin_again(&mut self) {
+    pub(crate) fn begin_again(&mut self) {
         self.open = None;
     }
 
     /// The next line as HTML.
-    pub fn paint(&mut self, line: &str) -> String {
+    pub(crate) fn paint(&mut self, line: &str) -> String {
         let mut html = String::with_capacity(line.len() + 16);
         let Some(language) = self.language else {
             escape(&mut html, line);

@@ -85,7 +85,7 @@ fn diff_rows(text: &str) -> Box<dyn Iterator<Item = TextRow> + '_> {
 }
 
 /// A text in which people are called by their names, where these are known.
-pub fn name_people(text: &str, names: &UserNames) -> String {
+pub(crate) fn name_people(text: &str, names: &UserNames) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("<@") {
@@ -104,17 +104,17 @@ pub fn name_people(text: &str, names: &UserNames) -> String {
 }
 
 /// A template with its values; a sentence where it can't be rendered.
-pub fn render_template(template: &impl Template) -> String {
+pub(crate) fn render_template(template: &impl Template) -> String {
     template.render().unwrap_or_else(|_| "this page can't be shown".to_owned())
 }
 
 /// Words with their markup, as HTML in which people are called by their names.
-pub fn render_prose(text: &str, dialect: TextDialect, names: &UserNames) -> String {
+pub(crate) fn render_prose(text: &str, dialect: TextDialect, names: &UserNames) -> String {
     render_html(text, dialect, &|part| name_people(part, names))
 }
 
 /// With separators: 12,345.
-pub fn group_digits(n: u64) -> String {
+pub(crate) fn group_digits(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (index, digit) in digits.char_indices() {
@@ -127,13 +127,13 @@ pub fn group_digits(n: u64) -> String {
 }
 
 /// A count with its noun: 1 thread, 2 threads.
-pub fn format_count(n: u64, what: &str) -> String {
+pub(crate) fn format_count(n: u64, what: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };
     format!("{} {what}{plural}", group_digits(n))
 }
 
 /// How long something took.
-pub fn format_duration(millis: u64) -> String {
+pub(crate) fn format_duration(millis: u64) -> String {
     let (minutes, hours) = (millis / 60_000, millis / 3_600_000);
     match millis {
         0..1000 => format!("{millis} ms"),
@@ -145,7 +145,7 @@ pub fn format_duration(millis: u64) -> String {
 }
 
 /// An amount as people read it. What costs less than a cent costs something all the same.
-pub fn format_cents(cost: NanoUsd) -> String {
+pub(crate) fn format_cents(cost: NanoUsd) -> String {
     const CENT: u64 = 10_000_000;
     match cost.0 {
         0 => "$0.00".to_owned(),
@@ -158,7 +158,7 @@ pub fn format_cents(cost: NanoUsd) -> String {
 }
 
 /// An amount in cents, as HTML that knows the exact one.
-pub fn show_money(cost: NanoUsd) -> String {
+pub(crate) fn show_money(cost: NanoUsd) -> String {
     let shown = format_cents(cost).replace('<', "&#60;");
     format!("<data value=\"{cost}\" title=\"${cost}\">{shown}</data>")
 }

@@ -8,7 +8,7 @@ const ROW: u64 = 14;
 
 /// A bar.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TimelineBar {
+pub(crate) struct TimelineBar {
     pub x: u64,
     pub y: u64,
     pub width: u64,
@@ -18,7 +18,7 @@ pub struct TimelineBar {
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PageTimeline {
+pub(crate) struct PageTimeline {
     pub bars: Vec<TimelineBar>,
     pub height: u64,
     /// One for each row, from the top.
@@ -27,7 +27,7 @@ pub struct PageTimeline {
 
 impl PageTimeline {
     /// Of spans between two moments.
-    pub fn of(spans: &[TimeSpan], began: u64, last: u64) -> Self {
+    pub(crate) fn of(spans: &[TimeSpan], began: u64, last: u64) -> Self {
         let whole = last.saturating_sub(began).max(1);
         let mut rows: Vec<String> = Vec::new();
         let place = |at: u64| at.clamp(began, last).saturating_sub(began) * WIDTH / whole;

@@ -12,7 +12,7 @@ const GATEWAY: [&str; 6] = [
 ];
 
 /// A filter whose directives for modules of `codebutler_operator` hold for the crates that these are now.
-pub fn translate_filter(filter: &str) -> String {
+pub(crate) fn translate_filter(filter: &str) -> String {
     let directives = filter.split(',').flat_map(|directive| match directive.trim() {
         former if former.starts_with(FORMER) => translate_directive(former),
         other => vec![other.to_owned()],

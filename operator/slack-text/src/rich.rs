@@ -8,7 +8,7 @@ use crate::{DEPTH, escape_text};
 
 /// Which parts of a rich text are rendered.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum RichView {
+pub(crate) enum RichView {
     /// As it is shown.
     Shown,
     /// Only the author's own words: no quotations, no code.
@@ -16,7 +16,7 @@ pub enum RichView {
 }
 
 /// A `rich_text` block as mrkdwn.
-pub fn rich_text(block: &Value, view: RichView) -> String {
+pub(crate) fn rich_text(block: &Value, view: RichView) -> String {
     let mut lines = Vec::new();
     for element in items(&block["elements"]) {
         add_element(element, view, &mut lines);
@@ -112,6 +112,6 @@ fn add_inline(element: &Value, view: RichView, depth: usize, text: &mut String) 
     };
 }
 
-pub fn items(list: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }

@@ -10,8 +10,8 @@ mod webhook;
 
 use serde_json::Value;
 
-pub use autopilot::adjust_pod;
-pub use openshift::constrain_pod;
+pub(super) use autopilot::adjust_pod;
+pub(super) use openshift::constrain_pod;
 
 use super::auth::ApiUser;
 use super::kinds::ServedKind;
@@ -48,7 +48,7 @@ fn check_growth(
 }
 
 /// Looks at an object that is about to be created or, with `live`, changed. Returns warnings.
-pub fn review_object(
+pub(super) fn review_object(
     store: &ObjectStore,
     user: &ApiUser,
     kind: &ServedKind,

@@ -26,11 +26,11 @@ pub struct AuditRecord {
 
 /// The requests so far.
 #[derive(Debug, Default)]
-pub struct RequestAudit(Mutex<BTreeMap<AuditRecord, bool>>);
+pub(super) struct RequestAudit(Mutex<BTreeMap<AuditRecord, bool>>);
 
 impl RequestAudit {
     /// Notes a request.
-    pub fn note(&self, user: &ApiUser, wanted: &RequestAttributes, allowed: bool) {
+    pub(super) fn note(&self, user: &ApiUser, wanted: &RequestAttributes, allowed: bool) {
         let record = AuditRecord {
             user: user.name.clone(),
             verb: wanted.verb.clone(),
@@ -47,7 +47,7 @@ impl RequestAudit {
     }
 
     /// What a user asked for, and whether it was always allowed.
-    pub fn of(&self, user: &str) -> Vec<(AuditRecord, bool)> {
+    pub(super) fn of(&self, user: &str) -> Vec<(AuditRecord, bool)> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter()
             .filter(|(r, _)| r.user == user)

@@ -18,7 +18,7 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
 ];
 
 /// A stored object as a version of its kind shows it.
-pub fn convert_outbound<'a>(kind: &ServedKind, stored: &'a Value) -> Cow<'a, Value> {
+pub(super) fn convert_outbound<'a>(kind: &ServedKind, stored: &'a Value) -> Cow<'a, Value> {
     let version = kind.api_version();
     if object::text_at(stored, "/apiVersion") == Some(&version) {
         return Cow::Borrowed(stored);
@@ -32,7 +32,7 @@ pub fn convert_outbound<'a>(kind: &ServedKind, stored: &'a Value) -> Cow<'a, Val
 }
 
 /// An object of a version of its kind in the form in which it is stored.
-pub fn convert_inbound(kind: &ServedKind, mut value: Value) -> Value {
+pub(super) fn convert_inbound(kind: &ServedKind, mut value: Value) -> Value {
     if kind.is("events.k8s.io", "events") {
         rename_fields(&mut value, EVENT_FIELDS.iter().map(|&(core, new)| (new, core)));
         value["apiVersion"] = json!("v1");

@@ -15,16 +15,16 @@ use serde_json::{Map, Value, json};
 use super::schema::SchemaNode;
 
 /// All definitions by their upstream names, such as `io.k8s.api.core.v1.Pod`.
-pub static DEFINITIONS: LazyLock<Map<String, Value>> = LazyLock::new(build_definitions);
+pub(super) static DEFINITIONS: LazyLock<Map<String, Value>> = LazyLock::new(build_definitions);
 
 /// The definition of a built-in type.
-pub fn definition_node(name: &str) -> Option<SchemaNode<'static>> {
+pub(super) fn definition_node(name: &str) -> Option<SchemaNode<'static>> {
     let definitions: &'static Map<String, Value> = &DEFINITIONS;
     definitions.get(name).map(|schema| SchemaNode::new(schema, definitions))
 }
 
 /// The name of the metadata definition, which custom resources use too.
-pub const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+pub(super) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 fn build_definitions() -> Map<String, Value> {
     let mut generator = SchemaSettings::openapi3().into_generator();

@@ -14,7 +14,7 @@ use super::status::ApiError;
 type Versions = BTreeMap<String, Vec<Arc<ServedKind>>>;
 
 /// Answers a path of discovery.
-pub fn answer_discovery(
+pub(super) fn answer_discovery(
     server: &ServerState,
     request: &ApiRequest,
 ) -> Result<ApiResponse, ApiError> {

@@ -12,7 +12,7 @@ use super::auth::{ApiUser, RequestAttributes};
 
 /// What happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ApiFault {
+pub(super) enum ApiFault {
     /// It is refused with this code and nothing is done.
     Refused(u16),
     /// It is done, and the answer is a 500.

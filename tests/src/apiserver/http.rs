@@ -26,7 +26,11 @@ const MAX_BODY: usize = 3 * 1024 * 1024;
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Serves until the server is stopped.
-pub async fn serve_api(server: Arc<ServerState>, listener: TcpListener, acceptor: TlsAcceptor) {
+pub(super) async fn serve_api(
+    server: Arc<ServerState>,
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {

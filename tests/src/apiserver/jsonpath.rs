@@ -13,11 +13,11 @@ enum PathStep {
 
 /// A parsed path such as `.status.conditions[?(@.type=="Ready")].status`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct JsonPath(Vec<PathStep>);
+pub(super) struct JsonPath(Vec<PathStep>);
 
 impl JsonPath {
     /// Parses a path; nothing if it uses what is not supported here.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let text = text.trim().trim_start_matches('$');
         let mut rest = text;
         let mut steps = Vec::new();
@@ -43,7 +43,7 @@ impl JsonPath {
     }
 
     /// All values that the path selects.
-    pub fn select<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
+    pub(super) fn select<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         let mut found = vec![value];
         for step in &self.0 {
             found = found.into_iter().flat_map(|v| step.apply(v)).collect();
@@ -52,7 +52,7 @@ impl JsonPath {
     }
 
     /// The first value that the path selects.
-    pub fn first<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+    pub(super) fn first<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         self.select(value).into_iter().next()
     }
 }

@@ -9,7 +9,7 @@ use super::schema::SchemaNode;
 
 /// Where the replica counts of a kind with a `scale` subresource are (JSON pointers).
 #[derive(Clone, Debug)]
-pub struct ScalePaths {
+pub(super) struct ScalePaths {
     /// Wanted number.
     pub spec: String,
     /// Observed number.
@@ -20,7 +20,7 @@ pub struct ScalePaths {
 
 /// What an object of a kind looks like.
 #[derive(Clone)]
-pub enum KindShape {
+pub(super) enum KindShape {
     /// A built-in kind, by the name of its definition.
     Core(String),
     /// A version of a custom resource.
@@ -30,7 +30,7 @@ pub enum KindShape {
 /// One served resource.
 #[derive(Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "a row of discovery: independent traits")]
-pub struct ServedKind {
+pub(super) struct ServedKind {
     /// API group; empty for the core group.
     pub group: String,
     /// API version.
@@ -65,12 +65,12 @@ pub struct ServedKind {
 
 impl ServedKind {
     /// `group/version`, or the version alone in the core group.
-    pub fn api_version(&self) -> String {
+    pub(super) fn api_version(&self) -> String {
         api_version(&self.group, &self.version)
     }
 
     /// The schema of its objects.
-    pub fn node(&self) -> Option<SchemaNode<'_>> {
+    pub(super) fn node(&self) -> Option<SchemaNode<'_>> {
         match &self.shape {
             KindShape::Core(definition) => definitions::definition_node(definition),
             KindShape::Custom(version) => Some(version.node()),
@@ -78,7 +78,7 @@ impl ServedKind {
     }
 
     /// The custom resource version behind it.
-    pub fn custom(&self) -> Option<&Arc<CustomVersion>> {
+    pub(super) fn custom(&self) -> Option<&Arc<CustomVersion>> {
         match &self.shape {
             KindShape::Custom(version) => Some(version),
             KindShape::Core(_) => None,
@@ -86,12 +86,12 @@ impl ServedKind {
     }
 
     /// Whether this is the built-in kind of that group and plural name.
-    pub fn is(&self, group: &str, plural: &str) -> bool {
+    pub(super) fn is(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }
 
     /// The verbs of discovery.
-    pub fn verbs(&self) -> Vec<&'static str> {
+    pub(super) fn verbs(&self) -> Vec<&'static str> {
         if self.virtual_only {
             vec!["create"]
         } else {
@@ -100,7 +100,7 @@ impl ServedKind {
     }
 
     /// Whether a subresource exists.
-    pub fn has_subresource(&self, name: &str) -> bool {
+    pub(super) fn has_subresource(&self, name: &str) -> bool {
         match name {
             "status" => self.status,
             "scale" => self.scale.is_some(),
@@ -110,12 +110,12 @@ impl ServedKind {
 }
 
 /// `group/version`, or the version alone in the core group.
-pub fn api_version(group: &str, version: &str) -> String {
+pub(super) fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
 /// Splits `group/version`.
-pub fn split_api_version(api_version: &str) -> (&str, &str) {
+pub(super) fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
@@ -333,37 +333,37 @@ fn built_in(row: &Row) -> ServedKind {
 }
 
 /// The table of a resource.
-pub fn printed_table(group: &str, plural: &str) -> String {
+pub(super) fn printed_table(group: &str, plural: &str) -> String {
     if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
 }
 
 type Index = BTreeMap<(String, String, String), Arc<ServedKind>>;
 
 /// All kinds of a server.
-pub struct KindRegistry {
+pub(super) struct KindRegistry {
     kinds: RwLock<Index>,
 }
 
 impl KindRegistry {
     /// The built-in kinds.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let kinds = BUILT_IN.iter().map(built_in).map(|k| (index_key(&k), Arc::new(k))).collect();
         Self { kinds: RwLock::new(kinds) }
     }
 
     /// The kind behind a path.
-    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<ServedKind>> {
+    pub(super) fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<ServedKind>> {
         let key = (group.to_owned(), version.to_owned(), plural.to_owned());
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
     }
 
     /// All kinds, sorted by group, version and plural name.
-    pub fn all(&self) -> Vec<Arc<ServedKind>> {
+    pub(super) fn all(&self) -> Vec<Arc<ServedKind>> {
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// Puts the given kinds in place of all that a definition had before.
-    pub fn replace_custom(&self, group: &str, plural: &str, kinds: Vec<ServedKind>) {
+    pub(super) fn replace_custom(&self, group: &str, plural: &str, kinds: Vec<ServedKind>) {
         let mut index = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         index.retain(|_, k| !(k.custom().is_some() && k.is(group, plural)));
         index.extend(kinds.into_iter().map(|k| (index_key(&k), Arc::new(k))));

@@ -3,48 +3,48 @@
 use serde_json::{Map, Value, json};
 
 /// A string at a JSON pointer, or nothing.
-pub fn text_at<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
+pub(super) fn text_at<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     object.pointer(pointer).and_then(Value::as_str)
 }
 
 /// `metadata.name`, or the empty string.
-pub fn object_name(object: &Value) -> &str {
+pub(super) fn object_name(object: &Value) -> &str {
     text_at(object, "/metadata/name").unwrap_or_default()
 }
 
 /// `metadata.namespace`, or the empty string.
-pub fn object_namespace(object: &Value) -> &str {
+pub(super) fn object_namespace(object: &Value) -> &str {
     text_at(object, "/metadata/namespace").unwrap_or_default()
 }
 
 /// `metadata.uid`, or the empty string.
-pub fn object_uid(object: &Value) -> &str {
+pub(super) fn object_uid(object: &Value) -> &str {
     text_at(object, "/metadata/uid").unwrap_or_default()
 }
 
 /// `metadata.resourceVersion`, or the empty string.
-pub fn object_version(object: &Value) -> &str {
+pub(super) fn object_version(object: &Value) -> &str {
     text_at(object, "/metadata/resourceVersion").unwrap_or_default()
 }
 
 /// A field of `metadata`.
-pub fn meta_field<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
+pub(super) fn meta_field<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
     object.get("metadata")?.get(field)
 }
 
 /// `metadata` for writing, made where it is missing.
-pub fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
+pub(super) fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
     map_at(object, "metadata")
 }
 
 /// The map in a field for writing, made where it is missing or something else.
-pub fn map_at<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
+pub(super) fn map_at<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     let slot = object_fields(object).entry(field).or_insert_with(|| json!({}));
     object_fields(slot)
 }
 
 /// The fields of a value, which becomes an empty object if it was none.
-pub fn object_fields(value: &mut Value) -> &mut Map<String, Value> {
+pub(super) fn object_fields(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
@@ -56,7 +56,7 @@ pub fn object_fields(value: &mut Value) -> &mut Map<String, Value> {
 }
 
 /// Sets a field of `metadata`, or removes it for `None`.
-pub fn set_meta(object: &mut Value, field: &str, value: Option<Value>) {
+pub(super) fn set_meta(object: &mut Value, field: &str, value: Option<Value>) {
     let meta = meta_mut(object);
     match value {
         Some(value) => {
@@ -69,7 +69,7 @@ pub fn set_meta(object: &mut Value, field: &str, value: Option<Value>) {
 }
 
 /// Sets a top-level field, or removes it for `None`.
-pub fn set_field(object: &mut Value, field: &str, value: Option<Value>) {
+pub(super) fn set_field(object: &mut Value, field: &str, value: Option<Value>) {
     let map = object_fields(object);
     match value {
         Some(value) => {
@@ -82,12 +82,12 @@ pub fn set_field(object: &mut Value, field: &str, value: Option<Value>) {
 }
 
 /// Whether deletion has been asked for.
-pub fn is_terminating(object: &Value) -> bool {
+pub(super) fn is_terminating(object: &Value) -> bool {
     text_at(object, "/metadata/deletionTimestamp").is_some()
 }
 
 /// `metadata.finalizers`.
-pub fn list_finalizers(object: &Value) -> impl Iterator<Item = &str> {
+pub(super) fn list_finalizers(object: &Value) -> impl Iterator<Item = &str> {
     meta_field(object, "finalizers")
         .and_then(Value::as_array)
         .into_iter()
@@ -96,27 +96,27 @@ pub fn list_finalizers(object: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// The present moment as Kubernetes writes it (whole seconds, UTC).
-pub fn now_text() -> String {
+pub(super) fn now_text() -> String {
     whole_seconds(jiff::Timestamp::now())
 }
 
 /// A moment as Kubernetes writes it (whole seconds, UTC).
-pub fn whole_seconds(at: jiff::Timestamp) -> String {
+pub(super) fn whole_seconds(at: jiff::Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// Copies a map's field from one object to another, or removes it.
-pub fn copy_field(from: &Value, to: &mut Value, field: &str) {
+pub(super) fn copy_field(from: &Value, to: &mut Value, field: &str) {
     set_field(to, field, from.get(field).cloned());
 }
 
 /// Copies a field of `metadata` from one object to another, or removes it.
-pub fn copy_meta(from: &Value, to: &mut Value, field: &str) {
+pub(super) fn copy_meta(from: &Value, to: &mut Value, field: &str) {
     set_meta(to, field, meta_field(from, field).cloned());
 }
 
 /// Inserts a default where a field is absent or null.
-pub fn default_to(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
+pub(super) fn default_to(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
     if map.get(field).is_none_or(Value::is_null) {
         map.insert(field.to_owned(), value.into());
     }

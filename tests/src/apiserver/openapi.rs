@@ -17,7 +17,10 @@ use super::schema::REF_PREFIX;
 use super::status::ApiError;
 
 /// Answers a path below `/openapi`.
-pub fn answer_openapi(server: &ServerState, request: &ApiRequest) -> Result<ApiResponse, ApiError> {
+pub(super) fn answer_openapi(
+    server: &ServerState,
+    request: &ApiRequest,
+) -> Result<ApiResponse, ApiError> {
     let path = request.path.trim_matches('/');
     let body = match path.strip_prefix("openapi/") {
         Some("v3") => openapi_index(server),

@@ -16,7 +16,7 @@ const MAGIC: &[u8] = b"k8s\0";
 const MAX_DEPTH: u32 = 20;
 
 /// Reads a body; nothing if it is malformed or of a kind that is not known here.
-pub fn decode_body(body: &[u8]) -> Option<Value> {
+pub(super) fn decode_body(body: &[u8]) -> Option<Value> {
     let unknown = decode_fields(body.strip_prefix(MAGIC)?)?;
     let part =
         |number: u32| unknown.iter().find(|(n, _)| *n == number).and_then(|(_, wire)| wire.bytes());

@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use super::status::ApiError;
 
 /// A body, whole or streamed.
-pub type AnswerBody = UnsyncBoxBody<Bytes, Infallible>;
+pub(super) type AnswerBody = UnsyncBoxBody<Bytes, Infallible>;
 /// An answer.
-pub type ApiResponse = http::Response<AnswerBody>;
+pub(super) type ApiResponse = http::Response<AnswerBody>;
 
 /// The shape in which objects are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShownForm {
+pub(super) enum ShownForm {
     /// As they are.
     Object,
     /// As rows for `kubectl get`.
@@ -28,7 +28,7 @@ pub enum ShownForm {
 
 /// What a client accepts best.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AcceptedForm {
+pub(super) struct AcceptedForm {
     /// The shape.
     pub form: ShownForm,
     /// As YAML.
@@ -38,7 +38,7 @@ pub struct AcceptedForm {
 }
 
 /// Reads an `Accept` header: the first range that this server can answer wins.
-pub fn read_accept(accept: &str) -> Result<AcceptedForm, ApiError> {
+pub(super) fn read_accept(accept: &str) -> Result<AcceptedForm, ApiError> {
     let plain = AcceptedForm { form: ShownForm::Object, yaml: false, as_kind: None };
     if accept.trim().is_empty() {
         return Ok(plain);
@@ -74,7 +74,7 @@ pub fn read_accept(accept: &str) -> Result<AcceptedForm, ApiError> {
 }
 
 /// An answer from bytes.
-pub fn bytes_answer(code: u16, media: &'static str, body: impl Into<Bytes>) -> ApiResponse {
+pub(super) fn bytes_answer(code: u16, media: &'static str, body: impl Into<Bytes>) -> ApiResponse {
     let mut response = ApiResponse::new(Full::new(body.into()).boxed_unsync());
     *response.status_mut() =
         StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -83,7 +83,7 @@ pub fn bytes_answer(code: u16, media: &'static str, body: impl Into<Bytes>) -> A
 }
 
 /// An answer as JSON or YAML.
-pub fn value_answer(code: u16, accepted: &AcceptedForm, value: &Value) -> ApiResponse {
+pub(super) fn value_answer(code: u16, accepted: &AcceptedForm, value: &Value) -> ApiResponse {
     if accepted.yaml {
         let yaml = serde_saphyr::to_string(value).unwrap_or_default();
         return bytes_answer(code, "application/yaml", yaml);
@@ -92,17 +92,17 @@ pub fn value_answer(code: u16, accepted: &AcceptedForm, value: &Value) -> ApiRes
 }
 
 /// An answer as JSON.
-pub fn json_answer(code: u16, value: &Value) -> ApiResponse {
+pub(super) fn json_answer(code: u16, value: &Value) -> ApiResponse {
     bytes_answer(code, "application/json", serde_json::to_vec(value).unwrap_or_default())
 }
 
 /// A failure.
-pub fn error_answer(error: &ApiError) -> ApiResponse {
+pub(super) fn error_answer(error: &ApiError) -> ApiResponse {
     json_answer(error.code, &error.body())
 }
 
 /// Adds `Warning` headers.
-pub fn add_warnings(response: &mut ApiResponse, warnings: &[String]) {
+pub(super) fn add_warnings(response: &mut ApiResponse, warnings: &[String]) {
     for text in warnings {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
@@ -112,7 +112,7 @@ pub fn add_warnings(response: &mut ApiResponse, warnings: &[String]) {
 }
 
 /// An object's metadata alone.
-pub fn partial_object(object: &Value) -> Value {
+pub(super) fn partial_object(object: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",

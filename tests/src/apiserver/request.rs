@@ -8,7 +8,7 @@ use super::auth::{ApiUser, RequestAttributes};
 
 /// A path below `/api` or `/apis` that names a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResourcePath {
+pub(super) struct ResourcePath {
     /// API group; empty for the core group.
     pub group: String,
     /// API version.
@@ -25,7 +25,7 @@ pub struct ResourcePath {
 
 impl ResourcePath {
     /// Reads a path; nothing if it names no resource.
-    pub fn parse(path: &str) -> Option<Self> {
+    pub(super) fn parse(path: &str) -> Option<Self> {
         let mut parts = path.trim_matches('/').split('/').peekable();
         let group = match parts.next()? {
             "api" => String::new(),
@@ -54,38 +54,38 @@ fn is_namespace_subresource(parts: &[&str]) -> bool {
 
 /// The query of a request.
 #[derive(Clone, Debug, Default)]
-pub struct RequestQuery(Vec<(String, String)>);
+pub(super) struct RequestQuery(Vec<(String, String)>);
 
 impl RequestQuery {
     /// Reads a query string.
-    pub fn parse(query: &str) -> Self {
+    pub(super) fn parse(query: &str) -> Self {
         Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
 
     /// The first value of a parameter; empty values count as absent.
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str())
     }
 
     /// Whether a parameter is there, whatever its value.
-    pub fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(n, _)| n == name)
     }
 
     /// Whether a boolean parameter is set.
-    pub fn flag(&self, name: &str) -> bool {
+    pub(super) fn flag(&self, name: &str) -> bool {
         matches!(self.get(name), Some("true" | "1" | "True"))
     }
 
     /// A numeric parameter.
-    pub fn number(&self, name: &str) -> Option<u64> {
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
     }
 }
 
 /// A whole request.
 #[derive(Clone, Debug)]
-pub struct ApiRequest {
+pub(super) struct ApiRequest {
     /// HTTP method.
     pub method: Method,
     /// Path.
@@ -104,23 +104,23 @@ pub struct ApiRequest {
 
 impl ApiRequest {
     /// A header as text.
-    pub fn header(&self, name: &str) -> &str {
+    pub(super) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
     }
 
     /// The media type of the body, without parameters.
-    pub fn content_type(&self) -> &str {
+    pub(super) fn content_type(&self) -> &str {
         self.header("content-type").split(';').next().unwrap_or_default().trim()
     }
 
     /// Whether this is a watch.
-    pub fn is_watch(&self) -> bool {
+    pub(super) fn is_watch(&self) -> bool {
         self.method == Method::GET && self.query.flag("watch")
     }
 
     /// The manager under whose name fields are recorded: what the request says, or the client's
     /// program name.
-    pub fn field_manager(&self) -> String {
+    pub(super) fn field_manager(&self) -> String {
         match self.query.get("fieldManager") {
             Some(manager) => manager.to_owned(),
             None => match self.header("user-agent").split('/').next() {
@@ -131,12 +131,12 @@ impl ApiRequest {
     }
 
     /// Whether nothing is to be stored.
-    pub fn is_dry_run(&self) -> bool {
+    pub(super) fn is_dry_run(&self) -> bool {
         self.query.get("dryRun") == Some("All")
     }
 
     /// The action for authorization.
-    pub fn attributes(&self) -> RequestAttributes {
+    pub(super) fn attributes(&self) -> RequestAttributes {
         let Some(target) = &self.target else {
             return RequestAttributes {
                 verb: self.method.as_str().to_lowercase(),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::schema::{SchemaNode, join_path};
 
 /// The definition of quantities, which may be written as numbers.
-pub const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+pub(super) const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Time";
 const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
 
@@ -41,14 +41,14 @@ enum QuantityForm {
 
 /// An amount of something, exact to a billionth.
 #[derive(Clone, Copy, Debug)]
-pub struct ExactQuantity {
+pub(super) struct ExactQuantity {
     nanos: i128,
     form: QuantityForm,
 }
 
 impl ExactQuantity {
     /// Reads a quantity such as `500m`, `1.5Gi` or `1e3`.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let (negative, rest) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -73,27 +73,27 @@ impl ExactQuantity {
     }
 
     /// The amount in billionths.
-    pub const fn nanos(self) -> i128 {
+    pub(super) const fn nanos(self) -> i128 {
         self.nanos
     }
 
     /// Whether it is below zero.
-    pub fn is_negative(self) -> bool {
+    pub(super) fn is_negative(self) -> bool {
         self.nanos < 0
     }
 
     /// Whether it is above zero.
-    pub fn is_positive(self) -> bool {
+    pub(super) fn is_positive(self) -> bool {
         self.nanos > 0
     }
 
     /// Order by amount, whatever the notation.
-    pub fn cmp(self, other: Self) -> std::cmp::Ordering {
+    pub(super) fn cmp(self, other: Self) -> std::cmp::Ordering {
         self.nanos.cmp(&other.nanos)
     }
 
     /// The form in which it is stored: no fraction, the largest suffix that loses nothing.
-    pub fn canonical(self) -> String {
+    pub(super) fn canonical(self) -> String {
         let nanos = self.nanos;
         if nanos == 0 {
             return "0".to_owned();
@@ -135,7 +135,11 @@ fn quantity_unit(suffix: &str) -> Option<(i128, QuantityForm)> {
 }
 
 /// Brings every text of a built-in kind into its stored form, or says as Go would why it has none.
-pub fn normalize_value(value: &mut Value, node: SchemaNode<'_>, path: &str) -> Result<(), String> {
+pub(super) fn normalize_value(
+    value: &mut Value,
+    node: SchemaNode<'_>,
+    path: &str,
+) -> Result<(), String> {
     if node.keeps_unknown() {
         return Ok(());
     }

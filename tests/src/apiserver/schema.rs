@@ -4,18 +4,18 @@
 use serde_json::{Map, Value};
 
 /// Where references to definitions point.
-pub const REF_PREFIX: &str = "#/components/schemas/";
+pub(super) const REF_PREFIX: &str = "#/components/schemas/";
 
 /// A schema node and the definitions that its references name.
 #[derive(Clone, Copy, Debug)]
-pub struct SchemaNode<'a> {
+pub(super) struct SchemaNode<'a> {
     schema: &'a Value,
     definitions: &'a Map<String, Value>,
 }
 
 /// How the items of a list relate to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListKind {
+pub(super) enum ListKind {
     /// The list is one value.
     Atomic,
     /// Items are scalars without order.
@@ -26,7 +26,7 @@ pub enum ListKind {
 
 impl<'a> SchemaNode<'a> {
     /// A view of a schema.
-    pub fn new(schema: &'a Value, definitions: &'a Map<String, Value>) -> Self {
+    pub(super) fn new(schema: &'a Value, definitions: &'a Map<String, Value>) -> Self {
         Self { schema, definitions }.resolved()
     }
 
@@ -49,38 +49,38 @@ impl<'a> SchemaNode<'a> {
     }
 
     /// Whether this is the definition of that name.
-    pub fn is(self, definition: &str) -> bool {
+    pub(super) fn is(self, definition: &str) -> bool {
         self.definitions.get(definition).is_some_and(|d| std::ptr::eq(d, self.schema))
     }
 
     /// The last part of its definition's name, if it is one.
-    pub fn name(self) -> Option<&'a str> {
+    pub(super) fn name(self) -> Option<&'a str> {
         let found = self.definitions.iter().find(|(_, d)| std::ptr::eq(*d, self.schema));
         found.map(|(name, _)| name.rsplit('.').next().unwrap_or(name))
     }
 
     /// A keyword's value.
-    pub fn keyword(self, name: &str) -> Option<&'a Value> {
+    pub(super) fn keyword(self, name: &str) -> Option<&'a Value> {
         self.schema.get(name)
     }
 
     /// Whether a keyword is `true`.
-    pub fn flag(self, name: &str) -> bool {
+    pub(super) fn flag(self, name: &str) -> bool {
         self.keyword(name).and_then(Value::as_bool).unwrap_or(false)
     }
 
     /// The declared type.
-    pub fn kind(self) -> Option<&'a str> {
+    pub(super) fn kind(self) -> Option<&'a str> {
         self.keyword("type").and_then(Value::as_str)
     }
 
     /// A declared property.
-    pub fn property(self, name: &str) -> Option<Self> {
+    pub(super) fn property(self, name: &str) -> Option<Self> {
         Some(self.at(self.schema.get("properties")?.get(name)?))
     }
 
     /// The declared properties.
-    pub fn properties(self) -> impl Iterator<Item = (&'a str, Self)> {
+    pub(super) fn properties(self) -> impl Iterator<Item = (&'a str, Self)> {
         self.schema
             .get("properties")
             .and_then(Value::as_object)
@@ -90,45 +90,45 @@ impl<'a> SchemaNode<'a> {
     }
 
     /// The schema of the values of a map.
-    pub fn additional(self) -> Option<Self> {
+    pub(super) fn additional(self) -> Option<Self> {
         self.schema.get("additionalProperties").filter(|a| a.is_object()).map(|a| self.at(a))
     }
 
     /// The schema of a field: declared or, in a map, of any name.
-    pub fn field(self, name: &str) -> Option<Self> {
+    pub(super) fn field(self, name: &str) -> Option<Self> {
         self.property(name).or_else(|| self.additional())
     }
 
     /// The schema of a list's items.
-    pub fn items(self) -> Option<Self> {
+    pub(super) fn items(self) -> Option<Self> {
         self.schema.get("items").map(|items| self.at(items))
     }
 
     /// The schemas of `allOf`, `anyOf` or `oneOf`.
-    pub fn branches(self, keyword: &str) -> Vec<Self> {
+    pub(super) fn branches(self, keyword: &str) -> Vec<Self> {
         let branches = self.schema.get(keyword).and_then(Value::as_array);
         branches.into_iter().flatten().map(|schema| self.at(schema)).collect()
     }
 
     /// A keyword that is a schema, such as `not`.
-    pub fn branch(self, keyword: &str) -> Option<Self> {
+    pub(super) fn branch(self, keyword: &str) -> Option<Self> {
         self.schema.get(keyword).map(|schema| self.at(schema))
     }
 
     /// Whether fields that are not declared are kept.
-    pub fn keeps_unknown(self) -> bool {
+    pub(super) fn keeps_unknown(self) -> bool {
         self.flag("x-kubernetes-preserve-unknown-fields")
             || self.schema.get("additionalProperties") == Some(&Value::Bool(true))
     }
 
     /// Whether the value may be an integer or a string.
-    pub fn is_int_or_string(self) -> bool {
+    pub(super) fn is_int_or_string(self) -> bool {
         self.flag("x-kubernetes-int-or-string")
             || self.keyword("format").and_then(Value::as_str) == Some("int-or-string")
     }
 
     /// How a list's items relate.
-    pub fn list_kind(self) -> ListKind {
+    pub(super) fn list_kind(self) -> ListKind {
         match self.keyword("x-kubernetes-list-type").and_then(Value::as_str) {
             Some("set") => ListKind::Set,
             Some("map") => ListKind::Map(
@@ -145,13 +145,13 @@ impl<'a> SchemaNode<'a> {
     }
 
     /// Whether a map or structure is owned and replaced as one value.
-    pub fn is_atomic_map(self) -> bool {
+    pub(super) fn is_atomic_map(self) -> bool {
         self.keyword("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic")
     }
 }
 
 /// Removes the fields that a schema does not know and lists their paths.
-pub fn prune_unknown(
+pub(super) fn prune_unknown(
     value: &mut Value,
     node: SchemaNode<'_>,
     path: &str,
@@ -184,7 +184,7 @@ pub fn prune_unknown(
 }
 
 /// Takes a null for nothing where the schema allows none and has no default for it.
-pub fn drop_nulls(value: &mut Value, node: SchemaNode<'_>) {
+pub(super) fn drop_nulls(value: &mut Value, node: SchemaNode<'_>) {
     match value {
         Value::Object(map) => {
             map.retain(|name, field| {
@@ -215,7 +215,7 @@ fn is_any(node: SchemaNode<'_>) -> bool {
 }
 
 /// Fills in the defaults that a schema declares.
-pub fn fill_defaults(value: &mut Value, node: SchemaNode<'_>) {
+pub(super) fn fill_defaults(value: &mut Value, node: SchemaNode<'_>) {
     match value {
         Value::Object(map) => {
             for (name, schema) in node.properties() {
@@ -245,6 +245,6 @@ pub fn fill_defaults(value: &mut Value, node: SchemaNode<'_>) {
 }
 
 /// Appends a field to a path.
-pub fn join_path(path: &str, name: &str) -> String {
+pub(super) fn join_path(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }

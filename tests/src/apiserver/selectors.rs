@@ -16,7 +16,7 @@ enum Test {
 
 /// Which objects a list or watch is about.
 #[derive(Clone, Debug, Default)]
-pub struct ObjectSelector {
+pub(super) struct ObjectSelector {
     labels: Vec<(String, Test)>,
     /// JSON pointer or custom path, wanted value, and whether it must be equal.
     fields: Vec<(String, String, bool)>,
@@ -24,23 +24,23 @@ pub struct ObjectSelector {
 
 impl ObjectSelector {
     /// Parses both selectors for a kind.
-    pub fn parse(kind: &ServedKind, labels: &str, fields: &str) -> Result<Self, ApiError> {
+    pub(super) fn parse(kind: &ServedKind, labels: &str, fields: &str) -> Result<Self, ApiError> {
         Ok(Self { labels: parse_labels(labels)?, fields: parse_fields(kind, fields)? })
     }
 
     /// Whether everything is selected.
-    pub fn is_everything(&self) -> bool {
+    pub(super) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
     /// The only name that can be selected, if there is one.
-    pub fn name(&self) -> Option<&str> {
+    pub(super) fn name(&self) -> Option<&str> {
         let named = self.fields.iter().find(|(field, _, equal)| *equal && field == "metadata.name");
         named.map(|(_, name, _)| name.as_str())
     }
 
     /// Whether an object is selected.
-    pub fn matches(&self, kind: &ServedKind, object: &Value) -> bool {
+    pub(super) fn matches(&self, kind: &ServedKind, object: &Value) -> bool {
         let labels = object::meta_field(object, "labels");
         self.labels
             .iter()

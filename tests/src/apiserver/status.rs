@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// One field that failed validation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StatusCause {
+pub(super) struct StatusCause {
     /// Path such as `spec.containers[0].name`.
     pub field: String,
     /// Machine-readable reason such as `FieldValueRequired`.
@@ -15,7 +15,7 @@ pub struct StatusCause {
 
 impl StatusCause {
     /// A required field is absent.
-    pub fn required(field: impl Into<String>, more: &str) -> Self {
+    pub(super) fn required(field: impl Into<String>, more: &str) -> Self {
         let detail = if more.is_empty() {
             "Required value".to_owned()
         } else {
@@ -25,7 +25,7 @@ impl StatusCause {
     }
 
     /// A field has a value that is not allowed.
-    pub fn invalid(field: impl Into<String>, value: &Value, more: &str) -> Self {
+    pub(super) fn invalid(field: impl Into<String>, value: &Value, more: &str) -> Self {
         let shown = show_value(value);
         Self {
             field: field.into(),
@@ -35,13 +35,13 @@ impl StatusCause {
     }
 
     /// The same, without the value.
-    pub fn broken(field: impl Into<String>, more: &str) -> Self {
+    pub(super) fn broken(field: impl Into<String>, more: &str) -> Self {
         let detail = format!("Invalid value: {more}");
         Self { field: field.into(), reason: "FieldValueInvalid", detail }
     }
 
     /// A field has a value of another type; `found` names it.
-    pub fn wrong_type(field: impl Into<String>, found: &str, more: &str) -> Self {
+    pub(super) fn wrong_type(field: impl Into<String>, found: &str, more: &str) -> Self {
         Self {
             field: field.into(),
             reason: "FieldValueTypeInvalid",
@@ -50,7 +50,7 @@ impl StatusCause {
     }
 
     /// A field has a value outside a closed list.
-    pub fn unsupported(field: impl Into<String>, value: &Value, allowed: &[String]) -> Self {
+    pub(super) fn unsupported(field: impl Into<String>, value: &Value, allowed: &[String]) -> Self {
         let allowed: Vec<String> = allowed.iter().map(|a| format!("\"{a}\"")).collect();
         Self {
             field: field.into(),
@@ -64,7 +64,7 @@ impl StatusCause {
     }
 
     /// A text or a whole that is longer than allowed (bytes).
-    pub fn too_long(field: impl Into<String>, max: usize) -> Self {
+    pub(super) fn too_long(field: impl Into<String>, max: usize) -> Self {
         Self {
             field: field.into(),
             reason: "FieldValueTooLong",
@@ -73,7 +73,7 @@ impl StatusCause {
     }
 
     /// A field may not be set, or not be changed.
-    pub fn forbidden(field: impl Into<String>, more: &str) -> Self {
+    pub(super) fn forbidden(field: impl Into<String>, more: &str) -> Self {
         Self {
             field: field.into(),
             reason: "FieldValueForbidden",
@@ -82,7 +82,7 @@ impl StatusCause {
     }
 
     /// Two items of a keyed list have the same key.
-    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+    pub(super) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         Self {
             field: field.into(),
             reason: "FieldValueDuplicate",
@@ -91,13 +91,13 @@ impl StatusCause {
     }
 
     /// Whether rules over the object can't be trusted to make sense of it.
-    pub fn blocks_rules(&self) -> bool {
+    pub(super) fn blocks_rules(&self) -> bool {
         let kinds = ["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"];
         self.reason.strip_prefix("FieldValue").is_some_and(|kind| kinds.contains(&kind))
     }
 
     /// What upstream adds when it did not come to the rules.
-    pub fn rules_unchecked() -> Self {
+    pub(super) fn rules_unchecked() -> Self {
         Self::invalid(
             "<nil>",
             &Value::Null,
@@ -126,7 +126,7 @@ fn show_value(value: &Value) -> String {
 /// A request that failed, ready to be written as a `Status`.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
-pub struct ApiError {
+pub(super) struct ApiError {
     /// HTTP status code.
     pub code: u16,
     /// `reason` of the Status.
@@ -154,17 +154,17 @@ impl ApiError {
     }
 
     /// 400.
-    pub fn bad_request(message: impl Into<String>) -> Self {
+    pub(super) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
     /// 401.
-    pub fn unauthorized() -> Self {
+    pub(super) fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
 
     /// 403 about an object or, with an empty name, its kind.
-    pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
+    pub(super) fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let qualified = qualified_name(group, resource);
         let subject = if name.is_empty() { qualified } else { format!("{qualified} \"{name}\"") };
         Self::new(403, "Forbidden", format!("{subject} is forbidden: {why}"))
@@ -172,24 +172,24 @@ impl ApiError {
     }
 
     /// 403 about a path that is no resource.
-    pub fn forbidden_path(why: &str) -> Self {
+    pub(super) fn forbidden_path(why: &str) -> Self {
         Self::new(403, "Forbidden", format!("forbidden: {why}")).about("", "", "")
     }
 
     /// 404 about an object.
-    pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
+    pub(super) fn not_found(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} \"{name}\" not found", qualified_name(group, resource));
         Self::new(404, "NotFound", message).about(group, resource, name)
     }
 
     /// 404 about a path or kind that this server does not know.
-    pub fn unknown_path() -> Self {
+    pub(super) fn unknown_path() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
             .about("", "", "")
     }
 
     /// 405.
-    pub fn method_not_allowed() -> Self {
+    pub(super) fn method_not_allowed() -> Self {
         Self::new(
             405,
             "MethodNotAllowed",
@@ -199,7 +199,7 @@ impl ApiError {
     }
 
     /// 406.
-    pub fn not_acceptable() -> Self {
+    pub(super) fn not_acceptable() -> Self {
         Self::new(
             406,
             "NotAcceptable",
@@ -208,7 +208,7 @@ impl ApiError {
     }
 
     /// 406 of a kind that is built in: the path's own router says it.
-    pub fn no_representation() -> Self {
+    pub(super) fn no_representation() -> Self {
         Self::new(
             406,
             "NotAcceptable",
@@ -217,12 +217,12 @@ impl ApiError {
     }
 
     /// 415 of a patch of a kind that is built in: the path's own router says it.
-    pub fn unknown_patch() -> Self {
+    pub(super) fn unknown_patch() -> Self {
         Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type")
     }
 
     /// 415.
-    pub fn unsupported_media_type(accepted: &str) -> Self {
+    pub(super) fn unsupported_media_type(accepted: &str) -> Self {
         Self::new(
             415,
             "UnsupportedMediaType",
@@ -233,13 +233,13 @@ impl ApiError {
     }
 
     /// 409 on create.
-    pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
+    pub(super) fn already_exists(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} \"{name}\" already exists", qualified_name(group, resource));
         Self::new(409, "AlreadyExists", message).about(group, resource, name)
     }
 
     /// 409 on a write that raced with another one.
-    pub fn conflict(group: &str, resource: &str, name: &str) -> Self {
+    pub(super) fn conflict(group: &str, resource: &str, name: &str) -> Self {
         Self::conflict_because(
             group,
             resource,
@@ -249,7 +249,7 @@ impl ApiError {
     }
 
     /// 409 with a reason of its own.
-    pub fn conflict_because(group: &str, resource: &str, name: &str, why: &str) -> Self {
+    pub(super) fn conflict_because(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let message = format!(
             "Operation cannot be fulfilled on {} \"{name}\": {why}",
             qualified_name(group, resource)
@@ -258,7 +258,7 @@ impl ApiError {
     }
 
     /// 409 of a server-side apply: `(manager sentence, field path)` for each conflict.
-    pub fn apply_conflict(message: String, causes: &[(String, String)]) -> Self {
+    pub(super) fn apply_conflict(message: String, causes: &[(String, String)]) -> Self {
         let causes: Vec<Value> = causes
             .iter()
             .map(|(message, field)| {
@@ -271,12 +271,12 @@ impl ApiError {
     }
 
     /// 410: the version asked for is no longer known.
-    pub fn expired(message: impl Into<String>) -> Self {
+    pub(super) fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
     /// 422 with the fields that failed.
-    pub fn invalid(group: &str, kind: &str, name: &str, causes: &[StatusCause]) -> Self {
+    pub(super) fn invalid(group: &str, kind: &str, name: &str, causes: &[StatusCause]) -> Self {
         let sentences: Vec<String> = causes.iter().map(StatusCause::sentence).collect();
         let list = match sentences.as_slice() {
             [one] => one.clone(),
@@ -299,7 +299,7 @@ impl ApiError {
     }
 
     /// 422 about a request as a whole, such as a JSON patch whose test failed.
-    pub fn unprocessable(message: impl Into<String>) -> Self {
+    pub(super) fn unprocessable(message: impl Into<String>) -> Self {
         let message = message.into();
         let mut error = Self::new(422, "Invalid", message);
         error.details = Some(json!({}));
@@ -307,12 +307,12 @@ impl ApiError {
     }
 
     /// 500 of which upstream says nothing but the sentence.
-    pub fn untyped(message: impl Into<String>) -> Self {
+    pub(super) fn untyped(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
 
     /// A failure that a test asked for.
-    pub fn on_purpose(code: u16) -> Self {
+    pub(super) fn on_purpose(code: u16) -> Self {
         let reason = match code {
             409 => "Conflict",
             429 => "TooManyRequests",
@@ -322,7 +322,7 @@ impl ApiError {
     }
 
     /// 500: a webhook that admission asks answers with an error.
-    pub fn webhook(name: &str, said: &str) -> Self {
+    pub(super) fn webhook(name: &str, said: &str) -> Self {
         let message = format!(
             "Internal error occurred: failed calling webhook \"{name}\": failed to call webhook: an error on \
              the server (\"{said}\") has prevented the request from succeeding"
@@ -331,18 +331,18 @@ impl ApiError {
     }
 
     /// 413.
-    pub fn too_large(why: &str) -> Self {
+    pub(super) fn too_large(why: &str) -> Self {
         let message = format!("Request entity too large: {why}");
         Self::new(413, "RequestEntityTooLarge", message)
     }
 
     /// 501.
-    pub fn not_implemented(message: impl Into<String>) -> Self {
+    pub(super) fn not_implemented(message: impl Into<String>) -> Self {
         Self::new(501, "NotImplemented", message)
     }
 
     /// 504: a version that is still in the future.
-    pub fn too_large_version(asked: u64, current: u64) -> Self {
+    pub(super) fn too_large_version(asked: u64, current: u64) -> Self {
         let mut error = Self::new(
             504,
             "Timeout",
@@ -356,7 +356,7 @@ impl ApiError {
     }
 
     /// The `Status` object.
-    pub fn body(&self) -> Value {
+    pub(super) fn body(&self) -> Value {
         let mut body = json!({
             "kind": "Status",
             "apiVersion": "v1",
@@ -376,6 +376,6 @@ impl ApiError {
 }
 
 /// `resource.group`, or the bare resource of the core group.
-pub fn qualified_name(group: &str, resource: &str) -> String {
+pub(super) fn qualified_name(group: &str, resource: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }

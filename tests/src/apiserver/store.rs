@@ -13,11 +13,11 @@ use tokio::sync::watch;
 use super::object;
 
 /// Namespace (empty for cluster-wide objects) and name.
-pub type StoreKey = (String, String);
+pub(super) type StoreKey = (String, String);
 
 /// One version of an object.
 #[derive(Debug)]
-pub struct StoredObject {
+pub(super) struct StoredObject {
     /// The version, the same as in its metadata.
     pub version: u64,
     /// The object.
@@ -32,12 +32,12 @@ impl StoredObject {
     }
 
     /// The object as JSON, serialized once for all who read it.
-    pub fn json(&self) -> Bytes {
+    pub(super) fn json(&self) -> Bytes {
         self.json.get_or_init(|| serde_json::to_vec(&self.value).unwrap_or_default().into()).clone()
     }
 
     /// The object as JSON without its kind and version, as items of lists are.
-    pub fn item_json(&self) -> Bytes {
+    pub(super) fn item_json(&self) -> Bytes {
         let serialize = || {
             let fields = self.value.as_object().into_iter().flatten();
             let rest: BTreeMap<&String, &Value> =
@@ -48,7 +48,7 @@ impl StoredObject {
     }
 
     /// Where the object is.
-    pub fn key(&self) -> StoreKey {
+    pub(super) fn key(&self) -> StoreKey {
         (
             object::object_namespace(&self.value).to_owned(),
             object::object_name(&self.value).to_owned(),
@@ -58,7 +58,7 @@ impl StoredObject {
 
 /// One write: what was there and what is there now.
 #[derive(Debug)]
-pub struct StoreEvent {
+pub(super) struct StoreEvent {
     /// Version that the write made.
     pub version: u64,
     /// The object before, unless it was created.
@@ -71,7 +71,7 @@ pub struct StoreEvent {
 
 /// Why a write did not happen.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StoreError {
+pub(super) enum StoreError {
     /// The object is gone or has another version.
     #[error("changed meanwhile")]
     Raced,
@@ -87,7 +87,7 @@ pub enum StoreError {
 
 /// Why an object was not added.
 #[derive(Debug)]
-pub enum CreateError<E> {
+pub(super) enum CreateError<E> {
     /// An object of that name exists.
     Exists,
     /// The caller's own check failed.
@@ -116,14 +116,14 @@ struct StoreInner {
 }
 
 /// All objects of a server.
-pub struct ObjectStore {
+pub(super) struct ObjectStore {
     inner: RwLock<StoreInner>,
     log_length: usize,
 }
 
 impl ObjectStore {
     /// An empty store that remembers the given number of writes per table.
-    pub fn new(log_length: usize) -> Self {
+    pub(super) fn new(log_length: usize) -> Self {
         Self { inner: RwLock::new(StoreInner { version: 1, ..StoreInner::default() }), log_length }
     }
 
@@ -136,12 +136,12 @@ impl ObjectStore {
     }
 
     /// The version of the newest write.
-    pub fn version(&self) -> u64 {
+    pub(super) fn version(&self) -> u64 {
         self.read().version
     }
 
     /// Every object by table, and the version at which this was the state.
-    pub fn everything(&self) -> (BTreeMap<String, Vec<Arc<StoredObject>>>, u64) {
+    pub(super) fn everything(&self) -> (BTreeMap<String, Vec<Arc<StoredObject>>>, u64) {
         let inner = self.read();
         let tables = inner
             .tables
@@ -151,7 +151,7 @@ impl ObjectStore {
     }
 
     /// Puts back what a store of another life held at `version`. No watch can go back behind that.
-    pub fn restore(&self, tables: BTreeMap<String, Vec<Value>>, version: u64) {
+    pub(super) fn restore(&self, tables: BTreeMap<String, Vec<Value>>, version: u64) {
         let mut inner = self.write();
         inner.version = inner.version.max(version);
         for (name, objects) in tables {
@@ -167,21 +167,30 @@ impl ObjectStore {
     }
 
     /// One object.
-    pub fn get(&self, table: &str, namespace: &str, name: &str) -> Option<Arc<StoredObject>> {
+    pub(super) fn get(
+        &self,
+        table: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Arc<StoredObject>> {
         let key = (namespace.to_owned(), name.to_owned());
         self.read().tables.get(table)?.objects.get(&key).cloned()
     }
 
     /// The objects of a table, of one namespace or of all, in the order of their keys, and the
     /// version at which this was the state.
-    pub fn list(&self, table: &str, namespace: Option<&str>) -> (Vec<Arc<StoredObject>>, u64) {
+    pub(super) fn list(
+        &self,
+        table: &str,
+        namespace: Option<&str>,
+    ) -> (Vec<Arc<StoredObject>>, u64) {
         let inner = self.read();
         let Some(table) = inner.tables.get(table) else { return (Vec::new(), inner.version) };
         (objects_within(&table.objects, namespace), inner.version)
     }
 
     /// The one object of this name, if it is there, in the same form as [`Self::list`].
-    pub fn list_one(
+    pub(super) fn list_one(
         &self,
         table: &str,
         namespace: &str,
@@ -194,7 +203,7 @@ impl ObjectStore {
     }
 
     /// The objects of a table as they were at an earlier version.
-    pub fn list_at(
+    pub(super) fn list_at(
         &self,
         table: &str,
         namespace: Option<&str>,
@@ -218,7 +227,7 @@ impl ObjectStore {
 
     /// Adds an object. `allowed` looks at the store under the same lock, so that what it saw still
     /// holds when the object appears.
-    pub fn create<E>(
+    pub(super) fn create<E>(
         &self,
         table: &str,
         value: Value,
@@ -238,7 +247,7 @@ impl ObjectStore {
     }
 
     /// Replaces an object that still has the version `expected`.
-    pub fn replace(
+    pub(super) fn replace(
         &self,
         table: &str,
         expected: u64,
@@ -257,7 +266,7 @@ impl ObjectStore {
 
     /// Removes an object that still has the version `expected`. `last` is its final state, which
     /// watches and the caller get with the version of the removal.
-    pub fn remove(
+    pub(super) fn remove(
         &self,
         table: &str,
         expected: u64,
@@ -275,7 +284,7 @@ impl ObjectStore {
     }
 
     /// Events of a table after `version`, and the version up to which this is complete.
-    pub fn since(
+    pub(super) fn since(
         &self,
         table: &str,
         version: u64,
@@ -290,14 +299,14 @@ impl ObjectStore {
     }
 
     /// Wakes who watches a table, although nothing was written.
-    pub fn wake(&self, table: &str) {
+    pub(super) fn wake(&self, table: &str) {
         if let Some(table) = self.read().tables.get(table) {
             table.changed.send_modify(|_| {});
         }
     }
 
     /// Tells of every write to a table from now on.
-    pub fn subscribe(&self, table: &str) -> watch::Receiver<u64> {
+    pub(super) fn subscribe(&self, table: &str) -> watch::Receiver<u64> {
         self.write().table(table).changed.subscribe()
     }
 }
@@ -350,11 +359,11 @@ impl StoreInner {
 }
 
 /// The store as a writer sees it while it holds the lock.
-pub struct StoreView<'a>(&'a StoreInner);
+pub(super) struct StoreView<'a>(&'a StoreInner);
 
 impl StoreView<'_> {
     /// One object.
-    pub fn get(&self, table: &str, namespace: &str, name: &str) -> Option<&Value> {
+    pub(super) fn get(&self, table: &str, namespace: &str, name: &str) -> Option<&Value> {
         let key = (namespace.to_owned(), name.to_owned());
         self.0.tables.get(table)?.objects.get(&key).map(|stored| &stored.value)
     }

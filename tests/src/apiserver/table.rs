@@ -11,7 +11,7 @@ use super::object;
 use super::render::partial_object;
 
 /// One column.
-pub struct TableColumn {
+pub(super) struct TableColumn {
     name: &'static str,
     kind: &'static str,
     wide: bool,
@@ -20,7 +20,7 @@ pub struct TableColumn {
 
 /// Objects as a table. `include` is the client's `includeObject`; the columns are left out after
 /// the first table of a watch.
-pub fn render_table(
+pub(super) fn render_table(
     kind: &ServedKind,
     objects: &[&Value],
     include: &str,

@@ -22,7 +22,7 @@ pub enum TlsError {
 }
 
 /// What the server shows and what its clients trust.
-pub struct ServerIdentity {
+pub(super) struct ServerIdentity {
     /// The CA's certificate as PEM.
     pub ca: String,
     /// Takes connections.
@@ -31,7 +31,7 @@ pub struct ServerIdentity {
 
 impl ServerIdentity {
     /// A new CA and a certificate for the names by which clients reach the server.
-    pub fn new() -> Result<Self, TlsError> {
+    pub(super) fn new() -> Result<Self, TlsError> {
         let mut params = CertificateParams::new(Vec::<String>::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "codebutler-testbed-ca");

@@ -7,7 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// Paths of the fields that stand twice in an object, in the order in which they come. Nothing of a
 /// body that is no JSON.
-pub fn doubled_fields(body: &[u8]) -> Vec<String> {
+pub(super) fn doubled_fields(body: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let mut parser = serde_json::Deserializer::from_slice(body);
     match (Walk { path: String::new(), found: &mut found }).deserialize(&mut parser) {

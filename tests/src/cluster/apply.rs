@@ -8,7 +8,7 @@ use kube::{Client, ResourceExt as _};
 use super::{ClusterError, Result};
 
 /// Applies every object of a multi-document text, in its order.
-pub async fn apply_yaml(client: &Client, yaml: &str, manager: &str) -> Result<()> {
+pub(super) async fn apply_yaml(client: &Client, yaml: &str, manager: &str) -> Result<()> {
     let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple(yaml)
         .map_err(|error| ClusterError::Manifest(error.to_string()))?;
     let params = PatchParams::apply(manager).force();

@@ -24,7 +24,7 @@ use crate::apiserver;
 const ATTEMPTS: u32 = 3;
 
 /// The running processes.
-pub struct AssetProcesses {
+pub(super) struct AssetProcesses {
     etcd: Child,
     server: Child,
     manager: Option<Child>,
@@ -34,7 +34,7 @@ pub struct AssetProcesses {
 
 impl AssetProcesses {
     /// Starts them and waits until the API server is ready. Data and logs go below `dir`.
-    pub async fn start(folder: &Path, dir: &Path) -> Result<Self> {
+    pub(super) async fn start(folder: &Path, dir: &Path) -> Result<Self> {
         std::fs::create_dir_all(dir)
             .map_err(ClusterError::io(format!("making {}", dir.display())))?;
         let mut last = ClusterError::Timeout("starting kube-apiserver");
@@ -147,7 +147,7 @@ impl AssetProcesses {
     }
 
     /// Ends the processes.
-    pub async fn shutdown(mut self) {
+    pub(super) async fn shutdown(mut self) {
         // They are killed anyway when they are dropped.
         if let Some(mut manager) = self.manager.take() {
             let _ = manager.kill().await;

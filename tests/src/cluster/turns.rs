@@ -7,7 +7,7 @@ use std::io;
 
 /// With whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClusterTurn {
+pub(super) enum ClusterTurn {
     /// With everybody who shares.
     Together,
     /// With nobody.
@@ -15,7 +15,7 @@ pub enum ClusterTurn {
 }
 
 /// Waits for a turn on the API server of that URL. It ends when the file is closed.
-pub async fn take_turn(url: String, turn: ClusterTurn) -> io::Result<File> {
+pub(super) async fn take_turn(url: String, turn: ClusterTurn) -> io::Result<File> {
     let lock = move || {
         let mut hasher = DefaultHasher::new();
         url.hash(&mut hasher);

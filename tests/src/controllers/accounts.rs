@@ -16,7 +16,7 @@ const DEFAULT: &str = "default";
 const ROOT_CA: &str = "kube-root-ca.crt";
 
 /// Runs for ever.
-pub async fn run_accounts(client: Client, root_ca: Option<String>) {
+pub(super) async fn run_accounts(client: Client, root_ca: Option<String>) {
     let config = watcher::Config::default();
     let accounts = watcher::Config::default().fields("metadata.name=default");
     let namespaces = watcher(Api::<Namespace>::all(client.clone()), config).default_backoff();

@@ -36,7 +36,7 @@ enum ClaimError {
 }
 
 /// What the claims' controllers work with.
-pub struct ClaimContext {
+pub(super) struct ClaimContext {
     pub client: Client,
     /// Where the volumes' folders are made.
     pub dir: PathBuf,
@@ -54,7 +54,7 @@ impl ClaimContext {
 
 /// Makes our class, unless it exists, and names it: the default one, or another where the cluster
 /// has one of that name that is not ours.
-pub async fn ensure_storage_class(client: &Client) -> kube::Result<&'static str> {
+pub(super) async fn ensure_storage_class(client: &Client) -> kube::Result<&'static str> {
     make_class(client, CLASS).await?;
     let classes: Api<StorageClass> = Api::all(client.clone());
     if classes.get(CLASS).await?.provisioner == PROVISIONER {
@@ -85,7 +85,7 @@ async fn make_class(client: &Client, name: &str) -> kube::Result<()> {
 }
 
 /// Runs until `shutdown`.
-pub async fn run_claims(context: ClaimContext, shutdown: CancellationToken) {
+pub(super) async fn run_claims(context: ClaimContext, shutdown: CancellationToken) {
     let config = watcher::Config::default();
     let client = context.client.clone();
     let context = Arc::new(context);

@@ -19,7 +19,7 @@ use super::is_over;
 const TEMPLATE: &str = "pod-template-hash";
 
 /// Runs for ever.
-pub async fn run_deployments(client: Client) {
+pub(super) async fn run_deployments(client: Client) {
     let config = watcher::Config::default();
     Controller::new(Api::<Deployment>::all(client.clone()), config.clone())
         .owns(Api::<Pod>::all(client.clone()), config)

@@ -32,7 +32,7 @@ struct Collector {
 }
 
 /// Runs for ever.
-pub async fn run_garbage(client: Client) {
+pub(super) async fn run_garbage(client: Client) {
     let (queue, waiting) = mpsc::unbounded_channel();
     let collector =
         Arc::new(Collector { client, kinds: RwLock::default(), graph: Mutex::default(), queue });

@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 /// The finalizer by which an owner waits for its dependents' deletion.
-pub const FOREGROUND: &str = "foregroundDeletion";
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer by which an owner leaves its dependents behind.
-pub const ORPHAN: &str = "orphan";
+pub(super) const ORPHAN: &str = "orphan";
 
 /// An object's UID.
-pub type ObjectUid = String;
+pub(super) type ObjectUid = String;
 
 /// What the graph keeps of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct GraphObject {
+pub(super) struct GraphObject {
     /// `group/version` of its kind, or just the version.
     pub api_version: String,
     /// Its kind.
@@ -33,14 +33,14 @@ pub struct GraphObject {
 
 /// All objects and their owners.
 #[derive(Debug, Default)]
-pub struct OwnerGraph {
+pub(super) struct OwnerGraph {
     objects: HashMap<ObjectUid, GraphObject>,
     dependents: HashMap<ObjectUid, BTreeSet<ObjectUid>>,
 }
 
 /// What has to be done about an object.
 #[derive(Debug, PartialEq)]
-pub enum GraphVerdict {
+pub(super) enum GraphVerdict {
     /// Nothing.
     Leave,
     /// Its owners are unknown here. If the API server doesn't have them either, it has to go.
@@ -55,7 +55,7 @@ pub enum GraphVerdict {
 
 impl GraphObject {
     /// From what every object has.
-    pub fn new(api_version: String, kind: String, meta: ObjectMeta) -> Self {
+    pub(super) fn new(api_version: String, kind: String, meta: ObjectMeta) -> Self {
         Self {
             api_version,
             kind,
@@ -74,7 +74,7 @@ impl GraphObject {
 
 impl OwnerGraph {
     /// An object as it is now. Returns whose verdict may be another by that.
-    pub fn put(&mut self, uid: &ObjectUid, object: GraphObject) -> Vec<ObjectUid> {
+    pub(super) fn put(&mut self, uid: &ObjectUid, object: GraphObject) -> Vec<ObjectUid> {
         let before = self.objects.get(uid).cloned();
         if before.as_ref() == Some(&object) {
             return Vec::new();
@@ -92,7 +92,7 @@ impl OwnerGraph {
     }
 
     /// An object is gone. Returns whose verdict may be another by that.
-    pub fn remove(&mut self, uid: &ObjectUid) -> Vec<ObjectUid> {
+    pub(super) fn remove(&mut self, uid: &ObjectUid) -> Vec<ObjectUid> {
         let Some(object) = self.objects.remove(uid) else { return Vec::new() };
         for owner in &object.owners {
             self.unlink(&owner.uid, uid);
@@ -103,29 +103,29 @@ impl OwnerGraph {
     }
 
     /// The objects of a kind, to find those that a new list no longer has.
-    pub fn of_kind(&self, api_version: &str, kind: &str) -> Vec<ObjectUid> {
+    pub(super) fn of_kind(&self, api_version: &str, kind: &str) -> Vec<ObjectUid> {
         let same = |object: &GraphObject| object.api_version == api_version && object.kind == kind;
         self.objects.iter().filter(|(_, o)| same(o)).map(|(uid, _)| uid.clone()).collect()
     }
 
     /// The objects whose owners are unknown here.
-    pub fn doubtful(&self) -> Vec<ObjectUid> {
+    pub(super) fn doubtful(&self) -> Vec<ObjectUid> {
         let doubted = |uid: &&ObjectUid| matches!(self.verdict(uid), GraphVerdict::Doubt(_));
         self.objects.keys().filter(doubted).cloned().collect()
     }
 
     /// The object with that UID.
-    pub fn get(&self, uid: &ObjectUid) -> Option<&GraphObject> {
+    pub(super) fn get(&self, uid: &ObjectUid) -> Option<&GraphObject> {
         self.objects.get(uid)
     }
 
     /// Whether anything is owned by it.
-    pub fn has_dependents(&self, uid: &ObjectUid) -> bool {
+    pub(super) fn has_dependents(&self, uid: &ObjectUid) -> bool {
         self.dependents.get(uid).is_some_and(|dependents| !dependents.is_empty())
     }
 
     /// What has to be done about an object.
-    pub fn verdict(&self, uid: &ObjectUid) -> GraphVerdict {
+    pub(super) fn verdict(&self, uid: &ObjectUid) -> GraphVerdict {
         let Some(object) = self.objects.get(uid) else { return GraphVerdict::Leave };
         if object.waits_for(ORPHAN) {
             let all = self.dependents_of(uid, |_| true);

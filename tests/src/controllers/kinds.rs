@@ -7,7 +7,7 @@ use kube::{Api, api::GroupVersionKind};
 
 /// One kind of object.
 #[derive(Clone, Debug)]
-pub struct WatchedKind {
+pub(super) struct WatchedKind {
     /// How it is called.
     pub resource: ApiResource,
     capabilities: ApiCapabilities,
@@ -15,23 +15,23 @@ pub struct WatchedKind {
 
 impl WatchedKind {
     /// Whether its objects are in namespaces.
-    pub fn is_namespaced(&self) -> bool {
+    pub(super) fn is_namespaced(&self) -> bool {
         self.capabilities.scope == Scope::Namespaced
     }
 
     /// Whether all of `wanted` can be done with it.
-    pub fn can(&self, wanted: &[&str]) -> bool {
+    pub(super) fn can(&self, wanted: &[&str]) -> bool {
         wanted.iter().all(|verb| self.capabilities.supports_operation(verb))
     }
 
     /// Whether its objects can own and be owned. Not events: there are many, nothing hangs on them,
     /// and they end by themselves.
-    pub fn is_collected(&self) -> bool {
+    pub(super) fn is_collected(&self) -> bool {
         self.can(&[verbs::WATCH]) && self.resource.kind != "Event"
     }
 
     /// Its objects where one with that namespace would be.
-    pub fn api(&self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
+    pub(super) fn api(&self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
         match namespace {
             Some(namespace) if self.is_namespaced() => {
                 Api::namespaced_with(client.clone(), namespace, &self.resource)
@@ -42,7 +42,7 @@ impl WatchedKind {
 }
 
 /// Every kind whose objects can be listed and deleted, in its preferred version.
-pub async fn discover_kinds(client: &Client) -> kube::Result<Vec<WatchedKind>> {
+pub(super) async fn discover_kinds(client: &Client) -> kube::Result<Vec<WatchedKind>> {
     let found = Discovery::new(client.clone()).run().await?;
     let kinds = found.groups().flat_map(ApiGroup::recommended_resources);
     Ok(kinds
@@ -52,7 +52,7 @@ pub async fn discover_kinds(client: &Client) -> kube::Result<Vec<WatchedKind>> {
 }
 
 /// The kind that an owner reference names.
-pub fn find_kind<'a>(
+pub(super) fn find_kind<'a>(
     kinds: &'a [WatchedKind],
     api_version: &str,
     kind: &str,

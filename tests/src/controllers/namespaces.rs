@@ -17,7 +17,7 @@ use super::{insist_on, is_over, kinds};
 const FINALIZER: &str = "kubernetes";
 
 /// Runs for ever.
-pub async fn run_namespaces(client: Client) {
+pub(super) async fn run_namespaces(client: Client) {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let config = watcher::Config::default();
     let mut seen = Box::pin(watcher(namespaces, config).default_backoff().applied_objects());
@@ -49,7 +49,7 @@ pub async fn run_namespaces(client: Client) {
 }
 
 /// Empties a namespace that is being deleted and lets it go.
-pub async fn end_namespace(client: &Client, name: &str) {
+pub(crate) async fn end_namespace(client: &Client, name: &str) {
     let mut pause = Duration::from_millis(20);
     while !empty_namespace(client, name).await {
         tokio::time::sleep(pause).await;

@@ -17,39 +17,39 @@ pub(super) struct ApiError {
 }
 
 impl ApiError {
-    pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
+    pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), errors: Vec::new() }
     }
 
-    pub fn not_found() -> Self {
+    pub(super) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "Not Found")
     }
 
     /// 422 with a sentence.
-    pub fn unprocessable(message: impl Into<String>) -> Self {
+    pub(super) fn unprocessable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, message)
     }
 
     /// 422 because of one field.
-    pub fn field(resource: &str, field: &str, code: &str) -> Self {
+    pub(super) fn field(resource: &str, field: &str, code: &str) -> Self {
         Self::validation(json!({"resource": resource, "field": field, "code": code}))
     }
 
     /// 422 with a sentence of the resource's own.
-    pub fn custom(resource: &str, message: impl Into<String>) -> Self {
+    pub(super) fn custom(resource: &str, message: impl Into<String>) -> Self {
         let message = message.into();
         Self::validation(json!({"resource": resource, "code": "custom", "message": message}))
     }
 
     /// 422 with a sentence about one field.
-    pub fn custom_field(resource: &str, field: &str, message: &str) -> Self {
+    pub(super) fn custom_field(resource: &str, field: &str, message: &str) -> Self {
         Self::validation(
             json!({"resource": resource, "field": field, "code": "custom", "message": message}),
         )
     }
 
     /// 422 whose errors are plain texts, as reviews have them.
-    pub fn plain(message: &str, error: &str) -> Self {
+    pub(super) fn plain(message: &str, error: &str) -> Self {
         Self { errors: vec![error.into()], ..Self::unprocessable(message) }
     }
 

@@ -77,7 +77,7 @@ pub(super) struct HostedIssue {
 
 impl HostedIssue {
     /// A new one: its id and number, who opened it, title and text.
-    pub fn opened(
+    pub(super) fn opened(
         (id, number): (u64, u64),
         user: &str,
         title: String,
@@ -213,17 +213,17 @@ pub(super) struct PullReview {
 }
 
 impl HostedRepository {
-    pub fn full_name(&self) -> String {
+    pub(super) fn full_name(&self) -> String {
         format!("{}/{}", self.owner, self.name)
     }
 
     /// Issues and pull requests are counted together.
-    pub fn next_number(&self) -> u64 {
+    pub(super) fn next_number(&self) -> u64 {
         (self.pulls.len() + self.issues.len()) as u64 + 1
     }
 
     /// Brings open pull requests up to date with what was pushed meanwhile.
-    pub async fn refresh(&mut self) -> Result<(), GitError> {
+    pub(super) async fn refresh(&mut self) -> Result<(), GitError> {
         let branches = self.git.branches().await?;
         if self.tips != branches {
             self.tips.clone_from(&branches);
@@ -280,7 +280,7 @@ impl HostedRepository {
 
 impl HostedPull {
     /// A new one: head, its commit, base, its commit.
-    pub fn opened(
+    pub(super) fn opened(
         id: u64,
         number: u64,
         (head, head_sha, base, base_sha): (String, String, String, String),
@@ -311,7 +311,7 @@ impl HostedPull {
         }
     }
 
-    pub fn close(&mut self, now: Timestamp) {
+    pub(super) fn close(&mut self, now: Timestamp) {
         self.open = false;
         self.closed_at = Some(now);
         self.updated_at = now;

@@ -10,7 +10,7 @@ pub(super) struct GitHubUrls {
 }
 
 impl GitHubUrls {
-    pub fn api(&self, path: &str) -> String {
+    pub(super) fn api(&self, path: &str) -> String {
         format!("{}/api/v3{path}", self.web)
     }
 

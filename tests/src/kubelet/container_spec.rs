@@ -14,7 +14,7 @@ use super::sandbox::spec::{BindMount, ContainerSpec, ProcessSpec};
 
 /// Why a container's spec can't be carried out.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SpecError {
+pub(super) enum SpecError {
     /// A mount of a volume that the pod doesn't have.
     #[error("volume mount {0:?} names no volume of the pod")]
     NoVolume(String),
@@ -31,7 +31,7 @@ pub enum SpecError {
 
 /// What surrounds the container on this node.
 #[derive(Clone, Copy, Debug)]
-pub struct ContainerSurroundings<'a> {
+pub(super) struct ContainerSurroundings<'a> {
     /// Process that holds the pod's namespaces.
     pub sandbox: i32,
     /// Empty folder to build the root on.
@@ -43,7 +43,7 @@ pub struct ContainerSurroundings<'a> {
 }
 
 /// The spec of `container`, whose image and environment are known.
-pub fn container_spec(
+pub(super) fn container_spec(
     pod: &Pod,
     container: &Container,
     image: &LocalImage,
@@ -84,7 +84,7 @@ pub fn container_spec(
 }
 
 /// The pod's host name.
-pub fn pod_hostname(pod: &Pod) -> String {
+pub(super) fn pod_hostname(pod: &Pod) -> String {
     let name = pod.spec.as_ref().and_then(|spec| spec.hostname.clone());
     let mut name = name.unwrap_or_else(|| pod.name_any());
     name.truncate(63);

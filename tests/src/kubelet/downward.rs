@@ -12,7 +12,7 @@ use kube::ResourceExt;
 pub struct FieldError(pub String);
 
 /// The value of `path`. Empty where the pod has none yet.
-pub fn field_value(pod: &Pod, path: &str) -> Result<String, FieldError> {
+pub(super) fn field_value(pod: &Pod, path: &str) -> Result<String, FieldError> {
     let spec = pod.spec.as_ref();
     let status = pod.status.as_ref();
     let text = match path {

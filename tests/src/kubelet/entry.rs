@@ -23,7 +23,7 @@ use super::sandbox::spec::{ProcessSpec, StartedHelper};
 use super::status;
 
 /// One kubelet.
-pub struct KubeletNode {
+pub(crate) struct KubeletNode {
     /// How it talks to the API server.
     pub client: Client,
     /// Its configuration.
@@ -43,7 +43,7 @@ pub struct KubeletNode {
 
 /// Why a pod has to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PodStop {
+pub(crate) enum PodStop {
     /// It was deleted, with a grace period.
     Deleted,
     /// It is no longer in the API, or the kubelet ends.
@@ -51,7 +51,7 @@ pub enum PodStop {
 }
 
 /// One pod on this node.
-pub struct PodEntry {
+pub(crate) struct PodEntry {
     /// The kubelet.
     pub node: Arc<KubeletNode>,
     /// Namespace of the pod.
@@ -81,7 +81,7 @@ pub struct PodEntry {
 
 /// A running container, for those who want to reach into it.
 #[derive(Clone, Debug)]
-pub struct RunningContainer {
+pub(crate) struct RunningContainer {
     /// How to find its namespaces.
     pub started: StartedHelper,
     /// Its command, as executed.
@@ -92,7 +92,7 @@ pub struct RunningContainer {
 
 impl KubeletNode {
     /// A node without pods.
-    pub fn new(client: Client, options: KubeletOptions) -> Self {
+    pub(crate) fn new(client: Client, options: KubeletOptions) -> Self {
         Self {
             client,
             inject_env: RwLock::new(options.inject_env.clone()),
@@ -106,14 +106,14 @@ impl KubeletNode {
     }
 
     /// A pod address that no other pod has. It is real only inside the pod.
-    pub fn new_ip(&self) -> IpAddr {
+    pub(crate) fn new_ip(&self) -> IpAddr {
         const FIRST: u32 = u32::from_be_bytes([10, 244, 0, 2]);
         let offset = self.next_ip.fetch_add(1, Ordering::Relaxed) % 0xFFF0;
         Ipv4Addr::from(FIRST + offset).into()
     }
 
     /// The pod of that name that is here now: the newest, should an older one still be going.
-    pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<PodEntry>> {
+    pub(crate) fn find(&self, namespace: &str, name: &str) -> Option<Arc<PodEntry>> {
         let created =
             |entry: &Arc<PodEntry>| entry.pod.borrow().metadata.creation_timestamp.clone();
         lock(&self.pods)
@@ -126,7 +126,7 @@ impl KubeletNode {
 
 impl PodEntry {
     /// An entry for a pod that nothing has been done for yet.
-    pub fn new(node: Arc<KubeletNode>, pod: Arc<Pod>) -> Self {
+    pub(crate) fn new(node: Arc<KubeletNode>, pod: Arc<Pod>) -> Self {
         let uid = pod.uid().unwrap_or_default();
         let record = PodRecord { start_time: Some(Timestamp::now()), ..PodRecord::default() };
         Self {
@@ -147,31 +147,31 @@ impl PodEntry {
     }
 
     /// Changes what is known of one container.
-    pub fn update(&self, container: &str, change: impl FnOnce(&mut ContainerRecord)) {
+    pub(crate) fn update(&self, container: &str, change: impl FnOnce(&mut ContainerRecord)) {
         self.record.send_modify(|record| {
             change(record.containers.entry(container.to_owned()).or_default());
         });
     }
 
     /// Where a container's output goes.
-    pub fn log_path(&self, container: &str) -> PathBuf {
+    pub(crate) fn log_path(&self, container: &str) -> PathBuf {
         self.dir.join(format!("{container}.log"))
     }
 
     /// Where its output is kept after its end.
-    pub fn kept_logs(&self) -> PathBuf {
+    pub(crate) fn kept_logs(&self) -> PathBuf {
         let name = format!("{}_{}_{}", self.namespace, self.name, self.uid);
         self.node.options.dir.join("logs").join(name)
     }
 
     /// Pods of this entry's namespace.
-    pub fn api(&self) -> Api<Pod> {
+    pub(crate) fn api(&self) -> Api<Pod> {
         Api::namespaced(self.node.client.clone(), &self.namespace)
     }
 
     /// Writes the status if it differs from what was written before. The UID goes along, so that
     /// a new pod of the same name never gets it.
-    pub async fn publish(&self) -> kube::Result<()> {
+    pub(crate) async fn publish(&self) -> kube::Result<()> {
         let mut published = self.published.lock().await;
         let pod = self.pod.borrow().clone();
         let record = self.record.borrow().clone();
@@ -200,6 +200,6 @@ fn without_times(mut status: serde_json::Value) -> serde_json::Value {
 }
 
 /// Locks; a panic elsewhere has not left the maps here half changed.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

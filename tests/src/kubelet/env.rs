@@ -9,7 +9,7 @@ use super::downward;
 
 /// Contents of `ConfigMap`s and Secrets by name; a missing one is absent.
 #[derive(Clone, Debug, Default)]
-pub struct EnvSources {
+pub(super) struct EnvSources {
     /// `ConfigMap`s of the pod's namespace.
     pub config_maps: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
     /// Secrets of the pod's namespace.
@@ -18,7 +18,7 @@ pub struct EnvSources {
 
 /// Names of the `ConfigMap`s and Secrets that a container's environment refers to.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct EnvReferences {
+pub(super) struct EnvReferences {
     /// `ConfigMap` names.
     pub config_maps: Vec<String>,
     /// Secret names.
@@ -27,7 +27,7 @@ pub struct EnvReferences {
 
 /// Why a container can't be configured.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EnvError {
+pub(super) enum EnvError {
     /// An object that isn't optional is missing.
     #[error("{0} \"{1}\" not found")]
     NotFound(&'static str, String),
@@ -47,7 +47,7 @@ pub enum EnvError {
 }
 
 /// What `container` refers to.
-pub fn find_references(container: &Container) -> EnvReferences {
+pub(super) fn find_references(container: &Container) -> EnvReferences {
     let mut found = EnvReferences::default();
     for from in container.env_from.iter().flatten() {
         found.config_maps.extend(from.config_map_ref.iter().map(|r| r.name.clone()));
@@ -61,7 +61,7 @@ pub fn find_references(container: &Container) -> EnvReferences {
 }
 
 /// The environment: `base` (the image's), then `envFrom`, then `env`, each over the ones before.
-pub fn build_environment(
+pub(super) fn build_environment(
     pod: &Pod,
     container: &Container,
     base: BTreeMap<String, String>,
@@ -143,7 +143,7 @@ fn one_key<'a>(
 }
 
 /// The command line: `command` or the image's entrypoint, then `args`.
-pub fn command_line(
+pub(super) fn command_line(
     container: &Container,
     entrypoint: &[String],
     env: &BTreeMap<String, String>,
@@ -160,7 +160,7 @@ pub fn command_line(
 }
 
 /// Replaces `$(NAME)`. `$$(NAME)` stays as `$(NAME)`, and so does a name that isn't defined.
-pub fn expand_variables(text: &str, env: &BTreeMap<String, String>) -> String {
+pub(super) fn expand_variables(text: &str, env: &BTreeMap<String, String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('$') {

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 /// Where connections end.
 #[derive(Clone, Debug)]
-pub enum ForwardTarget {
+pub(super) enum ForwardTarget {
     /// At an address of the host.
     Address(SocketAddr),
     /// At a ready endpoint of a Service, whichever it has then.
@@ -21,7 +21,7 @@ pub enum ForwardTarget {
 
 /// See [`ForwardTarget::Endpoint`].
 #[derive(Clone, Debug)]
-pub struct ForwardEndpoint {
+pub(super) struct ForwardEndpoint {
     /// Of the Service's namespace.
     pub slices: Api<EndpointSlice>,
     /// The Service.
@@ -52,7 +52,7 @@ fn ready_address(slice: &EndpointSlice) -> Option<SocketAddr> {
 
 /// Passes every connection that comes in through `listener` on to `target`. Connections end with
 /// the future.
-pub async fn serve_forward(listener: TcpListener, target: ForwardTarget) {
+pub(super) async fn serve_forward(listener: TcpListener, target: ForwardTarget) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {

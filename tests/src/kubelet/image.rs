@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The user of an image that names none. Not root: nothing here needs it.
-pub const DEFAULT_USER: u32 = 65_532;
+pub(super) const DEFAULT_USER: u32 = 65_532;
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// One image, known to the kubelet under the name that pods use.

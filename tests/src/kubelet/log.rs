@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 /// Appends what comes out of the pipe to `path`. Past `limit` bytes the file is put aside, and what
 /// was aside before is dropped. The task ends with the last writer.
-pub fn collect_log(path: PathBuf, limit: u64) -> io::Result<(OwnedFd, JoinHandle<()>)> {
+pub(super) fn collect_log(path: PathBuf, limit: u64) -> io::Result<(OwnedFd, JoinHandle<()>)> {
     let (read, write) = pipe2(OFlag::O_CLOEXEC)?;
     fcntl(&read, F_SETFL(OFlag::O_NONBLOCK))?;
     let from = Receiver::from_owned_fd(read)?;
@@ -26,7 +26,7 @@ pub fn collect_log(path: PathBuf, limit: u64) -> io::Result<(OwnedFd, JoinHandle
 }
 
 /// All that is kept.
-pub async fn read_log(path: &Path) -> io::Result<String> {
+pub(super) async fn read_log(path: &Path) -> io::Result<String> {
     let mut bytes = tokio::fs::read(rotated_path(path)).await.unwrap_or_default();
     match tokio::fs::read(path).await {
         Ok(newest) => bytes.extend(newest),
@@ -37,7 +37,7 @@ pub async fn read_log(path: &Path) -> io::Result<String> {
 }
 
 /// Moves the logs of a pod that has ended to a folder of their own.
-pub fn keep_logs(pod: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn keep_logs(pod: &Path, to: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(pod)? {
         let entry = entry?;
         if entry.file_type()?.is_file() {
@@ -49,7 +49,7 @@ pub fn keep_logs(pod: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Where the logs of the newest pod of that name are that has ended.
-pub fn kept_logs(logs: &Path, namespace: &str, pod: &str) -> Option<PathBuf> {
+pub(super) fn kept_logs(logs: &Path, namespace: &str, pod: &str) -> Option<PathBuf> {
     let prefix = format!("{namespace}_{pod}_");
     let all = std::fs::read_dir(logs).ok()?.flatten();
     all.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))

@@ -25,7 +25,7 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 const SCHEDULER: &str = "default-scheduler";
 
 /// Registers the Node and says that it is ready, until the end.
-pub async fn keep_registered(node: Arc<KubeletNode>) {
+pub(super) async fn keep_registered(node: Arc<KubeletNode>) {
     loop {
         let pause = match register_node(&node).await {
             Ok(()) => HEARTBEAT,
@@ -42,7 +42,7 @@ pub async fn keep_registered(node: Arc<KubeletNode>) {
 }
 
 /// Makes the Node if it is missing and writes its status.
-pub async fn register_node(node: &KubeletNode) -> kube::Result<()> {
+pub(super) async fn register_node(node: &KubeletNode) -> kube::Result<()> {
     let api: Api<NodeObject> = Api::all(node.client.clone());
     let name = &node.options.node_name;
     let (now, resources) = (Timestamp::now(), json!({"cpu": "4", "memory": "8Gi", "pods": "250"}));
@@ -85,7 +85,7 @@ pub async fn register_node(node: &KubeletNode) -> kube::Result<()> {
 }
 
 /// Follows the pods of the cluster, until the end.
-pub async fn follow_pods(node: Arc<KubeletNode>) {
+pub(super) async fn follow_pods(node: Arc<KubeletNode>) {
     let mut listed = None;
     let mut events = Box::pin(watch_objects::<Pod>(&node));
     loop {
@@ -119,7 +119,7 @@ pub async fn follow_pods(node: Arc<KubeletNode>) {
 }
 
 /// Tells the pods of a namespace when a `ConfigMap` or Secret of it changes.
-pub async fn follow_sources(node: Arc<KubeletNode>) {
+pub(super) async fn follow_sources(node: Arc<KubeletNode>) {
     let config_maps = watch_objects::<ConfigMap>(&node).map(changed_pod);
     let secrets = watch_objects::<Secret>(&node).map(changed_pod);
     let mut namespaces = Box::pin(futures::stream::select(config_maps, secrets));

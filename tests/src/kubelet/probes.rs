@@ -13,7 +13,7 @@ use super::entry::{PodEntry, lock};
 use super::sandbox::{self, spec::ExecSpec};
 
 /// Watches a container that has just started, and returns when it has to be killed: why.
-pub async fn monitor_container(entry: &PodEntry, container: &Container) -> String {
+pub(super) async fn monitor_container(entry: &PodEntry, container: &Container) -> String {
     if let Some(probe) = &container.startup_probe {
         let (mut good, mut bad) = (0, 0);
         wait_seconds(probe.initial_delay_seconds, 0).await;
@@ -133,7 +133,7 @@ async fn attempt_probe(
 }
 
 /// Runs a command in a container exactly as the container's own command runs.
-pub async fn exec_probe(
+pub(super) async fn exec_probe(
     entry: &PodEntry,
     container: &str,
     argv: Vec<String>,

@@ -48,21 +48,21 @@ pub enum ProjectedError {
 }
 
 /// Tokens in use, by volume and path.
-pub type ProjectedTokens = BTreeMap<(String, String), ProjectedToken>;
+pub(super) type ProjectedTokens = BTreeMap<(String, String), ProjectedToken>;
 
 /// A token and when to get the next.
-pub struct ProjectedToken {
+pub(crate) struct ProjectedToken {
     value: String,
     refresh: Timestamp,
 }
 
 /// When the first of the tokens is due.
-pub fn next_refresh(tokens: &ProjectedTokens) -> Option<Timestamp> {
+pub(super) fn next_refresh(tokens: &ProjectedTokens) -> Option<Timestamp> {
     tokens.values().map(|token| token.refresh).min()
 }
 
 /// The files of a volume; `None` if it is of another kind.
-pub async fn projected_files(
+pub(super) async fn projected_files(
     entry: &PodEntry,
     pod: &Pod,
     volume: &Volume,
@@ -171,7 +171,7 @@ async fn request_token(
 type ProjectedData = Option<BTreeMap<String, Vec<u8>>>;
 
 /// Everything in a `ConfigMap`, if it exists.
-pub async fn config_map(
+pub(super) async fn config_map(
     client: &Client,
     namespace: &str,
     name: &str,
@@ -187,7 +187,7 @@ pub async fn config_map(
 }
 
 /// Everything in a Secret, if it exists.
-pub async fn read_secret(
+pub(super) async fn read_secret(
     client: &Client,
     namespace: &str,
     name: &str,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 /// A pod as this kubelet runs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PodRecord {
+pub(crate) struct PodRecord {
     /// When this kubelet first saw it.
     pub start_time: Option<Timestamp>,
     /// Its address, once it has a network.
@@ -24,7 +24,7 @@ pub struct PodRecord {
 
 /// A container over all its restarts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ContainerRecord {
+pub(crate) struct ContainerRecord {
     /// What it does now.
     pub state: RecordedState,
     /// How it ended before that.
@@ -41,7 +41,7 @@ pub struct ContainerRecord {
 
 /// The state of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RecordedState {
+pub(crate) enum RecordedState {
     /// Not running, but will be.
     Waiting {
         /// One word.
@@ -60,7 +60,7 @@ pub enum RecordedState {
 
 /// The end of a container's command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TerminatedRecord {
+pub(crate) struct TerminatedRecord {
     /// Exit code, or 128 and the number of the signal that ended it.
     pub exit_code: i32,
     /// One word.
@@ -83,14 +83,14 @@ impl Default for RecordedState {
 
 impl RecordedState {
     /// Waiting, for `reason`.
-    pub fn waiting(reason: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn waiting(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Waiting { reason: reason.into(), message: message.into() }
     }
 }
 
 impl ContainerRecord {
     /// A run begins.
-    pub fn run(&mut self, id: String, now: Timestamp) {
+    pub(crate) fn run(&mut self, id: String, now: Timestamp) {
         if let RecordedState::Terminated(end) = &self.state {
             self.last = Some(end.clone());
         }
@@ -103,7 +103,7 @@ impl ContainerRecord {
     }
 
     /// A run is over.
-    pub fn end(&mut self, exit_code: i32, reason: &str, message: String, now: Timestamp) {
+    pub(crate) fn end(&mut self, exit_code: i32, reason: &str, message: String, now: Timestamp) {
         let started = if let RecordedState::Running { since } = self.state { since } else { now };
         self.state = RecordedState::Terminated(TerminatedRecord {
             exit_code,
@@ -117,7 +117,7 @@ impl ContainerRecord {
     }
 
     /// Another run will follow, later.
-    pub fn wait(&mut self, reason: &str, message: String) {
+    pub(crate) fn wait(&mut self, reason: &str, message: String) {
         if let RecordedState::Terminated(end) = &self.state {
             self.last = Some(end.clone());
         }
@@ -125,7 +125,7 @@ impl ContainerRecord {
     }
 
     /// The exit code, if the container has ended for now.
-    pub fn exit_code(&self) -> Option<i32> {
+    pub(crate) fn exit_code(&self) -> Option<i32> {
         match &self.state {
             RecordedState::Terminated(end) => Some(end.exit_code),
             _ => None,

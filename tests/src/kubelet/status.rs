@@ -12,7 +12,7 @@ use super::HOST_IP;
 use super::record::{ContainerRecord, PodRecord, RecordedState, TerminatedRecord};
 
 /// The status to publish. Conditions keep their transition time while they don't change.
-pub fn pod_status(pod: &Pod, record: &PodRecord, now: Timestamp) -> PodStatus {
+pub(super) fn pod_status(pod: &Pod, record: &PodRecord, now: Timestamp) -> PodStatus {
     let spec = pod.spec.clone().unwrap_or_default();
     let old = pod.status.clone().unwrap_or_default();
     let init = spec.init_containers.unwrap_or_default();
@@ -45,7 +45,7 @@ pub fn pod_status(pod: &Pod, record: &PodRecord, now: Timestamp) -> PodStatus {
 }
 
 /// Whether an init container is a sidecar: it keeps running next to the main containers.
-pub fn is_sidecar(container: &Container) -> bool {
+pub(super) fn is_sidecar(container: &Container) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }
 

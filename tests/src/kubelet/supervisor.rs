@@ -19,7 +19,7 @@ use super::{log, probes, projected, volumes};
 
 /// What a container is in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContainerKind {
+pub(super) enum ContainerKind {
     /// Runs once, before the others.
     Init,
     /// Runs next to them, from before the first to after the last.
@@ -61,7 +61,7 @@ impl Problem {
 }
 
 /// Whether a container that has ended with `code` is started again.
-pub fn restarts_container(kind: ContainerKind, policy: &str, code: i32) -> bool {
+pub(super) fn restarts_container(kind: ContainerKind, policy: &str, code: i32) -> bool {
     match (kind, policy) {
         (ContainerKind::Sidecar, _) => true,
         (_, "Never") => false,
@@ -71,7 +71,7 @@ pub fn restarts_container(kind: ContainerKind, policy: &str, code: i32) -> bool 
 }
 
 /// The delay before the start after `failures` of them: none, then one unit, doubling to thirty.
-pub fn restart_delay(unit: Duration, failures: u32) -> Duration {
+pub(super) fn restart_delay(unit: Duration, failures: u32) -> Duration {
     match failures {
         0 | 1 => Duration::ZERO,
         n => unit * (1_u32 << (n - 2).min(5)).min(30),
@@ -80,7 +80,7 @@ pub fn restart_delay(unit: Duration, failures: u32) -> Duration {
 
 /// Runs the container until it has ended for good, or until `stop` gives the time by which it has
 /// to have ended.
-pub async fn supervise_container(
+pub(super) async fn supervise_container(
     entry: Arc<PodEntry>,
     container: Container,
     kind: ContainerKind,
@@ -198,7 +198,7 @@ async fn start_container(
 }
 
 /// The pod's grace period.
-pub fn grace_seconds(entry: &PodEntry) -> u64 {
+pub(super) fn grace_seconds(entry: &PodEntry) -> u64 {
     let pod = entry.pod.borrow();
     let of_deletion = pod.metadata.deletion_grace_period_seconds;
     let of_spec = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);

@@ -34,7 +34,7 @@ pub enum VolumeError {
 }
 
 /// Makes every volume of the pod and says where each is.
-pub async fn prepare_volumes(
+pub(crate) async fn prepare_volumes(
     entry: &PodEntry,
     tokens: &mut projected::ProjectedTokens,
 ) -> Result<BTreeMap<String, PathBuf>, VolumeError> {
@@ -61,7 +61,7 @@ pub async fn prepare_volumes(
 }
 
 /// Brings the projected volumes of a running pod up to date.
-pub async fn refresh_volumes(
+pub(crate) async fn refresh_volumes(
     entry: &PodEntry,
     tokens: &mut projected::ProjectedTokens,
 ) -> Result<(), VolumeError> {
@@ -78,7 +78,7 @@ pub async fn refresh_volumes(
 }
 
 /// The folder of a bound claim.
-pub async fn claimed_folder(
+pub(crate) async fn claimed_folder(
     client: &Client,
     namespace: &str,
     claim: &str,
@@ -104,7 +104,7 @@ pub async fn claimed_folder(
 }
 
 /// Removes a folder, whatever modes a container has left in it.
-pub fn remove_folder(dir: &Path) -> io::Result<()> {
+pub(crate) fn remove_folder(dir: &Path) -> io::Result<()> {
     match std::fs::remove_dir_all(dir) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             open_up(dir)?;

@@ -37,7 +37,7 @@ struct WorkerTask {
 }
 
 /// Runs the pod until nothing is left of it here and in the API.
-pub async fn run_pod(entry: Arc<PodEntry>) {
+pub(super) async fn run_pod(entry: Arc<PodEntry>) {
     entry.node.tasks.spawn(publish_changes(entry.clone()));
     let tasks = std::sync::Mutex::new(Vec::new());
     let interrupted = tokio::select! {

@@ -10,12 +10,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 /// Relative path, content and mode of every file.
-pub type ProjectedFiles = BTreeMap<String, (Vec<u8>, u32)>;
+pub(super) type ProjectedFiles = BTreeMap<String, (Vec<u8>, u32)>;
 
 const DATA: &str = "..data";
 
 /// Makes `dir` hold exactly `files`. Says whether anything changed.
-pub fn write_files(dir: &Path, files: &ProjectedFiles) -> io::Result<bool> {
+pub(super) fn write_files(dir: &Path, files: &ProjectedFiles) -> io::Result<bool> {
     if files.keys().any(|path| path.starts_with('/') || path.split('/').any(|part| part == "..")) {
         return Err(io::Error::other("a projected path must stay inside its volume"));
     }

@@ -10,27 +10,27 @@ use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 /// A result.
-pub fn rpc_result(id: &Value, result: &Value) -> Value {
+pub(super) fn rpc_result(id: &Value, result: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
 /// A refusal.
-pub fn rpc_error(id: &Value, code: i64, message: &str) -> Value {
+pub(super) fn rpc_error(id: &Value, code: i64, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
 
 /// A message as the whole body.
-pub fn json_response(status: StatusCode, message: &Value) -> Response {
+pub(super) fn json_response(status: StatusCode, message: &Value) -> Response {
     respond(status, "application/json", message.to_string())
 }
 
 /// A body of events.
-pub fn stream_body(body: Body) -> Response {
+pub(super) fn stream_body(body: Body) -> Response {
     respond(StatusCode::OK, "text/event-stream", body)
 }
 
 /// Any answer.
-pub fn respond(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response {
+pub(super) fn respond(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -204,12 +204,12 @@ impl PriceRate {
         Self(NanoUsd::parse(&format!("{price}e6")).unwrap_or_default())
     }
 
-    pub fn times(self, count: u64) -> NanoUsd {
+    pub(super) fn times(self, count: u64) -> NanoUsd {
         self.0.times(count, Self::MANY)
     }
 
     /// How many can be had for so much.
-    pub fn affords(self, amount: NanoUsd) -> u64 {
+    pub(super) fn affords(self, amount: NanoUsd) -> u64 {
         amount.0.saturating_mul(Self::MANY) / self.0.0.max(1)
     }
 }

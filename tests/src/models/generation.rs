@@ -37,7 +37,12 @@ pub(super) struct BilledGeneration {
 }
 
 impl BilledGeneration {
-    pub fn new(model: &str, usage: &ScriptUsage, telling: UsageTelling, streamed: bool) -> Self {
+    pub(super) fn new(
+        model: &str,
+        usage: &ScriptUsage,
+        telling: UsageTelling,
+        streamed: bool,
+    ) -> Self {
         let (model, created) = (model.to_owned(), jiff::Timestamp::now());
         let usage = usage.clone();
         Self { model, usage, telling, streamed, created, ended: None, cancelled: false }

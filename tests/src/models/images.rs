@@ -39,18 +39,18 @@ const LONGEST: usize = 32_000;
 /// Tokens of an image that is sent.
 const SENT: u64 = 323;
 /// A description with this word does not pass.
-pub const BLOCKED: &str = "forbidden";
+pub(super) const BLOCKED: &str = "forbidden";
 /// A description with this word is answered without an image by a chat.
-pub const SPOKEN: &str = "unspeakable";
+pub(super) const SPOKEN: &str = "unspeakable";
 /// A description with this word brings something that only claims to be an image.
-pub const LYING: &str = "lying";
+pub(super) const LYING: &str = "lying";
 
 /// A picture of one transparent pixel.
 const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 /// Why a request is refused with 400.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ImageRefusal {
+pub(super) struct ImageRefusal {
     pub kind: &'static str,
     pub code: &'static str,
     pub message: String,
@@ -63,7 +63,7 @@ impl ImageRefusal {
     }
 
     /// The body of the answer.
-    pub fn body(&self) -> Value {
+    pub(super) fn body(&self) -> Value {
         let Self { kind, code, message, param } = self;
         json!({"error": {"message": message, "type": kind, "param": param, "code": code}})
     }
@@ -71,7 +71,7 @@ impl ImageRefusal {
 
 /// A call that is served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ImageCall {
+pub(super) struct ImageCall {
     pub prompt: String,
     pub count: u64,
     pub size: String,
@@ -82,7 +82,7 @@ pub struct ImageCall {
 
 impl ImageCall {
     /// Tokens of the images that are made, as OpenAI counts them.
-    pub fn tokens(&self) -> u64 {
+    pub(super) fn tokens(&self) -> u64 {
         let wide = matches!(self.size.as_str(), "1536x1024" | "1024x1536");
         let each = match (self.quality.as_str(), wide) {
             ("low", false) => 272,
@@ -96,7 +96,7 @@ impl ImageCall {
     }
 
     /// What a proxy names as the cost of all of them, in thousandths of a dollar.
-    pub fn thousandths(&self) -> u64 {
+    pub(super) fn thousandths(&self) -> u64 {
         let each = match self.quality.as_str() {
             "low" => 11,
             "high" => 167,
@@ -106,7 +106,7 @@ impl ImageCall {
     }
 
     /// What OpenAI says of the tokens.
-    pub fn usage(&self) -> Value {
+    pub(super) fn usage(&self) -> Value {
         let words = u64::try_from(self.prompt.len().div_ceil(4)).unwrap_or(u64::MAX);
         let (images, made) = (self.sent * SENT, self.tokens());
         json!({
@@ -116,7 +116,7 @@ impl ImageCall {
     }
 
     /// The images, in base64.
-    pub fn images(&self) -> Vec<String> {
+    pub(super) fn images(&self) -> Vec<String> {
         let lies = self.prompt.contains(LYING);
         let made = |n| {
             if lies {
@@ -130,7 +130,7 @@ impl ImageCall {
 }
 
 /// Reads a request for new images.
-pub fn read_generation(body: &Value) -> Result<ImageCall, ImageRefusal> {
+pub(super) fn read_generation(body: &Value) -> Result<ImageCall, ImageRefusal> {
     let known = |name: &str| GENERATION.contains(&name);
     let fields = body.as_object().into_iter().flatten();
     if let Some((name, _)) = fields.into_iter().find(|(name, _)| !known(name)) {
@@ -140,7 +140,7 @@ pub fn read_generation(body: &Value) -> Result<ImageCall, ImageRefusal> {
 }
 
 /// Reads a form with images to change.
-pub fn read_edit(form: &[FormField]) -> Result<ImageCall, ImageRefusal> {
+pub(super) fn read_edit(form: &[FormField]) -> Result<ImageCall, ImageRefusal> {
     let files: Vec<&FormField> = form.iter().filter(|field| field.kind.is_some()).collect();
     for field in form.iter().filter(|field| field.kind.is_none()) {
         if !EDIT.contains(&field.name.as_str()) {
@@ -239,7 +239,7 @@ fn read_call(field: &dyn Fn(&str) -> Value, sent: u64) -> Result<ImageCall, Imag
 }
 
 /// Reads a chat that is to be answered with an image. Nothing if it is a usual one.
-pub fn read_chat(body: &Value) -> Option<Result<ImageCall, String>> {
+pub(super) fn read_chat(body: &Value) -> Option<Result<ImageCall, String>> {
     let kinds = body["modalities"].as_array()?;
     kinds.iter().any(|kind| kind == "image").then(|| read_drawing_chat(body))
 }
@@ -274,7 +274,7 @@ fn read_drawing_chat(body: &Value) -> Result<ImageCall, String> {
 
 /// A field of a form.
 #[derive(Debug)]
-pub struct FormField {
+pub(super) struct FormField {
     pub name: String,
     /// The media type of a file.
     pub kind: Option<String>,
@@ -282,7 +282,7 @@ pub struct FormField {
 }
 
 /// The fields of a form; nothing if it is none.
-pub fn read_form(content_type: &str, body: &[u8]) -> Option<Vec<FormField>> {
+pub(super) fn read_form(content_type: &str, body: &[u8]) -> Option<Vec<FormField>> {
     let (kind, boundary) = content_type.split_once(';')?;
     let boundary = boundary.trim().strip_prefix("boundary=")?.trim_matches('"');
     if kind.trim() != "multipart/form-data" {

@@ -125,37 +125,42 @@ pub(super) struct ModelLedger {
 
 impl ModelLedger {
     /// Counts one more fault of a step, unless it has had its number of them.
-    pub fn take_fault(&mut self, conversation: u64, step: usize, times: u32) -> bool {
+    pub(super) fn take_fault(&mut self, conversation: u64, step: usize, times: u32) -> bool {
         let count = self.faults.entry((conversation, step)).or_default();
         *count += 1;
         *count <= times
     }
 
     /// How often the place has been asked for before; counts this time.
-    pub fn ask(&mut self, place: &PlayPlace<'_>) -> u32 {
+    pub(super) fn ask(&mut self, place: &PlayPlace<'_>) -> u32 {
         let count = self.asked.entry((place.conversation, place.index)).or_default();
         *count += 1;
         *count - 1
     }
 
     /// Keeps what a place's step really says, since something else is said.
-    pub fn spoil(&mut self, place: &PlayPlace<'_>, answer: &FilledAnswer, mention: bool) {
+    pub(super) fn spoil(&mut self, place: &PlayPlace<'_>, answer: &FilledAnswer, mention: bool) {
         let spoilt = SpoiltStep { real: answer.clone(), mention };
         self.memory.spoilt.insert((place.conversation, place.index), spoilt);
     }
 
     /// Lets a step be played once more without being paid twice.
-    pub fn forgive(&mut self, place: &PlayPlace<'_>) {
+    pub(super) fn forgive(&mut self, place: &PlayPlace<'_>) {
         self.answered.remove(&(place.conversation, place.index));
     }
 
     /// Keeps what a conversation can't be asked for again once it is shortened.
-    pub fn remember(&mut self, place: &PlayPlace<'_>, answer: &FilledAnswer) {
+    pub(super) fn remember(&mut self, place: &PlayPlace<'_>, answer: &FilledAnswer) {
         self.memory.lists.insert(place.conversation, place.list);
         self.memory.values.insert(place.conversation, answer.values.clone());
     }
 
-    pub fn misplay(&mut self, place: &PlayPlace<'_>, kind: MischiefKind, usage: &ScriptUsage) {
+    pub(super) fn misplay(
+        &mut self,
+        place: &PlayPlace<'_>,
+        kind: MischiefKind,
+        usage: &ScriptUsage,
+    ) {
         self.misplayed.push(PlayedMischief {
             role: place.role.to_owned(),
             conversation: place.conversation,
@@ -168,13 +173,13 @@ impl ModelLedger {
         });
     }
 
-    pub fn fail(&mut self, failure: String) {
+    pub(super) fn fail(&mut self, failure: String) {
         if !self.failures.contains(&failure) {
             self.failures.push(failure);
         }
     }
 
-    pub fn serve(
+    pub(super) fn serve(
         &mut self,
         role: &str,
         (conversation, list, step): (u64, usize, usize),
@@ -196,7 +201,7 @@ impl ModelLedger {
         });
     }
 
-    pub fn bill(&self) -> ModelBill {
+    pub(super) fn bill(&self) -> ModelBill {
         let mut bill = ModelBill::default();
         for served in &self.served {
             let role = bill.roles.entry(served.role.clone()).or_default();

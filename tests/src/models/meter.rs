@@ -47,7 +47,7 @@ struct Counted {
 
 impl KeptMeter {
     /// What an answer to a request is billed at `now`, by one of so many providers.
-    pub fn bill(
+    pub(super) fn bill(
         &mut self,
         card: &ModelCard,
         request: &Value,

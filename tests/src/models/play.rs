@@ -47,7 +47,7 @@ pub(super) struct FilledAnswer {
 
 impl FilledAnswer {
     /// Text alone.
-    pub fn say(text: &str) -> Self {
+    pub(super) fn say(text: &str) -> Self {
         Self { say: Some(text.to_owned()), ..Self::default() }
     }
 }
@@ -139,7 +139,7 @@ pub(super) fn place_nowhere(request: &Value) -> Option<PlayPlace<'_>> {
 
 impl<'a> PlayPlace<'a> {
     /// Whether there is a script for this conversation.
-    pub fn is_known(&self) -> bool {
+    pub(super) fn is_known(&self) -> bool {
         self.steps.is_some()
     }
 
@@ -147,7 +147,7 @@ impl<'a> PlayPlace<'a> {
     ///
     /// # Errors
     /// When the role has no script for this conversation.
-    pub fn step(&self) -> Result<Option<&'a ScriptStep>, String> {
+    pub(super) fn step(&self) -> Result<Option<&'a ScriptStep>, String> {
         let steps = self.steps.ok_or("no script of this role fits this conversation")?;
         Ok(steps.get(self.index))
     }
@@ -156,7 +156,7 @@ impl<'a> PlayPlace<'a> {
     ///
     /// # Errors
     /// When the request does not say what the step expects.
-    pub fn answer(&self, step: &ScriptStep) -> Result<FilledAnswer, String> {
+    pub(super) fn answer(&self, step: &ScriptStep) -> Result<FilledAnswer, String> {
         let latest = self.parts.last().map(String::as_str).unwrap_or_default();
         for expected in &step.expect {
             if !expected.is_in(latest) {

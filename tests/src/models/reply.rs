@@ -68,7 +68,7 @@ impl From<&FilledAnswer> for PlayedReply {
 
 impl PlayedReply {
     /// Calls of tools that the request offers as ones of free text, made so: their one argument is the text.
-    pub fn freed(mut self, request: &Value) -> Self {
+    pub(super) fn freed(mut self, request: &Value) -> Self {
         let offered = request["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
         for call in &mut self.calls {
             let is_free = |tool: &&Value| tool["custom"]["name"] == *call.name;
@@ -83,7 +83,7 @@ impl PlayedReply {
     }
 
     /// The choice of a whole answer.
-    pub fn choice(&self) -> Value {
+    pub(super) fn choice(&self) -> Value {
         let mut message =
             json!({"role": "assistant", "content": self.content, "refusal": self.refusal});
         if !self.calls.is_empty() {
@@ -109,7 +109,7 @@ impl PlayedReply {
 
 impl CallOut {
     /// As an entry of `tool_calls`.
-    pub fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         let mut call = if self.free {
             json!({"type": "custom", "custom": {"name": self.name, "input": self.arguments}})
         } else {

@@ -88,12 +88,12 @@ impl AnsweredCall<'_> {
     }
 
     /// The whole answer as one JSON text.
-    pub fn whole(&self, reply: &PlayedReply) -> String {
+    pub(super) fn whole(&self, reply: &PlayedReply) -> String {
         self.body("chat.completion", vec![reply.choice()], true)
     }
 
     /// The answer as server-sent events, as many pieces as a model would send.
-    pub fn events(&self, reply: &PlayedReply) -> Vec<String> {
+    pub(super) fn events(&self, reply: &PlayedReply) -> Vec<String> {
         let chunk = |delta: Value, finish: Option<&str>| {
             let native = finish.map(|_| reply.native);
             let choice = json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish,

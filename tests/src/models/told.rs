@@ -78,7 +78,7 @@ pub(super) fn split_usage(
 }
 
 impl UsageOut {
-    pub fn new(usage: &ScriptUsage, telling: UsageTelling) -> Self {
+    pub(super) fn new(usage: &ScriptUsage, telling: UsageTelling) -> Self {
         let (cost, upstream) = split_usage(usage, telling);
         let priced = telling != UsageTelling::Tokens;
         Self {

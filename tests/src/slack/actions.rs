@@ -26,7 +26,7 @@ pub(super) enum MetadataChange {
 }
 
 impl MetadataChange {
-    pub fn applied_to(self, before: Option<MessageMetadata>) -> Option<MessageMetadata> {
+    pub(super) fn applied_to(self, before: Option<MessageMetadata>) -> Option<MessageMetadata> {
         match self {
             Self::Keep => before,
             Self::Remove => None,
@@ -71,7 +71,7 @@ impl SlackMessage {
 
 impl SlackCore {
     /// A thread that a message may go to: the ts of an existing root.
-    pub fn thread_root(&self, channel_id: &str, ts: &str) -> Result<(), MethodFailure> {
+    pub(super) fn thread_root(&self, channel_id: &str, ts: &str) -> Result<(), MethodFailure> {
         let well_formed = ts.split_once('.').is_some_and(|(seconds, fraction)| {
             seconds.parse::<u64>().is_ok() && fraction.parse::<u64>().is_ok()
         });
@@ -87,7 +87,11 @@ impl SlackCore {
     }
 
     /// Puts a draft into a channel and sends the events it makes. The channel must exist.
-    pub fn post(&mut self, channel_id: &str, mut message: SlackMessage) -> Option<MessageView> {
+    pub(super) fn post(
+        &mut self,
+        channel_id: &str,
+        mut message: SlackMessage,
+    ) -> Option<MessageView> {
         message.ts = self.world.ts();
         if matches!(message.sender, MessageSender::User { .. }) && message.subtype.is_none() {
             message.client_msg_id = Some(uuid::Uuid::new_v4().to_string());
@@ -146,7 +150,12 @@ impl SlackCore {
     }
 
     /// Edits a message in the name of its author.
-    pub fn edit(&mut self, channel_id: &str, ts: &str, edit: MessageEdit) -> Option<MessageView> {
+    pub(super) fn edit(
+        &mut self,
+        channel_id: &str,
+        ts: &str,
+        edit: MessageEdit,
+    ) -> Option<MessageView> {
         let channel = self.world.channels.get(channel_id)?;
         let before = channel.messages.get(ts)?.clone();
         let mut after = before.clone();
@@ -204,7 +213,7 @@ impl SlackCore {
     }
 
     /// Deletes a message. A root with replies leaves a tombstone, as on Slack.
-    pub fn delete(&mut self, channel_id: &str, ts: &str) -> Option<()> {
+    pub(super) fn delete(&mut self, channel_id: &str, ts: &str) -> Option<()> {
         let before = self.world.channels.get(channel_id)?.messages.get(ts)?.clone();
         let event_ts = self.world.ts();
         let channel = self.world.channels.get_mut(channel_id)?;
@@ -245,7 +254,7 @@ impl SlackCore {
     }
 
     /// Ends a stream that is older than Slack lets one be.
-    pub fn expire_stream(&mut self, channel: &str, ts: &str) {
+    pub(super) fn expire_stream(&mut self, channel: &str, ts: &str) {
         let oldest = unix_now().saturating_sub_unsigned(self.options.timing.stream_life.as_secs());
         let stream = self.stream_mut(channel, ts).filter(|stream| stream.began <= oldest);
         if stream.is_some_and(|stream| stream.standing == StreamStanding::Open) {
@@ -253,12 +262,12 @@ impl SlackCore {
         }
     }
 
-    pub fn is_streaming(&mut self, channel: &str, ts: &str) -> bool {
+    pub(super) fn is_streaming(&mut self, channel: &str, ts: &str) -> bool {
         self.stream_mut(channel, ts).is_some_and(|stream| stream.standing == StreamStanding::Open)
     }
 
     /// Nothing where a message was no stream.
-    pub fn end_stream(&mut self, channel: &str, ts: &str, standing: StreamStanding) {
+    pub(super) fn end_stream(&mut self, channel: &str, ts: &str, standing: StreamStanding) {
         if let Some(stream) = self.stream_mut(channel, ts) {
             stream.standing = standing;
         }
@@ -269,7 +278,7 @@ impl SlackCore {
     }
 
     /// Adds or takes away a reaction.
-    pub fn react(
+    pub(super) fn react(
         &mut self,
         channel_id: &str,
         ts: &str,
@@ -327,7 +336,7 @@ impl SlackCore {
     }
 
     /// Adds a member and says so in the channel.
-    pub fn join(&mut self, channel_id: &str, user: &str) -> bool {
+    pub(super) fn join(&mut self, channel_id: &str, user: &str) -> bool {
         let channel = self.world.channels.get_mut(channel_id);
         if !channel.is_some_and(|channel| channel.members.insert(user.to_owned())) {
             return false;
@@ -340,7 +349,7 @@ impl SlackCore {
     }
 
     /// What the app says it is doing in a thread; empty to stop.
-    pub fn set_status(&mut self, channel: &str, thread_ts: &str, status: &str) {
+    pub(super) fn set_status(&mut self, channel: &str, thread_ts: &str, status: &str) {
         let place = |s: &ThreadStatus| s.channel == channel && s.thread_ts == thread_ts;
         let had = self.world.statuses.iter().any(place);
         self.world.statuses.retain(|s| !place(s));

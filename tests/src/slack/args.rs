@@ -10,7 +10,7 @@ pub(super) struct MethodArgs(pub Map<String, Value>);
 
 impl MethodArgs {
     /// Reads query and body as Slack does: some methods ignore JSON bodies (`accepts_json`).
-    pub fn read(
+    pub(super) fn read(
         query: &str,
         content_type: &str,
         body: &[u8],
@@ -49,7 +49,7 @@ impl MethodArgs {
     }
 
     /// A string, if given and not empty.
-    pub fn text(&self, name: &str) -> Option<String> {
+    pub(super) fn text(&self, name: &str) -> Option<String> {
         match self.0.get(name)? {
             Value::String(text) if text.is_empty() => None,
             Value::String(text) => Some(text.clone()),
@@ -60,16 +60,16 @@ impl MethodArgs {
     }
 
     /// A string that the method can't do without.
-    pub fn need(&self, name: &str) -> Result<String, MethodFailure> {
+    pub(super) fn need(&self, name: &str) -> Result<String, MethodFailure> {
         self.text(name).ok_or_else(|| MethodFailure::missing_argument(name))
     }
 
-    pub fn flag(&self, name: &str) -> bool {
+    pub(super) fn flag(&self, name: &str) -> bool {
         self.text(name).is_some_and(|text| text == "true" || text == "1")
     }
 
     /// A number between 1 and `most`.
-    pub fn limit(&self, usual: usize, most: usize) -> Result<usize, MethodFailure> {
+    pub(super) fn limit(&self, usual: usize, most: usize) -> Result<usize, MethodFailure> {
         let Some(text) = self.text("limit") else { return Ok(usual) };
         match text.parse::<usize>() {
             Ok(limit) if limit > 0 => Ok(limit.min(most)),
@@ -78,7 +78,7 @@ impl MethodArgs {
     }
 
     /// A JSON value, given as such or as text; `bad` is the code for text that is no JSON.
-    pub fn json(&self, name: &str, bad: &str) -> Result<Option<Value>, MethodFailure> {
+    pub(super) fn json(&self, name: &str, bad: &str) -> Result<Option<Value>, MethodFailure> {
         match self.0.get(name) {
             None => Ok(None),
             Some(Value::String(text)) if text.is_empty() => Ok(None),

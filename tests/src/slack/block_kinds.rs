@@ -28,7 +28,7 @@ const INSIDE: &[&str] = &[
 
 impl BlockCheck {
     /// False: there is no such kind.
-    pub fn newer_block(&mut self, kind: &str, block: &Value, at: &str) -> bool {
+    pub(super) fn newer_block(&mut self, kind: &str, block: &Value, at: &str) -> bool {
         match kind {
             "divider" => {}
             "alert" => {

@@ -186,11 +186,11 @@ pub(super) struct BlockCheck {
 }
 
 impl BlockCheck {
-    pub fn problem(&mut self, what: impl std::fmt::Display, pointer: &str) {
+    pub(super) fn problem(&mut self, what: impl std::fmt::Display, pointer: &str) {
         self.problems.push(format!("{what} [json-pointer:{pointer}]"));
     }
 
-    pub fn block(&mut self, block: &Value, at: &str) {
+    pub(super) fn block(&mut self, block: &Value, at: &str) {
         match block["type"].as_str() {
             Some("section") => {
                 let fields = block["fields"].as_array();
@@ -257,7 +257,7 @@ impl BlockCheck {
         }
     }
 
-    pub fn element(&mut self, element: &Value, at: &str) {
+    pub(super) fn element(&mut self, element: &Value, at: &str) {
         self.length(&element["action_id"], 1, 255, &format!("{at}/action_id"));
         match element["type"].as_str() {
             Some("button") => {
@@ -274,7 +274,7 @@ impl BlockCheck {
         }
     }
 
-    pub fn text_object(&mut self, object: &Value, most: usize, at: &str, plain_only: bool) {
+    pub(super) fn text_object(&mut self, object: &Value, most: usize, at: &str, plain_only: bool) {
         match object["type"].as_str() {
             Some("plain_text") => {}
             Some("mrkdwn") if !plain_only => {}
@@ -284,7 +284,7 @@ impl BlockCheck {
         self.required(&object["text"], most, at, "text");
     }
 
-    pub fn required(&mut self, value: &Value, most: usize, at: &str, name: &str) {
+    pub(super) fn required(&mut self, value: &Value, most: usize, at: &str, name: &str) {
         if value.is_null() {
             self.problem(format!("missing required field: {name}"), at);
         } else {
@@ -292,7 +292,7 @@ impl BlockCheck {
         }
     }
 
-    pub fn length(&mut self, value: &Value, least: usize, most: usize, at: &str) {
+    pub(super) fn length(&mut self, value: &Value, least: usize, most: usize, at: &str) {
         match value {
             Value::String(text) if text.chars().count() < least => {
                 self.problem(format!("must be more than {} characters", least - 1), at);
@@ -305,7 +305,7 @@ impl BlockCheck {
         }
     }
 
-    pub fn need_array<'a>(
+    pub(super) fn need_array<'a>(
         &mut self,
         block: &'a Value,
         name: &str,
@@ -320,7 +320,7 @@ impl BlockCheck {
         items
     }
 
-    pub fn items(&mut self, items: Option<&Vec<Value>>, most: usize, at: &str) {
+    pub(super) fn items(&mut self, items: Option<&Vec<Value>>, most: usize, at: &str) {
         if items.is_some_and(|items| items.len() > most) {
             self.problem(format!("no more than {most} items allowed"), at);
         }

@@ -58,7 +58,7 @@ pub(super) struct SlackCore {
 }
 
 impl SharedSlack {
-    pub fn new(core: SlackCore, origin: String) -> Self {
+    pub(super) fn new(core: SlackCore, origin: String) -> Self {
         let page_token = core.options.page_token.clone().unwrap_or_else(random_secret);
         Self {
             core: Mutex::new(core),
@@ -75,12 +75,12 @@ impl SharedSlack {
     }
 
     /// Looks at the state.
-    pub fn read<T>(&self, look: impl FnOnce(&SlackCore) -> T) -> T {
+    pub(super) fn read<T>(&self, look: impl FnOnce(&SlackCore) -> T) -> T {
         look(&self.lock())
     }
 
     /// Changes the state, starts the timers that the change asks for, and wakes who waits.
-    pub fn update<T>(self: &Arc<Self>, change: impl FnOnce(&mut SlackCore) -> T) -> T {
+    pub(super) fn update<T>(self: &Arc<Self>, change: impl FnOnce(&mut SlackCore) -> T) -> T {
         let (result, timers) = {
             let mut core = self.lock();
             let result = change(&mut core);
@@ -118,7 +118,7 @@ fn random_secret() -> String {
 }
 
 impl SlackCore {
-    pub fn new(mut options: SlackOptions) -> Self {
+    pub(super) fn new(mut options: SlackOptions) -> Self {
         let world = options.world.take();
         let world = world.unwrap_or_else(|| SlackWorld::new(&options.team_name, &options.bot_name));
         Self {
@@ -156,11 +156,11 @@ impl SlackCore {
     }
 
     /// Tells subscribers; nobody listening is fine.
-    pub fn announce(&self, change: SlackChange) {
+    pub(super) fn announce(&self, change: SlackChange) {
         let _ = self.changes.send(change);
     }
 
-    pub fn require(&self, scope: &str) -> Result<(), MethodFailure> {
+    pub(super) fn require(&self, scope: &str) -> Result<(), MethodFailure> {
         if self.options.scopes.iter().any(|granted| granted == scope) {
             return Ok(());
         }
@@ -168,7 +168,7 @@ impl SlackCore {
     }
 
     /// A channel that the app may know of: private ones only from within.
-    pub fn visible(&self, id: &str) -> Result<&SlackChannel, MethodFailure> {
+    pub(super) fn visible(&self, id: &str) -> Result<&SlackChannel, MethodFailure> {
         match self.world.channels.get(id) {
             Some(channel) if !channel.is_private || self.world.bot_in(channel) => Ok(channel),
             _ => fail_with("channel_not_found"),
@@ -176,30 +176,34 @@ impl SlackCore {
     }
 
     /// A channel that the app is in.
-    pub fn joined(&self, id: &str) -> Result<&SlackChannel, MethodFailure> {
+    pub(super) fn joined(&self, id: &str) -> Result<&SlackChannel, MethodFailure> {
         let channel = self.visible(id)?;
         if self.world.bot_in(channel) { Ok(channel) } else { fail_with("not_in_channel") }
     }
 
     /// A channel that the app is in and that is not archived.
-    pub fn writable(&self, id: &str) -> Result<&SlackChannel, MethodFailure> {
+    pub(super) fn writable(&self, id: &str) -> Result<&SlackChannel, MethodFailure> {
         let channel = self.joined(id)?;
         if channel.is_archived { fail_with("is_archived") } else { Ok(channel) }
     }
 
-    pub fn view(&self, channel: &SlackChannel, message: &SlackMessage) -> MessageView {
+    pub(super) fn view(&self, channel: &SlackChannel, message: &SlackMessage) -> MessageView {
         MessageView::of(&self.world, channel, message)
     }
 
     /// A message as events show it.
-    pub fn for_event(&self, channel: &SlackChannel, message: &SlackMessage) -> Map<String, Value> {
+    pub(super) fn for_event(
+        &self,
+        channel: &SlackChannel,
+        message: &SlackMessage,
+    ) -> Map<String, Value> {
         let declared = MetadataView::Declared(&self.options.metadata_subscriptions);
         render::render_message(&self.world, channel, message, declared)
     }
 
     /// Sends an event about a channel if the app is in it and subscribes to the type.
     /// `channel` and `channel_type` are added to message events.
-    pub fn emit(&mut self, channel_id: &str, key: &str, mut event: Map<String, Value>) {
+    pub(super) fn emit(&mut self, channel_id: &str, key: &str, mut event: Map<String, Value>) {
         let Some(channel) = self.world.channels.get(channel_id) else { return };
         // Links are told of wherever they are posted, other things where the app is.
         let everywhere = event.get("type").is_some_and(|kind| kind == "link_shared");

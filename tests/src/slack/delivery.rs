@@ -122,7 +122,7 @@ enum Sent {
 }
 
 impl EventDispatcher {
-    pub fn new(timing: SlackTiming) -> Self {
+    pub(super) fn new(timing: SlackTiming) -> Self {
         Self {
             timing,
             connections: Vec::new(),
@@ -139,18 +139,21 @@ impl EventDispatcher {
     }
 
     /// A ticket for one connection.
-    pub fn issue_ticket(&mut self) -> String {
+    pub(super) fn issue_ticket(&mut self) -> String {
         let ticket = uuid::Uuid::new_v4().to_string();
         self.tickets.insert(ticket.clone(), true);
         ticket
     }
 
-    pub fn redeem_ticket(&mut self, ticket: &str) -> bool {
+    pub(super) fn redeem_ticket(&mut self, ticket: &str) -> bool {
         self.tickets.remove(ticket).is_some()
     }
 
     /// A new connection, unless there are `most` already.
-    pub fn connect(&mut self, most: usize) -> Option<(u64, UnboundedReceiver<DeliveryOrder>)> {
+    pub(super) fn connect(
+        &mut self,
+        most: usize,
+    ) -> Option<(u64, UnboundedReceiver<DeliveryOrder>)> {
         if self.connections.len() >= most {
             return None;
         }
@@ -160,19 +163,19 @@ impl EventDispatcher {
         Some((self.connection_ids, inbox))
     }
 
-    pub fn disconnected(&mut self, id: u64) {
+    pub(super) fn disconnected(&mut self, id: u64) {
         self.connections.retain(|connection| connection.id != id);
     }
 
     /// No new envelope goes to this connection.
-    pub fn drain(&mut self, id: u64) {
+    pub(super) fn drain(&mut self, id: u64) {
         for connection in self.connections.iter_mut().filter(|connection| connection.id == id) {
             connection.draining = true;
         }
     }
 
     /// Asks every connection to make way for a new one.
-    pub fn disconnect_all(&mut self, reason: &'static str) {
+    pub(super) fn disconnect_all(&mut self, reason: &'static str) {
         for connection in &mut self.connections {
             connection.draining = true;
             let _ = connection.orders.send(DeliveryOrder::Disconnect(reason));
@@ -180,18 +183,18 @@ impl EventDispatcher {
     }
 
     /// Breaks every connection. They don't count any more from this moment.
-    pub fn abort_all(&mut self) {
+    pub(super) fn abort_all(&mut self) {
         for connection in self.connections.drain(..) {
             let _ = connection.orders.send(DeliveryOrder::Abort);
         }
     }
 
-    pub fn connections(&self) -> usize {
+    pub(super) fn connections(&self) -> usize {
         self.connections.len()
     }
 
     /// A new event: sent at once, or kept while events are held.
-    pub fn emit(
+    pub(super) fn emit(
         &mut self,
         kind: EnvelopeKind,
         event_type: &str,
@@ -218,17 +221,17 @@ impl EventDispatcher {
         }
     }
 
-    pub fn hold(&mut self) {
+    pub(super) fn hold(&mut self) {
         self.held.get_or_insert_default();
     }
 
     /// Ends the hold and returns what piled up, oldest first.
-    pub fn unhold(&mut self) -> Vec<usize> {
+    pub(super) fn unhold(&mut self) -> Vec<usize> {
         self.held.take().unwrap_or_default()
     }
 
     /// Sends an event for the first time or again, by the ordinary schedule.
-    pub fn attempt(&mut self, event: usize, attempt: usize) {
+    pub(super) fn attempt(&mut self, event: usize, attempt: usize) {
         if self.events.get(event).is_none_or(|event| event.delivery.acked_at.is_some()) {
             return;
         }
@@ -242,7 +245,7 @@ impl EventDispatcher {
     }
 
     /// Sends events with this key once more, whatever became of them; returns how many went out.
-    pub fn repeat(&mut self, key: &str) -> usize {
+    pub(super) fn repeat(&mut self, key: &str) -> usize {
         let found: Vec<usize> = (0..self.events.len())
             .filter(|event| self.events[*event].delivery.key == key)
             .filter(|event| self.events[*event].delivery.attempts > 0)
@@ -288,7 +291,7 @@ impl EventDispatcher {
     }
 
     /// An acknowledgement; returns the event if it is its first.
-    pub fn ack(&mut self, envelope_id: &str) -> Option<&EventDelivery> {
+    pub(super) fn ack(&mut self, envelope_id: &str) -> Option<&EventDelivery> {
         let Some((event, _)) = self.envelopes.get(envelope_id) else {
             self.stats.unknown_acks += 1;
             return None;
@@ -305,7 +308,7 @@ impl EventDispatcher {
     }
 
     /// A timer went off; returns the event if it is lost now.
-    pub fn fire(&mut self, timer: DeliveryTimer) -> Option<&EventDelivery> {
+    pub(super) fn fire(&mut self, timer: DeliveryTimer) -> Option<&EventDelivery> {
         match timer {
             DeliveryTimer::Retry { event, attempt } => self.attempt(event, attempt),
             DeliveryTimer::Expire { envelope_id } => {
@@ -340,15 +343,15 @@ impl EventDispatcher {
         });
     }
 
-    pub fn later(&mut self, after: Duration, timer: DeliveryTimer) {
+    pub(super) fn later(&mut self, after: Duration, timer: DeliveryTimer) {
         self.timers.push((after, timer));
     }
 
-    pub fn take_timers(&mut self) -> Vec<(Duration, DeliveryTimer)> {
+    pub(super) fn take_timers(&mut self) -> Vec<(Duration, DeliveryTimer)> {
         std::mem::take(&mut self.timers)
     }
 
-    pub fn deliveries(&self) -> impl Iterator<Item = &EventDelivery> {
+    pub(super) fn deliveries(&self) -> impl Iterator<Item = &EventDelivery> {
         self.events.iter().map(|event| &event.delivery)
     }
 }

@@ -10,23 +10,23 @@ pub(super) struct MethodFailure {
 }
 
 impl MethodFailure {
-    pub fn new(code: impl Into<String>) -> Self {
+    pub(super) fn new(code: impl Into<String>) -> Self {
         Self { code: code.into(), extra: Map::new() }
     }
 
     /// A code with sentences for developers, in `response_metadata.messages`.
-    pub fn explained(code: &str, messages: &[String]) -> Self {
+    pub(super) fn explained(code: &str, messages: &[String]) -> Self {
         let mut failure = Self::new(code);
         let lines: Vec<String> = messages.iter().map(|m| format!("[ERROR] {m}")).collect();
         failure.extra.insert("response_metadata".to_owned(), json!({ "messages": lines }));
         failure
     }
 
-    pub fn missing_argument(name: &str) -> Self {
+    pub(super) fn missing_argument(name: &str) -> Self {
         Self::explained("invalid_arguments", &[format!("missing required field: {name}")])
     }
 
-    pub fn missing_scope(needed: &str, provided: &[String]) -> Self {
+    pub(super) fn missing_scope(needed: &str, provided: &[String]) -> Self {
         let mut failure = Self::new("missing_scope");
         failure.extra.insert("needed".to_owned(), json!(needed));
         failure.extra.insert("provided".to_owned(), json!(provided.join(",")));

@@ -38,7 +38,7 @@ pub(super) enum NoClick {
 
 impl SlackCore {
     /// A user clicks a button; returns the click's `action_ts`.
-    pub fn click(
+    pub(super) fn click(
         &mut self,
         user: &str,
         channel_id: &str,
@@ -67,7 +67,7 @@ impl SlackCore {
 
     /// A user does something with an element of a message; returns the `action_ts`. `pick`: what Slack says of the
     /// element, if it is there.
-    pub fn interact(
+    pub(super) fn interact(
         &mut self,
         user: &str,
         (channel_id, ts, action_id): (&str, &str, &str),
@@ -145,7 +145,7 @@ impl SlackCore {
     }
 
     /// A call of a response URL.
-    pub fn respond(&mut self, token: &str, args: &MethodArgs) -> Result<(), MethodFailure> {
+    pub(super) fn respond(&mut self, token: &str, args: &MethodArgs) -> Result<(), MethodFailure> {
         let Some(hook) = self.hooks.get_mut(token) else { return fail_with("no_such_url") };
         if hook.created.elapsed().as_secs() > HOOK_MINUTES * 60 {
             return fail_with("expired_url");

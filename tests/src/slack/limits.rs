@@ -63,24 +63,24 @@ struct Bucket {
 }
 
 impl MethodLimits {
-    pub fn order(&mut self, method: &str, times: usize, fault: &CallFault) {
+    pub(super) fn order(&mut self, method: &str, times: usize, fault: &CallFault) {
         let queue = self.faults.entry(method.to_owned()).or_default();
         queue.extend(std::iter::repeat_n(fault.clone(), times));
     }
 
     /// The fault that waits for a step of Slack's own, which nobody calls.
-    pub fn ordered(&mut self, step: &str) -> Option<CallFault> {
+    pub(super) fn ordered(&mut self, step: &str) -> Option<CallFault> {
         self.faults.get_mut(step)?.pop_front()
     }
 
     /// Counts a call and takes the fault that waits for it, if one does.
-    pub fn called(&mut self, method: &str) -> Option<CallFault> {
+    pub(super) fn called(&mut self, method: &str) -> Option<CallFault> {
         *self.calls.entry(method.to_owned()).or_default() += 1;
         [method, "*"].iter().find_map(|key| self.faults.get_mut(*key)?.pop_front())
     }
 
     /// Seconds to wait if the call comes too early.
-    pub fn check(
+    pub(super) fn check(
         &mut self,
         rules: RateLimits,
         method: &str,

@@ -33,13 +33,13 @@ pub(super) struct OpenModal {
 
 impl ModalDesk {
     /// A person did something that an app may answer with a modal.
-    pub fn trigger(&mut self, trigger: &str, user: &str) {
+    pub(super) fn trigger(&mut self, trigger: &str, user: &str) {
         let (user, since) = (user.to_owned(), Instant::now());
         self.triggers.insert(trigger.to_owned(), ModalTrigger { user, since, used: false });
     }
 
     /// Who may be shown a modal by this trigger, which is used up.
-    pub fn exchange(&mut self, trigger: &str) -> Result<String, &'static str> {
+    pub(super) fn exchange(&mut self, trigger: &str) -> Result<String, &'static str> {
         let Some(known) = self.triggers.get_mut(trigger) else { return Err("invalid_trigger_id") };
         if known.used {
             return Err("exchanged_trigger_id");
@@ -51,12 +51,12 @@ impl ModalDesk {
         Ok(known.user.clone())
     }
 
-    pub fn show(&mut self, id: &str, user: String, view: Value) {
+    pub(super) fn show(&mut self, id: &str, user: String, view: Value) {
         self.open.insert(id.to_owned(), OpenModal { user, view, submitted: None });
     }
 
     /// The app has taken in what was filled in: the modal closes.
-    pub fn acked(&mut self, key: &str) {
+    pub(super) fn acked(&mut self, key: &str) {
         self.open.retain(|_, modal| modal.submitted.as_deref() != Some(key));
     }
 }

@@ -23,7 +23,7 @@ pub struct ModalView {
 }
 
 impl SlackCore {
-    pub fn issue_trigger(&mut self, user: &str, action_ts: &str) -> String {
+    pub(super) fn issue_trigger(&mut self, user: &str, action_ts: &str) -> String {
         let (seconds, micros) = action_ts.split_once('.').unwrap_or((action_ts, "0"));
         let trigger = format!("{seconds}.{micros}.{}", uuid::Uuid::new_v4().simple());
         self.modals.trigger(&trigger, user);

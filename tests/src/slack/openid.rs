@@ -57,7 +57,7 @@ struct Grant {
 }
 
 impl OpenId {
-    pub fn new(client: String, secret: String) -> Self {
+    pub(super) fn new(client: String, secret: String) -> Self {
         Self { client, secret, ..Self::default() }
     }
 }

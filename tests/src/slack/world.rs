@@ -442,7 +442,7 @@ impl SlackChannel {
 }
 
 /// Seconds since 1970.
-pub fn unix_now() -> i64 {
+pub(super) fn unix_now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
@@ -452,11 +452,16 @@ mod base64_bytes {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
     #[expect(clippy::ref_option, reason = "the signature that serde's `with` asks for")]
-    pub fn serialize<S: Serializer>(bytes: &Option<Vec<u8>>, to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        bytes: &Option<Vec<u8>>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         bytes.as_ref().map(|bytes| STANDARD.encode(bytes)).serialize(to)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u8>>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Vec<u8>>, D::Error> {
         Option::<String>::deserialize(from)?
             .map(|text| STANDARD.decode(text).map_err(serde::de::Error::custom))
             .transpose()

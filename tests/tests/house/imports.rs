@@ -21,24 +21,24 @@ static PASSED_ON: LazyLock<Regex> =
 static NAMED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(?:crate|super|self)(?:::\w+)+"));
 
 /// Files of a crate without those of tests.
-pub struct Sources {
+pub(crate) struct Sources {
     pub files: BTreeMap<PathBuf, String>,
 }
 
 impl Sources {
-    pub fn read(folder: &Path) -> Self {
+    pub(crate) fn read(folder: &Path) -> Self {
         let mut files = BTreeMap::new();
         gather(folder, folder, &mut files);
         Self { files }
     }
 
     /// Modules that can be reached from themselves.
-    pub fn circles(&self) -> Vec<BTreeSet<String>> {
+    pub(crate) fn circles(&self) -> Vec<BTreeSet<String>> {
         named(find_circles(&Graph::of(self).arrows))
     }
 
     /// The same for the children of each module, a folder taken as a whole.
-    pub fn folder_circles(&self) -> Vec<BTreeSet<String>> {
+    pub(crate) fn folder_circles(&self) -> Vec<BTreeSet<String>> {
         let graph = Graph::of(self);
         let mut levels = BTreeMap::<&[String], BTreeMap<Module, BTreeSet<Module>>>::new();
         for (from, targets) in &graph.arrows {

@@ -16,7 +16,7 @@ const MAX_CELL: usize = 32 * 1024;
 
 /// A cell with something in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// Counted from 0.
     pub column: u32,
     /// As it is shown.
@@ -27,7 +27,7 @@ pub struct Cell {
 
 /// A sheet.
 #[derive(Debug, Default)]
-pub struct SheetCells {
+pub(crate) struct SheetCells {
     /// Cells by row, which is counted from 1.
     pub rows: BTreeMap<u32, Vec<Cell>>,
     /// Rows that are hidden.
@@ -43,7 +43,7 @@ pub struct SheetCells {
 }
 
 /// Texts and styles that cells refer to.
-pub struct CellContext<'a> {
+pub(crate) struct CellContext<'a> {
     /// Texts by number.
     pub strings: &'a [String],
     /// Forms by style.
@@ -75,7 +75,7 @@ enum Place {
 }
 
 /// Reads a sheet.
-pub fn read_cells(xml: &str, context: &CellContext<'_>) -> Result<SheetCells, Unreadable> {
+pub(crate) fn read_cells(xml: &str, context: &CellContext<'_>) -> Result<SheetCells, Unreadable> {
     let mut reader = Reader::from_str(xml);
     let mut state = CellReader {
         context,
@@ -109,7 +109,7 @@ pub fn read_cells(xml: &str, context: &CellContext<'_>) -> Result<SheetCells, Un
 }
 
 /// An attribute's value by its local name.
-pub fn attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
+pub(crate) fn attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
     let found = start
         .attributes()
         .flatten()
@@ -118,7 +118,7 @@ pub fn attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
 }
 
 /// The character of an entity: only those that every document knows.
-pub fn resolve(reference: &BytesRef<'_>) -> String {
+pub(crate) fn resolve(reference: &BytesRef<'_>) -> String {
     if let Ok(Some(c)) = reference.resolve_char_ref() {
         return c.to_string();
     }
@@ -259,7 +259,7 @@ impl CellReader<'_> {
 }
 
 /// `_x000D_` stands for a control character.
-pub fn unescape_controls(text: &str) -> String {
+pub(crate) fn unescape_controls(text: &str) -> String {
     if !text.contains("_x") {
         return text.to_owned();
     }
@@ -304,7 +304,7 @@ fn parse_place(place: &str) -> Option<(u32, u32)> {
 }
 
 /// The letters of a column.
-pub fn column_name(mut column: u32) -> String {
+pub(crate) fn column_name(mut column: u32) -> String {
     let mut letters = Vec::new();
     loop {
         letters.push(char::from(b'A' + u8::try_from(column % 26).unwrap_or_default()));

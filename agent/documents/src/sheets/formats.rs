@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// The kind of value that a number format shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum NumberForm {
+pub(crate) enum NumberForm {
     /// As it is.
     #[default]
     Plain,
@@ -20,7 +20,7 @@ pub enum NumberForm {
 
 impl NumberForm {
     /// Of a format that every workbook knows.
-    pub fn builtin(id: u32) -> Self {
+    pub(crate) fn builtin(id: u32) -> Self {
         match id {
             9 | 10 => Self::Percent,
             14..=17 | 27..=31 | 36 | 50..=54 | 57 | 58 => Self::Date { day: true, time: false },
@@ -32,7 +32,7 @@ impl NumberForm {
     }
 
     /// Of a format's code, such as `yyyy\-mm\-dd`.
-    pub fn parse(code: &str) -> Self {
+    pub(crate) fn parse(code: &str) -> Self {
         let (mut day, mut time, mut month, mut percent, mut elapsed) =
             (false, false, false, false, false);
         let first = code.split(';').next().unwrap_or_default();
@@ -71,7 +71,7 @@ impl NumberForm {
     }
 
     /// A number as this form shows it. `text` is how the file writes it.
-    pub fn show(&self, text: &str, is_1904: bool) -> String {
+    pub(crate) fn show(&self, text: &str, is_1904: bool) -> String {
         let Ok(number) = text.trim().parse::<f64>() else { return text.to_owned() };
         match self {
             Self::Date { day, time } => show_date(number, (*day, *time), is_1904)
@@ -108,7 +108,7 @@ fn significant(number: f64) -> String {
 }
 
 /// A serial number as a day and time. None outside of what Excel has days for.
-pub fn show_date(number: f64, (day, time): (bool, bool), is_1904: bool) -> Option<String> {
+pub(crate) fn show_date(number: f64, (day, time): (bool, bool), is_1904: bool) -> Option<String> {
     const SECONDS: f64 = 86_400.0;
     if !(0.0..2_958_466.0).contains(&number) {
         return None;

@@ -1,8 +1,8 @@
 //! XLSX: sheets with their cells as people see them, and what is hidden, merged or commented.
 
-pub mod cells;
-pub mod formats;
-pub mod print;
+pub(crate) mod cells;
+pub(crate) mod formats;
+pub(crate) mod print;
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -28,7 +28,10 @@ struct NamedSheet {
 }
 
 /// Reads it, or a picture of it.
-pub fn read_workbook(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentContent, Unreadable> {
+pub(crate) fn read_workbook(
+    bytes: Vec<u8>,
+    part: Option<&str>,
+) -> Result<DocumentContent, Unreadable> {
     let mut package = Package::open(bytes)?;
     let main = package.main_part("xl/workbook.xml")?;
     let relations = package.relations(&main)?;

@@ -13,7 +13,7 @@ const MAX_FORMULA: usize = 120;
 const NAMED: usize = 20;
 
 /// Prints a sheet.
-pub fn print_sheet(sink: &mut TextSink, title: &str, sheet: &SheetCells) {
+pub(crate) fn print_sheet(sink: &mut TextSink, title: &str, sheet: &SheetCells) {
     let columns = || sheet.rows.values().flatten().map(|cell| cell.column);
     let (Some(first), Some(last)) = (columns().min(), columns().max()) else {
         sink.begin(title);

@@ -14,7 +14,7 @@ use crate::xml::{Element, MAX_DEPTH};
 const MAX_SPAN: usize = 64;
 
 /// Reads one part of the document into a sink.
-pub struct BodyReader<'r> {
+pub(super) struct BodyReader<'r> {
     sink: &'r mut TextSink,
     relations: &'r Relations,
     styles: &'r ParagraphStyles,
@@ -37,7 +37,7 @@ struct Words {
 
 impl<'r> BodyReader<'r> {
     /// A reader of a part with these relations.
-    pub fn new(
+    pub(super) fn new(
         sink: &'r mut TextSink,
         relations: &'r Relations,
         styles: &'r ParagraphStyles,
@@ -47,7 +47,7 @@ impl<'r> BodyReader<'r> {
     }
 
     /// Remarks on marks in the text.
-    pub fn describe_marks(&self) -> Vec<String> {
+    pub(super) fn describe_marks(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.changed {
             notes.push(
@@ -62,12 +62,12 @@ impl<'r> BodyReader<'r> {
     }
 
     /// Everything below a node.
-    pub fn read_body(&mut self, root: Node<'_, '_>) {
+    pub(super) fn read_body(&mut self, root: Node<'_, '_>) {
         self.read_blocks(root, 0);
     }
 
     /// Footnotes or endnotes, each behind the mark that the body has for it.
-    pub fn read_notes(&mut self, root: Node<'_, '_>, end: bool) {
+    pub(super) fn read_notes(&mut self, root: Node<'_, '_>, end: bool) {
         for note in root.children().filter(Node::is_element) {
             // Separators are notes too, of a type of their own.
             if note.attribute_local("type").is_some_and(|kind| kind != "normal") {
@@ -80,7 +80,7 @@ impl<'r> BodyReader<'r> {
     }
 
     /// Comments, with who made them.
-    pub fn read_comments(&mut self, root: Node<'_, '_>) {
+    pub(super) fn read_comments(&mut self, root: Node<'_, '_>) {
         for comment in root.children().filter(|node| node.has_tag_name_local("comment")) {
             let id = comment.attribute_local("id").unwrap_or_default();
             let author = comment.attribute_local("author").unwrap_or("unknown");

@@ -15,7 +15,7 @@ use super::xml::{self, Element};
 use super::{DocumentContent, PartEntry, Unreadable, pick_picture};
 
 /// Reads it, or a picture of it.
-pub fn read_word(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentContent, Unreadable> {
+pub(crate) fn read_word(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentContent, Unreadable> {
     let mut package = Package::open(bytes)?;
     let main = package.main_part("word/document.xml")?;
     let relations = package.relations(&main)?;
@@ -74,7 +74,7 @@ pub fn read_word(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentContent, 
 }
 
 /// Entries for pictures: by number, with what the document calls them.
-pub fn name_pictures(pictures: &[(String, String)]) -> Vec<PartEntry> {
+pub(crate) fn name_pictures(pictures: &[(String, String)]) -> Vec<PartEntry> {
     let named = pictures.iter().enumerate().map(|(index, (target, about))| {
         let file = target.rsplit('/').next().unwrap_or_default();
         let about = if about.is_empty() { file.to_owned() } else { format!("{file}: {about}") };
@@ -87,7 +87,7 @@ pub fn name_pictures(pictures: &[(String, String)]) -> Vec<PartEntry> {
 }
 
 /// The bytes of a picture of an Office document.
-pub fn hand_out_picture(
+pub(crate) fn hand_out_picture(
     package: &mut Package,
     targets: Vec<String>,
     part: &str,
@@ -121,7 +121,7 @@ fn list_pictures(root: Node<'_, '_>, relations: &Relations) -> Vec<(String, Stri
 
 /// Styles of paragraphs, by their ids.
 #[derive(Debug, Default)]
-pub struct ParagraphStyles {
+pub(crate) struct ParagraphStyles {
     /// Levels of headings.
     pub headings: HashMap<String, usize>,
     /// List and level of those that number their paragraphs.

@@ -19,7 +19,7 @@ struct Level {
 
 /// A document's lists, and how far each has counted.
 #[derive(Debug, Default)]
-pub struct Numbering {
+pub(super) struct Numbering {
     /// Levels by abstract list.
     lists: HashMap<String, Vec<Level>>,
     /// Abstract list and first numbers, by list.
@@ -30,7 +30,7 @@ pub struct Numbering {
 
 impl Numbering {
     /// From the part that defines them.
-    pub fn read(root: Node<'_, '_>) -> Self {
+    pub(super) fn read(root: Node<'_, '_>) -> Self {
         let mut numbering = Self::default();
         for node in root.children() {
             match node.local() {
@@ -67,7 +67,7 @@ impl Numbering {
     }
 
     /// The mark of the next item of a list at a level.
-    pub fn next_mark(&mut self, list: &str, level: usize) -> String {
+    pub(super) fn next_mark(&mut self, list: &str, level: usize) -> String {
         let level = level.min(LEVELS - 1);
         let Some((of, starts)) = self.instances.get(list) else { return "-".to_owned() };
         let Some(levels) = self.lists.get(of) else { return "-".to_owned() };

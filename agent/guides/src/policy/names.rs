@@ -84,12 +84,12 @@ const HARMLESS: [&str; 6] = ["local", "dry", "notes", "note", "changelog", "snap
 const JOINS: [&str; 3] = ["and", "then", "n"];
 
 /// Whether a target such as `docs:deploy` hands something over.
-pub fn is_handover(target: &str) -> bool {
+pub(super) fn is_handover(target: &str) -> bool {
     hands_over(&name_words(target), &HANDS_OVER)
 }
 
 /// The same of a script's path.
-pub fn is_handover_file(path: &str) -> bool {
+pub(super) fn is_handover_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let stem = match name.split_once('.') {
         Some((stem, rest)) if !stem.is_empty() => {
@@ -106,12 +106,12 @@ pub fn is_handover_file(path: &str) -> bool {
 }
 
 /// Whether a word is nothing but an order to hand over, as in `./manage.sh deploy`.
-pub fn is_order(word: &str) -> bool {
+pub(super) fn is_order(word: &str) -> bool {
     matches!(word, "deploy" | "redeploy" | "undeploy" | "publish" | "release" | "rollback")
 }
 
 /// Whether a word such as `db:drop` or `migrate:fresh` tells to throw something away. No path, and no sentence.
-pub fn throws_away(word: &str) -> bool {
+pub(super) fn throws_away(word: &str) -> bool {
     let plain = !word.contains(['/', '=']) && !word.contains(char::is_whitespace);
     // Of a file the end counts: `test_reset.py` is none, `ecto.reset` is an order.
     let end = word.rsplit('.').next().unwrap_or(word);

@@ -1,7 +1,7 @@
 //! What is known of programs by name: tables, and nothing that decides.
 
 /// Only look.
-pub const READERS: [&str; 44] = [
+pub(super) const READERS: [&str; 44] = [
     "ls",
     "cat",
     "head",
@@ -47,7 +47,7 @@ pub const READERS: [&str; 44] = [
     "nproc",
     "sha256sum",
 ];
-pub const WRAPPERS: [&str; 47] = [
+pub(super) const WRAPPERS: [&str; 47] = [
     "env",
     "nice",
     "nohup",
@@ -96,9 +96,9 @@ pub const WRAPPERS: [&str; 47] = [
     "setarch",
     "proxychains",
 ];
-pub const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "ksh", "ash", "busybox", "fish"];
+pub(super) const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "ksh", "ash", "busybox", "fish"];
 /// Package managers and the words after which they run the program that follows.
-pub const RUNNERS: [(&str, &str); 8] = [
+pub(super) const RUNNERS: [(&str, &str); 8] = [
     ("npm", "exec x"),
     ("pnpm bun", "exec dlx x"),
     ("yarn", "exec dlx"),
@@ -109,7 +109,7 @@ pub const RUNNERS: [(&str, &str); 8] = [
     ("dotnet", "tool-run"),
 ];
 /// Runners of targets, the words before a target (`*`: or none), and whether there can be several.
-pub const TARGETS: [(&str, &str, bool); 16] = [
+pub(super) const TARGETS: [(&str, &str, bool); 16] = [
     (
         "make gmake just task rake grunt gulp mage ant inv invoke fab cap mina fastlane poe earthly",
         "",
@@ -132,7 +132,7 @@ pub const TARGETS: [(&str, &str, bool); 16] = [
     ("dagger", "call", true),
 ];
 /// Work on the files that they are given.
-pub const FILERS: [&str; 62] = [
+pub(super) const FILERS: [&str; 62] = [
     "mkdir",
     "cp",
     "mv",
@@ -196,7 +196,7 @@ pub const FILERS: [&str; 62] = [
     "typos",
     "detect-secrets",
 ];
-pub const DATABASES: [&str; 15] = [
+pub(super) const DATABASES: [&str; 15] = [
     "psql",
     "mysql",
     "mariadb",
@@ -214,12 +214,12 @@ pub const DATABASES: [&str; 15] = [
     "influx",
 ];
 /// Words of a query that only looks, at its beginning.
-pub const QUERIES: [&str; 12] = [
+pub(super) const QUERIES: [&str; 12] = [
     "SELECT", "SHOW", "EXPLAIN", "DESCRIBE", "\\D", "\\L", "GET", "KEYS", "PING", "INFO", "LLEN",
     "TTL",
 ];
 /// Words of inline code that may throw files away or run other programs.
-pub const CODE: [&str; 32] = [
+pub(super) const CODE: [&str; 32] = [
     "remove_tree",
     "cpsync",
     "system(",

@@ -22,7 +22,7 @@ struct Place<'a> {
 
 /// A prompt as a role gets it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FilledPrompt {
+pub(super) struct FilledPrompt {
     pub text: String,
     /// Params that nobody named.
     pub missing: Vec<String>,
@@ -33,7 +33,7 @@ pub struct FilledPrompt {
 }
 
 /// Fills in a prompt.
-pub fn fill_prompt(skill: &SkillGuide, values: &[(String, Option<String>)]) -> FilledPrompt {
+pub(super) fn fill_prompt(skill: &SkillGuide, values: &[(String, Option<String>)]) -> FilledPrompt {
     let mut filled = FilledPrompt::default();
     let places = find_places(&skill.prompt).unwrap_or_default();
     let defaults: BTreeMap<&str, &str> =
@@ -65,7 +65,10 @@ pub fn fill_prompt(skill: &SkillGuide, values: &[(String, Option<String>)]) -> F
 ///
 /// # Errors
 /// The first that can't.
-pub fn check_places(lines: &[(usize, &str)], triggers: &[SkillTrigger]) -> Result<(), SkillFault> {
+pub(super) fn check_places(
+    lines: &[(usize, &str)],
+    triggers: &[SkillTrigger],
+) -> Result<(), SkillFault> {
     let mut defaults: BTreeMap<&str, &str> = BTreeMap::new();
     for (at, line) in lines {
         for Place { name, default, .. } in

@@ -31,7 +31,7 @@ const WEIGHT: i64 = 100;
 
 /// A trigger that a sentence says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TriggerFit {
+pub(super) struct TriggerFit {
     /// Nothing for word for word.
     pub cost: u32,
     /// How much of it has to be said: what fits more is rather meant.
@@ -42,19 +42,19 @@ pub struct TriggerFit {
 
 impl TriggerFit {
     /// The larger, the surer.
-    pub fn rank(&self) -> i64 {
+    pub(super) fn rank(&self) -> i64 {
         i64::try_from(self.weight).unwrap_or(0) * WEIGHT - i64::from(self.cost) * 4
     }
 }
 
 /// Whether a message takes back what it says.
-pub fn takes_back(sentences: &[SpokenSentence]) -> bool {
+pub(super) fn takes_back(sentences: &[SpokenSentence]) -> bool {
     let says = |tokens: &[WordToken]| CANCELS.iter().any(|words| begins_with(tokens, words));
     sentences.iter().any(|s| (0..s.tokens.len()).any(|at| says(&s.tokens[at..])))
 }
 
 /// How a sentence says a trigger best.
-pub fn best_fit(trigger: &SkillTrigger, sentence: &SpokenSentence) -> Option<TriggerFit> {
+pub(super) fn best_fit(trigger: &SkillTrigger, sentence: &SpokenSentence) -> Option<TriggerFit> {
     let weight = trigger.words().count()
         + trigger
             .parts

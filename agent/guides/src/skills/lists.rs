@@ -2,12 +2,12 @@
 //! is about any skill.
 
 /// Before a noun.
-pub const DETERMINERS: &[&str] = &[
+pub(super) const DETERMINERS: &[&str] = &[
     "a", "an", "the", "some", "my", "our", "your", "this", "that", "these", "those", "another",
     "its", "their",
 ];
 /// Between the words of a trigger they change nothing.
-pub const SKIPPED: &[&str] = &[
+pub(super) const SKIPPED: &[&str] = &[
     "new",
     "next",
     "quick",
@@ -56,7 +56,7 @@ pub const SKIPPED: &[&str] = &[
     "final",
 ];
 /// Begin what says more about what stands before them.
-pub const PREPOSITIONS: &[&str] = &[
+pub(super) const PREPOSITIONS: &[&str] = &[
     "for",
     "of",
     "since",
@@ -86,12 +86,12 @@ pub const PREPOSITIONS: &[&str] = &[
     "including",
 ];
 /// Begin a sentence inside of another one.
-pub const JOINING: &[&str] = &[
+pub(super) const JOINING: &[&str] = &[
     "that", "which", "who", "whose", "what", "how", "why", "when", "where", "whether", "if",
     "because", "as", "so", "while", "unless",
 ];
 /// Verbs that make a statement of what stands before them.
-pub const STATING: &[&str] = &[
+pub(super) const STATING: &[&str] = &[
     "is", "are", "was", "were", "am", "has", "have", "had", "do", "does", "did", "will", "would",
     "should", "could", "can", "may", "might", "must", "shall", "fails", "failed", "fail", "broke",
     "breaks", "took", "takes", "seems", "seemed", "looks", "looked", "went", "goes", "happened",
@@ -99,12 +99,13 @@ pub const STATING: &[&str] = &[
     "needs", "needed", "not",
 ];
 /// Say when, without a preposition.
-pub const TIMES: &[&str] = &["this", "last", "next", "yesterday", "lately", "recently", "so"];
+pub(super) const TIMES: &[&str] =
+    &["this", "last", "next", "yesterday", "lately", "recently", "so"];
 /// Who somebody speaks of, and nothing that can be worked on.
-pub const PEOPLE: &[&str] =
+pub(super) const PEOPLE: &[&str] =
     &["i", "we", "you", "they", "he", "she", "who", "somebody", "someone", "nobody"];
 /// Take back what they are said with.
-pub const CANCELS: &[&[&str]] = &[
+pub(super) const CANCELS: &[&[&str]] = &[
     &["never", "mind"],
     &["nevermind"],
     &["not", "now"],
@@ -113,7 +114,7 @@ pub const CANCELS: &[&[&str]] = &[
     &["forget", "that"],
 ];
 /// At the end they say nothing.
-pub const PARTING: &[&[&str]] = &[
+pub(super) const PARTING: &[&[&str]] = &[
     &["please"],
     &["pls"],
     &["plz"],
@@ -149,7 +150,7 @@ pub const PARTING: &[&[&str]] = &[
     &["everyone"],
 ];
 /// What somebody means without naming it.
-pub const POINTING: &[&str] = &[
+pub(super) const POINTING: &[&str] = &[
     "it",
     "this",
     "that",
@@ -163,12 +164,12 @@ pub const POINTING: &[&str] = &[
     "all of this",
 ];
 /// Before a number they say what kind of thing has it.
-pub const NUMBERED: &[&str] = &[
+pub(super) const NUMBERED: &[&str] = &[
     "issue", "ticket", "bug", "pr", "pull", "merge", "request", "version", "release", "number",
     "no", "nr", "v",
 ];
 /// Greetings, politeness, and ways to say that one wants something. They stand before it.
-pub const LEADS: &[&str] = &[
+pub(super) const LEADS: &[&str] = &[
     "hey",
     "hi",
     "hello",

@@ -13,7 +13,7 @@ const RULE: &str = "---";
 ///
 /// # Errors
 /// What is wrong first, with its line.
-pub fn parse_open(path: &str, text: &str) -> Result<SkillGuide, SkillFault> {
+pub(super) fn parse_open(path: &str, text: &str) -> Result<SkillGuide, SkillFault> {
     let text = text.trim_start_matches('\u{feff}');
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     if lines.first() != Some(&RULE) {
@@ -61,7 +61,7 @@ pub fn parse_open(path: &str, text: &str) -> Result<SkillGuide, SkillFault> {
 ///
 /// # Errors
 /// What is wrong with the name.
-pub fn check_name(name: &str) -> Result<(), String> {
+pub(super) fn check_name(name: &str) -> Result<(), String> {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let edges = name.starts_with('-') || name.ends_with('-') || name.contains("--");
     if name.is_empty() || name.len() > MAX_NAME || edges || !name.bytes().all(plain) {

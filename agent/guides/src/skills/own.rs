@@ -20,7 +20,7 @@ type Section<'a> = (usize, Vec<(usize, &'a str)>);
 ///
 /// # Errors
 /// What is wrong first, with its line.
-pub fn parse_own(path: &str, text: &str) -> Result<SkillGuide, SkillFault> {
+pub(super) fn parse_own(path: &str, text: &str) -> Result<SkillGuide, SkillFault> {
     let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
     let mut said = lines.by_ref().filter(|(_, line)| !line.trim().is_empty());
     let (at, first) = said.next().ok_or_else(|| SkillFault::at(1, "the file is empty"))?;
@@ -53,7 +53,7 @@ pub fn parse_own(path: &str, text: &str) -> Result<SkillGuide, SkillFault> {
 ///
 /// # Errors
 /// The mistake in such a file, with its line.
-pub fn find_switched_off(path: &str, text: &str) -> Result<Option<String>, SkillFault> {
+pub(super) fn find_switched_off(path: &str, text: &str) -> Result<Option<String>, SkillFault> {
     let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim_end()));
     let mut headings = lines.by_ref().filter(|(_, line)| line.starts_with("## "));
     let Some((at, _)) = headings.next().filter(|(_, line)| *line == OFF) else { return Ok(None) };

@@ -132,7 +132,7 @@ fn parse_param(name: &str) -> Option<TriggerPart> {
 }
 
 /// Whether it can be a parameter's name.
-pub fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.len() <= 32

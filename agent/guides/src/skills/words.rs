@@ -37,7 +37,7 @@ const SHORT: [(&str, &str); 22] = [
 
 /// A word, and where it stands in its sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WordToken {
+pub(super) struct WordToken {
     /// As it is compared.
     pub word: String,
     pub start: usize,
@@ -50,14 +50,14 @@ pub struct WordToken {
 
 /// A sentence and its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpokenSentence {
+pub(super) struct SpokenSentence {
     pub text: String,
     pub tokens: Vec<WordToken>,
 }
 
 /// The sentences in which somebody may ask for something: no code, no quotations, nothing that was
 /// added to the message.
-pub fn split_sentences(text: &str) -> Vec<SpokenSentence> {
+pub(super) fn split_sentences(text: &str) -> Vec<SpokenSentence> {
     let mut found = Vec::new();
     let mut fenced = false;
     let looked: String = text.chars().take(MAX_LOOKED).collect();
@@ -79,7 +79,7 @@ pub fn split_sentences(text: &str) -> Vec<SpokenSentence> {
 }
 
 /// A trigger's phrase, or anything that is one sentence.
-pub fn read_phrase(text: &str) -> Vec<WordToken> {
+pub(super) fn read_phrase(text: &str) -> Vec<WordToken> {
     let mut found = Vec::new();
     split_line(text, &mut found);
     found.into_iter().flat_map(|sentence| sentence.tokens).collect()
@@ -229,7 +229,7 @@ fn parse_address(word: &str) -> Option<Vec<String>> {
 }
 
 /// Whether two words are the same but for their number.
-pub fn same_word(a: &str, b: &str) -> bool {
+pub(super) fn same_word(a: &str, b: &str) -> bool {
     let stem = |word: &str| {
         let short = word.strip_suffix("'s").unwrap_or(word);
         let plural = short.strip_suffix('s').filter(|stem| stem.len() > 2 && !stem.ends_with('s'));
@@ -240,7 +240,7 @@ pub fn same_word(a: &str, b: &str) -> bool {
 
 /// Whether one word is the other one with a slip of the fingers: letters that changed places, one too
 /// many or too few, or in a long word a wrong one. The first letter is nearly always right.
-pub fn is_slip(wanted: &str, found: &str) -> bool {
+pub(super) fn is_slip(wanted: &str, found: &str) -> bool {
     let (a, b) = (wanted.chars().count(), found.chars().count());
     let plain = |word: &str| word.chars().all(char::is_alphabetic);
     if a.min(b) < 4 || !plain(wanted) || !plain(found) {

@@ -6,7 +6,7 @@ use codebutler_redact::SecretRedactor;
 use super::{FilePlace, FindingSeverity};
 
 /// Mistakes of a file, by line and column. `known`: all roles.
-pub fn judge_mcp(text: &str, known: &[String]) -> Vec<(FilePlace, FindingSeverity, String)> {
+pub(super) fn judge_mcp(text: &str, known: &[String]) -> Vec<(FilePlace, FindingSeverity, String)> {
     let (file, problems) = read_mcp_file(text);
     let mut found: Vec<_> = problems
         .into_iter()

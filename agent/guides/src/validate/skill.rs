@@ -14,7 +14,7 @@ struct Read {
 }
 
 /// Judges the skills of a repository. `known`: all roles.
-pub fn judge_all(files: &GuideFiles, known: &[String], findings: &mut Vec<GuideFinding>) {
+pub(super) fn judge_all(files: &GuideFiles, known: &[String], findings: &mut Vec<GuideFinding>) {
     let mut read: Vec<Read> = Vec::new();
     // The repository's own win over those in the open form.
     let mut skills: Vec<_> = files.all().filter(|(path, _)| is_skill(path)).collect();

@@ -27,7 +27,10 @@ const UNSEEN: &str = "[a picture: the model that you are can't be shown any. If 
 
 /// The conversation, its old results hidden where it is too long, even new ones shortened where that does
 /// not help, and at last whatever is longest.
-pub fn fit_conversation<'a>(chat: &'a [Value], look: &WindowLook<'_>) -> Vec<ShownMessage<'a>> {
+pub(super) fn fit_conversation<'a>(
+    chat: &'a [Value],
+    look: &WindowLook<'_>,
+) -> Vec<ShownMessage<'a>> {
     let mut shown = hide_oldest(newest_pictures(chat, look), look.room, look.room / 3);
     let mut at = 0;
     while at < shown.len() && total_weight(&shown) > look.room {

@@ -9,7 +9,7 @@ use crate::model::{CALLS, FORM, call_parts, ids};
 use crate::tools::call_in_form;
 
 /// Calls that were written for another form of tools, as this model would write them.
-pub fn suit_calls(shown: &mut ShownMessage<'_>, form: EditForm) {
+pub(super) fn suit_calls(shown: &mut ShownMessage<'_>, form: EditForm) {
     let given = shown.message.get(FORM);
     let given: EditForm =
         given.and_then(|given| EditForm::deserialize(given).ok()).unwrap_or_default();
@@ -29,7 +29,7 @@ pub fn suit_calls(shown: &mut ShownMessage<'_>, form: EditForm) {
 }
 
 /// Each call in a message of its own, with its result behind it.
-pub fn split_calls(chat: Vec<ShownMessage<'_>>) -> Vec<ShownMessage<'_>> {
+pub(super) fn split_calls(chat: Vec<ShownMessage<'_>>) -> Vec<ShownMessage<'_>> {
     let mut out = Vec::with_capacity(chat.len());
     let mut chat = chat.into_iter().peekable();
     while let Some(shown) = chat.next() {
@@ -59,7 +59,7 @@ pub fn split_calls(chat: Vec<ShownMessage<'_>>) -> Vec<ShownMessage<'_>> {
 }
 
 /// Ids of nine letters and digits, in calls and in their results.
-pub fn shorten_ids(shown: &mut ShownMessage<'_>) {
+pub(super) fn shorten_ids(shown: &mut ShownMessage<'_>) {
     let short = |id: &Value| {
         let id = id.as_str()?;
         let fits = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -77,7 +77,7 @@ pub fn shorten_ids(shown: &mut ShownMessage<'_>) {
 }
 
 /// Calls as words of the model, and their results as words to it: for templates that know neither.
-pub fn tell_calls(shown: &mut ShownMessage<'_>) {
+pub(super) fn tell_calls(shown: &mut ShownMessage<'_>) {
     let message = &shown.message;
     let told = if shown.is("tool") {
         let id = message["tool_call_id"].as_str().unwrap_or_default();

@@ -118,7 +118,7 @@ pub fn count_tokens(characters: usize) -> u32 {
 }
 
 /// Characters of so many tokens.
-pub const fn count_characters(tokens: u32) -> usize {
+pub(super) const fn count_characters(tokens: u32) -> usize {
     tokens as usize * PER_TOKEN
 }
 
@@ -170,14 +170,14 @@ pub fn has_pictures(chat: &[Value]) -> bool {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(super) mod tests {
     use serde_json::json;
 
     use super::*;
 
-    pub const NONE: &BTreeSet<ModelQuirk> = &BTreeSet::new();
+    pub(crate) const NONE: &BTreeSet<ModelQuirk> = &BTreeSet::new();
 
-    pub fn look(room: usize) -> WindowLook<'static> {
+    pub(crate) fn look(room: usize) -> WindowLook<'static> {
         WindowLook {
             model: "m",
             blind: false,

@@ -14,7 +14,7 @@ use super::{CommandShell, Running, ToolError, lock};
 use crate::args::ExecArgs;
 
 /// A child that is to be started.
-pub struct ConfinedChild {
+pub(super) struct ConfinedChild {
     /// Its name in a sentence.
     pub name: &'static str,
     /// The command line, without the program.
@@ -32,7 +32,7 @@ pub struct ConfinedChild {
 }
 
 /// The end of a child.
-pub struct ConfinedEnd {
+pub(super) struct ConfinedEnd {
     /// Its output.
     pub answer: Vec<u8>,
     /// None: it took too long.

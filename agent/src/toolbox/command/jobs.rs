@@ -109,7 +109,7 @@ impl CommandShell {
     }
 
     /// Returns once a background job has ended, or is not known any more.
-    pub async fn job_ended(&self, id: u32) {
+    pub(crate) async fn job_ended(&self, id: u32) {
         loop {
             let job = lock(&self.jobs).known.get(&id).cloned();
             if job.is_none_or(|job| lock(&job.verdict).is_some()) {
@@ -120,7 +120,7 @@ impl CommandShell {
     }
 
     /// Ends all background jobs.
-    pub async fn end_jobs(&self) {
+    pub(crate) async fn end_jobs(&self) {
         let jobs: Vec<u32> = lock(&self.jobs).known.keys().copied().collect();
         for job in jobs {
             let live =

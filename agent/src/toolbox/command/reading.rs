@@ -20,7 +20,7 @@ const MAX_ANSWER: u64 = 40 * 1024 * 1024;
 
 impl CommandShell {
     /// Reads a document in a child. `Err` in the inner result: a sentence about the file.
-    pub async fn read_document(
+    pub(crate) async fn read_document(
         &self,
         file: File,
         name: &str,
@@ -81,7 +81,7 @@ fn judge_end(
 mod libc_signal {
     use nix::sys::signal::Signal;
 
-    pub const ABRT: i32 = Signal::SIGABRT as i32;
-    pub const KILL: i32 = Signal::SIGKILL as i32;
-    pub const XCPU: i32 = Signal::SIGXCPU as i32;
+    pub(super) const ABRT: i32 = Signal::SIGABRT as i32;
+    pub(super) const KILL: i32 = Signal::SIGKILL as i32;
+    pub(super) const XCPU: i32 = Signal::SIGXCPU as i32;
 }

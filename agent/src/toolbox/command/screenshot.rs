@@ -19,7 +19,7 @@ const MAX_ANSWER: u64 = 96 * 1024 * 1024;
 
 impl CommandShell {
     /// Takes pictures of a page of a server that runs here.
-    pub async fn take_screenshots(
+    pub(crate) async fn take_screenshots(
         &self,
         env: &CommandEnvironment,
         wanted: &ScreenshotArgs,

@@ -19,14 +19,14 @@ const MAX_CONFIG: u64 = 64 * 1024;
 
 /// What is said of one file.
 #[derive(Debug, Default)]
-pub struct EncodingHints {
+pub(super) struct EncodingHints {
     attribute: Option<String>,
     charset: Option<String>,
 }
 
 impl EncodingHints {
     /// Reads them. What can't be read says nothing.
-    pub fn find(tree: &WorktreeRoot, at: &LocatedPath) -> Self {
+    pub(super) fn find(tree: &WorktreeRoot, at: &LocatedPath) -> Self {
         let Ok(inside) = at.full.strip_prefix(tree.root()) else { return Self::default() };
         Self {
             attribute: read_attribute(tree.root(), inside),
@@ -34,17 +34,17 @@ impl EncodingHints {
         }
     }
 
-    pub fn as_form(&self) -> FormHints<'_> {
+    pub(super) fn as_form(&self) -> FormHints<'_> {
         FormHints { attribute: self.attribute.as_deref(), charset: self.charset.as_deref() }
     }
 
     /// `working-tree-encoding`.
-    pub fn attribute(&self) -> Option<&str> {
+    pub(super) fn attribute(&self) -> Option<&str> {
         self.attribute.as_deref()
     }
 
     /// `charset`.
-    pub fn charset(&self) -> Option<&str> {
+    pub(super) fn charset(&self) -> Option<&str> {
         self.charset.as_deref()
     }
 }

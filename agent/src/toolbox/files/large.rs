@@ -17,7 +17,7 @@ const MAX_HELD: u64 = 4 * MAX_LINE_CHARS as u64 + 4;
 const BINARY_HEAD: usize = 8000;
 
 /// Numbered lines of a file of any size.
-pub fn read_large(
+pub(super) fn read_large(
     at: &LocatedPath,
     file: File,
     args: &args::ReadArgs,

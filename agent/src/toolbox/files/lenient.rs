@@ -6,7 +6,7 @@ use std::ops::Range;
 use codebutler_textform::align_pieces;
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct LenientFit {
+pub(super) struct LenientFit {
     /// Where, in bytes.
     pub range: Range<usize>,
     pub new: String,
@@ -19,7 +19,7 @@ const INDENTED: &str = "with another indentation, which `new` was given too";
 
 /// The one place that fits `old` but for what is easily mistaken, from the least on. None if there is
 /// none, or more than one.
-pub fn find_lenient(text: &str, old: &str, new: &str) -> Option<LenientFit> {
+pub(super) fn find_lenient(text: &str, old: &str, new: &str) -> Option<LenientFit> {
     let file = Lines::of(text);
     let wanted: Vec<&str> = old.strip_suffix('\n').unwrap_or(old).split('\n').collect();
     if wanted.iter().all(|line| line.trim().is_empty()) {

@@ -20,7 +20,7 @@ const NEW_NOTEBOOK: &str =
 
 /// A text file or a notebook.
 #[derive(Debug)]
-pub struct OpenedFile {
+pub(super) struct OpenedFile {
     form: TextForm,
     /// As it is in the file.
     raw: String,
@@ -31,7 +31,7 @@ pub struct OpenedFile {
 
 /// What a file is to become.
 #[derive(Debug, PartialEq, Eq)]
-pub struct NextContent {
+pub(super) struct NextContent {
     pub bytes: Vec<u8>,
     /// What the model has to know.
     pub notes: Vec<String>,
@@ -39,7 +39,11 @@ pub struct NextContent {
 
 impl OpenedFile {
     /// The file, for an edit.
-    pub fn open(tree: &WorktreeRoot, at: &LocatedPath, bytes: &[u8]) -> Result<Self, ToolError> {
+    pub(super) fn open(
+        tree: &WorktreeRoot,
+        at: &LocatedPath,
+        bytes: &[u8],
+    ) -> Result<Self, ToolError> {
         if is_lfs_pointer(bytes) {
             return Err(ToolError::refused(format!(
                 "`{}` is kept by Git LFS, and only the pointer to it is here: get its content first with \
@@ -53,23 +57,27 @@ impl OpenedFile {
         Ok(Self::of_text(at, form, raw))
     }
 
-    pub fn of_text(at: &LocatedPath, form: TextForm, raw: String) -> Self {
+    pub(super) fn of_text(at: &LocatedPath, form: TextForm, raw: String) -> Self {
         let notebook = is_notebook_path(&at.full).then(|| NotebookText::parse(&raw)).flatten();
         let text = LinedText::split(notebook.as_ref().map_or(&raw, NotebookText::view));
         Self { form, raw, notebook, text }
     }
 
     /// The text that is edited: of a notebook, its cells.
-    pub fn text(&self) -> &LinedText {
+    pub(super) fn text(&self) -> &LinedText {
         &self.text
     }
 
-    pub fn notebook(&self) -> Option<&NotebookText> {
+    pub(super) fn notebook(&self) -> Option<&NotebookText> {
         self.notebook.as_ref()
     }
 
     /// The file with an edited text.
-    pub fn with_text(&self, at: &LocatedPath, text: &LinedText) -> Result<NextContent, ToolError> {
+    pub(super) fn with_text(
+        &self,
+        at: &LocatedPath,
+        text: &LinedText,
+    ) -> Result<NextContent, ToolError> {
         let raw = match &self.notebook {
             None => text.raw(),
             Some(notebook) => notebook
@@ -80,7 +88,11 @@ impl OpenedFile {
     }
 
     /// The file with a new content as a whole, of which the form is kept.
-    pub fn with_content(&self, at: &LocatedPath, content: &str) -> Result<NextContent, ToolError> {
+    pub(super) fn with_content(
+        &self,
+        at: &LocatedPath,
+        content: &str,
+    ) -> Result<NextContent, ToolError> {
         if self.notebook.is_some() && NotebookText::is_view(content) {
             let mut view = self.text.clone();
             view.replace(0..view.text().len(), content, false);
@@ -119,7 +131,7 @@ impl OpenedFile {
     }
 
     /// What Read says before the text of a file that is not plain.
-    pub fn describe_form(&self) -> Option<String> {
+    pub(super) fn describe_form(&self) -> Option<String> {
         let lines = LinedText::split(&self.raw);
         let mut parts = Vec::new();
         if self.form != TextForm::PLAIN
@@ -152,7 +164,7 @@ impl OpenedFile {
 }
 
 /// The content of a file that is not there yet, in the encoding that the repository asks for.
-pub fn encode_new(
+pub(super) fn encode_new(
     tree: &WorktreeRoot,
     at: &LocatedPath,
     content: &str,
@@ -197,7 +209,7 @@ pub fn encode_new(
 }
 
 /// Whether a file only stands for one that Git LFS keeps.
-pub fn is_lfs_pointer(bytes: &[u8]) -> bool {
+pub(super) fn is_lfs_pointer(bytes: &[u8]) -> bool {
     bytes.len() < 1024 && bytes.starts_with(LFS_POINTER)
 }
 
@@ -236,7 +248,7 @@ fn refuse_unfit(at: &LocatedPath, unfit: &UnfitText, size: usize) -> ToolError {
 }
 
 /// What to do about a text that can't be kept.
-pub const CONVERT: &str =
+pub(super) const CONVERT: &str =
     "convert it to UTF-8 first, in a commit of its own, such as with `iconv` in Bash";
 
 fn refuse_character(at: &LocatedPath, missing: &UnmappableText) -> ToolError {
@@ -268,7 +280,7 @@ fn describe_links(at: &LocatedPath) -> Option<String> {
 }
 
 /// Whether Git keeps a file in another encoding than the one in which it lies here.
-pub fn describe_mismatch(form: TextForm, hints: &EncodingHints) -> Option<String> {
+pub(super) fn describe_mismatch(form: TextForm, hints: &EncodingHints) -> Option<String> {
     let label = hints.attribute()?;
     let wanted = label_encoding(label)?;
     (form.encoding == TextEncoding::Utf8 && wanted.encoding != TextEncoding::Utf8).then(|| {

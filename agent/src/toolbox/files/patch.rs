@@ -7,7 +7,7 @@ use super::replace::ReplacedText;
 
 /// What is done to one file.
 #[derive(Debug, PartialEq, Eq)]
-pub enum PatchChange {
+pub(super) enum PatchChange {
     Add {
         path: String,
         text: String,
@@ -25,7 +25,7 @@ pub enum PatchChange {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct PatchHunk {
+pub(super) struct PatchHunk {
     /// Lines that stand before it, each somewhere after the last.
     after: Vec<String>,
     old: Vec<String>,
@@ -36,7 +36,7 @@ pub struct PatchHunk {
 
 const MAX_FILES: usize = 20;
 
-pub fn parse_patch(patch: &str) -> Result<Vec<PatchChange>, String> {
+pub(super) fn parse_patch(patch: &str) -> Result<Vec<PatchChange>, String> {
     let mut lines = patch.trim().lines().peekable();
     if lines.next().map(str::trim_end) != Some("*** Begin Patch") {
         return Err("a patch begins with `*** Begin Patch`".to_owned());
@@ -132,7 +132,7 @@ fn parse_hunks<'a>(
 }
 
 /// The text after its hunks; otherwise why not.
-pub fn apply_hunks(
+pub(super) fn apply_hunks(
     shown: &str,
     text: &LinedText,
     hunks: &[PatchHunk],

@@ -20,7 +20,7 @@ const MAX_SHOWN: usize = 60;
 const MAX_LINE_CHARS: usize = 200;
 
 #[derive(Debug, Default)]
-pub struct ReplacedText {
+pub(super) struct ReplacedText {
     pub text: LinedText,
     /// Pieces that were replaced.
     pub count: usize,
@@ -32,12 +32,12 @@ pub struct ReplacedText {
 
 impl ReplacedText {
     /// A text before anything is done to it.
-    pub fn begin(text: &LinedText) -> Self {
+    pub(super) fn begin(text: &LinedText) -> Self {
         Self { text: text.clone(), ..Self::default() }
     }
 
     /// Puts `new` at `range`, and says where it ends. With `as_given`, its line ends are meant as they are.
-    pub fn put(&mut self, range: Range<usize>, new: &str, as_given: bool) -> usize {
+    pub(super) fn put(&mut self, range: Range<usize>, new: &str, as_given: bool) -> usize {
         let (start, end) = (range.start, range.end);
         let grown = start + self.text.replace(range, new, as_given);
         for place in &mut self.places {
@@ -55,7 +55,7 @@ impl ReplacedText {
     }
 
     /// The changed places with the lines around them, numbered as Read does.
-    pub fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         let text = self.text.text();
         let starts: Vec<usize> =
             std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
@@ -88,7 +88,7 @@ impl ReplacedText {
 
 /// Does replacements one after the other: all, or none and why. Read shows lines without their ends, so an edit
 /// names them without.
-pub fn replace_all(
+pub(super) fn replace_all(
     shown: &str,
     text: &LinedText,
     edits: &[EditReplacement],

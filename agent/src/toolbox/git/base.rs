@@ -37,7 +37,7 @@ const MAX_NESTED: usize = 30;
 /// What a link is in a tree.
 pub(super) const LINK: i32 = 0o120_000;
 /// The folder that CodeButler reads.
-pub const FOLDER: &str = ".codebutler";
+pub(super) const FOLDER: &str = ".codebutler";
 
 /// The base branch's commit, as the remote said when it was asked last. Shared by all who work on one
 /// worktree.
@@ -61,7 +61,7 @@ pub fn base_guide(place: &GitSite, file: &str) -> Result<Option<String>, ToolErr
 }
 
 /// What there is in `.codebutler/`, by path below it; of journals, which are many, only how many.
-pub fn memory_names(place: &GitSite) -> Result<Vec<String>, ToolError> {
+pub(super) fn memory_names(place: &GitSite) -> Result<Vec<String>, ToolError> {
     read_base(place, list_memory)
 }
 
@@ -173,7 +173,7 @@ fn folders_above(planned: &[String]) -> Vec<PathBuf> {
 }
 
 /// What is at the top of the tree: one line each, folders with what is in them.
-pub fn list_top(place: &GitSite) -> Result<Vec<String>, ToolError> {
+pub(super) fn list_top(place: &GitSite) -> Result<Vec<String>, ToolError> {
     read_base(place, |repo, base| Ok(list_tree(repo, base)))
 }
 
@@ -303,7 +303,7 @@ pub(super) fn path_inside(path: &Path) -> Option<PathBuf> {
 }
 
 /// Paths of the files below the root that say how to work in their folders.
-pub fn list_nested(repo: &Repository, tree: &GitTree<'_>) -> Result<Vec<String>, ToolError> {
+pub(super) fn list_nested(repo: &Repository, tree: &GitTree<'_>) -> Result<Vec<String>, ToolError> {
     let mut found = Vec::new();
     let mut folders = 0;
     walk_nested(repo, tree, Path::new(""), &mut folders, &mut found)?;
@@ -337,7 +337,7 @@ fn walk_nested(
 }
 
 /// Names of a folder's pages, sorted; none where there is no folder.
-pub fn files_in(
+pub(super) fn files_in(
     repo: &Repository,
     tree: &GitTree<'_>,
     folder: &str,

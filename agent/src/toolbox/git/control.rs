@@ -11,9 +11,9 @@ use nix::fcntl::OFlag;
 use crate::toolbox::ToolError;
 
 /// Largest of these files, in bytes.
-pub const MAX_CONTROL: u64 = 16 << 20;
+pub(crate) const MAX_CONTROL: u64 = 16 << 20;
 /// Largest index, in bytes.
-pub const MAX_INDEX: u64 = 256 << 20;
+pub(crate) const MAX_INDEX: u64 = 256 << 20;
 /// Entries of `.git` that are looked at.
 const MAX_ENTRIES: usize = 1_000_000;
 /// Entries behind a link that are looked at.
@@ -39,7 +39,7 @@ const FOLDERS: [&str; 7] =
 /// The toolbox puts a link right that lies here, before it writes.
 const OWN_REFS: &str = "refs/codebutler";
 /// Files in any folder of a worktree that Git reads.
-pub const IN_FOLDERS: [&str; 3] = [".gitignore", ".gitattributes", ".gitmodules"];
+pub(crate) const IN_FOLDERS: [&str; 3] = [".gitignore", ".gitattributes", ".gitmodules"];
 
 /// Folders that are gone through at the start of a run.
 const MAX_FOLDERS: usize = 50_000;
@@ -95,7 +95,7 @@ impl From<ControlFault> for ToolError {
 }
 
 /// Looks at everything in a `.git` that is opened without asking.
-pub fn check_git(git: &Path) -> Result<(), ControlFault> {
+pub(crate) fn check_git(git: &Path) -> Result<(), ControlFault> {
     if !git.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
         return Err(ControlFault { path: PathBuf::from(".git"), fault: Fault::Link });
     }
@@ -280,7 +280,7 @@ fn set_aside(path: &Path, folder: &Path) -> bool {
 
 /// True where opening it leads to a plain file of a bounded size, or to nothing. `linked`: also through a link, which
 /// is how the repository itself has it.
-pub fn is_plain(path: &Path, most: u64, linked: bool) -> bool {
+pub(crate) fn is_plain(path: &Path, most: u64, linked: bool) -> bool {
     let meta = if linked { path.metadata() } else { path.symlink_metadata() };
     match meta {
         Ok(meta) => is_plain_file(&meta, most),
@@ -295,7 +295,11 @@ fn is_plain_file(meta: &Metadata, most: u64) -> bool {
 }
 
 /// The files of one folder of the worktree that Git reads. `shown`: the folder as people know it.
-pub fn check_folder(folder: &Path, shown: &Path, names: &[&str]) -> Result<(), ControlFault> {
+pub(crate) fn check_folder(
+    folder: &Path,
+    shown: &Path,
+    names: &[&str],
+) -> Result<(), ControlFault> {
     for name in names {
         if !is_plain(&folder.join(name), MAX_CONTROL, false) {
             return Err(odd_file(&shown.join(name)));
@@ -305,7 +309,7 @@ pub fn check_folder(folder: &Path, shown: &Path, names: &[&str]) -> Result<(), C
 }
 
 /// That a file is not plain.
-pub fn odd_file(path: &Path) -> ControlFault {
+pub(crate) fn odd_file(path: &Path) -> ControlFault {
     ControlFault { path: path.to_owned(), fault: Fault::NotPlain }
 }
 
@@ -353,7 +357,7 @@ pub(super) fn is_openable(folder: &Path) -> bool {
 }
 
 /// A plain file's content, if it is not larger than that. Nothing is waited for, and no link followed.
-pub fn read_plain(path: &Path, most: u64) -> Option<Vec<u8>> {
+pub(crate) fn read_plain(path: &Path, most: u64) -> Option<Vec<u8>> {
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let file: File = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     let meta = file.metadata().ok().filter(|meta| is_plain_file(meta, most))?;

@@ -7,13 +7,13 @@ use std::process::Command;
 use super::{BaseCommit, GitSite};
 use crate::toolbox::protocol::{CommitAuthor, ToolboxHello};
 
-pub struct GitFixture {
+pub(crate) struct GitFixture {
     pub dir: tempfile::TempDir,
     pub place: GitSite,
 }
 
 impl GitFixture {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         super::init_libgit();
         let dir = tempfile::tempdir().unwrap();
         let work = dir.path().join("work");
@@ -49,7 +49,7 @@ impl GitFixture {
     }
 
     /// Files that are merged into the base branch, as nobody here has fetched yet.
-    pub fn merge(&self, files: &[(&str, &str)]) {
+    pub(crate) fn merge(&self, files: &[(&str, &str)]) {
         let seed = self.seed();
         self.git(&seed, &["checkout", "-q", "main"]);
         for (path, text) in files {
@@ -64,7 +64,7 @@ impl GitFixture {
     }
 
     /// Someone else pushes to the thread's branch.
-    pub fn commit_elsewhere(&self, path: &str, content: impl AsRef<[u8]>) {
+    pub(crate) fn commit_elsewhere(&self, path: &str, content: impl AsRef<[u8]>) {
         let seed = self.seed();
         self.git(&seed, &["pull", "-q", "--rebase", "origin", "codebutler/t"]);
         let path = seed.join(path);
@@ -75,22 +75,22 @@ impl GitFixture {
         self.git(&seed, &["push", "-q", "origin", "HEAD:codebutler/t"]);
     }
 
-    pub fn file(&self, path: &str) -> String {
+    pub(crate) fn file(&self, path: &str) -> String {
         fs::read_to_string(self.place.tree().join(path)).unwrap()
     }
 
-    pub fn write(&self, path: &str, content: &str) {
+    pub(crate) fn write(&self, path: &str, content: &str) {
         let path = self.place.tree().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
 
-    pub fn remote_tip(&self) -> String {
+    pub(crate) fn remote_tip(&self) -> String {
         self.git(&self.dir.path().join("remote.git"), &["rev-parse", "codebutler/t"])
     }
 
     #[allow(clippy::unused_self)]
-    pub fn git(&self, dir: &Path, args: &[&str]) -> String {
+    pub(crate) fn git(&self, dir: &Path, args: &[&str]) -> String {
         let out = Command::new("git")
             .args(["-c", "user.name=Someone", "-c", "user.email=someone@example.org"])
             .args(args)

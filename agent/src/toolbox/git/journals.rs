@@ -14,7 +14,7 @@ const MAX_JOURNAL: usize = 256 * 1024;
 const MAX_ASKED: usize = 200;
 
 /// A conversation that has ended.
-pub struct ThreadJournal {
+pub(super) struct ThreadJournal {
     /// Its page, below `.codebutler/`.
     pub page: String,
     /// Seconds since 1970.
@@ -30,7 +30,7 @@ pub fn past_requests(place: &GitSite) -> Result<Vec<(String, String)>, ToolError
 }
 
 /// At most so many, the newest first.
-pub fn read_journals(
+pub(super) fn read_journals(
     repo: &Repository,
     tree: &GitTree<'_>,
     most: usize,

@@ -18,7 +18,7 @@ use crate::toolbox::ToolError;
 use crate::toolbox::protocol::KeptSnapshot;
 use files::{FoundWork, find_work};
 
-pub const REFS: &str = "refs/codebutler/snap/";
+pub(super) const REFS: &str = "refs/codebutler/snap/";
 /// So many of the newest.
 const KEPT: usize = 20;
 /// Stashes and branches that are held on to.

@@ -12,7 +12,7 @@ use crate::toolbox::names::fold_name;
 const READINGS: usize = 16;
 
 /// A pattern of paths.
-pub struct PathPattern {
+pub(super) struct PathPattern {
     set: GlobSet,
     /// Why it is no pattern, where it can only be taken as it stands.
     pub wrong: Option<String>,
@@ -21,7 +21,7 @@ pub struct PathPattern {
 impl PathPattern {
     /// Without a slash a pattern matches names in every folder, as in `.gitignore`. A set: for most patterns it
     /// compares names, where a single glob is always a regular expression.
-    pub fn new(pattern: &str) -> Result<Self, ToolError> {
+    pub(super) fn new(pattern: &str) -> Result<Self, ToolError> {
         let anywhere = if pattern.contains('/') {
             pattern.trim_start_matches("./").trim_start_matches('/').to_owned()
         } else {
@@ -52,7 +52,7 @@ impl PathPattern {
     }
 
     /// Whether it means a file: by its path in the worktree, or in the folder `inside` it.
-    pub fn is_match(&self, inside: &Path, relative: &Path) -> bool {
+    pub(super) fn is_match(&self, inside: &Path, relative: &Path) -> bool {
         let below = relative.strip_prefix(inside).unwrap_or(relative);
         self.is_like(below) || (below != relative && self.is_like(relative))
     }

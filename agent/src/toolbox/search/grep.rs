@@ -78,7 +78,7 @@ struct MatchedLine {
 
 /// Lines that match, as `path:line:text`, by path; those around them as `path-line-text`, with `--`
 /// where lines are left out, as ripgrep shows them.
-pub fn grep_files(tree: &WorktreeRoot, args: &args::GrepArgs) -> Result<String, ToolError> {
+pub(crate) fn grep_files(tree: &WorktreeRoot, args: &args::GrepArgs) -> Result<String, ToolError> {
     let matcher = build_matcher(args)?;
     let glob = args.glob.as_deref().map(PathPattern::new).transpose()?;
     let kind = args.kind.as_deref().map(of_type).transpose()?;

@@ -79,7 +79,7 @@ pub fn walk_files<T: Clone + Send>(
 }
 
 /// As [`walk_files`], of the files that it left out for the sake of ignore files. Answers with the first of them.
-pub fn walk_ignored<T: Clone + Send>(
+pub(super) fn walk_ignored<T: Clone + Send>(
     tree: &WorktreeRoot,
     from: &Path,
     links: bool,
@@ -183,14 +183,14 @@ fn is_wanted(tree: &WorktreeRoot, relative: &Path, links: bool) -> bool {
 }
 
 /// Without the way to the worktree, and not too long.
-pub fn describe_error(tree: &WorktreeRoot, error: &str) -> String {
+pub(super) fn describe_error(tree: &WorktreeRoot, error: &str) -> String {
     let root = format!("{}/", tree.root().display());
     let error = error.replace(&root, "");
     clip_text(error.split(" (os error").next().unwrap_or(&error), 160)
 }
 
 /// Files under a folder that Git tracks, sorted. An index that can't be read has none.
-pub fn list_tracked(tree: &WorktreeRoot, from: &Path) -> Vec<PathBuf> {
+pub(super) fn list_tracked(tree: &WorktreeRoot, from: &Path) -> Vec<PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
     let index = tree.root().join(".git/index");
     if !control::is_plain(&index, control::MAX_INDEX, false) {
@@ -231,12 +231,12 @@ fn describe_odd(tree: &WorktreeRoot, path: &Path) -> String {
 }
 
 /// Why a folder can't be listed.
-pub fn explain_odd(tree: &WorktreeRoot, folder: &Path) -> Option<String> {
+pub(super) fn explain_odd(tree: &WorktreeRoot, folder: &Path) -> Option<String> {
     find_odd_above(tree, folder).map(|path| describe_odd(tree, &path))
 }
 
 /// What ignore files leave of a folder.
-pub fn build_walker(from: &Path) -> WalkBuilder {
+pub(super) fn build_walker(from: &Path) -> WalkBuilder {
     build_noting(from, OddFiles::default())
 }
 

@@ -10,7 +10,7 @@ use codebutler_guides::text::clip_text;
 const ALIKE: f64 = 0.8;
 
 /// The object that a schema asks for. What it does not name is left out.
-pub fn coerce_object(
+pub(super) fn coerce_object(
     place: &str,
     schema: &Value,
     given: Map<String, Value>,

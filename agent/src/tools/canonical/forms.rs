@@ -16,7 +16,7 @@ const NEW: [&str; 5] = ["new", "newstring", "newstr", "newtext", "newcode"];
 const ALL: [&str; 3] = ["all", "replaceall", "allowmultiple"];
 
 /// Where a name or the arguments mean another tool, or another use of it.
-pub fn choose_tool(
+pub(super) fn choose_tool(
     meant: &mut MeantTool,
     given: &mut Given,
     has: impl Fn(&str) -> bool,
@@ -56,7 +56,7 @@ pub fn choose_tool(
 }
 
 /// The same call, as the tool's own schema shapes it.
-pub fn unfold_call(tool: &str, given: &mut Given) -> Result<(), String> {
+pub(super) fn unfold_call(tool: &str, given: &mut Given) -> Result<(), String> {
     match tool {
         "Bash" => unfold_command(given),
         "Edit" => {

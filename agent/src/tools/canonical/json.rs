@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 const DEPTH: u32 = 3;
 
 /// The object that a text is meant to be; otherwise why not.
-pub fn read_object(text: &str) -> Result<Map<String, Value>, String> {
+pub(super) fn read_object(text: &str) -> Result<Map<String, Value>, String> {
     match read_value(text, 0)? {
         Value::Object(map) => Ok(map),
         Value::Null => Ok(Map::new()),
@@ -16,7 +16,7 @@ pub fn read_object(text: &str) -> Result<Map<String, Value>, String> {
 }
 
 /// What a JSON value is called.
-pub fn kind_name(value: &Value) -> &'static str {
+pub(super) fn kind_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false",

@@ -37,7 +37,7 @@ const FOLDER: (&str, &[&str]) = (
 );
 
 /// What stands for a parameter at a place: a tool, or a list in its arguments.
-pub fn other_keys(place: &str) -> Others {
+pub(super) fn other_keys(place: &str) -> Others {
     match place {
         "Read" => &[
             PATH,
@@ -165,7 +165,7 @@ fn more_keys(place: &str) -> Others {
 }
 
 /// What stands for one of a place's few values.
-pub fn value_synonym(place: &str, bare: &str) -> Option<&'static str> {
+pub(super) fn value_synonym(place: &str, bare: &str) -> Option<&'static str> {
     Some(match (place, bare) {
         ("Todo.items.state", "pending" | "todo" | "notstarted" | "new") => "open",
         ("Todo.items.state", "inprogress" | "active" | "started" | "current") => "doing",

@@ -74,7 +74,7 @@ fn foreign_call(tool: &dyn RoleTool, call: &ToolCall) -> Result<ToolCall, ToolFa
 }
 
 /// The arguments of a tool in their one form.
-pub fn canonical_arguments(
+pub(super) fn canonical_arguments(
     tool: &str,
     schema: &Value,
     arguments: &str,
@@ -102,14 +102,17 @@ fn given_arguments(tool: &str, arguments: &str) -> Result<Map<String, Value>, To
 }
 
 /// Arguments as they are written.
-pub fn read_arguments(tool: &str, arguments: &str) -> Result<Map<String, Value>, ToolFailure> {
+pub(super) fn read_arguments(
+    tool: &str,
+    arguments: &str,
+) -> Result<Map<String, Value>, ToolFailure> {
     json::read_object(arguments).map_err(|why| {
         ToolFailure::Fault(format!("the arguments of {tool} are not a JSON object: {why}"))
     })
 }
 
 /// Whether arguments have what a stranger's schema requires. It is the server that judges the rest.
-pub fn check_arguments(
+pub(super) fn check_arguments(
     tool: &str,
     schema: &Value,
     given: &Map<String, Value>,

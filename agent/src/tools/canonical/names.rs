@@ -5,7 +5,7 @@ use super::bare_name;
 
 /// A tool that is meant, and the name by which, without case and punctuation.
 #[derive(Debug, PartialEq, Eq)]
-pub struct MeantTool {
+pub(super) struct MeantTool {
     pub tool: &'static str,
     /// As it was called.
     pub by: String,
@@ -156,7 +156,7 @@ const NAMES: [(&str, &[&str]); 40] = [
 ];
 
 /// The tool that a name means, among those that there are.
-pub fn resolve_name(name: &str, has: impl Fn(&str) -> bool) -> Option<MeantTool> {
+pub(super) fn resolve_name(name: &str, has: impl Fn(&str) -> bool) -> Option<MeantTool> {
     let by = bare_name(strip_name(name.trim()));
     let own = |known: &str| bare_name(known) == by;
     let tool = NAMES.iter().find(|(tool, _)| own(tool));
@@ -165,7 +165,7 @@ pub fn resolve_name(name: &str, has: impl Fn(&str) -> bool) -> Option<MeantTool>
 }
 
 /// Without `functions.` before it and `:0` after it.
-pub fn strip_name(name: &str) -> &str {
+pub(super) fn strip_name(name: &str) -> &str {
     let bare = PREFIXES.iter().find_map(|prefix| {
         let head = name.get(..prefix.len())?;
         let rest = head.eq_ignore_ascii_case(prefix).then(|| &name[prefix.len()..])?;

@@ -20,7 +20,7 @@ const MAX_QUESTION: usize = 500;
 /// `AskRoles`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct AskRolesArgs {
+pub(super) struct AskRolesArgs {
     /// One for each role that you have to hear.
     pub questions: Vec<RoleQuestion>,
 }
@@ -28,7 +28,7 @@ pub struct AskRolesArgs {
 /// A question to one role.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RoleQuestion {
+pub(super) struct RoleQuestion {
     /// Such as `coder`: a role that worked in this conversation.
     pub role: String,
     /// One, about what happened and why, that it can answer from what it did.

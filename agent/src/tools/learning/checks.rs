@@ -16,14 +16,14 @@ const MAX_VERDICTS: usize = 20;
 const SHARED: &str = "global.md";
 
 /// A verdict on an entry, with the entry's words.
-pub struct ToldVerdict {
+pub(super) struct ToldVerdict {
     pub claim: String,
     pub why: String,
     pub misled: bool,
 }
 
 /// How much of each kind there may be.
-pub fn check_form(args: &ProposeArgs) -> Result<(), ToolFailure> {
+pub(super) fn check_form(args: &ProposeArgs) -> Result<(), ToolFailure> {
     let respond = |why: &str| Err(ToolFailure::Respond(why.to_owned()));
     if args.went_well.is_empty() || args.went_well.len() > MAX_POINTS {
         return respond("`wentWell` has one to three points");
@@ -41,7 +41,7 @@ pub fn check_form(args: &ProposeArgs) -> Result<(), ToolFailure> {
 }
 
 /// What became of entries: for the journal, and for people.
-pub async fn find_marks(
+pub(super) async fn find_marks(
     cx: &ToolContext,
     args: &ProposeArgs,
 ) -> Result<(LearningMarks, Vec<ToldVerdict>), ToolFailure> {
@@ -64,7 +64,10 @@ pub async fn find_marks(
 }
 
 /// A memory that fills what a role is shown grows no more: what comes takes the place of what goes.
-pub async fn check_growth(cx: &ToolContext, changes: &[LearningChange]) -> Result<(), ToolFailure> {
+pub(crate) async fn check_growth(
+    cx: &ToolContext,
+    changes: &[LearningChange],
+) -> Result<(), ToolFailure> {
     // A skill or the policy is shown to nobody beside their page.
     let pages = changes.iter().filter(|change| change.kind != ChangeKind::File);
     let mut files: Vec<&str> = pages.map(|change| change.file.as_str()).collect();

@@ -8,7 +8,10 @@ use super::ProposeArgs;
 use crate::tools::{ThreadFacts, ToolFailure};
 
 /// Every point with evidence that can be looked up, messages as links.
-pub fn link_all(mut args: ProposeArgs, thread: &ThreadFacts) -> Result<ProposeArgs, ToolFailure> {
+pub(super) fn link_all(
+    mut args: ProposeArgs,
+    thread: &ThreadFacts,
+) -> Result<ProposeArgs, ToolFailure> {
     let well = args.went_well.iter_mut().map(|one| &mut one.evidence);
     for evidence in well.chain(args.frictions.iter_mut().map(|one| &mut one.evidence)) {
         if !can_be_looked_up(evidence) {

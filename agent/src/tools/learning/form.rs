@@ -25,7 +25,7 @@ const fn severity_word(severity: FrictionSeverity) -> &'static str {
 }
 
 /// Markdown; the cost is the ledger's, no model writes it.
-pub fn show_retrospective(args: &ProposeArgs, thread: &ThreadFacts) -> String {
+pub(super) fn show_retrospective(args: &ProposeArgs, thread: &ThreadFacts) -> String {
     let usage = &thread.usage;
     let mut out = String::from("**Retrospective**\n\n**Went well**\n");
     for (n, GoodObservation { what, evidence }) in args.went_well.iter().enumerate() {
@@ -74,7 +74,7 @@ pub fn show_retrospective(args: &ProposeArgs, thread: &ThreadFacts) -> String {
 }
 
 /// All that a retrospective would do otherwise, as people see it.
-pub fn list_improvements(args: &ProposeArgs) -> Vec<SuggestedImprovement> {
+pub(super) fn list_improvements(args: &ProposeArgs) -> Vec<SuggestedImprovement> {
     let all = [
         (ImprovementKind::Process, &args.process_change),
         (ImprovementKind::Prompt, &args.prompt_change),
@@ -102,7 +102,7 @@ fn show_improvement(kind: ImprovementKind, improvement: &ProposedImprovement) ->
 }
 
 /// What became of entries of the memory; nothing where none is judged.
-pub fn show_marks(told: &[ToldVerdict]) -> String {
+pub(super) fn show_marks(told: &[ToldVerdict]) -> String {
     let mut out = String::new();
     for (title, misled) in [("Helped", false), ("Misled", true)] {
         let of: Vec<_> = told
@@ -118,7 +118,7 @@ pub fn show_marks(told: &[ToldVerdict]) -> String {
 }
 
 /// What of the memory should go, for the model.
-pub fn show_stale(stale: &[PruneSignal]) -> String {
+pub(super) fn show_stale(stale: &[PruneSignal]) -> String {
     if stale.is_empty() {
         return String::new();
     }
@@ -134,7 +134,7 @@ pub fn show_stale(stale: &[PruneSignal]) -> String {
 }
 
 /// One proposal, as people judge it: the lines that go and come.
-pub fn show_change(
+pub(super) fn show_change(
     change: &LearningChange,
     page: Option<&str>,
     source: Option<ForeignSource>,
@@ -171,7 +171,7 @@ pub fn show_change(
 const MAX_CARD: usize = 1_400;
 
 /// Whether people see only a part of a change where they judge it: all of it is posted before.
-pub fn exceeds_card(diff: &str) -> bool {
+pub(super) fn exceeds_card(diff: &str) -> bool {
     diff.chars().count() > MAX_CARD
 }
 

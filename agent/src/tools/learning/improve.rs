@@ -11,7 +11,7 @@ const HEAD: &str = "**What could go better next time** Accept what the team shal
                     those. What nobody accepts stays as it is.";
 
 /// Posts them with their buttons, before the question that the run waits for.
-pub async fn post_improvements(
+pub(super) async fn post_improvements(
     cx: &ToolContext,
     call: &StartedCall<'_>,
     args: &ProposeArgs,
@@ -31,7 +31,7 @@ pub async fn post_improvements(
 }
 
 /// The same retrospective without them.
-pub fn without_improvements(args: &ProposeArgs) -> ProposeArgs {
+pub(super) fn without_improvements(args: &ProposeArgs) -> ProposeArgs {
     ProposeArgs {
         process_change: None,
         prompt_change: None,

@@ -11,7 +11,7 @@ const MARKS: [&str; 4] = ["TODO", "FIXME", "XXX", "HACK"];
 const MAX_LISTED: usize = 8;
 
 /// Files and notes that the branch adds.
-pub async fn find_todos(cx: &ToolContext) -> Result<Vec<(String, String)>, ToolFailure> {
+pub(super) async fn find_todos(cx: &ToolContext) -> Result<Vec<(String, String)>, ToolFailure> {
     match cx.toolbox.ask(ToolboxRequest::GitDiff(args::GitDiff::default())).await? {
         ToolboxReply::Text(diff) => Ok(added_todos(&diff)),
         // Nobody's work waits for it.
@@ -46,7 +46,7 @@ fn find_word(line: &str, word: &str) -> Option<usize> {
 }
 
 /// For people; nothing where there are none.
-pub fn show_todos(todos: &[(String, String)]) -> String {
+pub(super) fn show_todos(todos: &[(String, String)]) -> String {
     if todos.is_empty() {
         return String::new();
     }

@@ -39,7 +39,7 @@ const MAX_PROMPTS: usize = 40;
 const MAX_LIST: usize = 4000;
 
 /// One of these tools; the prompt tool names the prompts that there are.
-pub fn find_tool(name: &str, servers: &[McpServer]) -> Option<Box<dyn RoleTool>> {
+pub(super) fn find_tool(name: &str, servers: &[McpServer]) -> Option<Box<dyn RoleTool>> {
     match name {
         FIND => Some(Box::new(FindTool)),
         LIST => Some(Box::new(ListResources)),
@@ -52,7 +52,7 @@ pub fn find_tool(name: &str, servers: &[McpServer]) -> Option<Box<dyn RoleTool>>
 /// `FindTool`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct FindArgs {
+pub(super) struct FindArgs {
     /// What the tool should do, in a few words.
     pub query: String,
 }
@@ -93,7 +93,7 @@ impl Handler for FindTool {
 /// `ListResources`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ResourceListArgs {
+pub(super) struct ResourceListArgs {
     /// Of this server alone.
     #[serde(default)]
     pub server: Option<String>,
@@ -146,7 +146,7 @@ fn list_resources(found: &McpResources) -> String {
 /// `ReadResource`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ResourceArgs {
+pub(super) struct ResourceArgs {
     /// Name of the server.
     pub server: String,
     /// As ListResources shows it, with its parts in `{}` filled in.
@@ -177,7 +177,7 @@ impl Handler for ReadResource {
 /// `UsePrompt`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PromptArgs {
+pub(super) struct PromptArgs {
     /// Name of the server.
     pub server: String,
     /// Name of the prompt.
@@ -190,7 +190,7 @@ pub struct PromptArgs {
 /// An argument of a prompt.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PromptArgument {
+pub(super) struct PromptArgument {
     /// Its name.
     pub name: String,
     /// Its value.

@@ -22,12 +22,12 @@ const MAX_WHOLE: usize = 3 * 1024 * 1024;
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// Words of a server, marked as such.
-pub fn fence_words(text: &str) -> String {
+pub(super) fn fence_words(text: &str) -> String {
     format!("<{TAG}>\n{}\n</{TAG}>", guard_fence(text.trim_end(), TAG))
 }
 
 /// What a call comes to that the gateway refused or could not carry out.
-pub fn explain_failure(error: GatewayError) -> ToolFailure {
+pub(super) fn explain_failure(error: GatewayError) -> ToolFailure {
     match explain_refusal(&error) {
         Some(why) => ToolFailure::Respond(why),
         None => error.into(),
@@ -35,7 +35,7 @@ pub fn explain_failure(error: GatewayError) -> ToolFailure {
 }
 
 /// A result for the model, with a sentence of our own behind it.
-pub async fn show_result(cx: &ToolContext, result: McpResult, note: &str) -> ToolOutcome {
+pub(super) async fn show_result(cx: &ToolContext, result: McpResult, note: &str) -> ToolOutcome {
     let McpResult { text, failed, whole, pictures } = result;
     let mut out = String::new();
     if failed {

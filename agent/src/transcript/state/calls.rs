@@ -16,7 +16,7 @@ use codebutler_guides::voice::{guard_voice, has_voice, quote_lines};
 
 /// A question about an action.
 #[derive(Debug)]
-pub struct AskedAction {
+pub(super) struct AskedAction {
     pub(super) key: String,
     pub(super) call: Option<ToolCall>,
 }

@@ -10,18 +10,18 @@ use super::super::ModelPicture;
 use crate::model;
 
 /// For an action that was allowed and not begun.
-pub const STILL_COUNTS: &str = "[CodeButler] The call that people said yes to was not carried out: the run ended \
+pub(super) const STILL_COUNTS: &str = "[CodeButler] The call that people said yes to was not carried out: the run ended \
                             first. The yes still counts, once: make exactly the same call.";
 
 /// Begins what people decided.
 const DECISION: &str = "[decision] ";
 
-pub fn show_picture(picture: &ModelPicture) -> Value {
+pub(super) fn show_picture(picture: &ModelPicture) -> Value {
     model::picture_message(&speak(&join_lines(&format!("`{}`:", picture.shown))), &picture.url)
 }
 
 /// Keeps the newest pictures alone: no other is shown again, and each may have megabytes.
-pub fn forget_pictures(chat: &mut [Value]) {
+pub(super) fn forget_pictures(chat: &mut [Value]) {
     let pictures = chat.iter_mut().rev().filter(|message| message["content"].is_array());
     for message in pictures.skip(model::PICTURES) {
         let parts = message["content"].as_array().into_iter().flatten();
@@ -31,7 +31,7 @@ pub fn forget_pictures(chat: &mut [Value]) {
 }
 
 /// Every line of the text is marked, so that no text can look like another message's head.
-pub fn show_message(message: &ThreadMessage) -> String {
+pub(super) fn show_message(message: &ThreadMessage) -> String {
     let from = match &message.author {
         MessageAuthor::User { id } => format!("user {id}"),
         MessageAuthor::Role { role } => format!("@codebutler.{role}"),
@@ -48,7 +48,7 @@ pub fn show_message(message: &ThreadMessage) -> String {
 }
 
 /// A message that is answered elsewhere, for whoever only follows the thread.
-pub fn show_request(message: &ThreadMessage) -> Value {
+pub(super) fn show_request(message: &ThreadMessage) -> Value {
     let shown = show_message(message);
     model::user_message(&format!(
         "{shown}\n\n[CodeButler] You answer this in a conversation of its own."
@@ -56,17 +56,17 @@ pub fn show_request(message: &ThreadMessage) -> Value {
 }
 
 /// Whether a decision, as it is shown, is what people said rather than what CodeButler makes of it.
-pub fn is_peoples(decision: &str) -> bool {
+pub(super) fn is_peoples(decision: &str) -> bool {
     decision.starts_with(DECISION)
 }
 
 /// A sentence that says what people decided.
-pub fn mark_decision(text: &str) -> String {
+pub(super) fn mark_decision(text: &str) -> String {
     join_lines(&format!("{DECISION}{text}"))
 }
 
 /// What people decided, in words for the model. `carried_out`: what was allowed is carried out at once.
-pub fn show_decision(pending: &PendingItem, carried_out: bool) -> String {
+pub(super) fn show_decision(pending: &PendingItem, carried_out: bool) -> String {
     join_lines(&tell_decision(pending, carried_out))
 }
 

@@ -15,10 +15,10 @@ use serde_json::Value;
 use super::servers::Servers;
 
 /// What the model answers to a conversation: a whole body of a chat completion.
-pub type Model = Box<dyn Fn(&[Value]) -> Value + Send + Sync>;
+pub(crate) type Model = Box<dyn Fn(&[Value]) -> Value + Send + Sync>;
 
 /// What is known and what was done. Tests look in here.
-pub struct Inner {
+pub(crate) struct Inner {
     pub session: RoleSession,
     pub messages: Vec<ThreadMessage>,
     pub inbox: Option<SlackTs>,
@@ -186,12 +186,12 @@ impl Inner {
     }
 
     /// A user speaks.
-    pub fn say(&mut self, text: &str, addressed: bool) -> SlackTs {
+    pub(crate) fn say(&mut self, text: &str, addressed: bool) -> SlackTs {
         self.say_as(MessageAuthor::User { id: "U1".into() }, text, addressed)
     }
 
     /// Somebody speaks.
-    pub fn say_as(&mut self, author: MessageAuthor, text: &str, addressed: bool) -> SlackTs {
+    pub(crate) fn say_as(&mut self, author: MessageAuthor, text: &str, addressed: bool) -> SlackTs {
         let ts = self.next_ts();
         self.messages.push(ThreadMessage {
             ts: ts.clone(),
@@ -207,7 +207,7 @@ impl Inner {
     }
 
     /// What the controller asks.
-    pub fn wants(&self) -> bool {
+    pub(crate) fn wants(&self) -> bool {
         self.has_mail() || !self.pending.is_empty()
     }
 
@@ -219,17 +219,17 @@ impl Inner {
         self.inbox > self.done
     }
 
-    pub fn post_texts(&self) -> Vec<&str> {
+    pub(crate) fn post_texts(&self) -> Vec<&str> {
         self.posts.iter().map(|post| post.text.as_str()).collect()
     }
 
-    pub fn last_report(&self) -> &RunReport {
+    pub(crate) fn last_report(&self) -> &RunReport {
         self.reports.last().unwrap()
     }
 }
 
 /// Keys of posts must be unique to an effect and usable at Slack.
-pub fn check_keys(posts: &[PostMessage]) {
+pub(crate) fn check_keys(posts: &[PostMessage]) {
     let keys: HashSet<_> = posts.iter().map(|post| &post.key).collect();
     assert_eq!(keys.len(), posts.len());
     for key in keys {

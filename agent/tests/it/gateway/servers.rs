@@ -19,7 +19,7 @@ use super::{Gateway, refuse};
 
 /// What servers have, and what was asked of them.
 #[derive(Default)]
-pub struct Servers {
+pub(crate) struct Servers {
     pub list: McpTools,
     /// Tools that only a search finds.
     pub hidden: Vec<McpTool>,
@@ -45,12 +45,12 @@ pub struct Servers {
 
 impl Servers {
     /// What people say yes to.
-    pub fn exactly(call: &McpCall) -> String {
+    pub(crate) fn exactly(call: &McpCall) -> String {
         format!("{} {}", call.tool, call.arguments)
     }
 }
 
-pub fn routes() -> Router<Gateway> {
+pub(super) fn routes() -> Router<Gateway> {
     Router::new()
         .route("/v1/mcp/tools", get(tools))
         .route("/v1/mcp/calls", post(call))

@@ -15,7 +15,7 @@ struct WantedDocument {
     url: String,
 }
 
-pub fn routes() -> Router<Gateway> {
+pub(super) fn routes() -> Router<Gateway> {
     Router::new().route("/v1/web/fetch", post(fetch)).route("/v1/web/files", get(file))
 }
 

@@ -19,7 +19,7 @@ const HEAD: &str = "# Egress presets\n\n\
     | preset | host | for |\n|---|---|---|\n";
 
 /// The page, beside the chart.
-pub fn egress_page(chart: &Path) -> (PathBuf, String) {
+pub(crate) fn egress_page(chart: &Path) -> (PathBuf, String) {
     let mut text = HEAD.to_owned();
     for preset in EgressPreset::ALL {
         for host in preset.hosts() {

@@ -11,7 +11,7 @@ const HEAD: &str = "# Reasons\n\n\
     `cargo crdgen`.\n";
 
 /// The page, beside the chart.
-pub fn reasons_page(chart: &Path) -> (PathBuf, String) {
+pub(crate) fn reasons_page(chart: &Path) -> (PathBuf, String) {
     let mut text = HEAD.to_owned();
     for kind in ["Repo", "AgentRole", "Thread"] {
         let _ = write!(

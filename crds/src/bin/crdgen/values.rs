@@ -10,7 +10,7 @@ const BEGIN: &str = "<!-- values: written by `cargo crdgen` -->\n";
 const END: &str = "<!-- /values -->";
 
 /// The chart's page with the table as it has to be.
-pub fn values_page(chart: &Path) -> Result<(PathBuf, String), Box<dyn Error>> {
+pub(crate) fn values_page(chart: &Path) -> Result<(PathBuf, String), Box<dyn Error>> {
     let read = |name: &str| std::fs::read_to_string(chart.join(name));
     let mut schema: Value = serde_json::from_str(&read("values.schema.json")?)?;
     let mut values: Value = serde_saphyr::from_str(&read("values.yaml")?)?;

@@ -14,11 +14,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use state::StateMetrics;
 
-pub use state::ShownState;
+pub(crate) use state::ShownState;
 
 /// How an attempt to reconcile ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LookOutcome {
+pub(crate) enum LookOutcome {
     Done,
     /// The cache was behind; the next look comes by itself.
     Stale,
@@ -38,7 +38,7 @@ impl LookOutcome {
 
 /// Handles to the families. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct ControllerMetrics {
+pub(crate) struct ControllerMetrics {
     leader: Gauge,
     duration: TimeFamily<1>,
     reconciles: CountFamily<2>,
@@ -49,7 +49,7 @@ pub struct ControllerMetrics {
 }
 
 impl ControllerMetrics {
-    pub fn register(registry: &mut Registry, shown: ShownState) -> Self {
+    pub(crate) fn register(registry: &mut Registry, shown: ShownState) -> Self {
         let metrics = Self {
             leader: catalog::LEADER.level(registry),
             duration: catalog::RECONCILE_DURATION.times(registry),
@@ -64,36 +64,36 @@ impl ControllerMetrics {
         metrics
     }
 
-    pub fn leads(&self) {
+    pub(crate) fn leads(&self) {
         self.leader.set(1);
     }
 
     /// It does not any more.
-    pub fn follows(&self) {
+    pub(crate) fn follows(&self) {
         self.leader.set(0);
     }
 
     /// One look at an object of `kind` ended.
-    pub fn reconciled(&self, kind: &'static str, outcome: LookOutcome, took: Duration) {
+    pub(crate) fn reconciled(&self, kind: &'static str, outcome: LookOutcome, took: Duration) {
         self.duration.observe([kind], took);
         self.reconciles.one([kind, outcome.label()]);
     }
 
-    pub fn pod_started(&self, repo: &str, role: &str) {
+    pub(crate) fn pod_started(&self, repo: &str, role: &str) {
         self.pods.one([repo, role]);
     }
 
-    pub fn seat_taken(&self, repo: &str, role: &str) {
+    pub(crate) fn seat_taken(&self, repo: &str, role: &str) {
         self.seats_taken.one([repo, role]);
     }
 
     /// A pod waits as a seat no longer, having done so for so long.
-    pub fn seat_ended(&self, repo: &str, waited: Duration) {
+    pub(crate) fn seat_ended(&self, repo: &str, waited: Duration) {
         self.seat_seconds.add([repo], waited.as_secs());
     }
 
     /// Roles of a Thread start, after they waited for a slot.
-    pub fn waited(&self, repo: &str, wait: Duration) {
+    pub(crate) fn waited(&self, repo: &str, wait: Duration) {
         self.waits.observe([repo], wait);
     }
 }

@@ -23,7 +23,7 @@ const PERIODS: [MeasuredPeriod; 2] = [
 type TeamSample = ([String; 3], f64);
 
 /// Writes the samples of all Repos.
-pub fn encode_shares(
+pub(super) fn encode_shares(
     moments: &[(&Arc<Repo>, BudgetMoment)],
     encoder: &mut DescriptorEncoder,
 ) -> fmt::Result {
@@ -35,14 +35,14 @@ pub fn encode_shares(
 
 /// The samples of a Repo.
 #[derive(Debug, Default, PartialEq)]
-pub struct ShareSamples {
+pub(super) struct ShareSamples {
     pub used: Vec<TeamSample>,
     pub allowed: Vec<TeamSample>,
     pub near: Vec<([String; 2], f64)>,
 }
 
 /// Recorded amounts of the present day and month.
-pub fn sample_shares(repo: &Repo, moment: &BudgetMoment) -> ShareSamples {
+pub(super) fn sample_shares(repo: &Repo, moment: &BudgetMoment) -> ShareSamples {
     let (budget, label) = (&repo.spec.limits.budget, repo_label(repo));
     let none = RepoSpend::default();
     let spend = repo.status.as_ref().and_then(|status| status.spend.as_ref()).unwrap_or(&none);

@@ -25,7 +25,7 @@ const NO_REPO: &str = "(none)";
 
 /// Where the numbers come from, when the replica acts.
 #[derive(Debug)]
-pub struct StateMetrics {
+pub(super) struct StateMetrics {
     /// Not 0 on the replica that acts.
     pub leader: Gauge,
     pub shown: ShownState,
@@ -33,7 +33,7 @@ pub struct StateMetrics {
 
 /// What is read off. Closed Threads are counted and not looked at: there can be any number of them.
 #[derive(Debug)]
-pub struct ShownState {
+pub(crate) struct ShownState {
     pub threads: Store<Thread>,
     pub open: Arc<ObjectIndex<Thread, ()>>,
     pub closed: Arc<ObjectIndex<Thread, ()>>,
@@ -71,7 +71,7 @@ impl Collector for StateMetrics {
 
 impl ShownState {
     /// What is walked through each time.
-    pub fn open_threads(&self) -> Vec<Arc<Thread>> {
+    pub(crate) fn open_threads(&self) -> Vec<Arc<Thread>> {
         let named = self.open.groups().into_iter().flat_map(|(repo, names)| {
             names.into_iter().map(move |name| ObjectRef::new(&name).within(&repo.namespace))
         });

@@ -19,12 +19,12 @@ use crate::labels;
 const GATEWAY_PODS: &str = "codebutler-gateway";
 
 /// The network policy of a Repo.
-pub fn policy_name(repo: &str) -> String {
+pub(super) fn policy_name(repo: &str) -> String {
     format!("codebutler-{repo}")
 }
 
 /// The account of a Repo's pods. No role is bound to it; it only tells whose pods they are.
-pub fn build_account(repo: &Repo) -> ServiceAccount {
+pub(super) fn build_account(repo: &Repo) -> ServiceAccount {
     let name = names::service_account(&repo.name_any());
     ServiceAccount {
         metadata: labels::owned_metadata(repo, name, labels::of_repo("codebutler-agent", repo)),
@@ -34,7 +34,11 @@ pub fn build_account(repo: &Repo) -> ServiceAccount {
 }
 
 /// Nothing in; out only to the gateway's pods.
-pub fn build_policy(repo: &Repo, gateway: &GatewayAddress, args: &ControllerArgs) -> NetworkPolicy {
+pub(super) fn build_policy(
+    repo: &Repo,
+    gateway: &GatewayAddress,
+    args: &ControllerArgs,
+) -> NetworkPolicy {
     let name = repo.name_any();
     let select = |key: &str, value: &str| LabelSelector {
         match_labels: Some([(key.to_owned(), value.to_owned())].into()),
@@ -69,7 +73,7 @@ pub fn build_policy(repo: &Repo, gateway: &GatewayAddress, args: &ControllerArgs
 }
 
 /// The gateway's certificate authority for the pods of this namespace, owned by all of its Repos.
-pub fn build_authority(namespace: &str, pem: &str, owners: &[OwnerReference]) -> ConfigMap {
+pub(super) fn build_authority(namespace: &str, pem: &str, owners: &[OwnerReference]) -> ConfigMap {
     let mut copy = ConfigMap {
         data: Some([(names::CA_KEY.to_owned(), pem.to_owned())].into()),
         ..ConfigMap::default()
@@ -86,7 +90,7 @@ pub fn build_authority(namespace: &str, pem: &str, owners: &[OwnerReference]) ->
 }
 
 /// Whether `found` already says everything that `wanted` says.
-pub fn agrees_with<K: Serialize>(wanted: &K, found: Option<&K>) -> bool {
+pub(super) fn agrees_with<K: Serialize>(wanted: &K, found: Option<&K>) -> bool {
     let value = |object| serde_json::to_value(object).unwrap_or_default();
     found.is_some_and(|found| contains_value(&value(found), &value(wanted)))
 }

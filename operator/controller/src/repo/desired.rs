@@ -27,7 +27,7 @@ const SETTLED: SignedDuration = SignedDuration::from_secs(10);
 
 /// What is to be done about a Repo, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct RepoPlan {
+pub(super) struct RepoPlan {
     /// The account of its pods, where it is not yet as it should be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<ServiceAccount>,
@@ -45,7 +45,7 @@ pub struct RepoPlan {
 }
 
 /// What is to be done about `repo` at `now`.
-pub fn plan_repo(
+pub(super) fn plan_repo(
     repo: &Repo,
     observed: &ObservedRepo,
     args: &ControllerArgs,

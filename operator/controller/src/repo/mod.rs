@@ -2,7 +2,7 @@
 
 mod children;
 mod desired;
-pub mod observe;
+pub(crate) mod observe;
 mod reach;
 mod status;
 
@@ -30,7 +30,7 @@ const RETRY_REFUSED: Duration = Duration::from_secs(15);
 ///
 /// # Errors
 /// When a write failed; what was done is found by the next look.
-pub async fn reconcile_repo(
+pub(crate) async fn reconcile_repo(
     repo: Arc<Repo>,
     context: Arc<ControllerContext>,
 ) -> Result<FollowUp, ApplyError> {

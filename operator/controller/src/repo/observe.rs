@@ -17,7 +17,7 @@ use crate::gateway::GatewayAddress;
 use crate::index::ObjectKey;
 
 #[derive(Clone, Debug)]
-pub struct ObservedRepo {
+pub(crate) struct ObservedRepo {
     /// Each name in `spec.roles` with the AgentRole that it means.
     pub roles: Vec<(String, Option<Arc<AgentRole>>)>,
     /// Where the gateway is; the error says what is wrong.
@@ -40,7 +40,7 @@ pub struct ObservedRepo {
     pub refusal: Option<ApplyRefusal>,
 }
 
-pub fn observe_repo(context: &ControllerContext, repo: &Repo) -> ObservedRepo {
+pub(crate) fn observe_repo(context: &ControllerContext, repo: &Repo) -> ObservedRepo {
     let key = ObjectKey::of(repo);
     let role = |name: &String| (name.clone(), context.role(&key.namespace, name));
     ObservedRepo {
@@ -60,7 +60,7 @@ pub fn observe_repo(context: &ControllerContext, repo: &Repo) -> ObservedRepo {
 }
 
 /// Whether everything that the Repo's pods need is there.
-pub fn is_prepared(context: &ControllerContext, repo: &Repo) -> bool {
+pub(crate) fn is_prepared(context: &ControllerContext, repo: &Repo) -> bool {
     let (key, uid) = (ObjectKey::of(repo), repo.uid().unwrap_or_default());
     let account = context.accounts.get(&reference_to(&names::service_account(&key.name), &key));
     let policy = context.policies.get(&reference_to(&children::policy_name(&key.name), &key));

@@ -17,7 +17,7 @@ const ASKED: [(&str, &str, &str); 3] = [
 ];
 
 /// What keeps the Repo from being ready.
-pub fn judge_reach(repo: &Repo, conditions: &[Condition]) -> Vec<ObjectHealth> {
+pub(super) fn judge_reach(repo: &Repo, conditions: &[Condition]) -> Vec<ObjectHealth> {
     let find = |type_: &str| conditions.iter().find(|c| c.type_ == type_);
     let (mut verdicts, mut missing) = (Vec::new(), Vec::new());
     for (type_, what, reason) in ASKED {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 /// What the controller writes of a Repo's status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct OwnRepoStatus {
+pub(super) struct OwnRepoStatus {
     /// See [`RepoStatus::observed_generation`].
     pub observed_generation: Option<i64>,
     /// See [`RepoStatus::threads`].
@@ -21,7 +21,7 @@ pub struct OwnRepoStatus {
 }
 
 impl OwnRepoStatus {
-    pub fn of(status: &RepoStatus) -> Self {
+    pub(super) fn of(status: &RepoStatus) -> Self {
         Self {
             observed_generation: status.observed_generation,
             threads: status.threads,
@@ -30,7 +30,7 @@ impl OwnRepoStatus {
     }
 
     /// The merge patch that turns `before` into this; nothing if they are equal.
-    pub fn patch(&self, before: Option<&RepoStatus>) -> Option<Value> {
+    pub(super) fn patch(&self, before: Option<&RepoStatus>) -> Option<Value> {
         let old = before.map(Self::of).unwrap_or_default();
         let mut patch = Map::new();
         if self.observed_generation != old.observed_generation {

@@ -22,7 +22,7 @@ const LONGEST: usize = 65_536;
 
 /// What is to be told of an AgentRole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct RolePlan {
+pub(super) struct RolePlan {
     /// Its whole status: nobody else writes it.
     pub status: AgentRoleStatus,
     /// Events, once the status is written.
@@ -31,7 +31,7 @@ pub struct RolePlan {
 
 impl RolePlan {
     /// The merge patch that writes the status; nothing if it is written already.
-    pub fn patch(&self, before: Option<&AgentRoleStatus>) -> Option<Value> {
+    pub(super) fn patch(&self, before: Option<&AgentRoleStatus>) -> Option<Value> {
         (before != Some(&self.status)).then(|| {
             let mut patch = json!(self.status);
             // Said, so that one that was read before goes.
@@ -42,7 +42,7 @@ impl RolePlan {
 }
 
 /// The instructions of `spec.promptFrom`, if it is used; `find` looks for a ConfigMap by name.
-pub fn read_prompt(
+pub(super) fn read_prompt(
     role: &AgentRole,
     find: impl FnOnce(&str) -> Option<Arc<ConfigMap>>,
 ) -> Result<Option<String>, ObjectHealth> {
@@ -75,7 +75,7 @@ pub fn read_prompt(
 }
 
 /// What is to be told of `role`, with the instructions that it reads, at `now`.
-pub fn plan_role(
+pub(super) fn plan_role(
     role: &AgentRole,
     prompt: Result<Option<String>, ObjectHealth>,
     now: Timestamp,

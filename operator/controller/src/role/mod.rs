@@ -16,7 +16,7 @@ use super::context::ControllerContext;
 ///
 /// # Errors
 /// When the status could not be written.
-pub async fn reconcile_role(
+pub(crate) async fn reconcile_role(
     role: Arc<AgentRole>,
     context: Arc<ControllerContext>,
 ) -> Result<FollowUp, ApplyError> {

@@ -33,7 +33,7 @@ const AFTER_TAKING: SignedDuration = SignedDuration::from_secs(3);
 const STARTS: SignedDuration = SignedDuration::from_mins(5);
 
 /// The facts that a decision on a Repo's seats is made from.
-pub struct SeatsView<'a> {
+pub(super) struct SeatsView<'a> {
     pub repo: &'a Repo,
     /// The first of the Repo's roles.
     pub role: Option<&'a AgentRole>,
@@ -61,7 +61,7 @@ pub struct SeatsView<'a> {
 
 /// The steps to be taken, in this order.
 #[derive(Debug, Default, PartialEq, Serialize)]
-pub struct SeatsPlan {
+pub(super) struct SeatsPlan {
     /// UIDs of pods to delete.
     pub delete: Vec<String>,
     /// Seats whose claim may not be there yet, by their pod's UID.
@@ -79,7 +79,7 @@ pub struct SeatsPlan {
 
 /// A pod that is to be made, and its seat.
 #[derive(Debug, PartialEq, Serialize)]
-pub struct NewSeat {
+pub(super) struct NewSeat {
     pub seat: String,
     pub pod: Pod,
 }
@@ -119,7 +119,7 @@ impl SeatsVerdict {
 }
 
 /// Decides about the seats of `view.repo`.
-pub fn plan_seats(view: &SeatsView) -> SeatsPlan {
+pub(super) fn plan_seats(view: &SeatsView) -> SeatsPlan {
     let before = view.repo.status.clone().unwrap_or_default();
     let mut plan = SeatsPlan { conditions: before.conditions.clone(), ..SeatsPlan::default() };
     let Some(warm) = &view.repo.spec.warm else {

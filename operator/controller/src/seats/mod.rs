@@ -40,7 +40,7 @@ const RECENT: SignedDuration = SignedDuration::from_mins(10);
 ///
 /// # Errors
 /// When a write failed; what was done is found by the next look.
-pub async fn look_at_repo(
+pub(crate) async fn look_at_repo(
     repo: Arc<Repo>,
     context: Arc<ControllerContext>,
 ) -> Result<FollowUp, ApplyError> {

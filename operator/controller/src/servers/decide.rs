@@ -22,12 +22,12 @@ use crate::labels;
 use crate::thread::life::{PodLife, find_trouble};
 
 /// Pods of servers that a Thread has at once, and a Repo of its own.
-pub const MOST_PODS: usize = 8;
+pub(super) const MOST_PODS: usize = 8;
 /// Between looks at a pod that does not work yet: some trouble shows only after a while.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// What is known of the servers of a Thread, or of a Repo.
-pub struct ServersView<'a> {
+pub(super) struct ServersView<'a> {
     /// Whose servers.
     pub owner: ServerOwner<'a>,
     /// The Repo that names them; none if it is gone.
@@ -52,7 +52,7 @@ pub struct ServersView<'a> {
 
 /// What is to be done.
 #[derive(Debug, Default, PartialEq, Serialize)]
-pub struct ServersPlan {
+pub(super) struct ServersPlan {
     /// Pods to create, by server.
     pub create: BTreeMap<String, Pod>,
     /// UIDs of pods to delete.
@@ -65,7 +65,7 @@ pub struct ServersPlan {
 
 /// What the controller says of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct OwnPod {
+pub(super) struct OwnPod {
     /// The pod that speaks for the server.
     pub pod_uid: Option<String>,
     /// What keeps it from working.
@@ -80,7 +80,11 @@ impl OwnPod {
 
 impl ServersPlan {
     /// The merge patch of the map of servers, where anything of it changes. `at` puts a server's part where it belongs.
-    pub fn patch(&self, known: &BTreeMap<String, McpPod>, at: fn(Value) -> Value) -> Option<Value> {
+    pub(super) fn patch(
+        &self,
+        known: &BTreeMap<String, McpPod>,
+        at: fn(Value) -> Value,
+    ) -> Option<Value> {
         let mut patch = Map::new();
         for (name, own) in &self.own {
             let before = known.get(name).map(OwnPod::of).unwrap_or_default();
@@ -105,7 +109,7 @@ impl ServersPlan {
 }
 
 /// What is to be done about the servers of `view.owner`.
-pub fn plan_servers(view: &ServersView) -> ServersPlan {
+pub(super) fn plan_servers(view: &ServersView) -> ServersPlan {
     let mut plan = ServersPlan::default();
     let wanted: Vec<_> = servers_of(view).filter_map(|server| find_want(view, server)).collect();
     let owner = view.owner.name();

@@ -37,7 +37,7 @@ const RETRY_REFUSED: Duration = Duration::from_secs(15);
 ///
 /// # Errors
 /// When a write failed; what was done is found by the next look.
-pub async fn look_at_thread(
+pub(crate) async fn look_at_thread(
     thread: Arc<Thread>,
     context: Arc<ControllerContext>,
 ) -> Result<FollowUp, ApplyError> {
@@ -78,7 +78,7 @@ pub async fn look_at_thread(
 ///
 /// # Errors
 /// When a write failed; what was done is found by the next look.
-pub async fn look_at_repo(
+pub(crate) async fn look_at_repo(
     repo: Arc<Repo>,
     context: Arc<ControllerContext>,
 ) -> Result<FollowUp, ApplyError> {

@@ -28,7 +28,7 @@ use crate::thread::size::{self, ContainerSize};
 use crate::thread::{security, volume, volumes};
 
 /// Annotation: a hash of all that a change of the Repo can change about the pod.
-pub const ANNOTATION_CONFIG: &str = "codebutler.dev/config";
+pub(super) const ANNOTATION_CONFIG: &str = "codebutler.dev/config";
 /// Volume with the program's `HOME`.
 const HOME: &str = "home";
 /// Before the names of variables with a Secret's value that stands inside of another one.
@@ -38,7 +38,7 @@ const TREE: &str = "work/tree";
 
 /// Whose server it is.
 #[derive(Clone, Copy, Debug)]
-pub enum ServerOwner<'a> {
+pub(super) enum ServerOwner<'a> {
     /// One Thread's.
     Thread(&'a Thread),
     /// All Threads' of the Repo.
@@ -47,7 +47,7 @@ pub enum ServerOwner<'a> {
 
 impl ServerOwner<'_> {
     /// Name of the object.
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         match self {
             Self::Thread(thread) => thread.name_any(),
             Self::Repo(repo) => repo.name_any(),
@@ -64,7 +64,7 @@ impl ServerOwner<'_> {
 
 /// Everything that the pod is made from.
 #[derive(Clone, Copy)]
-pub struct ServerPodInput<'a> {
+pub(super) struct ServerPodInput<'a> {
     /// Whose server it is.
     pub owner: ServerOwner<'a>,
     /// The Repo that names it.
@@ -81,7 +81,7 @@ pub struct ServerPodInput<'a> {
 
 impl ServerPodInput<'_> {
     /// The pod, owned by its Thread or Repo.
-    pub fn build(&self) -> Pod {
+    pub(super) fn build(&self) -> Pod {
         let settings = self.settings();
         let mut labels = settings.labels.clone();
         labels.extend(self.labels());
@@ -100,7 +100,7 @@ impl ServerPodInput<'_> {
     }
 
     /// What [`ANNOTATION_CONFIG`] says of a pod made now.
-    pub fn config(&self) -> String {
+    pub(super) fn config(&self) -> String {
         let settings = self.settings();
         let mut parts = json!([self.spec(&settings), settings.labels, settings.annotations]);
         // Over sorted keys: the order in which fields are declared must replace no running pod.

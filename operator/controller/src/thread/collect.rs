@@ -17,7 +17,7 @@ const SILENCE: SignedDuration = SignedDuration::from_hours(48);
 const GRACE: SignedDuration = SignedDuration::from_hours(24);
 
 /// Writes the condition, and when to look again.
-pub fn tell_inactivity(view: &ThreadView, plan: &mut ThreadPlan) {
+pub(super) fn tell_inactivity(view: &ThreadView, plan: &mut ThreadPlan) {
     let created = view.thread.metadata.creation_timestamp.as_ref();
     let active = view.status.last_activity.as_ref().or(created).map_or(view.now, |time| time.0);
     let silent = view.now.duration_since(active);

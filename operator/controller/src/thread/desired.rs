@@ -28,7 +28,7 @@ use crate::labels;
 use crate::refusals;
 
 /// What is to be done about `thread` at `now`.
-pub fn plan_thread(
+pub(super) fn plan_thread(
     thread: &Thread,
     observed: &ObservedThread,
     args: &ControllerArgs,

@@ -12,7 +12,7 @@ use crate::context::ControllerContext;
 use crate::index::ObjectKey;
 
 /// Whose shield is to change.
-pub fn plan_shields(view: &ThreadView, plan: &mut ThreadPlan) {
+pub(super) fn plan_shields(view: &ThreadView, plan: &mut ThreadPlan) {
     for pod in &view.observed.pods {
         let (role, pod_id) = (role_of(view.thread, pod), pod_id(pod));
         if !PodLife::of(pod).is_live() || plan.delete_pods.contains(&pod_id) {
@@ -27,7 +27,7 @@ pub fn plan_shields(view: &ThreadView, plan: &mut ThreadPlan) {
 }
 
 /// Carries it out. A pod that has gone meanwhile needs none.
-pub async fn apply_shields(
+pub(super) async fn apply_shields(
     thread: &Thread,
     plan: &ThreadPlan,
     context: &ControllerContext,

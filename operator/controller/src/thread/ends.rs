@@ -26,7 +26,7 @@ const SLOW_CLAIM: SignedDuration = SignedDuration::from_mins(2);
 
 /// What is owned by a Thread goes with it, but that waits until the gateway has told the conversation;
 /// pods do not, and the wait has an end.
-pub fn plan_leaving(
+pub(super) fn plan_leaving(
     thread: &Thread,
     observed: &ObservedThread,
     plan: &mut ThreadPlan,
@@ -45,7 +45,7 @@ pub fn plan_leaving(
 
 /// A Repo that is gone took its account and its network policy along: no pod may go on without. The
 /// volume waits for a while whether it comes back.
-pub fn without_repo(
+pub(super) fn without_repo(
     thread: &Thread,
     observed: &ObservedThread,
     plan: &mut ThreadPlan,
@@ -80,7 +80,7 @@ pub fn without_repo(
 }
 
 /// Pods first, then the volume.
-pub fn plan_closing(
+pub(super) fn plan_closing(
     thread: &Thread,
     observed: &ObservedThread,
     plan: &mut ThreadPlan,

@@ -18,7 +18,7 @@ use crate::index::ObjectKey;
 
 /// What is known of Threads beyond what the cache shows.
 #[derive(Debug, Default)]
-pub struct CacheFence(Mutex<KnownVersion>);
+pub(crate) struct CacheFence(Mutex<KnownVersion>);
 
 #[derive(Debug, Default)]
 struct KnownVersion {
@@ -40,7 +40,7 @@ enum Edge {
 
 /// How a cached Thread compares with what is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CachedSight {
+pub(crate) enum CachedSight {
     /// Nothing newer is known.
     Current,
     /// Something newer will come: by the watch, or when its namespace is taken over.
@@ -51,12 +51,12 @@ pub enum CachedSight {
 
 impl CacheFence {
     /// Nothing is known any more: somebody else writes.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         *self.lock() = KnownVersion::default();
     }
 
     /// Compares what the cache shows with what is known.
-    pub fn look(&self, thread: &Thread) -> CachedSight {
+    pub(crate) fn look(&self, thread: &Thread) -> CachedSight {
         let (mut known, key) = (self.lock(), ObjectKey::of(thread));
         if known.unread.contains(&key.namespace) {
             return CachedSight::Behind;
@@ -77,14 +77,14 @@ impl CacheFence {
     }
 
     /// A write on the version that `seen` shows made `written` of it.
-    pub fn wrote(&self, seen: &Thread, written: Option<&str>) {
+    pub(crate) fn wrote(&self, seen: &Thread, written: Option<&str>) {
         if let Some(old) = seen.resource_version().filter(|old| written.is_some_and(|w| w != old)) {
             self.lock().edges.insert(ObjectKey::of(seen), Edge::After(old));
         }
     }
 
     /// Whether a write on the version that `seen` shows was done is not known.
-    pub fn unsure(&self, seen: &Thread) {
+    pub(crate) fn unsure(&self, seen: &Thread) {
         if let Some(old) = seen.resource_version() {
             self.lock().edges.insert(ObjectKey::of(seen), Edge::Perhaps(old));
         }
@@ -97,17 +97,17 @@ impl CacheFence {
             .insert(ObjectKey::of(thread), Edge::Term(thread.uid(), read_term(thread)));
     }
 
-    pub fn forget(&self, thread: &ObjectKey) {
+    pub(crate) fn forget(&self, thread: &ObjectKey) {
         self.lock().edges.remove(thread);
     }
 
     /// A namespace whose Threads can't be read: nothing in it is decided on until they can.
-    pub fn unread(&self, namespace: &str) {
+    pub(crate) fn unread(&self, namespace: &str) {
         self.lock().unread.insert(namespace.to_owned());
     }
 
     /// Its Threads are taken over.
-    pub fn read(&self, namespace: &str) {
+    pub(crate) fn read(&self, namespace: &str) {
         self.lock().unread.remove(namespace);
     }
 
@@ -117,7 +117,7 @@ impl CacheFence {
 }
 
 /// The patch after which no write on the same version fits any more.
-pub fn next_term(thread: &Thread) -> serde_json::Value {
+pub(super) fn next_term(thread: &Thread) -> serde_json::Value {
     json!({"term": read_term(thread).wrapping_add(1)})
 }
 
@@ -136,7 +136,7 @@ fn is_at_stake(thread: &Thread) -> bool {
 ///
 /// # Errors
 /// When it can't be written.
-pub async fn take_over(
+pub(super) async fn take_over(
     threads: &Api<Thread>,
     fence: &CacheFence,
     mut thread: Thread,

@@ -13,10 +13,10 @@ use super::view::{RoleView, ThreadView, has_moved, pod_id, tell_starting, tell_u
 use crate::health::{HealthLevel, ObjectHealth};
 
 /// Agents of a role that may hang in a row before a person has to look.
-pub const MAX_HANGS: u32 = 3;
+pub(super) const MAX_HANGS: u32 = 3;
 
 /// What the gateway has noticed of this pod. One whose agent has not run for as long is not to blame.
-pub fn noticed_silence<'a>(
+pub(super) fn noticed_silence<'a>(
     view: &ThreadView<'a>,
     role: &RoleView,
     pod: &Pod,
@@ -39,7 +39,7 @@ fn find_silence<'a>(view: &ThreadView<'a>, role: &RoleView, pod: &Pod) -> Option
 
 /// Takes its identity from a silent pod, which is counted once, and makes room for another one. The last
 /// one of several in a row stays, to be looked at.
-pub fn replace_silent(
+pub(super) fn replace_silent(
     view: &ThreadView,
     role: &RoleView,
     pod: &Pod,
@@ -72,7 +72,7 @@ pub fn replace_silent(
 }
 
 /// Why a pod that is on its way out goes, if it hangs.
-pub fn why_it_ends(view: &ThreadView, role: &RoleView, pod: &Pod) -> Option<ObjectHealth> {
+pub(super) fn why_it_ends(view: &ThreadView, role: &RoleView, pod: &Pod) -> Option<ObjectHealth> {
     let failures = view.status.roles.get(role.name)?.failures;
     // Nothing of it counts any more where somebody has said something new.
     if failures == 0 {

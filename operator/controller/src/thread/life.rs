@@ -16,7 +16,7 @@ const TO_SCHEDULE: SignedDuration = SignedDuration::from_mins(3);
 const TO_PULL: SignedDuration = SignedDuration::from_secs(30);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PodLife {
+pub(crate) enum PodLife {
     /// Not all containers have started.
     Starting,
     Running,
@@ -34,7 +34,7 @@ pub enum PodLife {
 }
 
 impl PodLife {
-    pub fn of(pod: &Pod) -> Self {
+    pub(crate) fn of(pod: &Pod) -> Self {
         if pod.metadata.deletion_timestamp.is_some() {
             return Self::Ending;
         }
@@ -52,14 +52,14 @@ impl PodLife {
     }
 
     /// Whether the pod can still do something.
-    pub fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         matches!(self, Self::Starting | Self::Running)
     }
 }
 
 /// What kind of failure ended a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureCause {
+pub(crate) enum FailureCause {
     /// The cluster took it away: nobody's fault, and not a failed run.
     Evicted,
     /// The cluster took it away for what it wrote itself.
@@ -123,12 +123,12 @@ impl FailureCause {
     }
 
     /// Whether the next pod would end the same way.
-    pub const fn is_lasting(self) -> bool {
+    pub(crate) const fn is_lasting(self) -> bool {
         matches!(self, Self::VolumeNotWritable | Self::NotConfined)
     }
 
     /// What a person can do about it.
-    pub const fn advice(self) -> &'static str {
+    pub(crate) const fn advice(self) -> &'static str {
         match self {
             Self::OutOfMemory => "; give it more memory: workspace.resources of the AgentRole",
             Self::OutOfDisk => {
@@ -186,7 +186,7 @@ fn find_end(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
 
 /// What keeps a pod from working: a reason and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodTrouble {
+pub(crate) struct PodTrouble {
     pub reason: &'static str,
     /// What is wrong and what to do.
     pub message: String,
@@ -196,7 +196,7 @@ pub struct PodTrouble {
 }
 
 /// Looks for what keeps a live pod from working.
-pub fn find_trouble(pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
+pub(crate) fn find_trouble(pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
     let status = pod.status.as_ref()?;
     find_unschedulable(status, pod, now)
         .or_else(|| all_containers(status).find_map(|container| find_stuck(container, pod)))
@@ -299,21 +299,21 @@ fn needs_shell(container: &str, said: &str) -> &'static str {
 }
 
 /// Since when a pod has a node.
-pub fn scheduled_at(pod: &Pod) -> Option<Timestamp> {
+pub(crate) fn scheduled_at(pod: &Pod) -> Option<Timestamp> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "True")?;
     Some(scheduled.last_transition_time.as_ref()?.0)
 }
 
 /// Since when no node was found for a pod.
-pub fn unscheduled_since(pod: &Pod) -> Option<Timestamp> {
+pub(crate) fn unscheduled_since(pod: &Pod) -> Option<Timestamp> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
     Some(scheduled.last_transition_time.as_ref()?.0)
 }
 
 /// Since when the agent of a pod runs.
-pub fn agent_since(pod: &Pod) -> Option<Timestamp> {
+pub(crate) fn agent_since(pod: &Pod) -> Option<Timestamp> {
     let mut containers = pod.status.as_ref()?.container_statuses.iter().flatten();
     let running = containers.find(|c| c.name == AGENT)?.state.as_ref()?.running.as_ref()?;
     Some(running.started_at.as_ref()?.0)
@@ -343,7 +343,7 @@ fn describe_eviction(status: &PodStatus) -> String {
 
 /// Whether a pod was taken away because its node is to be without pods, or is gone: no other pod would
 /// have stayed.
-pub fn is_about_node(pod: &Pod) -> bool {
+pub(crate) fn is_about_node(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let mut why = conditions.filter(|c| c.type_ == "DisruptionTarget" && c.status == "True");
     let reasons = ["DeletionByPodGC", "DeletionByTaintManager", "EvictionByEvictionAPI"];

@@ -13,7 +13,7 @@ const DEPTH: usize = 3;
 
 /// What is known of the Threads above a Thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub enum ThreadLineage {
+pub(crate) enum ThreadLineage {
     /// Nothing is wrong with them.
     #[default]
     Sound,
@@ -27,7 +27,7 @@ pub enum ThreadLineage {
 
 impl ThreadLineage {
     /// Follows `spec.parent` up; `find` looks a Thread up by name.
-    pub fn of(thread: &Thread, find: impl Fn(&str) -> Option<Thread>) -> Self {
+    pub(crate) fn of(thread: &Thread, find: impl Fn(&str) -> Option<Thread>) -> Self {
         let mut current = thread.clone();
         for _ in 0..DEPTH {
             let Some(name) = current.spec.parent.clone() else { return Self::Sound };
@@ -45,7 +45,7 @@ impl ThreadLineage {
     }
 
     /// What is wrong and what to do.
-    pub fn verdict(&self, thread: &Thread) -> Option<ObjectHealth> {
+    pub(crate) fn verdict(&self, thread: &Thread) -> Option<ObjectHealth> {
         let (reason, message) = match self {
             Self::Sound => return None,
             Self::Missing(parent) => (

@@ -6,26 +6,26 @@ mod disruption;
 mod ends;
 mod fence;
 mod hang;
-pub mod life;
+pub(crate) mod life;
 mod lineage;
-pub mod observe;
+pub(crate) mod observe;
 mod plan;
-pub mod pod;
+pub(crate) mod pod;
 mod queue;
 mod repair;
 mod role;
 mod scale_up;
 mod seat;
-pub mod security;
+pub(crate) mod security;
 mod shield;
-pub mod size;
+pub(crate) mod size;
 mod status;
 mod stranded;
-pub mod vacant;
+pub(crate) mod vacant;
 mod view;
-pub mod volume;
+pub(crate) mod volume;
 mod volume_need;
-pub mod volumes;
+pub(crate) mod volumes;
 mod waits;
 
 #[cfg(test)]
@@ -46,14 +46,14 @@ use serde_json::Value;
 
 use super::context::ControllerContext;
 use super::index::ObjectKey;
-pub use fence::{CacheFence, CachedSight};
-pub use queue::{prime_late, prime_queue};
+pub(crate) use fence::{CacheFence, CachedSight};
+pub(crate) use queue::{prime_late, prime_queue};
 
 /// Looks at a Thread and does what is due.
 ///
 /// # Errors
 /// When a write failed; what was done is found by the next look.
-pub async fn reconcile_thread(
+pub(crate) async fn reconcile_thread(
     thread: Arc<Thread>,
     context: Arc<ControllerContext>,
 ) -> Result<FollowUp, ApplyError> {

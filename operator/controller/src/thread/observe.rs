@@ -21,7 +21,7 @@ use crate::scale_up::ScaleUp;
 use crate::slots::RoleSet;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum RoleAdmission {
+pub(crate) enum RoleAdmission {
     /// Nobody has asked for slots yet.
     #[default]
     All,
@@ -35,7 +35,7 @@ pub enum RoleAdmission {
 
 /// The world around a Thread.
 #[derive(Clone, Debug)]
-pub struct ObservedThread {
+pub(crate) struct ObservedThread {
     pub repo: Option<Arc<Repo>>,
     /// The AgentRoles that exist of those that the Repo names, in its order.
     pub roles: Vec<Arc<AgentRole>>,
@@ -65,7 +65,7 @@ pub struct ObservedThread {
     pub unexpanded: Option<String>,
 }
 
-pub fn observe_thread(context: &ControllerContext, thread: &Thread) -> ObservedThread {
+pub(crate) fn observe_thread(context: &ControllerContext, thread: &Thread) -> ObservedThread {
     let key = ObjectKey::of(thread);
     let uid = thread.uid().unwrap_or_default();
     let repo = context.repo(&key.namespace, &thread.spec.repo);
@@ -98,7 +98,7 @@ pub fn observe_thread(context: &ControllerContext, thread: &Thread) -> ObservedT
 }
 
 /// The Thread's own volume claim.
-pub fn own_claim(
+pub(crate) fn own_claim(
     context: &ControllerContext,
     thread: &Thread,
 ) -> Option<Arc<PersistentVolumeClaim>> {

@@ -14,7 +14,7 @@ use super::status::OwnThreadStatus;
 /// What is to be done, in this order. A crash between any two steps leaves something that the next
 /// look at the Thread completes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ThreadPlan {
+pub(super) struct ThreadPlan {
     /// The claim of a seat whose pod is the Thread's by now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub take_claim: Option<String>,
@@ -64,21 +64,21 @@ pub struct ThreadPlan {
 
 impl ThreadPlan {
     /// Shortens the time until the next look.
-    pub fn look_again_in(&mut self, delay: Duration) {
+    pub(super) fn look_again_in(&mut self, delay: Duration) {
         self.again = Some(self.again.map_or(delay, |again| again.min(delay)));
     }
 }
 
 /// A pod whose annotations say something else than they should.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShieldChange {
+pub(super) struct ShieldChange {
     pub pod: PodId,
     pub shield: EvictionShield,
 }
 
 /// Whose labels are to be looked at and put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum LabelRepair {
+pub(super) enum LabelRepair {
     /// Those of the pods and the claim that the caches show.
     Shown,
     /// Also those of a claim that the cache does not show any more.
@@ -86,7 +86,7 @@ pub enum LabelRepair {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct NewPod {
+pub(super) struct NewPod {
     pub pod: Box<Pod>,
     /// Whether the role has worked in this Thread before.
     pub woken: bool,
@@ -97,9 +97,9 @@ pub struct NewPod {
 
 /// A pod that seems to be gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct GonePod {
+pub(super) struct GonePod {
     pub name: String,
     pub uid: String,
 }
 
-pub type PodId = GonePod;
+pub(super) type PodId = GonePod;

@@ -27,14 +27,14 @@ use crate::gateway::{self, GatewayAddress};
 use crate::labels;
 
 /// Annotation: the newest message when the pod was made. What failed is retried when it moves.
-pub const ANNOTATION_WOKEN_FOR: &str = "codebutler.dev/woken-for";
+pub(crate) const ANNOTATION_WOKEN_FOR: &str = "codebutler.dev/woken-for";
 /// Annotation: a hash of all that a change of Repo or AgentRole can change about the pod and its
 /// session.
-pub const ANNOTATION_CONFIG: &str = "codebutler.dev/config";
+pub(crate) const ANNOTATION_CONFIG: &str = "codebutler.dev/config";
 
 /// The owner of a pod.
 #[derive(Clone, Copy)]
-pub enum PodOwner<'a> {
+pub(crate) enum PodOwner<'a> {
     /// A Thread's, for a role with something to do.
     Thread(&'a Thread),
     /// Nobody's yet: the seat of this name. Nothing of a Thread is in it, so that it is as it was made once one takes it.
@@ -68,7 +68,7 @@ impl PodOwner<'_> {
 
 /// Everything a pod is made from.
 #[derive(Clone, Copy)]
-pub struct PodInput<'a> {
+pub(crate) struct PodInput<'a> {
     pub owner: PodOwner<'a>,
     pub repo: &'a Repo,
     /// The role that works in it.
@@ -81,7 +81,7 @@ pub struct PodInput<'a> {
 
 impl PodInput<'_> {
     /// What [`ANNOTATION_CONFIG`] says of a pod made now.
-    pub fn config(&self) -> String {
+    pub(crate) fn config(&self) -> String {
         let (repo, settings) = (&self.repo.spec, self.settings());
         let mut parts = serde_json::json!([
             self.spec(&settings),
@@ -100,7 +100,7 @@ impl PodInput<'_> {
     }
 
     /// The pod, owned by the Thread.
-    pub fn build(&self) -> Pod {
+    pub(crate) fn build(&self) -> Pod {
         let (role, settings) = (&self.role.spec.role, self.settings());
         let mut labels = settings.labels.clone();
         let name = names::pod_name(&self.owner.name(), role);
@@ -305,7 +305,7 @@ impl PodInput<'_> {
 }
 
 /// What [`ANNOTATION_WOKEN_FOR`] says of a pod made now: the newest message and decision.
-pub fn woken_for(thread: &Thread, role: &str) -> String {
+pub(crate) fn woken_for(thread: &Thread, role: &str) -> String {
     let Some(status) = &thread.status else { return String::new() };
     let inbox = status.roles.get(role).and_then(|role| role.inbox.as_ref());
     let pending = status.pending.iter().rev().find(|pending| pending.role == role);

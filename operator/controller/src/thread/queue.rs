@@ -32,7 +32,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// Asks for slots for what runs and for what `plan` would start. Whatever it got before, it asks
 /// again each time.
-pub fn ask_for_slots(
+pub(super) fn ask_for_slots(
     context: &ControllerContext,
     thread: &Thread,
     observed: &ObservedThread,
@@ -54,7 +54,7 @@ pub fn ask_for_slots(
 }
 
 /// Once `plan` is written: what it takes back is free.
-pub fn settle_slots(context: &ControllerContext, thread: &Thread, plan: &ThreadPlan) {
+pub(super) fn settle_slots(context: &ControllerContext, thread: &Thread, plan: &ThreadPlan) {
     let holds = |role: &String| plan.status.roles.get(role).is_some_and(|own| own.admitted);
     let dropped: RoleSet = admitted_roles(thread).into_iter().filter(|role| !holds(role)).collect();
     if !dropped.is_empty() {
@@ -70,7 +70,7 @@ pub fn settle_slots(context: &ControllerContext, thread: &Thread, plan: &ThreadP
 ///
 /// # Errors
 /// When it can't be asked, or not be written to.
-pub async fn prime_queue(
+pub(crate) async fn prime_queue(
     client: &Client,
     scope: &WatchScope,
     known: &Store<Thread>,
@@ -97,7 +97,11 @@ pub async fn prime_queue(
 }
 
 /// Takes over what was forbidden at first, as soon as it is not.
-pub async fn prime_late(client: Client, mut unread: Vec<String>, context: Arc<ControllerContext>) {
+pub(crate) async fn prime_late(
+    client: Client,
+    mut unread: Vec<String>,
+    context: Arc<ControllerContext>,
+) {
     while !unread.is_empty() {
         tokio::time::sleep(AGAIN).await;
         let mut still = Vec::new();
@@ -210,14 +214,14 @@ fn waiting_since(thread: &Thread) -> Option<Timestamp> {
 }
 
 /// How long a Thread had waited whose roles start now, all of them.
-pub fn ended_wait(thread: &Thread, plan: &ThreadPlan, now: Timestamp) -> Option<Duration> {
+pub(super) fn ended_wait(thread: &Thread, plan: &ThreadPlan, now: Timestamp) -> Option<Duration> {
     let starts = !plan.create_pods.is_empty() && plan.status.queue_position.is_none();
     let since = waiting_since(thread).unwrap_or(now);
     starts.then(|| now.duration_since(since).unsigned_abs())
 }
 
 /// Writes what became of it into the status.
-pub fn tell_place(
+pub(super) fn tell_place(
     repo: &Repo,
     thread: &Thread,
     observed: &ObservedThread,

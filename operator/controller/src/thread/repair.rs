@@ -14,7 +14,7 @@ use crate::index::ObjectKey;
 use crate::labels::{self, ObjectLabels};
 
 /// All that the caches show, and the claim that they don't.
-pub async fn repair_children(
+pub(super) async fn repair_children(
     thread: &Thread,
     repair: LabelRepair,
     context: &ControllerContext,
@@ -36,7 +36,7 @@ pub async fn repair_children(
     Ok(())
 }
 
-pub async fn repair_pod(
+pub(super) async fn repair_pod(
     thread: &Thread,
     role: &str,
     found: &Pod,
@@ -45,7 +45,7 @@ pub async fn repair_pod(
     put_back(thread, found, &labels::of_pod(thread, role), context).await
 }
 
-pub async fn repair_claim(
+pub(super) async fn repair_claim(
     thread: &Thread,
     found: &PersistentVolumeClaim,
     context: &ControllerContext,

@@ -19,7 +19,7 @@ use super::{hang, scale_up, seat, stranded, volume_need};
 use crate::health::{HealthLevel, ObjectHealth};
 
 /// Pods that may die in a row before a person has to look.
-pub const MAX_FAILURES: u32 = 5;
+pub(super) const MAX_FAILURES: u32 = 5;
 /// A pod that has not started after this long is reported.
 const SLOW_START: SignedDuration = SignedDuration::from_secs(120);
 /// A pod that can't start this long keeps no place from others.
@@ -34,7 +34,7 @@ const AFTER_OUT_OF_MEMORY: SignedDuration = SignedDuration::from_secs(5);
 const SKEW: SignedDuration = SignedDuration::from_secs(2);
 
 /// Adds to the plan what this role needs; tells what is in the way.
-pub fn decide_role(
+pub(super) fn decide_role(
     view: &ThreadView,
     role: &RoleView,
     plan: &mut ThreadPlan,
@@ -404,7 +404,7 @@ fn is_admitted(view: &ThreadView, role: &RoleView) -> bool {
     }
 }
 
-pub fn describe_hold(view: &ThreadView) -> ObjectHealth {
+pub(super) fn describe_hold(view: &ThreadView) -> ObjectHealth {
     let repo = &view.thread.spec.repo;
     let message = format!("Repo `{repo}` is suspended: unset its spec.suspend to go on");
     ObjectHealth::new(HealthLevel::Held, "RepoSuspended", message)

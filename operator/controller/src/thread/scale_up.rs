@@ -16,7 +16,7 @@ const TO_SCHEDULE: SignedDuration = SignedDuration::from_secs(10);
 const TO_ARRIVE: SignedDuration = SignedDuration::from_mins(10);
 
 /// What an autoscaler says of it is asked first, and what it said counts.
-pub fn explain_scale_up(
+pub(super) fn explain_scale_up(
     view: &ThreadView,
     pod: &Pod,
     trouble: PodTrouble,

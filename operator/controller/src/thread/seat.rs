@@ -28,7 +28,7 @@ const TRIES: u32 = 3;
 
 /// A seat for the first pod of a Thread: one that is as it would be made now. A Thread that has a volume, or had
 /// one, needs that.
-pub fn find_seat(view: &ThreadView, role: &str, input: &PodInput) -> Option<Arc<Pod>> {
+pub(super) fn find_seat(view: &ThreadView, role: &str, input: &PodInput) -> Option<Arc<Pod>> {
     let observed = view.observed;
     let is_fresh = observed.pods.is_empty()
         && observed.volume.is_none()
@@ -48,7 +48,7 @@ pub fn find_seat(view: &ThreadView, role: &str, input: &PodInput) -> Option<Arc<
 }
 
 /// A seat's pod belongs to the Thread, and its status does not say so: what took it was cut off.
-pub fn finish_taking(view: &ThreadView, plan: &mut ThreadPlan) {
+pub(super) fn finish_taking(view: &ThreadView, plan: &mut ThreadPlan) {
     if view.status.volume.is_some() {
         return;
     }
@@ -65,7 +65,7 @@ pub fn finish_taking(view: &ThreadView, plan: &mut ThreadPlan) {
 }
 
 /// Takes the seat that the plan has, and answers what to tell of it; or leaves the plan to make pod and volume.
-pub async fn take_seat(
+pub(super) async fn take_seat(
     thread: &Thread,
     plan: &mut ThreadPlan,
     context: &ControllerContext,
@@ -105,7 +105,7 @@ pub async fn take_seat(
 }
 
 /// A role's pod that the cache does not have, under either of the names that it may have.
-pub async fn find_pod(
+pub(super) async fn find_pod(
     thread: &Thread,
     role: &str,
     gone: &GonePod,

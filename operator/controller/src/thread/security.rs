@@ -8,13 +8,17 @@ use sha2::{Digest as _, Sha256};
 
 /// User and group of everything in an agent pod: no image has to be prepared for it, and no account of a node
 /// has such a number.
-pub const USER: i64 = 10_001;
+pub(crate) const USER: i64 = 10_001;
 /// The same with a volume from before that: its files are this user's.
-pub const OLD_USER: i64 = 1000;
+pub(crate) const OLD_USER: i64 = 1000;
 
 /// Of a pod: as somebody says it, and the rest as the platform chooses; or, if nobody said anything,
 /// as the user `own`.
-pub fn pod_security(thread_uid: &str, own: i64, given: Option<&PodUser>) -> PodSecurityContext {
+pub(crate) fn pod_security(
+    thread_uid: &str,
+    own: i64,
+    given: Option<&PodUser>,
+) -> PodSecurityContext {
     let usual;
     let user = if let Some(user) = given {
         user
@@ -55,7 +59,7 @@ fn own_user(thread_uid: &str, id: i64) -> PodUser {
 }
 
 /// Of each container.
-pub fn container_security() -> SecurityContext {
+pub(crate) fn container_security() -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),
         read_only_root_filesystem: Some(true),

@@ -12,7 +12,7 @@ const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 
 /// Whether autoscalers are to leave a pod alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum EvictionShield {
+pub(super) enum EvictionShield {
     Up,
     /// It may go: its role has nothing to do.
     Down,
@@ -20,7 +20,7 @@ pub enum EvictionShield {
 
 impl EvictionShield {
     /// As a pod has it.
-    pub fn annotations(self) -> BTreeMap<String, String> {
+    pub(super) fn annotations(self) -> BTreeMap<String, String> {
         let value = |yes: bool| yes.to_string();
         [
             (SAFE_TO_EVICT.to_owned(), value(self == Self::Down)),
@@ -29,7 +29,7 @@ impl EvictionShield {
         .into()
     }
 
-    pub fn is_on(self, pod: &Pod) -> bool {
+    pub(super) fn is_on(self, pod: &Pod) -> bool {
         let annotations = pod.annotations();
         self.annotations().iter().all(|(key, value)| annotations.get(key) == Some(value))
     }

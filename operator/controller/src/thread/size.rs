@@ -9,7 +9,7 @@ const EPHEMERAL: &str = "ephemeral-storage";
 
 /// What a container has unless somebody says something else.
 #[derive(Clone, Copy, Debug)]
-pub struct ContainerSize {
+pub(crate) struct ContainerSize {
     cpu: &'static str,
     memory: &'static str,
     memory_limit: &'static str,
@@ -19,21 +19,21 @@ pub struct ContainerSize {
 
 impl ContainerSize {
     /// Runs commands, and has `/tmp`.
-    pub const TOOLBOX: Self =
+    pub(crate) const TOOLBOX: Self =
         Self { cpu: "250m", memory: "512Mi", memory_limit: "2Gi", disk: "1Gi" };
-    pub const AGENT: Self =
+    pub(crate) const AGENT: Self =
         Self { cpu: "50m", memory: "64Mi", memory_limit: "512Mi", disk: "64Mi" };
     /// The program of a server of `spec.mcpServers`, with `/tmp` and `HOME`.
-    pub const SERVER: Self =
+    pub(crate) const SERVER: Self =
         Self { cpu: "50m", memory: "128Mi", memory_limit: "1Gi", disk: "256Mi" };
     /// Connects such a server to the gateway.
-    pub const BRIDGE: Self =
+    pub(crate) const BRIDGE: Self =
         Self { cpu: "10m", memory: "16Mi", memory_limit: "128Mi", disk: "64Mi" };
 }
 
 /// What is given, or else the usual. What a container may take of the node's disk is always asked for:
 /// a node that does not know of it, or a cluster that fills in its own number, evicts the pod.
-pub fn resources_of(
+pub(crate) fn resources_of(
     given: Option<&ResourceRequirements>,
     usual: ContainerSize,
 ) -> ResourceRequirements {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 /// What the controller owns of a Thread's status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct OwnThreadStatus {
+pub(super) struct OwnThreadStatus {
     /// See [`ThreadStatus::observed_generation`].
     pub observed_generation: Option<i64>,
     /// See [`ThreadStatus::phase`].
@@ -35,7 +35,7 @@ pub struct OwnThreadStatus {
 
 /// What the controller owns of a role.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct OwnRole {
+pub(super) struct OwnRole {
     /// UID of the pod that speaks for the role.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_uid: Option<String>,
@@ -48,7 +48,7 @@ pub struct OwnRole {
 
 impl OwnThreadStatus {
     /// The controller's part of a status.
-    pub fn of(status: &ThreadStatus) -> Self {
+    pub(super) fn of(status: &ThreadStatus) -> Self {
         let role = |(name, role): (&String, &codebutler_crds::thread::RoleStatus)| {
             let own = OwnRole {
                 pod_uid: role.pod_uid.clone(),
@@ -70,7 +70,7 @@ impl OwnThreadStatus {
     }
 
     /// The merge patch that turns `before` into this; nothing if they are equal.
-    pub fn patch(&self, before: &ThreadStatus) -> Option<Value> {
+    pub(super) fn patch(&self, before: &ThreadStatus) -> Option<Value> {
         let old = Self::of(before);
         let mut patch = Map::new();
         let mut set = |key: &str, value: Value| patch.insert(key.to_owned(), value);

@@ -18,7 +18,7 @@ const COMES_BACK: SignedDuration = SignedDuration::from_mins(10);
 
 /// A pod that can't be scheduled because of where its volume is: the volume is what is wrong. Whether
 /// its nodes still exist is asked first.
-pub fn explain_unreachable(
+pub(super) fn explain_unreachable(
     view: &ThreadView,
     trouble: PodTrouble,
     plan: &mut ThreadPlan,
@@ -78,7 +78,7 @@ fn named_nodes(nodes: &[String]) -> String {
 }
 
 /// Whether the nodes of the volume are gone for so long that nobody expects them back.
-pub fn is_lost(view: &ThreadView, pod: &Pod, trouble: &PodTrouble) -> bool {
+pub(super) fn is_lost(view: &ThreadView, pod: &Pod, trouble: &PodTrouble) -> bool {
     let gone = matches!(view.observed.home, Some(VolumeHome::Gone(_)));
     let since = life::unscheduled_since(pod);
     trouble.reason == "VolumeUnreachable"
@@ -87,7 +87,7 @@ pub fn is_lost(view: &ThreadView, pod: &Pod, trouble: &PodTrouble) -> bool {
 }
 
 /// Both at once: a claim that waits for its pods to go is not taken up again by new ones.
-pub fn rebuild_volume(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
+pub(super) fn rebuild_volume(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
     plan.create_pods.clear();
     remove_pods(view.thread, view.observed, plan);
     plan.delete_volume = true;

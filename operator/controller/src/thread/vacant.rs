@@ -14,7 +14,7 @@ use crate::context::ControllerContext;
 use crate::index::ObjectKey;
 
 /// The seats of a Repo that a Thread can take, the oldest first.
-pub fn free_seats(context: &ControllerContext, repo: &Repo) -> Vec<Arc<Pod>> {
+pub(crate) fn free_seats(context: &ControllerContext, repo: &Repo) -> Vec<Arc<Pod>> {
     if repo.spec.warm.is_none() {
         return Vec::new();
     }
@@ -25,7 +25,7 @@ pub fn free_seats(context: &ControllerContext, repo: &Repo) -> Vec<Arc<Pod>> {
 }
 
 /// Those that nobody has taken, whatever their state.
-pub fn own_seats(context: &ControllerContext, repo: &Repo) -> Vec<Arc<Pod>> {
+pub(crate) fn own_seats(context: &ControllerContext, repo: &Repo) -> Vec<Arc<Pod>> {
     let uid = repo.uid().unwrap_or_default();
     let mut own = context.seats.of(&ObjectKey::of(repo));
     own.retain(|pod| owned_by(&**pod, &uid) && context.spent.since(pod).is_none());
@@ -33,7 +33,7 @@ pub fn own_seats(context: &ControllerContext, repo: &Repo) -> Vec<Arc<Pod>> {
 }
 
 /// Those that somebody wanted to take, and that caches still show as waiting, with since when.
-pub fn spent_seats(context: &ControllerContext, repo: &Repo) -> Vec<(Arc<Pod>, Timestamp)> {
+pub(crate) fn spent_seats(context: &ControllerContext, repo: &Repo) -> Vec<(Arc<Pod>, Timestamp)> {
     let uid = repo.uid().unwrap_or_default();
     let all = context.seats.of(&ObjectKey::of(repo)).into_iter();
     let spent = all.filter_map(|pod| context.spent.since(&pod).map(|since| (pod, since)));
@@ -41,7 +41,7 @@ pub fn spent_seats(context: &ControllerContext, repo: &Repo) -> Vec<(Arc<Pod>, T
 }
 
 /// For how long a pod has waited as a seat.
-pub fn waited(pod: &Pod, now: Timestamp) -> Duration {
+pub(crate) fn waited(pod: &Pod, now: Timestamp) -> Duration {
     let made = pod.metadata.creation_timestamp.as_ref().map_or(now, |made| made.0);
     Duration::try_from(now.duration_since(made)).unwrap_or_default()
 }

@@ -20,7 +20,7 @@ const SLOW_END: SignedDuration = SignedDuration::from_secs(60);
 
 /// All that is known when a role is decided on.
 #[derive(Clone, Copy)]
-pub struct ThreadView<'a> {
+pub(super) struct ThreadView<'a> {
     pub thread: &'a Thread,
     pub status: &'a ThreadStatus,
     pub repo: &'a Repo,
@@ -31,7 +31,7 @@ pub struct ThreadView<'a> {
 
 /// One role as it stands.
 #[derive(Clone, Copy)]
-pub struct RoleView<'a> {
+pub(super) struct RoleView<'a> {
     pub name: &'a str,
     /// What it is, if the Repo has it.
     pub definition: Option<&'a AgentRole>,
@@ -41,36 +41,44 @@ pub struct RoleView<'a> {
 }
 
 /// The role that a pod is for. By its name, which can't be edited, unlike its labels.
-pub fn role_of(thread: &Thread, pod: &Pod) -> String {
+pub(super) fn role_of(thread: &Thread, pod: &Pod) -> String {
     let (pod, name) = (pod.name_any(), thread.name_any());
     let own = pod.strip_prefix(&name).and_then(|rest| rest.strip_prefix('-'));
     let seated = || names::seat_of_pod(&thread.spec.repo, &pod).map(|(_, role)| role);
     own.or_else(seated).unwrap_or(&pod).to_owned()
 }
 
-pub fn find_definition<'a>(observed: &'a ObservedThread, role: &str) -> Option<&'a AgentRole> {
+pub(super) fn find_definition<'a>(
+    observed: &'a ObservedThread,
+    role: &str,
+) -> Option<&'a AgentRole> {
     observed.roles.iter().map(|found| &**found).find(|found| found.spec.role == role)
 }
 
 /// Whether a live pod has nothing to do.
-pub fn is_idle(view: &ThreadView, pod: &Pod) -> bool {
+pub(super) fn is_idle(view: &ThreadView, pod: &Pod) -> bool {
     let role = role_of(view.thread, pod);
     PodLife::of(pod).is_live() && !view.status.is_running(&role) && !view.status.wants(&role)
 }
 
-pub fn pod_id(pod: &Pod) -> GonePod {
+pub(super) fn pod_id(pod: &Pod) -> GonePod {
     GonePod { name: pod.name_any(), uid: pod.uid().unwrap_or_default() }
 }
 
 /// Whether something changed since the pod was made that may make the next one work.
-pub fn has_moved(view: &ThreadView, role: &str, failed: &Pod, definition: &AgentRole) -> bool {
+pub(super) fn has_moved(
+    view: &ThreadView,
+    role: &str,
+    failed: &Pod,
+    definition: &AgentRole,
+) -> bool {
     let woken_for = failed.annotations().get(pod::ANNOTATION_WOKEN_FOR);
     woken_for.is_none_or(|before| *before != pod::woken_for(view.thread, role))
         || is_outdated(view, failed, definition)
 }
 
 /// Whether a pod made now would be another one. Nothing is known while the gateway can't be found.
-pub fn is_outdated(view: &ThreadView, pod: &Pod, definition: &AgentRole) -> bool {
+pub(super) fn is_outdated(view: &ThreadView, pod: &Pod, definition: &AgentRole) -> bool {
     let Ok(gateway) = &view.observed.gateway else { return false };
     let made_from = pod.annotations().get(pod::ANNOTATION_CONFIG);
     let mut input = pod_input(view, definition, gateway);
@@ -83,7 +91,7 @@ pub fn is_outdated(view: &ThreadView, pod: &Pod, definition: &AgentRole) -> bool
         || (!rewritten && rewritten::pod_images(pod) != rewritten::pod_images(&input.build()))
 }
 
-pub fn pod_input<'a>(
+pub(super) fn pod_input<'a>(
     view: &ThreadView<'a>,
     role: &'a AgentRole,
     gateway: &'a GatewayAddress,
@@ -94,7 +102,7 @@ pub fn pod_input<'a>(
 }
 
 /// A pod whose node does not answer any more.
-pub fn not_ending(pod: &Pod) -> ObjectHealth {
+pub(super) fn not_ending(pod: &Pod) -> ObjectHealth {
     let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
     let node = node.map(|node| format!(" `{node}`")).unwrap_or_default();
@@ -106,16 +114,16 @@ pub fn not_ending(pod: &Pod) -> ObjectHealth {
 }
 
 /// How long a pod that is being deleted may still take, from when its grace ends.
-pub fn time_to_end(pod: &Pod, now: Timestamp) -> SignedDuration {
+pub(super) fn time_to_end(pod: &Pod, now: Timestamp) -> SignedDuration {
     let due = pod.metadata.deletion_timestamp.as_ref().map_or(now, |time| time.0);
     SLOW_END - now.duration_since(due)
 }
 
-pub fn tell_starting(role: &str) -> ObjectHealth {
+pub(super) fn tell_starting(role: &str) -> ObjectHealth {
     ObjectHealth::new(HealthLevel::Reconciling, "PodStarting", format!("starting role `{role}`"))
 }
 
-pub fn tell_unknown(view: &ThreadView, role: &str) -> ObjectHealth {
+pub(super) fn tell_unknown(view: &ThreadView, role: &str) -> ObjectHealth {
     let repo = &view.thread.spec.repo;
     let message = format!(
         "role `{role}` has mail, but none of the AgentRoles in spec.roles of Repo `{repo}` is it: \
@@ -125,7 +133,7 @@ pub fn tell_unknown(view: &ThreadView, role: &str) -> ObjectHealth {
 }
 
 /// Removes all pods that are not on their way out.
-pub fn remove_pods(thread: &Thread, observed: &ObservedThread, plan: &mut ThreadPlan) {
+pub(super) fn remove_pods(thread: &Thread, observed: &ObservedThread, plan: &mut ThreadPlan) {
     let doomed = observed.pods.iter().filter(|pod| PodLife::of(pod) != PodLife::Ending);
     for pod in doomed.map(|pod| pod_id(pod)) {
         if !plan.delete_pods.contains(&pod) {

@@ -19,13 +19,13 @@ const ANNOTATION_USER: &str = "codebutler.dev/user";
 const ANNOTATION_ASKED: &str = "codebutler.dev/asked-for";
 
 /// The claim, owned by the Thread.
-pub fn build_claim(thread: &Thread, repo: &Repo) -> PersistentVolumeClaim {
+pub(crate) fn build_claim(thread: &Thread, repo: &Repo) -> PersistentVolumeClaim {
     let name = thread.volume_claim();
     fill_claim(labels::owned_metadata(thread, name, labels::of_claim(thread)), repo)
 }
 
 /// The claim of a seat, which goes with its pod until a Thread takes both.
-pub fn build_seat_claim(pod: &Pod, seat: &str, repo: &Repo) -> PersistentVolumeClaim {
+pub(crate) fn build_seat_claim(pod: &Pod, seat: &str, repo: &Repo) -> PersistentVolumeClaim {
     let labels = labels::of_repo("codebutler-worktree", repo);
     let mut metadata = labels::owned_metadata(pod, seat.to_owned(), labels);
     // A pod may go before its claim does, and saying otherwise is a right of its own.
@@ -56,20 +56,20 @@ fn fill_claim(mut metadata: ObjectMeta, repo: &Repo) -> PersistentVolumeClaim {
 }
 
 /// The key of pods that share a Thread's volume: it may have been a seat's before.
-pub fn sharing_key(thread: &Thread) -> String {
+pub(crate) fn sharing_key(thread: &Thread) -> String {
     let taken = thread.status.as_ref().and_then(|status| status.volume.clone());
     taken.or_else(|| thread.uid()).unwrap_or_default()
 }
 
 /// As whom pods work with a claim, or with the one that is made for them: files belong to whoever wrote them.
-pub fn find_user(claim: Option<&PersistentVolumeClaim>) -> i64 {
+pub(crate) fn find_user(claim: Option<&PersistentVolumeClaim>) -> i64 {
     let Some(claim) = claim else { return security::USER };
     let user = claim.annotations().get(ANNOTATION_USER);
     user.and_then(|user| user.parse().ok()).unwrap_or(security::OLD_USER)
 }
 
 /// Whether the Repo wants another kind of volume than this claim asks for.
-pub fn is_outdated(claim: &PersistentVolumeClaim, repo: &Repo) -> bool {
+pub(crate) fn is_outdated(claim: &PersistentVolumeClaim, repo: &Repo) -> bool {
     if let Some(asked) = claim.annotations().get(ANNOTATION_ASKED) {
         return *asked != asked_for(repo);
     }
@@ -93,7 +93,7 @@ const fn mode_name(mode: AccessMode) -> &'static str {
 }
 
 /// The size that a bound claim should grow to, if its Repo asks for more than it has.
-pub fn find_expansion(claim: &PersistentVolumeClaim, repo: &Repo) -> Option<String> {
+pub(crate) fn find_expansion(claim: &PersistentVolumeClaim, repo: &Repo) -> Option<String> {
     let requested = claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?.get("storage")?;
     let wanted = &repo.spec.worktree.size;
     let grows = parse_bytes(wanted)? > parse_bytes(&requested.0)?;
@@ -101,7 +101,7 @@ pub fn find_expansion(claim: &PersistentVolumeClaim, repo: &Repo) -> Option<Stri
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VolumeState {
+pub(crate) enum VolumeState {
     /// There is none.
     Absent,
     /// It exists and waits for a volume, which may need its first pod to be scheduled.
@@ -112,7 +112,7 @@ pub enum VolumeState {
 }
 
 impl VolumeState {
-    pub fn of(claim: Option<&PersistentVolumeClaim>) -> Self {
+    pub(crate) fn of(claim: Option<&PersistentVolumeClaim>) -> Self {
         let Some(claim) = claim else { return Self::Absent };
         if claim.metadata.deletion_timestamp.is_some() {
             return Self::Ending;

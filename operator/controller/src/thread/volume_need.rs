@@ -10,7 +10,7 @@ use super::volume::{self, VolumeState};
 use crate::health::{HealthLevel, ObjectHealth};
 
 /// Pods need their volume first.
-pub fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<ObjectHealth> {
+pub(super) fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<ObjectHealth> {
     let claim = view.observed.volume.as_deref();
     let state = VolumeState::of(claim);
     if state == VolumeState::Lost {
@@ -82,7 +82,7 @@ fn plan_replacement(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
 }
 
 /// A pod that can't be scheduled because its claim has no volume: the claim is what is wrong.
-pub fn explain_unbound(view: &ThreadView, trouble: PodTrouble) -> PodTrouble {
+pub(super) fn explain_unbound(view: &ThreadView, trouble: PodTrouble) -> PodTrouble {
     let claim = view.observed.volume.as_deref();
     let about = trouble.message.to_ascii_lowercase().contains("persistentvolumeclaim");
     let Some(claim) = claim.filter(|c| about && VolumeState::of(Some(c)) == VolumeState::Pending)

@@ -8,16 +8,16 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-pub const BIN: &str = "bin";
+pub(crate) const BIN: &str = "bin";
 /// The socket between agent and toolbox.
-pub const RUN: &str = "run";
+pub(crate) const RUN: &str = "run";
 /// The toolbox's `/tmp`.
-pub const TMP: &str = "tmp";
-pub const THREAD: &str = "thread";
+pub(crate) const TMP: &str = "tmp";
+pub(crate) const THREAD: &str = "thread";
 /// The token that says who the pod is.
-pub const TOKEN: &str = "token";
+pub(crate) const TOKEN: &str = "token";
 /// The certificate authority of the gateway.
-pub const CA: &str = "ca";
+pub(crate) const CA: &str = "ca";
 
 /// What goes before the names of volumes that somebody added: none is ever one of these.
 const EXTRA: &str = "extra-";
@@ -26,7 +26,7 @@ const EXTRA: &str = "extra-";
 const TOKEN_SECONDS: i64 = 3600;
 
 /// All volumes of a pod that works on what `claim` holds.
-pub fn pod_volumes(claim: String, extra: &[ExtraVolume]) -> Vec<Volume> {
+pub(crate) fn pod_volumes(claim: String, extra: &[ExtraVolume]) -> Vec<Volume> {
     let claim = PersistentVolumeClaimVolumeSource { claim_name: claim, read_only: None };
     let mut all = vec![
         empty_volume(BIN, "1Gi"),
@@ -54,7 +54,7 @@ fn extra_volume(volume: &ExtraVolume) -> Volume {
     empty_volume(&name, limit.unwrap_or("1Gi"))
 }
 
-pub fn extra_mount(volume: &ExtraVolume) -> VolumeMount {
+pub(crate) fn extra_mount(volume: &ExtraVolume) -> VolumeMount {
     let read_only = volume.read_only.then_some(true);
     VolumeMount {
         read_only,
@@ -63,7 +63,7 @@ pub fn extra_mount(volume: &ExtraVolume) -> VolumeMount {
 }
 
 /// The token that says which pod it is.
-pub fn token_volume() -> Volume {
+pub(crate) fn token_volume() -> Volume {
     let token = ServiceAccountTokenProjection {
         audience: Some(names::TOKEN_AUDIENCE.to_owned()),
         expiration_seconds: Some(TOKEN_SECONDS),
@@ -80,7 +80,7 @@ pub fn token_volume() -> Volume {
 }
 
 /// The gateway's certificate authority.
-pub fn authority_volume() -> Volume {
+pub(crate) fn authority_volume() -> Volume {
     let file = KeyToPath {
         key: names::CA_KEY.to_owned(),
         path: file_name(names::pod::CA_FILE),
@@ -94,17 +94,17 @@ pub fn authority_volume() -> Volume {
     Volume { config_map: Some(config_map), ..claim_volume(CA) }
 }
 
-pub fn mount_volume(volume: &str, dir: &str) -> VolumeMount {
+pub(crate) fn mount_volume(volume: &str, dir: &str) -> VolumeMount {
     VolumeMount { name: volume.to_owned(), mount_path: dir.to_owned(), ..VolumeMount::default() }
 }
 
 /// One part of the Thread's volume at a folder.
-pub fn mount_part(part: &str, dir: &str) -> VolumeMount {
+pub(crate) fn mount_part(part: &str, dir: &str) -> VolumeMount {
     VolumeMount { sub_path: Some(part.to_owned()), ..mount_volume(THREAD, dir) }
 }
 
 /// A read-only volume at the folder in which `file` is to appear.
-pub fn in_dir_of(volume: &str, file: &str) -> VolumeMount {
+pub(crate) fn in_dir_of(volume: &str, file: &str) -> VolumeMount {
     let dir = file.rsplit_once('/').map_or(file, |(dir, _)| dir);
     VolumeMount { read_only: Some(true), ..mount_volume(volume, dir) }
 }
@@ -114,7 +114,7 @@ fn file_name(path: &str) -> String {
 }
 
 /// A folder of the pod's own.
-pub fn empty_volume(name: &str, limit: &str) -> Volume {
+pub(crate) fn empty_volume(name: &str, limit: &str) -> Volume {
     let size_limit = Some(Quantity(limit.to_owned()));
     let empty_dir = Some(EmptyDirVolumeSource { size_limit, medium: None });
     Volume { empty_dir, ..claim_volume(name) }

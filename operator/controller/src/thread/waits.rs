@@ -9,7 +9,7 @@ use crate::health::ObjectHealth;
 const NO_NODE: &str = "PodUnschedulable";
 
 /// The word, if it waits at all.
-pub fn find_wait(
+pub(super) fn find_wait(
     status: &ThreadStatus,
     own: &OwnThreadStatus,
     verdict: &ObjectHealth,

@@ -28,7 +28,7 @@ const MAX_COMPLAINT: u64 = 4096;
 /// By how much a process gives way: others get nine of ten turns, and it is never without one.
 const BACK: i32 = 10;
 /// How long a command may take.
-pub const PATIENCE: Duration = Duration::from_mins(10);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
 /// For the copy of a remote.
 const OF_COPY: CommandBounds =
     CommandBounds { memory: 512 << 20, piece: 256 << 20, seconds: 1800, file: 16 << 30 };

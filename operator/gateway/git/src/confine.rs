@@ -72,7 +72,7 @@ const FORBIDDEN: [i64; 24] = [
 static MAY_LACK: AtomicBool = AtomicBool::new(false);
 
 /// Why git is not run.
-pub const NO_LANDLOCK: &str = "the kernel of the gateway's node has no Landlock, so git is not run there: a mistake in it could \
+pub(crate) const NO_LANDLOCK: &str = "the kernel of the gateway's node has no Landlock, so git is not run there: a mistake in it could \
      reach every secret that the gateway holds. Give the gateway nodes with Linux 5.13 or newer and Landlock among their \
      security modules, or set `gateway.gitWithoutLandlock: true`";
 /// Said where the flag has git run all the same.
@@ -81,7 +81,7 @@ const UNCONFINED: &str = "git runs without Landlock (`gateway.gitWithoutLandlock
 
 /// How git is confined on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GitConfinement {
+pub(crate) enum GitConfinement {
     /// It reaches its own folders alone.
     Confined,
     /// It reaches what the container holds, because the gateway's flag allows that.
@@ -92,7 +92,7 @@ pub enum GitConfinement {
 
 impl GitConfinement {
     /// As the kernel and the flag have it.
-    pub fn current() -> Self {
+    pub(crate) fn current() -> Self {
         Self::judge(has_landlock(), MAY_LACK.load(Ordering::Relaxed))
     }
 
@@ -105,7 +105,7 @@ impl GitConfinement {
     }
 
     /// A sentence for each Repo's condition, where anything is to be said.
-    pub const fn remark(self) -> Option<&'static str> {
+    pub(crate) const fn remark(self) -> Option<&'static str> {
         match self {
             Self::Confined => None,
             Self::Allowed => Some(UNCONFINED),
@@ -151,7 +151,7 @@ pub struct CommandBounds {
 ///
 /// # Errors
 /// When it can't be confined, or not be started.
-pub fn spawn_confined(
+pub(crate) fn spawn_confined(
     mut command: Command,
     folders: &[PathBuf],
     bounds: CommandBounds,

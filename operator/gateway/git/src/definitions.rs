@@ -71,19 +71,19 @@ const STATEMENTS: [&str; 12] = [
 
 /// The lines that Git names above a change, as its `xfuncname` wants them: a superset of those in which
 /// [`defined_name`] finds something.
-pub const HEADERS: &str = "^([[:space:]]*(([a-z]+(\\([a-z: ]+\\))?|\"C\")[[:space:]]+)*(fn|def|class|struct|enum|\
+pub(crate) const HEADERS: &str = "^([[:space:]]*(([a-z]+(\\([a-z: ]+\\))?|\"C\")[[:space:]]+)*(fn|def|class|struct|enum|\
      union|trait|interface|protocol|func|fun|function|module|namespace|object|record|type|sub|proc|\
      macro_rules!|const|static|let|var|val)[[:space:]].*|[A-Za-z_][A-Za-z0-9_<>,*&: ]*\\(.*|\
      [[:space:]]*(public|private|protected|internal|static)[[:space:]].*\\(.*)$";
 
 /// Whether a file's lines are code.
-pub fn is_code(path: &str) -> bool {
+pub(crate) fn is_code(path: &str) -> bool {
     let (_, name) = path.rsplit_once('/').unwrap_or(("", path));
     name.rsplit_once('.').is_some_and(|(stem, kind)| !stem.is_empty() && !PROSE.contains(&kind))
 }
 
 /// What a line of a file defines.
-pub fn defined_name<'l>(path: &str, line: &'l str) -> Option<&'l str> {
+pub(crate) fn defined_name<'l>(path: &str, line: &'l str) -> Option<&'l str> {
     let code = line.trim();
     let margin = !line.starts_with([' ', '\t']);
     let kind = path.rsplit_once('.').map_or("", |(_, kind)| kind);
@@ -153,7 +153,7 @@ fn function_name(code: &str, margin: bool) -> Option<&str> {
     leading_name(&head[start..])
 }
 
-pub fn is_word(c: char) -> bool {
+pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '$'
 }
 

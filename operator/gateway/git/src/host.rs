@@ -28,8 +28,8 @@ use super::pktline::{self, PacketError};
 use super::service::{FETCH, PROTOCOL, PUSH};
 
 #[cfg(test)]
-pub use self::talk::fuzz_talk;
-pub use self::talk::{PushVerdict, ask_for_update};
+pub(crate) use self::talk::fuzz_talk;
+pub(crate) use self::talk::{PushVerdict, ask_for_update};
 
 /// The kind of what is said about Git LFS.
 const LFS: &str = "application/vnd.git-lfs+json";
@@ -37,7 +37,7 @@ const LFS: &str = "application/vnd.git-lfs+json";
 const MAX_LFS: usize = 1024 * 1024;
 
 /// Object ids by the full names of refs.
-pub type RemoteRefs = BTreeMap<String, String>;
+pub(crate) type RemoteRefs = BTreeMap<String, String>;
 
 /// Why the host did not do what it was asked.
 #[derive(Debug, thiserror::Error)]

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::host::{GitHost, HostError};
 
 /// No pointer is larger, in bytes.
-pub const MAX_POINTER: u64 = 1024;
+pub(crate) const MAX_POINTER: u64 = 1024;
 /// Contents that are asked for at once, as Git's own client does.
 const AT_ONCE: usize = 100;
 const MOST_TOLD: usize = 8;
 
 /// What stands in a repository for a content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LfsPointer {
+pub(crate) struct LfsPointer {
     /// SHA-256 of the content.
     pub oid: String,
     /// Its length in bytes.
@@ -24,7 +24,7 @@ pub struct LfsPointer {
 
 impl LfsPointer {
     /// Reads a file as one, if it is one.
-    pub fn read(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         if bytes.len() > usize::try_from(MAX_POINTER).unwrap_or(usize::MAX) {
             return None;
         }
@@ -43,7 +43,7 @@ impl LfsPointer {
 
 /// Files of a push that have to do with it, by path.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct LfsFiles {
+pub(crate) struct LfsFiles {
     pub pointers: BTreeMap<String, LfsPointer>,
     /// What is no pointer any more.
     pub replaced: BTreeSet<String>,
@@ -53,7 +53,7 @@ pub struct LfsFiles {
 ///
 /// # Errors
 /// When it does not say.
-pub async fn lacking_contents(
+pub(crate) async fn lacking_contents(
     host: &GitHost,
     files: &LfsFiles,
 ) -> Result<BTreeSet<LfsPointer>, HostError> {
@@ -86,7 +86,7 @@ fn unknown_contents(answer: &Value, asked: &[LfsPointer]) -> Vec<LfsPointer> {
 }
 
 /// Why a push is refused: the reason beside the ref, and what to do. Nothing if it is not. Paths are masked.
-pub fn lfs_refusal(
+pub(crate) fn lfs_refusal(
     files: &LfsFiles,
     lacking: &BTreeSet<LfsPointer>,
     (branch, host): (&str, &str),

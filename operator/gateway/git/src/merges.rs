@@ -14,7 +14,7 @@ use super::mirror::PUSHES;
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Merges that one process tries.
 const BATCH: usize = 400;
-pub const BOUNDS: CommandBounds =
+pub(crate) const BOUNDS: CommandBounds =
     CommandBounds { memory: 512 << 20, piece: 256 << 20, seconds: 120, file: 1 << 30 };
 
 /// What came of a merge that was tried.
@@ -35,7 +35,10 @@ impl TriedMerge {
 }
 
 /// Tries to merge each pair of commits; an answer for each, in order.
-pub async fn try_merges(mirror: &GitRepository, pairs: &[(String, String)]) -> Vec<TriedMerge> {
+pub(crate) async fn try_merges(
+    mirror: &GitRepository,
+    pairs: &[(String, String)],
+) -> Vec<TriedMerge> {
     let mut answers = Vec::with_capacity(pairs.len());
     // One that can't be tried ends its whole batch: the others are tried without it.
     let mut left: Vec<&[(String, String)]> = pairs.chunks(BATCH).rev().collect();
@@ -65,7 +68,7 @@ async fn try_batch(
 }
 
 /// The same, where the trees that they lead to are to be kept.
-pub async fn try_in(
+pub(crate) async fn try_in(
     git: &GitRepository,
     pairs: &[(String, String)],
 ) -> Result<Vec<TriedMerge>, CommandError> {

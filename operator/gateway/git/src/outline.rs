@@ -11,14 +11,14 @@ const MOST: usize = 40;
 /// Characters of a commit's first line.
 const LINE: usize = 100;
 
-pub struct ChangeOutline {
+pub(crate) struct ChangeOutline {
     summary: String,
     detail: String,
 }
 
 impl ChangeOutline {
     /// What a push would do to its branch.
-    pub fn of(incoming: &IncomingPush, update: &RefUpdate) -> Self {
+    pub(crate) fn of(incoming: &IncomingPush, update: &RefUpdate) -> Self {
         let branch = update.name.trim_start_matches("refs/heads/");
         let count = incoming.commits.len();
         let commits = if count == 1 { "commit" } else { "commits" };
@@ -58,7 +58,7 @@ impl ChangeOutline {
     }
 
     /// The effect that people are asked about: this commit on that one.
-    pub fn effect<'a>(&self, exactly: &'a [&'a str; 3]) -> GuardedEffect<'a> {
+    pub(crate) fn effect<'a>(&self, exactly: &'a [&'a str; 3]) -> GuardedEffect<'a> {
         let (summary, detail) = (self.summary.clone(), self.detail.clone());
         let kind = GuardedEffects::Push;
         GuardedEffect { kind, is_required: false, summary, detail, exactly }

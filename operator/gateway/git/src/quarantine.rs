@@ -45,7 +45,7 @@ const MAX_INFLATION: u64 = 8;
 
 /// Why a push can't be looked at.
 #[derive(Debug, thiserror::Error)]
-pub enum ReceiveError {
+pub(crate) enum ReceiveError {
     /// What was sent is not to be accepted.
     #[error("{0}")]
     Refused(String),
@@ -60,7 +60,7 @@ pub enum ReceiveError {
 }
 
 /// Where the push stands against what is there.
-pub struct PushBase<'p> {
+pub(crate) struct PushBase<'p> {
     pub update: &'p RefUpdate,
     /// The remote's refs, all of them in the copy.
     pub refs: &'p RemoteRefs,
@@ -74,7 +74,7 @@ impl PushBase<'_> {
 }
 
 /// One push's objects; dropped, they are gone.
-pub struct PushQuarantine {
+pub(crate) struct PushQuarantine {
     git: GitRepository,
     _folder: tempfile::TempDir,
 }
@@ -93,7 +93,7 @@ fn look_bounds(policy: &PolicySpec) -> CommandBounds {
 
 impl PushQuarantine {
     /// An empty one beside a copy, for a push under these rules.
-    pub fn new(mirror: &GitRepository, policy: &PolicySpec) -> std::io::Result<Self> {
+    pub(crate) fn new(mirror: &GitRepository, policy: &PolicySpec) -> std::io::Result<Self> {
         let beside = mirror.dir().parent().unwrap_or(mirror.dir());
         let folder = tempfile::Builder::new().prefix(super::mirror::PUSHES).tempdir_in(beside)?;
         let git = mirror.with_quarantine(folder.path(), look_bounds(policy));
@@ -104,7 +104,7 @@ impl PushQuarantine {
     ///
     /// # Errors
     /// `Refused` when the pack is broken, too large, or holds what must not be in a repository.
-    pub async fn receive(
+    pub(crate) async fn receive(
         &self,
         begun: Bytes,
         body: &mut BodyDataStream,
@@ -150,7 +150,7 @@ impl PushQuarantine {
     ///
     /// # Errors
     /// `Refused` when it is more than can be looked at, or not whole.
-    pub async fn incoming(
+    pub(crate) async fn incoming(
         &self,
         place: &PushBase<'_>,
         guard: &PathGuard,
@@ -268,7 +268,7 @@ impl PushQuarantine {
     ///
     /// # Errors
     /// `Refused` when there is more text than can be looked through.
-    pub async fn leaks(
+    pub(crate) async fn leaks(
         &self,
         incoming: &IncomingPush,
         rules: &rules::PushRules,
@@ -313,7 +313,7 @@ impl PushQuarantine {
     }
 
     /// The request that passes the push on.
-    pub fn request(&self, place: &PushBase<'_>) -> Result<reqwest::Body, CommandError> {
+    pub(crate) fn request(&self, place: &PushBase<'_>) -> Result<reqwest::Body, CommandError> {
         push_request(&self.git, place.update, place.refs)
     }
 
@@ -364,7 +364,7 @@ impl PushQuarantine {
 }
 
 /// The request for a push: the change of the ref, then all that the remote lacks.
-pub fn push_request(
+pub(crate) fn push_request(
     git: &GitRepository,
     update: &RefUpdate,
     refs: &RemoteRefs,

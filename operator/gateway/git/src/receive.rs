@@ -406,7 +406,7 @@ async fn drain_body(mut stream: BodyDataStream) {
 }
 
 /// What the caller may push.
-pub fn push_rights<'a>(
+pub(crate) fn push_rights<'a>(
     caller: &ProvenCaller,
     branch: &'a str,
     lacks_approval: bool,

@@ -7,7 +7,7 @@ use codebutler_gateway_core::github::moved;
 use super::confine::GitConfinement;
 
 /// What somebody should know of a remote that works all the same.
-pub fn git_remark(context: &GatewayContext, repo: &Repo) -> Option<String> {
+pub(crate) fn git_remark(context: &GatewayContext, repo: &Repo) -> Option<String> {
     let unconfined = GitConfinement::current().remark().map(str::to_owned);
     let remarks = moved::moved_remark(context, repo).into_iter().chain(unconfined);
     let remarks: Vec<String> = remarks.collect();

@@ -17,7 +17,7 @@ const MOST_TOLD: usize = 8;
 
 /// One file of a commit that differs from that of a parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileChange {
+pub(crate) struct FileChange {
     /// Its path, as far as it is text.
     pub path: String,
     /// Its content's object id; nothing if it is gone.
@@ -28,7 +28,7 @@ pub struct FileChange {
 
 /// A commit that the remote does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NewCommit {
+pub(crate) struct NewCommit {
     pub id: String,
     /// The whole object: people, message and whatever else is in its head.
     pub text: String,
@@ -42,7 +42,7 @@ pub struct NewCommit {
 
 /// All that a push would bring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct IncomingPush {
+pub(crate) struct IncomingPush {
     /// Whether what is on the branch stays on it.
     pub fast_forward: bool,
     /// New commits, parents first.
@@ -52,7 +52,7 @@ pub struct IncomingPush {
 }
 
 /// What this caller may push.
-pub struct PushRules {
+pub(crate) struct PushRules {
     pub branch: String,
     /// The role may take back what is on the branch.
     pub rewrite: bool,
@@ -64,7 +64,7 @@ pub struct PushRules {
 
 /// Something that a push may not do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PushViolation {
+pub(crate) enum PushViolation {
     /// It would take back commits.
     Rewrite,
     /// A merge brings in another branch than the base branch: the merge's short id and the other side's.
@@ -83,7 +83,7 @@ pub enum PushViolation {
 
 impl PushViolation {
     /// What Git shows beside the ref.
-    pub fn reason(&self) -> String {
+    pub(crate) fn reason(&self) -> String {
         match self {
             Self::Rewrite => "non-fast-forward".to_owned(),
             Self::Foreign(id, other) => {
@@ -134,7 +134,7 @@ impl PushViolation {
 }
 
 /// The message for whoever pushed.
-pub fn explain_violations(violations: &[PushViolation], rules: &PushRules) -> String {
+pub(crate) fn explain_violations(violations: &[PushViolation], rules: &PushRules) -> String {
     let told = violations.iter().take(MOST_TOLD);
     let lines = told.map(|violation| format!("\n  {}", violation.explain(rules)));
     let more = violations.len().saturating_sub(MOST_TOLD);
@@ -150,7 +150,7 @@ pub fn explain_violations(violations: &[PushViolation], rules: &PushRules) -> St
 }
 
 /// Files that a push may not change, but for those that are as people have accepted them: by commit.
-pub fn guarded_files<'c>(
+pub(crate) fn guarded_files<'c>(
     commit: &'c NewCommit,
     guard: &PathGuard,
 ) -> Vec<(&'c str, GuardedReason)> {
@@ -159,7 +159,7 @@ pub fn guarded_files<'c>(
 }
 
 /// What is wrong with a push, but for the contents of its files.
-pub fn judge_rules(incoming: &IncomingPush, rules: &PushRules) -> BTreeSet<PushViolation> {
+pub(crate) fn judge_rules(incoming: &IncomingPush, rules: &PushRules) -> BTreeSet<PushViolation> {
     let mut wrong = BTreeSet::new();
     if !incoming.fast_forward && !rules.rewrite {
         wrong.insert(PushViolation::Rewrite);
@@ -202,20 +202,20 @@ pub fn judge_rules(incoming: &IncomingPush, rules: &PushRules) -> BTreeSet<PushV
 }
 
 /// A path as it may be told.
-pub fn show_path(rules: &PushRules, path: &str) -> String {
+pub(crate) fn show_path(rules: &PushRules, path: &str) -> String {
     rules.redactor.mask(path).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// What looks like a secret in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeakedSecret {
+pub(crate) struct LeakedSecret {
     /// Its lines, from 0.
     pub lines: RangeInclusive<usize>,
     pub name: String,
 }
 
 /// Everything in a file that looks like a secret, old or new.
-pub fn find_leaks(redactor: &SecretRedactor, text: &str) -> Vec<LeakedSecret> {
+pub(crate) fn find_leaks(redactor: &SecretRedactor, text: &str) -> Vec<LeakedSecret> {
     let found = redactor.find(text);
     let secret = found.into_iter().filter(|found| found.name != HARMLESS_IN_FILES);
     let line = |at: usize| memchr::memchr_iter(b'\n', &text.as_bytes()[..at]).count();
@@ -227,7 +227,7 @@ pub fn find_leaks(redactor: &SecretRedactor, text: &str) -> Vec<LeakedSecret> {
 }
 
 /// The first leak that is not a line of `before` already, if there is one: its line from 1.
-pub fn new_leak<'l>(
+pub(crate) fn new_leak<'l>(
     leaks: &'l [LeakedSecret],
     text: &str,
     before: &[String],
@@ -242,7 +242,7 @@ pub fn new_leak<'l>(
 }
 
 /// The texts that a file's bytes can be read as: zeros between letters hide nothing.
-pub fn possible_texts(bytes: &[u8]) -> Vec<String> {
+pub(crate) fn possible_texts(bytes: &[u8]) -> Vec<String> {
     let mut texts = vec![String::from_utf8_lossy(bytes).into_owned()];
     if bytes.contains(&0) {
         let shown: Vec<u8> = bytes.iter().copied().filter(|b| *b != 0).collect();

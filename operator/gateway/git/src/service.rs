@@ -2,6 +2,6 @@
 
 use http::HeaderName;
 
-pub const FETCH: &str = "git-upload-pack";
-pub const PUSH: &str = "git-receive-pack";
-pub const PROTOCOL: HeaderName = HeaderName::from_static("git-protocol");
+pub(crate) const FETCH: &str = "git-upload-pack";
+pub(crate) const PUSH: &str = "git-receive-pack";
+pub(crate) const PROTOCOL: HeaderName = HeaderName::from_static("git-protocol");

@@ -5,22 +5,22 @@ use std::process::{Command, Stdio};
 
 use super::command::GitRepository;
 
-pub struct TestRepository {
+pub(crate) struct TestRepository {
     dir: tempfile::TempDir,
 }
 
 impl TestRepository {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let shop = Self { dir: tempfile::tempdir().unwrap() };
         shop.run(&["init", "--quiet", "--bare", "-b", "main"], "");
         shop
     }
 
-    pub fn git(&self) -> GitRepository {
+    pub(crate) fn git(&self) -> GitRepository {
         GitRepository::at(self.dir.path().join("copy.git"))
     }
 
-    pub fn run(&self, arguments: &[&str], input: &str) -> String {
+    pub(crate) fn run(&self, arguments: &[&str], input: &str) -> String {
         let mut child = Command::new("git")
             .args(arguments)
             .env("GIT_DIR", self.dir.path().join("copy.git"))
@@ -39,7 +39,7 @@ impl TestRepository {
     }
 
     /// A commit with the first parent's files, and these.
-    pub fn commit(&self, parents: &[&str], files: &[(&str, &str)]) -> String {
+    pub(crate) fn commit(&self, parents: &[&str], files: &[(&str, &str)]) -> String {
         match parents.first() {
             Some(first) => self.run(&["read-tree", first], ""),
             None => self.run(&["read-tree", "--empty"], ""),
@@ -58,12 +58,12 @@ impl TestRepository {
     }
 
     /// How many objects there are.
-    pub fn objects(&self) -> String {
+    pub(crate) fn objects(&self) -> String {
         self.run(&["count-objects"], "")
     }
 
     /// What lies beside the copy.
-    pub fn beside(&self) -> usize {
+    pub(crate) fn beside(&self) -> usize {
         std::fs::read_dir(self.dir.path()).unwrap().count()
     }
 }

@@ -19,7 +19,7 @@ const CLIENT_ID: &str = "clientId";
 
 /// An entry that can't be used as it stands.
 #[derive(Debug, thiserror::Error)]
-pub enum EntryError {
+pub(crate) enum EntryError {
     /// The list is a map by name, so the API server should have refused it.
     #[error("two servers have its name: rename one of them in `spec.mcpServers`")]
     Twice,
@@ -50,7 +50,7 @@ pub enum EntryError {
 
 impl EntryError {
     /// True if it can pass without a change of the Repo or of a Secret.
-    pub const fn is_passing(&self) -> bool {
+    pub(crate) const fn is_passing(&self) -> bool {
         match self {
             Self::Secret(error) => matches!(error, SecretError::Unreadable { .. }),
             Self::Environment(error) => error.is_passing(),
@@ -60,7 +60,7 @@ impl EntryError {
 }
 
 /// Checks the entry of a server, and answers the values of its Secrets: its words must not show them.
-pub async fn check_entry(
+pub(crate) async fn check_entry(
     context: &GatewayContext,
     repo: &Repo,
     spec: &McpServerSpec,
@@ -108,7 +108,7 @@ fn check_fields(repo: &Repo, spec: &McpServerSpec) -> Result<(), EntryError> {
 }
 
 /// The tools that an entry lets roles use.
-pub fn filter_tools(spec: &McpServerSpec) -> Result<ToolFilter, PatternError> {
+pub(crate) fn filter_tools(spec: &McpServerSpec) -> Result<ToolFilter, PatternError> {
     let rules = spec.tools.clone().unwrap_or_default();
     ToolFilter::new(&rules.allow, &rules.deny)
 }

@@ -22,7 +22,7 @@ const VERSION: usize = 40;
 
 /// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureKind {
+pub(crate) enum FailureKind {
     /// It stays until the Repo or a Secret changes.
     Entry,
     /// A person has to sign in.
@@ -33,7 +33,7 @@ pub enum FailureKind {
 
 /// Outcome of a look.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ServerOutcome {
+pub(crate) enum ServerOutcome {
     /// It answered.
     Answers {
         /// Its own version.
@@ -55,7 +55,7 @@ pub enum ServerOutcome {
 }
 
 /// A look that ended.
-pub struct ServerSight {
+pub(crate) struct ServerSight {
     /// Its outcome.
     pub outcome: ServerOutcome,
     /// Values of Secrets that the server has: its words must not show them.
@@ -63,7 +63,7 @@ pub struct ServerSight {
 }
 
 /// Looks at a server.
-pub async fn look_at_server(
+pub(crate) async fn look_at_server(
     context: &GatewayContext,
     repo: &Arc<Repo>,
     spec: &McpServerSpec,
@@ -152,7 +152,7 @@ async fn list_tools(
 }
 
 /// Words of a server in one line for people, without secrets.
-pub fn mask_words(
+pub(crate) fn mask_words(
     context: &GatewayContext,
     repo: &Repo,
     secrets: &[String],

@@ -15,7 +15,7 @@ use super::words::WordGuard;
 const WORDS: usize = 120;
 
 /// Shows the steps of a call until it ends, and answers what it does.
-pub async fn watch_call<T>(
+pub(crate) async fn watch_call<T>(
     people: &Arc<dyn PersonalNotices>,
     caller: &ProvenCaller,
     guard: &WordGuard,

@@ -104,7 +104,7 @@ impl From<McpRefusal> for ApiError {
 }
 
 /// Names that are like a wrong one, the most alike first.
-pub fn closest_names<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+pub(crate) fn closest_names<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     const LIKE: f64 = 0.7;
     const MOST: usize = 3;
     let mut alike: Vec<(f64, &str)> = names

@@ -15,7 +15,7 @@ use super::words::WordGuard;
 const WHOLE: usize = 4 << 20;
 
 /// Makes a result fit for the caller's model.
-pub fn read_result(result: ToolResult, guard: &WordGuard, sees: bool) -> McpResult {
+pub(crate) fn read_result(result: ToolResult, guard: &WordGuard, sees: bool) -> McpResult {
     let abilities = ModelAbilities { images: sees, audio: false };
     let parts = parts_for_model(&guard.result(result), abilities, PartLimits::default());
     let (mut texts, mut pictures) = (Vec::new(), Vec::new());
@@ -48,7 +48,7 @@ fn cut_whole(mut whole: String) -> String {
 }
 
 /// True if the model that the caller's role works with can be shown pictures, as far as that is known.
-pub fn sees_pictures(servers: &McpServers, caller: &ProvenCaller) -> bool {
+pub(crate) fn sees_pictures(servers: &McpServers, caller: &ProvenCaller) -> bool {
     let status = caller.thread.status.as_ref();
     let complexity = status.and_then(|status| status.approved_details()?.complexity);
     let role = &caller.role.spec.model;

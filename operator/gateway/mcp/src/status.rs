@@ -23,7 +23,7 @@ const WAITS: &str = "not started yet; starts on first use";
 
 /// One server as it stands; no outcome where there is no certain one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerStanding {
+pub(crate) struct ServerStanding {
     /// Name in `spec.mcpServers`.
     pub name: String,
     /// The latest outcome that counts.
@@ -34,14 +34,14 @@ pub struct ServerStanding {
 
 impl ServerStanding {
     /// A server of which looks alone say something, or nothing does.
-    pub const fn seen(name: String, outcome: Option<ServerOutcome>) -> Self {
+    pub(crate) const fn seen(name: String, outcome: Option<ServerOutcome>) -> Self {
         Self { name, outcome, used_spec: String::new() }
     }
 }
 
 /// The state of all servers of a Repo together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServersState {
+pub(crate) enum ServersState {
     /// All have answered.
     Ready,
     /// Those that were asked or used have answered; others were never started.
@@ -62,7 +62,7 @@ impl ServersState {
 
 /// The condition's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServersVerdict {
+pub(crate) struct ServersVerdict {
     /// All of them together.
     pub state: ServersState,
     /// Reason of the condition.
@@ -100,7 +100,7 @@ fn write_entry(
 }
 
 /// The outcome of the last use of a server that no session of this gateway's has used, as the status has it.
-pub fn recall_outcome(
+pub(crate) fn recall_outcome(
     entries: &[McpServerStatus],
     name: &str,
     fingerprint: &str,
@@ -177,7 +177,7 @@ fn describe_usable(name: &str, version: &str, tools: u32, remark: &str) -> Strin
 }
 
 /// Brings the Repo's status up to date. `before`: the condition that was written last. Answers what it is now.
-pub async fn publish_servers(
+pub(crate) async fn publish_servers(
     client: &Client,
     conditions: &ConditionWriter,
     repo: &Repo,

@@ -18,7 +18,7 @@ const SHORTEST: usize = 6;
 const MASK: &str = "[redacted:secret]";
 
 /// A sentence about tools of a server that are left out; empty where none is.
-pub fn describe_left_out(skipped: &[String], is_cut: bool) -> String {
+pub(crate) fn describe_left_out(skipped: &[String], is_cut: bool) -> String {
     match (skipped, is_cut) {
         ([], false) => String::new(),
         ([], true) => "it has more tools than are read".to_owned(),

@@ -15,7 +15,7 @@ use super::upstream::{self, ModelError};
 use crate::budget::BilledCall;
 
 /// A whole answer, whatever it is.
-pub struct ReadAnswer {
+pub(crate) struct ReadAnswer {
     pub answer: Bytes,
     /// Nothing if it can't be read.
     pub bill: Option<ProviderBill>,
@@ -27,13 +27,13 @@ pub struct ReadAnswer {
 
 /// What becomes of a call's grant.
 #[derive(Debug, PartialEq, Eq)]
-pub enum GrantEnd {
+pub(crate) enum GrantEnd {
     Settle(ProviderBill),
     TakeBack,
     Flag,
 }
 
-pub fn of_bill(bill: Option<&ProviderBill>, failed: bool) -> GrantEnd {
+pub(crate) fn of_bill(bill: Option<&ProviderBill>, failed: bool) -> GrantEnd {
     match bill {
         Some(bill) if bill.priced => GrantEnd::Settle(*bill),
         Some(bill) if bill.completed && (bill.reported || !failed) => GrantEnd::Settle(*bill),
@@ -47,7 +47,7 @@ pub fn of_bill(bill: Option<&ProviderBill>, failed: bool) -> GrantEnd {
 ///
 /// # Errors
 /// When it did not come, or not all of it.
-pub async fn read_whole(
+pub(crate) async fn read_whole(
     response: reqwest::Response,
     job: &ModelJob,
     (asked, patience, model): (Instant, &AnswerPatience, &SlowModel<'_>),

@@ -9,7 +9,7 @@ use codebutler_gateway_core::repo_key::RepoKey;
 
 /// By how much estimates were too low, by model: what was billed once may be billed again.
 #[derive(Default)]
-pub struct EstimateCalibration {
+pub(crate) struct EstimateCalibration {
     known: Mutex<HashMap<(RepoKey, String), EstimateError>>,
 }
 
@@ -22,13 +22,19 @@ struct EstimateError {
 }
 
 impl EstimateCalibration {
-    pub fn apply(&self, caller: &ProvenCaller, model: &str, estimate: NanoUsd) -> NanoUsd {
+    pub(crate) fn apply(&self, caller: &ProvenCaller, model: &str, estimate: NanoUsd) -> NanoUsd {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let error = known.get(&(RepoKey::from(&*caller.repo), model.to_owned()));
         error.copied().unwrap_or_default().correct(estimate)
     }
 
-    pub fn learn(&self, caller: &ProvenCaller, model: &str, estimate: NanoUsd, billed: NanoUsd) {
+    pub(crate) fn learn(
+        &self,
+        caller: &ProvenCaller,
+        model: &str,
+        estimate: NanoUsd,
+        billed: NanoUsd,
+    ) {
         if billed > estimate {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             let key = (RepoKey::from(&*caller.repo), model.to_owned());

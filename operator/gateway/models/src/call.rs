@@ -40,16 +40,16 @@ use crate::services::ModelServices;
 /// Shortest answer, in tokens, that is worth asking for where the credit is low.
 const WORTH: u32 = 1_000;
 
-pub enum ModelReply {
+pub(crate) enum ModelReply {
     Whole(Bytes),
     Stream(mpsc::Receiver<Result<Bytes, Infallible>>),
 }
 
 /// Where the reply is wanted.
-pub type WantedReply = oneshot::Sender<Result<ModelReply, Arc<ModelError>>>;
+pub(crate) type WantedReply = oneshot::Sender<Result<ModelReply, Arc<ModelError>>>;
 
 /// Makes a call, whether or not its reply is still waited for. Its bill, if it was charged.
-pub async fn make_call(
+pub(crate) async fn make_call(
     gateway: Arc<ModelServices>,
     caller: ProvenCaller,
     job: ModelJob,

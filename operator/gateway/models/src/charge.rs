@@ -17,7 +17,7 @@ use super::trace;
 use crate::budget::BilledCall;
 
 /// The outcome of a call, for metrics.
-pub struct MadeCall {
+pub(crate) struct MadeCall {
     pub model: String,
     pub bill: Option<ProviderBill>,
     pub begun: Instant,
@@ -26,7 +26,7 @@ pub struct MadeCall {
 }
 
 /// The terms of a call, as they were before it was made.
-pub struct CallTerms<'a> {
+pub(crate) struct CallTerms<'a> {
     pub prices: Option<&'a ModelPrices>,
     /// The price that counts where there are none.
     pub unlisted: ModelPrice,
@@ -34,7 +34,7 @@ pub struct CallTerms<'a> {
 }
 
 /// Ends a call with its bill, which is answered as it was charged.
-pub fn charge_call(
+pub(crate) fn charge_call(
     gateway: &ModelServices,
     caller: &ProvenCaller,
     call: BilledCall,

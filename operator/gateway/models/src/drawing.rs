@@ -54,20 +54,20 @@ impl SentImage {
 
 /// A call of a model that makes images.
 #[derive(Debug)]
-pub struct DrawingJob {
+pub(crate) struct DrawingJob {
     pub model: String,
     pub order: DrawingOrder,
     is_chat: bool,
 }
 
 /// True where images are the answer of a chat, one for each call.
-pub fn draws_by_chat(dialect: ApiDialect) -> bool {
+pub(crate) fn draws_by_chat(dialect: ApiDialect) -> bool {
     dialect == ApiDialect::OpenRouter
 }
 
 impl DrawingJob {
     /// The calls that an order takes.
-    pub fn split(model: &str, dialect: ApiDialect, order: &DrawingOrder) -> Vec<Self> {
+    pub(crate) fn split(model: &str, dialect: ApiDialect, order: &DrawingOrder) -> Vec<Self> {
         let job = |order: DrawingOrder, is_chat| Self { model: model.to_owned(), order, is_chat };
         if !draws_by_chat(dialect) {
             return vec![job(order.clone(), false)];
@@ -77,7 +77,7 @@ impl DrawingJob {
     }
 
     /// Below the provider's base URL.
-    pub const fn path(&self) -> &'static [&'static str] {
+    pub(crate) const fn path(&self) -> &'static [&'static str] {
         match (self.is_chat, self.order.sources.is_empty()) {
             (true, _) => &["chat", "completions"],
             (false, true) => &["images", "generations"],
@@ -85,7 +85,7 @@ impl DrawingJob {
         }
     }
 
-    pub fn estimate(&self, price: &ModelPrice) -> NanoUsd {
+    pub(crate) fn estimate(&self, price: &ModelPrice) -> NanoUsd {
         let DrawingOrder { prompt, count, size, quality, sources, mask, .. } = &self.order;
         let sent = sources.len() + usize::from(mask.is_some());
         let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
@@ -94,7 +94,7 @@ impl DrawingJob {
     }
 
     /// The body to send, and its type.
-    pub fn body(&self, shape: &RequestShape<'_>) -> (HeaderValue, Bytes) {
+    pub(crate) fn body(&self, shape: &RequestShape<'_>) -> (HeaderValue, Bytes) {
         let json = HeaderValue::from_static("application/json");
         if self.is_chat {
             return (json, chat_request(&self.order, shape).to_string().into());
@@ -214,7 +214,7 @@ fn image_routing(role: &RoleModel) -> Option<Value> {
 
 /// Why an answer has no images.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum DrawnError {
+pub(crate) enum DrawnError {
     #[error("the model made no image")]
     Nothing,
     /// In its own words.
@@ -230,7 +230,7 @@ pub enum DrawnError {
 ///
 /// # Errors
 /// Why there are none.
-pub fn read_images(answer: &[u8], most: usize) -> Result<Vec<Bytes>, DrawnError> {
+pub(crate) fn read_images(answer: &[u8], most: usize) -> Result<Vec<Bytes>, DrawnError> {
     let answer: Value = serde_json::from_slice(answer).map_err(|_| DrawnError::Nothing)?;
     let message = &answer["choices"][0]["message"];
     let listed = answer["data"].as_array().into_iter().flatten();

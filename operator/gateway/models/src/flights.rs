@@ -10,13 +10,13 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Conversations at a desk, their summaries, and recordings side by side are far fewer.
-pub const MOST: usize = 16;
+pub(crate) const MOST: usize = 16;
 /// How long the next one waits.
 const PATIENCE: Duration = Duration::from_secs(45);
 
 type FlightRole = (ThreadKey, String);
 
-pub struct CallSlots {
+pub(crate) struct CallSlots {
     patience: Duration,
     roles: Mutex<HashMap<FlightRole, Weak<Semaphore>>>,
 }
@@ -36,7 +36,7 @@ pub struct CallSlot {
 }
 
 impl CallSlots {
-    pub async fn place(&self, role: FlightRole) -> Option<CallSlot> {
+    pub(crate) async fn place(&self, role: FlightRole) -> Option<CallSlot> {
         let count = self.count(role);
         let own = tokio::time::timeout(self.patience, Arc::clone(&count).acquire_owned()).await;
         Some(CallSlot { _own: own.ok()?.ok()?, _count: count })

@@ -18,7 +18,7 @@ use super::request::{ForwardableRequest, RequestError};
 const FOUND: usize = 16 * 1024;
 
 #[derive(Debug)]
-pub enum ModelJob {
+pub(crate) enum ModelJob {
     Chat(ForwardableRequest),
     Speech(RecordingForm),
     /// A web search of the provider's own.
@@ -29,7 +29,7 @@ pub enum ModelJob {
 
 impl ModelJob {
     /// Below the provider's base URL.
-    pub fn path(&self, shape: &RequestShape<'_>) -> &'static [&'static str] {
+    pub(crate) fn path(&self, shape: &RequestShape<'_>) -> &'static [&'static str] {
         match self {
             Self::Chat(_) | Self::Search(_) => &["chat", "completions"],
             Self::Speech(_) => RecordingShape::of(shape).path(),
@@ -38,7 +38,7 @@ impl ModelJob {
     }
 
     /// The model that was asked for.
-    pub fn model(&self) -> &str {
+    pub(crate) fn model(&self) -> &str {
         match self {
             Self::Chat(request) | Self::Search(request) => &request.model,
             Self::Speech(recording) => &recording.model,
@@ -47,27 +47,32 @@ impl ModelJob {
     }
 
     /// Whether the answer is to come as it is made.
-    pub const fn streams(&self) -> bool {
+    pub(crate) const fn streams(&self) -> bool {
         matches!(self, Self::Chat(ForwardableRequest { stream: true, .. }))
     }
 
     /// Whether the whole answer can be put together from a stream.
-    pub const fn may_be_collected(&self) -> bool {
+    pub(crate) const fn may_be_collected(&self) -> bool {
         matches!(self, Self::Chat(ForwardableRequest { stream: false, answers: 1, .. }))
     }
 
     /// Whether the model is to call tools.
-    pub fn has_tools(&self) -> bool {
+    pub(crate) fn has_tools(&self) -> bool {
         matches!(self, Self::Chat(request) if request.fields.get("tools").is_some_and(|tools| !matches!(tools.get(), "null" | "[]")))
     }
 
     /// Whether another model may stand in.
-    pub const fn may_fall_back(&self) -> bool {
+    pub(crate) const fn may_fall_back(&self) -> bool {
         matches!(self, Self::Chat(_))
     }
 
     /// What it may cost. `body` is what is sent.
-    pub fn estimate(&self, body: &[u8], shape: &RequestShape<'_>, price: &ModelPrice) -> NanoUsd {
+    pub(crate) fn estimate(
+        &self,
+        body: &[u8],
+        shape: &RequestShape<'_>,
+        price: &ModelPrice,
+    ) -> NanoUsd {
         match self {
             Self::Chat(request) => {
                 estimate::estimate_chat(body, Some(request.cap(shape)), request.answers, price)
@@ -106,7 +111,7 @@ impl ModelJob {
     ///
     /// # Errors
     /// Never, as far as is known.
-    pub fn body(
+    pub(crate) fn body(
         &self,
         model: &str,
         shape: &RequestShape<'_>,

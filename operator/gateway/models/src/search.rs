@@ -15,7 +15,7 @@ const EXCERPT: usize = 800;
 const ANSWER: u32 = 1_200;
 
 /// True for models that search the web by themselves at their API.
-pub fn can_search(dialect: ApiDialect, id: &str) -> bool {
+pub(crate) fn can_search(dialect: ApiDialect, id: &str) -> bool {
     match dialect {
         ApiDialect::OpenRouter => true,
         ApiDialect::OpenAi => id.contains("-search"),
@@ -24,7 +24,7 @@ pub fn can_search(dialect: ApiDialect, id: &str) -> bool {
 }
 
 /// The request that has `query` looked for.
-pub fn search_request(dialect: ApiDialect, model: &str, query: &str) -> Value {
+pub(crate) fn search_request(dialect: ApiDialect, model: &str, query: &str) -> Value {
     let task = format!(
         "Search the web, and list the sources that you found, one a line, each with one sentence on what it says. \
          Search for:\n{query}"
@@ -47,7 +47,7 @@ pub fn search_request(dialect: ApiDialect, model: &str, query: &str) -> Value {
 }
 
 /// The sources that an answer names. Nothing if it is no answer.
-pub fn read_sources(answer: &[u8]) -> Option<WebResults> {
+pub(crate) fn read_sources(answer: &[u8]) -> Option<WebResults> {
     let answer: Value = serde_json::from_slice(answer).ok()?;
     let message = answer.pointer("/choices/0/message")?;
     let text = message["content"].as_str().unwrap_or_default();

@@ -39,7 +39,7 @@ pub struct SlowModel<'a> {
 }
 
 /// Of a model that has not begun to answer.
-pub fn tell_silence(SlowModel { model, field }: &SlowModel<'_>, waited: Duration) -> String {
+pub(crate) fn tell_silence(SlowModel { model, field }: &SlowModel<'_>, waited: Duration) -> String {
     format!(
         "the model `{model}` has not answered within {}: it may be slow. `maxTokens` of \
          `{field}` of the Repo makes its answers shorter, and `contextTokens` its \
@@ -49,7 +49,7 @@ pub fn tell_silence(SlowModel { model, field }: &SlowModel<'_>, waited: Duration
 }
 
 /// Of a model whose answer is not complete.
-pub fn tell_slowness(
+pub(crate) fn tell_slowness(
     SlowModel { model, field }: &SlowModel<'_>,
     tokens: u64,
     waited: Duration,

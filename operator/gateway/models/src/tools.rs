@@ -10,7 +10,7 @@ use super::facts::family;
 const INPUT: &str = "input";
 
 /// A request's `tools` for `model`; nothing if they stay as they came.
-pub fn suit_tools(tools: &RawValue, takes_text: bool, model: &str) -> Option<Box<RawValue>> {
+pub(crate) fn suit_tools(tools: &RawValue, takes_text: bool, model: &str) -> Option<Box<RawValue>> {
     let unfree = tools.get().contains("\"custom\"") && !takes_text;
     let ordered = family::wants_key_order(model);
     if !unfree && !ordered {
@@ -29,7 +29,7 @@ pub fn suit_tools(tools: &RawValue, takes_text: bool, model: &str) -> Option<Box
 }
 
 /// A message whose calls of free text are calls of functions.
-pub fn suit_calls(message: &mut Map<String, Value>) {
+pub(crate) fn suit_calls(message: &mut Map<String, Value>) {
     let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
     for call in calls.into_iter().flatten().filter(|call| call["type"] == "custom") {
         let (name, input) = (&call["custom"]["name"], &call["custom"]["input"]);

@@ -8,7 +8,7 @@ use tracing::Span;
 use tracing::field::{Empty, display};
 
 /// Of one call, from before it is made to its settlement.
-pub fn call_span(caller: &ProvenCaller, model: &str) -> Span {
+pub(crate) fn call_span(caller: &ProvenCaller, model: &str) -> Span {
     tracing::info_span!(
         "chat",
         thread = %caller.key(),
@@ -28,7 +28,7 @@ pub fn call_span(caller: &ProvenCaller, model: &str) -> Span {
 }
 
 /// What it came to, on the span that is entered.
-pub fn record_call(call: ModelCall) -> ModelCall {
+pub(crate) fn record_call(call: ModelCall) -> ModelCall {
     let span = Span::current();
     span.record("gen_ai.response.model", call.model.as_str());
     span.record("gen_ai.provider.name", call.provider.as_deref());

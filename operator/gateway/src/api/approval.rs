@@ -13,13 +13,13 @@ use crate::state::SharedGateway;
 
 /// The query of `/v1/approvals`.
 #[derive(Deserialize)]
-pub struct ApprovalPatience {
+pub(super) struct ApprovalPatience {
     #[serde(default)]
     wait: u64,
 }
 
 /// Answers how the question stands, after at most `wait` seconds.
-pub async fn ask_approval(
+pub(super) async fn ask_approval(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     QueryParams(patience): QueryParams<ApprovalPatience>,

@@ -32,13 +32,13 @@ impl Drop for Asking<'_> {
 
 /// The query of `/v1/builds`.
 #[derive(Deserialize)]
-pub struct BuildPatience {
+pub(super) struct BuildPatience {
     #[serde(default)]
     wait: u64,
 }
 
 /// `POST /v1/builds`: answers how a claim stands, once it is granted or after at most `wait` seconds.
-pub async fn claim_build(
+pub(super) async fn claim_build(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     QueryParams(patience): QueryParams<BuildPatience>,

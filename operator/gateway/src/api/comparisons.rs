@@ -38,7 +38,7 @@ const MOST_SHOWN: u32 = 24;
 const KEY: usize = 8;
 
 /// Shows a page before and after a change.
-pub async fn show_comparison(
+pub(super) async fn show_comparison(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(wanted): JsonBody<ShowComparison>,

@@ -43,7 +43,7 @@ const MAX_TEST: usize = 200;
 
 /// The query of `/v1/inbox`.
 #[derive(Deserialize)]
-pub struct InboxQuery {
+pub(super) struct InboxQuery {
     after: Option<SlackTs>,
     #[serde(default)]
     wait: u64,
@@ -51,7 +51,7 @@ pub struct InboxQuery {
 }
 
 /// What waits for the caller.
-pub async fn read_inbox(
+pub(super) async fn read_inbox(
     State(gateway): State<SharedGateway>,
     AnyCaller(caller): AnyCaller,
     QueryParams(wanted): QueryParams<InboxQuery>,
@@ -69,7 +69,7 @@ pub async fn read_inbox(
 }
 
 /// Says something in the caller's Thread.
-pub async fn post_message(
+pub(super) async fn post_message(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(message): JsonBody<PostMessage>,
@@ -140,13 +140,13 @@ fn page_link(gateway: &SharedGateway, caller: &ProvenCaller) -> Option<String> {
 
 /// The query of `/v1/pictures`.
 #[derive(Deserialize)]
-pub struct PicturesQuery {
+pub(super) struct PicturesQuery {
     message: SlackTs,
     id: String,
 }
 
 /// A picture in a message of the caller's own conversation.
-pub async fn read_picture(
+pub(super) async fn read_picture(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     QueryParams(PicturesQuery { message, id }): QueryParams<PicturesQuery>,
@@ -157,12 +157,12 @@ pub async fn read_picture(
 
 /// The query of `/v1/files`.
 #[derive(Deserialize)]
-pub struct FilesQuery {
+pub(super) struct FilesQuery {
     id: String,
 }
 
 /// A file in a message of the caller's own conversation, piece by piece.
-pub async fn read_file(
+pub(super) async fn read_file(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     QueryParams(FilesQuery { id }): QueryParams<FilesQuery>,
@@ -196,7 +196,7 @@ fn check_message(message: &PostMessage) -> Result<(), ApiError> {
 }
 
 /// What effects are found again by.
-pub fn check_key(key: &str) -> Result<(), ApiError> {
+pub(super) fn check_key(key: &str) -> Result<(), ApiError> {
     if is_own_key(key) {
         let message = "`key` begins like those of the gateway's own questions: choose another one";
         return Err(ApiError::new(ErrorCode::InvalidRequest, message));
@@ -237,7 +237,7 @@ struct OpenPull {
 }
 
 /// Takes note of where the caller's run stands. A role may end its run in a closed Thread too.
-pub async fn report_run(
+pub(super) async fn report_run(
     State(gateway): State<SharedGateway>,
     AnyCaller(caller): AnyCaller,
     JsonBody(report): JsonBody<RunReport>,
@@ -286,7 +286,7 @@ pub async fn report_run(
 }
 
 /// Whether the caller's run may end with what it is about to say.
-pub async fn last_words(
+pub(super) async fn last_words(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(words): JsonBody<LastWords>,
@@ -295,7 +295,7 @@ pub async fn last_words(
 }
 
 /// Takes in what the caller's run does now.
-pub async fn report_progress(
+pub(super) async fn report_progress(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(progress): JsonBody<RunProgress>,

@@ -26,13 +26,13 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Behind which line.
 #[derive(Deserialize)]
-pub struct HistoryQuery {
+pub(super) struct HistoryQuery {
     #[serde(default)]
     behind: u64,
 }
 
 /// What is kept of the caller's journals.
-pub async fn read_kept(
+pub(super) async fn read_kept(
     State(gateway): State<SharedGateway>,
     AnyCaller(caller): AnyCaller,
 ) -> Result<axum::Json<HistoryKept>, ApiError> {
@@ -40,7 +40,7 @@ pub async fn read_kept(
 }
 
 /// Keeps what a journal says next. Of a closed Thread too: how it ended is told last.
-pub async fn tell_history(
+pub(super) async fn tell_history(
     State(gateway): State<SharedGateway>,
     AnyCaller(caller): AnyCaller,
     JsonBody(mut batch): JsonBody<HistoryBatch>,
@@ -56,7 +56,7 @@ pub async fn tell_history(
 }
 
 /// What is kept of the caller's own conversation: nothing where no history is.
-pub async fn read_lines(
+pub(super) async fn read_lines(
     State(gateway): State<SharedGateway>,
     AnyCaller(caller): AnyCaller,
     QueryParams(HistoryQuery { behind }): QueryParams<HistoryQuery>,
@@ -75,7 +75,7 @@ pub async fn read_lines(
 }
 
 /// First requests of other conversations of the caller's Repo: none where no history is kept.
-pub async fn read_requests(
+pub(super) async fn read_requests(
     State(gateway): State<SharedGateway>,
     AnyCaller(caller): AnyCaller,
 ) -> Result<axum::Json<PastConversations>, ApiError> {

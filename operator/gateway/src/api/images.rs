@@ -44,7 +44,7 @@ const LOST: &str = "this call was interrupted, and none of its images are in the
     it is not made again by itself: call the tool anew if the images are still wanted";
 
 /// `POST /v1/images/drawn`
-pub async fn draw_images(
+pub(super) async fn draw_images(
     State(gateway): State<SharedGateway>,
     AdmittedCaller(caller, place): AdmittedCaller,
     JsonBody(wanted): JsonBody<DrawImages>,
@@ -352,7 +352,7 @@ async fn post_patiently(
 }
 
 /// `POST /v1/images/places`
-pub async fn place_image(
+pub(super) async fn place_image(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(wanted): JsonBody<PlaceImage>,

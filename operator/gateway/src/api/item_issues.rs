@@ -32,7 +32,7 @@ struct DraftIssue {
 }
 
 /// Opens them, or has people asked.
-pub async fn open_issues(
+pub(super) async fn open_issues(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(wanted): JsonBody<OpenItemIssues>,

@@ -16,7 +16,7 @@ const FIND: usize = 500;
 
 /// Parameters of a list of tools.
 #[derive(Deserialize)]
-pub struct ToolsWanted {
+pub(super) struct ToolsWanted {
     find: Option<String>,
     most: Option<usize>,
     seen: Option<String>,
@@ -24,12 +24,12 @@ pub struct ToolsWanted {
 
 /// Parameters of a list of resources.
 #[derive(Deserialize)]
-pub struct ResourcesWanted {
+pub(super) struct ResourcesWanted {
     server: Option<String>,
 }
 
 /// Tools that the model is offered, or that a search finds.
-pub async fn read_tools(
+pub(super) async fn read_tools(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     QueryParams(wanted): QueryParams<ToolsWanted>,
@@ -44,7 +44,7 @@ pub async fn read_tools(
 }
 
 /// Calls a tool.
-pub async fn call_tool(
+pub(super) async fn call_tool(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(wanted): JsonBody<McpCall>,
@@ -53,7 +53,7 @@ pub async fn call_tool(
 }
 
 /// Lists resources.
-pub async fn list_resources(
+pub(super) async fn list_resources(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     QueryParams(wanted): QueryParams<ResourcesWanted>,
@@ -63,7 +63,7 @@ pub async fn list_resources(
 }
 
 /// Reads a resource.
-pub async fn read_resource(
+pub(super) async fn read_resource(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(wanted): JsonBody<McpRead>,
@@ -72,7 +72,7 @@ pub async fn read_resource(
 }
 
 /// Fills in a prompt.
-pub async fn read_prompt(
+pub(super) async fn read_prompt(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(wanted): JsonBody<McpPrompt>,

@@ -27,7 +27,7 @@ const MAX_TITLE: usize = 256;
 const MAX_BODY: usize = 60_000;
 
 /// Says how the pull request stands.
-pub async fn read_state(
+pub(super) async fn read_state(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
 ) -> Result<axum::Json<PullRequestState>, ApiError> {
@@ -46,7 +46,7 @@ pub async fn read_state(
 }
 
 /// Opens the pull request, or updates it.
-pub async fn open_pull(
+pub(super) async fn open_pull(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(wanted): JsonBody<OpenPullRequest>,

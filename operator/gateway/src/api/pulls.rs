@@ -14,7 +14,7 @@ use crate::state::SharedGateway;
 const MAX_LINK: usize = 500;
 
 /// Reads what is asked for.
-pub async fn read_pull(
+pub(super) async fn read_pull(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     QueryParams(wanted): QueryParams<ReadPull>,

@@ -26,7 +26,7 @@ const MAX_REMARKS: usize = 50;
 const MAX_LABEL: usize = 100;
 
 /// Comments on the pull request, or on a line of it.
-pub async fn post_comment(
+pub(super) async fn post_comment(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(wanted): JsonBody<PostComment>,
@@ -50,7 +50,7 @@ pub async fn post_comment(
 }
 
 /// Reviews the pull request.
-pub async fn post_review(
+pub(super) async fn post_review(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(wanted): JsonBody<PostReview>,
@@ -84,7 +84,7 @@ pub async fn post_review(
 
 /// The query of `/v1/issues`.
 #[derive(Deserialize)]
-pub struct WantedIssues {
+pub(super) struct WantedIssues {
     number: Option<u64>,
     label: Option<String>,
 }
@@ -92,14 +92,14 @@ pub struct WantedIssues {
 /// One issue, or the newest ones.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub enum IssuesQuery {
+pub(super) enum IssuesQuery {
     /// Asked for by number.
     One(Box<RepoIssue>),
     Newest(Vec<RepoIssue>),
 }
 
 /// One issue, or the newest ones.
-pub async fn read_issues(
+pub(super) async fn read_issues(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     QueryParams(wanted): QueryParams<WantedIssues>,

@@ -32,7 +32,7 @@ const MAX_LOGINS: usize = 10;
 const MAX_LOGIN: usize = 39;
 
 /// Changes it, or has people asked.
-pub async fn change_remote(
+pub(super) async fn change_remote(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(wanted): JsonBody<ChangeRemote>,

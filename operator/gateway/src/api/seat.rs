@@ -16,13 +16,13 @@ const LONGEST: u64 = 60;
 
 /// `?wait=…`.
 #[derive(Debug, Deserialize)]
-pub struct SeatQuery {
+pub(super) struct SeatQuery {
     #[serde(default)]
     wait: u64,
 }
 
 /// Answers once a Thread has taken the caller, or after a while.
-pub async fn read_seat(
+pub(super) async fn read_seat(
     State(gate): State<Arc<CallerGate>>,
     QueryParams(query): QueryParams<SeatQuery>,
     headers: HeaderMap,

@@ -26,7 +26,7 @@ use crate::roadmap::{NotedStanding, note_item, stack};
 use crate::state::SharedGateway;
 
 /// Answers with the session.
-pub async fn read_session(
+pub(super) async fn read_session(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
 ) -> Result<Json<RoleSession>, ApiError> {

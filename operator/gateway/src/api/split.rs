@@ -19,7 +19,7 @@ const MAX_TITLE: usize = 80;
 const MAX_REQUEST: usize = 2000;
 
 /// Has people asked.
-pub async fn propose_split(
+pub(super) async fn propose_split(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(wish): JsonBody<ProposeSplit>,

@@ -10,7 +10,7 @@ use crate::overlap;
 use crate::state::SharedGateway;
 
 /// The other open threads of the Repo.
-pub async fn list_threads(
+pub(super) async fn list_threads(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
 ) -> Result<Json<Vec<OtherThread>>, ApiError> {

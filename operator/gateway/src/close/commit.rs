@@ -18,7 +18,7 @@ const PEOPLE: &str = "## Behind the scenes";
 /// How the table of what it cost begins, below the summary.
 const TABLE: &str = "```\nrole";
 
-pub struct CommitWords {
+pub(super) struct CommitWords {
     title: String,
     text: String,
     summary: String,
@@ -26,20 +26,20 @@ pub struct CommitWords {
 
 impl CommitWords {
     /// Of a model's summary and the gateway's own trailers.
-    pub fn of(pull: &GitHubPull, summary: &str, trailers: &str) -> Self {
+    pub(super) fn of(pull: &GitHubPull, summary: &str, trailers: &str) -> Self {
         let summary = receipt::without_imitations(&text::outgoing_text(summary)).trim().to_owned();
         let title = format!("{} (#{})", text::commit_title(&pull.title, MAX_TITLE), pull.number);
         Self { title, text: commit_message(&summary, trailers), summary }
     }
 
     /// For the commit.
-    pub fn message(&self) -> MergeMessage<'_> {
+    pub(super) fn message(&self) -> MergeMessage<'_> {
         MergeMessage { title: &self.title, text: &self.text }
     }
 
     /// For the pull request: what stands there, and at its end the summary, what it cost and who took part in it
     /// how. Nothing if people's words leave no room.
-    pub fn description(
+    pub(super) fn description(
         &self,
         pull: &GitHubPull,
         status: &ThreadStatus,
@@ -57,7 +57,7 @@ impl CommitWords {
 }
 
 /// The summary in a description, as a person left it; without one what the description says.
-pub fn summary_in(description: &str) -> String {
+pub(super) fn summary_in(description: &str) -> String {
     let read = receipt::read_description(description);
     let summary = read.part(OwnPart::Summary);
     let said = summary.unwrap_or_else(|| {
@@ -68,7 +68,7 @@ pub fn summary_in(description: &str) -> String {
 }
 
 /// What the roles did, in a description that was made here.
-pub fn work_in(description: &str) -> String {
+pub(super) fn work_in(description: &str) -> String {
     let read = receipt::read_description(description);
     let said = read.part(OwnPart::Summary).unwrap_or_else(|| description.to_owned());
     let section = said.rsplit_once(PEOPLE).map_or("", |(_, section)| section);
@@ -100,7 +100,7 @@ fn is_trailer(line: &str) -> bool {
 }
 
 /// Who said yes to what, where it was said and what it cost, for the history.
-pub fn write_trailers(
+pub(super) fn write_trailers(
     thread: &Thread,
     slack: Option<&str>,
     names: &PersonNames,
@@ -123,7 +123,7 @@ pub fn write_trailers(
 }
 
 /// What the roles did, as the one that ended the Thread told it.
-pub fn work_of(pull: &GitHubPull) -> String {
+pub(super) fn work_of(pull: &GitHubPull) -> String {
     work_in(pull.body.as_deref().unwrap_or_default())
 }
 

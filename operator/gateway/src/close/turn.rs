@@ -15,7 +15,7 @@ use crate::work::WorkServices;
 
 /// What became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MergeTurn {
+pub(crate) enum MergeTurn {
     /// The commit on the base branch; its Thread is closed.
     Merged(String),
     /// GitHub's merge queue has it.
@@ -28,7 +28,7 @@ pub enum MergeTurn {
 ///
 /// # Errors
 /// When something can't be asked: it is found again later.
-pub async fn merge_in_turn(
+pub(crate) async fn merge_in_turn(
     gateway: &WorkServices,
     repo: &Arc<Repo>,
     github: &GitHub,
@@ -81,7 +81,11 @@ fn refuse_turn(why: &str) -> MergeTurn {
 ///
 /// # Errors
 /// When Slack or the API server can't be asked: it is told once, however often it is begun.
-pub async fn let_go(gateway: &WorkServices, key: &ThreadKey, why: &str) -> Result<(), ApiError> {
+pub(crate) async fn let_go(
+    gateway: &WorkServices,
+    key: &ThreadKey,
+    why: &str,
+) -> Result<(), ApiError> {
     let thread = match gateway.threads.read(key).await {
         Ok(thread) => thread,
         Err(codebutler_gateway_core::threads::WriteError::Missing(_)) => return Ok(()),

@@ -20,7 +20,7 @@ use crate::work::WorkServices;
 
 /// Whether a merge is tried that GitHub says is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MergePatience {
+pub(crate) enum MergePatience {
     /// Only as soon as it is ready.
     Waits,
     /// Now, to hear from GitHub what it is about.
@@ -28,7 +28,7 @@ pub enum MergePatience {
 }
 
 /// What a Thread's merge waits for.
-pub fn find_wait(thread: &Thread) -> Option<MergeWait> {
+pub(crate) fn find_wait(thread: &Thread) -> Option<MergeWait> {
     let closing = thread.status.as_ref()?.closing.as_ref()?;
     let decided = closing.choice == Some(ClosingChoice::Merge) && closing.decided_by.is_some();
     closing.waits.filter(|_| decided && thread.spec.state == ThreadState::Active)
@@ -38,7 +38,7 @@ pub fn find_wait(thread: &Thread) -> Option<MergeWait> {
 ///
 /// # Errors
 /// When GitHub, Slack or the API server can't be asked: the next round goes on.
-pub async fn resume_merge(
+pub(crate) async fn resume_merge(
     gateway: &WorkServices,
     repo: &Arc<Repo>,
     github: &GitHub,

@@ -19,7 +19,7 @@ type KnownQuestions = (Instant, Vec<codebutler_crds::SlackTs>, Arc<Vec<ShownQues
 
 /// Questions by thread. Cheap to clone.
 #[derive(Clone)]
-pub struct AskedQuestions {
+pub(super) struct AskedQuestions {
     known: Arc<Mutex<RecentMap<ThreadKey, KnownQuestions>>>,
     reading: Arc<KeyedLocks<ThreadKey>>,
 }
@@ -35,7 +35,7 @@ impl AskedQuestions {
     ///
     /// # Errors
     /// When Slack can't be read.
-    pub async fn read(
+    pub(super) async fn read(
         &self,
         slack: &SlackGateway,
         key: &ThreadKey,
@@ -57,7 +57,7 @@ impl AskedQuestions {
     }
 
     /// An answer was given: what is shown may be over.
-    pub fn forget(&self, key: &ThreadKey) {
+    pub(super) fn forget(&self, key: &ThreadKey) {
         self.known.lock().remove(key);
     }
 }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 
 /// The budgets of the Repos of these threads.
-pub fn list_budgets(context: &GatewayContext, threads: &[ListedThread]) -> Vec<RepoBudgets> {
+pub(super) fn list_budgets(context: &GatewayContext, threads: &[ListedThread]) -> Vec<RepoBudgets> {
     let place = |one: &ListedThread| {
         let place = one.name.parse::<ThreadPlace>().ok()?;
         Some((place.namespace().to_owned(), one.summary.repo.clone()))

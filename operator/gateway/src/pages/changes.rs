@@ -20,7 +20,7 @@ const GONE: &str = "The branch is no longer in the gateway's copy of the reposit
 const UNKNOWN: &str = "Git can't show these changes right now. Load this page again in a minute.";
 
 #[derive(Deserialize)]
-pub struct ChangesQuery {
+pub(super) struct ChangesQuery {
     /// The one file that is shown.
     file: Option<String>,
     /// The first of its lines that is.
@@ -29,7 +29,7 @@ pub struct ChangesQuery {
 }
 
 /// As a page; one file of it where that is asked for.
-pub async fn serve_changes(
+pub(super) async fn serve_changes(
     State(pages): State<Pages>,
     viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,

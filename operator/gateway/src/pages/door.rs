@@ -30,16 +30,16 @@ use super::{PageProblem, Pages};
 /// How long a Secret is not read again.
 const FRESH: Duration = Duration::from_mins(1);
 /// Of the cookie that says who somebody is.
-pub const SESSION: &str = "session";
+pub(super) const SESSION: &str = "session";
 
 /// Where the issuer sends people back to.
-pub const DONE: &str = "/sign-in/done";
+pub(super) const DONE: &str = "/sign-in/done";
 /// Nothing of the Secret is told.
-pub const NO_SECRET: &str = "The Secret of `pages.secret` can't be used.";
+pub(super) const NO_SECRET: &str = "The Secret of `pages.secret` can't be used.";
 
 /// Whether people have to say who they are.
 #[derive(Clone)]
-pub enum PageDoor {
+pub(super) enum PageDoor {
     /// Whoever reaches the address sees everything.
     Open,
     Signed(Arc<SignIn>),
@@ -48,7 +48,7 @@ pub enum PageDoor {
 impl PageDoor {
     /// # Errors
     /// When somebody has signed out meanwhile.
-    pub fn require_session(&self, viewer: &PageViewer) -> Result<(), PageProblem> {
+    pub(super) fn require_session(&self, viewer: &PageViewer) -> Result<(), PageProblem> {
         match (self, viewer) {
             (Self::Signed(sign_in), PageViewer::Person(person))
                 if sign_in.flows.has_ended(&person.session) =>
@@ -61,7 +61,7 @@ impl PageDoor {
 }
 
 /// What it takes to sign in.
-pub struct SignIn {
+pub(super) struct SignIn {
     pub plan: SignInPlan,
     pub issuer: OpenIdIssuer,
     pub flows: SignInFlows,
@@ -70,13 +70,13 @@ pub struct SignIn {
 }
 
 /// From the Secret. No Debug.
-pub struct DoorKeys {
+pub(super) struct DoorKeys {
     pub registration: ClientRegistration,
     pub seal: CookieSeal,
 }
 
 impl SignIn {
-    pub fn new(plan: SignInPlan, context: GatewayContext) -> Self {
+    pub(super) fn new(plan: SignInPlan, context: GatewayContext) -> Self {
         let issuer = OpenIdIssuer::new(plan.kind, &plan.issuer, context.dialer.clone());
         Self { plan, issuer, flows: SignInFlows::default(), context, keys: Mutex::default() }
     }
@@ -85,7 +85,7 @@ impl SignIn {
     ///
     /// # Errors
     /// When it can't be read.
-    pub async fn keys(&self) -> Result<Arc<DoorKeys>, SecretError> {
+    pub(super) async fn keys(&self) -> Result<Arc<DoorKeys>, SecretError> {
         let mut known = self.keys.lock().await;
         if let Some((at, keys)) = &*known
             && at.elapsed() < FRESH
@@ -107,19 +107,19 @@ impl SignIn {
     }
 
     /// Begins with this where cookies go over TLS alone: then nobody else can have set them.
-    pub fn cookie(&self, name: &str) -> String {
+    pub(super) fn cookie(&self, name: &str) -> String {
         let prefix = if self.is_secure() { "__Host-" } else { "" };
         format!("{prefix}codebutler-{name}")
     }
 
-    pub fn is_secure(&self) -> bool {
+    pub(super) fn is_secure(&self) -> bool {
         self.plan.own.scheme() == "https"
     }
 }
 
 /// Who asks.
 #[derive(Clone)]
-pub enum PageViewer {
+pub(super) enum PageViewer {
     /// Who reached an open address.
     Anyone,
     Person(Box<SignedInPerson>),
@@ -127,7 +127,7 @@ pub enum PageViewer {
 
 /// Somebody who has signed in.
 #[derive(Clone)]
-pub struct SignedInPerson {
+pub(super) struct SignedInPerson {
     pub identity: IssuerIdentity,
     /// The cookie's value, which their changes are bound to.
     session: String,
@@ -136,19 +136,19 @@ pub struct SignedInPerson {
 
 impl SignedInPerson {
     /// What the browser keeps.
-    pub fn session(&self) -> &str {
+    pub(super) fn session(&self) -> &str {
         &self.session
     }
 
     /// Whether a change comes from a page that this person was shown.
-    pub fn sent(&self, token: &str) -> bool {
+    pub(super) fn sent(&self, token: &str) -> bool {
         self.seal.takes(&self.session, token)
     }
 }
 
 impl PageViewer {
     /// By what the issuer knows somebody.
-    pub fn person(&self) -> Option<&str> {
+    pub(super) fn person(&self) -> Option<&str> {
         match self {
             Self::Anyone => None,
             Self::Person(person) => Some(match &person.identity {
@@ -159,7 +159,7 @@ impl PageViewer {
     }
 
     /// Who they are in Slack, where they have signed in with it.
-    pub fn user(&self) -> Option<&String> {
+    pub(super) fn user(&self) -> Option<&String> {
         match self {
             Self::Person(person) => match &person.identity {
                 IssuerIdentity::Slack { user, .. } => Some(user),
@@ -170,7 +170,7 @@ impl PageViewer {
     }
 
     /// What comes with whatever they change.
-    pub fn token(&self) -> Option<String> {
+    pub(super) fn token(&self) -> Option<String> {
         match self {
             Self::Anyone => None,
             Self::Person(person) => Some(person.seal.token(&person.session)),
@@ -178,7 +178,7 @@ impl PageViewer {
     }
 
     /// As pages show it. Of a page on which nothing can be changed but that one may leave.
-    pub fn visitor(&self, names: &UserNames) -> PageVisitor {
+    pub(super) fn visitor(&self, names: &UserNames) -> PageVisitor {
         let own = self.user().and_then(|user| names.get(user)).map(String::as_str);
         let name = own.or_else(|| self.person()).unwrap_or_default().to_owned();
         PageVisitor { name, token: self.token(), may_stop: false }
@@ -210,19 +210,19 @@ impl FromRequestParts<Pages> for PageViewer {
 }
 
 /// Names and values.
-pub fn read_cookies(parts: &Parts) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn read_cookies(parts: &Parts) -> impl Iterator<Item = (&str, &str)> {
     let headers = parts.headers.get_all(COOKIE).into_iter();
     let pairs = headers.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(';'));
     pairs.filter_map(|pair| pair.trim().split_once('='))
 }
 
-pub fn seconds_now() -> u64 {
+pub(super) fn seconds_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// What somebody may do with a thread that they see.
 #[derive(Clone, Debug, Default)]
-pub struct ThreadPermit {
+pub(super) struct ThreadPermit {
     /// Who they are in Slack.
     pub user: Option<String>,
     /// Whether they may end what runs in it.
@@ -234,7 +234,7 @@ type Channels = HashMap<(String, String, String), Arc<Repo>>;
 
 /// Knows which thread was held where, and who is there.
 #[derive(Clone)]
-pub struct ThreadSight {
+pub(super) struct ThreadSight {
     pub context: GatewayContext,
     pub slack: SlackGateway,
 }
@@ -242,7 +242,7 @@ pub struct ThreadSight {
 impl ThreadSight {
     /// Every Repo and channel that a thread is or was held in: where its name leads now, and all that its
     /// history tells. Nothing where that is not known of one of them.
-    pub fn origins(
+    pub(super) fn origins(
         &self,
         place: &ThreadPlace,
         summary: &ThreadSummary,
@@ -260,7 +260,7 @@ impl ThreadSight {
     }
 
     /// The Repo of a thread and the channel that it was held in, however long ago.
-    pub fn origin(
+    pub(super) fn origin(
         &self,
         place: &ThreadPlace,
         summary: &ThreadSummary,
@@ -282,7 +282,7 @@ impl ThreadSight {
     ///
     /// # Errors
     /// When Slack does not say who is in the channel: then nobody sees it.
-    pub async fn permit(
+    pub(super) async fn permit(
         &self,
         viewer: &PageViewer,
         place: &ThreadPlace,
@@ -304,7 +304,7 @@ impl ThreadSight {
     ///
     /// # Errors
     /// When they are not in it, or Slack does not say.
-    pub async fn find_member(
+    pub(super) async fn find_member(
         &self,
         viewer: &PageViewer,
         repo: &Repo,
@@ -335,7 +335,7 @@ impl ThreadSight {
     ///
     /// # Errors
     /// When nothing is left because nothing could be told.
-    pub async fn seen(
+    pub(super) async fn seen(
         &self,
         viewer: &PageViewer,
         all: Vec<ListedThread>,

@@ -13,7 +13,7 @@ const ANOTHER: Duration = Duration::from_millis(500);
 const REMEMBERED: usize = 16_384;
 
 /// See the module.
-pub struct SignInFlows {
+pub(super) struct SignInFlows {
     tried: RecentKeys<[u8; 32]>,
     ended: RecentKeys<[u8; 32]>,
     /// Until when exchanges are spoken for, each for [`ANOTHER`].
@@ -22,7 +22,7 @@ pub struct SignInFlows {
 
 /// Why a code is not exchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlowRefusal {
+pub(super) enum FlowRefusal {
     /// It was tried before.
     Again,
     /// Too many are tried.
@@ -41,7 +41,7 @@ impl SignInFlows {
     ///
     /// # Errors
     /// When it was tried, or too many are.
-    pub fn try_once(&self, state: &str) -> Result<(), FlowRefusal> {
+    pub(super) fn try_once(&self, state: &str) -> Result<(), FlowRefusal> {
         self.try_once_at(state, Instant::now())
     }
 
@@ -60,12 +60,12 @@ impl SignInFlows {
     }
 
     /// A session that somebody has signed out of counts no more.
-    pub fn end(&self, session: &str) {
+    pub(super) fn end(&self, session: &str) {
         self.ended.first_time(digest(session));
     }
 
     /// Whether it has ended.
-    pub fn has_ended(&self, session: &str) -> bool {
+    pub(super) fn has_ended(&self, session: &str) -> bool {
         self.ended.contains(&digest(session))
     }
 }

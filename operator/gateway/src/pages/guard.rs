@@ -17,7 +17,11 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
     img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Lets requests through that were made to these pages by their own name.
-pub async fn guard_page(State(pages): State<Pages>, request: Request, next: Next) -> Response {
+pub(super) async fn guard_page(
+    State(pages): State<Pages>,
+    request: Request,
+    next: Next,
+) -> Response {
     let own = match &pages.door {
         PageDoor::Open => None,
         PageDoor::Signed(sign_in) => Some(&sign_in.plan.own),

@@ -35,7 +35,7 @@ const ANSWER: usize = 1024 * 1024;
 
 /// Who somebody is, as the issuer says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum IssuerIdentity {
+pub(super) enum IssuerIdentity {
     /// In Slack.
     Slack {
         user: String,
@@ -49,7 +49,7 @@ pub enum IssuerIdentity {
 
 /// What the product is at the issuer. No Debug: it holds a secret.
 #[derive(Clone)]
-pub struct ClientRegistration {
+pub(super) struct ClientRegistration {
     pub id: String,
     pub secret: String,
     pub redirect: Url,
@@ -57,7 +57,7 @@ pub struct ClientRegistration {
 
 /// Why nobody can be signed in now. Carries nothing that the issuer said.
 #[derive(Debug, thiserror::Error)]
-pub enum IssuerError {
+pub(super) enum IssuerError {
     #[error("the issuer can't be asked: {0}")]
     Away(String),
     #[error("the issuer did not accept the sign-in")]
@@ -72,7 +72,7 @@ pub enum IssuerError {
 
 impl IssuerError {
     /// For who wanted to sign in: what it means, and what can be done.
-    pub fn advice(&self) -> &'static str {
+    pub(super) fn advice(&self) -> &'static str {
         match self {
             Self::Away(_) => "The issuer can't be reached.",
             Self::Refused => {
@@ -137,7 +137,7 @@ type Party<A, D, I, R, T, U> = Client<
 >;
 
 /// See the module.
-pub struct OpenIdIssuer {
+pub(super) struct OpenIdIssuer {
     kind: SignInKind,
     url: IssuerUrl,
     dialer: OutsideDialer,
@@ -145,7 +145,7 @@ pub struct OpenIdIssuer {
 }
 
 /// Where a browser goes to say who it is, and what has to come back.
-pub struct SignInQuestion {
+pub(super) struct SignInQuestion {
     pub address: Url,
     pub state: String,
     pub nonce: String,
@@ -165,7 +165,7 @@ impl fmt::Display for Unreached {
 impl std::error::Error for Unreached {}
 
 impl OpenIdIssuer {
-    pub fn new(kind: SignInKind, url: &Url, dialer: OutsideDialer) -> Self {
+    pub(super) fn new(kind: SignInKind, url: &Url, dialer: OutsideDialer) -> Self {
         // As it is written: issuers are compared letter by letter.
         let url = IssuerUrl::from_url(url.clone());
         let url = match url.as_str().strip_suffix('/') {
@@ -179,7 +179,10 @@ impl OpenIdIssuer {
     ///
     /// # Errors
     /// When the issuer can't be asked.
-    pub async fn question(&self, own: &ClientRegistration) -> Result<SignInQuestion, IssuerError> {
+    pub(super) async fn question(
+        &self,
+        own: &ClientRegistration,
+    ) -> Result<SignInQuestion, IssuerError> {
         let metadata = self.metadata(false).await?;
         let client = build_client(metadata, own);
         let flow = CoreAuthenticationFlow::AuthorizationCode;
@@ -200,7 +203,7 @@ impl OpenIdIssuer {
     ///
     /// # Errors
     /// When the issuer does not say so, or not in a way that can be trusted.
-    pub async fn answer(
+    pub(super) async fn answer(
         &self,
         own: &ClientRegistration,
         code: String,

@@ -22,7 +22,7 @@ const STREAMS: usize = 1024;
 
 /// See the module. Cheap to clone; clones count together.
 #[derive(Clone)]
-pub struct VisitLimits {
+pub(super) struct VisitLimits {
     heavy: Arc<Semaphore>,
     diffs: Arc<Semaphore>,
     /// Whose searches and exports are under way: one each.
@@ -47,7 +47,7 @@ impl Default for VisitLimits {
 
 /// A place, until it is dropped.
 #[derive(Debug)]
-pub struct VisitPlace {
+pub(super) struct VisitPlace {
     _all: OwnedSemaphorePermit,
     _own: VisitorShare,
 }
@@ -57,7 +57,7 @@ impl VisitLimits {
     ///
     /// # Errors
     /// When others have theirs for longer than one waits, or this person has one already.
-    pub async fn heavy(&self, person: Option<&str>) -> Result<VisitPlace, PageProblem> {
+    pub(super) async fn heavy(&self, person: Option<&str>) -> Result<VisitPlace, PageProblem> {
         let busy = PageProblem::Busy;
         let most = if person.is_some() { OWN } else { STREAMS };
         let own = self.busy.share(person.unwrap_or_default(), most);
@@ -72,7 +72,7 @@ impl VisitLimits {
     ///
     /// # Errors
     /// When others have theirs for longer than one waits.
-    pub async fn diff(&self) -> Result<OwnedSemaphorePermit, PageProblem> {
+    pub(super) async fn diff(&self) -> Result<OwnedSemaphorePermit, PageProblem> {
         let turn = timeout(self.patience, Arc::clone(&self.diffs).acquire_owned()).await;
         let turn = turn.ok().and_then(Result::ok);
         turn.ok_or(PageProblem::Busy("Others look at changes right now."))
@@ -82,7 +82,7 @@ impl VisitLimits {
     ///
     /// # Errors
     /// When this person, or all together, watch as much as they can.
-    pub fn stream(&self, person: Option<&str>) -> Result<VisitPlace, PageProblem> {
+    pub(super) fn stream(&self, person: Option<&str>) -> Result<VisitPlace, PageProblem> {
         let most = if person.is_some() { OWN_STREAMS } else { STREAMS };
         let own = self.watching.share(person.unwrap_or_default(), most);
         let own =

@@ -12,7 +12,7 @@ use super::door::PageViewer;
 use super::{PageProblem, Pages, parse_place};
 
 /// Leads to the conversation in Slack, whose address only Slack knows.
-pub async fn open_slack(
+pub(super) async fn open_slack(
     State(pages): State<Pages>,
     viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,

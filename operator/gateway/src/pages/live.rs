@@ -32,13 +32,13 @@ const OVER: &str = "This page is not shown to you any more: load it again to see
 const AWAY: &str = "The history can't be read right now: what happens is shown when it can.";
 
 #[derive(Deserialize)]
-pub struct LiveQuery {
+pub(super) struct LiveQuery {
     #[serde(default)]
     after: u64,
 }
 
 /// What was added, as it is now.
-pub async fn serve_steps(
+pub(super) async fn serve_steps(
     State(pages): State<Pages>,
     viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
@@ -55,7 +55,7 @@ pub async fn serve_steps(
 }
 
 /// What is added, as it happens.
-pub async fn serve_events(
+pub(super) async fn serve_events(
     State(pages): State<Pages>,
     viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
@@ -74,7 +74,7 @@ pub async fn serve_events(
 }
 
 /// A part of a page that changes while somebody looks at it.
-pub trait LivePart: Send + 'static {
+pub(super) trait LivePart: Send + 'static {
     /// What is shown instead of what was, if that is something else. `anew`: who may see what may have changed.
     fn render(
         &mut self,
@@ -87,7 +87,7 @@ pub trait LivePart: Send + 'static {
 }
 
 /// Who looks at what.
-pub struct PageWatcher {
+pub(super) struct PageWatcher {
     pub pages: Pages,
     pub viewer: PageViewer,
     pub place: ThreadPlace,
@@ -97,7 +97,7 @@ pub struct PageWatcher {
 ///
 /// # Errors
 /// When as many pages are followed as can be.
-pub fn stream_part(
+pub(super) fn stream_part(
     pages: Pages,
     viewer: PageViewer,
     place: ThreadPlace,

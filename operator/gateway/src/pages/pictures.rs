@@ -13,7 +13,7 @@ use super::{PageProblem, Pages, parse_place};
 const PNG: &str = "image/png";
 
 /// The picture of a line.
-pub async fn serve_picture(
+pub(super) async fn serve_picture(
     State(pages): State<Pages>,
     viewer: PageViewer,
     Path((namespace, name, n)): Path<(String, String, u64)>,
@@ -27,7 +27,7 @@ pub async fn serve_picture(
 }
 
 /// One of the pictures of a comparison.
-pub async fn serve_compared(
+pub(super) async fn serve_compared(
     State(pages): State<Pages>,
     viewer: PageViewer,
     Path((namespace, name, n, place)): Path<(String, String, u64, usize)>,

@@ -26,7 +26,7 @@ const STALL: Duration = Duration::from_mins(1);
 
 /// What callers that have shown nothing yet may hold of it.
 #[derive(Clone, Copy, Debug)]
-pub struct PortLimits {
+pub(super) struct PortLimits {
     pub connections: ConnectionLimits,
     pub all: usize,
     pub stall: Duration,
@@ -39,7 +39,7 @@ impl Default for PortLimits {
 }
 
 /// Serves until told to stop; what has come in before is served to its end while the process lasts.
-pub async fn serve_port(
+pub(super) async fn serve_port(
     listener: TcpListener,
     app: Router,
     limits: PortLimits,

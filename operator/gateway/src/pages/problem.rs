@@ -5,7 +5,7 @@ use http::StatusCode;
 use url::form_urlencoded::byte_serialize;
 
 #[derive(Debug)]
-pub enum PageProblem {
+pub(super) enum PageProblem {
     NoPage,
     /// Nobody is signed in.
     SignIn {

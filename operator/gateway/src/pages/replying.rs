@@ -31,7 +31,7 @@ const UNREAD: &str =
 
 /// A reply, as its form sends it.
 #[derive(Deserialize)]
-pub struct ReplyForm {
+pub(super) struct ReplyForm {
     #[serde(flatten)]
     change: SignedChange,
     #[serde(default)]
@@ -42,7 +42,7 @@ pub struct ReplyForm {
 
 /// A pressed button, as its form sends it.
 #[derive(Deserialize)]
-pub struct AnswerForm {
+pub(super) struct AnswerForm {
     #[serde(flatten)]
     change: SignedChange,
     message: SlackTs,
@@ -50,7 +50,7 @@ pub struct AnswerForm {
 }
 
 /// Posts a reply.
-pub async fn post_reply(
+pub(super) async fn post_reply(
     State(pages): State<Pages>,
     viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
@@ -86,7 +86,7 @@ pub async fn post_reply(
 }
 
 /// Presses a button of an open question.
-pub async fn press_button(
+pub(super) async fn press_button(
     State(pages): State<Pages>,
     viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
@@ -115,7 +115,7 @@ fn show_remark(title: &str, text: &str, base: &str) -> Response {
 ///
 /// # Errors
 /// When another site may have asked for it, or they may not.
-pub async fn require_steering(
+pub(super) async fn require_steering(
     pages: &Pages,
     viewer: &PageViewer,
     place: &ThreadPlace,
@@ -127,7 +127,7 @@ pub async fn require_steering(
 }
 
 /// Forms of a thread's page for a person.
-pub async fn offer_replies(
+pub(super) async fn offer_replies(
     pages: &Pages,
     viewer: &PageViewer,
     (place, permit): (&ThreadPlace, &ThreadPermit),

@@ -14,7 +14,7 @@ use super::live::{LivePart, PageWatcher, stream_part};
 use super::{PageProblem, Pages, base_path, parse_place};
 
 /// As a page.
-pub async fn serve_roadmap(
+pub(super) async fn serve_roadmap(
     State(pages): State<Pages>,
     viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
@@ -28,7 +28,7 @@ pub async fn serve_roadmap(
 }
 
 /// What changes of it.
-pub async fn serve_table(
+pub(super) async fn serve_table(
     State(pages): State<Pages>,
     viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
@@ -38,7 +38,7 @@ pub async fn serve_table(
 }
 
 /// The table again whenever it is another.
-pub async fn serve_events(
+pub(super) async fn serve_events(
     State(pages): State<Pages>,
     viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,

@@ -11,7 +11,7 @@ const LONGEST: usize = 4096;
 
 /// Signs and checks. No Debug: it holds a key.
 #[derive(Clone)]
-pub struct CookieSeal(Key);
+pub(super) struct CookieSeal(Key);
 
 #[derive(Serialize, Deserialize)]
 struct Sealed<T> {
@@ -21,7 +21,7 @@ struct Sealed<T> {
 
 impl CookieSeal {
     /// With a key of the secret's own, which nobody learns it from.
-    pub fn of(secret: &str) -> Self {
+    pub(super) fn of(secret: &str) -> Self {
         let own = sign(&Key::new(HMAC_SHA256, secret.as_bytes()), b"codebutler pages 1");
         Self(Key::new(HMAC_SHA256, own.as_ref()))
     }
@@ -31,14 +31,19 @@ impl CookieSeal {
     }
 
     /// A value that [`Self::open`] takes for the same purpose until then (seconds since 1970).
-    pub fn close<T: Serialize>(&self, purpose: &str, what: T, until: u64) -> Option<String> {
+    pub(super) fn close<T: Serialize>(&self, purpose: &str, what: T, until: u64) -> Option<String> {
         let payload = BASE64.encode(serde_json::to_vec(&Sealed { until, what }).ok()?);
         let mark = sign(&self.0, Self::text(purpose, &payload).as_bytes());
         Some(format!("{payload}.{}", BASE64.encode(mark)))
     }
 
     /// What was sealed, if it was and its time is not over.
-    pub fn open<T: DeserializeOwned>(&self, purpose: &str, value: &str, now: u64) -> Option<T> {
+    pub(super) fn open<T: DeserializeOwned>(
+        &self,
+        purpose: &str,
+        value: &str,
+        now: u64,
+    ) -> Option<T> {
         let (payload, mark) = value.split_once('.').filter(|_| value.len() <= LONGEST)?;
         let mark = BASE64.decode(mark).ok()?;
         verify(&self.0, Self::text(purpose, payload).as_bytes(), &mark).ok()?;
@@ -47,12 +52,12 @@ impl CookieSeal {
     }
 
     /// What comes with every change that a session asks for: another site can't know it.
-    pub fn token(&self, session: &str) -> String {
+    pub(super) fn token(&self, session: &str) -> String {
         BASE64.encode(sign(&self.0, Self::text("change", session).as_bytes()))
     }
 
     /// Whether it is that.
-    pub fn takes(&self, session: &str, token: &str) -> bool {
+    pub(super) fn takes(&self, session: &str, token: &str) -> bool {
         let mark = BASE64.decode(token).unwrap_or_default();
         verify(&self.0, Self::text("change", session).as_bytes(), &mark).is_ok()
     }

@@ -19,7 +19,7 @@ const AWAY: u64 = 900;
 const TICKET: usize = 100;
 
 /// Sends a person with a link to the page on which they sign in.
-pub async fn begin_server_signin(
+pub(super) async fn begin_server_signin(
     State(pages): State<Pages>,
     viewer: PageViewer,
     Path((namespace, repo, server, ticket)): Path<(String, String, String, String)>,
@@ -32,7 +32,7 @@ pub async fn begin_server_signin(
 }
 
 /// Takes the code that a person comes back with.
-pub async fn finish_server_signin(
+pub(super) async fn finish_server_signin(
     State(pages): State<Pages>,
     viewer: PageViewer,
     RawQuery(query): RawQuery,

@@ -20,7 +20,7 @@ const PLACES: usize = 8;
 const STRIDE: u64 = 1024;
 
 /// A line with its number; none if it can't be read.
-pub type NumberedLine = (u64, Option<HistoryLine>);
+pub(super) type NumberedLine = (u64, Option<HistoryLine>);
 
 /// What is known of one history.
 #[derive(Default)]
@@ -31,7 +31,7 @@ struct View {
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct HistoryShelf {
+pub(super) struct HistoryShelf {
     store: AnyStore,
     news: HistoryNews,
     views: Arc<Mutex<HashMap<ThreadPlace, Arc<Mutex<View>>>>>,
@@ -41,23 +41,23 @@ pub struct HistoryShelf {
 }
 
 impl HistoryShelf {
-    pub fn of(history: &HistoryKeeper) -> Option<Self> {
+    pub(super) fn of(history: &HistoryKeeper) -> Option<Self> {
         let store = history.store()?.clone();
         let (views, replaced) = (Arc::default(), Arc::default());
         let places = Arc::new(Semaphore::new(PLACES));
         Some(Self { store, news: history.news(), views, replaced, places })
     }
 
-    pub const fn store(&self) -> &AnyStore {
+    pub(super) const fn store(&self) -> &AnyStore {
         &self.store
     }
 
     /// Changes when this history has grown.
-    pub fn news(&self, place: &ThreadPlace) -> watch::Receiver<u64> {
+    pub(super) fn news(&self, place: &ThreadPlace) -> watch::Receiver<u64> {
         self.news.of(place)
     }
 
-    pub async fn all(&self) -> io::Result<Vec<ListedThread>> {
+    pub(super) async fn all(&self) -> io::Result<Vec<ListedThread>> {
         let own = self.clone();
         self.run(move || {
             let kept = own.store.list()?;
@@ -73,12 +73,12 @@ impl HistoryShelf {
         .await
     }
 
-    pub async fn summary(&self, place: &ThreadPlace) -> io::Result<ThreadSummary> {
+    pub(super) async fn summary(&self, place: &ThreadPlace) -> io::Result<ThreadSummary> {
         let (own, place) = (self.clone(), place.clone());
         self.run(move || own.with(&place, |view| Ok(view.summary.clone()))).await
     }
 
-    pub async fn lines(
+    pub(super) async fn lines(
         &self,
         place: &ThreadPlace,
         first: u64,
@@ -95,7 +95,7 @@ impl HistoryShelf {
     }
 
     /// How long it is.
-    pub async fn bytes(&self, place: &ThreadPlace) -> io::Result<u64> {
+    pub(super) async fn bytes(&self, place: &ThreadPlace) -> io::Result<u64> {
         let (own, place) = (self.clone(), place.clone());
         self.run(move || {
             let begins = |view: &View| view.index.begun().map_or(0, |begun| begun.byte);
@@ -106,7 +106,7 @@ impl HistoryShelf {
     }
 
     /// Where the Thread's own lines begin.
-    pub async fn begins(&self, place: &ThreadPlace) -> io::Result<u64> {
+    pub(super) async fn begins(&self, place: &ThreadPlace) -> io::Result<u64> {
         let (own, place) = (self.clone(), place.clone());
         self.run(move || {
             own.with(&place, |view| Ok(view.index.begun().map_or(0, |begun| begun.byte)))
@@ -115,7 +115,7 @@ impl HistoryShelf {
     }
 
     /// Lines in which a text occurs, in either case, the newest `most`.
-    pub async fn find(
+    pub(super) async fn find(
         &self,
         place: &ThreadPlace,
         text: &str,

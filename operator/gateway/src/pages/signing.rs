@@ -34,13 +34,13 @@ struct Flow {
 }
 
 #[derive(Deserialize)]
-pub struct SignInQuery {
+pub(super) struct SignInQuery {
     #[serde(default)]
     to: String,
 }
 
 #[derive(Deserialize)]
-pub struct ReturnQuery {
+pub(super) struct ReturnQuery {
     #[serde(default)]
     code: String,
     #[serde(default)]
@@ -51,7 +51,7 @@ pub struct ReturnQuery {
 
 /// A change, with what shows where it comes from.
 #[derive(Deserialize)]
-pub struct SignedChange {
+pub(super) struct SignedChange {
     #[serde(default)]
     pub token: String,
 }
@@ -71,7 +71,7 @@ async fn read_keys(sign_in: &SignIn) -> Result<Arc<DoorKeys>, PageProblem> {
 }
 
 /// Sends somebody to the issuer.
-pub async fn begin_signin(
+pub(super) async fn begin_signin(
     State(pages): State<Pages>,
     Query(wanted): Query<SignInQuery>,
 ) -> Result<Response, PageProblem> {
@@ -93,7 +93,7 @@ pub async fn begin_signin(
 }
 
 /// Takes somebody in who comes back.
-pub async fn finish_signin(
+pub(super) async fn finish_signin(
     State(pages): State<Pages>,
     Query(returned): Query<ReturnQuery>,
     request: Request,
@@ -139,7 +139,7 @@ pub async fn finish_signin(
 }
 
 /// Forgets who somebody is: a copy of the cookie is worth nothing then, either.
-pub async fn sign_out(
+pub(super) async fn sign_out(
     State(pages): State<Pages>,
     viewer: PageViewer,
     Form(change): Form<SignedChange>,
@@ -155,7 +155,7 @@ pub async fn sign_out(
 ///
 /// # Errors
 /// When another site may have asked for it.
-pub fn require_person<'a>(
+pub(super) fn require_person<'a>(
     viewer: &'a PageViewer,
     change: &SignedChange,
 ) -> Result<&'a SignedInPerson, PageProblem> {

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_mins(5);
 const STRIDE: u64 = 1024;
 
 /// As it is kept.
-pub async fn serve_lines(
+pub(super) async fn serve_lines(
     State(pages): State<Pages>,
     viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
@@ -52,7 +52,7 @@ pub async fn serve_lines(
 }
 
 /// As a trajectory.
-pub async fn serve_trajectory(
+pub(super) async fn serve_trajectory(
     State(pages): State<Pages>,
     viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,

@@ -15,7 +15,7 @@ use crate::receipt;
 use crate::roadmap::child::child_name;
 use crate::work::WorkServices;
 
-pub async fn carry_out(
+pub(super) async fn carry_out(
     gateway: &WorkServices,
     parent: &Thread,
     facts: &SplitFacts<'_>,
@@ -114,7 +114,11 @@ fn undo_name(split: &RequestSplit, parent: &Thread, number: u32) -> String {
 }
 
 /// Parts whose taking back has its Thread.
-pub fn undone_parts(gateway: &WorkServices, parent: &Thread, split: &RequestSplit) -> Vec<u32> {
+pub(super) fn undone_parts(
+    gateway: &WorkServices,
+    parent: &Thread,
+    split: &RequestSplit,
+) -> Vec<u32> {
     let has = |number: &u32| {
         freshest_thread(gateway, parent, undo_name(split, parent, *number)).is_some()
     };
@@ -166,14 +170,14 @@ fn undo_prompt(facts: &SplitFacts<'_>, number: u32, part: &RequestPart) -> Strin
 }
 
 /// The pages of pull requests on which a part's depends.
-pub fn needed_pulls(facts: &SplitFacts<'_>, number: u32) -> Vec<String> {
+pub(super) fn needed_pulls(facts: &SplitFacts<'_>, number: u32) -> Vec<String> {
     let after = facts.split.part(number).map(|part| part.after.clone()).unwrap_or_default();
     let pull = |number: u32| facts.threads.get(&number)?.pull.as_ref().map(|(_, url)| url.clone());
     after.into_iter().filter_map(pull).collect()
 }
 
 /// Has open pull requests say what they depend on, as soon as that is known.
-pub async fn link_pulls(
+pub(super) async fn link_pulls(
     gateway: &WorkServices,
     parent: &Thread,
     facts: &SplitFacts<'_>,

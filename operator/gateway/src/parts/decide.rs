@@ -9,7 +9,7 @@ use crate::roadmap::child::ChildState;
 
 /// What is known of a part's Thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartThread {
+pub(super) struct PartThread {
     /// Its name.
     pub thread: String,
     pub state: ChildState,
@@ -20,7 +20,7 @@ pub struct PartThread {
 }
 
 /// Everything that is decided from.
-pub struct SplitFacts<'a> {
+pub(super) struct SplitFacts<'a> {
     pub split: &'a RequestSplit,
     /// The Repo of the conversation.
     pub repo: &'a str,
@@ -32,7 +32,7 @@ pub struct SplitFacts<'a> {
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PartStep {
+pub(super) enum PartStep {
     /// A part gets its Thread.
     Start(u32),
     /// The first was merged, the second will not be: people are asked.
@@ -45,7 +45,7 @@ pub enum PartStep {
 
 /// How a part stands, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PartStanding {
+pub(super) enum PartStanding {
     Merged,
     Works,
     Ready,
@@ -61,7 +61,7 @@ pub enum PartStanding {
 
 impl SplitFacts<'_> {
     /// The Repo of a part.
-    pub fn repo_of<'p>(&'p self, part: &'p RequestPart) -> &'p str {
+    pub(super) fn repo_of<'p>(&'p self, part: &'p RequestPart) -> &'p str {
         part.repo.as_deref().unwrap_or(self.repo)
     }
 
@@ -78,7 +78,7 @@ impl SplitFacts<'_> {
     }
 
     /// How a part stands.
-    pub fn standing(&self, number: u32, part: &RequestPart) -> PartStanding {
+    pub(super) fn standing(&self, number: u32, part: &RequestPart) -> PartStanding {
         match self.state(number) {
             Some(ChildState::Merged) => PartStanding::Merged,
             Some(ChildState::Dropped) => PartStanding::Dropped,
@@ -110,7 +110,7 @@ impl SplitFacts<'_> {
     }
 
     /// Parts that have to be merged before this one can be, and are not.
-    pub fn unmet(&self, part: &RequestPart) -> Vec<u32> {
+    pub(super) fn unmet(&self, part: &RequestPart) -> Vec<u32> {
         let awaited = |number: &&u32| {
             !self.is_merged(**number)
                 && self.state(**number) != Some(&ChildState::Dropped)
@@ -140,7 +140,7 @@ impl SplitFacts<'_> {
 }
 
 /// What is to be done now, in order.
-pub fn decide_parts(facts: &SplitFacts<'_>) -> Vec<PartStep> {
+pub(super) fn decide_parts(facts: &SplitFacts<'_>) -> Vec<PartStep> {
     let split = facts.split;
     let mut steps = Vec::new();
     for half in split.halves.iter().filter(|half| half.undo == Some(true)) {

@@ -44,7 +44,10 @@ pub fn parts_question(split: &RequestSplit, repo: &str) -> String {
 }
 
 /// How all of it stands, in one message.
-pub fn parts_dashboard(facts: &SplitFacts<'_>, place: impl Fn(&str) -> Option<String>) -> String {
+pub(super) fn parts_dashboard(
+    facts: &SplitFacts<'_>,
+    place: impl Fn(&str) -> Option<String>,
+) -> String {
     let split = facts.split;
     let all: Vec<_> =
         split.numbered().map(|(n, part)| (n, part, facts.standing(n, part))).collect();
@@ -98,7 +101,7 @@ fn describe_standing(standing: &PartStanding) -> (&'static str, String) {
 }
 
 /// Asks what becomes of a half that has landed alone.
-pub fn describe_torn(facts: &SplitFacts<'_>, landed: u32, lost: u32) -> String {
+pub(super) fn describe_torn(facts: &SplitFacts<'_>, landed: u32, lost: u32) -> String {
     let name = |number: u32| {
         let title =
             facts.split.part(number).map(|part| plain_text(&part.title)).unwrap_or_default();

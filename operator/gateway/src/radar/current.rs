@@ -13,7 +13,7 @@ const SHORT: usize = 12;
 
 /// How a branch stands to the base branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BranchPast<'a> {
+pub(super) struct BranchPast<'a> {
     pub base: &'a str,
     pub behind: u64,
     pub text: TextMerge,
@@ -27,7 +27,7 @@ pub struct BranchPast<'a> {
 
 /// What is done about it, found again by its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RadarResponse {
+pub(super) enum RadarResponse {
     /// The role that pushes has to do something.
     Mail { key: String, text: String },
     /// People are asked.
@@ -38,7 +38,7 @@ pub enum RadarResponse {
 
 /// What the status says now, and what is done. Once for each commit at which the branch left the base
 /// branch, and once more if it has become a conflict.
-pub fn judge_base(
+pub(super) fn judge_base(
     past: &BranchPast<'_>,
     update: BranchUpdate,
     before: Option<&BaseStanding>,
@@ -108,7 +108,7 @@ fn find_response(past: &BranchPast<'_>, update: BranchUpdate) -> Option<RadarRes
 }
 
 /// For a column.
-pub fn summarize_base(standing: &BaseStanding) -> String {
+pub(super) fn summarize_base(standing: &BaseStanding) -> String {
     let BaseStanding { behind, text, .. } = standing;
     match text {
         TextMerge::Clean => format!("{behind} behind"),

@@ -17,7 +17,7 @@ const CLEAR: &str = "clear";
 
 /// Something to tell a conversation, by key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RadarNotice {
+pub(super) struct RadarNotice {
     pub key: String,
     pub text: String,
     /// The other Threads, and what is told of them.
@@ -27,7 +27,7 @@ pub struct RadarNotice {
 }
 
 /// How it stands, in a column: to others and to the base branch.
-pub fn summarize_radar(radar: &mut BranchRadar) {
+pub(super) fn summarize_radar(radar: &mut BranchRadar) {
     let behind = radar.base.as_ref().map(current::summarize_base);
     if let Some(behind) = behind {
         let others = std::mem::take(&mut radar.summary);
@@ -39,7 +39,7 @@ pub fn summarize_radar(radar: &mut BranchRadar) {
 
 /// What a Thread's status says now, and what its conversation does not know yet. What is told is noted by
 /// [`note_told`].
-pub fn decide_radar(
+pub(super) fn decide_radar(
     own: &BranchSide,
     before: &BranchRadar,
     met: &[MetBranch<'_>],
@@ -69,7 +69,7 @@ pub fn decide_radar(
 }
 
 /// Takes note that a conversation knows.
-pub fn note_told(radar: &mut BranchRadar, told: &[(String, TextMerge)]) {
+pub(super) fn note_told(radar: &mut BranchRadar, told: &[(String, TextMerge)]) {
     for (thread, text) in told {
         if let Some(meeting) = radar.meets.iter_mut().find(|meeting| meeting.thread == *thread) {
             meeting.told = Some(*text);

@@ -21,7 +21,11 @@ enum BranchMove {
 }
 
 /// Tells the conversation if somebody rewrote or removed its branch, and remembers where it is.
-pub async fn look_for_rewrite(gateway: &WorkServices, survey: &BranchSurvey, thread: &Thread) {
+pub(super) async fn look_for_rewrite(
+    gateway: &WorkServices,
+    survey: &BranchSurvey,
+    thread: &Thread,
+) {
     let key = ThreadKey::from(thread);
     let Some(status) = thread.status.as_ref() else { return };
     let Some(branch) = status.branch.as_deref() else { return };

@@ -41,7 +41,7 @@ struct Pair {
 
 /// What an earlier look found out about a Repo's branches: only those that moved are compared again.
 #[derive(Default)]
-pub struct RadarMemory {
+pub(super) struct RadarMemory {
     base: String,
     seen: BTreeSet<String>,
     /// By two tips, the lesser first.
@@ -66,7 +66,11 @@ impl RadarMemory {
     }
 }
 
-pub async fn look_around(gateway: &WorkServices, repo: &Arc<Repo>, memory: &mut RadarMemory) {
+pub(super) async fn look_around(
+    gateway: &WorkServices,
+    repo: &Arc<Repo>,
+    memory: &mut RadarMemory,
+) {
     let threads: Vec<_> = open_threads(gateway, repo, None)
         .into_iter()
         .filter(|thread| branch_tip(thread).is_some())

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 /// An open Thread's branch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BranchSide {
+pub(super) struct BranchSide {
     pub name: String,
     pub branch: String,
     pub created: Option<Timestamp>,
@@ -16,7 +16,7 @@ pub struct BranchSide {
 
 /// Another branch, and what Git and the two changes say of both.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MetBranch<'a> {
+pub(super) struct MetBranch<'a> {
     pub other: &'a BranchSide,
     pub files: &'a BTreeSet<String>,
     pub symbols: &'a [String],
@@ -26,7 +26,7 @@ pub struct MetBranch<'a> {
 }
 
 /// In the order in which merging them is proposed: the smaller first, then the older.
-pub fn merges_before(one: &BranchSide, other: &BranchSide) -> bool {
+pub(super) fn merges_before(one: &BranchSide, other: &BranchSide) -> bool {
     let rank = |side: &BranchSide| (side.size, side.created, side.name.clone());
     rank(one) < rank(other)
 }

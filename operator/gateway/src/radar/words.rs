@@ -11,7 +11,7 @@ const MAX_NAMED: usize = 5;
 const MAX_PATH: usize = 120;
 
 /// What `own`'s conversation is told of another branch. `judges` asks its reader what both mean.
-pub fn describe_meeting(own: &BranchSide, met: &MetBranch<'_>, judges: bool) -> String {
+pub(super) fn describe_meeting(own: &BranchSide, met: &MetBranch<'_>, judges: bool) -> String {
     let MetBranch { other, files, symbols, text, conflicts } = met;
     let who = format!("Thread {} (`{}`, {})", other.name, other.branch, describe_size(other.size));
     let places: Vec<String> = symbols.iter().take(MAX_NAMED).map(|one| as_code(one)).collect();
@@ -63,12 +63,12 @@ pub fn describe_meeting(own: &BranchSide, met: &MetBranch<'_>, judges: bool) -> 
 }
 
 /// Such as `3 lines in 1 file`.
-pub fn describe_size(size: ChangeSize) -> String {
+pub(super) fn describe_size(size: ChangeSize) -> String {
     format!("{} in {}", count_noun(size.lines, "line"), count_noun(size.files, "file"))
 }
 
 /// Such as `3 commits`.
-pub fn count_commits(count: u64) -> String {
+pub(super) fn count_commits(count: u64) -> String {
     count_noun(count, "commit")
 }
 
@@ -77,7 +77,7 @@ fn count_noun(n: u64, one: &str) -> String {
 }
 
 /// Files, for people.
-pub fn name_files(files: &BTreeSet<String>) -> String {
+pub(super) fn name_files(files: &BTreeSet<String>) -> String {
     let all: Vec<_> = files.iter().take(MAX_NAMED).map(|file| as_code(file)).collect();
     let more = files.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };

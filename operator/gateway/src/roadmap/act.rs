@@ -22,11 +22,11 @@ use super::{LookError, digest_day, shown};
 use crate::work::WorkServices;
 
 /// The key of the message that shows how it stands.
-pub const DASHBOARD: &str = "roadmap-dashboard";
+pub(super) const DASHBOARD: &str = "roadmap-dashboard";
 /// The tool with which a lead looks back.
 const PROPOSE: &str = "ProposeLearnings";
 
-pub async fn carry_out(
+pub(super) async fn carry_out(
     gateway: &WorkServices,
     repo: &Repo,
     parent: &Thread,
@@ -149,7 +149,7 @@ async fn look_back(
 }
 
 /// Tells people, once, of all that is ready to be merged: nothing goes on without them.
-pub async fn tell_ready(
+pub(super) async fn tell_ready(
     gateway: &WorkServices,
     key: &ThreadKey,
     facts: &RoadmapFacts<'_>,
@@ -163,7 +163,7 @@ pub async fn tell_ready(
 }
 
 /// Tells the Thread of an item that what it is built on will not be merged.
-pub async fn tell_lost_base(
+pub(super) async fn tell_lost_base(
     gateway: &WorkServices,
     key: &ThreadKey,
     facts: &RoadmapFacts<'_>,
@@ -179,7 +179,7 @@ pub async fn tell_lost_base(
 }
 
 /// Has a Thread that the product made say from which approved text; found again should that have failed.
-pub async fn note_origin(
+pub(super) async fn note_origin(
     gateway: &WorkServices,
     origin: &ItemOrigin<'_>,
     thread: &Thread,
@@ -211,7 +211,7 @@ async fn may_still_decide(
 }
 
 /// Tells once a day how it stands, where the Repo wants that.
-pub async fn tell_digest(
+pub(super) async fn tell_digest(
     gateway: &WorkServices,
     repo: &Repo,
     key: &ThreadKey,

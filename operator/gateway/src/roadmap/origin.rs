@@ -11,7 +11,7 @@ use super::decide::ItemChild;
 use super::shown::item_prompt;
 
 /// Where items come from.
-pub struct ItemOrigin<'a> {
+pub(super) struct ItemOrigin<'a> {
     /// The conversation that works the roadmap off.
     pub parent: &'a Thread,
     pub repo: &'a Repo,
@@ -20,7 +20,7 @@ pub struct ItemOrigin<'a> {
 
 impl ItemOrigin<'_> {
     /// What is known of the Thread that says it is an item's.
-    pub fn describe(&self, id: &str, thread: &Thread) -> ItemChild {
+    pub(super) fn describe(&self, id: &str, thread: &Thread) -> ItemChild {
         let status = thread.status.as_ref();
         let approvable = self.made_from(thread).is_some_and(|item| {
             let made_from = status.and_then(|status| status.item_hash.as_ref());
@@ -42,7 +42,7 @@ impl ItemOrigin<'_> {
     }
 
     /// The item from whose text, as the file has it now, a Thread of the product's own was made.
-    pub fn made_from(&self, thread: &Thread) -> Option<&RoadmapItem> {
+    pub(super) fn made_from(&self, thread: &Thread) -> Option<&RoadmapItem> {
         let id = thread.spec.item.as_deref()?;
         let item = self.file?.item(id).filter(|item| item.is_sound)?;
         let is_its = thread.spec.prompt.as_deref() == Some(&*item_prompt(item));

@@ -19,7 +19,7 @@ use crate::work::WorkServices;
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Tells those that were not told yet, until the gateway stops.
-pub async fn run_orphans(gateway: &WorkServices) {
+pub(super) async fn run_orphans(gateway: &WorkServices) {
     let queue = ThreadQueue::new(&gateway.context.attended, has_parent, (AGAIN, AGAIN));
     let orphans = OrphanReconciler { gateway, told: HashSet::new() };
     drive_one_by_one(queue, &gateway.shutdown, orphans).await;

@@ -25,14 +25,14 @@ const FILE: &str = ".codebutler/roadmap.md";
 const TOO_DEAR: &str = "the budget is used up";
 
 /// The title of an item as the file has it, and nothing in it is markup.
-pub fn item_title(file: Option<&RoadmapFile>, id: &str) -> String {
+pub(super) fn item_title(file: Option<&RoadmapFile>, id: &str) -> String {
     let title = file.and_then(|file| file.item(id)).map_or("", |item| item.title.as_str());
     let plain = title.chars().filter(|c| !"*_`<>~".contains(*c));
     format!("`{id}` {}", plain.take(TITLE).collect::<String>()).trim_end().to_owned()
 }
 
 /// How all of it stands, for the history.
-pub fn run_event(run: &RoadmapRun, budget: Option<NanoUsd>) -> HistoryEvent {
+pub(super) fn run_event(run: &RoadmapRun, budget: Option<NanoUsd>) -> HistoryEvent {
     let ended = run.ended.map(|end| match end {
         RoadmapEnd::Done => "done".to_owned(),
         RoadmapEnd::Stopped => "stopped".to_owned(),
@@ -41,7 +41,11 @@ pub fn run_event(run: &RoadmapRun, budget: Option<NanoUsd>) -> HistoryEvent {
 }
 
 /// How an item stands, for the history.
-pub fn item_event(facts: &RoadmapFacts<'_>, place: u64, approved: &ApprovedItem) -> ItemShown {
+pub(super) fn item_event(
+    facts: &RoadmapFacts<'_>,
+    place: u64,
+    approved: &ApprovedItem,
+) -> ItemShown {
     let item = facts.file.and_then(|file| file.item(&approved.id));
     let child = facts.children.get(&approved.id).filter(|child| !child.elsewhere);
     let (state, why) = match facts.standing(approved) {
@@ -66,13 +70,13 @@ pub fn item_event(facts: &RoadmapFacts<'_>, place: u64, approved: &ApprovedItem)
 }
 
 /// All that a yes to these items approves: what the role of each is given.
-pub fn whole_items(file: Option<&RoadmapFile>, items: &[ApprovedItem]) -> String {
+pub(super) fn whole_items(file: Option<&RoadmapFile>, items: &[ApprovedItem]) -> String {
     let texts = items.iter().filter_map(|item| file?.item(&item.id)).map(item_prompt);
     texts.collect::<Vec<_>>().join("\n\n---\n\n")
 }
 
 /// What the role of an item is given.
-pub fn item_prompt(item: &RoadmapItem) -> String {
+pub(super) fn item_prompt(item: &RoadmapItem) -> String {
     let notes = if item.notes.is_empty() { String::new() } else { format!("\n\n{}", item.notes) };
     format!(
         "Implement item `{}` of the roadmap: **{}**\n\nAcceptance criteria:\n{}{notes}\n\nThese criteria are approved, and they are all \
@@ -84,7 +88,7 @@ pub fn item_prompt(item: &RoadmapItem) -> String {
 
 /// The question whether to begin, about as many items as it can name, and no yes is for any other. `whole`: the
 /// file in the thread that has all of them; without one, the question itself has.
-pub fn roadmap_question(
+pub(super) fn roadmap_question(
     facts: &RoadmapFacts<'_>,
     items: &[ApprovedItem],
     base: &str,
@@ -184,7 +188,7 @@ fn describe_faults(file: Option<&RoadmapFile>) -> String {
 }
 
 /// Why there is nothing to ask.
-pub fn describe_refusal(
+pub(super) fn describe_refusal(
     refusal: &RoadmapRefusal,
     file: Option<&RoadmapFile>,
     base: &str,
@@ -205,7 +209,7 @@ pub fn describe_refusal(
 }
 
 /// How all of it stands, in one message.
-pub fn roadmap_dashboard(
+pub(super) fn roadmap_dashboard(
     facts: &RoadmapFacts<'_>,
     page: Option<&str>,
     link: impl Fn(&str) -> Option<String>,
@@ -281,7 +285,7 @@ fn describe_standing(standing: &ItemStanding) -> (&'static str, String) {
 }
 
 /// Why an item waits for people, and what they can do.
-pub fn describe_reason(why: &WaitingReason) -> String {
+pub(super) fn describe_reason(why: &WaitingReason) -> String {
     match why {
         WaitingReason::Question => "a question in its thread waits for an answer".to_owned(),
         WaitingReason::Failed => {
@@ -313,7 +317,7 @@ pub fn describe_reason(why: &WaitingReason) -> String {
 }
 
 /// What is told once of an item that waits for people: a key, and the words.
-pub fn describe_blocked(
+pub(super) fn describe_blocked(
     facts: &RoadmapFacts<'_>,
     item: &ApprovedItem,
     link: impl Fn(&str) -> Option<String>,
@@ -344,7 +348,10 @@ pub fn describe_blocked(
 }
 
 /// What is told once of all that waits for a merge.
-pub fn describe_ready(facts: &RoadmapFacts<'_>, link: impl Fn(&str) -> Option<String>) -> String {
+pub(super) fn describe_ready(
+    facts: &RoadmapFacts<'_>,
+    link: impl Fn(&str) -> Option<String>,
+) -> String {
     let ready = facts.run.items.iter().filter(|item| facts.standing(item) == ItemStanding::Ready);
     let show_item = |item: &ApprovedItem| {
         let child = facts.children.get(&item.id);
@@ -364,7 +371,7 @@ pub fn describe_ready(facts: &RoadmapFacts<'_>, link: impl Fn(&str) -> Option<St
 }
 
 /// What the lead is asked when all is merged.
-pub fn look_back_request(facts: &RoadmapFacts<'_>) -> String {
+pub(super) fn look_back_request(facts: &RoadmapFacts<'_>) -> String {
     let line = |item: &ApprovedItem| {
         let pull = facts.children.get(&item.id).and_then(|child| child.pull_request);
         let pull = pull.map(|number| format!(", #{number}")).unwrap_or_default();
@@ -382,7 +389,7 @@ pub fn look_back_request(facts: &RoadmapFacts<'_>) -> String {
 }
 
 /// What the Thread of an item is told.
-pub fn describe_lost_base(gone: &str) -> String {
+pub(super) fn describe_lost_base(gone: &str) -> String {
     format!(
         "What this is built on was closed without a merge: item {gone}. Its changes are on this branch, too, so nothing is merged here \
          until somebody says what becomes of them: write here to have them taken out, or kept; you are asked about the merge anew."

@@ -37,7 +37,7 @@ struct ClockDesk {
     quiet: HashMap<RepoKey, (Option<String>, Timestamp)>,
 }
 
-pub async fn run_schedules(gateway: &WorkServices) {
+pub(super) async fn run_schedules(gateway: &WorkServices) {
     let recorder = Recorder::new(gateway.context.client.clone(), Reporter::from(names::GATEWAY));
     let mut desk = ClockDesk { recorder, later: HashMap::new(), quiet: HashMap::new() };
     let mut due = tokio::time::interval(EVERY);

@@ -5,13 +5,13 @@ use codebutler_crds::wire::RepoIssue;
 use super::quote_foreign;
 
 /// Longest text of an issue that is shown, in characters.
-pub const BODY: usize = 6000;
+pub(super) const BODY: usize = 6000;
 /// Longest quote of it: a Thread's prompt has at most 12,000 characters.
 const QUOTE: usize = 9000;
 
 /// What is wanted. What the issue says stands as what it is, the quoted words of somebody at GitHub: whom they
 /// mention is not addressed by that.
-pub fn prompt_of(issue: &RepoIssue) -> String {
+pub(super) fn prompt_of(issue: &RepoIssue) -> String {
     let RepoIssue { number, url, title, author, body, .. } = issue;
     let body = if body.trim().is_empty() { "(no text)" } else { body.trim() };
     let words = format!("**{title}**\n\n{body}");

@@ -15,7 +15,7 @@ use super::{
 ///
 /// # Errors
 /// When GitHub or the cluster refuses.
-pub async fn look_at(gateway: &WorkServices, repo: &Repo) -> Result<(), StartError> {
+pub(super) async fn look_at(gateway: &WorkServices, repo: &Repo) -> Result<(), StartError> {
     let Some(spec) = &repo.spec.issues else { return Ok(()) };
     let found = async {
         GitHub::of(&gateway.context, repo).await?.labelled(&spec.label, issue::BODY).await

@@ -22,7 +22,7 @@ const LASTING: u32 = 3;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PolledSource {
+pub(super) enum PolledSource {
     Issues,
     Comments,
 }
@@ -77,7 +77,7 @@ struct PolledRepoState {
 }
 
 /// `every`: between two questions for a Repo.
-pub async fn run_polling(gateway: &WorkServices, source: PolledSource, every: Duration) {
+pub(super) async fn run_polling(gateway: &WorkServices, source: PolledSource, every: Duration) {
     let recorder = Recorder::new(gateway.context.client.clone(), Reporter::from(names::GATEWAY));
     let asked = Mutex::new(HashMap::new());
     let mut due = tokio::time::interval(EVERY);

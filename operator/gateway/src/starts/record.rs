@@ -12,7 +12,7 @@ const ATTEMPTS: u32 = 8;
 
 /// What is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BegunWork {
+pub(super) struct BegunWork {
     pub schedules: Vec<ScheduleStatus>,
     /// Newest last.
     pub issues: Vec<u64>,
@@ -27,12 +27,12 @@ impl BegunWork {
     }
 
     /// Keeps what is on record of schedules that are there.
-    pub fn keep_schedules(&mut self, is_there: impl Fn(&str) -> bool) {
+    pub(super) fn keep_schedules(&mut self, is_there: impl Fn(&str) -> bool) {
         self.schedules.retain(|own| is_there(&own.name));
     }
 
     /// Puts a schedule's record in place of the one that is there.
-    pub fn put_schedule(&mut self, record: &ScheduleStatus) {
+    pub(super) fn put_schedule(&mut self, record: &ScheduleStatus) {
         self.schedules.retain(|own| own.name != record.name);
         self.schedules.push(record.clone());
         self.schedules.sort_by(|one, other| one.name.cmp(&other.name));
@@ -40,7 +40,7 @@ impl BegunWork {
 
     /// Keeps that issues have got their Threads. Where there is no room those are forgotten first that are not
     /// `waiting` any more, the oldest first.
-    pub fn put_issues(&mut self, numbers: &[u64], waiting: &[u64]) {
+    pub(super) fn put_issues(&mut self, numbers: &[u64], waiting: &[u64]) {
         let new: Vec<u64> = numbers.iter().copied().filter(|n| !self.issues.contains(n)).collect();
         self.issues.extend(new);
         let mut surplus = self.issues.len().saturating_sub(MOST_ISSUES);
@@ -58,7 +58,7 @@ impl BegunWork {
 ///
 /// # Errors
 /// When the API server does not take it, or others write the same status again and again.
-pub async fn update_record(
+pub(super) async fn update_record(
     client: &Client,
     repo: &Repo,
     change: impl Fn(&mut BegunWork) + Send + Sync,

@@ -11,7 +11,7 @@ use super::quote_foreign;
 const PROMPT: usize = 11_000;
 
 /// About an issue, quoted with its newest comments.
-pub fn about_issue(command: &HeardCommand, issue: &RepoIssue) -> String {
+pub(super) fn about_issue(command: &HeardCommand, issue: &RepoIssue) -> String {
     let said = issue.comments.iter().rev().take(10).rev();
     let said: String = said.fold(String::new(), |mut all, remark| {
         let _ = write!(all, "\n\n{}: {}", remark.author, remark.body.trim());
@@ -28,7 +28,7 @@ pub fn about_issue(command: &HeardCommand, issue: &RepoIssue) -> String {
 }
 
 /// About a pull request: its text, and what it changes.
-pub fn about_pull(
+pub(super) fn about_pull(
     command: &HeardCommand,
     (title, body): (&str, &str),
     files: &[ChangedFile],

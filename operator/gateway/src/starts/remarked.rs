@@ -26,7 +26,7 @@ const MOST: usize = 20;
 ///
 /// # Errors
 /// When GitHub or the cluster refuses.
-pub async fn look_at(gateway: &WorkServices, repo: &Repo) -> Result<(), StartError> {
+pub(super) async fn look_at(gateway: &WorkServices, repo: &Repo) -> Result<(), StartError> {
     let known = repo.status.as_ref().and_then(|status| status.comments.clone());
     let (spec, known) = match (&repo.spec.comments, known) {
         (Some(spec), Some(known)) => (spec, known),

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// What is to be done now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ScheduleStep {
+pub(super) enum ScheduleStep {
     /// It is seen for the first time, or its times are other ones: it begins to count.
     Watch,
     /// It has its Thread already, which is not on record: who made it died.
@@ -25,7 +25,7 @@ pub enum ScheduleStep {
 
 /// Runs that are due, and why those before the newest do not begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LateRuns {
+pub(super) struct LateRuns {
     pub due: DueRuns,
     /// Of them, those that are later than they may be.
     pub too_late: u32,
@@ -33,14 +33,14 @@ pub struct LateRuns {
 
 impl LateRuns {
     /// Those that could begin still, were the newest not begun instead.
-    pub const fn replaced(&self) -> u32 {
+    pub(super) const fn replaced(&self) -> u32 {
         self.due.count.saturating_sub(self.too_late).saturating_sub(1)
     }
 }
 
 /// How a schedule stands.
 #[derive(Clone, Copy, Debug)]
-pub struct ScheduleFacts<'a> {
+pub(super) struct ScheduleFacts<'a> {
     pub spec: &'a ScheduleSpec,
     pub clock: &'a ScheduleClock,
     /// As its times are read.
@@ -55,7 +55,7 @@ pub struct ScheduleFacts<'a> {
 }
 
 /// What is to be done, if anything.
-pub fn decide_schedule(facts: &ScheduleFacts<'_>, now: Timestamp) -> Option<ScheduleStep> {
+pub(super) fn decide_schedule(facts: &ScheduleFacts<'_>, now: Timestamp) -> Option<ScheduleStep> {
     let known = facts.status.filter(|status| status.cron == facts.cron);
     let Some(settled) = known.and_then(|status| status.settled.as_ref()) else {
         return Some(ScheduleStep::Watch);
@@ -86,7 +86,7 @@ pub fn decide_schedule(facts: &ScheduleFacts<'_>, now: Timestamp) -> Option<Sche
 }
 
 /// What becomes of runs that do not begin, for people; nothing where all of them do, or wait for a conversation.
-pub fn describe_unbegun(spec: &ScheduleSpec, step: &ScheduleStep) -> Option<String> {
+pub(super) fn describe_unbegun(spec: &ScheduleSpec, step: &ScheduleStep) -> Option<String> {
     let (too_late, replaced, newest) = match step {
         ScheduleStep::Miss(due) => (due.count, 0, due.newest),
         ScheduleStep::Begin(late) | ScheduleStep::Adopt(late) => {
@@ -121,7 +121,7 @@ pub fn describe_unbegun(spec: &ScheduleSpec, step: &ScheduleStep) -> Option<Stri
 }
 
 /// Whether a step is on record: another gateway took it at the same moment.
-pub fn is_settled(status: &ScheduleStatus, cron: &str, step: &ScheduleStep) -> bool {
+pub(super) fn is_settled(status: &ScheduleStatus, cron: &str, step: &ScheduleStep) -> bool {
     let settled = status.settled.as_ref().filter(|_| status.cron == cron).map(|time| time.0);
     match step {
         ScheduleStep::Watch => settled.is_some(),
@@ -134,7 +134,7 @@ pub fn is_settled(status: &ScheduleStatus, cron: &str, step: &ScheduleStep) -> b
 }
 
 /// What is on record once a step is done.
-pub fn record_step(
+pub(super) fn record_step(
     before: Option<&ScheduleStatus>,
     facts: (&str, &str),
     step: &ScheduleStep,
@@ -172,7 +172,11 @@ pub fn record_step(
 }
 
 /// What a run is asked to do: what the schedule says, and what did not happen since the last one.
-pub fn prompt_of(spec: &ScheduleSpec, status: Option<&ScheduleStatus>, late: LateRuns) -> String {
+pub(super) fn prompt_of(
+    spec: &ScheduleSpec,
+    status: Option<&ScheduleStatus>,
+    late: LateRuns,
+) -> String {
     let missed = status.map_or(0, |status| status.missed) + late.too_late;
     let skipped = status.map_or(0, |status| status.skipped);
     let told = |count: u32, why: &str| {

@@ -16,14 +16,14 @@ use super::rotation::LIFE_DAYS;
 use super::{TlsError, crypto_provider};
 
 /// An authority with its private key.
-pub struct CertificateAuthority {
+pub(super) struct CertificateAuthority {
     der: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl CertificateAuthority {
     /// A new authority: certificate and private key as PEM.
-    pub fn generate(now: Timestamp) -> Result<(String, String), TlsError> {
+    pub(super) fn generate(now: Timestamp) -> Result<(String, String), TlsError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "CodeButler gateway CA");
@@ -34,7 +34,7 @@ impl CertificateAuthority {
     }
 
     /// Reads one back; nothing if it is not whole.
-    pub fn parse(certificate: &str, key: &str) -> Option<Self> {
+    pub(super) fn parse(certificate: &str, key: &str) -> Option<Self> {
         let der = CertificateDer::from_pem_slice(certificate.as_bytes()).ok()?;
         let key = KeyPair::from_pem(key).ok()?;
         let public = key.subject_public_key_info();
@@ -45,7 +45,7 @@ impl CertificateAuthority {
     }
 
     /// A server certificate for `names`, with a key that never leaves this process.
-    pub fn server(
+    pub(super) fn server(
         &self,
         names: &[String],
         now: Timestamp,

@@ -7,7 +7,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 /// How long an authority is valid.
-pub const LIFE_DAYS: i64 = 3650;
+pub(super) const LIFE_DAYS: i64 = 3650;
 /// Age at which its successor is made.
 const REPLACED_AFTER: SignedDuration = SignedDuration::from_hours(365 * 24);
 /// How long the successor is published before it signs: longer than any pod lives or any volume
@@ -18,7 +18,7 @@ const KEPT: SignedDuration = SignedDuration::from_hours(120 * 24);
 
 /// Certificate and private key as PEM, and since when they are kept in their place.
 #[derive(Clone, PartialEq, Eq)]
-pub struct KeyPairPem {
+pub(super) struct KeyPairPem {
     pub certificate: String,
     /// The private half. No Debug on purpose.
     pub key: String,
@@ -27,7 +27,7 @@ pub struct KeyPairPem {
 
 /// All authorities of an installation.
 #[derive(Clone, PartialEq, Eq)]
-pub struct KnownAuthorities {
+pub(super) struct KnownAuthorities {
     pub current: KeyPairPem,
     /// Published, to sign later.
     pub next: Option<KeyPairPem>,
@@ -36,7 +36,7 @@ pub struct KnownAuthorities {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RotationDue {
+pub(super) enum RotationDue {
     /// Nothing.
     Nothing,
     /// A successor has to be made.
@@ -49,7 +49,7 @@ pub enum RotationDue {
 
 impl KnownAuthorities {
     /// What is due at `now`.
-    pub fn due(&self, now: Timestamp) -> RotationDue {
+    pub(super) fn due(&self, now: Timestamp) -> RotationDue {
         let age = |since: Timestamp| now.duration_since(since);
         if self.previous.as_ref().is_some_and(|(_, since)| age(*since) >= KEPT) {
             return RotationDue::Forgetting;
@@ -63,7 +63,7 @@ impl KnownAuthorities {
 
     /// After the successor has taken over.
     #[must_use]
-    pub fn promoted(self, now: Timestamp) -> Self {
+    pub(super) fn promoted(self, now: Timestamp) -> Self {
         match self.next {
             Some(next) => Self {
                 previous: Some((self.current.certificate, now)),
@@ -75,7 +75,7 @@ impl KnownAuthorities {
     }
 
     /// Everything that agents are to trust, the signing one first.
-    pub fn bundle(&self) -> String {
+    pub(super) fn bundle(&self) -> String {
         let next = self.next.iter().map(|next| next.certificate.as_str());
         let previous = self.previous.iter().map(|(certificate, _)| certificate.as_str());
         let all = std::iter::once(self.current.certificate.as_str()).chain(next).chain(previous);

@@ -28,7 +28,7 @@ const PREVIOUS_SINCE: &str = "previous.since";
 const ATTEMPTS: u32 = 3;
 
 /// What is kept, and its version.
-pub struct KeptAuthority {
+pub(super) struct KeptAuthority {
     pub authorities: KnownAuthorities,
     version: Option<String>,
 }
@@ -38,7 +38,7 @@ fn api_failed(source: kube::Error) -> TlsError {
 }
 
 /// The authorities of this installation; the first one is made if there is none.
-pub async fn load_authorities(
+pub(super) async fn load_authorities(
     client: &Client,
     namespace: &str,
     now: Timestamp,
@@ -72,7 +72,7 @@ fn is_unfilled(secret: &Secret) -> bool {
 }
 
 /// Stores what comes next, unless somebody else has stored something since it was read.
-pub async fn store_authorities(
+pub(super) async fn store_authorities(
     client: &Client,
     namespace: &str,
     kept: &KeptAuthority,
@@ -127,7 +127,7 @@ fn read_authority(secret: &Secret) -> Result<KeptAuthority, TlsError> {
 }
 
 /// Puts the public halves where the controller copies them from.
-pub async fn publish_authority(
+pub(super) async fn publish_authority(
     client: &Client,
     namespace: &str,
     pem: &str,

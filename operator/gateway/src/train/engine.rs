@@ -24,7 +24,7 @@ const REASON: usize = 500;
 
 /// Pull requests on top of the base branch, not pushed yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TrainAssembly {
+pub(super) struct TrainAssembly {
     /// The branch's commit and its tree.
     pub base: String,
     pub base_tree: String,
@@ -41,7 +41,7 @@ pub struct TrainAssembly {
 
 /// What the checks of a commit say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CheckVerdict {
+pub(super) enum CheckVerdict {
     Passed,
     /// These failed.
     Failed(BTreeSet<String>),
@@ -55,7 +55,7 @@ pub enum CheckVerdict {
 
 /// What became of one merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TrainLanding {
+pub(super) enum TrainLanding {
     /// The commit on the base branch, whose tree is the one that was tested.
     Done(String),
     /// The commit on the base branch; somebody else's came in between.
@@ -70,7 +70,7 @@ pub enum TrainLanding {
 
 /// Everything outside: Git, GitHub, Threads, the clock. Each can be asked again for what is done already.
 #[async_trait]
-pub trait TrainHost: Sync {
+pub(super) trait TrainHost: Sync {
     type Error: Send;
 
     /// Has a Thread know that its pull request is merged here; why that can't be, if so.
@@ -121,7 +121,7 @@ pub trait TrainHost: Sync {
 
 /// What became of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TrainProgress {
+pub(super) enum TrainProgress {
     /// It stands otherwise now: this is put on record, and the next step follows.
     Changed(Box<MergeTrain>),
     /// Checks are awaited; they may be over in a moment.
@@ -140,7 +140,7 @@ impl TrainProgress {
 ///
 /// # Errors
 /// When something outside can't be asked: the step is begun anew later.
-pub async fn advance_train<H: TrainHost>(
+pub(super) async fn advance_train<H: TrainHost>(
     train: &MergeTrain,
     host: &H,
 ) -> Result<TrainProgress, H::Error> {

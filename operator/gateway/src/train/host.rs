@@ -32,13 +32,13 @@ const MINUTES: u32 = 60;
 /// How long rules are believed.
 const FRESH: Duration = Duration::from_mins(2);
 /// Branches for tests.
-pub const PREFIX: &str = "codebutler-train/";
+pub(super) const PREFIX: &str = "codebutler-train/";
 /// Letters of a commit in a branch's name.
 const SHORT: usize = 16;
 
 /// Why a step has to be begun anew.
 #[derive(Debug, thiserror::Error)]
-pub enum TrainError {
+pub(super) enum TrainError {
     #[error(transparent)]
     GitHub(#[from] GitHubError),
     #[error(transparent)]
@@ -53,7 +53,7 @@ pub enum TrainError {
 
 impl TrainError {
     /// Whether somebody has to correct the Repo.
-    pub const fn is_about_repo(&self) -> bool {
+    pub(super) const fn is_about_repo(&self) -> bool {
         match self {
             Self::GitHub(error) => error.is_about_repo(),
             Self::Copy(MirrorError::Host(error)) => error.is_about_repo(),
@@ -65,7 +65,7 @@ impl TrainError {
 
 /// What spares questions to GitHub. Nothing depends on it.
 #[derive(Default)]
-pub struct HostDesk {
+pub(super) struct HostDesk {
     /// The checks that a commit had when it was looked at last: others may be about to begin.
     seen: Mutex<HashMap<String, BTreeSet<String>>>,
     /// The rules of a Repo's base branch, by URL and branch.
@@ -73,7 +73,7 @@ pub struct HostDesk {
 }
 
 /// The repository of a train.
-pub struct RepoHost<'a> {
+pub(super) struct RepoHost<'a> {
     pub gateway: &'a WorkServices,
     pub repo: &'a Arc<Repo>,
     pub train: &'a MergeTrain,
@@ -127,7 +127,7 @@ impl RepoHost<'_> {
 const NEW_COMMITS: &str = "it has new commits, which nobody has approved";
 
 /// Why a pull request can't be merged as it was when people were asked.
-pub fn why_gone(pull: &GitHubPull, head: &str, base: &str) -> Option<String> {
+pub(super) fn why_gone(pull: &GitHubPull, head: &str, base: &str) -> Option<String> {
     match () {
         () if pull.is_merged() => Some("it was merged at GitHub".to_owned()),
         () if !pull.is_open() => Some("it was closed at GitHub".to_owned()),

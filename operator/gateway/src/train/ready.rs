@@ -21,7 +21,7 @@ use crate::work::WorkServices;
 type Found = (Vec<ReadyPull>, Vec<(u64, String)>);
 
 /// Asks about everything that is ready, or says that nothing is.
-pub async fn ask_train(
+pub(super) async fn ask_train(
     gateway: &WorkServices,
     repo: &Repo,
     github: &GitHub,

@@ -13,7 +13,7 @@ const SHORT: usize = 10;
 
 /// A pull request, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShownPull {
+pub(super) struct ShownPull {
     pub url: String,
     /// Where its conversation is.
     pub place: Option<String>,
@@ -21,7 +21,7 @@ pub struct ShownPull {
 
 /// One that is ready, with what helps to decide.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadyPull {
+pub(super) struct ReadyPull {
     pub car: TrainCar,
     pub title: String,
     /// Unknown where the host doesn't say it.
@@ -50,7 +50,7 @@ fn cut_title(title: &str) -> String {
 }
 
 /// The question whether to merge them.
-pub fn merging_question(
+pub(super) fn merging_question(
     ready: &[ReadyPull],
     others: &[(u64, String)],
     base: &str,
@@ -96,7 +96,7 @@ pub fn merging_question(
 }
 
 /// Why there is nothing to ask.
-pub fn describe_nothing(others: &[(u64, String)]) -> String {
+pub(super) fn describe_nothing(others: &[(u64, String)]) -> String {
     let others: Vec<String> =
         others.iter().map(|(number, why)| format!("\n- #{number}: {why}")).collect();
     format!(
@@ -106,7 +106,7 @@ pub fn describe_nothing(others: &[(u64, String)]) -> String {
 }
 
 /// How all of it stands, in one message.
-pub fn train_dashboard(
+pub(super) fn train_dashboard(
     train: &MergeTrain,
     base: &str,
     shown: impl Fn(&TrainCar) -> Option<ShownPull>,

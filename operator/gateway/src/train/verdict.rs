@@ -7,7 +7,7 @@ use codebutler_crds::wire::HeadCheck;
 use super::engine::CheckVerdict;
 
 /// All of them, of which some are required. What can't be read says nothing.
-pub fn judge_checks(checks: &[HeadCheck], required: &BTreeSet<String>) -> CheckVerdict {
+pub(super) fn judge_checks(checks: &[HeadCheck], required: &BTreeSet<String>) -> CheckVerdict {
     let known = checks.iter().filter(|check| check.state != "unknown");
     let known: Vec<&HeadCheck> = known.collect();
     if known.is_empty() {

@@ -12,14 +12,14 @@ const RESERVE: u64 = 5;
 
 /// Requests that may still be made.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct PollBudget {
+pub(super) struct PollBudget {
     /// In sixtieths of a request.
     saved: u64,
     unlimited: bool,
 }
 
 impl PollBudget {
-    pub fn begin(&mut self, quota: Option<RateQuota>) {
+    pub(super) fn begin(&mut self, quota: Option<RateQuota>) {
         // A host of one's own sets no limits.
         self.unlimited = quota.is_none();
         let share = quota.map_or(0, |quota| quota.limit / 10);
@@ -27,17 +27,17 @@ impl PollBudget {
     }
 
     /// Whether something may be asked.
-    pub const fn has_any(&self) -> bool {
+    pub(super) const fn has_any(&self) -> bool {
         self.unlimited || self.saved >= ROUNDS
     }
 
-    pub const fn spend(&mut self, requests: u64) {
+    pub(super) const fn spend(&mut self, requests: u64) {
         self.saved = self.saved.saturating_sub(requests * ROUNDS);
     }
 }
 
 /// Whether there is so little left for all that a round is to be left out.
-pub const fn is_scarce(quota: RateQuota) -> bool {
+pub(super) const fn is_scarce(quota: RateQuota) -> bool {
     quota.left <= quota.limit / RESERVE
 }
 

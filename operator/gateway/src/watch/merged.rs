@@ -14,7 +14,7 @@ use crate::overlap;
 use crate::work::WorkServices;
 
 /// Merged by a person: that is the end, as if it had been decided in the thread.
-pub async fn close_merged(
+pub(super) async fn close_merged(
     gateway: &WorkServices,
     github: &GitHub,
     thread: &Thread,

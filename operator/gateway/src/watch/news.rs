@@ -17,7 +17,7 @@ const OVERLAP: SignedDuration = SignedDuration::from_mins(10);
 
 /// Something that a person did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PullNews {
+pub(super) enum PullNews {
     Merged {
         by: String,
         commit: String,
@@ -38,7 +38,7 @@ pub enum PullNews {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PullRemark {
+pub(super) struct PullRemark {
     /// By which it is told once.
     pub key: String,
     pub text: String,
@@ -47,13 +47,13 @@ pub struct PullRemark {
 }
 
 /// From when on remarks can be news.
-pub fn news_since(known: &PullRequest) -> Option<Timestamp> {
+pub(super) fn news_since(known: &PullRequest) -> Option<Timestamp> {
     let seen = known.seen.as_deref()?.parse::<Timestamp>().ok()?;
     Some(seen - OVERLAP)
 }
 
 /// Who said something that can be news.
-pub fn news_speakers(known: &PullRequest, talk: &PullTalk) -> BTreeSet<String> {
+pub(super) fn news_speakers(known: &PullRequest, talk: &PullTalk) -> BTreeSet<String> {
     let since = news_since(known);
     let all = talk.comments.iter().chain(&talk.reviews);
     let late = all.filter(|said| said.at().is_some_and(|at| is_late(at, since)));
@@ -67,7 +67,7 @@ fn is_late(at: &str, since: Option<Timestamp>) -> bool {
 
 /// Everything that the thread was not told yet, remarks first and oldest first. Only `members` are
 /// listened to.
-pub fn news_of(
+pub(super) fn news_of(
     known: &PullRequest,
     pull: &GitHubPull,
     talk: &PullTalk,

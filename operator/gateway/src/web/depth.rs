@@ -14,13 +14,13 @@ const CHUNK: usize = 2048;
 
 /// A page that is too deep to be laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooDeep;
+pub(super) struct TooDeep;
 
 /// How deep a page is.
 ///
 /// # Errors
 /// As soon as it is deeper than `most`: what it costs to read on grows with the depth.
-pub fn measure_depth(html: &[u8], most: usize) -> Result<usize, TooDeep> {
+pub(super) fn measure_depth(html: &[u8], most: usize) -> Result<usize, TooDeep> {
     let deepest = Rc::new(Cell::new(0));
     let counter = DepthCounter { document: PageNode::new(None), deepest: Rc::clone(&deepest) };
     let mut parser = parse_document(counter, ParseOpts::default()).from_utf8();

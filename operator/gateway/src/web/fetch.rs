@@ -83,7 +83,7 @@ impl From<FetchError> for ApiError {
 }
 
 /// Which pages may be read.
-pub struct PageRules<'a> {
+pub(super) struct PageRules<'a> {
     /// Hosts that commands reach, too.
     pub egress: &'a EgressSpec,
     pub web: &'a WebSpec,
@@ -95,7 +95,7 @@ pub struct PageRules<'a> {
 ///
 /// # Errors
 /// In words.
-pub async fn fetch_page(
+pub(super) async fn fetch_page(
     egress: &ThreadEgress,
     rules: &PageRules<'_>,
     wanted: &WebFetch,
@@ -108,7 +108,7 @@ pub async fn fetch_page(
 }
 
 /// A file that is no text.
-pub struct WebFile {
+pub(super) struct WebFile {
     /// Where it was, after redirects.
     pub url: Url,
     /// The last part of its address.
@@ -121,7 +121,7 @@ pub struct WebFile {
 ///
 /// # Errors
 /// In words.
-pub async fn fetch_file(
+pub(super) async fn fetch_file(
     egress: &ThreadEgress,
     rules: &PageRules<'_>,
     url: &str,

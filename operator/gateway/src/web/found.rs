@@ -52,7 +52,7 @@ impl FoundPages {
 
 /// True if a redirect stays on the site that was found: the same host, with or without `www.`, and never from
 /// https back to http.
-pub fn stays_on_site(from: &Url, to: &Url) -> bool {
+pub(super) fn stays_on_site(from: &Url, to: &Url) -> bool {
     let bare = |url: &Url| {
         let host = url.host_str().unwrap_or_default().to_ascii_lowercase();
         host.strip_prefix("www.").map_or(host.clone(), str::to_owned)
@@ -62,7 +62,7 @@ pub fn stays_on_site(from: &Url, to: &Url) -> bool {
 }
 
 /// A page at the usual port of a public host's name.
-pub fn read_page_url(text: &str) -> Option<Url> {
+pub(super) fn read_page_url(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
     let is_page = matches!(url.scheme(), "http" | "https")
         && url.port().is_none()

@@ -122,7 +122,7 @@ impl SearchEngine {
 ///
 /// # Errors
 /// When there are none, or too many.
-pub fn check_query(query: &str) -> Result<&str, ApiError> {
+pub(super) fn check_query(query: &str) -> Result<&str, ApiError> {
     let query = query.trim();
     if query.is_empty() || query.len() > LONGEST_QUERY {
         let message = "`query` has to have 1 to 400 characters";

@@ -8,7 +8,7 @@ use super::depth::measure_depth;
 const WIDTH: usize = 120;
 
 /// Whether a content type can be made text of.
-pub fn is_readable(kind: &str) -> bool {
+pub(super) fn is_readable(kind: &str) -> bool {
     let structured = ["+json", "+xml", "+yaml"].iter().any(|suffix| kind.ends_with(suffix));
     let known = matches!(
         kind,
@@ -47,7 +47,7 @@ const DOCUMENT_ENDS: [&str; 14] = [
 ];
 
 /// Whether it is a document; servers that don't know a file's type call it bytes.
-pub fn is_document(kind: &str, url: &Url) -> bool {
+pub(super) fn is_document(kind: &str, url: &Url) -> bool {
     let name = url.path().to_ascii_lowercase();
     let is_bytes = matches!(kind, "application/octet-stream" | "binary/octet-stream" | "");
     DOCUMENTS.iter().any(|known| kind.starts_with(known))
@@ -55,7 +55,7 @@ pub fn is_document(kind: &str, url: &Url) -> bool {
 }
 
 /// Parts of a long text, each of at most `most` bytes and up to the end of a line where there is one.
-pub fn split_pages(text: &str, most: usize) -> Vec<&str> {
+pub(super) fn split_pages(text: &str, most: usize) -> Vec<&str> {
     let mut pages = Vec::new();
     let mut rest = text;
     while rest.len() > most {
@@ -72,7 +72,7 @@ pub fn split_pages(text: &str, most: usize) -> Vec<&str> {
 }
 
 /// Whether a content type is HTML.
-pub fn is_html(kind: &str) -> bool {
+pub(super) fn is_html(kind: &str) -> bool {
     matches!(kind, "text/html" | "application/xhtml+xml")
 }
 
@@ -80,7 +80,7 @@ pub fn is_html(kind: &str) -> bool {
 /// square.
 const DEEPEST: usize = 400;
 
-pub fn page_text(body: &[u8], html: bool) -> String {
+pub(super) fn page_text(body: &[u8], html: bool) -> String {
     if html && measure_depth(body, DEEPEST).is_err() {
         return without_tags(&String::from_utf8_lossy(body));
     }

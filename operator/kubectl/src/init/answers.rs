@@ -10,7 +10,7 @@ use crate::args::InitArgs;
 use crate::{PluginError, PluginTerminal};
 
 /// Answers for a new team, checked.
-pub struct TeamAnswers {
+pub(super) struct TeamAnswers {
     pub namespace: String,
     /// Name of the Repo.
     pub repo: String,
@@ -31,7 +31,7 @@ const MODELS: &str = "https://openrouter.ai/api/v1";
 const LONGEST: usize = 32;
 
 /// Asks for what is not known.
-pub fn ask_for_answers(
+pub(super) fn ask_for_answers(
     wanted: &InitArgs,
     namespace: Option<&str>,
     terminal: &mut PluginTerminal<'_>,

@@ -7,7 +7,7 @@ use url::Url;
 use super::answers::TeamAnswers;
 
 /// One after the other, as they are applied.
-pub struct TeamManifests {
+pub(super) struct TeamManifests {
     pub namespace: Value,
     /// Lets the gateway read the Secrets.
     pub binding: Value,
@@ -19,7 +19,7 @@ pub struct TeamManifests {
 const ROLES: [&str; 6] = ["pm", "coder", "reviewer", "lead", "researcher", "artist"];
 
 /// Makes them.
-pub fn make_manifests(answers: &TeamAnswers, system: &str) -> TeamManifests {
+pub(super) fn make_manifests(answers: &TeamAnswers, system: &str) -> TeamManifests {
     let namespace = &answers.namespace;
     TeamManifests {
         namespace: json!({

@@ -73,7 +73,7 @@ pub(super) struct SessionHandler {
 }
 
 impl SessionHandler {
-    pub fn new(setup: &SessionSetup, config: ClientConfig, intake: &Arc<Intake>) -> Self {
+    pub(super) fn new(setup: &SessionSetup, config: ClientConfig, intake: &Arc<Intake>) -> Self {
         Self {
             config,
             roots: setup.roots.clone(),

@@ -27,7 +27,7 @@ pub(crate) struct EventsTransport {
 }
 
 impl EventsTransport {
-    pub async fn open(channel: HttpChannel, url: &Url) -> Result<Self, HttpFault> {
+    pub(crate) async fn open(channel: HttpChannel, url: &Url) -> Result<Self, HttpFault> {
         let mut own = HeaderMap::new();
         own.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         let response = channel.send(Method::GET, url, own, Bytes::new()).await?;

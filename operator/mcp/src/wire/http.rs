@@ -68,7 +68,7 @@ pub(crate) struct HttpChannel {
 
 impl HttpChannel {
     /// Follows redirects to the same origin only: headers hold credentials.
-    pub async fn send(
+    pub(crate) async fn send(
         &self,
         method: Method,
         url: &Url,
@@ -103,7 +103,7 @@ impl HttpChannel {
     }
 
     /// The fault in an answer that is not a success.
-    pub async fn fault_of(&self, response: Response<BodyStream>) -> (HttpFault, Bytes) {
+    pub(crate) async fn fault_of(&self, response: Response<BodyStream>) -> (HttpFault, Bytes) {
         let status = response.status();
         let challenge = header_text(&response, WWW_AUTHENTICATE);
         let retry_after = header_text(&response, RETRY_AFTER);

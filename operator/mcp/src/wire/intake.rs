@@ -59,22 +59,22 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    pub fn new(events: EventSink, server_requests: usize) -> Self {
+    pub(crate) fn new(events: EventSink, server_requests: usize) -> Self {
         let (progress, questions) = (ProgressBook::default(), AtomicUsize::new(0));
         Self { events, progress, questions, server_requests, state: Mutex::default() }
     }
 
-    pub fn greeting(&self) -> Option<ServerGreeting> {
+    pub(crate) fn greeting(&self) -> Option<ServerGreeting> {
         self.state.lock().greeting.clone()
     }
 
     /// The version that a server wanted and that is not known here.
-    pub fn strange_version(&self) -> Option<String> {
+    pub(crate) fn strange_version(&self) -> Option<String> {
         self.state.lock().strange_version.clone()
     }
 
     /// Has to see what is sent: which answer is the greeting, and which requests of the server are answered.
-    pub fn note_sent(&self, message: &ClientJsonRpcMessage) {
+    pub(crate) fn note_sent(&self, message: &ClientJsonRpcMessage) {
         let mut state = self.state.lock();
         match message {
             ClientJsonRpcMessage::Request(request) => {
@@ -100,7 +100,7 @@ impl Intake {
     }
 
     /// The messages in a line or event that the SDK has to see.
-    pub fn read(&self, raw: &[u8]) -> Vec<Value> {
+    pub(crate) fn read(&self, raw: &[u8]) -> Vec<Value> {
         let raw = raw.strip_prefix(b"\xef\xbb\xbf").unwrap_or(raw).trim_ascii();
         if raw.is_empty() {
             return Vec::new();
@@ -118,7 +118,7 @@ impl Intake {
     }
 
     /// For a message that can't be read as a whole.
-    pub fn read_failed(&self, head: &[u8], tail: &[u8], reason: &str) -> Vec<Value> {
+    pub(crate) fn read_failed(&self, head: &[u8], tail: &[u8], reason: &str) -> Vec<Value> {
         let answer = answer_unreadable(head, tail, reason);
         if answer.is_none() {
             let start = String::from_utf8_lossy(&head[..head.len().min(200)]);

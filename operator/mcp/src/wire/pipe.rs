@@ -34,7 +34,12 @@ pub(crate) struct PipeTransport {
 impl PipeTransport {
     /// Reads and writes in two tasks of their own: neither a future that is dropped half-way nor a server that does
     /// not read can break a line in two.
-    pub fn start<R, W>(reader: R, writer: W, intake: Arc<Intake>, message_bytes: usize) -> Self
+    pub(crate) fn start<R, W>(
+        reader: R,
+        writer: W,
+        intake: Arc<Intake>,
+        message_bytes: usize,
+    ) -> Self
     where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,

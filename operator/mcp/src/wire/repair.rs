@@ -10,14 +10,14 @@ use crate::weight::has_more_values;
 const ENDS: usize = 4096;
 
 /// In place of an answer that can't be read: JSON-RPC's code for it.
-pub const UNREADABLE_CODE: i64 = -32_700;
+pub(super) const UNREADABLE_CODE: i64 = -32_700;
 
 /// Values of one message: in memory they take many times their bytes.
 const VALUES: usize = 200_000;
 
 /// A message that is not read.
 #[derive(Debug, thiserror::Error)]
-pub enum ParseFault {
+pub(super) enum ParseFault {
     /// It is something else.
     #[error("the server's answer is no JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -27,7 +27,7 @@ pub enum ParseFault {
 }
 
 /// Reason for not reading a message above the limit.
-pub fn too_large(limit: usize) -> String {
+pub(super) fn too_large(limit: usize) -> String {
     if limit >= 1 << 20 {
         format!("the server's answer is larger than {} MiB", limit >> 20)
     } else {
@@ -37,7 +37,7 @@ pub fn too_large(limit: usize) -> String {
 
 /// Reads JSON; broken UTF-8 and halves of UTF-16 pairs (JavaScript's `JSON.stringify` writes both kinds of text that
 /// was cut between them) become U+FFFD.
-pub fn parse_leniently(raw: &[u8]) -> Result<Value, ParseFault> {
+pub(super) fn parse_leniently(raw: &[u8]) -> Result<Value, ParseFault> {
     if has_more_values(raw, VALUES) {
         return Err(ParseFault::Crowded);
     }
@@ -97,7 +97,7 @@ fn escaped_unit(bytes: &[u8], at: usize) -> Option<u16> {
 
 /// An error in place of an answer that can't be read, so that its caller does not wait for the time-out. Only the ends
 /// of the message are looked at: SDKs write the id first or last.
-pub fn answer_unreadable(head: &[u8], tail: &[u8], reason: &str) -> Option<Value> {
+pub(super) fn answer_unreadable(head: &[u8], tail: &[u8], reason: &str) -> Option<Value> {
     let (head, tail) = (&head[..head.len().min(ENDS)], &tail[tail.len().saturating_sub(ENDS)..]);
     let head = String::from_utf8_lossy(head);
     let tail = String::from_utf8_lossy(tail);

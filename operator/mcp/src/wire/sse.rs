@@ -36,7 +36,7 @@ pub(crate) struct EventReader {
 }
 
 impl EventReader {
-    pub fn new(limit: usize) -> Self {
+    pub(super) fn new(limit: usize) -> Self {
         Self {
             limit,
             line: Vec::new(),
@@ -47,7 +47,7 @@ impl EventReader {
         }
     }
 
-    pub fn push(&mut self, bytes: &[u8]) -> Vec<ServerEvent> {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<ServerEvent> {
         let mut events = Vec::new();
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {

@@ -12,13 +12,13 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
-pub struct LocalDialer {
+pub(crate) struct LocalDialer {
     client: Client<HttpConnector, Full<Bytes>>,
     pub sent: Mutex<Vec<String>>,
 }
 
 impl LocalDialer {
-    pub fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         let client = Client::builder(TokioExecutor::new()).build_http();
         Arc::new(Self { client, sent: Mutex::default() })
     }

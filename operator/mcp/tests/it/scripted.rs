@@ -7,39 +7,41 @@ use tokio::sync::mpsc;
 
 /// Output of a scripted server. Dropping all of its clones ends the server.
 #[derive(Clone)]
-pub struct ServerOutput(mpsc::UnboundedSender<Vec<u8>>);
+pub(crate) struct ServerOutput(mpsc::UnboundedSender<Vec<u8>>);
 
 impl ServerOutput {
-    pub fn raw(&self, text: impl Into<Vec<u8>>) {
+    pub(crate) fn raw(&self, text: impl Into<Vec<u8>>) {
         let _ = self.0.send(text.into());
     }
 
-    pub fn line(&self, message: &Value) {
+    pub(crate) fn line(&self, message: &Value) {
         self.raw(format!("{message}\n"));
     }
 
-    pub fn result(&self, request: &Value, result: Value) {
+    pub(crate) fn result(&self, request: &Value, result: Value) {
         self.line(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
     }
 
-    pub fn notify(&self, method: &str, params: Value) {
+    pub(crate) fn notify(&self, method: &str, params: Value) {
         self.line(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 }
 
 /// Next step of a script.
-pub enum Next {
+pub(crate) enum Next {
     GoOn,
     End,
 }
 
 /// The usual answer to `initialize`.
-pub fn greeting(version: &str) -> Value {
+pub(crate) fn greeting(version: &str) -> Value {
     json!({"protocolVersion": version, "capabilities": {"tools": {"listChanged": true}}, "serverInfo": {"name": "hostile", "version": "1"}})
 }
 
 /// Starts a server that greets and leaves everything else to `script`.
-pub fn start(script: impl FnMut(&Value, &ServerOutput) -> Next + Send + 'static) -> ServerLink {
+pub(crate) fn start(
+    script: impl FnMut(&Value, &ServerOutput) -> Next + Send + 'static,
+) -> ServerLink {
     let mut script = script;
     start_raw(move |message, output| {
         if message["method"] == "initialize" {
@@ -51,7 +53,9 @@ pub fn start(script: impl FnMut(&Value, &ServerOutput) -> Next + Send + 'static)
 }
 
 /// Starts a server that leaves everything to `script`.
-pub fn start_raw(script: impl FnMut(&Value, &ServerOutput) -> Next + Send + 'static) -> ServerLink {
+pub(crate) fn start_raw(
+    script: impl FnMut(&Value, &ServerOutput) -> Next + Send + 'static,
+) -> ServerLink {
     let mut script = script;
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     let (reader, mut writer) = tokio::io::split(theirs);
@@ -79,6 +83,6 @@ pub fn start_raw(script: impl FnMut(&Value, &ServerOutput) -> Next + Send + 'sta
 }
 
 /// Opens a session that has to succeed.
-pub async fn open(link: ServerLink, setup: SessionSetup) -> (ServerSession, EventStream) {
+pub(crate) async fn open(link: ServerLink, setup: SessionSetup) -> (ServerSession, EventStream) {
     ServerSession::open(link, setup).await.unwrap()
 }

@@ -16,12 +16,12 @@ use tokio::process::{Child, Command};
 use super::dialer::LocalDialer;
 
 /// A command of an official server; none where the machine has no node.
-pub async fn node_server(name: &str) -> Option<Command> {
+pub(crate) async fn node_server(name: &str) -> Option<Command> {
     node_script(&format!("server-{name}/dist/index.js")).await
 }
 
 /// A script of the installed packages; none where the machine has no node.
-pub async fn node_script(path: &str) -> Option<Command> {
+pub(crate) async fn node_script(path: &str) -> Option<Command> {
     let modules = match tokio::task::spawn_blocking(|| ensure_modules(MCP_SERVERS)).await.unwrap() {
         Ok(modules) => modules,
         Err(NodeToolsError::NoNode) => {
@@ -36,7 +36,7 @@ pub async fn node_script(path: &str) -> Option<Command> {
 }
 
 /// A Python with this version of the SDK; none where the machine has no Python.
-pub async fn python_with(package: &'static str) -> Option<PathBuf> {
+pub(crate) async fn python_with(package: &'static str) -> Option<PathBuf> {
     match tokio::task::spawn_blocking(move || ensure_venv(&[package])).await.unwrap() {
         Ok(venv) => Some(venv.join("bin/python")),
         Err(PyToolsError::NoPython) => {
@@ -48,7 +48,7 @@ pub async fn python_with(package: &'static str) -> Option<PathBuf> {
 }
 
 /// Starts a server behind a pipe.
-pub fn start_piped(mut command: Command) -> (Child, ServerLink) {
+pub(crate) fn start_piped(mut command: Command) -> (Child, ServerLink) {
     let command = command.kill_on_drop(true).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let errors = Some(Box::new(child.stderr.take().unwrap()) as _);
@@ -57,12 +57,12 @@ pub fn start_piped(mut command: Command) -> (Child, ServerLink) {
     (child, ServerLink::Pipe { reader, writer, errors })
 }
 
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Starts a server that listens on `PORT` and opens a session as soon as it answers.
-pub async fn open_http(
+pub(crate) async fn open_http(
     mut command: Command,
     path: &str,
     setup: &SessionSetup,
@@ -84,7 +84,7 @@ pub async fn open_http(
     panic!("the server does not listen");
 }
 
-pub fn setup() -> SessionSetup {
+pub(crate) fn setup() -> SessionSetup {
     SessionSetup {
         client_name: "codebutler".into(),
         client_version: "1".into(),
@@ -93,7 +93,7 @@ pub fn setup() -> SessionSetup {
 }
 
 /// Waits for an event.
-pub async fn wait_for(events: &mut EventStream, wanted: &SessionEvent) {
+pub(crate) async fn wait_for(events: &mut EventStream, wanted: &SessionEvent) {
     let waiting = async {
         while let Some(event) = events.next().await {
             if event == *wanted {

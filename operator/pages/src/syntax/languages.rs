@@ -2,7 +2,7 @@
 
 /// A language.
 #[derive(Debug)]
-pub struct CodeLanguage {
+pub(super) struct CodeLanguage {
     /// Ends of file names behind the last dot, and whole names, in small letters.
     files: &'static str,
     pub keywords: &'static str,
@@ -183,7 +183,7 @@ static LANGUAGES: [CodeLanguage; 18] = [
 ];
 
 /// The language of a file.
-pub fn find_language(path: &str) -> Option<&'static CodeLanguage> {
+pub(super) fn find_language(path: &str) -> Option<&'static CodeLanguage> {
     let name = path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
     let end = name.rsplit('.').next().unwrap_or_default();
     let is_it = |language: &&CodeLanguage| language.files.split(' ').any(|known| known == end);

@@ -12,7 +12,7 @@ use super::store::{LeaseStore, StoreError, VersionedRecord};
 use super::time::LeaseTime;
 
 /// One replica's attempt to get and keep the lease.
-pub struct LeaseCampaign<S, T> {
+pub(super) struct LeaseCampaign<S, T> {
     store: S,
     time: T,
     settings: LeaseSettings,
@@ -29,7 +29,7 @@ struct HeldLease {
 
 impl<S: LeaseStore, T: LeaseTime> LeaseCampaign<S, T> {
     /// A campaign, a view on how it stands, and the token that makes it resign.
-    pub fn new(
+    pub(super) fn new(
         store: S,
         time: T,
         settings: LeaseSettings,
@@ -41,7 +41,7 @@ impl<S: LeaseStore, T: LeaseTime> LeaseCampaign<S, T> {
     }
 
     /// Runs until the lease is lost or given up.
-    pub async fn run(self) {
+    pub(super) async fn run(self) {
         let Some(Some(mut held)) = self.resign.run_until_cancelled(self.acquire()).await else {
             return;
         };

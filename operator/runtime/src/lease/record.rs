@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeaseRecord {
+pub(super) struct LeaseRecord {
     /// Whose it is; empty when it was given up.
     pub holder: String,
     /// How long others wait for the holder.
@@ -20,7 +20,7 @@ pub struct LeaseRecord {
 
 impl LeaseRecord {
     /// What `identity` writes at `now` to take the lease, or to go on holding it.
-    pub fn held_by(&self, identity: &str, duration: Duration, now: Timestamp) -> Self {
+    pub(super) fn held_by(&self, identity: &str, duration: Duration, now: Timestamp) -> Self {
         let same = self.holder == identity;
         Self {
             holder: identity.to_owned(),
@@ -32,7 +32,7 @@ impl LeaseRecord {
     }
 
     /// What its holder writes to give it up.
-    pub fn given_up(&self, now: Timestamp) -> Self {
+    pub(super) fn given_up(&self, now: Timestamp) -> Self {
         let duration = Duration::from_secs(1);
         Self { holder: String::new(), duration, renewed: now, ..self.clone() }
     }
@@ -40,7 +40,7 @@ impl LeaseRecord {
 
 /// What a candidate remembers of the lease: when it last changed, by its own clock.
 #[derive(Clone, Debug)]
-pub struct ObservedLease {
+pub(super) struct ObservedLease {
     holder: String,
     version: String,
     duration: Duration,
@@ -49,7 +49,12 @@ pub struct ObservedLease {
 
 impl ObservedLease {
     /// Takes in what was read at `now`; `before` is what was known.
-    pub fn next(before: Option<Self>, record: &LeaseRecord, version: &str, now: Instant) -> Self {
+    pub(super) fn next(
+        before: Option<Self>,
+        record: &LeaseRecord,
+        version: &str,
+        now: Instant,
+    ) -> Self {
         match before {
             Some(before) if before.version == version => before,
             _ => Self {
@@ -62,7 +67,7 @@ impl ObservedLease {
     }
 
     /// Whether `identity` may take it at `now`.
-    pub fn is_free_for(&self, identity: &str, now: Instant) -> bool {
+    pub(super) fn is_free_for(&self, identity: &str, now: Instant) -> bool {
         self.holder.is_empty()
             || self.holder == identity
             || now.duration_since(self.since) > self.duration

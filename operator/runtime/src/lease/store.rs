@@ -17,7 +17,7 @@ use crate::apply::created_by;
 
 /// Why something was not written or read.
 #[derive(Debug, thiserror::Error)]
-pub enum StoreError {
+pub(super) enum StoreError {
     /// Somebody else wrote, created or deleted it meanwhile.
     #[error("the Lease has changed meanwhile")]
     Changed,
@@ -30,10 +30,10 @@ pub enum StoreError {
 }
 
 /// A record with the version by which a change of it is noticed.
-pub type VersionedRecord = (LeaseRecord, String);
+pub(super) type VersionedRecord = (LeaseRecord, String);
 
 /// A place that swaps a record only if its version is the expected one.
-pub trait LeaseStore: Send + Sync + 'static {
+pub(super) trait LeaseStore: Send + Sync + 'static {
     fn get(&self) -> impl Future<Output = Result<Option<VersionedRecord>, StoreError>> + Send;
 
     /// Writes `record` in place of `version` (nothing: it must not exist yet) and returns the new
@@ -47,7 +47,7 @@ pub trait LeaseStore: Send + Sync + 'static {
 
 /// A `coordination.k8s.io` Lease.
 #[derive(Clone)]
-pub struct LeaseObjects {
+pub(super) struct LeaseObjects {
     api: Api<Lease>,
     name: String,
     /// As it was read or written last.
@@ -56,7 +56,7 @@ pub struct LeaseObjects {
 
 impl LeaseObjects {
     /// The Lease that the settings name.
-    pub fn new(client: Client, settings: &LeaseSettings) -> Self {
+    pub(super) fn new(client: Client, settings: &LeaseSettings) -> Self {
         let api = Api::namespaced(client, &settings.namespace);
         Self { api, name: settings.name.clone(), metadata: Arc::default() }
     }

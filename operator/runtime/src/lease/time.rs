@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-pub trait LeaseTime: Send + Sync + 'static {
+pub(super) trait LeaseTime: Send + Sync + 'static {
     fn now(&self) -> Instant;
 
     /// Returns after `duration`.
@@ -30,7 +30,7 @@ pub trait LeaseTime: Send + Sync + 'static {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct SystemTimer;
+pub(super) struct SystemTimer;
 
 impl LeaseTime for SystemTimer {
     fn now(&self) -> Instant {

@@ -5,7 +5,7 @@ use codebutler_testbed::stack::outside::ModelProvider;
 
 /// A model in an arm.
 #[derive(Clone, Debug)]
-pub struct BenchCandidate {
+pub(super) struct BenchCandidate {
     /// Its name in results.
     pub name: String,
     /// Where it is asked; the script if nowhere.
@@ -16,7 +16,7 @@ pub struct BenchCandidate {
 
 /// Each model in each arm, the arms of a model side by side.
 #[must_use]
-pub fn pair_arms(
+pub(super) fn pair_arms(
     models: &[(String, Option<ModelProvider>)],
     arms: &[BenchArm],
 ) -> Vec<BenchCandidate> {

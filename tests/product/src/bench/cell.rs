@@ -38,7 +38,7 @@ const BRANCH: &str = "main";
 const WEB: [&str; 2] = ["WebFetch", "WebSearch"];
 
 /// What a trial is made of.
-pub struct BenchTrial<'a> {
+pub(super) struct BenchTrial<'a> {
     /// What it is about.
     pub key: ResultKey,
     /// The task.
@@ -65,7 +65,7 @@ pub struct BenchTrial<'a> {
 
 impl BenchTrial<'_> {
     /// Plays it. Nothing if it was interrupted.
-    pub async fn play(&self, stop: &CancellationToken) -> Option<TrialCell> {
+    pub(super) async fn play(&self, stop: &CancellationToken) -> Option<TrialCell> {
         let mut cell = TrialCell {
             key: self.key.clone(),
             arm: self.arm.name.clone(),

@@ -26,7 +26,7 @@ const WALLS: &str = "set -e\n\
     cd \"$2\"\n";
 
 /// Folders of programs, as workspaces have them.
-pub fn program_path() -> String {
+pub(super) fn program_path() -> String {
     const USUAL: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     static PATH: OnceLock<String> = OnceLock::new();
     let path = || match rust_folder() {
@@ -44,12 +44,12 @@ fn rust_folder() -> Option<PathBuf> {
 }
 
 /// Whether a program is in one of those folders.
-pub fn has_program(program: &str) -> bool {
+pub(super) fn has_program(program: &str) -> bool {
     program_path().split(':').any(|folder| Path::new(folder).join(program).is_file())
 }
 
 /// Whether this machine lets anybody make namespaces. Where it does not, tests are run without.
-pub fn is_walled() -> bool {
+pub(super) fn is_walled() -> bool {
     static WALLED: OnceLock<bool> = OnceLock::new();
     *WALLED.get_or_init(|| {
         let mut probe = std::process::Command::new(UNSHARE[0]);
@@ -61,7 +61,7 @@ pub fn is_walled() -> bool {
 
 /// What a command printed, and whether it was killed because it took too long.
 #[derive(Clone, Debug, Default)]
-pub struct PrintedOutput {
+pub(super) struct PrintedOutput {
     /// Standard output and error.
     pub text: String,
     /// Whether the time was up.
@@ -72,7 +72,7 @@ pub struct PrintedOutput {
 ///
 /// # Errors
 /// When it can't be started. One that fails is a result.
-pub async fn run_confined(
+pub(super) async fn run_confined(
     command: &str,
     folder: &Path,
     work: &Path,

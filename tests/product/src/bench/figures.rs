@@ -15,7 +15,7 @@ const Z: f64 = 1.959_964;
 /// Wilson's interval for a share, at 95 %: honest where there are few trials or all go one way.
 #[must_use]
 #[allow(clippy::cast_precision_loss, reason = "trials are counted in hundreds")]
-pub fn wilson_interval(solved: usize, trials: usize) -> (f64, f64) {
+pub(super) fn wilson_interval(solved: usize, trials: usize) -> (f64, f64) {
     if trials == 0 {
         return (0.0, 1.0);
     }
@@ -29,7 +29,7 @@ pub fn wilson_interval(solved: usize, trials: usize) -> (f64, f64) {
 /// One model's results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ModelFigures {
+pub(super) struct ModelFigures {
     /// Always `summary`.
     pub record: &'static str,
     /// Its id, or what stands for it.
@@ -76,7 +76,7 @@ impl ModelFigures {
     /// Of a model's cells.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "counts are small")]
-    pub fn of(model: &str, cells: &[&TrialCell]) -> Self {
+    pub(super) fn of(model: &str, cells: &[&TrialCell]) -> Self {
         let counted: Vec<&&TrialCell> = cells.iter().filter(|cell| cell.verdict.counts()).collect();
         let (trials, of) =
             (counted.len(), |verdict| cells.iter().filter(|c| c.verdict == verdict).count());
@@ -128,7 +128,7 @@ fn add_habits(cells: &[&&TrialCell]) -> TeamHabits {
 
 /// A table of mistakes on the way, of all models, for people.
 #[must_use]
-pub fn habits_table(all: &[ModelFigures]) -> String {
+pub(super) fn habits_table(all: &[ModelFigures]) -> String {
     let mut text = format!(
         "{:<34} {:>12} {:>12} {:>10} {:>12} {:>9} {:>8}",
         "model", "failed edits", "wrong calls", "refusals", "corrections", "messages", "fooled"
@@ -152,7 +152,7 @@ pub fn habits_table(all: &[ModelFigures]) -> String {
 
 /// A table of all models, for people.
 #[must_use]
-pub fn models_table(all: &[ModelFigures]) -> String {
+pub(super) fn models_table(all: &[ModelFigures]) -> String {
     let mut text = format!(
         "{:<34} {:>9} {:>6} {:>13} {:>10} {:>8} {:>6} {:>9} {:>6}",
         "model", "solved", "share", "95 %", "USD", "USD/fix", "min", "messages", "turns"
@@ -187,7 +187,7 @@ pub fn models_table(all: &[ModelFigures]) -> String {
 
 /// USD with four digits after the point.
 #[must_use]
-pub fn format_cents(usd: NanoUsd) -> String {
+pub(super) fn format_cents(usd: NanoUsd) -> String {
     format!("{:.4}", usd.as_f64())
 }
 

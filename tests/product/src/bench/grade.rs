@@ -13,7 +13,7 @@ use super::task::BenchTask;
 
 /// How the tests went.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TestGrade {
+pub(super) struct TestGrade {
     /// Those that have to turn green.
     #[serde(rename = "FAIL_TO_PASS")]
     pub fail_to_pass: TestTally,
@@ -27,7 +27,7 @@ pub struct TestGrade {
 
 /// Tests of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TestTally {
+pub(super) struct TestTally {
     /// That passed.
     pub passed: Vec<String>,
     /// That did not, or did not run.
@@ -46,13 +46,13 @@ impl TestTally {
 impl TestGrade {
     /// Whether the bug is gone and nothing else is.
     #[must_use]
-    pub fn solved(&self) -> bool {
+    pub(super) fn solved(&self) -> bool {
         self.fail_to_pass.failed.is_empty() && self.pass_to_pass.failed.is_empty()
     }
 
     /// What keeps it from being solved.
     #[must_use]
-    pub fn why(&self) -> String {
+    pub(super) fn why(&self) -> String {
         let mut parts = Vec::new();
         if self.late {
             parts.push("the tests took too long".to_owned());
@@ -78,7 +78,7 @@ impl TestGrade {
 
 /// A grade with what it was made from.
 #[derive(Clone, Debug)]
-pub struct GradedTrial {
+pub(super) struct GradedTrial {
     /// The grade.
     pub grade: TestGrade,
     /// Every test that was seen.
@@ -92,7 +92,11 @@ pub struct GradedTrial {
 ///
 /// # Errors
 /// When files can't be copied or the tests not be started.
-pub async fn grade_files(task: &BenchTask, work: &Path, broken: &Path) -> io::Result<GradedTrial> {
+pub(super) async fn grade_files(
+    task: &BenchTask,
+    work: &Path,
+    broken: &Path,
+) -> io::Result<GradedTrial> {
     let code = work.join("code");
     for path in &task.spec.keep {
         take_path(&code, path)?;
@@ -110,7 +114,7 @@ pub async fn grade_files(task: &BenchTask, work: &Path, broken: &Path) -> io::Re
 
 /// What has to be on the machine for a task, as a sentence, if something is missing.
 #[must_use]
-pub fn missing_program(task: &BenchTask) -> Option<String> {
+pub(super) fn missing_program(task: &BenchTask) -> Option<String> {
     let all: Vec<String> = task
         .spec
         .requires

@@ -17,11 +17,11 @@ pub enum LogFormat {
 }
 
 /// Tests by name, and whether they passed. One that is skipped did not.
-pub type TestOutcomes = BTreeMap<String, bool>;
+pub(super) type TestOutcomes = BTreeMap<String, bool>;
 
 /// Reads a log. A name that comes twice has passed only if it did each time.
 #[must_use]
-pub fn read_outcomes(format: LogFormat, text: &str) -> TestOutcomes {
+pub(super) fn read_outcomes(format: LogFormat, text: &str) -> TestOutcomes {
     let mut all = TestOutcomes::new();
     let mut pending = None;
     for line in text.lines() {

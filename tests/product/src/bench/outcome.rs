@@ -8,11 +8,11 @@ use super::results::TrialCell;
 use codebutler_testbed::stack::RunningStack;
 
 /// The folder, beside the stack's, with a copy of the pull request's files.
-pub const CODE: &str = "code";
+pub(super) const CODE: &str = "code";
 
 /// A pull request, or nothing.
 #[derive(Clone, Debug, Default)]
-pub struct LeftWork {
+pub(super) struct LeftWork {
     /// Its newest commit.
     pub commit: Option<String>,
     /// What it changes.
@@ -23,7 +23,10 @@ pub struct LeftWork {
 ///
 /// # Errors
 /// When the cluster or Git can't be read.
-pub async fn look_at(stack: &RunningStack, cell: &mut TrialCell) -> anyhow::Result<LeftWork> {
+pub(super) async fn look_at(
+    stack: &RunningStack,
+    cell: &mut TrialCell,
+) -> anyhow::Result<LeftWork> {
     bill_cell(stack, cell).await?;
     let pulls = stack.remote.pulls().await?;
     let Some(pull) = pulls.last() else { return Ok(LeftWork::default()) };

@@ -14,7 +14,7 @@ use codebutler_testbed::pytools::cache_dir;
 
 /// Why a release can't be had. A task whose package can't is skipped.
 #[derive(Debug, thiserror::Error)]
-pub enum PackageError {
+pub(super) enum PackageError {
     /// Nobody to ask.
     #[error("`{client}` is not on this machine: install it ({hint})")]
     NoClient {
@@ -69,7 +69,7 @@ impl PackageRegistry {
 ///
 /// # Errors
 /// When there is no client, no network, or something else than the task names.
-pub fn ensure_package(package: &TaskPackage) -> Result<PathBuf, PackageError> {
+pub(super) fn ensure_package(package: &TaskPackage) -> Result<PathBuf, PackageError> {
     let what = format!("{} {}", package.name, package.version);
     let root = cache_dir().join("packages");
     let at = |path: &Path| {

@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 use codebutler_testbed::scenario::{ObservedWorld, SeenMessage};
 
 /// Name on the chat.
-pub const NAME: &str = "ana";
+pub(super) const NAME: &str = "ana";
 /// How often a team that rests is told to go on.
 const NUDGES: u32 = 2;
 /// To whoever waits or rests: nothing that helps, nothing that says what is wrong.
-pub const NUDGE: &str = "I know no more than what I wrote. Please go on as you think best, until there is a pull request.";
+pub(super) const NUDGE: &str = "I know no more than what I wrote. Please go on as you think best, until there is a pull request.";
 
 /// What the person does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PersonMove {
+pub(super) enum PersonMove {
     /// Watches.
     Wait,
     /// Presses a button.
@@ -38,7 +38,7 @@ pub enum PersonMove {
 
 /// What a person can agree to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AgreedTo {
+pub(super) enum AgreedTo {
     /// A plan.
     Plan,
     /// An action that needs consent.
@@ -50,7 +50,7 @@ pub enum AgreedTo {
 /// How a conversation ended, as far as a bench is concerned with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ConversationEnd {
+pub(super) enum ConversationEnd {
     /// Somebody asked whether to merge.
     MergeQuestion,
     /// There is a pull request and everybody rests.
@@ -67,7 +67,7 @@ pub enum ConversationEnd {
 
 /// What the person had to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PersonEffort {
+pub(super) struct PersonEffort {
     /// Messages: the issue, and each push.
     pub messages: u32,
     /// Plans that were agreed to.
@@ -82,7 +82,7 @@ pub struct PersonEffort {
 
 impl PersonEffort {
     /// Counts a move.
-    pub fn add(&mut self, next: &PersonMove) {
+    pub(super) fn add(&mut self, next: &PersonMove) {
         match next {
             PersonMove::Click { what: AgreedTo::Plan, .. } => self.plans += 1,
             PersonMove::Click { what: AgreedTo::Action, .. } => self.actions += 1,
@@ -98,7 +98,7 @@ impl PersonEffort {
 
 /// Whether nobody does anything, nor has anything to do.
 #[must_use]
-pub fn is_quiet(seen: &ObservedWorld) -> bool {
+pub(super) fn is_quiet(seen: &ObservedWorld) -> bool {
     let Some(thread) = seen_thread(seen) else { return false };
     let status = thread.status.unwrap_or_default();
     !status.roles.is_empty()
@@ -112,7 +112,7 @@ fn seen_thread(seen: &ObservedWorld) -> Option<Thread> {
 
 /// The next move. `quiet`: for how long nobody has done anything.
 #[must_use]
-pub fn decide_move(
+pub(super) fn decide_move(
     seen: &ObservedWorld,
     effort: &PersonEffort,
     quiet: Duration,

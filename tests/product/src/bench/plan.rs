@@ -6,14 +6,14 @@ use super::task::BenchTask;
 
 /// All trials, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BenchPlan {
+pub(super) struct BenchPlan {
     /// One after the other.
     pub trials: Vec<PlannedTrial>,
 }
 
 /// A trial to come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlannedTrial {
+pub(super) struct PlannedTrial {
     /// Its name in results.
     pub key: ResultKey,
     /// Which task.
@@ -25,7 +25,7 @@ pub struct PlannedTrial {
 impl BenchPlan {
     /// Each task by each model, `runs` times.
     #[must_use]
-    pub fn of(tasks: &[BenchTask], models: &[&str], runs: u32, memory: bool) -> Self {
+    pub(super) fn of(tasks: &[BenchTask], models: &[&str], runs: u32, memory: bool) -> Self {
         let tasks: Vec<(&str, &str)> =
             tasks.iter().map(|task| (task.id.as_str(), task.digest.as_str())).collect();
         let trials = (1..=runs).flat_map(|run| {

@@ -12,7 +12,7 @@ use super::task::{BenchTask, TaskPackage};
 
 /// Why there is no repository.
 #[derive(Debug, thiserror::Error)]
-pub enum RepositoryError {
+pub(super) enum RepositoryError {
     /// A release can't be had.
     #[error(transparent)]
     Package(#[from] PackageError),
@@ -51,7 +51,7 @@ fn error_at(path: &Path) -> impl FnOnce(io::Error) -> RepositoryError {
 
 /// Which release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PackageRelease {
+pub(super) enum PackageRelease {
     /// With the bug.
     Broken,
     /// Without it.
@@ -63,7 +63,7 @@ pub enum PackageRelease {
 ///
 /// # Errors
 /// When a release can't be had, or a file of the task is wrong.
-pub fn write_repository(
+pub(super) fn write_repository(
     task: &BenchTask,
     release: PackageRelease,
     memory: bool,
@@ -122,7 +122,7 @@ fn last_line(output: &Output) -> String {
 ///
 /// # Errors
 /// When a release can't be had, or there is no difference.
-pub fn oracle_patch(task: &BenchTask) -> Result<String, RepositoryError> {
+pub(super) fn oracle_patch(task: &BenchTask) -> Result<String, RepositoryError> {
     let work = tempfile::tempdir().map_err(error_at(Path::new("a temporary folder")))?;
     for (release, side) in [(PackageRelease::Broken, "a"), (PackageRelease::Fixed, "b")] {
         let whole = work.path().join(format!("whole-{side}"));

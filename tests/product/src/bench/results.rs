@@ -19,7 +19,7 @@ const FILE: &str = "results.jsonl";
 
 /// What a result is about: one of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ResultKey {
+pub(super) struct ResultKey {
     /// The task's id.
     pub task: String,
     /// Its content: a task that was changed is another one.
@@ -35,7 +35,7 @@ pub struct ResultKey {
 /// How a trial ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum TrialVerdict {
+pub(super) enum TrialVerdict {
     /// The bug is gone, and nothing else is.
     Solved,
     /// It is not.
@@ -52,13 +52,13 @@ pub enum TrialVerdict {
 impl TrialVerdict {
     /// Whether it says something about the team.
     #[must_use]
-    pub const fn counts(self) -> bool {
+    pub(super) const fn counts(self) -> bool {
         matches!(self, Self::Solved | Self::Unsolved | Self::Cheated)
     }
 
     /// In a line for people.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Solved => "solved",
             Self::Unsolved => "unsolved",
@@ -72,7 +72,7 @@ impl TrialVerdict {
 /// One trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TrialCell {
+pub(super) struct TrialCell {
     /// What it is about.
     #[serde(flatten)]
     pub key: ResultKey,
@@ -121,7 +121,7 @@ pub struct TrialCell {
 /// One role's part in a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RoleShare {
+pub(super) struct RoleShare {
     /// Model calls.
     pub turns: u64,
     /// USD, exact.
@@ -131,7 +131,7 @@ pub struct RoleShare {
 /// A line of the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "lowercase")]
-pub enum ResultRecord {
+pub(super) enum ResultRecord {
     /// A trial is about to begin.
     Begun {
         /// Which.
@@ -146,7 +146,7 @@ pub enum ResultRecord {
 
 /// The results so far.
 #[derive(Debug)]
-pub struct BenchResults {
+pub(super) struct BenchResults {
     dir: Option<PathBuf>,
     cells: BTreeMap<ResultKey, TrialCell>,
     /// What ended, in whatever way, and what never did.
@@ -158,7 +158,7 @@ impl BenchResults {
     ///
     /// # Errors
     /// When the folder can't be used, or its file is none of these.
-    pub fn open(dir: Option<&Path>) -> io::Result<Self> {
+    pub(super) fn open(dir: Option<&Path>) -> io::Result<Self> {
         let mut results = Self { dir: None, cells: BTreeMap::new(), spent: NanoUsd::ZERO };
         let Some(dir) = dir else { return Ok(results) };
         fs::create_dir_all(dir)?;
@@ -206,7 +206,7 @@ impl BenchResults {
     ///
     /// # Errors
     /// When it can't be written.
-    pub fn begin(&self, key: &ResultKey, budget: NanoUsd) -> io::Result<()> {
+    pub(super) fn begin(&self, key: &ResultKey, budget: NanoUsd) -> io::Result<()> {
         self.write(&ResultRecord::Begun { key: key.clone(), budget })
     }
 
@@ -214,7 +214,7 @@ impl BenchResults {
     ///
     /// # Errors
     /// When it can't be written.
-    pub fn end(&mut self, cell: TrialCell) -> io::Result<()> {
+    pub(super) fn end(&mut self, cell: TrialCell) -> io::Result<()> {
         self.write(&ResultRecord::Cell(Box::new(cell.clone())))?;
         self.take(cell);
         Ok(())
@@ -231,25 +231,25 @@ impl BenchResults {
 
     /// A result that need not be tried for again.
     #[must_use]
-    pub fn finished(&self, key: &ResultKey) -> Option<&TrialCell> {
+    pub(super) fn finished(&self, key: &ResultKey) -> Option<&TrialCell> {
         self.cells.get(key).filter(|cell| cell.verdict.counts())
     }
 
     /// Any result.
     #[must_use]
-    pub fn get(&self, key: &ResultKey) -> Option<&TrialCell> {
+    pub(super) fn get(&self, key: &ResultKey) -> Option<&TrialCell> {
         self.cells.get(key)
     }
 
     /// USD so far.
     #[must_use]
-    pub const fn spent(&self) -> NanoUsd {
+    pub(super) const fn spent(&self) -> NanoUsd {
         self.spent
     }
 
     /// Where a trial's transcripts and patch are kept, if anything is.
     #[must_use]
-    pub fn folder(&self, key: &ResultKey) -> Option<PathBuf> {
+    pub(super) fn folder(&self, key: &ResultKey) -> Option<PathBuf> {
         let model: String = key
             .model
             .chars()

@@ -12,7 +12,7 @@ use super::task::BenchTask;
 
 /// What a role called, as its transcript has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScannedCall {
+pub(super) struct ScannedCall {
     /// Who.
     pub role: String,
     /// The tool.
@@ -23,7 +23,7 @@ pub struct ScannedCall {
 
 /// Something that a person should look at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ScanFinding {
+pub(super) struct ScanFinding {
     /// What kind.
     pub kind: ScanKind,
     /// Whether the task does not count as solved for it.
@@ -37,7 +37,7 @@ pub struct ScanFinding {
 /// Kinds of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ScanKind {
+pub(super) enum ScanKind {
     /// Wanted the package from its registry or from its home page.
     NewerRelease,
     /// Looked for the hidden tests.
@@ -67,7 +67,7 @@ impl ScanKind {
 
 /// What may not be looked for.
 #[derive(Clone, Debug)]
-pub struct HiddenSecrets {
+pub(super) struct HiddenSecrets {
     /// The package's name.
     pub package: String,
     /// The release that the team has.
@@ -80,7 +80,7 @@ pub struct HiddenSecrets {
 
 impl HiddenSecrets {
     /// A task's.
-    pub fn of(task: &BenchTask) -> Self {
+    pub(super) fn of(task: &BenchTask) -> Self {
         let files = std::fs::read_dir(task.hidden()).into_iter().flatten().flatten();
         let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
         Self {
@@ -94,7 +94,11 @@ impl HiddenSecrets {
 
 /// What is the matter with these calls and this change.
 #[must_use]
-pub fn scan_calls(secrets: &HiddenSecrets, calls: &[ScannedCall], diff: &str) -> Vec<ScanFinding> {
+pub(super) fn scan_calls(
+    secrets: &HiddenSecrets,
+    calls: &[ScannedCall],
+    diff: &str,
+) -> Vec<ScanFinding> {
     let mut found = Vec::new();
     for call in calls {
         for kind in call_kinds(secrets, call) {

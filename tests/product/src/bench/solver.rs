@@ -8,11 +8,11 @@ use super::task::{BenchTask, PackageRegistry};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 
 /// Roles that the script has words for, the one that is addressed first.
-pub const ROLES: [&str; 4] = ["pm", "coder", "reviewer", "lead"];
+pub(super) const ROLES: [&str; 4] = ["pm", "coder", "reviewer", "lead"];
 
 /// What the models say.
 #[must_use]
-pub fn solver_script(task: &BenchTask, solver: ScriptedSolver, patch: &str) -> ModelScript {
+pub(super) fn solver_script(task: &BenchTask, solver: ScriptedSolver, patch: &str) -> ModelScript {
     let plan = json!({
         "decision": "plan", "complexity": "simple", "waitForReply": true,
         "message": format!("Plan: fix what the issue says in {}, and nothing else.", task.broken().name),

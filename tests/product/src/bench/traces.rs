@@ -11,7 +11,7 @@ use super::scan::ScannedCall;
 
 /// What the roles did.
 #[derive(Clone, Debug, Default)]
-pub struct RoleTraces {
+pub(super) struct RoleTraces {
     /// In each role's order.
     pub calls: Vec<ScannedCall>,
     /// Calls that were wrong in themselves.
@@ -23,7 +23,7 @@ pub struct RoleTraces {
 /// The habits of a team, in counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct TeamHabits {
+pub(super) struct TeamHabits {
     /// Edits that were tried.
     pub edits: u64,
     /// Those of them that changed nothing.
@@ -64,7 +64,7 @@ impl RoleTraces {
 ///
 /// # Errors
 /// When the volumes can't be read.
-pub fn read_traces(dir: &Path) -> io::Result<RoleTraces> {
+pub(super) fn read_traces(dir: &Path) -> io::Result<RoleTraces> {
     let mut traces = RoleTraces::default();
     for path in trace_files(dir)? {
         let role = role_name(&path);
@@ -102,7 +102,7 @@ pub fn read_traces(dir: &Path) -> io::Result<RoleTraces> {
 ///
 /// # Errors
 /// When it can't be written.
-pub fn keep_traces(dir: &Path, into: &Path) -> io::Result<()> {
+pub(super) fn keep_traces(dir: &Path, into: &Path) -> io::Result<()> {
     fs::create_dir_all(into)?;
     for path in trace_files(dir)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -23,7 +23,10 @@ enum CheckVerdict {
 ///
 /// # Errors
 /// When files can't be written.
-pub async fn validate_tasks(tasks: &[BenchTask], print: PrintFn<'_>) -> anyhow::Result<bool> {
+pub(super) async fn validate_tasks(
+    tasks: &[BenchTask],
+    print: PrintFn<'_>,
+) -> anyhow::Result<bool> {
     let (mut bad, mut skipped) = (0, 0);
     for task in tasks {
         match check_task(task).await? {

@@ -46,7 +46,11 @@ struct TopicWords {
 }
 
 /// Starts everything and runs until Ctrl-C.
-pub async fn run_chat(args: &DemoArgs, program: &Path, say: PrintFn<'_>) -> anyhow::Result<()> {
+pub(super) async fn run_chat(
+    args: &DemoArgs,
+    program: &Path,
+    say: PrintFn<'_>,
+) -> anyhow::Result<()> {
     let temporary = tempfile::Builder::new().prefix("codebutler-demo-").tempdir()?;
     let source = args.source();
     let mut kept = open_kept(args, source.as_ref())?;

@@ -39,7 +39,7 @@ pub struct FoundProvider {
 }
 
 /// The first one that the environment names.
-pub fn find_provider(env: impl Fn(&str) -> Option<String>) -> Option<FoundProvider> {
+pub(super) fn find_provider(env: impl Fn(&str) -> Option<String>) -> Option<FoundProvider> {
     let set = |name: &str| env(name).map(|text| text.trim().to_owned()).filter(|t| !t.is_empty());
     let found = |url: String, key: String, variable| {
         Some(FoundProvider { url, key: SecretKey(Some(key)), variable })

@@ -27,7 +27,7 @@ const DEEPEST: usize = 3;
 
 /// A preset, and the file that asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChosenPreset {
+pub(super) struct ChosenPreset {
     pub preset: EgressPreset,
     /// The one nearest to the top.
     pub file: String,
@@ -37,7 +37,7 @@ pub struct ChosenPreset {
 ///
 /// # Errors
 /// Git can't be run.
-pub async fn look_for_presets(
+pub(super) async fn look_for_presets(
     git: &BareRepository,
     branch: &str,
 ) -> Result<Vec<ChosenPreset>, GitError> {
@@ -65,7 +65,7 @@ fn is_own(path: &str) -> bool {
 }
 
 /// The choice, in words for people.
-pub fn describe_presets(chosen: &[ChosenPreset]) -> String {
+pub(super) fn describe_presets(chosen: &[ChosenPreset]) -> String {
     if chosen.is_empty() {
         return "commands reach no host, as no file names npm, Cargo or another package manager"
             .to_owned();

@@ -18,7 +18,7 @@ const EXAMPLES: usize = 5;
 
 /// Why real models can't be had.
 #[derive(Debug, thiserror::Error)]
-pub enum ProviderError {
+pub(crate) enum ProviderError {
     /// Not an address.
     #[error("CODEBUTLER_MODEL_URL has to look like https://host/v1")]
     Url,
@@ -54,7 +54,7 @@ pub enum ProviderError {
 ///
 /// # Errors
 /// When the address is none.
-pub fn given_provider(args: &DemoArgs) -> Result<Option<AskedProvider>, ProviderError> {
+pub(crate) fn given_provider(args: &DemoArgs) -> Result<Option<AskedProvider>, ProviderError> {
     let set = |value: &Option<String>| value.clone().filter(|text| !text.trim().is_empty());
     let (url, key) = (set(&args.models.url), set(&args.models.key.0));
     let openrouter = set(&args.models.openrouter.0);
@@ -87,7 +87,7 @@ fn url_host(url: &str) -> Option<String> {
 
 /// A provider that was asked for.
 #[derive(Debug)]
-pub struct AskedProvider {
+pub(crate) struct AskedProvider {
     /// Where, and as whom.
     pub provider: ModelProvider,
     /// Its host.
@@ -107,19 +107,19 @@ struct ProviderModel {
 
 impl AskedProvider {
     /// The variable of the environment that named it.
-    pub const fn variable(&self) -> &'static str {
+    pub(crate) const fn variable(&self) -> &'static str {
         self.variable
     }
 
     /// The same for another model.
     #[must_use]
-    pub fn with(&self, model: Option<String>) -> Self {
+    pub(crate) fn with(&self, model: Option<String>) -> Self {
         let provider = ModelProvider { model, ..self.provider.clone() };
         Self { provider, host: self.host.clone(), variable: self.variable }
     }
 
     /// The same for the only model that it offers, where none is named: servers of one's own often have one.
-    pub async fn with_only_model(self) -> Self {
+    pub(crate) async fn with_only_model(self) -> Self {
         if self.provider.model.is_some() || self.host == OPENROUTER_HOST {
             return self;
         }
@@ -135,7 +135,7 @@ impl AskedProvider {
     ///
     /// # Errors
     /// A sentence that names the variable to set.
-    pub async fn check(&self, roles: &[AgentRole]) -> Result<(), ProviderError> {
+    pub(crate) async fn check(&self, roles: &[AgentRole]) -> Result<(), ProviderError> {
         // Anybody may see OpenRouter's list; its key has an address of its own.
         if self.host == OPENROUTER_HOST {
             self.get("key").await?;

@@ -20,7 +20,7 @@ const MAX_NAME: usize = 30;
 
 /// Why a repository can't be worked on.
 #[derive(Debug, thiserror::Error)]
-pub enum RepositoryError {
+pub(super) enum RepositoryError {
     /// Nothing there.
     #[error("{0} does not exist")]
     Missing(String),
@@ -94,7 +94,7 @@ pub enum RepositoryError {
 
 /// What to clone.
 #[derive(Clone, Debug)]
-pub struct CloneSource {
+pub(super) struct CloneSource {
     /// A path or URL.
     pub from: String,
     /// The branch that pull requests are for, if it is not the default one.
@@ -105,7 +105,7 @@ pub struct CloneSource {
 
 /// A clone, ready to be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClonedRepository {
+pub(super) struct ClonedRepository {
     /// The branch that pull requests are for.
     pub branch: String,
     /// What a user should know about it, a sentence each.
@@ -115,7 +115,7 @@ pub struct ClonedRepository {
 impl CloneSource {
     /// The repository's identity: an absolute path, or the URL without credentials.
     #[must_use]
-    pub fn identity(&self) -> String {
+    pub(super) fn identity(&self) -> String {
         if let Some(path) = self.path().and_then(|path| path.canonicalize().ok()) {
             return path.display().to_string();
         }
@@ -132,7 +132,7 @@ impl CloneSource {
     /// A name for the Repo, its channel and the repository: what the folder or the last part of the
     /// URL is called, as far as Kubernetes allows it.
     #[must_use]
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         let identity = self.identity();
         let last = identity.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
         let last = last.strip_suffix(".git").unwrap_or(last).to_lowercase();
@@ -164,7 +164,7 @@ impl CloneSource {
     ///
     /// # Errors
     /// A sentence that says what to do.
-    pub async fn clone_into(&self, dir: &Path) -> Result<ClonedRepository, RepositoryError> {
+    pub(super) async fn clone_into(&self, dir: &Path) -> Result<ClonedRepository, RepositoryError> {
         if let Some(path) = self.path() {
             look_at(&self.from, &path).await?;
         }

@@ -21,7 +21,7 @@ const REAL: &str = "For anything else it takes real models: `OPENROUTER_API_KEY=
 
 /// Scripts, and the words that start them.
 #[derive(Debug)]
-pub struct SampleScripts {
+pub(super) struct SampleScripts {
     /// All scripts in one, each for its own conversation.
     pub script: ModelScript,
     /// One for each sample.
@@ -34,7 +34,7 @@ pub struct SampleScripts {
 ///
 /// # Errors
 /// When a file of the project is broken.
-pub fn load_samples() -> Result<(PlayableScenario, SampleScripts), ScenarioError> {
+pub(super) fn load_samples() -> Result<(PlayableScenario, SampleScripts), ScenarioError> {
     let folder = Path::new(codebutler_testbed::FOLDER).join("scenarios");
     let mut scenarios = Vec::new();
     for (file, title) in SAMPLES {
@@ -73,7 +73,7 @@ pub fn load_samples() -> Result<(PlayableScenario, SampleScripts), ScenarioError
 
 /// What a model can do on a repository that nobody wrote a script for: look, and admit the rest.
 #[must_use]
-pub fn unknown_repository(name: &str) -> SampleScripts {
+pub(super) fn unknown_repository(name: &str) -> SampleScripts {
     let look = ScriptStep::tool("GitLog", json!({"limit": 1}))
         .and_tool("Glob", json!({"pattern": "**/*"}));
     let mut say = ScriptStep::say(&format!(

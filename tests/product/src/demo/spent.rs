@@ -13,7 +13,7 @@ use codebutler_testbed::stack::RunningStack;
 ///
 /// # Errors
 /// When the Threads can't be read.
-pub async fn spent_table(stack: &RunningStack) -> Result<Option<String>, kube::Error> {
+pub(super) async fn spent_table(stack: &RunningStack) -> Result<Option<String>, kube::Error> {
     let threads = stack.threads().list(&ListParams::default()).await?;
     Ok(show_table(&by_role(&threads.items)))
 }

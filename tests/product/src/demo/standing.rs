@@ -18,7 +18,11 @@ use codebutler_testbed::stack::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, build_i
 const OPERATOR: &str = "codebutler-operator";
 
 /// Runs until Ctrl-C.
-pub async fn run_standing(prefix: &str, program: &Path, say: PrintFn<'_>) -> anyhow::Result<()> {
+pub(super) async fn run_standing(
+    prefix: &str,
+    program: &Path,
+    say: PrintFn<'_>,
+) -> anyhow::Result<()> {
     let dir = tempfile::Builder::new().prefix("codebutler-cluster-").tempdir()?;
     let cluster = TestCluster::embedded(dir.path(), apiserver::ServerOptions::default()).await?;
     let options = ControllerOptions {

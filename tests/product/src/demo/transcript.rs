@@ -10,13 +10,13 @@ const LONG: usize = 1200;
 
 /// Turns what a spectator hears into lines.
 #[derive(Debug, Default)]
-pub struct DemoTranscript {
+pub(super) struct DemoTranscript {
     states: BTreeMap<String, String>,
 }
 
 impl DemoTranscript {
     /// What to show of an event, if anything.
-    pub fn line(&mut self, event: &SpectatorEvent) -> Option<String> {
+    pub(super) fn line(&mut self, event: &SpectatorEvent) -> Option<String> {
         match event {
             SpectatorEvent::Message(message) => Some(show_message(message)),
             SpectatorEvent::Edited(message) if message.buttons.is_empty() => {

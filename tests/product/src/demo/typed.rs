@@ -25,7 +25,7 @@ const KEYS: [(&str, &str); 4] = [
 ];
 
 /// Asks, where somebody sits at a terminal.
-pub fn ask_provider() -> Option<FoundProvider> {
+pub(super) fn ask_provider() -> Option<FoundProvider> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() || !std::io::stdout().is_terminal() {
         return None;

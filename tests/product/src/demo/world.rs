@@ -18,7 +18,7 @@ use codebutler_testbed::slack::{MessageView, SenderKind};
 use codebutler_testbed::stack::RunningStack;
 
 /// The testbed as the scenario player sees it.
-pub struct StackWorld<'a> {
+pub(crate) struct StackWorld<'a> {
     stack: &'a RunningStack,
     branch: String,
     /// Role short names by the display name that Slack shows.
@@ -27,7 +27,7 @@ pub struct StackWorld<'a> {
 
 impl<'a> StackWorld<'a> {
     /// `roles` maps display names to short names.
-    pub fn new(
+    pub(crate) fn new(
         stack: &'a RunningStack,
         scenario: &PlayableScenario,
         roles: BTreeMap<String, String>,
@@ -36,7 +36,11 @@ impl<'a> StackWorld<'a> {
     }
 
     /// The same without a scenario.
-    pub fn on(stack: &'a RunningStack, branch: &str, roles: BTreeMap<String, String>) -> Self {
+    pub(crate) fn on(
+        stack: &'a RunningStack,
+        branch: &str,
+        roles: BTreeMap<String, String>,
+    ) -> Self {
         Self { stack, branch: branch.to_owned(), roles }
     }
 

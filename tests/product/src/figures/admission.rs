@@ -61,7 +61,7 @@ impl SeenCalls {
 }
 
 /// See the module.
-pub async fn measure_admission() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_admission() -> anyhow::Result<Vec<MeasuredFigure>> {
     let operator = RunningOperator::start().await?;
     let seen = SeenCalls::default();
     let watches = [

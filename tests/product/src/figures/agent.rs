@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_mins(5);
 const PROGRAM: &str = "codebutler-agent";
 
 /// Start, memory and time per turn.
-pub async fn measure_agent() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_agent() -> anyhow::Result<Vec<MeasuredFigure>> {
     let agent = tokio::task::spawn_blocking(|| product::build_program(PROGRAM)).await??;
     let opencode = Box::pin(opencode::measure_opencode()).await;
     let mut steps = vec![ScriptStep::say("ready")];

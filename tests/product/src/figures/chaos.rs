@@ -56,7 +56,7 @@ struct Harm {
 }
 
 /// Lost messages, doubled effects, missing money.
-pub async fn measure_chaos() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_chaos() -> anyhow::Result<Vec<MeasuredFigure>> {
     let seed = std::env::var("CODEBUTLER_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(rand::random);
     let dir = tempfile::tempdir()?;

@@ -15,7 +15,7 @@ use super::{MeasuredFigure, long_or_short};
 const FILES: usize = long_or_short(500, 20);
 
 /// A file, and one line of it that is to be another.
-pub struct EditTrial {
+pub(super) struct EditTrial {
     /// Its name in the folder.
     pub name: String,
     /// The line, as a person sees it.
@@ -30,7 +30,7 @@ pub struct EditTrial {
 
 /// What a tool has made of all files.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct EditScore {
+pub(super) struct EditScore {
     /// As they should be.
     pub done: usize,
     /// Neither that nor as they were.
@@ -39,7 +39,7 @@ pub struct EditScore {
 
 impl EditTrial {
     /// The edit as a patch of one file.
-    pub fn patch(&self) -> String {
+    pub(super) fn patch(&self) -> String {
         format!(
             "*** Begin Patch\n*** Update File: {}\n@@\n {}\n-{}\n+{}\n*** End Patch",
             self.name, self.above, self.old, self.new
@@ -48,7 +48,7 @@ impl EditTrial {
 }
 
 /// All of them: none is damaged here, and how many are elsewhere.
-pub async fn measure_edits() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_edits() -> anyhow::Result<Vec<MeasuredFigure>> {
     let trials: Vec<EditTrial> = (0..FILES).map(make_trial).collect();
     let mut scratch = tempfile::tempdir()?;
     let patched = score(&trials, scratch.path(), |tree, scratch, trial| {
@@ -93,7 +93,7 @@ fn score(
 }
 
 /// Writes all files as they are before their edits.
-pub fn lay_out(trials: &[EditTrial], tree: &Path) -> anyhow::Result<()> {
+pub(super) fn lay_out(trials: &[EditTrial], tree: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(tree)?;
     for trial in trials {
         fs::write(tree.join(&trial.name), &trial.before)?;
@@ -102,7 +102,7 @@ pub fn lay_out(trials: &[EditTrial], tree: &Path) -> anyhow::Result<()> {
 }
 
 /// What became of the files.
-pub fn count_score(trials: &[EditTrial], tree: &Path) -> anyhow::Result<EditScore> {
+pub(super) fn count_score(trials: &[EditTrial], tree: &Path) -> anyhow::Result<EditScore> {
     let mut score = EditScore::default();
     for trial in trials {
         let now = fs::read(tree.join(&trial.name)).context("a file is gone")?;

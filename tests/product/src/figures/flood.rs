@@ -31,7 +31,7 @@ const PODS: usize = 8;
 const CALL: Duration = Duration::from_millis(20);
 
 /// Measures.
-pub async fn measure_flood() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_flood() -> anyhow::Result<Vec<MeasuredFigure>> {
     let provider = LocalProvider::start().await?;
     let bed = ProxyBed::start(&provider, None).await.context("starting the gateway")?;
     let (floods, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));

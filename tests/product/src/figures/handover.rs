@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 ///
 /// # Errors
 /// When the parts don't start.
-pub async fn measure_handover() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_handover() -> anyhow::Result<Vec<MeasuredFigure>> {
     let provider = HandoverProvider::start().await?;
     let mut bed = ProxyBed::start_own(&provider.url()).await.context("starting the gateway")?;
     let opened = (0..STREAMS).map(|n| open_stream(&bed, n));

@@ -25,7 +25,7 @@ const GLANCE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Percent of a core; on a given cluster nothing.
-pub async fn measure_idle() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_idle() -> anyhow::Result<Vec<MeasuredFigure>> {
     // Nobody else's cluster is filled with so many.
     if std::env::var_os("KUBECONFIG").is_some() {
         return Ok(Vec::new());

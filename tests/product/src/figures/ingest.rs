@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Latency of acknowledgements, and whether every message moved its mark exactly once.
-pub async fn measure_ingest() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_ingest() -> anyhow::Result<Vec<MeasuredFigure>> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let dir = tempfile::tempdir()?;
     let cluster = TestCluster::embedded(dir.path(), apiserver::ServerOptions::default()).await?;

@@ -20,7 +20,7 @@ const OTHERS: usize = 800 * 1024;
 const ROUNDS: usize = long_or_short(30, 2);
 
 /// Milliseconds of a run's start, and tokens of what a role is shown.
-pub fn measure_memory() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) fn measure_memory() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let tree = dir.path().join("tree");
     fill_repository(&tree)?;

@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// When there is no node, the product does not start, or a call fails.
-pub async fn measure_mcp() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_mcp() -> anyhow::Result<Vec<MeasuredFigure>> {
     let bed = Box::pin(McpBed::start()).await?;
     let measured = Box::pin(measure_on(&bed)).await;
     bed.stop().await?;

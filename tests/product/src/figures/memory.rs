@@ -6,7 +6,7 @@ use anyhow::Context as _;
 ///
 /// # Errors
 /// When there is no such process.
-pub fn resident_memory(pid: u32) -> anyhow::Result<f64> {
+pub(super) fn resident_memory(pid: u32) -> anyhow::Result<f64> {
     status_line(pid, "VmRSS:")
 }
 
@@ -14,7 +14,7 @@ pub fn resident_memory(pid: u32) -> anyhow::Result<f64> {
 ///
 /// # Errors
 /// When there is no such process.
-pub fn peak_memory(pid: u32) -> anyhow::Result<f64> {
+pub(super) fn peak_memory(pid: u32) -> anyhow::Result<f64> {
     status_line(pid, "VmHWM:")
 }
 

@@ -22,7 +22,7 @@ const MANIFESTS: &str = include_str!("../../../../operator/deploy/controller.yam
 const READY: Duration = Duration::from_mins(2);
 
 /// A running controller and access to its cluster.
-pub struct RunningOperator {
+pub(super) struct RunningOperator {
     /// An administrator's client.
     pub client: Client,
     /// The team's namespace, new for this run.
@@ -35,7 +35,7 @@ pub struct RunningOperator {
 
 impl RunningOperator {
     /// Starts a cluster (or uses the one of `KUBECONFIG`) and the controller on it.
-    pub async fn start() -> anyhow::Result<Self> {
+    pub(super) async fn start() -> anyhow::Result<Self> {
         let dir = tempfile::tempdir()?;
         let cluster = TestCluster::start(&dir.path().join("cluster")).await?;
         cluster.install_crds().await?;
@@ -87,7 +87,7 @@ impl RunningOperator {
     }
 
     /// The team's objects of a kind.
-    pub fn api<K>(&self) -> Api<K>
+    pub(super) fn api<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
     {
@@ -95,7 +95,7 @@ impl RunningOperator {
     }
 
     /// How often the controller has looked at Threads.
-    pub async fn reconciles(&self) -> anyhow::Result<f64> {
+    pub(super) async fn reconciles(&self) -> anyhow::Result<f64> {
         let url = format!("http://{}/metrics", self.metrics);
         let text = reqwest::get(url).await?.text().await?;
         let samples = text.lines().filter(|line| {
@@ -105,13 +105,13 @@ impl RunningOperator {
     }
 
     /// Resident memory of the controller, in MiB.
-    pub fn resident(&self) -> anyhow::Result<f64> {
+    pub(super) fn resident(&self) -> anyhow::Result<f64> {
         let pid = self.process.pid().context("the controller has ended")?;
         memory::resident_memory(pid)
     }
 
     /// Ends everything. A given cluster keeps the namespace to delete.
-    pub async fn stop(mut self) -> anyhow::Result<()> {
+    pub(super) async fn stop(mut self) -> anyhow::Result<()> {
         self.process.stop().await?;
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         namespaces.delete(&self.namespace, &kube::api::DeleteParams::default()).await?;
@@ -121,7 +121,7 @@ impl RunningOperator {
 }
 
 /// A Thread of the Repo.
-pub fn make_thread(name: &str) -> anyhow::Result<Thread> {
+pub(super) fn make_thread(name: &str) -> anyhow::Result<Thread> {
     Ok(serde_json::from_value(json!({
         "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": name},
         "spec": {"repo": "shop", "slack": {"channel": "C0TEAM", "ts": "1767268700.000100"}},
@@ -129,7 +129,7 @@ pub fn make_thread(name: &str) -> anyhow::Result<Thread> {
 }
 
 /// What the gateway writes when somebody has written to a role.
-pub fn mail_patch() -> Patch<Value> {
+pub(super) fn mail_patch() -> Patch<Value> {
     Patch::Merge(json!({"status": {"roles": {"pm": {"inbox": "1767268700.000100"}}}}))
 }
 

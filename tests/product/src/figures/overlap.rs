@@ -30,7 +30,7 @@ const CONFLICTS: usize = 5;
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Measures.
-pub async fn measure_overlap() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_overlap() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let github = GitHubServer::start(&dir.path().join("host"), GitHubOptions::default()).await?;
     let file = |n: usize| (file_path(n), format!("pub fn part_{n}() -> u32 {{\n    {n}\n}}\n"));

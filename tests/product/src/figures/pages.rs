@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_mins(3);
 ///
 /// # Errors
 /// When the product does not start, or shows nothing.
-pub async fn measure_pages() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_pages() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(&files)?;

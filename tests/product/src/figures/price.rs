@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_mins(5);
 const WINDOW: u32 = 1_000_000;
 
 /// Dollars with marks and without, and the share of the input that was sold for less.
-pub async fn measure_price() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_price() -> anyhow::Result<Vec<MeasuredFigure>> {
     let taking = |card: ModelCard| card.taking(u64::from(WINDOW), 16_000);
     let marked = taking(ModelCard::new("anthropic/scripted-coder"));
     // The same rules and prices, but nothing tells that it takes marks.

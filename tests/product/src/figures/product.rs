@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 ///
 /// # Errors
 /// When cargo can't build it, or builds it elsewhere than this program.
-pub fn build_program(name: &str) -> anyhow::Result<PathBuf> {
+pub(super) fn build_program(name: &str) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let folder = own.parent().context("a program without a folder")?;
     let root =

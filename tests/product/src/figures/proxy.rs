@@ -97,7 +97,7 @@ impl Line {
 ///
 /// # Errors
 /// When the parts don't start, or a call fails.
-pub async fn measure_proxy() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_proxy() -> anyhow::Result<Vec<MeasuredFigure>> {
     let provider = LocalProvider::start().await?;
     let bed = ProxyBed::start(&provider, None).await.context("starting the gateway")?;
     let direct = Arc::new(Line {

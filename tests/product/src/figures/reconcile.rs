@@ -27,7 +27,7 @@ struct Measured {
 }
 
 /// See the module.
-pub async fn measure_reconcile() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_reconcile() -> anyhow::Result<Vec<MeasuredFigure>> {
     let operator = RunningOperator::start().await?;
     let few = measure_at(&operator, 0, SIZES[0]).await?;
     let many = measure_at(&operator, SIZES[0], SIZES[1]).await?;

@@ -19,7 +19,7 @@ const ORDINARY: [&str; 5] = [
 ];
 
 /// Throughput on ordinary text; misses and false alarms on the corpus.
-pub fn measure_redact() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) fn measure_redact() -> anyhow::Result<Vec<MeasuredFigure>> {
     let (redactor, _) = SecretRedactor::new(&[]);
     let text = ORDINARY.join("\n").repeat(20);
     let mut best = 0.0_f64;

@@ -19,7 +19,7 @@ const GLOB: &str = "*.toml";
 const RIPGREP: &str = "^15";
 
 /// Both searches as ratios to ripgrep's.
-pub fn measure_search() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) fn measure_search() -> anyhow::Result<Vec<MeasuredFigure>> {
     let tree = sources_tree()?;
     let ripgrep = find_ripgrep();
     // As the tools do: hidden files too, .gitignore without a repository, nothing of the user's own.

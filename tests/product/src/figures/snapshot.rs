@@ -24,7 +24,7 @@ const ROUNDS: usize = long_or_short(15, 2);
 const MOST: f64 = 1.3;
 
 /// Snapshot against status.
-pub async fn measure_snapshot() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_snapshot() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let remote = dir.path().join("remote.git");
     make_remote(dir.path(), &remote).await?;

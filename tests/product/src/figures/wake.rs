@@ -32,7 +32,7 @@ pub(super) const ROLE: &str = "pm";
 ///
 /// # Errors
 /// When the product does not start, or does not answer.
-pub async fn measure_wake() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_wake() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(&files)?;

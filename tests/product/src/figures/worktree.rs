@@ -35,7 +35,7 @@ const BEFORE: usize = 9;
 const ROUNDS: usize = long_or_short(5, 1);
 
 /// Worktree against clone.
-pub async fn measure_worktree() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_worktree() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let github = GitHubServer::start(&dir.path().join("host"), GitHubOptions::default()).await?;
     let first = FirstCommit::Files(source_files());

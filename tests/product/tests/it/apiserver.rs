@@ -5,7 +5,7 @@ mod clients;
 mod custom;
 mod deletion;
 mod identity;
-pub mod kubectl;
+pub(crate) mod kubectl;
 mod ownership;
 mod watching;
 mod writing;

@@ -31,7 +31,7 @@ const PARTS: [&str; 9] = [
 ];
 
 /// The Helm engine; nothing where there is no Python for it, said in a line.
-pub fn venv() -> Option<PathBuf> {
+pub(crate) fn venv() -> Option<PathBuf> {
     match ensure_venv(HELM) {
         Ok(venv) => Some(venv),
         Err(PyToolsError::NoPython) => {

@@ -13,7 +13,7 @@ use tokio::sync::SemaphorePermit;
 use crate::support::{PATIENCE, permit};
 
 /// A demo without a scenario, running.
-pub struct Chat {
+pub(crate) struct Chat {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
     /// What it said when it was ready.
@@ -25,7 +25,7 @@ pub struct Chat {
 }
 
 /// `cargo demo -- ARGUMENTS`, with no key of this machine's user in sight.
-pub fn demo(arguments: &[&str]) -> Command {
+pub(crate) fn demo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));
     command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
     let models = ["CODEBUTLER_MODEL_URL", "CODEBUTLER_MODEL_KEY", "CODEBUTLER_MODEL"];
@@ -45,11 +45,11 @@ fn kept(state: &Path) -> Command {
 }
 
 impl Chat {
-    pub async fn start(arguments: &[&str]) -> Self {
+    pub(crate) async fn start(arguments: &[&str]) -> Self {
         Self::run(demo(arguments)).await
     }
 
-    pub async fn run(mut command: Command) -> Self {
+    pub(crate) async fn run(mut command: Command) -> Self {
         let permit = permit().await;
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -68,7 +68,7 @@ impl Chat {
     }
 
     /// What it printed behind a label.
-    pub fn line(&self, label: &str) -> String {
+    pub(crate) fn line(&self, label: &str) -> String {
         after(&self.said, label)
     }
 
@@ -76,12 +76,12 @@ impl Chat {
         format!("{}{path}?token={}", self.origin, self.token)
     }
 
-    pub async fn state(&self) -> Value {
+    pub(crate) async fn state(&self) -> Value {
         self.http.get(self.url("/page/state")).send().await.unwrap().json().await.unwrap()
     }
 
     /// Writes as a user; returns the message's ts.
-    pub async fn says(&self, user: &str, thread: Option<&str>, text: &str) -> String {
+    pub(crate) async fn says(&self, user: &str, thread: Option<&str>, text: &str) -> String {
         let state = self.state().await;
         let users = state["users"].as_array().unwrap();
         let user = &users.iter().find(|one| one["name"] == user).unwrap()["id"];
@@ -93,7 +93,7 @@ impl Chat {
     }
 
     /// Waits for a message of somebody with something in it; returns its text.
-    pub async fn hears(&self, thread: &str, from: &str, part: &str) -> String {
+    pub(crate) async fn hears(&self, thread: &str, from: &str, part: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let state = self.state().await;
@@ -110,7 +110,7 @@ impl Chat {
     }
 
     /// Ctrl-C; returns the exit code and what was said after it.
-    pub async fn interrupt(mut self) -> (Option<i32>, String) {
+    pub(crate) async fn interrupt(mut self) -> (Option<i32>, String) {
         let pid = nix::unistd::Pid::from_raw(self.child.id().unwrap().try_into().unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
         let mut rest = String::new();

@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 /// The folder whose `node_modules` has these packages (`name@version`). Without npm, or a registry, it says so in one
 /// line.
-pub fn ensure_packages(packages: &[&str]) -> Option<PathBuf> {
+pub(crate) fn ensure_packages(packages: &[&str]) -> Option<PathBuf> {
     let found = install_packages(packages);
     if found.is_none() {
         let _ = writeln!(std::io::stderr(), "skipped: npm brings no {}", packages.join(" "));

@@ -7,7 +7,7 @@ use codebutler_testbed::pytools::{PyToolsError, ensure_venv};
 
 /// Runs `clients/<script>` and fails with what it printed if it does. Without Python on the
 /// machine it says so and does nothing.
-pub async fn run(script: &str, packages: &'static [&str], env: &[(&str, String)]) {
+pub(crate) async fn run(script: &str, packages: &'static [&str], env: &[(&str, String)]) {
     let venv = tokio::task::spawn_blocking(|| ensure_venv(packages)).await.unwrap();
     let venv = match venv {
         Ok(venv) => venv,

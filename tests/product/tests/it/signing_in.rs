@@ -18,7 +18,7 @@ const OUT: Duration = Duration::from_mins(1);
 const LINK: &str = "Watch what happens";
 
 /// One browser: it keeps cookies, and goes where it is sent.
-pub struct Browsing {
+pub(crate) struct Browsing {
     client: reqwest::Client,
     pub base: String,
     cookies: BTreeMap<String, String>,
@@ -28,14 +28,19 @@ pub struct Browsing {
 }
 
 impl Browsing {
-    pub fn new(team: &Team) -> Self {
+    pub(crate) fn new(team: &Team) -> Self {
         let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
         let base = format!("http://{}", team.stack.metrics.pages.unwrap());
         let client = client.build().unwrap();
         Self { client, base, cookies: BTreeMap::new(), attributes: String::new(), sent: Vec::new() }
     }
 
-    pub async fn ask(&mut self, method: Method, url: &str, body: Option<(&str, &str)>) -> Response {
+    pub(crate) async fn ask(
+        &mut self,
+        method: Method,
+        url: &str,
+        body: Option<(&str, &str)>,
+    ) -> Response {
         let url = if url.starts_with('/') { format!("{}{url}", self.base) } else { url.to_owned() };
         let mut request = self.client.request(method, &url);
         if url.starts_with(&self.base) {
@@ -61,12 +66,12 @@ impl Browsing {
         answer
     }
 
-    pub async fn get(&mut self, url: &str) -> Response {
+    pub(crate) async fn get(&mut self, url: &str) -> Response {
         self.ask(Method::GET, url, None).await
     }
 
     /// Status and text of a page, wherever it leads.
-    pub async fn open(&mut self, url: &str) -> (StatusCode, String) {
+    pub(crate) async fn open(&mut self, url: &str) -> (StatusCode, String) {
         let mut answer = self.get(url).await;
         while answer.status().is_redirection() {
             let to = answer.headers()[header::LOCATION].to_str().unwrap().to_owned();
@@ -76,7 +81,12 @@ impl Browsing {
         (answer.status(), answer.text().await.unwrap())
     }
 
-    pub async fn sign_in(team: &Team, user: &str, workspace: Option<&str>, to: &str) -> Self {
+    pub(crate) async fn sign_in(
+        team: &Team,
+        user: &str,
+        workspace: Option<&str>,
+        to: &str,
+    ) -> Self {
         let mut browsing = Self::new(team);
         team.stack.slack.sit_down(user, workspace);
         browsing.open(&format!("/sign-in?to={to}")).await;

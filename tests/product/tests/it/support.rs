@@ -22,14 +22,14 @@ use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// How long anything may take on a busy machine before a test gives up.
-pub const PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Whole stacks are heavy, and wait half of the time: as many at once as two processors bear.
 const MOST_STACKS: u32 = 3;
 static STACKS: Semaphore = Semaphore::const_new(MOST_STACKS as usize);
 
 /// Waits for leave to run a stack. On a cluster that is not the test's own, none runs beside it.
-pub async fn permit() -> SemaphorePermit<'static> {
+pub(crate) async fn permit() -> SemaphorePermit<'static> {
     let shared = std::env::var_os("KUBECONFIG").is_some();
     STACKS.acquire_many(if shared { MOST_STACKS } else { 1 }).await.unwrap()
 }
@@ -41,7 +41,7 @@ fn own_nodes() -> Option<OwnNodes> {
 
 /// Whether a test has to be left out, said in a line: nodes of the cluster's own run the pods, and it
 /// does what only the testbed's own kubelet lets it do.
-pub fn needs_process_kubelet(why: &str) -> bool {
+pub(crate) fn needs_process_kubelet(why: &str) -> bool {
     let away = own_nodes().is_some();
     if away {
         let current = std::thread::current();
@@ -52,14 +52,14 @@ pub fn needs_process_kubelet(why: &str) -> bool {
 }
 
 /// A running stack with a small repository, and what keeps it alive.
-pub struct Team {
+pub(crate) struct Team {
     pub stack: RunningStack,
     lease: PlaceLease,
     _dir: tempfile::TempDir,
     _permit: SemaphorePermit<'static>,
 }
 
-pub struct Setup {
+pub(crate) struct Setup {
     pub place: InstallPlace,
     pub script: ModelScript,
     pub models: ModelOptions,
@@ -81,7 +81,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    pub fn new(script: ModelScript) -> Self {
+    pub(crate) fn new(script: ModelScript) -> Self {
         Self {
             place: InstallPlace::own(),
             script,
@@ -101,83 +101,86 @@ impl Setup {
     }
 
     /// With the names that the README has, and the cluster alone.
-    pub fn usual(mut self) -> Self {
+    pub(crate) fn usual(mut self) -> Self {
         self.place = InstallPlace::usual();
         self
     }
 
     /// With such a provider.
-    pub fn provider(mut self, models: ModelOptions) -> Self {
+    pub(crate) fn provider(mut self, models: ModelOptions) -> Self {
         self.models = models;
         self
     }
 
     /// With a provider that plays no script.
-    pub fn real(mut self, provider: ModelProvider) -> Self {
+    pub(crate) fn real(mut self, provider: ModelProvider) -> Self {
         self.real = Some(provider);
         self
     }
 
     /// Seconds that a pod stays with nothing to do.
-    pub fn idle(mut self, seconds: u32) -> Self {
+    pub(crate) fn idle(mut self, seconds: u32) -> Self {
         self.idle = seconds;
         self
     }
 
     /// With this file in the repository.
-    pub fn file(mut self, path: &str, text: &str) -> Self {
+    pub(crate) fn file(mut self, path: &str, text: &str) -> Self {
         self.files.push((path.to_owned(), text.to_owned()));
         self
     }
 
     /// With one more role than the usual four.
-    pub fn and_role(mut self, role: &str) -> Self {
+    pub(crate) fn and_role(mut self, role: &str) -> Self {
         self.roles.push(role.to_owned());
         self
     }
 
     /// With an image on the node.
-    pub fn image(mut self, name: &str, image: LocalImage) -> Self {
+    pub(crate) fn image(mut self, name: &str, image: LocalImage) -> Self {
         self.images.insert(name.to_owned(), image);
         self
     }
 
     /// Changes the Repo before it is applied.
-    pub fn repo(mut self, edit: impl Fn(&mut RepoSpec) + Send + Sync + 'static) -> Self {
+    pub(crate) fn repo(mut self, edit: impl Fn(&mut RepoSpec) + Send + Sync + 'static) -> Self {
         self.edit_repo = Some(Arc::new(edit));
         self
     }
 
     /// Changes each AgentRole before it is applied.
-    pub fn role(mut self, edit: impl Fn(&mut AgentRoleSpec) + Send + Sync + 'static) -> Self {
+    pub(crate) fn role(
+        mut self,
+        edit: impl Fn(&mut AgentRoleSpec) + Send + Sync + 'static,
+    ) -> Self {
         self.edit_role = Some(Arc::new(edit));
         self
     }
 
-    pub fn inject_env(mut self, inject: Arc<InjectEnv>) -> Self {
+    pub(crate) fn inject_env(mut self, inject: Arc<InjectEnv>) -> Self {
         self.inject_env = Some(inject);
         self
     }
 
     /// A network plugin that closes a pod's way to the API server so long after its start.
-    pub fn late_wall(mut self, after: Duration) -> Self {
+    pub(crate) fn late_wall(mut self, after: Duration) -> Self {
         self.late_wall = Some(after);
         self
     }
 
     /// Who may look at pages on threads.
-    pub fn pages(mut self, access: PagesAccess) -> Self {
+    pub(crate) fn pages(mut self, access: PagesAccess) -> Self {
         self.pages = access;
         self
     }
 
     /// How long an agent may say nothing.
-    pub fn agent_silence(mut self, limit: Duration) -> Self {
+    pub(crate) fn agent_silence(mut self, limit: Duration) -> Self {
         self.agent_silence = Some(limit);
         self
     }
 
-    pub async fn start(self) -> Team {
+    pub(crate) async fn start(self) -> Team {
         let permit = permit().await;
         let dir = tempfile::tempdir().unwrap();
         let files = dir.path().join("first-commit");
@@ -241,36 +244,36 @@ fn shortened(edit: Option<Arc<RoleEdit>>) -> Arc<RoleEdit> {
 
 impl Team {
     /// The testbed's own kubelet: for tests that need it.
-    pub fn kubelet(&self) -> &ProcessKubelet {
+    pub(crate) fn kubelet(&self) -> &ProcessKubelet {
         self.stack.kubelet.as_ref().unwrap()
     }
 
     /// A user writes, at top level or in a thread; returns the message's `ts`.
-    pub fn says(&self, user: &str, thread: Option<&str>, text: &str) -> String {
+    pub(crate) fn says(&self, user: &str, thread: Option<&str>, text: &str) -> String {
         let user = &self.stack.users[user];
         self.stack.slack.post_as(user, &self.stack.channel, thread, text).unwrap()
     }
 
     /// All messages of a conversation, oldest first.
-    pub fn messages(&self, root: &str) -> Vec<MessageView> {
+    pub(crate) fn messages(&self, root: &str) -> Vec<MessageView> {
         self.stack.slack.messages(&self.stack.channel, Some(root))
     }
 
     /// Waits until a message of the conversation says something.
-    pub async fn message(&self, root: &str, text: &str) -> MessageView {
+    pub(crate) async fn message(&self, root: &str, text: &str) -> MessageView {
         let found = || self.messages(root).into_iter().find(|m| m.shown.contains(text));
         self.until(&format!("a message with `{text}`"), || async { found() }).await
     }
 
     /// The Thread of a conversation, once there is one.
-    pub async fn thread(&self, root: &str) -> Thread {
+    pub(crate) async fn thread(&self, root: &str) -> Thread {
         let name = codebutler_crds::names::thread_name("shop", &root.parse().unwrap());
         let api = self.stack.threads();
         self.until("the Thread", || async { api.get_opt(&name).await.unwrap() }).await
     }
 
     /// Waits until the Thread is as wanted.
-    pub async fn thread_when(
+    pub(crate) async fn thread_when(
         &self,
         root: &str,
         what: &str,
@@ -282,7 +285,7 @@ impl Team {
     }
 
     /// Waits until a role's run has ended with nothing left to take.
-    pub async fn settled(&self, root: &str, role: &str) -> Thread {
+    pub(crate) async fn settled(&self, root: &str, role: &str) -> Thread {
         self.thread_when(root, &format!("the {role} to be done"), |thread| {
             let Some(status) = &thread.status else { return false };
             let ended = status.roles.get(role).and_then(|r| r.state);
@@ -292,7 +295,7 @@ impl Team {
     }
 
     /// Waits until a role's pod runs its toolbox, and names it.
-    pub async fn pod(&self, root: &str, role: &str) -> String {
+    pub(crate) async fn pod(&self, root: &str, role: &str) -> String {
         let name = codebutler_crds::names::pod_name(&self.thread(root).await.name_any(), role);
         let api: Api<Pod> = Api::namespaced(self.stack.cluster.client(), &self.stack.place.team);
         let running = |pod: Pod| {
@@ -306,7 +309,7 @@ impl Team {
     }
 
     /// Names of the pods and volume claims that CodeButler made and that still exist.
-    pub async fn leftovers(&self) -> Vec<String> {
+    pub(crate) async fn leftovers(&self) -> Vec<String> {
         let client = self.stack.cluster.client();
         let made = ListParams::default().labels("codebutler.dev/thread");
         let pods = Api::<Pod>::namespaced(client.clone(), &self.stack.place.team)
@@ -320,7 +323,7 @@ impl Team {
     }
 
     /// Polls until there is an answer; says what was missing, and the logs' ends, when it gives up.
-    pub async fn until<T, F: Future<Output = Option<T>>>(
+    pub(crate) async fn until<T, F: Future<Output = Option<T>>>(
         &self,
         what: &str,
         mut look: impl FnMut() -> F,
@@ -359,7 +362,7 @@ impl Team {
         told.map(describe).collect::<Vec<_>>().join("\n\n")
     }
 
-    pub fn logs(&self) -> String {
+    pub(crate) fn logs(&self) -> String {
         let tail = |path: &Path| {
             let text = std::fs::read_to_string(path).unwrap_or_default();
             let lines: Vec<&str> = text.lines().collect();
@@ -371,21 +374,21 @@ impl Team {
     }
 
     /// Has only these users steer, from when the gateway knows it; everybody if there are none.
-    pub async fn permit_only(&self, users: &[&String]) {
+    pub(crate) async fn permit_only(&self, users: &[&String]) {
         let client = self.stack.cluster.client();
         let repos: Api<codebutler_crds::Repo> = Api::namespaced(client, &self.stack.place.team);
         let patch = Patch::Merge(json!({"spec": {"access": {"users": users}}}));
         repos.patch("shop", &PatchParams::default(), &patch).await.unwrap();
     }
 
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.stack.stop().await.unwrap();
         drop(self.lease);
     }
 }
 
 /// A step in which a role asks for a decision.
-pub fn asks(text: &str, decision: &str) -> ScriptStep {
+pub(crate) fn asks(text: &str, decision: &str) -> ScriptStep {
     ScriptStep::tool(
         "SendMessage",
         json!({"message": text, "waitForReply": true, "decision": decision}),

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub struct World {
+pub(crate) struct World {
     pub client: Client,
     pub namespace: String,
     pub node: String,
@@ -32,7 +32,7 @@ pub struct World {
 }
 
 /// A world with a kubelet that knows the image `shell`, and whatever `change` makes of it.
-pub async fn world(change: impl FnOnce(&mut KubeletOptions)) -> World {
+pub(crate) async fn world(change: impl FnOnce(&mut KubeletOptions)) -> World {
     let mut world = without_kubelet().await;
     let mut options = world.options();
     change(&mut options);
@@ -40,7 +40,7 @@ pub async fn world(change: impl FnOnce(&mut KubeletOptions)) -> World {
     world
 }
 
-pub async fn without_kubelet() -> World {
+pub(crate) async fn without_kubelet() -> World {
     let dir = tempfile::tempdir().unwrap();
     let cluster = TestCluster::start(dir.path()).await.unwrap();
     let client = cluster.client();
@@ -71,7 +71,7 @@ pub async fn without_kubelet() -> World {
 }
 
 impl World {
-    pub fn options(&self) -> KubeletOptions {
+    pub(crate) fn options(&self) -> KubeletOptions {
         KubeletOptions {
             images: BTreeMap::from([("shell".to_owned(), LocalImage::default())]),
             namespaces: vec![self.namespace.clone()],
@@ -84,22 +84,22 @@ impl World {
         }
     }
 
-    pub async fn start(&mut self, options: KubeletOptions) {
+    pub(crate) async fn start(&mut self, options: KubeletOptions) {
         self.kubelet = Some(ProcessKubelet::start(self.client.clone(), options).await.unwrap());
     }
 
-    pub fn kubelet(&self) -> &ProcessKubelet {
+    pub(crate) fn kubelet(&self) -> &ProcessKubelet {
         self.kubelet.as_ref().unwrap()
     }
 
-    pub fn api<K>(&self) -> Api<K>
+    pub(crate) fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
     {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    pub async fn create<K>(&self, value: Value) -> K
+    pub(crate) async fn create<K>(&self, value: Value) -> K
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
             + Clone
@@ -112,7 +112,7 @@ impl World {
     }
 
     /// Makes a pod of this node from its spec; containers get the image `shell`.
-    pub async fn pod(&self, name: &str, mut spec: Value) -> Pod {
+    pub(crate) async fn pod(&self, name: &str, mut spec: Value) -> Pod {
         for kind in ["containers", "initContainers"] {
             for container in spec[kind].as_array_mut().into_iter().flatten() {
                 if container["image"].is_null() {
@@ -128,7 +128,7 @@ impl World {
     }
 
     /// Asks until there is an answer.
-    pub async fn until<T, F>(&self, what: &str, mut ask: impl FnMut() -> F) -> T
+    pub(crate) async fn until<T, F>(&self, what: &str, mut ask: impl FnMut() -> F) -> T
     where
         F: Future<Output = Option<T>>,
     {
@@ -143,7 +143,12 @@ impl World {
     }
 
     /// Waits until a pod's JSON satisfies `holds`.
-    pub async fn pod_until(&self, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn pod_until(
+        &self,
+        name: &str,
+        what: &str,
+        holds: impl Fn(&Value) -> bool,
+    ) -> Value {
         let mut last = Value::Null;
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
@@ -157,15 +162,15 @@ impl World {
         panic!("{name}: {what} took too long: {:#}", last["status"]);
     }
 
-    pub async fn phase(&self, name: &str, phase: &str) -> Value {
+    pub(crate) async fn phase(&self, name: &str, phase: &str) -> Value {
         self.pod_until(name, phase, |pod| pod["status"]["phase"] == phase).await
     }
 
-    pub async fn ready(&self, name: &str) -> Value {
+    pub(crate) async fn ready(&self, name: &str) -> Value {
         self.pod_until(name, "ready", |pod| condition(pod, "Ready") == "True").await
     }
 
-    pub async fn delete_pod(&self, name: &str, grace: Option<u32>) {
+    pub(crate) async fn delete_pod(&self, name: &str, grace: Option<u32>) {
         let params = DeleteParams { grace_period_seconds: grace, ..DeleteParams::default() };
         let uid = self.api::<Pod>().get(name).await.unwrap().uid();
         self.api::<Pod>().delete(name, &params).await.unwrap();
@@ -176,18 +181,18 @@ impl World {
         .await;
     }
 
-    pub async fn logs(&self, pod: &str, container: &str) -> String {
+    pub(crate) async fn logs(&self, pod: &str, container: &str) -> String {
         self.kubelet().logs(&self.namespace, pod, container).await.unwrap()
     }
 
     /// Standard output of a shell script in a container.
-    pub async fn sh(&self, pod: &str, container: &str, script: &str) -> String {
+    pub(crate) async fn sh(&self, pod: &str, container: &str, script: &str) -> String {
         let argv = ["sh", "-c", script];
         let output = self.kubelet().exec(&self.namespace, pod, container, &argv).await.unwrap();
         String::from_utf8(output.stdout).unwrap()
     }
 
-    pub async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         if let Some(kubelet) = self.kubelet.take() {
             kubelet.shutdown().await;
         }
@@ -211,13 +216,13 @@ impl World {
 }
 
 /// The status of a condition of a pod.
-pub fn condition<'a>(pod: &'a Value, kind: &str) -> &'a str {
+pub(crate) fn condition<'a>(pod: &'a Value, kind: &str) -> &'a str {
     let all = pod["status"]["conditions"].as_array().into_iter().flatten();
     all.filter(|c| c["type"] == kind).find_map(|c| c["status"].as_str()).unwrap_or_default()
 }
 
 /// The status of a container of any kind.
-pub fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
+pub(crate) fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
     ["containerStatuses", "initContainerStatuses"]
         .iter()
         .flat_map(|kind| pod["status"][kind].as_array().into_iter().flatten())
@@ -226,12 +231,12 @@ pub fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
 }
 
 /// A container that runs a script.
-pub fn sh(name: &str, script: &str) -> Value {
+pub(crate) fn sh(name: &str, script: &str) -> Value {
     json!({"name": name, "command": ["sh", "-c", script]})
 }
 
 /// A container and more of its fields.
-pub fn with(mut container: Value, mut more: Value) -> Value {
+pub(crate) fn with(mut container: Value, mut more: Value) -> Value {
     container.as_object_mut().unwrap().append(more.as_object_mut().unwrap());
     container
 }

@@ -33,7 +33,7 @@ const SELECTABLE: [&str; 4] = [
 const OWN: &str = "cloud.google.com/";
 
 /// Changes and refuses.
-pub fn adjust_pod(store: &ObjectStore, pod: &mut Value) -> Result<(), ApiError> {
+pub(crate) fn adjust_pod(store: &ObjectStore, pod: &mut Value) -> Result<(), ApiError> {
     let known = store.get("customresourcedefinitions.apiextensions.k8s.io", "", ALLOWLISTS);
     let Some(spec) = pod.get_mut("spec").filter(|_| known.is_some()) else { return Ok(()) };
     let before = container_requests(spec);

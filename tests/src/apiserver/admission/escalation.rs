@@ -11,7 +11,7 @@ use crate::apiserver::status::ApiError;
 use crate::apiserver::store::ObjectStore;
 
 /// Refuses a role or binding that grants more than the user has.
-pub fn review_grant(
+pub(super) fn review_grant(
     store: &ObjectStore,
     user: &ApiUser,
     kind: &ServedKind,

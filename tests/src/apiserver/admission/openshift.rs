@@ -40,7 +40,7 @@ impl Given {
 }
 
 /// Fills in and refuses.
-pub fn constrain_pod(store: &ObjectStore, pod: &mut Value) -> Result<(), ApiError> {
+pub(crate) fn constrain_pod(store: &ObjectStore, pod: &mut Value) -> Result<(), ApiError> {
     let Some(given) = Given::of(store, object::object_namespace(pod)) else { return Ok(()) };
     let mut wrong = Vec::new();
     let name = object::object_name(pod).to_owned();

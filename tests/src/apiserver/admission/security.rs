@@ -24,7 +24,7 @@ const BASELINE_CAPABILITIES: &[&str] = &[
     "SYS_CHROOT",
 ];
 /// Volume sources that the restricted standard allows, and OpenShift's `restricted-v2`.
-pub const RESTRICTED_VOLUMES: &[&str] = &[
+pub(super) const RESTRICTED_VOLUMES: &[&str] = &[
     "configMap",
     "csi",
     "downwardAPI",
@@ -36,7 +36,7 @@ pub const RESTRICTED_VOLUMES: &[&str] = &[
 ];
 
 /// Refuses a pod below the enforced standard and warns of one below the wanted standard.
-pub fn review_pod(pod: &Value, labels: &Value) -> Result<Vec<String>, ApiError> {
+pub(super) fn review_pod(pod: &Value, labels: &Value) -> Result<Vec<String>, ApiError> {
     let level = |mode: &str| {
         labels.get(format!("{LABEL}/{mode}")).and_then(Value::as_str).unwrap_or("privileged")
     };

@@ -13,7 +13,7 @@ const BROKEN: &str = "testbed.codebutler.dev/webhook-answers-500";
 const NAME: &str = "pods.policy.example.com";
 
 /// Asks it about a pod.
-pub fn ask_webhook(store: &ObjectStore, pod: &Value) -> Result<(), ApiError> {
+pub(super) fn ask_webhook(store: &ObjectStore, pod: &Value) -> Result<(), ApiError> {
     let namespace = store.get("namespaces", "", object::object_namespace(pod));
     let annotations = namespace.as_ref().and_then(|n| object::meta_field(&n.value, "annotations"));
     let said = annotations.and_then(|all| all.get(BROKEN)).and_then(Value::as_str);

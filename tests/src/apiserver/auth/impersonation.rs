@@ -14,7 +14,7 @@ const UNAUTHENTICATED: &str = "system:unauthenticated";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
 /// The user whose rights count.
-pub fn effective_user(
+pub(crate) fn effective_user(
     store: &ObjectStore,
     request: &ApiRequest,
     caller: ApiUser,

@@ -2,12 +2,12 @@
 
 mod impersonation;
 mod rbac;
-pub mod reviews;
+pub(super) mod reviews;
 mod tokens;
 
-pub use impersonation::effective_user;
-pub use rbac::{RequestAttributes, authorize_user, list_rules, role_rules, rule_allows};
-pub use tokens::{BoundToken, TokenMaker};
+pub(super) use impersonation::effective_user;
+pub(super) use rbac::{RequestAttributes, authorize_user, list_rules, role_rules, rule_allows};
+pub(super) use tokens::{BoundToken, TokenMaker};
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub const API_AUDIENCE: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// An authenticated caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ApiUser {
+pub(super) struct ApiUser {
     /// Name, such as `system:serviceaccount:ns:name`.
     pub name: String,
     /// UID, if the caller has one.
@@ -31,14 +31,14 @@ pub struct ApiUser {
 
 impl ApiUser {
     /// A user with groups, and the group of all who are authenticated.
-    pub fn new(name: &str, groups: &[&str]) -> Self {
+    pub(super) fn new(name: &str, groups: &[&str]) -> Self {
         let mut groups: Vec<String> = groups.iter().map(|&g| g.to_owned()).collect();
         groups.push("system:authenticated".to_owned());
         Self { name: name.to_owned(), groups, ..Self::default() }
     }
 
     /// A caller without credentials.
-    pub fn anonymous() -> Self {
+    pub(super) fn anonymous() -> Self {
         Self {
             name: "system:anonymous".to_owned(),
             groups: vec!["system:unauthenticated".to_owned()],
@@ -47,7 +47,7 @@ impl ApiUser {
     }
 
     /// As `UserInfo` of the authentication API.
-    pub fn to_json(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         let mut user = json!({ "username": self.name, "groups": self.groups });
         if !self.uid.is_empty() {
             user["uid"] = self.uid.clone().into();

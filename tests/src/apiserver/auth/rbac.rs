@@ -10,7 +10,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// What a request wants to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RequestAttributes {
+pub(crate) struct RequestAttributes {
     /// `get`, `list`, `watch`, `create`, …, or the lower-case HTTP method for a bare path.
     pub verb: String,
     /// API group.
@@ -29,7 +29,7 @@ pub struct RequestAttributes {
 
 impl RequestAttributes {
     /// The sentence by which a refusal names the action.
-    pub fn refusal(&self, user: &ApiUser) -> String {
+    pub(crate) fn refusal(&self, user: &ApiUser) -> String {
         if self.resource.is_empty() {
             return format!("User \"{}\" cannot {} path \"{}\"", user.name, self.verb, self.path);
         }
@@ -46,7 +46,7 @@ impl RequestAttributes {
     }
 
     /// `resource` or `resource/subresource`.
-    pub fn full_resource(&self) -> String {
+    pub(crate) fn full_resource(&self) -> String {
         if self.subresource.is_empty() {
             self.resource.clone()
         } else {
@@ -56,13 +56,17 @@ impl RequestAttributes {
 }
 
 /// Whether any binding lets the user do it.
-pub fn authorize_user(store: &ObjectStore, user: &ApiUser, wanted: &RequestAttributes) -> bool {
+pub(crate) fn authorize_user(
+    store: &ObjectStore,
+    user: &ApiUser,
+    wanted: &RequestAttributes,
+) -> bool {
     user.groups.iter().any(|g| g == "system:masters")
         || list_rules(store, user, &wanted.namespace).iter().any(|rule| rule_allows(rule, wanted))
 }
 
 /// By which binding the user may do it, as reviews tell; nothing if he may not.
-pub fn find_reason(
+pub(super) fn find_reason(
     store: &ObjectStore,
     user: &ApiUser,
     wanted: &RequestAttributes,
@@ -112,7 +116,7 @@ fn subject_of(binding: &Value, user: &ApiUser, namespace: &str) -> Option<String
 }
 
 /// The rules that hold for a user in a namespace (empty: cluster-wide ones only).
-pub fn list_rules(store: &ObjectStore, user: &ApiUser, namespace: &str) -> Vec<Value> {
+pub(crate) fn list_rules(store: &ObjectStore, user: &ApiUser, namespace: &str) -> Vec<Value> {
     let mut found = Vec::new();
     let (cluster_wide, _) = store.list(&format!("clusterrolebindings.{GROUP}"), None);
     for binding in &cluster_wide {
@@ -132,7 +136,7 @@ pub fn list_rules(store: &ObjectStore, user: &ApiUser, namespace: &str) -> Vec<V
 }
 
 /// The rules of the role that a binding in a namespace (or none) refers to.
-pub fn role_rules(store: &ObjectStore, binding: &Value, namespace: &str) -> Vec<Value> {
+pub(crate) fn role_rules(store: &ObjectStore, binding: &Value, namespace: &str) -> Vec<Value> {
     let name = object::text_at(binding, "/roleRef/name").unwrap_or_default();
     let role = match object::text_at(binding, "/roleRef/kind") {
         Some("Role") => store.get(&format!("roles.{GROUP}"), namespace, name),
@@ -162,7 +166,7 @@ fn binds_user(binding: &Value, user: &ApiUser, namespace: &str) -> bool {
 }
 
 /// Whether one rule covers an action.
-pub fn rule_allows(rule: &Value, wanted: &RequestAttributes) -> bool {
+pub(crate) fn rule_allows(rule: &Value, wanted: &RequestAttributes) -> bool {
     let has = |field: &str, value: &str| {
         let list = rule.get(field).and_then(Value::as_array);
         list.into_iter().flatten().any(|item| item == "*" || item == value)

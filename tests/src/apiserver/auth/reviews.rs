@@ -12,7 +12,7 @@ use crate::apiserver::object::{self, text_at};
 use crate::apiserver::status::{ApiError, StatusCause};
 
 /// Answers a review by filling in its status.
-pub fn answer_review(
+pub(crate) fn answer_review(
     server: &Arc<ServerState>,
     kind: &ServedKind,
     mut review: Value,

@@ -11,7 +11,7 @@ use crate::apiserver::store::ObjectStore;
 
 /// The object whose life bounds a token's.
 #[derive(Clone, Debug)]
-pub struct BoundToken {
+pub(crate) struct BoundToken {
     /// `Pod` or `Secret`.
     pub kind: String,
     /// Its name, in the account's namespace.
@@ -24,7 +24,7 @@ pub struct BoundToken {
 
 /// Why a token proves nothing.
 #[derive(Debug, thiserror::Error)]
-pub enum TokenError {
+pub(crate) enum TokenError {
     /// Not one of this server's tokens.
     #[error("invalid bearer token")]
     Malformed,
@@ -45,19 +45,19 @@ pub enum TokenError {
 }
 
 /// Makes and checks tokens.
-pub struct TokenMaker {
+pub(crate) struct TokenMaker {
     key: hmac::Key,
 }
 
 impl TokenMaker {
     /// With a key of its own.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let secret: [u8; 32] = rand::random();
         Self { key: hmac::Key::new(hmac::HMAC_SHA256, &secret) }
     }
 
     /// A token for an account (the stored object) that lives for `seconds`.
-    pub fn issue(
+    pub(crate) fn issue(
         &self,
         account: &Value,
         audiences: &[String],
@@ -95,7 +95,7 @@ impl TokenMaker {
     }
 
     /// Who a token proves its bearer to be, and for which of the wanted audiences.
-    pub fn check(
+    pub(crate) fn check(
         &self,
         token: &str,
         wanted: &[String],

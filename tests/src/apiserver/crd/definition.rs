@@ -14,7 +14,7 @@ static KNOWN_CAUSES: LazyLock<KnownTexts<Vec<StatusCause>>> = LazyLock::new(Know
 static KNOWN_VERSIONS: LazyLock<KnownTexts<Arc<CustomVersion>>> = LazyLock::new(KnownTexts::new);
 
 /// What is wrong with a definition.
-pub fn check_definition(definition: &Value) -> Vec<StatusCause> {
+pub(crate) fn check_definition(definition: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let field = |pointer: &str| text_at(definition, pointer).unwrap_or_default();
     let (group, plural) = (field("/spec/group"), field("/spec/names/plural"));
@@ -150,7 +150,7 @@ fn own_rules(schema: &Value) -> Value {
 }
 
 /// Fills in what may be left out.
-pub fn default_definition(definition: &mut Value) {
+pub(crate) fn default_definition(definition: &mut Value) {
     let spec = map_at(definition, "spec");
     default_to(spec, "conversion", json!({"strategy": "None"}));
     if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
@@ -161,7 +161,7 @@ pub fn default_definition(definition: &mut Value) {
 }
 
 /// Says in its status that a definition is accepted and established.
-pub fn accept_definition(definition: &mut Value, now: &str) {
+pub(crate) fn accept_definition(definition: &mut Value, now: &str) {
     let names = definition.pointer("/spec/names").cloned().unwrap_or_default();
     let storage = list_versions(definition)
         .iter()
@@ -196,7 +196,7 @@ pub fn accept_definition(definition: &mut Value, now: &str) {
 }
 
 /// The kinds that a definition serves.
-pub fn kinds_of(definition: &Value) -> Vec<ServedKind> {
+pub(crate) fn kinds_of(definition: &Value) -> Vec<ServedKind> {
     let field = |pointer: &str| text_at(definition, pointer).unwrap_or_default().to_owned();
     let list = |pointer: &str| -> Vec<String> {
         let items = definition.pointer(pointer).and_then(Value::as_array);

@@ -10,15 +10,15 @@ use serde_json::Value;
 const MOST: usize = 64;
 
 /// What was made of texts, by text.
-pub struct KnownTexts<T>(Mutex<HashMap<String, T>>);
+pub(super) struct KnownTexts<T>(Mutex<HashMap<String, T>>);
 
 impl<T: Clone> KnownTexts<T> {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(Mutex::default())
     }
 
     /// What `make` makes of `value` and of what it is besides.
-    pub fn find_or_make(&self, besides: &str, value: &Value, make: impl FnOnce() -> T) -> T {
+    pub(super) fn find_or_make(&self, besides: &str, value: &Value, make: impl FnOnce() -> T) -> T {
         let text = format!("{besides}\n{value}");
         if let Some(known) = self.0.lock().get(&text) {
             return known.clone();

@@ -2,11 +2,11 @@
 
 mod definition;
 mod known;
-pub mod names;
+pub(super) mod names;
 mod validate;
 
-pub use definition::{accept_definition, check_definition, default_definition, kinds_of};
-pub use validate::SchemaChecks;
+pub(super) use definition::{accept_definition, check_definition, default_definition, kinds_of};
+pub(super) use validate::SchemaChecks;
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ use super::schema::{REF_PREFIX, SchemaNode};
 use super::status::StatusCause;
 
 /// A printer column.
-pub struct CrdColumn {
+pub(super) struct CrdColumn {
     /// Heading.
     pub name: String,
     /// OpenAPI type, or `date`.
@@ -36,7 +36,7 @@ pub struct CrdColumn {
 }
 
 /// One served version of a custom resource, with everything compiled.
-pub struct CustomVersion {
+pub(super) struct CustomVersion {
     /// The schema, with metadata filled in.
     pub schema: Value,
     /// Printer columns.
@@ -52,7 +52,7 @@ pub struct CustomVersion {
 
 impl CustomVersion {
     /// Compiles one entry of `spec.versions`.
-    pub fn new(group: &str, kind: &str, version: &Value) -> Self {
+    pub(super) fn new(group: &str, kind: &str, version: &Value) -> Self {
         let mut schema = version
             .pointer("/schema/openAPIV3Schema")
             .cloned()
@@ -95,12 +95,12 @@ impl CustomVersion {
     }
 
     /// The schema as a view.
-    pub fn node(&self) -> SchemaNode<'_> {
+    pub(super) fn node(&self) -> SchemaNode<'_> {
         SchemaNode::new(&self.schema, &DEFINITIONS)
     }
 
     /// Everything that is wrong with an object.
-    pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+    pub(super) fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<StatusCause> {
         let mut causes = SchemaChecks { patterns: &self.patterns }.run(object, self.node());
         if let Some(old) = old {
             causes.retain(|cause| !is_unchanged(object, old, &cause.field));

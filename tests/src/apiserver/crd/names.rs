@@ -6,13 +6,13 @@ use crate::apiserver::object::{self, text_at};
 
 /// Why a definition's names can't be accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NameConflict {
+pub(crate) struct NameConflict {
     reason: &'static str,
     message: String,
 }
 
 /// What is taken by `others`, definitions of any group. Of several conflicts the last one is told.
-pub fn find_conflict(definition: &Value, others: &[Value]) -> Option<NameConflict> {
+pub(crate) fn find_conflict(definition: &Value, others: &[Value]) -> Option<NameConflict> {
     let own = |pointer: &str| text_at(definition, pointer).unwrap_or_default().to_owned();
     let others: Vec<&Value> = others
         .iter()
@@ -57,14 +57,14 @@ fn resource_names(definition: &Value) -> Vec<String> {
 }
 
 /// Whether a definition's status says that its names are accepted.
-pub fn are_accepted(definition: &Value) -> bool {
+pub(crate) fn are_accepted(definition: &Value) -> bool {
     let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|c| c["type"] == "NamesAccepted" && c["status"] == "True")
 }
 
 /// Says in its status that a definition waits for its names. Nothing is served of it.
-pub fn refuse_names(definition: &mut Value, conflict: &NameConflict, now: &str) {
+pub(crate) fn refuse_names(definition: &mut Value, conflict: &NameConflict, now: &str) {
     let mut status = definition.get("status").cloned().unwrap_or_else(|| json!({}));
     status["acceptedNames"] = json!({"plural": "", "kind": ""});
     status["conditions"] = json!([

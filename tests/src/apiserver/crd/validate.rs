@@ -9,14 +9,14 @@ use crate::apiserver::schema::{ListKind, SchemaNode, join_path};
 use crate::apiserver::status::StatusCause;
 
 /// What validation needs besides schema and object.
-pub struct SchemaChecks<'a> {
+pub(crate) struct SchemaChecks<'a> {
     /// The schema's patterns, compiled.
     pub patterns: &'a HashMap<String, Regex>,
 }
 
 impl SchemaChecks<'_> {
     /// Everything that is wrong with a value.
-    pub fn run(&self, value: &Value, node: SchemaNode<'_>) -> Vec<StatusCause> {
+    pub(crate) fn run(&self, value: &Value, node: SchemaNode<'_>) -> Vec<StatusCause> {
         let mut causes = Vec::new();
         self.walk(value, node, "", &mut causes);
         causes

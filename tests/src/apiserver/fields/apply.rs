@@ -11,7 +11,7 @@ use crate::apiserver::status::ApiError;
 
 /// Who writes, and where.
 #[derive(Clone, Debug)]
-pub struct FieldManager<'a> {
+pub(crate) struct FieldManager<'a> {
     /// Name.
     pub name: &'a str,
     /// Version of the API that the request uses.
@@ -36,7 +36,7 @@ impl FieldManager<'_> {
 }
 
 /// Merges a configuration into an object (or nothing) and takes the fields it sets.
-pub fn apply_config(
+pub(crate) fn apply_config(
     live: Option<&Value>,
     config: &Value,
     node: Option<SchemaNode<'_>>,
@@ -103,12 +103,12 @@ fn before_first_apply(
 }
 
 /// Whether two versions of an object differ at most in when their managers last wrote.
-pub fn is_same_but_times(a: &Value, b: &Value) -> bool {
+pub(crate) fn is_same_but_times(a: &Value, b: &Value) -> bool {
     a == b || (without_managers(a) == without_managers(b) && managers::is_same_but_times(a, b))
 }
 
 /// Records in `new` who owns what after a write that was no apply.
-pub fn record_update(
+pub(crate) fn record_update(
     live: Option<&Value>,
     new: &mut Value,
     node: Option<SchemaNode<'_>>,

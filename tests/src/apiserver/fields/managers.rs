@@ -7,7 +7,7 @@ use crate::apiserver::object;
 
 /// One entry.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ManagerEntry {
+pub(super) struct ManagerEntry {
     /// Manager name.
     pub manager: String,
     /// By server-side apply; otherwise by other writes.
@@ -24,7 +24,7 @@ pub struct ManagerEntry {
 
 impl ManagerEntry {
     /// Whether two entries are of the same manager in the same role.
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         self.manager == other.manager
             && self.applied == other.applied
             && self.subresource == other.subresource
@@ -32,7 +32,7 @@ impl ManagerEntry {
     }
 
     /// As conflicts name it.
-    pub fn show(&self) -> String {
+    pub(super) fn show(&self) -> String {
         let mut text = format!("\"{}\"", self.manager);
         if !self.subresource.is_empty() {
             text = format!("{text} with subresource \"{}\"", self.subresource);
@@ -45,21 +45,21 @@ impl ManagerEntry {
 }
 
 /// Reads the entries of an object; nothing if there are none or they are malformed.
-pub fn read_managers(value: &Value) -> Option<Vec<ManagerEntry>> {
+pub(super) fn read_managers(value: &Value) -> Option<Vec<ManagerEntry>> {
     let list = object::meta_field(value, "managedFields")?.as_array()?;
     let entries: Option<Vec<ManagerEntry>> = list.iter().map(read_entry).collect();
     entries.filter(|e| !e.is_empty())
 }
 
 /// A list of one empty entry asks to forget all managers.
-pub fn is_reset(value: &Value) -> bool {
+pub(super) fn is_reset(value: &Value) -> bool {
     object::meta_field(value, "managedFields")
         .and_then(Value::as_array)
         .is_some_and(|list| list.len() == 1 && list[0] == json!({}))
 }
 
 /// Whether the entries of two versions of an object say the same but for their times.
-pub fn is_same_but_times(a: &Value, b: &Value) -> bool {
+pub(super) fn is_same_but_times(a: &Value, b: &Value) -> bool {
     let timeless = |value: &Value| {
         let mut entries = read_managers(value).unwrap_or_default();
         for entry in &mut entries {
@@ -93,7 +93,7 @@ fn read_entry(value: &Value) -> Option<ManagerEntry> {
 }
 
 /// Writes the entries into an object, oldest first, applied ones before others.
-pub fn write_managers(value: &mut Value, mut entries: Vec<ManagerEntry>) {
+pub(super) fn write_managers(value: &mut Value, mut entries: Vec<ManagerEntry>) {
     entries.retain(|e| !e.fields.is_empty());
     entries.sort_by(|a, b| {
         (!a.applied, &a.time, &a.manager, &a.api_version, &a.subresource).cmp(&(

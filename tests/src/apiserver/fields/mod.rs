@@ -5,4 +5,4 @@ mod managers;
 mod set;
 mod walk;
 
-pub use apply::{FieldManager, apply_config, is_same_but_times, record_update};
+pub(super) use apply::{FieldManager, apply_config, is_same_but_times, record_update};

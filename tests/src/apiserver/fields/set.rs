@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PathElement {
+pub(super) enum PathElement {
     /// A field of a structure or a key of a map.
     Field(String),
     /// An item of a keyed list, by its keys in sorted order, as JSON.
@@ -61,7 +61,7 @@ impl PathElement {
 }
 
 /// A path as conflicts show it, such as `.spec.containers[name="a"].image`.
-pub fn show_path(path: &[PathElement]) -> String {
+pub(super) fn show_path(path: &[PathElement]) -> String {
     let mut out = String::new();
     for element in path {
         element.show(&mut out);
@@ -71,19 +71,19 @@ pub fn show_path(path: &[PathElement]) -> String {
 
 /// A set of paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldSet {
+pub(super) struct FieldSet {
     members: BTreeSet<PathElement>,
     children: BTreeMap<PathElement, FieldSet>,
 }
 
 impl FieldSet {
     /// Whether no path is in it.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.members.is_empty() && self.children.is_empty()
     }
 
     /// Adds a path. The empty path can't be a member.
-    pub fn insert(&mut self, path: &[PathElement]) {
+    pub(super) fn insert(&mut self, path: &[PathElement]) {
         match path {
             [] => {}
             [last] => {
@@ -94,7 +94,7 @@ impl FieldSet {
     }
 
     /// Adds all paths of another set.
-    pub fn extend(&mut self, other: &Self) {
+    pub(super) fn extend(&mut self, other: &Self) {
         self.members.extend(other.members.iter().cloned());
         for (element, child) in &other.children {
             self.children.entry(element.clone()).or_default().extend(child);
@@ -102,7 +102,7 @@ impl FieldSet {
     }
 
     /// Removes exactly the paths of another set.
-    pub fn subtract(&mut self, other: &Self) {
+    pub(super) fn subtract(&mut self, other: &Self) {
         self.members.retain(|m| !other.members.contains(m));
         self.children.retain(|element, child| {
             if let Some(theirs) = other.children.get(element) {
@@ -113,7 +113,7 @@ impl FieldSet {
     }
 
     /// Removes the paths of another set and everything below them.
-    pub fn subtract_below(&mut self, other: &Self) {
+    pub(super) fn subtract_below(&mut self, other: &Self) {
         self.members.retain(|m| !other.members.contains(m));
         self.children.retain(|element, child| {
             if other.members.contains(element) {
@@ -127,7 +127,7 @@ impl FieldSet {
     }
 
     /// The paths in both sets.
-    pub fn intersection(&self, other: &Self) -> Self {
+    pub(super) fn intersection(&self, other: &Self) -> Self {
         let members = self.members.intersection(&other.members).cloned().collect();
         let children = self
             .children
@@ -141,17 +141,17 @@ impl FieldSet {
     }
 
     /// Whether a path is a member.
-    pub fn has(&self, element: &PathElement) -> bool {
+    pub(super) fn has(&self, element: &PathElement) -> bool {
         self.members.contains(element)
     }
 
     /// The paths below an element, if there are any.
-    pub fn below(&self, element: &PathElement) -> Option<&Self> {
+    pub(super) fn below(&self, element: &PathElement) -> Option<&Self> {
         self.children.get(element)
     }
 
     /// All paths in order.
-    pub fn paths(&self) -> Vec<Vec<PathElement>> {
+    pub(super) fn paths(&self) -> Vec<Vec<PathElement>> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);
         paths
@@ -172,7 +172,7 @@ impl FieldSet {
     }
 
     /// As `fieldsV1`.
-    pub fn to_json(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         let mut map = Map::new();
         for (element, child) in &self.children {
             let mut below = child.to_json();
@@ -188,7 +188,7 @@ impl FieldSet {
     }
 
     /// From `fieldsV1`; nothing if it is malformed.
-    pub fn from_json(fields: &Value) -> Option<Self> {
+    pub(super) fn from_json(fields: &Value) -> Option<Self> {
         let mut set = Self::default();
         for (key, below) in fields.as_object()? {
             if key == "." {

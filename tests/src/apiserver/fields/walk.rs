@@ -8,7 +8,7 @@ use super::set::{FieldSet, PathElement};
 use crate::apiserver::schema::{ListKind, SchemaNode};
 
 /// The fields that a configuration sets.
-pub fn fields_of(value: &Value, node: Option<SchemaNode<'_>>) -> FieldSet {
+pub(super) fn fields_of(value: &Value, node: Option<SchemaNode<'_>>) -> FieldSet {
     let mut set = FieldSet::default();
     collect_fields(value, node, &mut Vec::new(), &mut set);
     set
@@ -52,7 +52,7 @@ fn collect_fields(
 
 /// What a write changed.
 #[derive(Debug, Default)]
-pub struct FieldDifference {
+pub(super) struct FieldDifference {
     /// Set now and not before, or set to something else.
     pub changed: FieldSet,
     /// No longer set.
@@ -60,7 +60,11 @@ pub struct FieldDifference {
 }
 
 /// How two versions of an object differ.
-pub fn compare_objects(old: &Value, new: &Value, node: Option<SchemaNode<'_>>) -> FieldDifference {
+pub(super) fn compare_objects(
+    old: &Value,
+    new: &Value,
+    node: Option<SchemaNode<'_>>,
+) -> FieldDifference {
     let mut difference = FieldDifference::default();
     walk_pair(Some(old), Some(new), node, &mut Vec::new(), &mut difference);
     difference
@@ -141,7 +145,7 @@ fn by_element<'a>(
 }
 
 /// How a list's item is known; nothing in an atomic list or for an item without its keys.
-pub fn element_of(item: &Value, list: Option<SchemaNode<'_>>) -> Option<PathElement> {
+pub(super) fn element_of(item: &Value, list: Option<SchemaNode<'_>>) -> Option<PathElement> {
     match list_kind(list) {
         ListKind::Atomic => None,
         ListKind::Set => Some(PathElement::Value(item.to_string())),
@@ -164,16 +168,16 @@ pub fn element_of(item: &Value, list: Option<SchemaNode<'_>>) -> Option<PathElem
 }
 
 /// The schema of a field.
-pub fn field_schema<'a>(node: Option<SchemaNode<'a>>, name: &str) -> Option<SchemaNode<'a>> {
+pub(super) fn field_schema<'a>(node: Option<SchemaNode<'a>>, name: &str) -> Option<SchemaNode<'a>> {
     node.and_then(|n| n.field(name))
 }
 
 /// How a list's items relate; atomic where nothing is known.
-pub fn list_kind(node: Option<SchemaNode<'_>>) -> ListKind {
+pub(super) fn list_kind(node: Option<SchemaNode<'_>>) -> ListKind {
     node.map_or(ListKind::Atomic, SchemaNode::list_kind)
 }
 
 /// Whether a map is one value.
-pub fn is_atomic_map(node: Option<SchemaNode<'_>>) -> bool {
+pub(super) fn is_atomic_map(node: Option<SchemaNode<'_>>) -> bool {
     node.is_some_and(SchemaNode::is_atomic_map)
 }

@@ -30,7 +30,7 @@ use super::table;
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Five characters that make a name unique.
-pub fn random_suffix() -> String {
+pub(super) fn random_suffix() -> String {
     (0..5)
         .map(|_| {
             let at = rand::random_range(0..ALPHABET.len());
@@ -40,7 +40,7 @@ pub fn random_suffix() -> String {
 }
 
 /// A request about a resource.
-pub struct ResourceRequest<'a> {
+pub(super) struct ResourceRequest<'a> {
     /// The server.
     pub server: &'a Arc<ServerState>,
     /// The request.
@@ -57,7 +57,7 @@ pub struct ResourceRequest<'a> {
 
 /// Answers a request about a resource.
 /// With `bad_watch` a watch lags and ends by these times.
-pub fn handle_request(
+pub(super) fn handle_request(
     server: &Arc<ServerState>,
     request: &ApiRequest,
     bad_watch: Option<(Duration, Duration)>,

@@ -7,18 +7,18 @@
 use super::{ServedKind, collection_path};
 
 /// What is in `Accept` when this form is wanted.
-pub const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+pub(super) const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// The parameters of `patch`.
 const PARAMETERS: [&str; 4] = ["dryRun", "fieldManager", "fieldValidation", "force"];
 
 /// Whether a client asks for this form, in either spelling.
-pub fn wants_proto(accept: &str) -> bool {
+pub(super) fn wants_proto(accept: &str) -> bool {
     accept.contains("com.github.proto-openapi.spec.v2")
 }
 
 /// The document.
-pub fn proto_document<'a>(kinds: impl Iterator<Item = &'a ServedKind>) -> Vec<u8> {
+pub(super) fn proto_document<'a>(kinds: impl Iterator<Item = &'a ServedKind>) -> Vec<u8> {
     let info = [proto_text(1, "Kubernetes"), proto_text(2, crate::apiserver::VERSION)].concat();
     let writable = kinds.filter(|kind| !kind.virtual_only);
     let paths = writable.map(|kind| proto_field(2, &proto_path(kind))).collect::<Vec<_>>().concat();

@@ -13,7 +13,7 @@ use super::status::ApiError;
 const MAX_OPERATIONS: usize = 10_000;
 
 /// RFC 6902.
-pub fn patch_json(live: &Value, patch: &[u8]) -> Result<Value, ApiError> {
+pub(super) fn patch_json(live: &Value, patch: &[u8]) -> Result<Value, ApiError> {
     let operations: Vec<PatchOperation> = serde_json::from_slice(patch)
         .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
     if operations.len() > MAX_OPERATIONS {
@@ -56,7 +56,7 @@ fn as_upstream(object: &Value, operation: PatchOperation) -> PatchOperation {
 }
 
 /// RFC 7386.
-pub fn patch_merge(live: &Value, patch: &Value) -> Result<Value, ApiError> {
+pub(super) fn patch_merge(live: &Value, patch: &Value) -> Result<Value, ApiError> {
     if !patch.is_object() {
         return Err(ApiError::bad_request("error decoding patch: it must be an object"));
     }
@@ -66,7 +66,7 @@ pub fn patch_merge(live: &Value, patch: &Value) -> Result<Value, ApiError> {
 }
 
 /// Kubernetes' own format, which knows keyed lists.
-pub fn patch_strategic(
+pub(super) fn patch_strategic(
     live: &Value,
     patch: &Value,
     node: Option<SchemaNode<'_>>,

@@ -10,7 +10,7 @@ const DELETE_LIST: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
 /// Merges `patch` into `target`.
-pub fn merge_strategic(
+pub(super) fn merge_strategic(
     target: &mut Value,
     patch: &Value,
     node: Option<SchemaNode<'_>>,

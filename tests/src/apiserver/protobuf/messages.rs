@@ -4,7 +4,7 @@ use FieldType::{Boolean, BytesMap, Integer, Message, Messages, Text, TextMap, Te
 
 /// What a field holds.
 #[derive(Clone, Copy, Debug)]
-pub enum FieldType {
+pub(super) enum FieldType {
     /// A string.
     Text,
     /// A number.
@@ -26,10 +26,10 @@ pub enum FieldType {
 }
 
 /// Number, JSON name and type.
-pub type MessageField = (u32, &'static str, FieldType);
+pub(super) type MessageField = (u32, &'static str, FieldType);
 
 /// The fields of a message.
-pub fn message_fields(name: &str) -> Option<&'static [MessageField]> {
+pub(super) fn message_fields(name: &str) -> Option<&'static [MessageField]> {
     MESSAGES.iter().find(|(known, _)| *known == name).map(|(_, fields)| *fields)
 }
 

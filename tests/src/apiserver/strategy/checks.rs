@@ -13,7 +13,7 @@ use crate::apiserver::status::StatusCause;
 const MAX_DATA: usize = 1024 * 1024;
 
 /// What is wrong with an object.
-pub fn run_checks(kind: &ServedKind, value: &Value) -> Vec<StatusCause> {
+pub(super) fn run_checks(kind: &ServedKind, value: &Value) -> Vec<StatusCause> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => pod_spec(&value["spec"], "spec"),
         ("", "events") => core_event(value),

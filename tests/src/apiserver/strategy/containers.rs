@@ -10,7 +10,7 @@ use crate::apiserver::scalars::ExactQuantity;
 use crate::apiserver::status::StatusCause;
 
 /// What is wrong with the spec of a pod or of a template of pods.
-pub fn pod_spec(spec: &Value, path: &str) -> Vec<StatusCause> {
+pub(super) fn pod_spec(spec: &Value, path: &str) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let mut volumes = HashSet::new();
     for (index, volume) in list_field(spec, "volumes").iter().enumerate() {

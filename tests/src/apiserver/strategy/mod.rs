@@ -8,9 +8,9 @@ mod names;
 mod pods;
 mod services;
 
-pub use names::check_meta;
-pub use pods::admit_pod;
-pub use services::allocate_address;
+pub(super) use names::check_meta;
+pub(super) use pods::admit_pod;
+pub(super) use services::allocate_address;
 
 use serde_json::{Map, Value, json};
 
@@ -20,7 +20,7 @@ use super::object::{self, copy_field, copy_meta, default_to, map_at, text_at};
 use super::status::StatusCause;
 
 /// Fills in what upstream fills in for a built-in kind.
-pub fn default_object(kind: &ServedKind, value: &mut Value) {
+pub(super) fn default_object(kind: &ServedKind, value: &mut Value) {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => pods::default_pod(value),
         ("", "services") => services::default_service(value),
@@ -143,7 +143,7 @@ fn default_subjects(value: &mut Value) {
 }
 
 /// The status that a new object starts with.
-pub fn before_create(kind: &ServedKind, value: &mut Value) {
+pub(super) fn before_create(kind: &ServedKind, value: &mut Value) {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => {
             value["status"] = json!({ "phase": "Pending", "qosClass": pods::qos_class(value) });
@@ -186,7 +186,7 @@ pub fn before_create(kind: &ServedKind, value: &mut Value) {
 }
 
 /// Carries over from the live object what this endpoint may not change, and counts generations.
-pub fn before_update(kind: &ServedKind, subresource: &str, live: &Value, new: &mut Value) {
+pub(super) fn before_update(kind: &ServedKind, subresource: &str, live: &Value, new: &mut Value) {
     match subresource {
         "status" => {
             let status = new.get("status").cloned();
@@ -259,7 +259,7 @@ fn spec_of<'a>(kind: &ServedKind, value: &'a Value) -> Map<String, Value> {
 }
 
 /// Everything that is wrong with an object that is about to be stored.
-pub fn validate_object(
+pub(super) fn validate_object(
     kind: &ServedKind,
     subresource: &str,
     value: &Value,
@@ -278,7 +278,7 @@ pub fn validate_object(
 }
 
 /// Whether an update may leave out the version it is based on.
-pub fn allows_unconditional_update(kind: &ServedKind) -> bool {
+pub(super) fn allows_unconditional_update(kind: &ServedKind) -> bool {
     kind.custom().is_none()
         && !matches!(
             (kind.group.as_str(), kind.plural.as_str()),
@@ -287,7 +287,7 @@ pub fn allows_unconditional_update(kind: &ServedKind) -> bool {
 }
 
 /// Whether an update of what is not there makes it.
-pub fn allows_create_on_update(kind: &ServedKind) -> bool {
+pub(super) fn allows_create_on_update(kind: &ServedKind) -> bool {
     matches!(
         (kind.group.as_str(), kind.plural.as_str()),
         ("coordination.k8s.io", "leases")
@@ -297,7 +297,7 @@ pub fn allows_create_on_update(kind: &ServedKind) -> bool {
 }
 
 /// Whether a finished deletion is answered with the object, not with a Status.
-pub fn returns_deleted(kind: &ServedKind) -> bool {
+pub(super) fn returns_deleted(kind: &ServedKind) -> bool {
     kind.group.is_empty()
         && matches!(
             kind.plural.as_str(),
@@ -311,7 +311,7 @@ pub fn returns_deleted(kind: &ServedKind) -> bool {
 }
 
 /// How long a deleted object waits for the one who runs it (seconds), where something does.
-pub fn grace_period(kind: &ServedKind, value: &Value, asked: Option<i64>) -> i64 {
+pub(super) fn grace_period(kind: &ServedKind, value: &Value, asked: Option<i64>) -> i64 {
     let runs = kind.is("", "pods")
         && text_at(value, "/spec/nodeName").is_some_and(|node| !node.is_empty())
         && !matches!(text_at(value, "/status/phase"), Some("Succeeded" | "Failed"));

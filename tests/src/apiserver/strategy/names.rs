@@ -14,7 +14,11 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 /// What is wrong with an object's metadata.
-pub fn check_meta(kind: &ServedKind, value: &Value, live: Option<&Value>) -> Vec<StatusCause> {
+pub(crate) fn check_meta(
+    kind: &ServedKind,
+    value: &Value,
+    live: Option<&Value>,
+) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let name = object::object_name(value);
     let bad = |why: String| vec![StatusCause::invalid("metadata.name", &name.into(), &why)];
@@ -144,7 +148,7 @@ fn too_long(max: usize) -> String {
 }
 
 /// Why a text is no RFC 1123 label.
-pub fn check_label(text: &str) -> Option<String> {
+pub(super) fn check_label(text: &str) -> Option<String> {
     if text.len() > 63 {
         return Some(too_long(63));
     }

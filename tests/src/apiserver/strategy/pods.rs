@@ -10,12 +10,12 @@ use crate::apiserver::store::ObjectStore;
 const TOKEN_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Defaults of a pod.
-pub fn default_pod(pod: &mut Value) {
+pub(super) fn default_pod(pod: &mut Value) {
     default_spec(map_value(pod, "spec"));
 }
 
 /// Defaults of the pod template in a workload's spec.
-pub fn default_template(workload: &mut Value) {
+pub(super) fn default_template(workload: &mut Value) {
     if let Some(template) = workload.pointer_mut("/spec/template") {
         default_spec(map_value(template, "spec"));
     }
@@ -111,7 +111,7 @@ fn default_volume(value: &mut Value) {
 }
 
 /// The quality-of-service class that the resources of its containers give a pod.
-pub fn qos_class(pod: &Value) -> &'static str {
+pub(super) fn qos_class(pod: &Value) -> &'static str {
     let (mut any, mut all) = (false, true);
     for list in ["/spec/initContainers", "/spec/containers"] {
         let containers = pod.pointer(list).and_then(Value::as_array);
@@ -134,7 +134,7 @@ pub fn qos_class(pod: &Value) -> &'static str {
 
 /// What upstream's default admission adds to a new pod: its ServiceAccount, which must exist, that
 /// account's token, a priority and tolerations.
-pub fn admit_pod(store: &ObjectStore, pod: &mut Value) -> Result<(), ApiError> {
+pub(crate) fn admit_pod(store: &ObjectStore, pod: &mut Value) -> Result<(), ApiError> {
     let namespace = object::object_namespace(pod).to_owned();
     let name = object::object_name(pod).to_owned();
     let spec = map_at(pod, "spec");

@@ -9,7 +9,7 @@ use crate::apiserver::status::ApiError;
 use crate::apiserver::store::ObjectStore;
 
 /// Defaults of a service.
-pub fn default_service(service: &mut Value) {
+pub(super) fn default_service(service: &mut Value) {
     let spec = map_at(service, "spec");
     default_to(spec, "type", "ClusterIP");
     default_to(spec, "sessionAffinity", "None");
@@ -27,7 +27,7 @@ pub fn default_service(service: &mut Value) {
 }
 
 /// Gives a service an address of 10.96.0.0/16 unless it has or wants none.
-pub fn allocate_address(store: &ObjectStore, service: &mut Value) -> Result<(), ApiError> {
+pub(crate) fn allocate_address(store: &ObjectStore, service: &mut Value) -> Result<(), ApiError> {
     if text_at(service, "/spec/type") == Some("ExternalName") {
         return Ok(());
     }
@@ -55,7 +55,7 @@ pub fn allocate_address(store: &ObjectStore, service: &mut Value) -> Result<(), 
 }
 
 /// An update that does not mention the address keeps it.
-pub fn keep_address(live: &Value, new: &mut Value) {
+pub(super) fn keep_address(live: &Value, new: &mut Value) {
     if text_at(new, "/spec/type") == Some("ExternalName") {
         return;
     }

@@ -1,7 +1,7 @@
 //! Times as kubectl shows them: how long ago.
 
 /// How long ago a moment was, such as `5m12s`.
-pub fn age_since(moment: &str) -> String {
+pub(super) fn age_since(moment: &str) -> String {
     match moment.parse::<jiff::Timestamp>() {
         Ok(at) => human_duration(jiff::Timestamp::now().as_second() - at.as_second()),
         Err(_) => "<invalid>".to_owned(),
@@ -9,7 +9,7 @@ pub fn age_since(moment: &str) -> String {
 }
 
 /// A length of time in seconds, as short as upstream writes it.
-pub fn human_duration(seconds: i64) -> String {
+pub(super) fn human_duration(seconds: i64) -> String {
     let pair = |big: i64, big_unit: &str, small: i64, small_unit: &str| {
         if small == 0 {
             format!("{big}{big_unit}")

@@ -18,7 +18,7 @@ const NAME: TableColumn = narrow_column("Name", |o| object::object_name(o).into(
 const AGE: TableColumn = narrow_column("Age", |o| age_at(o, "/metadata/creationTimestamp"));
 
 /// The columns of a kind.
-pub fn kind_columns(kind: &ServedKind) -> Vec<TableColumn> {
+pub(super) fn kind_columns(kind: &ServedKind) -> Vec<TableColumn> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => pod_columns(),
         ("", "services") => service_columns(),

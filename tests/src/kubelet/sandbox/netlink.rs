@@ -14,7 +14,7 @@ const LOOPBACK: u32 = 1;
 const HEADER: usize = 16;
 
 /// Sets the loopback up and adds `addresses` to it, each for this host alone.
-pub fn loopback_up(addresses: &[IpAddr]) -> io::Result<()> {
+pub(super) fn loopback_up(addresses: &[IpAddr]) -> io::Result<()> {
     let link = socket(
         AddressFamily::Netlink,
         SockType::Raw,

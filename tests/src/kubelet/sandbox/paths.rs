@@ -14,12 +14,12 @@ const FOLDER: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_CLO
 const FOLDER_MODE: Mode = Mode::from_bits_truncate(0o755);
 
 /// Opens an existing path of the host, for use as a mount's source or target.
-pub fn open_path(path: &Path) -> io::Result<OwnedFd> {
+pub(super) fn open_path(path: &Path) -> io::Result<OwnedFd> {
     Ok(openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?)
 }
 
 /// Opens `path` below `root`. Links are followed as long as they stay below it.
-pub fn open_beneath(root: impl AsFd, path: &str) -> io::Result<OwnedFd> {
+pub(super) fn open_beneath(root: impl AsFd, path: &str) -> io::Result<OwnedFd> {
     let how = OpenHow::new()
         .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
         .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
@@ -27,7 +27,7 @@ pub fn open_beneath(root: impl AsFd, path: &str) -> io::Result<OwnedFd> {
 }
 
 /// Opens the folder `path` below `root` and makes what is missing of it. Links are refused.
-pub fn make_folder(root: impl AsFd, path: &str) -> io::Result<OwnedFd> {
+pub(super) fn make_folder(root: impl AsFd, path: &str) -> io::Result<OwnedFd> {
     let mut at = openat(&root, ".", FOLDER, Mode::empty())?;
     for name in path_names(path)? {
         at = match openat(&at, name, FOLDER | OFlag::O_NOFOLLOW, Mode::empty()) {
@@ -45,7 +45,7 @@ pub fn make_folder(root: impl AsFd, path: &str) -> io::Result<OwnedFd> {
 }
 
 /// Opens the file `path` below `root`, made empty if missing. Links are refused.
-pub fn make_file(root: impl AsFd, path: &str) -> io::Result<OwnedFd> {
+pub(super) fn make_file(root: impl AsFd, path: &str) -> io::Result<OwnedFd> {
     let names = path_names(path)?;
     let (name, parents) =
         names.split_last().ok_or_else(|| io::Error::other("a file can't be mounted on /"))?;
@@ -62,7 +62,7 @@ pub fn make_file(root: impl AsFd, path: &str) -> io::Result<OwnedFd> {
 }
 
 /// The names a path consists of; `..` is refused.
-pub fn path_names(path: &str) -> io::Result<Vec<&str>> {
+pub(super) fn path_names(path: &str) -> io::Result<Vec<&str>> {
     Path::new(path)
         .components()
         .filter(|part| !matches!(part, Component::RootDir | Component::CurDir))

@@ -23,12 +23,12 @@ use super::spec::{ProcessSpec, SandboxReply, StartedHelper, WITHOUT_LANDLOCK, wr
 use super::sys;
 
 /// What a shell returns where a command can't be run, and so do container runtimes.
-pub const CANNOT_START: i32 = 128;
+pub(super) const CANNOT_START: i32 = 128;
 /// Tells pid 1 to stop its command: the signal that does could not be passed on, as nobody can catch it.
 const ASKS_TO_STOP: Signal = Signal::SIGTSTP;
 
 /// Stays outside of the container: reports, passes signals in, and returns the exit code.
-pub fn watch_first(first: Pid, report: UnixStream, mut lifeline: File) -> io::Result<i32> {
+pub(super) fn watch_first(first: Pid, report: UnixStream, mut lifeline: File) -> io::Result<i32> {
     let (namespaces, problem) = receive_report(&report)?;
     drop(report);
     if !problem.is_empty() {
@@ -72,7 +72,7 @@ pub fn watch_first(first: Pid, report: UnixStream, mut lifeline: File) -> io::Re
 
 /// Pid 1: runs `prepare`, then the command as a child, and returns the command's exit code. With
 /// it dies every process of the container.
-pub fn run_init(
+pub(super) fn run_init(
     spec: &ProcessSpec,
     mut report: UnixStream,
     prepare: impl FnOnce(&UnixStream) -> io::Result<()>,
@@ -122,28 +122,28 @@ fn start_command(
 
 /// Leaves the pod's user namespace for one in which only the container's user exists, and which
 /// can have no user namespaces below it.
-pub fn become_user(spec: &ProcessSpec) -> io::Result<()> {
+pub(super) fn become_user(spec: &ProcessSpec) -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWUSER)?;
     map_user((spec.uid, 0), (spec.gid, 0))?;
     std::fs::write("/proc/sys/user/max_user_namespaces", "0")
 }
 
 /// Maps one user and one group into the new user namespace of this process: ids inside, outside.
-pub fn map_user(user: (u32, u32), group: (u32, u32)) -> io::Result<()> {
+pub(super) fn map_user(user: (u32, u32), group: (u32, u32)) -> io::Result<()> {
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("{} {} 1", user.0, user.1))?;
     std::fs::write("/proc/self/gid_map", format!("{} {} 1", group.0, group.1))
 }
 
 /// Lets go of the log, so that its end is the command's end.
-pub fn detach_output() -> io::Result<()> {
+pub(super) fn detach_output() -> io::Result<()> {
     let null = File::options().write(true).open("/dev/null")?;
     nix::unistd::dup2_stdout(&null)?;
     Ok(nix::unistd::dup2_stderr(&null)?)
 }
 
 /// Gives the namespaces of this process to the one outside.
-pub fn hand_over(report: &UnixStream) -> io::Result<()> {
+pub(super) fn hand_over(report: &UnixStream) -> io::Result<()> {
     let files = ["mnt", "pid", "user"].map(|name| File::open(format!("/proc/self/ns/{name}")));
     let mut fds = Vec::new();
     for file in &files {

@@ -52,7 +52,7 @@ const ROOT_SIZE: &str = "mode=0755,size=4g";
 
 /// Builds the root and moves into it. The caller is the first process of new mount and pid
 /// namespaces, with the pod's user namespace around it.
-pub fn enter_root(spec: &ContainerSpec) -> io::Result<()> {
+pub(super) fn enter_root(spec: &ContainerSpec) -> io::Result<()> {
     let none = None::<&str>;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;

@@ -13,7 +13,7 @@ use nix::unistd::{ForkResult, Pid};
 
 /// A recursive copy of a mount may be read-only, and never honours set-uid bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MountAccess {
+pub(super) enum MountAccess {
     /// Writes go to the source.
     ReadWrite,
     /// Writes fail with `EROFS`, in mounts below it too.
@@ -21,7 +21,7 @@ pub enum MountAccess {
 }
 
 /// Forks. `None` in the child.
-pub fn fork_process() -> io::Result<Option<Pid>> {
+pub(super) fn fork_process() -> io::Result<Option<Pid>> {
     // SAFETY: the helper has a single thread, so the child may go on using the allocator.
     match unsafe { nix::unistd::fork() }? {
         ForkResult::Parent { child } => Ok(Some(child)),
@@ -31,19 +31,19 @@ pub fn fork_process() -> io::Result<Option<Pid>> {
 
 /// Closes every descriptor above standard error, whoever left it open. For the very start of a
 /// process, which owns none yet.
-pub fn close_inherited() -> io::Result<()> {
+pub(super) fn close_inherited() -> io::Result<()> {
     // SAFETY: takes three integers; no value of this process owns any of these descriptors.
     check_result(unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0) })
 }
 
 /// Takes ownership of a descriptor that the kernel has just made.
-pub fn own_descriptor(received: RawFd) -> OwnedFd {
+pub(super) fn own_descriptor(received: RawFd) -> OwnedFd {
     // SAFETY: a system call made it for the caller, and nobody else knows its number.
     unsafe { OwnedFd::from_raw_fd(received) }
 }
 
 /// A descriptor that becomes readable when the child `pid` ends.
-pub fn open_pidfd(pid: Pid) -> io::Result<OwnedFd> {
+pub(super) fn open_pidfd(pid: Pid) -> io::Result<OwnedFd> {
     // SAFETY: takes two integers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
     check_result(fd)?;
@@ -51,7 +51,7 @@ pub fn open_pidfd(pid: Pid) -> io::Result<OwnedFd> {
 }
 
 /// Waits until one of the two can be read, and says which.
-pub fn either_readable(first: impl AsFd, second: impl AsFd) -> io::Result<(bool, bool)> {
+pub(super) fn either_readable(first: impl AsFd, second: impl AsFd) -> io::Result<(bool, bool)> {
     let wish = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut fds = [wish(first.as_fd().as_raw_fd()), wish(second.as_fd().as_raw_fd())];
     // SAFETY: the array outlives the call and its length is passed along.
@@ -60,7 +60,7 @@ pub fn either_readable(first: impl AsFd, second: impl AsFd) -> io::Result<(bool,
 }
 
 /// From now on this process, and what it starts, sees a kernel without Landlock. Needs `no_new_privs`.
-pub fn forget_landlock() -> io::Result<()> {
+pub(super) fn forget_landlock() -> io::Result<()> {
     let step = |code: u32, (jt, jf): (u8, u8), k: u32| libc::sock_filter {
         code: u16::try_from(code).unwrap_or_default(),
         jt,
@@ -85,14 +85,18 @@ pub fn forget_landlock() -> io::Result<()> {
 }
 
 /// Sets the host name of the current UTS namespace.
-pub fn set_hostname(name: &str) -> io::Result<()> {
+pub(super) fn set_hostname(name: &str) -> io::Result<()> {
     // SAFETY: pointer and length describe one live buffer.
     check_result(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) }.into())
 }
 
 /// Clones the mount at `source`, with the mounts below it, and attaches the copy on `target`.
 /// Both are `O_PATH` descriptors, so neither name can be swapped in between.
-pub fn bind_mount(source: impl AsFd, target: impl AsFd, access: MountAccess) -> io::Result<()> {
+pub(super) fn bind_mount(
+    source: impl AsFd,
+    target: impl AsFd,
+    access: MountAccess,
+) -> io::Result<()> {
     const EMPTY: &CStr = c"";
     let flags = libc::OPEN_TREE_CLONE
         | libc::O_CLOEXEC.cast_unsigned()
@@ -121,7 +125,7 @@ pub fn bind_mount(source: impl AsFd, target: impl AsFd, access: MountAccess) -> 
 
 /// Makes the mount that `mount` is the root of read-only, with the mounts below it only where
 /// `bind` has already done so.
-pub fn make_read_only(mount: impl AsFd) -> io::Result<()> {
+pub(super) fn make_read_only(mount: impl AsFd) -> io::Result<()> {
     set_attributes_with(mount, libc::MOUNT_ATTR_RDONLY, 0)
 }
 
@@ -146,7 +150,7 @@ fn set_attributes_with(mount: impl AsFd, attributes: u64, flags: i32) -> io::Res
 
 /// Empties every capability set of this process, for good: the bounding set too, and uid 0 gets
 /// nothing back by executing a program.
-pub fn drop_capabilities() -> io::Result<()> {
+pub(super) fn drop_capabilities() -> io::Result<()> {
     /// `SECBIT_NOROOT`, `SECBIT_NO_SETUID_FIXUP`, `SECBIT_NO_CAP_AMBIENT_RAISE`, each locked.
     const SECURE_BITS: libc::c_ulong = 0b1100_1111;
     #[repr(C)]

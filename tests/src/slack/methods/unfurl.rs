@@ -27,7 +27,7 @@ impl SlackCore {
     }
 
     /// Tells the app of links in a message of a person or of another app; its own messages are none of it.
-    pub fn emit_links(&mut self, channel_id: &str, message: &SlackMessage) {
+    pub(crate) fn emit_links(&mut self, channel_id: &str, message: &SlackMessage) {
         let links = self.own_links(message);
         let from_app = matches!(message.sender, MessageSender::App { .. });
         let granted = self.options.scopes.iter().any(|scope| scope == "links:read");

@@ -7,12 +7,12 @@ mod special;
 mod table;
 
 use super::shell::ShellWord;
-pub use special::{is_local_host, is_local_url};
+pub(super) use special::{is_local_host, is_local_url};
 use table::{KNOWN, KnownProgram, ProgramKind};
 
 /// What a known program would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProgramReach {
+pub(super) enum ProgramReach {
     /// It changes nothing elsewhere.
     Stays,
     /// It fetches packages from where the Repo allows.
@@ -40,7 +40,7 @@ const INSTALLS: &[(&str, &str)] = &[
 ];
 
 /// What a program known here would do with these arguments.
-pub fn reach_of(name: &str, rest: &[ShellWord]) -> Option<ProgramReach> {
+pub(super) fn reach_of(name: &str, rest: &[ShellWord]) -> Option<ProgramReach> {
     let texts: Vec<&str> = rest.iter().filter_map(Option::as_deref).collect();
     let known = KNOWN.iter().find(|known| known.names.split(' ').any(|one| one == name));
     if let Some(reach) = special::special_reach(name, rest, &texts) {
@@ -102,7 +102,7 @@ fn said_verbs(name: &str, verbs: &[Option<&str>]) -> String {
 }
 
 /// Whether it is only asked what it could do, or would.
-pub fn only_tells(texts: &[&str]) -> bool {
+pub(super) fn only_tells(texts: &[&str]) -> bool {
     let own: Vec<&str> = texts.iter().copied().take_while(|text| *text != "--").collect();
     let dry = |text: &str| {
         let value = text.strip_prefix("--dry-run").or_else(|| text.strip_prefix("--dryrun"));
@@ -119,7 +119,7 @@ pub fn only_tells(texts: &[&str]) -> bool {
 }
 
 /// Arguments that are no options nor their values.
-pub fn positional_args<'a>(rest: &'a [ShellWord], values: &str) -> Vec<Option<&'a str>> {
+pub(super) fn positional_args<'a>(rest: &'a [ShellWord], values: &str) -> Vec<Option<&'a str>> {
     let mut out = Vec::new();
     let mut words = rest.iter();
     while let Some(word) = words.next() {

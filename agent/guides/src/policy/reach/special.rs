@@ -4,7 +4,11 @@ use super::super::shell::{HOLE, ShellWord};
 use super::{ProgramReach, only_tells, positional_args};
 
 /// What no table can say; nothing if the table decides.
-pub fn special_reach(name: &str, rest: &[ShellWord], texts: &[&str]) -> Option<ProgramReach> {
+pub(super) fn special_reach(
+    name: &str,
+    rest: &[ShellWord],
+    texts: &[&str],
+) -> Option<ProgramReach> {
     let leaves = |what: &str| Some(ProgramReach::Leaves(format!("{name}{what}")));
     let pushes = || {
         texts.iter().any(|text| {
@@ -196,7 +200,7 @@ fn aws_reach(rest: &[ShellWord], texts: &[&str]) -> Option<ProgramReach> {
 }
 
 /// Whether an address is the sandbox's own.
-pub fn is_local_url(url: &str) -> bool {
+pub(crate) fn is_local_url(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);
     let host = host.rsplit('@').next().unwrap_or(host);
@@ -204,7 +208,7 @@ pub fn is_local_url(url: &str) -> bool {
 }
 
 /// The same of a host with or without a port.
-pub fn is_local_host(host: &str) -> bool {
+pub(crate) fn is_local_host(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or(rest),
         None if host.matches(':').count() == 1 => host.split(':').next().unwrap_or(host),

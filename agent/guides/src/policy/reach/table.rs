@@ -2,7 +2,7 @@
 //! `matches`.
 
 /// Programs that work alike.
-pub struct KnownProgram {
+pub(super) struct KnownProgram {
     pub names: &'static str,
     /// Options before a verb that take a value.
     pub values: &'static str,
@@ -10,7 +10,7 @@ pub struct KnownProgram {
 }
 
 /// Which verbs change something elsewhere.
-pub enum ProgramKind {
+pub(super) enum ProgramKind {
     Asks(&'static str),
     /// All but these; an empty pattern is the program without any.
     Spares(&'static str),
@@ -27,7 +27,7 @@ const fn spares_of(names: &'static str, values: &'static str, verbs: &'static st
 }
 
 /// Every program that is known.
-pub const KNOWN: &[KnownProgram] = &[
+pub(super) const KNOWN: &[KnownProgram] = &[
     // Registries of packages.
     asks_for(
         "npm pnpm bun",

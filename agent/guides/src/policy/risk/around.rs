@@ -34,7 +34,7 @@ const COMPUTES: [&str; 11] = [
 ];
 
 /// Variables that are set for a command.
-pub fn judge_assignments<'a>(
+pub(super) fn judge_assignments<'a>(
     assigned: impl Iterator<Item = (&'a str, Option<&'a str>)>,
     scene: &CommandScene<'_>,
 ) -> Option<RiskVerdict> {
@@ -74,7 +74,7 @@ fn judge_assignment(
 }
 
 /// `printf -v 'a[$(…)]'`: a shell runs what stands in the brackets.
-pub fn judge_subscripts(
+pub(super) fn judge_subscripts(
     name: &str,
     simple: &PlainCommand,
     scene: &CommandScene<'_>,

@@ -54,7 +54,7 @@ static ADDRESSES: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"https?://[^\s"'`)]+"#).ok());
 
 /// An interpreter; nothing if it is none.
-pub fn code_risk(
+pub(super) fn code_risk(
     name: &str,
     simple: &PlainCommand,
     rest: &[ShellWord],

@@ -49,7 +49,7 @@ fn matches(regex: Option<&Regex>, text: &str) -> bool {
 }
 
 /// `sed`.
-pub fn judge_sed(texts: &[&str], scene: &CommandScene<'_>) -> RiskVerdict {
+pub(super) fn judge_sed(texts: &[&str], scene: &CommandScene<'_>) -> RiskVerdict {
     let own = judge_edits(texts);
     sed_scripts(texts).into_iter().fold(own, |worst, script| {
         let found = TEXTS.iter().flat_map(|regex| regex.find_iter(script));
@@ -121,7 +121,7 @@ fn judge_edits(texts: &[&str]) -> RiskVerdict {
 }
 
 /// Other programs that edit files where they are, as far as they can drop lines; nothing if it is none.
-pub fn edit_risk(name: &str, texts: &[&str]) -> Option<RiskVerdict> {
+pub(super) fn edit_risk(name: &str, texts: &[&str]) -> Option<RiskVerdict> {
     let short = |flag: char| {
         let mut options = texts.iter().take_while(|text| text.starts_with('-'));
         options.any(|text| !text.starts_with("--") && text.contains(flag))
@@ -139,7 +139,11 @@ pub fn edit_risk(name: &str, texts: &[&str]) -> Option<RiskVerdict> {
 }
 
 /// A database that is a file; nothing if it is none.
-pub fn database_risk(name: &str, simple: &PlainCommand, texts: &[&str]) -> Option<RiskVerdict> {
+pub(super) fn database_risk(
+    name: &str,
+    simple: &PlainCommand,
+    texts: &[&str],
+) -> Option<RiskVerdict> {
     if !matches!(name, "sqlite3" | "sqlite" | "duckdb" | "litecli") {
         return None;
     }

@@ -7,7 +7,7 @@ use super::runs::BRINGS;
 const NAMED: [&str; 6] = ["-o", "--output", "-O", "--output-document", "-out", "--outfile"];
 
 /// Names of files with content from elsewhere.
-pub fn fetched_files(found: &[PlainCommand]) -> Vec<String> {
+pub(super) fn fetched_files(found: &[PlainCommand]) -> Vec<String> {
     let mut files = Vec::new();
     for simple in found {
         let Some(name) = simple.words.first().and_then(Option::as_deref) else { continue };
@@ -38,7 +38,7 @@ pub fn fetched_files(found: &[PlainCommand]) -> Vec<String> {
     files
 }
 
-pub fn plain_path(path: &str) -> &str {
+pub(super) fn plain_path(path: &str) -> &str {
     path.trim_start_matches("./")
 }
 

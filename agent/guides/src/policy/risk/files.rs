@@ -12,7 +12,7 @@ const HOLDS: [&str; 6] = ["objects", "refs", "HEAD", "packed-refs", "logs", "wor
 const TREE: &str = "/work/tree";
 
 /// Texts that a script writes to files before it goes on, by the file's name.
-pub fn written_files(found: &[PlainCommand]) -> HashMap<String, String> {
+pub(super) fn written_files(found: &[PlainCommand]) -> HashMap<String, String> {
     let mut out = HashMap::new();
     for simple in found {
         let tee = simple.words.first().and_then(Option::as_deref) == Some("tee");
@@ -34,7 +34,7 @@ pub fn written_files(found: &[PlainCommand]) -> HashMap<String, String> {
 }
 
 /// A file that a redirection writes.
-pub fn judge_redirect(simple: &PlainCommand, file: &ShellWord) -> RiskVerdict {
+pub(super) fn judge_redirect(simple: &PlainCommand, file: &ShellWord) -> RiskVerdict {
     match file.as_deref() {
         Some("/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty") => {
             RiskVerdict::reads("it shows")
@@ -59,7 +59,7 @@ pub fn judge_redirect(simple: &PlainCommand, file: &ShellWord) -> RiskVerdict {
 }
 
 /// Whether a script goes to where the worktree is a folder among others.
-pub fn goes_above(found: &[PlainCommand]) -> bool {
+pub(super) fn goes_above(found: &[PlainCommand]) -> bool {
     found.iter().any(|simple| {
         let word = |n: usize| simple.words.get(n).and_then(Option::as_deref);
         let above = |path: &str| {
@@ -72,7 +72,7 @@ pub fn goes_above(found: &[PlainCommand]) -> bool {
 
 /// A program that moves or removes files; nothing if it is none. `above`: it may do so from the folder
 /// that the worktree is in.
-pub fn file_risk(
+pub(super) fn file_risk(
     name: &str,
     simple: &PlainCommand,
     texts: &[&str],
@@ -169,7 +169,7 @@ fn is_everything(path: &str, above: bool) -> bool {
         && (up || tree || hidden || system || parts == ["~"] || is_git(&path))
 }
 
-pub fn is_git(path: &str) -> bool {
+pub(super) fn is_git(path: &str) -> bool {
     path.trim_end_matches(['/', '*'])
         .rsplit('/')
         .next()
@@ -177,14 +177,14 @@ pub fn is_git(path: &str) -> bool {
 }
 
 /// Whether a path is one of those in `.git` that hold what snapshots hold.
-pub fn holds_work(path: &str) -> bool {
+pub(super) fn holds_work(path: &str) -> bool {
     let mut parts = path.split('/').skip_while(|part| !could_be(part)).skip(1);
     parts.next().is_some_and(|part| {
         HOLDS.iter().any(|held| part.eq_ignore_ascii_case(held) || could_spell(part, held))
     })
 }
 
-pub fn unpacks(name: &str, simple: &PlainCommand) -> bool {
+pub(super) fn unpacks(name: &str, simple: &PlainCommand) -> bool {
     let first = simple.shapes.get(1).map_or("", String::as_str);
     match name {
         "tar" => {

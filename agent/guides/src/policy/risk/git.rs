@@ -22,7 +22,7 @@ const LOOKS: &str = "log diff status show blame ls-files ls-tree ls-remote rev-p
                      name-rev merge-base for-each-ref show-ref var count-objects fsck whatchanged annotate range-diff \
                      check-ignore check-attr diff-tree diff-index diff-files cherry show-branch verify-commit help version";
 
-pub fn git_risk(texts: &[&str], all: &[ShellWord], scene: &CommandScene<'_>) -> RiskVerdict {
+pub(super) fn git_risk(texts: &[&str], all: &[ShellWord], scene: &CommandScene<'_>) -> RiskVerdict {
     let (config, verb, rest) = git_parts(texts);
     let commands = config.iter().chain(&rest).copied();
     let run = commands.filter_map(run_by).chain(run_by_options(verb, &rest));

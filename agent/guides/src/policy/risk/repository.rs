@@ -25,7 +25,7 @@ static CHANGES_FILES: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 /// Things that a script does around its commands and by which they reach the repository.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RepositoryReach {
+pub(super) struct RepositoryReach {
     /// It goes into `.git`.
     inside: bool,
     /// `*` means hidden files too.
@@ -35,7 +35,7 @@ pub struct RepositoryReach {
 }
 
 impl RepositoryReach {
-    pub fn of(found: &[PlainCommand]) -> Self {
+    pub(super) fn of(found: &[PlainCommand]) -> Self {
         let mut reach = Self::default();
         for simple in found {
             let name = program_name(simple);
@@ -60,7 +60,7 @@ impl RepositoryReach {
     }
 
     /// A program that changes files; nothing if it can't reach the repository.
-    pub fn judge(self, name: &str, simple: &PlainCommand) -> Option<RiskVerdict> {
+    pub(super) fn judge(self, name: &str, simple: &PlainCommand) -> Option<RiskVerdict> {
         if !CHANGES.split(' ').any(|one| one == name) {
             return None;
         }
@@ -182,7 +182,7 @@ fn could_hold(path: &str) -> bool {
 }
 
 /// Code that changes files of the repository's folder by its name.
-pub fn code_reaches(code: &str) -> bool {
+pub(super) fn code_reaches(code: &str) -> bool {
     let has = |regex: &Option<Regex>| regex.as_ref().is_some_and(|regex| regex.is_match(code));
     has(&NAMES_GIT) && has(&CHANGES_FILES)
 }

@@ -6,13 +6,13 @@ use super::super::shell::{HOLE, PlainCommand, ShellWord};
 use super::{CommandScene, first_plain, is_shell, script_file};
 
 /// Programs that bring code from elsewhere, or out of what hides it.
-pub const BRINGS: [&str; 17] = [
+pub(super) const BRINGS: [&str; 17] = [
     "curl", "wget", "http", "https", "fetch", "nc", "ncat", "socat", "base64", "base32", "xxd",
     "openssl", "rev", "gpg", "gunzip", "zcat", "tr",
 ];
 
 /// What a program runs in turn; nothing if it runs nothing else.
-pub fn in_turn(
+pub(super) fn in_turn(
     name: &str,
     simple: &PlainCommand,
     rest: &[ShellWord],
@@ -79,7 +79,7 @@ fn judge_text(text: Option<String>, scene: &CommandScene<'_>) -> RiskVerdict {
 }
 
 /// Code that nobody has seen asks where it comes from elsewhere.
-pub fn judge_unseen(why: &str, scene: &CommandScene<'_>) -> RiskVerdict {
+pub(super) fn judge_unseen(why: &str, scene: &CommandScene<'_>) -> RiskVerdict {
     match &scene.brings {
         Some(from) => {
             RiskVerdict::leaves(format!("it runs what `{from}` may bring, which nobody has seen"))
@@ -89,7 +89,7 @@ pub fn judge_unseen(why: &str, scene: &CommandScene<'_>) -> RiskVerdict {
 }
 
 /// The program of a script that brings code from elsewhere, or out of what hides it.
-pub fn brings_code(found: &[PlainCommand]) -> Option<String> {
+pub(super) fn brings_code(found: &[PlainCommand]) -> Option<String> {
     let names = found.iter().filter_map(|one| one.words.first()?.as_deref());
     let mut names = names.map(|name| name.rsplit('/').next().unwrap_or(name));
     names
@@ -98,7 +98,7 @@ pub fn brings_code(found: &[PlainCommand]) -> Option<String> {
 }
 
 /// Whether a program takes something out of what hides it.
-pub fn hides_code(name: &str) -> bool {
+pub(super) fn hides_code(name: &str) -> bool {
     matches!(name, "base64" | "base32" | "xxd" | "openssl" | "rev")
 }
 
@@ -142,7 +142,7 @@ fn judge_substitution(simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVe
 }
 
 /// A script by its file: what is known to be in it, or what its name promises.
-pub fn file_run(file: &str, texts: &[&str], scene: &CommandScene<'_>) -> RiskVerdict {
+pub(super) fn file_run(file: &str, texts: &[&str], scene: &CommandScene<'_>) -> RiskVerdict {
     if scene.has_fetched(file) {
         return RiskVerdict::leaves(format!(
             "it runs `{file}`, which it has just brought from elsewhere"
@@ -190,7 +190,11 @@ fn judge_shell(
 }
 
 /// What comes through a pipe or a here-document.
-pub fn judge_pipe(name: &str, simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict {
+pub(super) fn judge_pipe(
+    name: &str,
+    simple: &PlainCommand,
+    scene: &CommandScene<'_>,
+) -> RiskVerdict {
     if let Some(code) = simple.input.as_ref().or(simple.fed.as_ref()) {
         return scene.script(code);
     }

@@ -23,7 +23,7 @@ const BODIES: [&str; 12] = [
 const POSTS: [&str; 5] = ["--post-data", "--post-file", "--body-data", "--body-file", "--method"];
 
 /// A program that sends; nothing if it is none.
-pub fn send_risk(name: &str, simple: &PlainCommand, texts: &[&str]) -> Option<RiskVerdict> {
+pub(super) fn send_risk(name: &str, simple: &PlainCommand, texts: &[&str]) -> Option<RiskVerdict> {
     match name {
         "curl" => {
             let sent = judge_request(name, simple, curl_changes(&simple.shapes[1..]));

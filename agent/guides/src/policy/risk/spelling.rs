@@ -4,7 +4,7 @@
 const NAME: &str = ".git";
 
 /// True for a name with glob characters, brackets or braces that can spell `.git`, and little else.
-pub fn could_be(part: &str) -> bool {
+pub(super) fn could_be(part: &str) -> bool {
     if part.eq_ignore_ascii_case(".git") {
         return true;
     }
@@ -13,7 +13,7 @@ pub fn could_be(part: &str) -> bool {
 }
 
 /// True where glob characters can spell a name.
-pub fn could_spell(glob: &str, name: &str) -> bool {
+pub(super) fn could_spell(glob: &str, name: &str) -> bool {
     glob.contains(['*', '?', '[', '{'])
         && expand_braces(glob).iter().any(|one| glob_matches(one.as_bytes(), name.as_bytes()))
 }

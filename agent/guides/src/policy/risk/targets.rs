@@ -28,7 +28,7 @@ fn option_values(name: &str) -> &'static str {
 }
 
 /// A runner of targets; nothing if it is none.
-pub fn target_risk(name: &str, rest: &[ShellWord]) -> Option<RiskVerdict> {
+pub(super) fn target_risk(name: &str, rest: &[ShellWord]) -> Option<RiskVerdict> {
     let (_, verbs, all) =
         TARGETS.iter().find(|(names, ..)| names.split(' ').any(|one| one == name))?;
     let texts: Vec<&str> = rest.iter().filter_map(Option::as_deref).collect();

@@ -6,7 +6,7 @@ use super::{PlainCommand, ShellWord};
 pub const HOLE: char = '\0';
 
 /// The word, if all of it is known.
-pub fn known_word(shape: &str) -> ShellWord {
+pub(super) fn known_word(shape: &str) -> ShellWord {
     Some(shape.to_owned()).filter(|shape| !shape.contains(HOLE))
 }
 
@@ -60,7 +60,7 @@ fn format_words(format: &str, values: &[&str]) -> Option<String> {
 }
 
 /// Without the escapes of `$'…'` and `echo -e`; nothing if one is not known.
-pub fn unescape_text(text: &str) -> Option<String> {
+pub(super) fn unescape_text(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;
     while let Some((plain, escape)) = rest.split_once('\\') {
@@ -93,7 +93,7 @@ pub fn unescape_text(text: &str) -> Option<String> {
 }
 
 /// How many brackets and blocks are open at once, at most, whatever they are in.
-pub fn nesting_depth(script: &str) -> usize {
+pub(super) fn nesting_depth(script: &str) -> usize {
     let (mut open, mut most) = (0_usize, 0);
     let cuts = |c: char| c.is_whitespace() || matches!(c, '(' | ')' | ';' | '{' | '}');
     for word in script.split_inclusive(cuts) {

@@ -11,19 +11,19 @@ use super::sparse::SparseCheckout;
 use crate::toolbox::ToolError;
 
 /// `git update-index --assume-unchanged`, in an entry's flags.
-pub const ASSUMED: u16 = 1 << 15;
+pub(crate) const ASSUMED: u16 = 1 << 15;
 /// `git update-index --skip-worktree`, and files outside of a sparse checkout, in its extended flags.
-pub const SKIP: u16 = 1 << 14;
+pub(crate) const SKIP: u16 = 1 << 14;
 /// `git add --intent-to-add`, in its extended flags.
-pub const INTENT: u16 = 1 << 13;
+pub(crate) const INTENT: u16 = 1 << 13;
 /// Which side of a conflict an entry is, in its flags.
-pub const STAGE: u16 = 0x3000;
+pub(crate) const STAGE: u16 = 0x3000;
 /// Old indexes that are kept.
 const MAX_KEPT: u32 = 100;
 
 /// The index as it lies on disk, and a sentence if it had to be made again. Nothing in it is the only copy of
 /// a file; what was staged otherwise than it is in the worktree stays in the old index, which is kept.
-pub fn open_index(repo: &Repository) -> Result<(Index, Option<String>), ToolError> {
+pub(crate) fn open_index(repo: &Repository) -> Result<(Index, Option<String>), ToolError> {
     let path = repo.path().join("index");
     let why = match read_index(repo) {
         Ok(index) if path.exists() || repo.head().is_err() => return Ok((index, None)),
@@ -85,7 +85,7 @@ fn skip_sparse(repo: &Repository, index: &mut Index) -> Result<(), ToolError> {
 }
 
 /// The tree that a commit of the index has: what was only meant to be added is not in it.
-pub fn intents_left_out(repo: &Repository, index: &mut Index) -> Result<Oid, git2::Error> {
+pub(crate) fn intents_left_out(repo: &Repository, index: &mut Index) -> Result<Oid, git2::Error> {
     let intents: Vec<Vec<u8>> = index
         .iter()
         .filter(|entry| entry.flags_extended & INTENT != 0)
@@ -102,7 +102,7 @@ pub fn intents_left_out(repo: &Repository, index: &mut Index) -> Result<Oid, git
 }
 
 /// The files that two sides have changed.
-pub fn conflicting_files(index: &Index) -> Result<Vec<String>, git2::Error> {
+pub(crate) fn conflicting_files(index: &Index) -> Result<Vec<String>, git2::Error> {
     if !index.has_conflicts() {
         return Ok(Vec::new());
     }

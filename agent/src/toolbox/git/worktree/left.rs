@@ -7,14 +7,14 @@ const MAX_NAMED: usize = 5;
 
 /// A file that was left as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftAlone {
+pub(crate) struct LeftAlone {
     pub path: String,
     pub why: LeftWhy,
 }
 
 /// Why a file that differs is not staged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LeftWhy {
+pub(crate) enum LeftWhy {
     /// Git was told to take it for unchanged.
     AssumeUnchanged,
     /// Git was told to pass it over.
@@ -63,7 +63,7 @@ impl fmt::Display for LeftWhy {
 }
 
 /// All of them in a sentence for each reason, or nothing.
-pub fn name_left(left: &[LeftAlone]) -> String {
+pub(crate) fn name_left(left: &[LeftAlone]) -> String {
     let mut left: Vec<&LeftAlone> = left.iter().collect();
     left.sort_by(|a, b| (&a.why, &a.path).cmp(&(&b.why, &b.path)));
     left.dedup();

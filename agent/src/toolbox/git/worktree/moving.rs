@@ -26,7 +26,7 @@ const MAX_NAMED: usize = 10;
 
 /// How a move ended.
 #[derive(Debug, PartialEq, Eq)]
-pub enum MoveOutcome {
+pub(crate) enum MoveOutcome {
     Done,
     /// These files hold work that would be lost. Nothing was moved.
     InTheWay(Vec<String>),
@@ -43,7 +43,7 @@ struct MovedFile {
 }
 
 /// Brings index and files from what `from` has to what `to` has, where these differ.
-pub fn move_files(
+pub(crate) fn move_files(
     scanner: &WorktreeScanner<'_>,
     repo: &Repository,
     from: &Tree<'_>,
@@ -167,7 +167,7 @@ fn holds_only(root: &Path, folder: &Path, gone: &HashSet<&Path>) -> bool {
 }
 
 /// Brings the entries of an index to the new side of a diff; of the files nothing is remembered.
-pub fn move_entries(index: &mut Index, diff: &Diff<'_>) -> Result<(), git2::Error> {
+pub(crate) fn move_entries(index: &mut Index, diff: &Diff<'_>) -> Result<(), git2::Error> {
     for delta in diff.deltas() {
         let (old, new) = (delta.old_file(), delta.new_file());
         let Some(path) = new.path_bytes().or(old.path_bytes()) else { continue };
@@ -223,7 +223,7 @@ fn skipped_entry(path: Vec<u8>, id: Oid, mode: u32) -> IndexEntry {
 
 /// Writes files that were checked out as the repository holds them in the encoding that `.gitattributes`
 /// names, which libgit2 does not. All of them, or those that are named.
-pub fn encode_files(repo: &Repository, only: Option<&[&Path]>) -> Result<(), ToolError> {
+pub(crate) fn encode_files(repo: &Repository, only: Option<&[&Path]>) -> Result<(), ToolError> {
     let mut index = repo.index()?;
     if !names_encodings(repo, &index) {
         return Ok(());

@@ -8,14 +8,14 @@ use super::stat::{FileStat, FileTime};
 use crate::toolbox::ToolError;
 
 /// Which files are looked at.
-pub enum ScanScope {
+pub(crate) enum ScanScope {
     All,
     /// Files and folders, without a slash at the end.
     Paths(Vec<Vec<u8>>),
 }
 
 impl ScanScope {
-    pub fn holds(&self, path: &[u8]) -> bool {
+    pub(crate) fn holds(&self, path: &[u8]) -> bool {
         match self {
             Self::All => true,
             Self::Paths(paths) => paths.iter().any(|given| is_within(path, given)),
@@ -39,7 +39,7 @@ fn is_within(path: &[u8], folder: &[u8]) -> bool {
 
 /// How far files count that Git was told to pass over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlagUse {
+pub(crate) enum FlagUse {
     /// As `git add --all` does: they are left alone.
     Git,
     /// As `git commit -- path` does: what was named counts.
@@ -58,7 +58,7 @@ impl FlagUse {
 }
 
 /// A file or repository that the index does not know.
-pub struct NewFile<'a> {
+pub(crate) struct NewFile<'a> {
     pub path: &'a [u8],
     /// None for a repository of its own.
     pub stat: Option<&'a FileStat>,
@@ -68,21 +68,21 @@ pub struct NewFile<'a> {
 
 /// What becomes of a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NewFileVerdict {
+pub(crate) enum NewFileVerdict {
     Take,
     Leave,
 }
 
 /// Most that is read.
 #[derive(Clone, Copy)]
-pub struct ScanLimit {
+pub(crate) struct ScanLimit {
     pub files: usize,
     pub bytes: u64,
     pub why: &'static str,
 }
 
 /// How a scan goes about it.
-pub struct ScanRules<'a> {
+pub(crate) struct ScanRules<'a> {
     pub scope: &'a ScanScope,
     pub flags: FlagUse,
     /// When the index was written: without it every file is read.
@@ -100,7 +100,7 @@ pub struct ScanRules<'a> {
 
 impl<'a> ScanRules<'a> {
     /// Known files only, as Git sees them.
-    pub fn known(scope: &'a ScanScope, flags: FlagUse, written: Option<FileTime>) -> Self {
+    pub(crate) fn known(scope: &'a ScanScope, flags: FlagUse, written: Option<FileTime>) -> Self {
         Self {
             scope,
             flags,

@@ -21,7 +21,7 @@ use crate::toolbox::ToolError;
 
 /// How the files differ from an index.
 #[derive(Default)]
-pub struct WorktreeChanges {
+pub(crate) struct WorktreeChanges {
     /// New content or mode.
     pub entries: Vec<IndexEntry>,
     /// The same content, of which the index remembers something else.
@@ -33,7 +33,7 @@ pub struct WorktreeChanges {
 }
 
 impl WorktreeChanges {
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.removed.is_empty()
     }
 
@@ -47,7 +47,10 @@ pub(super) fn show_path(path: &[u8]) -> String {
 }
 
 /// Puts changes into an index.
-pub fn stage_changes(index: &mut Index, changes: &mut WorktreeChanges) -> Result<(), git2::Error> {
+pub(crate) fn stage_changes(
+    index: &mut Index,
+    changes: &mut WorktreeChanges,
+) -> Result<(), git2::Error> {
     for path in &changes.removed {
         match index.remove(Path::new(OsStr::from_bytes(path)), 0) {
             Err(error) if error.code() != ErrorCode::NotFound => return Err(error),
@@ -68,7 +71,7 @@ pub fn stage_changes(index: &mut Index, changes: &mut WorktreeChanges) -> Result
 }
 
 /// Looks at a worktree.
-pub struct WorktreeScanner<'r> {
+pub(crate) struct WorktreeScanner<'r> {
     repo: &'r Repository,
     root: PathBuf,
     store: FileStore<'r>,
@@ -78,7 +81,7 @@ pub struct WorktreeScanner<'r> {
 
 impl<'r> WorktreeScanner<'r> {
     /// `work` is the folder beside the worktree, in which commands have their home.
-    pub fn new(repo: &'r Repository, work: &Path) -> Self {
+    pub(crate) fn new(repo: &'r Repository, work: &Path) -> Self {
         let settings = read_settings(repo.path(), Some(work));
         let sparse = SparseCheckout::read(repo.path(), settings.sparse);
         let root = repo.workdir().unwrap_or(Path::new("")).to_owned();
@@ -87,17 +90,17 @@ impl<'r> WorktreeScanner<'r> {
     }
 
     /// Whether parts of the tree are left out of the worktree.
-    pub fn is_sparse(&self) -> bool {
+    pub(crate) fn is_sparse(&self) -> bool {
         self.sparse.is_on()
     }
 
     /// Whether libgit2 sees the worktree as Git does.
-    pub fn is_plain(&self) -> Result<bool, ToolError> {
+    pub(crate) fn is_plain(&self) -> Result<bool, ToolError> {
         Ok(!self.is_sparse() && !names_encodings(self.repo, &self.repo.index()?))
     }
 
     /// Compares the files with `entries`, the index's.
-    pub fn scan(
+    pub(crate) fn scan(
         &self,
         entries: &[IndexEntry],
         mut rules: ScanRules<'_>,
@@ -140,7 +143,7 @@ impl<'r> WorktreeScanner<'r> {
     }
 
     /// What an index holds of a file as it is now; none of what Git would not store as it lies there.
-    pub fn entry_of(&self, path: &[u8]) -> Result<Option<IndexEntry>, ToolError> {
+    pub(crate) fn entry_of(&self, path: &[u8]) -> Result<Option<IndexEntry>, ToolError> {
         let stat = self.store.path(path).symlink_metadata().ok().as_ref().and_then(FileStat::of);
         let Some(stat) = stat else { return Ok(None) };
         let stat = self.see_mode(stat, None);
@@ -257,7 +260,7 @@ impl<'r> WorktreeScanner<'r> {
     }
 
     /// Whether a folder above a path is a link, behind which Git sees nothing.
-    pub fn has_link_above(&self, path: &[u8]) -> bool {
+    pub(crate) fn has_link_above(&self, path: &[u8]) -> bool {
         let path = Path::new(OsStr::from_bytes(path));
         path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()).any(|above| {
             self.root.join(above).symlink_metadata().is_ok_and(|meta| meta.is_symlink())

@@ -108,7 +108,7 @@ fn read_file(config: &Config, settings: &mut GitSettings) {
 }
 
 /// Gives a repository those settings by which libgit2 stores and passes over what Git would, and no others.
-pub fn carry_settings(repo: &Repository, work: &Path) -> Result<(), ToolError> {
+pub(crate) fn carry_settings(repo: &Repository, work: &Path) -> Result<(), ToolError> {
     let settings = read_settings(repo.path(), Some(work));
     let tree = repo.workdir().unwrap_or(Path::new(""));
     let mut lines = String::new();

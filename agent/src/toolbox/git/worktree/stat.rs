@@ -7,11 +7,11 @@ use std::path::Path;
 use git2::{FileMode, IndexEntry, IndexTime, Oid, Repository};
 
 /// Seconds and nanoseconds.
-pub type FileTime = (i64, u32);
+pub(super) type FileTime = (i64, u32);
 
 /// A regular file or a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileStat {
+pub(crate) struct FileStat {
     /// As Git writes it: file, executable file or link.
     pub mode: u32,
     /// In bytes.
@@ -26,7 +26,7 @@ pub struct FileStat {
 
 impl FileStat {
     /// None of anything that Git does not store.
-    pub fn of(meta: &Metadata) -> Option<Self> {
+    pub(crate) fn of(meta: &Metadata) -> Option<Self> {
         let kind = meta.file_type();
         let mode = if kind.is_symlink() {
             FileMode::Link
@@ -52,7 +52,7 @@ impl FileStat {
 
     /// Whether an index that was written at `written` knows the content of this file. A file that was
     /// changed at that very time or later is read again.
-    pub fn is_known(&self, entry: &IndexEntry, written: FileTime) -> bool {
+    pub(crate) fn is_known(&self, entry: &IndexEntry, written: FileTime) -> bool {
         let known = self.entry(entry.path.clone(), entry.id);
         entry.mode == known.mode
             && entry.file_size == known.file_size
@@ -65,7 +65,7 @@ impl FileStat {
     }
 
     /// How an index remembers it.
-    pub fn entry(&self, path: Vec<u8>, id: Oid) -> IndexEntry {
+    pub(crate) fn entry(&self, path: Vec<u8>, id: Oid) -> IndexEntry {
         // An index has 32 bits for each of these, and Git cuts them off in the same way.
         #[allow(clippy::cast_possible_truncation)]
         let (dev, ino, size) = (self.dev as u32, self.ino as u32, self.size as u32);
@@ -86,7 +86,7 @@ impl FileStat {
     }
 
     /// The mode that counts where `core.fileMode` is off: the index's, and that of a plain file for a new one.
-    pub fn with_known_mode(mut self, known: Option<u32>) -> Self {
+    pub(crate) fn with_known_mode(mut self, known: Option<u32>) -> Self {
         let is_regular = |mode: &u32| *mode & 0o170_000 == 0o100_000;
         if is_regular(&self.mode) {
             self.mode = known.filter(is_regular).unwrap_or(u32::from(FileMode::Blob));
@@ -94,7 +94,7 @@ impl FileStat {
         self
     }
 
-    pub fn is_link(&self) -> bool {
+    pub(crate) fn is_link(&self) -> bool {
         self.mode == u32::from(FileMode::Link)
     }
 }
@@ -105,12 +105,12 @@ fn index_time((seconds, nanoseconds): FileTime) -> IndexTime {
 }
 
 /// When a file was written last; none where there is no file.
-pub fn written_at(path: &Path) -> Option<FileTime> {
+pub(crate) fn written_at(path: &Path) -> Option<FileTime> {
     let meta = path.symlink_metadata().ok()?;
     Some((meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap_or_default()))
 }
 
 /// When Git's own index was written. Git compares whole seconds, and reads a file of the same second again.
-pub fn index_written(repo: &Repository) -> Option<FileTime> {
+pub(crate) fn index_written(repo: &Repository) -> Option<FileTime> {
     written_at(&repo.path().join("index")).map(|(seconds, _)| (seconds, 0))
 }

@@ -19,7 +19,7 @@ const MAX_THREADS: usize = 4;
 /// What a link is in an index.
 const LINK: u32 = 0o120_000;
 /// What a submodule is in an index.
-pub const GITLINK: u32 = 0o160_000;
+pub(crate) const GITLINK: u32 = 0o160_000;
 
 /// The entries of an index, by path.
 pub(super) struct KnownFiles<'a> {

@@ -16,10 +16,10 @@ use x509_parser::parse_x509_certificate;
 /// The one that signed has expired.
 #[derive(Debug, thiserror::Error)]
 #[error("the authority that signed the certificate has expired")]
-pub struct AuthorityExpired;
+pub(super) struct AuthorityExpired;
 
 #[derive(Debug)]
-pub struct TrustedAuthorities {
+pub(super) struct TrustedAuthorities {
     provider: Arc<CryptoProvider>,
     system: RootCertStore,
     own: Vec<OwnAuthorities>,
@@ -37,7 +37,7 @@ struct OwnAuthorities {
 impl TrustedAuthorities {
     /// # Errors
     /// When one of somebody's own is no certificate, or there is none at all.
-    pub fn new(
+    pub(super) fn new(
         provider: Arc<CryptoProvider>,
         system: RootCertStore,
         own: Vec<CertificateDer<'static>>,

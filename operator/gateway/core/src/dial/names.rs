@@ -33,7 +33,7 @@ pub enum DialReach {
     Anywhere,
 }
 
-pub fn system_lookup() -> NameLookup {
+pub(super) fn system_lookup() -> NameLookup {
     Arc::new(|host, port| {
         async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) }.boxed()
     })
@@ -48,7 +48,7 @@ pub fn is_outside(host: &str) -> bool {
 
 /// Resolves names and judges addresses. Cheap to clone.
 #[derive(Clone)]
-pub struct HostNames {
+pub(super) struct HostNames {
     lookup: NameLookup,
     /// Internal networks that the operator's own configuration opens to Repos.
     open: Arc<[IpNetwork]>,
@@ -56,22 +56,22 @@ pub struct HostNames {
 }
 
 impl HostNames {
-    pub fn new(lookup: NameLookup, open: &[IpNetwork], proxies: Vec<String>) -> Self {
+    pub(super) fn new(lookup: NameLookup, open: &[IpNetwork], proxies: Vec<String>) -> Self {
         Self { lookup, open: open.into(), proxies: proxies.into() }
     }
 
-    pub fn may_reach(&self, ip: IpAddr) -> bool {
+    pub(super) fn may_reach(&self, ip: IpAddr) -> bool {
         address::is_public(ip)
             || !address::is_never(ip) && self.open.iter().any(|network| network.contains(ip))
     }
 
-    pub fn is_proxy(&self, host: &str) -> bool {
+    pub(super) fn is_proxy(&self, host: &str) -> bool {
         self.proxies.iter().any(|proxy| proxy.eq_ignore_ascii_case(host))
     }
 
     /// One forbidden address among them refuses all: such an answer is made to be tried until it
     /// works.
-    pub async fn resolve(
+    pub(super) async fn resolve(
         self,
         reach: DialReach,
         host: String,
@@ -92,13 +92,13 @@ impl HostNames {
 
 /// [`HostNames`] as clients ask them.
 #[derive(Clone)]
-pub struct NameResolver {
+pub(super) struct NameResolver {
     names: HostNames,
     reach: DialReach,
 }
 
 impl NameResolver {
-    pub fn new(names: &HostNames, reach: DialReach) -> Self {
+    pub(super) fn new(names: &HostNames, reach: DialReach) -> Self {
         Self { names: names.clone(), reach }
     }
 }

@@ -81,7 +81,7 @@ impl DialOptions {
 }
 
 /// Which proxy a host is reached by.
-pub struct ProxyRules {
+pub(super) struct ProxyRules {
     matcher: Matcher,
     https: Option<Url>,
     http: Option<Url>,
@@ -89,7 +89,7 @@ pub struct ProxyRules {
 }
 
 impl ProxyRules {
-    pub fn new(options: &DialOptions) -> anyhow::Result<Self> {
+    pub(super) fn new(options: &DialOptions) -> anyhow::Result<Self> {
         let https = parse_proxy("HTTPS_PROXY", &options.https_proxy)?;
         let http = parse_proxy("HTTP_PROXY", &options.http_proxy)?;
         let text = |url: &Option<Url>| url.as_ref().map_or_else(String::new, Url::to_string);
@@ -104,16 +104,16 @@ impl ProxyRules {
         Ok(Self { matcher, https, http, no: options.no_proxy.clone() })
     }
 
-    pub fn of(&self, to: &Uri) -> Option<Intercept> {
+    pub(super) fn of(&self, to: &Uri) -> Option<Intercept> {
         self.matcher.intercept(to)
     }
 
-    pub fn hosts(&self) -> Vec<String> {
+    pub(super) fn hosts(&self) -> Vec<String> {
         let hosts = [&self.https, &self.http].into_iter().flatten();
         hosts.filter_map(|url| url.host_str().map(str::to_owned)).collect()
     }
 
-    pub fn for_reqwest(&self) -> anyhow::Result<Vec<reqwest::Proxy>> {
+    pub(super) fn for_reqwest(&self) -> anyhow::Result<Vec<reqwest::Proxy>> {
         let no = || reqwest::NoProxy::from_string(&self.no);
         let https = self.https.as_ref().map(|url| reqwest::Proxy::https(url.as_str()));
         let http = self.http.as_ref().map(|url| reqwest::Proxy::http(url.as_str()));

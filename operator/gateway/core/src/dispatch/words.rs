@@ -2,7 +2,7 @@
 //! read where nobody was addressed: whoever addresses somebody is taken at that.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReviewVerdict {
+pub(super) enum ReviewVerdict {
     /// Nothing has to change.
     Passed,
     Found,
@@ -48,7 +48,7 @@ const FOUND: [&str; 14] = [
 ];
 
 /// What a review says of itself.
-pub fn review_of(text: &str) -> ReviewVerdict {
+pub(super) fn review_of(text: &str) -> ReviewVerdict {
     let text = text.to_lowercase();
     // "No findings" finds nothing.
     let found = FOUND.iter().any(|word| {
@@ -77,7 +77,7 @@ pub fn review_of(text: &str) -> ReviewVerdict {
 }
 
 /// Whether a text is a plan by its looks: a heading that says so, and at least two steps under it.
-pub fn is_plan(text: &str) -> bool {
+pub(super) fn is_plan(text: &str) -> bool {
     let mut lines = text.lines().map(|line| line.trim().trim_start_matches(['#', '*', '_', ' ']));
     let heads = |line: &str| {
         let line = line.to_lowercase();

@@ -6,7 +6,7 @@ use crate::api_error::ApiError;
 use crate::dial::DialTrouble;
 
 /// Connections of one Thread at a time: package managers open dozens.
-pub const MOST: usize = 64;
+pub(super) const MOST: usize = 64;
 
 /// Why a connection is refused, in words for whoever runs the command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

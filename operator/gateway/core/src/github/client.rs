@@ -32,18 +32,18 @@ const PAGE: usize = 100;
 /// Pages of a list that are read.
 const PAGES: usize = 10;
 /// Items of a list at most.
-pub const MOST_LISTED: usize = PAGE * PAGES;
+pub(super) const MOST_LISTED: usize = PAGE * PAGES;
 /// The same of a list in an object: a matrix of builds has more checks than anything else has items.
 const OBJECT_PAGES: usize = 30;
 
 /// Items of a list, and how many more there are.
 #[derive(Clone, Debug)]
-pub struct ListedItems<T> {
+pub(super) struct ListedItems<T> {
     pub items: Vec<T>,
     pub missing: usize,
 }
 
-pub struct GitHubClient {
+pub(super) struct GitHubClient {
     http: reqwest::Client,
     credential: RemoteCredential,
     pub remote: Remote,
@@ -54,7 +54,7 @@ pub struct GitHubClient {
 }
 
 impl GitHubClient {
-    pub async fn of(context: &GatewayContext, repo: &Repo) -> Result<Self, GitHubError> {
+    pub(super) async fn of(context: &GatewayContext, repo: &Repo) -> Result<Self, GitHubError> {
         let remote = Remote::parse(&repo.spec.git.url)?;
         let remote = context.github.moved.of(&remote).unwrap_or(remote);
         let credential = RemoteCredential::of(context, repo, &remote).await?;
@@ -66,22 +66,22 @@ impl GitHubClient {
     }
 
     /// What is left of what the credential may ask.
-    pub fn quota(&self) -> Option<RateQuota> {
+    pub(super) fn quota(&self) -> Option<RateQuota> {
         self.access.rates.quota(&self.shared)
     }
 
     /// By which something of the repository is known to all that use the same credential.
-    pub fn shared_key(&self, name: &str) -> String {
+    pub(super) fn shared_key(&self, name: &str) -> String {
         format!("{} {}/{} {name}", self.shared, self.remote.owner, self.remote.name)
     }
 
     /// The path of something in the repository.
-    pub fn repo(&self, path: &str) -> String {
+    pub(super) fn repo(&self, path: &str) -> String {
         let Remote { owner, name, .. } = &self.remote;
         format!("/repos/{owner}/{name}/{path}").trim_end_matches('/').to_owned()
     }
 
-    pub async fn get(&self, path: &str) -> Result<GitHubAnswer, GitHubError> {
+    pub(super) async fn get(&self, path: &str) -> Result<GitHubAnswer, GitHubError> {
         let mut attempt = 1;
         loop {
             let outcome = self.send(Method::GET, &self.url(path), None).await;
@@ -98,12 +98,15 @@ impl GitHubClient {
     }
 
     /// All items of a list, up to a thousand. `path` has no query of its own.
-    pub async fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, GitHubError> {
+    pub(super) async fn list<T: DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<Vec<T>, GitHubError> {
         self.list_with(path, "").await
     }
 
     /// The same with more of a query, each part with its `&`.
-    pub async fn list_with<T: DeserializeOwned>(
+    pub(super) async fn list_with<T: DeserializeOwned>(
         &self,
         path: &str,
         query: &str,
@@ -123,7 +126,7 @@ impl GitHubClient {
 
     /// All items of a list that an object holds under `field`, as checks, statuses and workflow runs are listed.
     /// Nothing where the credential may not read them.
-    pub async fn list_in<T: DeserializeOwned>(
+    pub(super) async fn list_in<T: DeserializeOwned>(
         &self,
         path: &str,
         field: &str,
@@ -153,7 +156,7 @@ impl GitHubClient {
     }
 
     /// Asks GraphQL. Answers with its data, or with GitHub's words on why there are none.
-    pub async fn graphql(
+    pub(super) async fn graphql(
         &self,
         query: &str,
         variables: &Value,
@@ -167,29 +170,37 @@ impl GitHubClient {
         Ok(Ok(all["data"].take()))
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Result<GitHubAnswer, GitHubError> {
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<GitHubAnswer, GitHubError> {
         self.send(Method::POST, &self.url(path), Some(body)).await
     }
 
-    pub async fn patch(&self, path: &str, body: &Value) -> Result<GitHubAnswer, GitHubError> {
+    pub(super) async fn patch(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<GitHubAnswer, GitHubError> {
         self.send(Method::PATCH, &self.url(path), Some(body)).await
     }
 
-    pub async fn put(&self, path: &str, body: &Value) -> Result<GitHubAnswer, GitHubError> {
+    pub(super) async fn put(&self, path: &str, body: &Value) -> Result<GitHubAnswer, GitHubError> {
         self.send(Method::PUT, &self.url(path), Some(body)).await
     }
 
     /// With a body, as GitHub wants it for a part of a list.
-    pub async fn delete_part(&self, path: &str, body: &Value) -> Result<GitHubAnswer, GitHubError> {
+    pub(super) async fn delete_part(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<GitHubAnswer, GitHubError> {
         self.send(Method::DELETE, &self.url(path), Some(body)).await
     }
 
-    pub async fn delete(&self, path: &str) -> Result<GitHubAnswer, GitHubError> {
+    pub(super) async fn delete(&self, path: &str) -> Result<GitHubAnswer, GitHubError> {
         self.send(Method::DELETE, &self.url(path), None).await
     }
 
     /// Reads an answer that has to have this status.
-    pub fn expect<T: DeserializeOwned>(
+    pub(super) fn expect<T: DeserializeOwned>(
         &self,
         answer: &GitHubAnswer,
         status: StatusCode,
@@ -280,7 +291,7 @@ impl GitHubClient {
     }
 
     /// GitHub's own words about a refusal, for people: others may have had a say in them.
-    pub fn said(&self, answer: &GitHubAnswer) -> String {
+    pub(super) fn said(&self, answer: &GitHubAnswer) -> String {
         self.shown(&answer.words())
     }
 
@@ -289,13 +300,13 @@ impl GitHubClient {
     }
 
     /// The same as a sentence behind another one; nothing where GitHub said nothing.
-    pub fn remark(&self, answer: &GitHubAnswer) -> String {
+    pub(super) fn remark(&self, answer: &GitHubAnswer) -> String {
         let said = self.said(answer);
         if said.is_empty() { said } else { format!(". It says: “{said}”") }
     }
 
     /// The sentence for an answer that is not what was asked for.
-    pub fn complain(&self, answer: &GitHubAnswer) -> GitHubError {
+    pub(super) fn complain(&self, answer: &GitHubAnswer) -> GitHubError {
         let host = self.remote.host.clone();
         let secret = self.credential.secret().to_owned();
         match answer.status.as_u16() {

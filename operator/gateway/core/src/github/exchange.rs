@@ -15,7 +15,7 @@ const MAX_ANSWER: usize = 8 * 1024 * 1024;
 /// What GitHub calls the limits that it tells nothing else of.
 const LIMITS: [&str; 3] = ["secondary rate limit", "rate limit exceeded", "abuse detection"];
 
-pub struct GitHubAnswer {
+pub(super) struct GitHubAnswer {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
@@ -23,7 +23,7 @@ pub struct GitHubAnswer {
 
 impl GitHubAnswer {
     /// Whether it was one request too many. A limit that GitHub keeps to itself shows in its words alone.
-    pub fn is_limited(&self) -> bool {
+    pub(super) fn is_limited(&self) -> bool {
         let refused = matches!(self.status.as_u16(), 403 | 429);
         let words = || self.words().to_ascii_lowercase();
         refused
@@ -33,23 +33,23 @@ impl GitHubAnswer {
                 || LIMITS.iter().any(|limit| words().contains(limit)))
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
     /// Whether the body says so.
-    pub fn mentions(&self, words: &str) -> bool {
+    pub(super) fn mentions(&self, words: &str) -> bool {
         String::from_utf8_lossy(&self.body).contains(words)
     }
 
     /// GitHub's own words about a refusal, as they came: to be shown masked only.
-    pub fn words(&self) -> String {
+    pub(super) fn words(&self) -> String {
         refusal_words(&serde_json::from_slice(&self.body).unwrap_or_default())
     }
 }
 
 /// One request and its whole answer.
-pub async fn exchange_request(
+pub(super) async fn exchange_request(
     request: reqwest::RequestBuilder,
 ) -> Result<Result<GitHubAnswer, GitHubError>, reqwest::Error> {
     let mut response = request.timeout(TIMEOUT).send().await?;
@@ -65,7 +65,7 @@ pub async fn exchange_request(
 }
 
 /// The message of a refusal and those of its errors.
-pub fn refusal_words(body: &Value) -> String {
+pub(super) fn refusal_words(body: &Value) -> String {
     let errors = body["errors"].as_array().into_iter().flatten();
     let errors = errors.filter_map(|error| error.as_str().or_else(|| error["message"].as_str()));
     let all: Vec<&str> = body["message"].as_str().into_iter().chain(errors).collect();
@@ -73,12 +73,12 @@ pub fn refusal_words(body: &Value) -> String {
 }
 
 /// Reads what GitHub described.
-pub fn read_answer<T: DeserializeOwned>(answer: &GitHubAnswer) -> Result<T, GitHubError> {
+pub(super) fn read_answer<T: DeserializeOwned>(answer: &GitHubAnswer) -> Result<T, GitHubError> {
     read_from(&mut serde_json::Deserializer::from_slice(&answer.body))
 }
 
 /// The same of a part of an answer.
-pub fn read_value<T: DeserializeOwned>(value: Value) -> Result<T, GitHubError> {
+pub(super) fn read_value<T: DeserializeOwned>(value: Value) -> Result<T, GitHubError> {
     read_from(value)
 }
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
-pub enum IssueLabel {
+pub(super) enum IssueLabel {
     Name(String),
     Object {
         #[serde(default)]
@@ -15,7 +15,7 @@ pub enum IssueLabel {
 }
 
 impl IssueLabel {
-    pub fn name(&self) -> Option<&str> {
+    pub(super) fn name(&self) -> Option<&str> {
         match self {
             Self::Name(name) => Some(name),
             Self::Object { name } => name.as_deref(),

@@ -12,7 +12,7 @@ use crate::remote::Remote;
 
 /// Who did something, as GitHub names it.
 #[derive(Clone, Debug, Deserialize)]
-pub struct GitHubAccount {
+pub(super) struct GitHubAccount {
     pub login: String,
     #[serde(default, rename = "type")]
     pub kind: Option<String>,

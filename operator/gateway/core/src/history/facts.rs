@@ -6,7 +6,7 @@ use codebutler_crds::wire::history::HistoryEvent;
 use codebutler_crds::{SlackTs, Thread, ThreadStatus, condition};
 
 /// A fact: its key, the role it is about, and what it says.
-pub type ThreadFact = (String, Option<String>, HistoryEvent);
+pub(super) type ThreadFact = (String, Option<String>, HistoryEvent);
 
 /// Conditions that say why nothing happens.
 const WAITS: [&str; 4] = [
@@ -17,7 +17,7 @@ const WAITS: [&str; 4] = [
 ];
 
 /// All that it says.
-pub fn thread_facts(thread: &Thread) -> Vec<ThreadFact> {
+pub(super) fn thread_facts(thread: &Thread) -> Vec<ThreadFact> {
     let Some(status) = &thread.status else { return Vec::new() };
     let mut facts: Vec<_> = opening_fact(thread).into_iter().collect();
     if let Some(plan) = &status.plan {

@@ -23,7 +23,7 @@ const BEGINNINGS: usize = 1024;
 
 /// First requests of conversations, which never change. Cheap to clone.
 #[derive(Clone)]
-pub struct RequestMemory(Arc<Mutex<RecentMap<ThreadPlace, FirstRequest>>>);
+pub(super) struct RequestMemory(Arc<Mutex<RecentMap<ThreadPlace, FirstRequest>>>);
 
 impl Default for RequestMemory {
     fn default() -> Self {
@@ -33,20 +33,20 @@ impl Default for RequestMemory {
 
 impl RequestMemory {
     /// The known ones.
-    pub fn lock(&self) -> MutexGuard<'_, RecentMap<ThreadPlace, FirstRequest>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, RecentMap<ThreadPlace, FirstRequest>> {
         self.0.lock()
     }
 }
 
 /// The beginning of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FirstRequest {
+pub(super) struct FirstRequest {
     repo: String,
     asked: String,
 }
 
 /// First requests of other conversations of a Repo, the newest first.
-pub fn list_requests(
+pub(super) fn list_requests(
     store: &AnyStore,
     memory: &RequestMemory,
     own: &ThreadKey,

@@ -14,7 +14,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 const ANEW: Duration = Duration::from_mins(10);
 
 /// See the module.
-pub struct HistorySpace {
+pub(super) struct HistorySpace {
     most: Option<u64>,
     /// What was taken when it was counted, and has been since.
     taken: u64,
@@ -23,7 +23,7 @@ pub struct HistorySpace {
 }
 
 impl HistorySpace {
-    pub const fn of(most: Option<u64>, full: Arc<Notify>) -> Self {
+    pub(super) const fn of(most: Option<u64>, full: Arc<Notify>) -> Self {
         Self { most, taken: 0, counted: None, full }
     }
 
@@ -31,7 +31,7 @@ impl HistorySpace {
     ///
     /// # Errors
     /// When there is none: who removes old histories hears of it.
-    pub fn take(&mut self, store: &impl HistoryStore, bytes: u64) -> io::Result<()> {
+    pub(super) fn take(&mut self, store: &impl HistoryStore, bytes: u64) -> io::Result<()> {
         let Some(most) = self.most else { return Ok(()) };
         let fits = |taken: u64| taken.saturating_add(bytes) <= most;
         let every = if fits(self.taken) { ANEW } else { AGAIN };

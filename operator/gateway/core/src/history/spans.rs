@@ -18,10 +18,10 @@ const MOST: usize = 4096;
 
 /// When runs began, by what they are known by. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct RunBeginnings(Arc<Mutex<HashMap<String, u64>>>);
+pub(super) struct RunBeginnings(Arc<Mutex<HashMap<String, u64>>>);
 
 /// Whose spans they are.
-pub struct SpanOwner<'a> {
+pub(super) struct SpanOwner<'a> {
     /// `namespace/name`.
     pub thread: String,
     /// Name of the Thread.
@@ -31,7 +31,7 @@ pub struct SpanOwner<'a> {
 
 /// A span, before it is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToldSpan {
+pub(super) struct ToldSpan {
     name: String,
     operation: &'static str,
     /// By which it is the same when it is told again.
@@ -46,13 +46,13 @@ pub struct ToldSpan {
 
 impl RunBeginnings {
     /// What a journal says, as spans.
-    pub fn spans_of(&self, owner: &SpanOwner<'_>, batch: &HistoryBatch) -> Vec<ToldSpan> {
+    pub(super) fn spans_of(&self, owner: &SpanOwner<'_>, batch: &HistoryBatch) -> Vec<ToldSpan> {
         let spans = batch.events.iter().map(|told| self.span_of(owner, &batch.journal, told));
         spans.flatten().collect()
     }
 
     /// Sends them, where spans go anywhere. What is told again is the same span again.
-    pub fn send(owner: &SpanOwner<'_>, spans: Vec<ToldSpan>) {
+    pub(super) fn send(owner: &SpanOwner<'_>, spans: Vec<ToldSpan>) {
         let tracer = global::tracer(TRACER);
         for own in spans {
             let mut attributes = vec![

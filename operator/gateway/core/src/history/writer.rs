@@ -46,10 +46,10 @@ pub enum TellError {
 }
 
 /// A Thread object: its UID, and when it was made, in milliseconds since 1970.
-pub type ThreadBirth = (String, u64);
+pub(super) type ThreadBirth = (String, u64);
 
 /// What the gateway tells.
-pub struct EventNote {
+pub(super) struct EventNote {
     pub place: ThreadPlace,
     /// Whom it is about, where the Thread is there still.
     pub birth: Option<ThreadBirth>,
@@ -61,7 +61,7 @@ pub struct EventNote {
 }
 
 /// What an agent tells, or wants to know.
-pub struct EventBatch {
+pub(super) struct EventBatch {
     pub place: ThreadPlace,
     pub birth: Option<ThreadBirth>,
     pub role: String,
@@ -72,7 +72,7 @@ pub struct EventBatch {
 
 type Kept = Result<Option<BTreeMap<String, u64>>, TellError>;
 
-pub enum WriteOrder {
+pub(super) enum WriteOrder {
     Note(Box<EventNote>),
     Batch(EventBatch),
 }
@@ -114,7 +114,7 @@ impl HistoryNews {
 
 /// Where orders are given. Cheap to clone; the thread ends with the last one.
 #[derive(Clone)]
-pub struct HistoryWriter {
+pub(super) struct HistoryWriter {
     orders: SyncSender<WriteOrder>,
     pub news: HistoryNews,
     /// Says when there is no space left, so that old ones are removed.
@@ -124,7 +124,7 @@ pub struct HistoryWriter {
 
 impl HistoryWriter {
     /// With so many bytes for all histories, if that has a bound.
-    pub fn start(
+    pub(super) fn start(
         store: impl HistoryStore,
         metrics: GatewayMetrics,
         size: Option<u64>,
@@ -147,12 +147,12 @@ impl HistoryWriter {
         Ok(Self { orders, news, full, lost })
     }
 
-    pub fn order(&self, order: WriteOrder) -> Result<(), TellError> {
+    pub(super) fn order(&self, order: WriteOrder) -> Result<(), TellError> {
         self.orders.try_send(order).map_err(|_| TellError::Away)
     }
 
     /// Never waits: what there is no room for is counted.
-    pub fn note(&self, note: EventNote) {
+    pub(super) fn note(&self, note: EventNote) {
         if self.orders.try_send(WriteOrder::Note(Box::new(note))).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }

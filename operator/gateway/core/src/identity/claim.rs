@@ -8,7 +8,7 @@ use super::RefusedToken;
 
 /// The pod that a token claims to be bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct TokenClaim {
+pub(super) struct TokenClaim {
     pub namespace: String,
     pub uid: String,
 }
@@ -32,7 +32,7 @@ struct BoundPod {
 }
 
 /// Reads a token's middle part.
-pub fn read_claim(token: &str) -> Result<TokenClaim, RefusedToken> {
+pub(super) fn read_claim(token: &str) -> Result<TokenClaim, RefusedToken> {
     let mut parts = token.split('.');
     let (_, claims) = (parts.next(), parts.next().ok_or(RefusedToken::Invalid)?);
     let claims = URL_SAFE_NO_PAD.decode(claims).map_err(|_| RefusedToken::Invalid)?;

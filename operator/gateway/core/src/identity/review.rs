@@ -34,7 +34,7 @@ type Digest256 = [u8; 32];
 /// When it was asked for, and what was found.
 type KnownToken = (Instant, Result<CallingPod, RefusedToken>);
 
-pub struct TokenReviewCache {
+pub(super) struct TokenReviewCache {
     client: Client,
     known: Mutex<HashMap<Digest256, KnownToken>>,
     /// One review for a token, however many calls show it.
@@ -44,7 +44,7 @@ pub struct TokenReviewCache {
 }
 
 impl TokenReviewCache {
-    pub fn new(client: Client) -> Self {
+    pub(super) fn new(client: Client) -> Self {
         Self {
             client,
             known: Mutex::default(),
@@ -55,7 +55,11 @@ impl TokenReviewCache {
     }
 
     /// The pod that a token is bound to. `claim` is what it says itself.
-    pub async fn pod(&self, token: &str, claim: TokenClaim) -> Result<CallingPod, RefusedToken> {
+    pub(super) async fn pod(
+        &self,
+        token: &str,
+        claim: TokenClaim,
+    ) -> Result<CallingPod, RefusedToken> {
         let digest: Digest256 = Sha256::digest(token.as_bytes()).into();
         if let Some(known) = self.remembered(&digest) {
             return known;

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// What is known of one connection. Clones know the same.
 #[derive(Clone)]
-pub struct RequestHeads {
+pub(super) struct RequestHeads {
     /// When the head that is being read began.
     begun: Arc<watch::Sender<Option<Instant>>>,
     /// Requests that are not answered yet: what arrives belongs to them.
@@ -29,14 +29,14 @@ impl Default for RequestHeads {
 
 impl RequestHeads {
     /// A request is known; it is open for as long as what comes back is held.
-    pub fn open(&self) -> OpenConnection {
+    pub(super) fn open(&self) -> OpenConnection {
         self.begun.send_replace(None);
         self.open.fetch_add(1, Ordering::SeqCst);
         OpenConnection(self.clone())
     }
 
     /// Ends when a head has taken so long.
-    pub async fn late(&self, limit: Duration) {
+    pub(super) async fn late(&self, limit: Duration) {
         let mut begun = self.begun.subscribe();
         loop {
             let at = *begun.borrow_and_update();
@@ -65,7 +65,7 @@ impl RequestHeads {
     }
 }
 
-pub struct OpenConnection(RequestHeads);
+pub(super) struct OpenConnection(RequestHeads);
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
@@ -74,7 +74,7 @@ impl Drop for OpenConnection {
 }
 
 /// A stream that tells when something arrives.
-pub struct ReadStream<S> {
+pub(super) struct ReadStream<S> {
     pub stream: S,
     pub heads: RequestHeads,
 }

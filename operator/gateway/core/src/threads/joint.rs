@@ -40,7 +40,7 @@ pub fn answer_joint(status: &mut ThreadStatus, from: &str, to: &str, ts: &SlackT
 
 /// A role's run has ended; answers who is woken by which message, if it was the last one. Who waits for
 /// somebody else goes on later.
-pub fn leave_joint(status: &mut ThreadStatus, role: &str) -> Option<(String, SlackTs)> {
+pub(super) fn leave_joint(status: &mut ThreadStatus, role: &str) -> Option<(String, SlackTs)> {
     let own = status.roles.get(role)?;
     let joint = status.joint_question.as_mut()?;
     let is_over = matches!(own.state, Some(RoleState::Idle | RoleState::Failed));

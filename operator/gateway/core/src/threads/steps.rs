@@ -15,16 +15,21 @@ const HASH: usize = 12;
 
 /// Publishes events of Threads.
 #[derive(Clone)]
-pub struct ThreadEvents(pub Recorder);
+pub(super) struct ThreadEvents(pub Recorder);
 
 impl ThreadEvents {
     /// A refusal is never silent: it is shown where `kubectl describe` looks.
-    pub async fn tell_refusal(&self, thread: &Thread, refusal: &ChangeRefusal) {
+    pub(super) async fn tell_refusal(&self, thread: &Thread, refusal: &ChangeRefusal) {
         self.publish(thread, &EventNotice::warning("Refused", refusal.to_string())).await;
     }
 
     /// Publishes the steps of a change that was written.
-    pub async fn tell_steps(&self, thread: &Thread, before: &ThreadStatus, after: &ThreadStatus) {
+    pub(super) async fn tell_steps(
+        &self,
+        thread: &Thread,
+        before: &ThreadStatus,
+        after: &ThreadStatus,
+    ) {
         for step in find_steps(before, after) {
             self.publish(thread, &step).await;
         }
@@ -53,7 +58,7 @@ impl ThreadWriter {
 }
 
 /// The steps that lie between two states.
-pub fn find_steps(before: &ThreadStatus, after: &ThreadStatus) -> Vec<EventNotice> {
+pub(super) fn find_steps(before: &ThreadStatus, after: &ThreadStatus) -> Vec<EventNotice> {
     let mut steps = Vec::new();
     let approved = |status: &ThreadStatus| {
         let plan = status.plan.as_ref()?;

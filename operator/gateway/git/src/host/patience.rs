@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 /// A body that is made while it is sent, and when something of it was last taken.
-pub fn watch_body(body: Body) -> (Body, watch::Receiver<Instant>) {
+pub(super) fn watch_body(body: Body) -> (Body, watch::Receiver<Instant>) {
     let (taken, seen) = watch::channel(Instant::now());
     if body.as_bytes().is_some() {
         return (body, seen);
@@ -23,7 +23,7 @@ pub fn watch_body(body: Body) -> (Body, watch::Receiver<Instant>) {
 }
 
 /// What comes of sending; None when for so long nothing was taken and nothing came.
-pub async fn await_outcome<T>(
+pub(super) async fn await_outcome<T>(
     sending: impl Future<Output = T>,
     seen: &watch::Receiver<Instant>,
     patience: Duration,

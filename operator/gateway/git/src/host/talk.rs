@@ -7,13 +7,13 @@ use crate::pktline::{self, PktLine};
 use crate::push::is_object;
 
 /// Longest answer but for packs, in bytes.
-pub const MAX_ANSWER: usize = 64 * 1024 * 1024;
+pub(super) const MAX_ANSWER: usize = 64 * 1024 * 1024;
 /// Of a list of abilities that is read.
-pub const MAX_ABILITIES: usize = 64 * 1024;
+pub(super) const MAX_ABILITIES: usize = 64 * 1024;
 /// How long the host may be silent.
-pub const PATIENCE: Duration = Duration::from_mins(2);
+pub(super) const PATIENCE: Duration = Duration::from_mins(2);
 /// And while it looks at a push.
-pub const PUSHED: Duration = Duration::from_mins(10);
+pub(super) const PUSHED: Duration = Duration::from_mins(10);
 /// Most tips that are named as known.
 const MAX_HAVES: usize = 512;
 
@@ -21,7 +21,7 @@ const AGENT: &[u8] = concat!("agent=codebutler/", env!("CARGO_PKG_VERSION"), "\n
 const DELIMITER: &[u8] = b"0001";
 
 /// Asks for all refs whose names begin so.
-pub fn ask_for_refs(prefixes: &[&str]) -> Vec<u8> {
+pub(super) fn ask_for_refs(prefixes: &[&str]) -> Vec<u8> {
     let mut out = protocol_command("ls-refs");
     for prefix in prefixes {
         pktline::write_packets(&mut out, format!("ref-prefix {prefix}\n").as_bytes());
@@ -31,7 +31,7 @@ pub fn ask_for_refs(prefixes: &[&str]) -> Vec<u8> {
 }
 
 /// Asks for a pack, in one round: what is had already is named by its tips.
-pub fn ask_for_pack(wants: &[&str], haves: &[&str]) -> Vec<u8> {
+pub(super) fn ask_for_pack(wants: &[&str], haves: &[&str]) -> Vec<u8> {
     let mut out = protocol_command("fetch");
     for option in ["thin-pack\n", "no-progress\n", "ofs-delta\n"] {
         pktline::write_packets(&mut out, option.as_bytes());
@@ -57,7 +57,7 @@ fn protocol_command(name: &str) -> Vec<u8> {
 }
 
 /// The beginning of a push, up to its pack.
-pub fn ask_for_update(update: &RefUpdate) -> Vec<u8> {
+pub(crate) fn ask_for_update(update: &RefUpdate) -> Vec<u8> {
     let zero = "0".repeat(update.new.len());
     let old = update.old.as_deref().unwrap_or(&zero);
     let (new, name) = (&update.new, &update.name);
@@ -69,7 +69,7 @@ pub fn ask_for_update(update: &RefUpdate) -> Vec<u8> {
 }
 
 /// The refs of a whole answer.
-pub fn read_refs(mut bytes: &[u8]) -> Result<RemoteRefs, String> {
+pub(super) fn read_refs(mut bytes: &[u8]) -> Result<RemoteRefs, String> {
     let mut refs = RemoteRefs::new();
     loop {
         let next = pktline::read_packet(bytes).map_err(|error| error.to_string())?;
@@ -94,7 +94,7 @@ pub fn read_refs(mut bytes: &[u8]) -> Result<RemoteRefs, String> {
 }
 
 /// How objects are named, as a host's list of abilities has it; nothing where that is SHA-1, or is not said.
-pub fn read_object_format(mut bytes: &[u8]) -> Option<String> {
+pub(super) fn read_object_format(mut bytes: &[u8]) -> Option<String> {
     while let Ok(Some((packet, used))) = pktline::read_packet(bytes) {
         bytes = bytes.get(used..).unwrap_or_default();
         let PktLine::Data(line) = packet else { continue };
@@ -117,14 +117,14 @@ fn is_ref(name: &str) -> bool {
 
 /// Finds the pack in the answer to a fetch.
 #[derive(Debug, Default)]
-pub struct FetchSections {
+pub(super) struct FetchSections {
     in_pack: bool,
     ended: bool,
 }
 
 impl FetchSections {
     /// A piece of the pack, if the packet has one.
-    pub fn read<'p>(&mut self, packet: PktLine<'p>) -> Result<Option<&'p [u8]>, String> {
+    pub(super) fn read<'p>(&mut self, packet: PktLine<'p>) -> Result<Option<&'p [u8]>, String> {
         match packet {
             PktLine::Flush => {
                 self.ended = true;
@@ -146,7 +146,7 @@ impl FetchSections {
     }
 
     /// Whether a pack has come to its end.
-    pub const fn is_whole(&self) -> bool {
+    pub(super) const fn is_whole(&self) -> bool {
         self.in_pack && self.ended
     }
 }
@@ -161,7 +161,7 @@ pub struct PushVerdict {
 }
 
 /// Reads the answer to a push; nothing if it does not say what became of the ref.
-pub fn read_report(mut bytes: &[u8], name: &str) -> Option<PushVerdict> {
+pub(super) fn read_report(mut bytes: &[u8], name: &str) -> Option<PushVerdict> {
     let (mut status, mut said) = (Vec::new(), Vec::new());
     while let Ok(Some((packet, used))) = pktline::read_packet(bytes) {
         bytes = bytes.get(used..).unwrap_or_default();
@@ -197,7 +197,7 @@ pub fn read_report(mut bytes: &[u8], name: &str) -> Option<PushVerdict> {
 /// # Panics
 /// When it is neither.
 #[cfg(test)]
-pub fn fuzz_talk(bytes: &[u8]) {
+pub(crate) fn fuzz_talk(bytes: &[u8]) {
     let name = "refs/heads/codebutler/t";
     if let Ok(refs) = read_refs(bytes) {
         assert!(refs.iter().all(|(name, id)| is_ref(name) && is_object(id)));

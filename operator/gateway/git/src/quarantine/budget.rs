@@ -4,7 +4,7 @@
 use crate::command::CommandError;
 
 /// Most files that a push may change, counted for each commit and each of its parents.
-pub const MAX_FILES: usize = 200_000;
+pub(super) const MAX_FILES: usize = 200_000;
 /// Bytes of their paths.
 const MAX_PATHS: usize = 64 << 20;
 /// Entries of folders that are read to find them.
@@ -16,7 +16,7 @@ const MAX_PARENTS: usize = 10_000;
 
 /// An amount that is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OverBudget {
+pub(super) enum OverBudget {
     /// Files, with how many were counted.
     #[error(
         "it changes more files than can be looked at: at least {0}, and a push may change {MAX_FILES} over all \
@@ -52,7 +52,7 @@ pub enum OverBudget {
 
 /// Why a comparison did not come to its end.
 #[derive(Debug, thiserror::Error)]
-pub enum CompareError {
+pub(super) enum CompareError {
     #[error(transparent)]
     Command(#[from] CommandError),
     #[error(transparent)]
@@ -61,7 +61,7 @@ pub enum CompareError {
 
 /// What a push has used so far.
 #[derive(Clone, Debug, Default)]
-pub struct PushBudget {
+pub(super) struct PushBudget {
     files: usize,
     paths: usize,
     entries: usize,
@@ -74,7 +74,7 @@ impl PushBudget {
     ///
     /// # Errors
     /// When the push has no room for them.
-    pub fn add_files(&mut self, files: usize, paths: usize) -> Result<(), OverBudget> {
+    pub(super) fn add_files(&mut self, files: usize, paths: usize) -> Result<(), OverBudget> {
         self.files = self.files.saturating_add(files);
         self.paths = self.paths.saturating_add(paths);
         if self.files > MAX_FILES {
@@ -87,7 +87,7 @@ impl PushBudget {
     ///
     /// # Errors
     /// When the push has no room for them.
-    pub fn add_entries(&mut self, entries: usize) -> Result<(), OverBudget> {
+    pub(super) fn add_entries(&mut self, entries: usize) -> Result<(), OverBudget> {
         self.entries = self.entries.saturating_add(entries);
         if self.entries > MAX_ENTRIES { Err(OverBudget::Entries) } else { Ok(()) }
     }
@@ -96,7 +96,7 @@ impl PushBudget {
     ///
     /// # Errors
     /// When the push has no room for them.
-    pub fn add_commit(&mut self, text: usize, parents: usize) -> Result<(), OverBudget> {
+    pub(super) fn add_commit(&mut self, text: usize, parents: usize) -> Result<(), OverBudget> {
         self.text = self.text.saturating_add(text);
         self.parents = self.parents.saturating_add(parents);
         if self.text > MAX_TEXT {
@@ -107,7 +107,7 @@ impl PushBudget {
 }
 
 /// The refusal, with what can be done about it: `number` of `all` commits were counted.
-pub fn explain_budget(over: OverBudget, number: usize, all: usize) -> String {
+pub(super) fn explain_budget(over: OverBudget, number: usize, all: usize) -> String {
     let split = if number > 1 {
         format!(
             "that was reached at commit {number} of {all}: push the first {} by themselves, then the rest in \

@@ -11,7 +11,7 @@ use super::objects::ObjectReader;
 use crate::command::CommandError;
 
 /// The tree with nothing in it; it need not be an object.
-pub const EMPTY: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+pub(super) const EMPTY: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 /// Entries of folders that are kept to be compared again.
 const MAX_KEPT: usize = 200_000;
 /// A folder of so many bytes is read off the threads that serve others.
@@ -21,7 +21,7 @@ const FOLDER: &[u8] = b"40000";
 const SUBMODULE: &[u8] = b"160000";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChangedEntry {
+pub(super) struct ChangedEntry {
     /// Its path, as far as it is text.
     pub path: String,
     /// Its content before; nothing if it was not there.
@@ -35,7 +35,7 @@ type Entries = BTreeMap<Vec<u8>, (Vec<u8>, String)>;
 
 /// Differences by pair of trees.
 #[derive(Debug, Default)]
-pub struct TreeDiffs {
+pub(super) struct TreeDiffs {
     known: BTreeMap<(String, String), Arc<[ChangedEntry]>>,
     trees: BTreeMap<String, Arc<Entries>>,
     /// Entries of `trees`, all together.
@@ -47,7 +47,7 @@ impl TreeDiffs {
     ///
     /// # Errors
     /// When the push has no room for it.
-    pub async fn between(
+    pub(super) async fn between(
         &mut self,
         objects: &mut ObjectReader,
         budget: &mut PushBudget,
@@ -67,7 +67,7 @@ impl TreeDiffs {
     }
 
     /// Forgets all differences.
-    pub fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.known.clear();
     }
 
@@ -102,7 +102,7 @@ impl TreeDiffs {
     ///
     /// # Errors
     /// When a folder can't be read.
-    pub async fn is_same(
+    pub(super) async fn is_same(
         &mut self,
         objects: &mut ObjectReader,
         budget: &mut PushBudget,

@@ -13,7 +13,7 @@ use crate::rules::{FileChange, NewCommit};
 
 /// Trees of commits, and how they differ.
 #[derive(Default)]
-pub struct CommitTrees {
+pub(super) struct CommitTrees {
     /// New commits: tree, parents, whole text.
     new: BTreeMap<String, (String, Vec<String>, String)>,
     trees: BTreeMap<String, String>,
@@ -26,7 +26,7 @@ impl CommitTrees {
     ///
     /// # Errors
     /// `Refused` when one is none.
-    pub async fn read(git: &GitRepository, ids: &[String]) -> Result<Self, ReceiveError> {
+    pub(super) async fn read(git: &GitRepository, ids: &[String]) -> Result<Self, ReceiveError> {
         let mut history = Self::default();
         let mut objects = ObjectReader::open(git)?;
         for (number, id) in ids.iter().enumerate() {
@@ -59,7 +59,7 @@ impl CommitTrees {
     ///
     /// # Errors
     /// `Refused` when they change more, all together, than can be looked at.
-    pub async fn commits(
+    pub(super) async fn commits(
         &mut self,
         git: &GitRepository,
         ids: &[String],
@@ -94,7 +94,7 @@ impl CommitTrees {
     }
 
     /// The merges among the new commits, with those parents that are not new.
-    pub fn merges(&self) -> Vec<(&str, Vec<&str>)> {
+    pub(super) fn merges(&self) -> Vec<(&str, Vec<&str>)> {
         let merges = self.new.iter().filter(|(_, (_, parents, _))| parents.len() > 1);
         merges
             .map(|(id, (_, parents, _))| {
@@ -105,7 +105,7 @@ impl CommitTrees {
     }
 
     /// What of the guarded files is different after a rewrite: as if it were one commit.
-    pub async fn rewritten(
+    pub(super) async fn rewritten(
         &mut self,
         git: &GitRepository,
         old: &str,
@@ -125,7 +125,7 @@ impl CommitTrees {
     }
 
     /// Those of some files that are the same in two commits.
-    pub async fn same_files(
+    pub(super) async fn same_files(
         &mut self,
         git: &GitRepository,
         (one, other): (&str, &str),

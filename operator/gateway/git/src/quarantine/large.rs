@@ -15,7 +15,7 @@ impl PushQuarantine {
     ///
     /// # Errors
     /// When they can't be read.
-    pub async fn large_files(
+    pub(crate) async fn large_files(
         &self,
         incoming: &IncomingPush,
         redactor: &SecretRedactor,

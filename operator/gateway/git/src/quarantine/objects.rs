@@ -14,7 +14,7 @@ const MAX_OBJECT: u64 = 128 * 1024 * 1024;
 const MAX_SMALL: u64 = 4 * 1024 * 1024;
 
 /// A `git cat-file` that is asked for one object after another.
-pub struct ObjectReader {
+pub(super) struct ObjectReader {
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     _running: tokio::process::Child,
@@ -22,18 +22,18 @@ pub struct ObjectReader {
 
 impl ObjectReader {
     /// Opens the repository's objects.
-    pub fn open(git: &GitRepository) -> Result<Self, CommandError> {
+    pub(super) fn open(git: &GitRepository) -> Result<Self, CommandError> {
         let (stdin, stdout, running) = git.start(&["cat-file", "--batch"])?.apart()?;
         Ok(Self { stdin, stdout: BufReader::new(stdout), _running: running })
     }
 
     /// An object's content. What is no object of this repository (a submodule) has none.
-    pub async fn read(&mut self, id: &str) -> Result<Vec<u8>, CommandError> {
+    pub(super) async fn read(&mut self, id: &str) -> Result<Vec<u8>, CommandError> {
         self.read_up_to(id, MAX_OBJECT).await
     }
 
     /// The list of what is in a folder, or a commit's text.
-    pub async fn read_small(&mut self, id: &str) -> Result<Vec<u8>, CommandError> {
+    pub(super) async fn read_small(&mut self, id: &str) -> Result<Vec<u8>, CommandError> {
         self.read_up_to(id, MAX_SMALL).await
     }
 
@@ -65,7 +65,7 @@ impl ObjectReader {
 }
 
 /// Tree and parents of a commit.
-pub fn commits_head(text: &str) -> Option<(String, Vec<String>)> {
+pub(super) fn commits_head(text: &str) -> Option<(String, Vec<String>)> {
     let mut lines = text.lines();
     let tree = lines.next()?.strip_prefix("tree ").filter(|id| is_object(id))?;
     let parents = lines.map_while(|line| line.strip_prefix("parent "));

@@ -23,7 +23,7 @@ pub trait BridgeStream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> BridgeStream for T {}
 
 /// A bridge's connection.
-pub type BridgeLine = Box<dyn BridgeStream>;
+pub(super) type BridgeLine = Box<dyn BridgeStream>;
 
 /// A connection that waits: asked for, it comes.
 struct WaitingLine {

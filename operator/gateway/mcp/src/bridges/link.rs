@@ -24,7 +24,7 @@ const PING: Duration = Duration::from_secs(BRIDGE_PING_SECONDS);
 const SILENCE: Duration = Duration::from_secs(BRIDGE_SILENCE_SECONDS);
 
 /// A program's standard streams, as a session has them. Dropping all of them ends the program.
-pub struct ProgramStreams {
+pub(super) struct ProgramStreams {
     /// Standard output.
     pub output: DuplexStream,
     /// Standard input.
@@ -35,7 +35,7 @@ pub struct ProgramStreams {
 
 /// Why no program runs behind a connection.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StartError {
+pub(super) enum StartError {
     /// The connection is gone.
     #[error("the connection to the pod has broken")]
     Broken,
@@ -51,7 +51,7 @@ pub enum StartError {
 ///
 /// # Errors
 /// When the program does not start.
-pub async fn begin_program(
+pub(super) async fn begin_program(
     mut line: BridgeLine,
     stop: CancellationToken,
 ) -> Result<ProgramStreams, StartError> {

@@ -17,7 +17,7 @@ use super::super::words::WordGuard;
 use super::usage::{KeptForm, ToolStanding, allow_tool, find_form, find_standing};
 
 /// Characters of arguments that people are asked to read.
-pub const MOST_CHARS: usize = 20_000;
+pub(super) const MOST_CHARS: usize = 20_000;
 /// Hexadecimal digits of a form's hash that stand in a question.
 const HASH: usize = 16;
 /// Reason why a tool that calls itself harmless is asked about all the same.

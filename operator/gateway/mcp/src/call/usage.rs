@@ -21,7 +21,7 @@ const HASH: usize = 40;
 
 /// Decision whether a call may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallStart {
+pub(super) enum CallStart {
     /// It is counted, and may be sent.
     Begins,
     /// `maxCalls` are reached.
@@ -32,7 +32,7 @@ pub enum CallStart {
 
 /// A tool's standing in a Thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ToolStanding {
+pub(super) enum ToolStanding {
     /// People have allowed exactly this one; with the Slack user id of who said yes, if that is known.
     Allowed(Option<String>),
     /// Exactly this one was called before, without such a yes.
@@ -46,7 +46,7 @@ pub enum ToolStanding {
 }
 
 /// The mark of a tool: its name and its definition.
-pub fn mark_tool(pin: &PinnedTool) -> String {
+pub(super) fn mark_tool(pin: &PinnedTool) -> String {
     format!("{}-{}", mark_name(&pin.name), &pin.hash[..HASH.min(pin.hash.len())])
 }
 
@@ -55,12 +55,12 @@ fn mark_name(name: &str) -> String {
 }
 
 /// The mark of a call that must not be repeated.
-pub fn mark_key(role: &str, key: &str) -> String {
+pub(super) fn mark_key(role: &str, key: &str) -> String {
     hex::encode(Sha256::digest(format!("{role}\0{key}")))[..HASH].to_owned()
 }
 
 /// Decides whether a call may be sent. `mark` is that of a call that may change something.
-pub fn check_start(
+pub(super) fn check_start(
     status: Option<&ThreadStatus>,
     server: &str,
     mark: Option<&str>,
@@ -78,7 +78,7 @@ pub fn check_start(
 }
 
 /// Counts a call before it is sent, if it may be.
-pub fn begin_call(
+pub(super) fn begin_call(
     status: &mut ThreadStatus,
     server: &str,
     mark: Option<&str>,
@@ -97,7 +97,7 @@ pub fn begin_call(
 }
 
 /// A tool's standing.
-pub fn find_standing(
+pub(super) fn find_standing(
     status: Option<&ThreadStatus>,
     server: &str,
     pin: &PinnedTool,
@@ -118,7 +118,7 @@ pub fn find_standing(
 }
 
 /// The masked definition of the form with this mark, if it was short enough to be kept.
-pub fn find_form(status: Option<&ThreadStatus>, server: &str, mark: &str) -> Option<String> {
+pub(super) fn find_form(status: Option<&ThreadStatus>, server: &str, mark: &str) -> Option<String> {
     let known = status.and_then(|status| status.mcp.as_ref()?.servers.get(server))?;
     let mut forms = known.forms.iter().filter_map(|form| form.split_once('\n'));
     forms.find(|(own, _)| *own == mark).map(|(_, text)| text.to_owned())
@@ -134,7 +134,12 @@ pub struct KeptForm {
 }
 
 /// Keeps that people have allowed a tool, in place of an earlier form of it. `by`: Slack user id of who said yes.
-pub fn allow_tool(status: &mut ThreadStatus, server: &str, form: &KeptForm, by: Option<&str>) {
+pub(super) fn allow_tool(
+    status: &mut ThreadStatus,
+    server: &str,
+    form: &KeptForm,
+    by: Option<&str>,
+) {
     let (mark, server) = (mark_tool(&form.pin), server_entry(status, server));
     forget_other_forms(server, &form.pin, None);
     server.allowed.push(mark.clone());
@@ -152,7 +157,7 @@ pub fn allow_tool(status: &mut ThreadStatus, server: &str, form: &KeptForm, by: 
 }
 
 /// Keeps the form of a tool that is called without a yes to all of its calls. An earlier form is not allowed any more.
-pub fn see_tool(status: &mut ThreadStatus, server: &str, form: &KeptForm) {
+pub(super) fn see_tool(status: &mut ThreadStatus, server: &str, form: &KeptForm) {
     let (mark, server) = (mark_tool(&form.pin), server_entry(status, server));
     forget_other_forms(server, &form.pin, Some(&mark));
     keep_latest(server, &form.pin);

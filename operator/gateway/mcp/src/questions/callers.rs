@@ -12,7 +12,7 @@ use super::super::words::WordGuard;
 
 /// Calls that one session works on.
 #[derive(Default)]
-pub struct SessionCallers {
+pub(crate) struct SessionCallers {
     next: AtomicU64,
     running: Mutex<Vec<RunningCall>>,
     /// One of them has ended.
@@ -40,7 +40,7 @@ pub struct CallerMark {
 
 impl SessionCallers {
     /// A call begins.
-    pub fn begin(self: &Arc<Self>, caller: &ProvenCaller, guard: &WordGuard) -> CallerMark {
+    pub(crate) fn begin(self: &Arc<Self>, caller: &ProvenCaller, guard: &WordGuard) -> CallerMark {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (caller, guard) = (caller.clone(), guard.clone());
         self.running.lock().push(RunningCall {
@@ -55,7 +55,7 @@ impl SessionCallers {
     }
 
     /// The caller of all calls under way, if they have one: a server does not say which call a question is about.
-    pub fn only_one(&self) -> Option<(ProvenCaller, WordGuard)> {
+    pub(crate) fn only_one(&self) -> Option<(ProvenCaller, WordGuard)> {
         only_caller(&self.running.lock())
     }
 
@@ -73,7 +73,7 @@ impl SessionCallers {
     }
 
     /// [`Self::only_one`], for an answer of a model, and how many of them its calls have asked for with it.
-    pub fn count_sampling(&self) -> Option<(ProvenCaller, WordGuard, u32)> {
+    pub(crate) fn count_sampling(&self) -> Option<(ProvenCaller, WordGuard, u32)> {
         let mut running = self.running.lock();
         let (caller, guard) = only_caller(&running)?;
         let first = running.first_mut()?;

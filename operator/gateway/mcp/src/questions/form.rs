@@ -16,7 +16,7 @@ const FIELDS: usize = 8;
 const NAME: usize = 40;
 /// A field that a person is asked about.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FormField {
+pub(super) struct FormField {
     /// Name in the answer.
     pub name: String,
     /// The field in words, of the server.
@@ -29,7 +29,7 @@ pub struct FormField {
 
 /// The way in which a field is answered.
 #[derive(Clone, Debug, PartialEq)]
-pub enum FieldAnswers {
+pub(super) enum FieldAnswers {
     /// With a button: values, each with its words.
     Buttons(Vec<(Value, String)>),
     /// With a message.
@@ -38,7 +38,7 @@ pub enum FieldAnswers {
 
 /// The questions of a form, in its order.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ReadForm {
+pub(super) struct ReadForm {
     /// They are asked.
     pub fields: Vec<FormField>,
     /// Fields that are not required and not asked: people answer few questions.
@@ -47,7 +47,7 @@ pub struct ReadForm {
 
 /// A form that is declined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FormRefusal {
+pub(super) enum FormRefusal {
     /// Secrets are typed into no chat.
     #[error(
         "its form asks for a secret (`{0}`), which belongs into a Secret that the Repo names and never into a thread"
@@ -66,7 +66,7 @@ pub enum FormRefusal {
 ///
 /// # Errors
 /// When the form asks for a secret, or for more than a person can say in a thread.
-pub fn read_form(message: &str, schema: &Value) -> Result<ReadForm, FormRefusal> {
+pub(super) fn read_form(message: &str, schema: &Value) -> Result<ReadForm, FormRefusal> {
     let none = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&none);
     let required: Vec<&str> =

@@ -4,7 +4,7 @@
 
 mod callers;
 mod form;
-pub mod sampling;
+pub(crate) mod sampling;
 mod secrets;
 mod typed;
 
@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-pub use self::callers::{CallerMark, SessionCallers};
+pub(crate) use self::callers::{CallerMark, SessionCallers};
 use self::form::{FieldAnswers, FormField, ReadForm, read_form};
 use self::typed::WordsRule;
 use super::words::WordGuard;
@@ -47,7 +47,7 @@ const NOT_NOW: &str = "Not now";
 const LEAVE_OUT: &str = "Leave it out";
 
 /// Takes the questions of one session to people.
-pub struct SessionQuestions {
+pub(crate) struct SessionQuestions {
     /// Name of the server.
     pub server: String,
     /// Calls that the session works on.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::callers::SessionCallers;
 
 /// Answers the requests of one session.
-pub struct SessionSampling {
+pub(crate) struct SessionSampling {
     /// Name of the server.
     pub server: String,
     /// Its bounds.

@@ -29,14 +29,14 @@ const WORDS: [&str; 8] = ["otp", "totp", "cvc", "pwd", "pincode", "2fa", "mfa", 
 const JOINED: usize = 3;
 
 /// True for the name of something secret.
-pub fn is_secret_name(name: &str) -> bool {
+pub(super) fn is_secret_name(name: &str) -> bool {
     let plain: String = name.chars().filter(|letter| letter.is_alphanumeric()).collect();
     let plain = plain.to_lowercase();
     NAMES.iter().any(|secret| plain.contains(secret)) || asks_for_secret(name)
 }
 
 /// True for a sentence that speaks of something secret. Whole words count: a "secretary" is none.
-pub fn asks_for_secret(text: &str) -> bool {
+pub(super) fn asks_for_secret(text: &str) -> bool {
     let text = codebutler_mcp::clean_text(text).to_lowercase();
     let words: Vec<&str> = text
         .split(|letter: char| !letter.is_alphanumeric())

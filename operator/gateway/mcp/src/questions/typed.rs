@@ -10,7 +10,7 @@ const LONGEST: usize = 2_000;
 
 /// The rule of a field that is answered with words.
 #[derive(Clone, Debug, PartialEq)]
-pub enum WordsRule {
+pub(super) enum WordsRule {
     /// A text, with its bounds in characters.
     Text {
         /// Fewest.
@@ -35,7 +35,7 @@ pub enum WordsRule {
 
 /// A choice by number or name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PickRule {
+pub(super) struct PickRule {
     /// Values, each with its words.
     pub options: Vec<(Value, String)>,
     /// More than one may be chosen.
@@ -48,7 +48,7 @@ pub struct PickRule {
 
 /// Forms of text that the protocol knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TextFormat {
+pub(super) enum TextFormat {
     /// An address of mail.
     Email,
     /// An address of a page.
@@ -61,7 +61,7 @@ pub enum TextFormat {
 
 impl TextFormat {
     /// The one of that name; others count as no format.
-    pub fn named(name: Option<&str>) -> Option<Self> {
+    pub(super) fn named(name: Option<&str>) -> Option<Self> {
         match name? {
             "email" => Some(Self::Email),
             "uri" => Some(Self::Uri),
@@ -96,7 +96,7 @@ impl fmt::Display for TextFormat {
 
 impl WordsRule {
     /// The value that an answer says. None: it does not follow the rule.
-    pub fn read(&self, answer: &str) -> Option<Value> {
+    pub(super) fn read(&self, answer: &str) -> Option<Value> {
         let answer = unwrap_marks(answer);
         match self {
             Self::Text { least, most, format } => {

@@ -147,6 +147,6 @@ fn random_ticket() -> String {
 }
 
 /// The hash by which a ticket is known.
-pub fn ticket_id(ticket: &str) -> String {
+pub(super) fn ticket_id(ticket: &str) -> String {
     hex::encode(Sha256::digest(ticket))
 }

@@ -22,7 +22,7 @@ use super::stored::StoredClient;
 const NAME: &str = "CodeButler";
 
 /// The client of a Secret that the Repo names, if it names one. The Secret has to allow the host that gets it.
-pub async fn read_client(
+pub(super) async fn read_client(
     context: &GatewayContext,
     place: &ServerPlace,
     authority: &AuthorizationServer,
@@ -37,7 +37,7 @@ pub async fn read_client(
 }
 
 /// The client of a sign-in or a refresh.
-pub async fn find_client(
+pub(super) async fn find_client(
     context: &GatewayContext,
     place: &ServerPlace,
     stored: &StoredClient,
@@ -50,7 +50,7 @@ pub async fn find_client(
 }
 
 /// Registers at an authorization server.
-pub async fn register_client(
+pub(super) async fn register_client(
     context: &GatewayContext,
     authority: &AuthorizationServer,
     redirect: &Url,
@@ -70,7 +70,7 @@ pub async fn register_client(
 }
 
 /// Asks for tokens. `old`: the refresh token that is in use.
-pub async fn request_tokens(
+pub(super) async fn request_tokens(
     context: &GatewayContext,
     request: TokenRequest,
     old: Option<&str>,

@@ -27,7 +27,7 @@ const ANSWER: usize = 256 << 10;
 const SERVERS: usize = 3;
 
 /// The place where people sign in for a server.
-pub struct ServerAuthority {
+pub(super) struct ServerAuthority {
     /// The authorization server.
     pub authority: AuthorizationServer,
     /// Identifier of the server in requests for tokens.
@@ -37,7 +37,7 @@ pub struct ServerAuthority {
 }
 
 /// Finds the place where people sign in for a server, which answered with this challenge.
-pub async fn discover_authority(
+pub(super) async fn discover_authority(
     context: &GatewayContext,
     server: &Url,
     challenge: &str,
@@ -89,7 +89,7 @@ async fn first_found(
 }
 
 /// One request to a host that a server has named.
-pub async fn send_request(
+pub(super) async fn send_request(
     context: &GatewayContext,
     request: http::request::Builder,
     body: Bytes,

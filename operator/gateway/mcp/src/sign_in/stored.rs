@@ -170,12 +170,12 @@ impl StoredSignIn {
 }
 
 /// The identity of a place's grant.
-pub fn grant_key(place: &ServerPlace) -> GrantKey {
+pub(super) fn grant_key(place: &ServerPlace) -> GrantKey {
     GrantKey { repo: (&*place.repo).into(), server: place.spec.name.clone() }
 }
 
 /// The Thread of a sign-in.
-pub fn thread_of(place: &ServerPlace, pending: &PendingSignIn) -> ThreadKey {
+pub(super) fn thread_of(place: &ServerPlace, pending: &PendingSignIn) -> ThreadKey {
     ThreadKey { namespace: place.key.namespace.clone(), name: pending.thread.clone() }
 }
 
@@ -183,7 +183,7 @@ pub fn thread_of(place: &ServerPlace, pending: &PendingSignIn) -> ThreadKey {
 ///
 /// # Errors
 /// A sentence that says what to create.
-pub async fn read_stored(
+pub(super) async fn read_stored(
     context: &GatewayContext,
     place: &ServerPlace,
 ) -> Result<StoredSignIn, StoreError> {
@@ -201,7 +201,7 @@ pub async fn has_signed_in(context: &GatewayContext, place: &ServerPlace, since:
 ///
 /// # Errors
 /// As [`read_stored`].
-pub async fn update_stored<T>(
+pub(super) async fn update_stored<T>(
     context: &GatewayContext,
     place: &ServerPlace,
     change: impl Fn(&mut StoredSignIn) -> T + Send + Sync,

@@ -52,7 +52,7 @@ struct PersonEntry {
 }
 
 /// Grants of other gateways that were not expected, by person.
-pub type PeopleSurprise = BTreeMap<String, NanoUsd>;
+pub(super) type PeopleSurprise = BTreeMap<String, NanoUsd>;
 
 /// Conditions under which an entry is applied.
 #[derive(Clone, Copy, Debug)]

@@ -20,7 +20,7 @@ use super::purse::RoadmapBudget;
 const KEPT: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum BookHolder {
+pub(super) enum BookHolder {
     Thread(ThreadKey),
     Repo(RepoKey),
 }
@@ -46,7 +46,7 @@ pub struct LostCall {
 }
 
 #[derive(Debug, Default)]
-pub struct LedgerBooks {
+pub(super) struct LedgerBooks {
     /// Whether they are kept here.
     pub office: LedgerOffice,
     threads: HashMap<ThreadKey, ThreadBook>,
@@ -54,15 +54,15 @@ pub struct LedgerBooks {
 }
 
 impl LedgerBooks {
-    pub fn thread(&mut self, key: &ThreadKey) -> Option<&mut ThreadBook> {
+    pub(super) fn thread(&mut self, key: &ThreadKey) -> Option<&mut ThreadBook> {
         self.threads.get_mut(key)
     }
 
-    pub fn repo(&mut self, key: &RepoKey) -> Option<&mut RepoBook> {
+    pub(super) fn repo(&mut self, key: &RepoKey) -> Option<&mut RepoBook> {
         self.repos.get_mut(key)
     }
 
-    pub fn both(
+    pub(super) fn both(
         &mut self,
         thread: &ThreadKey,
         repo: &RepoKey,
@@ -74,7 +74,7 @@ impl LedgerBooks {
     ///
     /// # Errors
     /// When together they have used it up.
-    pub fn check_purse(
+    pub(super) fn check_purse(
         &self,
         purse: &RoadmapBudget,
         estimate: NanoUsd,
@@ -92,7 +92,7 @@ impl LedgerBooks {
     }
 
     /// Money and times of a pot.
-    pub fn book(&mut self, pot: &BookHolder) -> Option<&mut CallBook> {
+    pub(super) fn book(&mut self, pot: &BookHolder) -> Option<&mut CallBook> {
         match pot {
             BookHolder::Thread(key) => self.threads.get_mut(key).map(|book| &mut book.book),
             BookHolder::Repo(key) => self.repos.get_mut(key).map(|book| &mut book.book),
@@ -100,7 +100,7 @@ impl LedgerBooks {
     }
 
     /// True if all that a pot's calls may spend now is on record.
-    pub fn is_covered(&mut self, pot: &BookHolder) -> bool {
+    pub(super) fn is_covered(&mut self, pot: &BookHolder) -> bool {
         match pot {
             BookHolder::Thread(_) => self.book(pot).is_none_or(|book| book.account.is_covered()),
             BookHolder::Repo(key) => self.repos.get(key).is_none_or(RepoBook::is_covered),
@@ -108,7 +108,7 @@ impl LedgerBooks {
     }
 
     /// True if a pot's money and calls are on record as they are.
-    pub fn is_written(&mut self, pot: &BookHolder) -> bool {
+    pub(super) fn is_written(&mut self, pot: &BookHolder) -> bool {
         match pot {
             BookHolder::Thread(_) => self.book(pot).is_none_or(|book| book.is_written()),
             BookHolder::Repo(key) => self.repos.get(key).is_none_or(RepoBook::is_written),
@@ -117,7 +117,7 @@ impl LedgerBooks {
 
     /// Takes into a book what gateways that left have spent, as the record has it this moment; answers
     /// whether there was any.
-    pub fn adopt(&mut self, pot: &BookHolder, record: &LeavingEntries) -> bool {
+    pub(super) fn adopt(&mut self, pot: &BookHolder, record: &LeavingEntries) -> bool {
         match pot {
             BookHolder::Thread(key) => self.thread(key).is_some_and(|book| book.adopt(record)),
             BookHolder::Repo(key) => self.repo(key).is_some_and(|book| book.adopt(record)),
@@ -125,7 +125,7 @@ impl LedgerBooks {
     }
 
     /// What was to be written of a book can't be.
-    pub fn clash(&mut self, pot: &BookHolder, clash: WriteClash) {
+    pub(super) fn clash(&mut self, pot: &BookHolder, clash: WriteClash) {
         match pot {
             BookHolder::Thread(key) => {
                 if let Some(book) = self.thread(key) {
@@ -141,7 +141,7 @@ impl LedgerBooks {
     }
 
     /// Nothing is granted beyond what is reserved.
-    pub fn calm(&mut self) {
+    pub(super) fn calm(&mut self) {
         let threads = self.threads.values_mut().map(|book| &mut book.book);
         for book in threads.chain(self.repos.values_mut().map(|book| &mut book.book)) {
             book.account.calm();
@@ -149,7 +149,7 @@ impl LedgerBooks {
     }
 
     /// Opens a Thread's book unless it is open.
-    pub fn open_thread(&mut self, key: &ThreadKey, book: ThreadBook) {
+    pub(super) fn open_thread(&mut self, key: &ThreadKey, book: ThreadBook) {
         if self.threads.len() >= KEPT {
             self.threads.retain(|_, book| book.book.is_in_use());
         }
@@ -157,12 +157,12 @@ impl LedgerBooks {
     }
 
     /// Opens a Repo's book unless it is open.
-    pub fn open_repo(&mut self, key: &RepoKey, book: RepoBook) {
+    pub(super) fn open_repo(&mut self, key: &RepoKey, book: RepoBook) {
         self.repos.entry(key.clone()).or_insert(book);
     }
 
     /// What a book is about is gone.
-    pub fn forget(&mut self, pot: &BookHolder) {
+    pub(super) fn forget(&mut self, pot: &BookHolder) {
         match pot {
             BookHolder::Thread(key) => drop(self.threads.remove(key)),
             BookHolder::Repo(key) => drop(self.repos.remove(key)),
@@ -170,7 +170,10 @@ impl LedgerBooks {
     }
 
     /// Calls to ask their providers for, each once: what is said of it settles it everywhere.
-    pub fn lost(&mut self, repo_of: impl Fn(&ThreadKey) -> Option<RepoKey>) -> Vec<LostCall> {
+    pub(super) fn lost(
+        &mut self,
+        repo_of: impl Fn(&ThreadKey) -> Option<RepoKey>,
+    ) -> Vec<LostCall> {
         let mut lost = Vec::new();
         for (thread, book) in &mut self.threads {
             let Some(repo) = repo_of(thread) else { continue };
@@ -191,7 +194,7 @@ impl LedgerBooks {
         lost
     }
 
-    pub fn pots(&self) -> Vec<BookHolder> {
+    pub(super) fn pots(&self) -> Vec<BookHolder> {
         let threads = self.threads.keys().cloned().map(BookHolder::Thread);
         threads.chain(self.repos.keys().cloned().map(BookHolder::Repo)).collect()
     }

@@ -46,7 +46,7 @@ const LONGEST: Duration = Duration::from_mins(1);
 const CLASHES: usize = 4;
 
 /// What the clones of a ledger share.
-pub struct SharedLedger {
+pub(super) struct SharedLedger {
     pub books: Mutex<LedgerBooks>,
     context: GatewayContext,
     threads: ThreadWriter,
@@ -67,7 +67,7 @@ pub struct SharedLedger {
 
 impl SharedLedger {
     /// Nothing is known yet.
-    pub fn new(
+    pub(super) fn new(
         context: GatewayContext,
         threads: ThreadWriter,
         repos: RepoWriter,
@@ -80,30 +80,30 @@ impl SharedLedger {
     }
 
     /// The caller's Thread as it is known now: a person may have raised its cap since.
-    pub fn freshest(&self, caller: &ProvenCaller) -> Arc<Thread> {
+    pub(super) fn freshest(&self, caller: &ProvenCaller) -> Arc<Thread> {
         let key = caller.key();
         let found = self.threads.freshest(&key, self.context.thread(&key));
         found.unwrap_or_else(|| Arc::clone(&caller.thread))
     }
 
     /// What the caller's Thread shares with others of its roadmap.
-    pub fn purse(&self, caller: &ProvenCaller) -> Option<RoadmapBudget> {
+    pub(super) fn purse(&self, caller: &ProvenCaller) -> Option<RoadmapBudget> {
         RoadmapBudget::of(&self.context, &caller.thread, &caller.repo)
     }
 
-    pub fn repo_of(&self, thread: &ThreadKey) -> Option<RepoKey> {
+    pub(super) fn repo_of(&self, thread: &ThreadKey) -> Option<RepoKey> {
         let found = self.context.thread(thread)?;
         Some(RepoKey { namespace: thread.namespace.clone(), name: found.spec.repo.clone() })
     }
 
     /// The person whom calls of a Thread are charged to.
-    pub fn person_of(&self, thread: &ThreadKey) -> Option<String> {
+    pub(super) fn person_of(&self, thread: &ThreadKey) -> Option<String> {
         let found = self.context.thread(thread)?;
         charged_person(&found).map(ToOwned::to_owned)
     }
 
     /// Opens the books of a call.
-    pub async fn load(
+    pub(super) async fn load(
         self: &Arc<Self>,
         thread: &ThreadKey,
         repo: &RepoKey,
@@ -133,7 +133,7 @@ impl SharedLedger {
     }
 
     /// Returns when a call's reservation is covered by grants.
-    pub async fn cover(
+    pub(super) async fn cover(
         &self,
         thread: &ThreadKey,
         repo: &RepoKey,
@@ -171,7 +171,7 @@ impl SharedLedger {
     }
 
     /// Puts a pot on record if there is anything to say.
-    pub async fn write(&self, pot: &BookHolder) -> Result<(), WriteError> {
+    pub(super) async fn write(&self, pot: &BookHolder) -> Result<(), WriteError> {
         let _turn = self.turns.lock(pot).await;
         self.put(pot).await
     }
@@ -304,13 +304,13 @@ impl SharedLedger {
     }
 
     /// Lets both pots of a call be written soon.
-    pub fn schedule_both(self: &Arc<Self>, thread: &ThreadKey, repo: &RepoKey) {
+    pub(super) fn schedule_both(self: &Arc<Self>, thread: &ThreadKey, repo: &RepoKey) {
         self.schedule(BookHolder::Thread(thread.clone()));
         self.schedule(BookHolder::Repo(repo.clone()));
     }
 
     /// Lets a pot be written soon.
-    pub fn schedule(self: &Arc<Self>, pot: BookHolder) {
+    pub(super) fn schedule(self: &Arc<Self>, pot: BookHolder) {
         {
             let mut books = self.books();
             let Some(book) = books.book(&pot) else { return };
@@ -375,7 +375,7 @@ impl SharedLedger {
     /// Puts everything on record, and takes what is under way out of the books. No call begins any
     /// more. What is not on record when [`Self::left`] is said is the next holder's to judge; answers
     /// whether all is.
-    pub async fn leave(&self, seconds: u32) -> bool {
+    pub(super) async fn leave(&self, seconds: u32) -> bool {
         {
             let mut books = self.books();
             books.office = LedgerOffice::Leaving(seconds);
@@ -385,7 +385,7 @@ impl SharedLedger {
     }
 
     /// From now on somebody else keeps the books.
-    pub fn left(&self) {
+    pub(super) fn left(&self) {
         let mut books = self.books();
         if let LedgerOffice::Leaving(seconds) = books.office {
             books.office = LedgerOffice::Left(seconds);
@@ -393,7 +393,7 @@ impl SharedLedger {
     }
 
     /// Puts everything on record and gives all grants back; answers whether that worked.
-    pub async fn close(&self) -> bool {
+    pub(super) async fn close(&self) -> bool {
         let pots = {
             let mut books = self.books();
             books.calm();
@@ -410,7 +410,7 @@ impl SharedLedger {
     }
 
     /// Writes nothing any more.
-    pub async fn cut(&self) {
+    pub(super) async fn cut(&self) {
         self.work.cut().await;
     }
 }

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const FAILED: Duration = Duration::from_secs(5);
 
 /// An app in a workspace. No Debug: it holds tokens.
-pub struct SlackAccount {
+pub(crate) struct SlackAccount {
     /// `xoxb-…`
     pub bot: SlackToken,
     /// `xapp-…`
@@ -45,7 +45,7 @@ pub struct SlackAccount {
 
 impl SlackAccount {
     #[cfg(test)]
-    pub fn test(user: &str, bot_id: &str) -> Self {
+    pub(crate) fn test(user: &str, bot_id: &str) -> Self {
         Self {
             bot: SlackToken::new("xoxb-test"),
             app: SlackToken::new("xapp-test"),
@@ -59,27 +59,27 @@ impl SlackAccount {
     }
 
     /// Whether it may not do what there is no conversation without.
-    pub fn lacks_scopes(&self) -> bool {
+    pub(crate) fn lacks_scopes(&self) -> bool {
         self.scopes.as_ref().is_some_and(|scopes| !scopes.lacks().is_empty())
     }
 
     /// Whether a message may carry a role's own name and icon.
-    pub fn customizes(&self) -> bool {
+    pub(crate) fn customizes(&self) -> bool {
         self.scopes.as_ref().is_none_or(|scopes| scopes.has(scopes::CUSTOMIZE))
     }
 
     /// Whether it may post files.
-    pub fn posts_files(&self) -> bool {
+    pub(crate) fn posts_files(&self) -> bool {
         self.scopes.as_ref().is_none_or(|scopes| scopes.has(scopes::FILES))
     }
 
     /// Whether Slack shows the app's work, with a button to stop it.
-    pub fn is_agent(&self) -> bool {
+    pub(crate) fn is_agent(&self) -> bool {
         self.scopes.as_ref().is_some_and(|scopes| scopes.has(scopes::AGENT))
     }
 
     /// Whether a message is this app's own.
-    pub fn wrote(&self, message: &StoredMessage) -> bool {
+    pub(crate) fn wrote(&self, message: &StoredMessage) -> bool {
         let is = |own: &Option<String>, sender: &Option<String>| own.is_some() && own == sender;
         is(&self.bot_id, &message.bot_id) || is(&self.user, &message.user)
     }
@@ -87,7 +87,7 @@ impl SlackAccount {
 
 /// Why an app can't be used.
 #[derive(Debug, thiserror::Error)]
-pub enum AccessError {
+pub(crate) enum AccessError {
     #[error(transparent)]
     Secret(#[from] Arc<SecretError>),
     #[error(transparent)]
@@ -107,7 +107,7 @@ type KnownAccount = (Instant, Result<Arc<SlackAccount>, AccessError>);
 
 /// Apps by Secret, read again once a minute so that a changed Secret is noticed.
 #[derive(Clone, Default)]
-pub struct SlackAccounts {
+pub(crate) struct SlackAccounts {
     known: Arc<Mutex<HashMap<(String, String), KnownAccount>>>,
 }
 
@@ -130,7 +130,7 @@ impl SlackAccounts {
     ///
     /// # Errors
     /// When its Secret or Slack says no.
-    pub async fn of(
+    pub(crate) async fn of(
         &self,
         context: &GatewayContext,
         web: &SlackWeb,
@@ -158,7 +158,7 @@ impl SlackAccounts {
     }
 
     /// Forgets an app, because Slack does not accept its token any more.
-    pub fn forget(&self, repo: &Repo) {
+    pub(crate) fn forget(&self, repo: &Repo) {
         let namespace = repo.namespace().unwrap_or_default();
         self.lock().remove(&(namespace, repo.spec.slack.credentials.name.clone()));
     }

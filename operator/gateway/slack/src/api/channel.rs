@@ -6,7 +6,7 @@ use codebutler_gateway_core::thread_key::ThreadKey;
 
 /// A Repo as the router sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RepoChannel {
+pub(crate) struct RepoChannel {
     pub namespace: String,
     pub repo: String,
     /// Of the Repo: one that is made anew is read anew.
@@ -29,12 +29,12 @@ pub struct RepoChannel {
 
 impl RepoChannel {
     /// The Thread of a conversation.
-    pub fn thread(&self, root: &SlackTs) -> ThreadKey {
+    pub(crate) fn thread(&self, root: &SlackTs) -> ThreadKey {
         ThreadKey { namespace: self.namespace.clone(), name: names::thread_name(&self.repo, root) }
     }
 
     /// Who takes what is for nobody.
-    pub fn first(&self) -> Option<&str> {
+    pub(crate) fn first(&self) -> Option<&str> {
         self.team.first()
     }
 }

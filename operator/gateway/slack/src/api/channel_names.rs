@@ -32,7 +32,7 @@ type ChannelKey = (String, String, bool);
 
 /// Names that are looked up, or were in vain.
 #[derive(Default)]
-pub struct NameLookups(Mutex<HashMap<ChannelKey, ChannelLookup>>);
+pub(crate) struct NameLookups(Mutex<HashMap<ChannelKey, ChannelLookup>>);
 
 #[derive(Clone, Copy)]
 struct ChannelLookup {
@@ -99,7 +99,7 @@ struct Created {
 impl Inner {
     /// Finds out in the background which channel a Repo names, if nobody has yet: in a large workspace
     /// that takes minutes. What is wrong is told on the Repo.
-    pub fn name_channel(self: &Arc<Self>, repo: &Arc<Repo>, account: &Arc<SlackAccount>) {
+    pub(crate) fn name_channel(self: &Arc<Self>, repo: &Arc<Repo>, account: &Arc<SlackAccount>) {
         let slack = &repo.spec.slack;
         let key = (repo.uid().unwrap_or_default(), slack.channel.clone(), slack.create_channel);
         if !*self.sweeps.borrow() || !self.lookups.begin(&key) {

@@ -2,12 +2,12 @@
 
 use codebutler_crds::SlackTs;
 
-pub fn slack_now() -> SlackTs {
+pub(crate) fn slack_now() -> SlackTs {
     let now = jiff::Timestamp::now();
     make_timestamp(now.as_second(), now.subsec_microsecond())
 }
 
-pub fn make_timestamp(seconds: i64, micros: i32) -> SlackTs {
+pub(crate) fn make_timestamp(seconds: i64, micros: i32) -> SlackTs {
     let text = format!("{}.{:06}", seconds.max(0), micros.max(0));
     text.parse().unwrap_or_else(|_| SlackTs::zero())
 }

@@ -27,7 +27,7 @@ struct Held {
 }
 
 /// Holds sockets until told to stop.
-pub async fn hold_connections(inner: Arc<Inner>, shutdown: CancellationToken) {
+pub(crate) async fn hold_connections(inner: Arc<Inner>, shutdown: CancellationToken) {
     // A reply to what was opened before must not begin a conversation of its own.
     inner.opened.learn(&inner.context.threads.state());
     let mut held: HashMap<String, Held> = HashMap::new();

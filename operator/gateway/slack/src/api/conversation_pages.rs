@@ -28,7 +28,7 @@ struct HistoryCursor {
 
 /// Messages of a conversation after `after` (all if none), oldest first, the first message only
 /// where it is after `after`. With everybody's metadata.
-pub async fn read_replies(
+pub(crate) async fn read_replies(
     web: &SlackWeb,
     token: &SlackToken,
     channel: &str,
@@ -41,7 +41,7 @@ pub async fn read_replies(
 }
 
 /// Messages of a channel after `after`, oldest first, without replies.
-pub async fn read_channel(
+pub(crate) async fn read_channel(
     web: &SlackWeb,
     token: &SlackToken,
     channel: &str,
@@ -52,7 +52,7 @@ pub async fn read_channel(
 }
 
 /// Whether a channel can be read at all.
-pub async fn probe_channel(
+pub(crate) async fn probe_channel(
     web: &SlackWeb,
     token: &SlackToken,
     channel: &str,
@@ -63,7 +63,7 @@ pub async fn probe_channel(
 }
 
 /// Whether a channel was archived.
-pub async fn is_archived(
+pub(crate) async fn is_archived(
     web: &SlackWeb,
     token: &SlackToken,
     channel: &str,
@@ -73,7 +73,7 @@ pub async fn is_archived(
 }
 
 /// One message of a conversation.
-pub async fn read_message(
+pub(crate) async fn read_message(
     web: &SlackWeb,
     token: &SlackToken,
     channel: &str,

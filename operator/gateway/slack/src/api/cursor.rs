@@ -12,7 +12,7 @@ const ATTEMPTS: usize = 5;
 ///
 /// # Errors
 /// When it can't be written.
-pub async fn advance_cursor(
+pub(crate) async fn advance_cursor(
     client: &kube::Client,
     place: (&str, &str),
     to: &SlackTs,
@@ -24,7 +24,7 @@ pub async fn advance_cursor(
 ///
 /// # Errors
 /// When it can't be written.
-pub async fn begin_cursor(
+pub(crate) async fn begin_cursor(
     client: &kube::Client,
     place: (&str, &str),
     from: &SlackTs,

@@ -11,7 +11,7 @@ use crate::api::web::{CallError, words_remark};
 use crate::upkeep::reachability;
 
 /// `reason` and `message` of the Repo's condition.
-pub fn explain_condition(error: &AccessError, repo: &Repo) -> (&'static str, String) {
+pub(crate) fn explain_condition(error: &AccessError, repo: &Repo) -> (&'static str, String) {
     match error {
         AccessError::Secret(error) => {
             ("InvalidCredentials", format!("spec.slack.credentials: {error}"))
@@ -21,7 +21,7 @@ pub fn explain_condition(error: &AccessError, repo: &Repo) -> (&'static str, Str
 }
 
 /// Everything that the app may not do and has to.
-pub fn explain_scopes(lacks: &[String], repo: &Repo) -> (&'static str, String) {
+pub(crate) fn explain_scopes(lacks: &[String], repo: &Repo) -> (&'static str, String) {
     let secret = &repo.spec.slack.credentials.name;
     let what = if lacks.len() == 1 { "the scope" } else { "the scopes" };
     let message = format!(
@@ -32,7 +32,7 @@ pub fn explain_scopes(lacks: &[String], repo: &Repo) -> (&'static str, String) {
     ("MissingScope", message)
 }
 
-pub fn no_channel(repo: &Repo) -> (&'static str, String) {
+pub(crate) fn no_channel(repo: &Repo) -> (&'static str, String) {
     let name = &repo.spec.slack.channel;
     let message = format!(
         "spec.slack.channel: the app sees no channel {name}: create it, or set \
@@ -42,7 +42,7 @@ pub fn no_channel(repo: &Repo) -> (&'static str, String) {
 }
 
 /// Other Repos have the same channel: who is meant by what is written there.
-pub fn explain_sharing(repo: &Repo, sharing: &[RepoChannel]) -> Option<String> {
+pub(crate) fn explain_sharing(repo: &Repo, sharing: &[RepoChannel]) -> Option<String> {
     let others: Vec<String> = sharing
         .iter()
         .filter(|other| repo.metadata.uid.as_deref() != Some(&other.uid))
@@ -58,7 +58,7 @@ pub fn explain_sharing(repo: &Repo, sharing: &[RepoChannel]) -> Option<String> {
 }
 
 /// Slack streams nothing of this app.
-pub fn no_stream(code: &str) -> String {
+pub(crate) fn no_stream(code: &str) -> String {
     format!(
         "Slack refuses chat.startStream ({code}): a run is a line that is edited; the app's manifest \
          needs features.agent_view and the scope assistant:write"
@@ -66,22 +66,22 @@ pub fn no_stream(code: &str) -> String {
 }
 
 /// The app shows no links to pages.
-pub const NO_PREVIEWS: &str = "without links:read, links:write, the event link_shared and \
+pub(crate) const NO_PREVIEWS: &str = "without links:read, links:write, the event link_shared and \
      features.unfurl_domains in the app's manifest links to pages have no preview";
 
 /// The app can't see who is in a user group.
-pub const NO_GROUPS: &str = "without usergroups:read (oauth_config.scopes.bot in the app's manifest) nobody in the user \
+pub(crate) const NO_GROUPS: &str = "without usergroups:read (oauth_config.scopes.bot in the app's manifest) nobody in the user \
      groups of spec.access.users may steer";
 
 /// Slack does not say who is in one.
-pub fn no_group(group: &str, code: &str) -> String {
+pub(crate) fn no_group(group: &str, code: &str) -> String {
     format!(
         "Slack does not say who is in the user group {group} of spec.access.users ({code}): none of them may steer"
     )
 }
 
 /// Somebody else holds sockets of the same app.
-pub fn shared_app(repo: &Repo) -> (&'static str, String) {
+pub(crate) fn shared_app(repo: &Repo) -> (&'static str, String) {
     let secret = &repo.spec.slack.credentials.name;
     let message = format!(
         "spec.slack.credentials: another installation uses the Slack app of the Secret `{secret}`, \
@@ -91,7 +91,7 @@ pub fn shared_app(repo: &Repo) -> (&'static str, String) {
 }
 
 /// For the role that wanted something.
-pub fn explain_api(error: &AccessError, repo: &Repo) -> ApiError {
+pub(crate) fn explain_api(error: &AccessError, repo: &Repo) -> ApiError {
     let code = match error {
         AccessError::Call(CallError::Limited { .. } | CallError::Failed { .. }) => {
             ErrorCode::Unavailable

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// When groups were asked for, and what Slack said to it.
 #[derive(Default)]
-pub struct GroupLookups {
+pub(crate) struct GroupLookups {
     asked: Mutex<HashMap<(RepoKey, String), GroupLookup>>,
 }
 
@@ -49,7 +49,7 @@ impl GroupLookups {
     }
 
     /// What is to be told of groups that can't be looked up.
-    pub fn told(&self, repo: &Repo) -> Vec<String> {
+    pub(crate) fn told(&self, repo: &Repo) -> Vec<String> {
         let key = RepoKey::from(repo);
         let refused = |group: &String| Some((group.clone(), self.of(&key, group)?.refused?));
         let refused: Vec<(String, String)> = named_groups(repo).filter_map(refused).collect();

@@ -20,24 +20,24 @@ impl UnreadFields {
 }
 
 /// An object that is read.
-pub struct FieldReader<'a> {
+pub(crate) struct FieldReader<'a> {
     value: &'a Value,
     path: String,
     unread: &'a mut UnreadFields,
 }
 
 impl<'a> FieldReader<'a> {
-    pub fn new(value: &'a Value, path: &str, unread: &'a mut UnreadFields) -> Self {
+    pub(crate) fn new(value: &'a Value, path: &str, unread: &'a mut UnreadFields) -> Self {
         Self { value, path: path.to_owned(), unread }
     }
 
     /// As it is, null if it is absent.
-    pub fn raw(&self, name: &str) -> &'a Value {
+    pub(crate) fn raw(&self, name: &str) -> &'a Value {
         &self.value[name]
     }
 
     /// Nothing where it is absent, null or does not fit.
-    pub fn take<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
+    pub(crate) fn take<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
         let value = &self.value[name];
         if value.is_null() {
             return None;
@@ -50,12 +50,12 @@ impl<'a> FieldReader<'a> {
     }
 
     /// The same for a text that Slack leaves empty where it has none.
-    pub fn take_filled<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
+    pub(crate) fn take_filled<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
         if self.value[name] == "" { None } else { self.take(name) }
     }
 
     /// Without it, all is nothing.
-    pub fn need<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
+    pub(crate) fn need<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
         if self.value[name].is_null() {
             self.note(name);
         }
@@ -63,7 +63,7 @@ impl<'a> FieldReader<'a> {
     }
 
     /// The items of a list that can be read.
-    pub fn items<T>(
+    pub(crate) fn items<T>(
         &mut self,
         name: &str,
         mut read: impl FnMut(&Value, &str, &mut UnreadFields) -> Option<T>,
@@ -87,7 +87,7 @@ impl<'a> FieldReader<'a> {
     }
 
     /// A list whose items are read later; null where there is none.
-    pub fn list(&mut self, name: &str) -> Value {
+    pub(crate) fn list(&mut self, name: &str) -> Value {
         let list = &self.value[name];
         match list.as_array() {
             None if list.is_null() => {}

@@ -27,10 +27,10 @@ const NO_MAILS: &str = "The Slack app may not look for people by their e-mail ad
 const PAGES: usize = 50;
 
 /// People by workspace and channel.
-pub type ChannelMembers = PinnedMemory<(String, String), (Arc<HashSet<String>>, Instant)>;
+pub(crate) type ChannelMembers = PinnedMemory<(String, String), (Arc<HashSet<String>>, Instant)>;
 
 /// Users by workspace and address.
-pub type MailUsers = PinnedMemory<(String, String), (Option<String>, Instant)>;
+pub(crate) type MailUsers = PinnedMemory<(String, String), (Option<String>, Instant)>;
 
 /// Somebody, as they have proven to be.
 #[derive(Clone, Copy, Debug)]

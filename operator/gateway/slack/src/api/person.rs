@@ -26,7 +26,7 @@ const MAX_NAME: usize = 40;
 const SLACKBOT: &str = "USLACKBOT";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlackPerson {
+pub(crate) struct SlackPerson {
     /// What they call themselves; nothing where it can't be read.
     pub name: Option<String>,
     /// What they are to the workspace.
@@ -34,7 +34,7 @@ pub struct SlackPerson {
 }
 
 /// People by Repo and user id: what one app was told of somebody, another one may not be.
-pub type KnownPeople = PinnedMemory<(RepoKey, String), (SlackPerson, Instant)>;
+pub(crate) type KnownPeople = PinnedMemory<(RepoKey, String), (SlackPerson, Instant)>;
 
 #[derive(Deserialize)]
 struct PersonAnswer {
@@ -129,7 +129,7 @@ fn harmless_name(name: &str) -> String {
 
 impl Inner {
     /// What those who asked, spoke last or decided call themselves.
-    pub async fn names(&self, repo: &Repo, thread: &Thread) -> BTreeMap<String, String> {
+    pub(crate) async fn names(&self, repo: &Repo, thread: &Thread) -> BTreeMap<String, String> {
         let read = async {
             let account = self.account(repo).await.ok()?;
             let names = mentions::concerned_people(thread).into_iter().map(async |user| {
@@ -146,7 +146,7 @@ impl Inner {
     ///
     /// # Errors
     /// When Slack gives no answer; one that says nothing of the person is none.
-    pub async fn person(
+    pub(crate) async fn person(
         &self,
         (repo, account): (&Repo, &SlackAccount),
         user: &str,
@@ -186,7 +186,7 @@ impl Inner {
     }
 
     /// Whether somebody is known to see what every full member of the workspace can.
-    pub async fn is_member(&self, of: (&Repo, &SlackAccount), user: &str) -> bool {
+    pub(crate) async fn is_member(&self, of: (&Repo, &SlackAccount), user: &str) -> bool {
         let read = tokio::time::timeout(PATIENCE, self.person(of, user)).await;
         matches!(read, Ok(Ok(SlackPerson { kind: PersonKind::Member, .. })))
     }
@@ -195,7 +195,7 @@ impl Inner {
     ///
     /// # Errors
     /// When it can't be known now.
-    pub async fn refusal(
+    pub(crate) async fn refusal(
         &self,
         repo: &Repo,
         user: &str,
@@ -208,7 +208,7 @@ impl Inner {
     ///
     /// # Errors
     /// When it can't be known now.
-    pub async fn standing_refusal(
+    pub(crate) async fn standing_refusal(
         &self,
         repo: &Repo,
         user: &str,

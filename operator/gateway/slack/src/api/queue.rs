@@ -39,7 +39,7 @@ type Lane = (u64, &'static str, String);
 
 /// All lanes. Clones share them.
 #[derive(Clone, Debug)]
-pub struct CallQueue {
+pub(crate) struct CallQueue {
     lanes: Arc<Mutex<HashMap<Lane, QueueState>>>,
     metrics: SlackMetrics,
     /// Between two messages of a channel.
@@ -72,7 +72,7 @@ struct Waiter {
 
 /// Whether somebody waits for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CallUrgency {
+pub(crate) enum CallUrgency {
     Awaited,
     /// Reading back what nothing delivered, to be sure.
     Upkeep,
@@ -80,7 +80,7 @@ pub enum CallUrgency {
 
 /// Who makes a call, and which.
 #[derive(Clone, Copy, Debug)]
-pub struct QueuedCall<'a> {
+pub(crate) struct QueuedCall<'a> {
     pub app: &'a str,
     pub method: &'static str,
     pub channel: &'a str,
@@ -90,7 +90,7 @@ pub struct QueuedCall<'a> {
 
 /// Leave to make one call; the next one's turn comes when it is dropped.
 #[derive(Debug)]
-pub struct CallTurn {
+pub(crate) struct CallTurn {
     queue: CallQueue,
     lane: Lane,
     /// False where calls need not wait for each other.
@@ -113,7 +113,7 @@ const fn tier_tenths(method: &str) -> u32 {
 
 impl CallQueue {
     /// An empty one.
-    pub fn new(metrics: SlackMetrics) -> Self {
+    pub(crate) fn new(metrics: SlackMetrics) -> Self {
         Self { lanes: Arc::default(), metrics, every: EVERY }
     }
 
@@ -122,7 +122,7 @@ impl CallQueue {
     }
 
     /// Waits for leave to make a call.
-    pub async fn turn(&self, asked: QueuedCall<'_>) -> CallTurn {
+    pub(crate) async fn turn(&self, asked: QueuedCall<'_>) -> CallTurn {
         let posts = asked.method == POST;
         let mut hasher = DefaultHasher::new();
         asked.app.hash(&mut hasher);
@@ -262,7 +262,7 @@ impl QueueState {
 
 impl CallTurn {
     /// Slack said "later": until then nobody calls this method, and then one by one.
-    pub fn later(&self, wait: Duration) {
+    pub(crate) fn later(&self, wait: Duration) {
         let now = Instant::now();
         let mut lanes = self.queue.lock();
         let state = lanes.entry(self.lane.clone()).or_default();

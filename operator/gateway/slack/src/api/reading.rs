@@ -18,7 +18,7 @@ use codebutler_gateway_core::threads::keyed::KeyedLocks;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-pub use self::shelf::{ConversationReading, WantedReading};
+pub(crate) use self::shelf::{ConversationReading, WantedReading};
 use self::shelf::{ConversationShelf, ReadOrder, ShelfAnswer};
 use crate::Inner;
 use crate::api::account::SlackAccount;
@@ -34,7 +34,7 @@ const CONVERSATIONS: usize = 4096;
 const HANDING_OVER: Duration = Duration::from_secs(5);
 
 /// Conversations as they were last read.
-pub struct KeptConversations {
+pub(crate) struct KeptConversations {
     shelves: Mutex<HashMap<ThreadKey, UsedShelf>>,
     /// One read of a conversation at a time; callers that wait share its result.
     reading: KeyedLocks<ThreadKey>,
@@ -63,31 +63,31 @@ impl Default for KeptConversations {
 
 impl KeptConversations {
     /// A message was heard of. Where nothing is kept, nothing lacks it.
-    pub fn hear(&self, thread: &ThreadKey, ts: &SlackTs) {
+    pub(crate) fn hear(&self, thread: &ThreadKey, ts: &SlackTs) {
         if let Some(used) = self.shelves.lock().get_mut(thread) {
             used.shelf.hear(ts);
         }
     }
 
     /// Notes a message of CodeButler itself, for readers that need all of those.
-    pub fn post(&self, thread: &ThreadKey, ts: &SlackTs) {
+    pub(crate) fn post(&self, thread: &ThreadKey, ts: &SlackTs) {
         if let Some(used) = self.shelves.lock().get_mut(thread) {
             used.shelf.post(ts);
         }
     }
 
     /// Edits may have been missed: what was read before counts no more.
-    pub fn outdate(&self) {
+    pub(crate) fn outdate(&self) {
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
     /// This process takes over from another one.
-    pub fn take_over(&self) {
+    pub(crate) fn take_over(&self) {
         *self.alone.lock() = Instant::now() + HANDING_OVER;
     }
 
     /// A reading that is older may lack what another process posted.
-    pub fn alone_since(&self) -> Instant {
+    pub(crate) fn alone_since(&self) -> Instant {
         // Until then, not even one from a moment ago will do.
         (*self.alone.lock()).min(Instant::now())
     }

@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 /// Lets a message carry a role's own name and icon.
-pub const CUSTOMIZE: &str = "chat:write.customize";
+pub(crate) const CUSTOMIZE: &str = "chat:write.customize";
 
 /// Lets files be posted.
-pub const FILES: &str = "files:write";
+pub(crate) const FILES: &str = "files:write";
 
 /// Lets links be shown with what they lead to.
-pub const UNFURL: &str = "links:write";
+pub(crate) const UNFURL: &str = "links:write";
 
 /// Had by apps that are declared agents.
-pub const AGENT: &str = "assistant:write";
+pub(crate) const AGENT: &str = "assistant:write";
 
 /// Without one of each, there is no conversation.
 const ESSENTIAL: [&[&str]; 2] = [&["chat:write"], &["channels:history", "groups:history"]];
@@ -31,32 +31,32 @@ const OPTIONAL: [(&str, &str); 8] = [
 
 /// Scopes of a bot token, as Slack names them in a header of each answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TokenScopes(BTreeSet<String>);
+pub(crate) struct TokenScopes(BTreeSet<String>);
 
 impl TokenScopes {
     /// Reads `a,b, c`.
-    pub fn parse(header: &str) -> Self {
+    pub(crate) fn parse(header: &str) -> Self {
         let scopes = header.split(',').map(str::trim).filter(|scope| !scope.is_empty());
         Self(scopes.map(str::to_owned).collect())
     }
 
-    pub fn has(&self, scope: &str) -> bool {
+    pub(crate) fn has(&self, scope: &str) -> bool {
         self.0.contains(scope)
     }
 
     /// Whether nothing is missing.
-    pub fn suffice(&self) -> bool {
+    pub(crate) fn suffice(&self) -> bool {
         self.lacks().is_empty() && self.limits().is_none()
     }
 
     /// All that there is no conversation without.
-    pub fn lacks(&self) -> Vec<String> {
+    pub(crate) fn lacks(&self) -> Vec<String> {
         let missing = ESSENTIAL.iter().filter(|any| !any.iter().any(|scope| self.has(scope)));
         missing.map(|any| any.join(" or ")).collect()
     }
 
     /// What else is missing, and what that means.
-    pub fn limits(&self) -> Option<String> {
+    pub(crate) fn limits(&self) -> Option<String> {
         let missing = OPTIONAL.iter().filter(|(scope, _)| !self.has(scope));
         let told: Vec<String> =
             missing.map(|(scope, meaning)| format!("without {scope} {meaning}")).collect();

@@ -57,7 +57,7 @@ struct Opened {
 }
 
 /// Holds the socket until told to stop. `connected` counts the connections made.
-pub async fn hold_socket(
+pub(crate) async fn hold_socket(
     inner: &Arc<Inner>,
     token: &SlackToken,
     channels: &watch::Receiver<Vec<RepoChannel>>,

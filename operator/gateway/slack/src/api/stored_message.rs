@@ -10,7 +10,7 @@ use crate::api::lenient::{FieldReader, UnreadFields};
 
 /// A message as Slack stores it.
 #[derive(Clone, Debug)]
-pub struct StoredMessage {
+pub(crate) struct StoredMessage {
     pub ts: SlackTs,
     /// The conversation's first message, if it is one.
     pub thread_ts: Option<SlackTs>,
@@ -35,7 +35,7 @@ pub struct StoredMessage {
 
 /// A file in a conversation. Everything about it is whatever the sender chose.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SharedMessage {
+pub(crate) struct SharedMessage {
     /// Empty: Slack does not say which file it is.
     pub id: String,
     pub name: String,
@@ -52,7 +52,7 @@ pub struct SharedMessage {
 
 impl SharedMessage {
     /// Never fails: the role learns that there is a file, even if Slack describes it badly.
-    pub fn read(value: &Value, path: &str, unread: &mut UnreadFields) -> Self {
+    pub(crate) fn read(value: &Value, path: &str, unread: &mut UnreadFields) -> Self {
         if let Some(id) = value.as_str() {
             return Self { id: id.to_owned(), ..Self::default() };
         }
@@ -74,12 +74,12 @@ impl SharedMessage {
     }
 
     /// Whether it is heard rather than read.
-    pub fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         self.mimetype.starts_with("audio/")
     }
 
     /// Why it can't be had, as Slack says.
-    pub fn withheld(&self) -> Option<&'static str> {
+    pub(crate) fn withheld(&self) -> Option<&'static str> {
         match (self.mode.as_str(), self.file_access.as_str()) {
             ("hidden_by_limit", _) => Some("Slack hides it (plan limit)"),
             ("tombstone", _) | (_, "file_not_found" | "file_deleted") => Some("deleted"),
@@ -92,7 +92,7 @@ impl SharedMessage {
     }
 
     /// True if Slack sends only the id, so that `files.info` has to be asked.
-    pub fn is_only_named(&self) -> bool {
+    pub(crate) fn is_only_named(&self) -> bool {
         let named = self.url_private.is_none() && self.mimetype.is_empty();
         let asked = self.file_access == "check_file_info" || named;
         asked && !self.id.is_empty() && self.withheld().is_none()
@@ -112,7 +112,7 @@ impl<'de> Deserialize<'de> for SharedMessage {
 
 impl StoredMessage {
     /// None: without a `ts` it is no message.
-    pub fn read(value: &Value, path: &str, unread: &mut UnreadFields) -> Option<Self> {
+    pub(crate) fn read(value: &Value, path: &str, unread: &mut UnreadFields) -> Option<Self> {
         let mut message = FieldReader::new(value, path, unread);
         let ts = message.need("ts")?;
         let thread_ts = message.take_filled::<SlackTs>("thread_ts");
@@ -141,7 +141,7 @@ impl StoredMessage {
     }
 
     /// A person's plain reply.
-    pub fn of_person(ts: SlackTs, root: SlackTs, user: &str, text: String) -> Self {
+    pub(crate) fn of_person(ts: SlackTs, root: SlackTs, user: &str, text: String) -> Self {
         Self {
             ts,
             thread_ts: Some(root),
@@ -160,31 +160,31 @@ impl StoredMessage {
     }
 
     /// The first message of the conversation.
-    pub fn root(&self) -> &SlackTs {
+    pub(crate) fn root(&self) -> &SlackTs {
         self.thread_ts.as_ref().unwrap_or(&self.ts)
     }
 
     /// Whether a person or bot said something, rather than Slack telling what happened.
-    pub fn is_said(&self) -> bool {
+    pub(crate) fn is_said(&self) -> bool {
         let said = ["file_share", "thread_broadcast", "me_message", "bot_message"];
         self.subtype.as_deref().is_none_or(|subtype| said.contains(&subtype))
     }
 
     /// Approximate size in memory, in bytes.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         let metadata = self.metadata.as_ref().map_or(0, |own| value_size(&own.event_payload));
         let files: usize = self.files.iter().map(SharedMessage::size_kept).sum();
         let shown = self.blocks.as_ref().map_or(0, value_size) + value_size(&self.attachments);
         size_of::<Self>() + self.text.as_ref().map_or(0, String::len) + metadata + files + shown
     }
 
-    pub fn person(&self) -> Option<&str> {
+    pub(crate) fn person(&self) -> Option<&str> {
         let by_bot = self.bot_id.is_some() || self.subtype.as_deref() == Some("bot_message");
         self.user.as_deref().filter(|_| !by_bot && self.is_said())
     }
 
     /// Its attachments, without Slack's previews of messages that it links to.
-    pub fn attached(&self) -> Vec<AttachedText> {
+    pub(crate) fn attached(&self) -> Vec<AttachedText> {
         let mut found =
             read_attachments(&self.attachments, self.text.as_deref().unwrap_or_default());
         found.retain(|one| one.kind != AttachedKind::Unfurled { message: true });
@@ -192,7 +192,7 @@ impl StoredMessage {
     }
 
     /// Its files, and those of messages that are forwarded in it, each once.
-    pub fn all_files(&self) -> Vec<SharedMessage> {
+    pub(crate) fn all_files(&self) -> Vec<SharedMessage> {
         let mut files = self.files.clone();
         for value in self.attached().iter().flat_map(|one| &one.files) {
             let file = SharedMessage::read(value, "file", &mut UnreadFields::default());
@@ -204,7 +204,7 @@ impl StoredMessage {
     }
 
     /// The author's words as mrkdwn, without quotations and code of its rich text.
-    pub fn spoken(&self) -> String {
+    pub(crate) fn spoken(&self) -> String {
         let rich = self.blocks.as_ref().filter(|_| self.person().is_some()).and_then(spoken_text);
         rich.unwrap_or_else(|| self.text.clone().unwrap_or_default())
     }
@@ -232,7 +232,7 @@ fn value_size(value: &Value) -> usize {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub struct MessageMetadata {
+pub(crate) struct MessageMetadata {
     #[serde(default)]
     pub event_type: String,
     /// Anything at all, if it is not ours.
@@ -242,7 +242,7 @@ pub struct MessageMetadata {
 
 /// An emoji under a message, as the history has it.
 #[derive(Clone, Debug, Default)]
-pub struct StoredEmoji {
+pub(crate) struct StoredEmoji {
     /// Its name, without colons.
     pub name: String,
     pub users: Vec<String>,

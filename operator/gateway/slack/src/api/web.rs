@@ -35,7 +35,7 @@ const CODE: usize = 64;
 
 /// Why a call did not succeed. Carries no text of a message and no token.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-pub enum CallError {
+pub(crate) enum CallError {
     /// Slack answered with an error code.
     #[error("Slack refused {method}: {code}{}", words_remark(said.as_deref()))]
     Refused {
@@ -61,7 +61,7 @@ pub enum CallError {
 
 impl CallError {
     /// Slack's code, if it answered with one.
-    pub fn code(&self) -> Option<&str> {
+    pub(crate) fn code(&self) -> Option<&str> {
         match self {
             Self::Refused { code, .. } => Some(code),
             _ => None,
@@ -71,15 +71,15 @@ impl CallError {
 
 /// A token of an app. What is printed of it is not the token.
 #[derive(Clone, PartialEq, Eq)]
-pub struct SlackToken(String);
+pub(crate) struct SlackToken(String);
 
 impl SlackToken {
-    pub fn new(value: &str) -> Self {
+    pub(crate) fn new(value: &str) -> Self {
         Self(value.to_owned())
     }
 
     /// For Slack, and to tell one app from another.
-    pub fn expose(&self) -> &str {
+    pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 }
@@ -92,7 +92,7 @@ impl fmt::Debug for SlackToken {
 
 /// A client without identity; the token comes with each call.
 #[derive(Clone)]
-pub struct SlackWeb {
+pub(crate) struct SlackWeb {
     metrics: SlackMetrics,
     /// `host` or `host:port`, as Secrets name it.
     host: String,
@@ -105,7 +105,7 @@ pub struct SlackWeb {
 
 impl SlackWeb {
     /// A client for the API at `base`.
-    pub fn new(base: &Url, metrics: SlackMetrics, dialer: &OutsideDialer) -> Self {
+    pub(crate) fn new(base: &Url, metrics: SlackMetrics, dialer: &OutsideDialer) -> Self {
         let name = base.host_str().unwrap_or_default();
         let host = base.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
         let scheme = base.scheme().to_owned();
@@ -115,15 +115,15 @@ impl SlackWeb {
         Self { metrics, host, scheme, base, queue, urgency, dialer }
     }
 
-    pub fn base(&self) -> &Url {
+    pub(crate) fn base(&self) -> &Url {
         &self.base
     }
 
-    pub fn metrics(&self) -> &SlackMetrics {
+    pub(crate) fn metrics(&self) -> &SlackMetrics {
         &self.metrics
     }
 
-    pub fn dialer(&self) -> &OutsideDialer {
+    pub(crate) fn dialer(&self) -> &OutsideDialer {
         &self.dialer
     }
 
@@ -137,12 +137,12 @@ impl SlackWeb {
     }
 
     /// The same, for what no person waits for.
-    pub fn upkeep(&self) -> Self {
+    pub(crate) fn upkeep(&self) -> Self {
         Self { urgency: CallUrgency::Upkeep, ..self.clone() }
     }
 
     /// A reading call; repeated when the answer got lost.
-    pub async fn get<R: DeserializeOwned + Send>(
+    pub(crate) async fn get<R: DeserializeOwned + Send>(
         &self,
         token: &SlackToken,
         method: &'static str,
@@ -165,7 +165,7 @@ impl SlackWeb {
     }
 
     /// A writing call. After `Failed` it may have had its effect.
-    pub async fn post<R: DeserializeOwned + Send>(
+    pub(crate) async fn post<R: DeserializeOwned + Send>(
         &self,
         token: &SlackToken,
         method: &'static str,
@@ -185,7 +185,7 @@ impl SlackWeb {
     }
 
     /// What a token may do, by a header. None: Slack did not say.
-    pub async fn scopes(&self, token: &SlackToken) -> Option<TokenScopes> {
+    pub(crate) async fn scopes(&self, token: &SlackToken) -> Option<TokenScopes> {
         let request = self.http().post(self.address("auth.test")).timeout(TIMEOUT);
         let answer = request.bearer_auth(token.expose()).send().await.ok()?;
         let scopes = answer.headers().get("x-oauth-scopes")?.to_str().ok()?;
@@ -193,7 +193,7 @@ impl SlackWeb {
     }
 
     /// Bytes of a file, to where Slack said. `method` is the one that said it.
-    pub async fn upload(
+    pub(crate) async fn upload(
         &self,
         method: &'static str,
         url: Url,
@@ -217,7 +217,7 @@ impl SlackWeb {
     }
 
     /// A file of at most `most` bytes, from Slack itself.
-    pub async fn download(
+    pub(crate) async fn download(
         &self,
         token: &SlackToken,
         url: Url,
@@ -235,7 +235,7 @@ impl SlackWeb {
     }
 
     /// The first bytes of a file; the rest is not taken.
-    pub async fn download_head(
+    pub(crate) async fn download_head(
         &self,
         token: &SlackToken,
         url: Url,
@@ -254,7 +254,7 @@ impl SlackWeb {
     }
 
     /// The answer to a request for a file, whose content is still to be read within `limit`.
-    pub async fn open_download(
+    pub(crate) async fn open_download(
         &self,
         token: &SlackToken,
         url: Url,
@@ -403,7 +403,7 @@ fn slack_words(body: &Value) -> Option<String> {
 }
 
 /// The same behind a sentence.
-pub fn words_remark(said: Option<&str>) -> String {
+pub(crate) fn words_remark(said: Option<&str>) -> String {
     said.map_or_else(String::new, |said| format!(". It says: “{said}”"))
 }
 
@@ -413,7 +413,7 @@ fn unanswered_status(status: u16) -> Option<String> {
 }
 
 /// Why there was no connection, with what a person can do about it.
-pub fn unsent_reason(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn unsent_reason(error: &(dyn std::error::Error + 'static)) -> String {
     let why = find_trouble(error).map_or_else(String::new, |why| format!(": {why}"));
     format!("no connection{why}")
 }

@@ -1,7 +1,7 @@
 //! Who may steer, and who may decide. Pure.
 
 /// Told to who may not.
-pub const NOT_PERMITTED: &str =
+pub(crate) const NOT_PERMITTED: &str =
     "You can't steer here: `spec.access.users` of this channel's Repo does not name you.";
 const BOT: &str = "A bot decides nothing here.";
 const GUEST: &str = "This did not count: of a workspace's guests, only those may decide whom `spec.access.users` of \
@@ -11,12 +11,12 @@ const STRANGER: &str = "This did not count: people of other organisations may de
 const GONE: &str = "This did not count: the account is deactivated in this workspace. Somebody who is in it can decide.";
 const UNKNOWN: &str = "This did not count: Slack does not tell the app who you are. Give it the scope `users:read`, or have \
      `spec.access.users` of this channel's Repo name you.";
-pub const SHARED: &str = "the channel is shared with another organisation and `spec.access.users` is empty: everybody in \
+pub(crate) const SHARED: &str = "the channel is shared with another organisation and `spec.access.users` is empty: everybody in \
      it may give work, only full members of the app's own workspace decide";
 
 /// What somebody is to the app's workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PersonKind {
+pub(crate) enum PersonKind {
     Member,
     /// Invited to some channels.
     Guest,
@@ -31,12 +31,16 @@ pub enum PersonKind {
 }
 
 /// Whether a person may start threads, answer and steer.
-pub fn permits_user(users: &[String], user: &str) -> bool {
+pub(crate) fn permits_user(users: &[String], user: &str) -> bool {
     users.is_empty() || names_user(users, user)
 }
 
 /// Why a yes or no to what is about to happen does not count from this person, if so.
-pub fn access_refusal(users: &[String], user: &str, kind: PersonKind) -> Option<&'static str> {
+pub(crate) fn access_refusal(
+    users: &[String],
+    user: &str,
+    kind: PersonKind,
+) -> Option<&'static str> {
     match kind {
         PersonKind::Bot => Some(BOT),
         PersonKind::Gone => Some(GONE),

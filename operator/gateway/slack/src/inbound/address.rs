@@ -16,7 +16,7 @@ const APP: &str = "@codebutler";
 /// Roles that a person's message mentions, in order, each once. Unknown names are not roles.
 /// `bot` is the app's own user id: `<@bot>.role` is how a completed mention arrives, and `<@bot> role`
 /// what Slack makes of it.
-pub fn by_person(text: &str, roles: &[String], bot: Option<&str>) -> Vec<String> {
+pub(crate) fn by_person(text: &str, roles: &[String], bot: Option<&str>) -> Vec<String> {
     let text = plain_text(text, bot);
     let mut found = Vec::new();
     for mention in find_mentions(&text, roles) {
@@ -26,7 +26,7 @@ pub fn by_person(text: &str, roles: &[String], bot: Option<&str>) -> Vec<String>
 }
 
 /// Roles to which a role hands over, in order, each once; never itself. `last`: the run ends with it.
-pub fn by_role(text: &str, roles: &[String], sender: &str, last: bool) -> Vec<String> {
+pub(crate) fn by_role(text: &str, roles: &[String], sender: &str, last: bool) -> Vec<String> {
     let text = plain_text(text, None);
     let mut found = Vec::new();
     let mut others: Vec<(&str, &str, &str)> = Vec::new();

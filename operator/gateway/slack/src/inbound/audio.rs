@@ -27,7 +27,7 @@ const LARGEST: u64 = 24 * 1024 * 1024;
 
 /// The transcripts of a message.
 #[derive(Debug, Default)]
-pub struct HeardMessage {
+pub(crate) struct HeardMessage {
     /// For behind the message's text.
     pub text: String,
     /// The message that shows the last of them, where this reading showed it.

@@ -40,11 +40,11 @@ const OVERLAP: u64 = 60;
 const THREADS: usize = 200;
 
 /// While it lives, this replica looks for what nobody was told of.
-pub struct CatchupDuty<'a>(&'a watch::Sender<bool>);
+pub(crate) struct CatchupDuty<'a>(&'a watch::Sender<bool>);
 
 impl<'a> CatchupDuty<'a> {
     /// From now on.
-    pub fn begin(sweeps: &'a watch::Sender<bool>) -> Self {
+    pub(crate) fn begin(sweeps: &'a watch::Sender<bool>) -> Self {
         sweeps.send_replace(true);
         Self(sweeps)
     }
@@ -57,7 +57,7 @@ impl Drop for CatchupDuty<'_> {
 }
 
 /// Sweeps until told to stop, whenever it is this replica's duty.
-pub async fn run_catchup(
+pub(crate) async fn run_catchup(
     inner: &Arc<Inner>,
     mut channels: watch::Receiver<Vec<RepoChannel>>,
     mut connects: watch::Receiver<u64>,

@@ -21,7 +21,7 @@ const PREVIEW: usize = 1000;
 const ORIGIN: usize = 200;
 
 /// The author's words, as mrkdwn.
-pub fn message_words(message: &StoredMessage) -> String {
+pub(crate) fn message_words(message: &StoredMessage) -> String {
     let text = message.text.as_deref().unwrap_or_default();
     if message.person().is_some() {
         let blocks = message.blocks.as_ref().filter(|_| text.trim().is_empty());
@@ -37,7 +37,7 @@ pub fn message_words(message: &StoredMessage) -> String {
 }
 
 /// The same with all that is attached, where nothing of it is to be obeyed anyway.
-pub fn all_words(message: &StoredMessage) -> String {
+pub(crate) fn all_words(message: &StoredMessage) -> String {
     let mut words = message_words(message);
     let is_person = message.person().is_some();
     for attached in message.attached() {
@@ -49,13 +49,13 @@ pub fn all_words(message: &StoredMessage) -> String {
 }
 
 /// True if blocks or attachments add to the text.
-pub fn is_in_parts(message: &StoredMessage) -> bool {
+pub(crate) fn is_in_parts(message: &StoredMessage) -> bool {
     message_words(message) != message.text.as_deref().unwrap_or_default()
 }
 
 /// Forwarded messages and attachments, to be appended to the text. `is_followed`: links whose target is
 /// read anyway. `left`: bytes that may still be read.
-pub async fn quote_attached(
+pub(crate) async fn quote_attached(
     inner: &Inner,
     repo: &Repo,
     message: &StoredMessage,

@@ -62,12 +62,12 @@ const THANKS: &[&str] = &[
 ];
 
 /// True for a text that is thanks and nothing else, in small letters and without punctuation.
-pub fn is_thanks(words: &str) -> bool {
+pub(crate) fn is_thanks(words: &str) -> bool {
     THANKS.contains(&words)
 }
 
 /// Whether thanks can stand without an answer: somebody has spoken here, and waits for nothing.
-pub fn needs_no_answer(status: &ThreadStatus) -> bool {
+pub(crate) fn needs_no_answer(status: &ThreadStatus) -> bool {
     let waits = |state| matches!(state, Some(RoleState::Waiting | RoleState::Failed));
     status.roles.values().any(|role| role.said.is_some())
         && !status.roles.values().any(|role| waits(role.state))

@@ -337,7 +337,7 @@ impl Mood {
 }
 
 /// The decision that a text is, if it is exactly one.
-pub fn read_intent(text: &str) -> Option<MessageIntent> {
+pub(crate) fn read_intent(text: &str) -> Option<MessageIntent> {
     if text.contains(['?', '¿']) {
         return None;
     }

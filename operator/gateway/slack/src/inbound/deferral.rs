@@ -7,7 +7,7 @@ use crate::api::web::CallError;
 
 /// Why a conversation is not opened, or a Thread not taken leave of, yet.
 #[derive(Debug, thiserror::Error)]
-pub enum LaterError {
+pub(crate) enum LaterError {
     #[error(transparent)]
     Access(#[from] AccessError),
     #[error(transparent)]

@@ -21,7 +21,7 @@ use crate::questions::settled_messages;
 
 /// Something visible that follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RouteEffect {
+pub(crate) enum RouteEffect {
     /// A reaction beneath a message says that it was read.
     Seen {
         thread: ThreadKey,
@@ -81,7 +81,7 @@ pub enum RouteEffect {
 
 impl Inner {
     /// Lets effects happen in the background.
-    pub fn follow_up(self: &Arc<Self>, effects: Vec<RouteEffect>) {
+    pub(crate) fn follow_up(self: &Arc<Self>, effects: Vec<RouteEffect>) {
         for effect in effects {
             let inner = Arc::clone(self);
             self.background.spawn(async move { inner.perform(effect).await }.in_current_span());
@@ -176,7 +176,7 @@ impl Inner {
         Ok(())
     }
 
-    pub async fn ephemeral(
+    pub(crate) async fn ephemeral(
         &self,
         account: &SlackAccount,
         slack: &SlackThread,
@@ -190,7 +190,7 @@ impl Inner {
         Ok(())
     }
 
-    pub fn known(&self, key: &ThreadKey) -> Option<(Arc<Thread>, Arc<Repo>)> {
+    pub(crate) fn known(&self, key: &ThreadKey) -> Option<(Arc<Thread>, Arc<Repo>)> {
         self.conversation(key).ok()
     }
 }

@@ -3,7 +3,7 @@
 use codebutler_crds::SlackTs;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EmojiSign {
+pub(crate) enum EmojiSign {
     /// A thumb: up; false: down.
     Thumb(bool),
     Stop,
@@ -11,7 +11,7 @@ pub enum EmojiSign {
 
 impl EmojiSign {
     /// The meaning of an emoji's name.
-    pub fn by_name(name: &str) -> Option<Self> {
+    pub(crate) fn by_name(name: &str) -> Option<Self> {
         match name.split("::").next() {
             Some("octagonal_sign" | "hand" | "raised_hand") => Some(Self::Stop),
             // Whatever the colour of the hand.
@@ -24,7 +24,7 @@ impl EmojiSign {
 
 /// An emoji that means something, on a message of a Repo's channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EmojiReaction {
+pub(crate) struct EmojiReaction {
     pub message: SlackTs,
     pub sign: EmojiSign,
     pub user: String,

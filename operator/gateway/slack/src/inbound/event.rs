@@ -6,14 +6,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::api::lenient::{FieldReader, UnreadFields};
-pub use crate::api::stored_message::{MessageMetadata, SharedMessage, StoredMessage};
+pub(crate) use crate::api::stored_message::{MessageMetadata, SharedMessage, StoredMessage};
 use crate::inbound::feedback::{self, WhyGiven};
 
 /// First part of the paths of an event's fields.
 const EVENT: &str = "event";
 
 #[derive(Debug, Deserialize)]
-pub struct SocketFrame {
+pub(crate) struct SocketFrame {
     /// `hello`, `disconnect`, `events_api`, `interactive` and what may come.
     #[serde(rename = "type", default)]
     pub kind: String,
@@ -29,7 +29,7 @@ pub struct SocketFrame {
 
 /// An envelope's content, as far as it matters here.
 #[derive(Debug)]
-pub enum EnvelopePayload {
+pub(crate) enum EnvelopePayload {
     /// A message in a channel.
     Message(Box<MessageEvent>),
     Click(Box<ButtonClick>),
@@ -51,7 +51,7 @@ pub enum EnvelopePayload {
 
 /// A `message` event.
 #[derive(Debug)]
-pub struct MessageEvent {
+pub(crate) struct MessageEvent {
     pub channel: String,
     /// `channel`, `group` or `im`.
     pub channel_type: String,
@@ -70,7 +70,7 @@ impl MessageEvent {
 
 /// `message_changed` and `message_deleted`.
 #[derive(Debug)]
-pub struct MessageChange {
+pub(crate) struct MessageChange {
     pub channel: String,
     /// As it was.
     pub before: StoredMessage,
@@ -82,7 +82,7 @@ pub struct MessageChange {
 
 /// `agent_session_stopped`.
 #[derive(Debug)]
-pub struct SessionStopped {
+pub(crate) struct SessionStopped {
     pub channel: String,
     /// First message of the conversation.
     pub thread_ts: SlackTs,
@@ -92,7 +92,7 @@ pub struct SessionStopped {
 
 /// `link_shared`, of a message that was posted.
 #[derive(Debug)]
-pub struct LinksShared {
+pub(crate) struct LinksShared {
     pub channel: String,
     pub message: SlackTs,
     pub links: Vec<String>,
@@ -100,7 +100,7 @@ pub struct LinksShared {
 
 /// `block_actions`.
 #[derive(Debug)]
-pub struct ButtonClick {
+pub(crate) struct ButtonClick {
     pub channel: String,
     /// First message of the conversation.
     pub root: SlackTs,
@@ -118,7 +118,7 @@ pub struct ButtonClick {
 
 /// `reaction_added`.
 #[derive(Debug)]
-pub struct ReactionAdded {
+pub(crate) struct ReactionAdded {
     pub channel: String,
     pub message: SlackTs,
     /// User id of who wrote the message; Slack does not say it of one under a chosen name.
@@ -131,14 +131,14 @@ pub struct ReactionAdded {
 
 impl SocketFrame {
     /// The channel, if people of another organisation are in it.
-    pub fn shared_channel(&self) -> Option<&str> {
+    pub(crate) fn shared_channel(&self) -> Option<&str> {
         let shared = self.payload["is_ext_shared_channel"] == true;
         let event = &self.payload["event"];
         event["channel"].as_str().or(event["item"]["channel"].as_str()).filter(|_| shared)
     }
 
     /// Parses the payload; adds the fields that could not be read.
-    pub fn payload(&self, unread: &mut UnreadFields) -> EnvelopePayload {
+    pub(crate) fn payload(&self, unread: &mut UnreadFields) -> EnvelopePayload {
         match self.kind.as_str() {
             "events_api" => read_event(&self.payload["event"], unread),
             "interactive" => read_click(&self.payload),

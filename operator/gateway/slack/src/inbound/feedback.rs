@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The `action_id` of the buttons.
-pub const ACTION: &str = "feedback:answer";
+pub(crate) const ACTION: &str = "feedback:answer";
 /// The `callback_id` of the modal that asks why.
-pub const CALLBACK: &str = "feedback:why";
+pub(crate) const CALLBACK: &str = "feedback:why";
 /// `kind` of the message that says why.
-pub const KIND: &str = "feedback";
+pub(crate) const KIND: &str = "feedback";
 /// Of the one field of the modal.
 const FIELD: &str = "feedback:words";
 const WORDS: usize = 300;
 /// Told to who can't be shown the modal.
-pub const ASK_WHY: &str = "Thank you. Please say in one sentence, as your next message in this thread, what was wrong or missing: \
+pub(crate) const ASK_WHY: &str = "Thank you. Please say in one sentence, as your next message in this thread, what was wrong or missing: \
      the lead sees it when the team looks back.";
 
 /// A verdict on an answer, given by a button.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AnswerVerdict {
+pub(crate) struct AnswerVerdict {
     pub message: SlackTs,
     pub role: String,
     pub user: String,
@@ -33,7 +33,7 @@ pub struct AnswerVerdict {
 
 /// The outcome of a press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VerdictTaken {
+pub(crate) enum VerdictTaken {
     /// It is this person's first word on the answer, or another one than before.
     News,
     /// They said so before.
@@ -44,7 +44,7 @@ pub enum VerdictTaken {
 
 /// The answer that a modal asks about. Slack hands it back as it was given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DoubtedAnswer {
+pub(crate) struct DoubtedAnswer {
     pub channel: String,
     /// First message of the conversation.
     pub root: SlackTs,
@@ -56,14 +56,14 @@ pub struct DoubtedAnswer {
 
 /// A modal that was filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WhyGiven {
+pub(crate) struct WhyGiven {
     pub about: DoubtedAnswer,
     pub user: String,
     pub words: String,
 }
 
 /// True for a message that gets feedback buttons: it is the end of an answer to a person, and asks nothing itself.
-pub fn is_rated(message: &PostMessage, hands_over: bool) -> bool {
+pub(crate) fn is_rated(message: &PostMessage, hands_over: bool) -> bool {
     let asks = message.asks
         || message.decision.is_some()
         || !message.choices.is_empty()
@@ -74,7 +74,7 @@ pub fn is_rated(message: &PostMessage, hands_over: bool) -> bool {
 }
 
 /// The block under an answer.
-pub fn feedback_block(role: &str) -> Value {
+pub(crate) fn feedback_block(role: &str) -> Value {
     let button = |sign: &str, label: &str, helps: bool| {
         json!({
             "text": {"type": "plain_text", "text": sign, "emoji": true},
@@ -95,7 +95,7 @@ fn button_value(helps: bool, role: &str) -> String {
 }
 
 /// Whether an answer helped, and whose it is.
-pub fn read_value(value: &str) -> Option<(bool, &str)> {
+pub(crate) fn read_value(value: &str) -> Option<(bool, &str)> {
     let (word, role) = value.split_once(' ')?;
     let helps = match word {
         "yes" => true,
@@ -108,7 +108,7 @@ pub fn read_value(value: &str) -> Option<(bool, &str)> {
 }
 
 /// The modal that asks for one sentence.
-pub fn why_view(about: &DoubtedAnswer) -> Value {
+pub(crate) fn why_view(about: &DoubtedAnswer) -> Value {
     let plain = |text: &str| json!({"type": "plain_text", "text": text});
     let told = format!(
         "It is posted in this thread in your name. No role is started by it: the lead sees it when the team looks back \
@@ -131,7 +131,7 @@ pub fn why_view(about: &DoubtedAnswer) -> Value {
 }
 
 /// Reads `view_submission`; None of any other modal.
-pub fn read_why(payload: &Value) -> Option<WhyGiven> {
+pub(crate) fn read_why(payload: &Value) -> Option<WhyGiven> {
     let view = &payload["view"];
     if view["callback_id"] != CALLBACK {
         return None;
@@ -162,7 +162,7 @@ fn remember(status: &mut ThreadStatus, one: AnswerFeedback) {
 }
 
 /// Takes a press in.
-pub fn take_verdict(status: &mut ThreadStatus, said: &AnswerVerdict) -> VerdictTaken {
+pub(crate) fn take_verdict(status: &mut ThreadStatus, said: &AnswerVerdict) -> VerdictTaken {
     let AnswerVerdict { message, role, user, helps, at } = said;
     let Some(known) = find(status, message, user) else {
         remember(
@@ -191,20 +191,20 @@ pub fn take_verdict(status: &mut ThreadStatus, said: &AnswerVerdict) -> VerdictT
 }
 
 /// True while somebody has still to say why an answer did not help them.
-pub fn lacks_why(status: &ThreadStatus, message: &SlackTs, user: &str) -> bool {
+pub(crate) fn lacks_why(status: &ThreadStatus, message: &SlackTs, user: &str) -> bool {
     let mut feedback = status.feedback.iter();
     feedback.any(|one| one.message == *message && one.by == user && !one.helps && one.why.is_none())
 }
 
 /// Their next message says why.
-pub fn await_reply(status: &mut ThreadStatus, message: &SlackTs, user: &str) {
+pub(crate) fn await_reply(status: &mut ThreadStatus, message: &SlackTs, user: &str) {
     for known in status.feedback.iter_mut().filter(|known| known.by == user) {
         known.asked = known.message == *message && !known.helps && known.why.is_none();
     }
 }
 
 /// Takes in what somebody wrote who was asked why.
-pub fn take_reply(status: &mut ThreadStatus, user: &str, said: &SlackTs) {
+pub(crate) fn take_reply(status: &mut ThreadStatus, user: &str, said: &SlackTs) {
     let awaits = |one: &&mut AnswerFeedback| one.asked && one.by == user && one.at < *said;
     if let Some(known) = status.feedback.iter_mut().find(awaits) {
         (known.why, known.asked) = (Some(said.clone()), false);
@@ -212,7 +212,7 @@ pub fn take_reply(status: &mut ThreadStatus, user: &str, said: &SlackTs) {
 }
 
 /// Takes in where it was said why. Who has changed their mind since has.
-pub fn take_why(status: &mut ThreadStatus, given: &WhyGiven, why: &SlackTs) {
+pub(crate) fn take_why(status: &mut ThreadStatus, given: &WhyGiven, why: &SlackTs) {
     let about = &given.about;
     let verdict = AnswerVerdict {
         message: about.message.clone(),

@@ -41,7 +41,7 @@ pub struct OpenedFile {
 ///
 /// # Errors
 /// A sentence for the role.
-pub async fn open_file(
+pub(crate) async fn open_file(
     inner: &Inner,
     caller: &ProvenCaller,
     id: &str,

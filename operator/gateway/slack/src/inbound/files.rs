@@ -35,7 +35,7 @@ type KeyInRepo = (RepoKey, String);
 
 /// What was read of files, recordings and links. Another Repo may not be allowed to read the same, and
 /// masks other words: each has its own.
-pub struct FileContents(Mutex<RecentMap<KeyInRepo, (Instant, Arc<str>)>>);
+pub(crate) struct FileContents(Mutex<RecentMap<KeyInRepo, (Instant, Arc<str>)>>);
 
 impl Default for FileContents {
     fn default() -> Self {
@@ -45,7 +45,7 @@ impl Default for FileContents {
 
 impl FileContents {
     /// One that was read for this Repo not long ago.
-    pub fn get(&self, repo: &Repo, id: &str) -> Option<Arc<str>> {
+    pub(crate) fn get(&self, repo: &Repo, id: &str) -> Option<Arc<str>> {
         self.get_within(repo, id, FRESH)
     }
 
@@ -55,7 +55,7 @@ impl FileContents {
         (at.elapsed() < age).then(|| Arc::clone(content))
     }
 
-    pub fn add(&self, repo: &Repo, id: &str, content: &Arc<str>) {
+    pub(crate) fn add(&self, repo: &Repo, id: &str, content: &Arc<str>) {
         let mut known = self.0.lock();
         known.insert((repo.into(), id.to_owned()), (Instant::now(), Arc::clone(content)));
     }
@@ -65,7 +65,7 @@ impl FileContents {
 const DESCRIBED: usize = 512;
 
 /// Answers of `files.info`, by Repo and file.
-pub struct DescribedFiles(Mutex<RecentMap<KeyInRepo, (Instant, SharedMessage)>>);
+pub(crate) struct DescribedFiles(Mutex<RecentMap<KeyInRepo, (Instant, SharedMessage)>>);
 
 impl Default for DescribedFiles {
     fn default() -> Self {
@@ -74,7 +74,7 @@ impl Default for DescribedFiles {
 }
 
 /// The files of a message and of those that are forwarded in it; what Slack only names is looked up.
-pub async fn describe_files(
+pub(crate) async fn describe_files(
     inner: &Inner,
     (repo, account): (&Repo, &SlackAccount),
     message: &StoredMessage,
@@ -138,7 +138,7 @@ enum ShownText {
 /// What the files of a message say, behind its text: contents of texts, the beginning of long ones, names of
 /// everything else, each with the path that Read takes.
 /// `left` is what may still be read, in bytes.
-pub async fn read_files(
+pub(crate) async fn read_files(
     inner: &Inner,
     (repo, account): (&Repo, &SlackAccount),
     files: &[SharedMessage],
@@ -172,7 +172,7 @@ pub async fn read_files(
 }
 
 /// What may be read in one go.
-pub const fn reading_budget() -> usize {
+pub(crate) const fn reading_budget() -> usize {
     TOGETHER
 }
 

@@ -55,7 +55,7 @@ pub struct WantedInbox {
 
 /// Answers at once if the role has mail or something pending that is news to it, and may run, else when
 /// that is so, else after `wait`.
-pub async fn await_inbox(
+pub(crate) async fn await_inbox(
     inner: &Inner,
     caller: &ProvenCaller,
     wanted: &WantedInbox,
@@ -217,7 +217,7 @@ fn inbox_version(messages: &[ThreadMessage], pending: &[PendingItem]) -> String 
 }
 
 /// Whether a role is shown a message of its conversation.
-pub fn can_read(
+pub(crate) fn can_read(
     inner: &Inner,
     caller: &ProvenCaller,
     account: &SlackAccount,
@@ -236,7 +236,7 @@ pub fn can_read(
 }
 
 /// How one role sees a conversation.
-pub struct InboxReader<'a> {
+pub(crate) struct InboxReader<'a> {
     pub status: &'a ThreadStatus,
     pub role: &'a str,
     pub thread: &'a Thread,
@@ -293,7 +293,7 @@ impl InboxReader<'_> {
     }
 
     /// None: it only repeats what another one says, or is of somebody who may not steer.
-    pub fn message(&self, stored: &StoredMessage) -> Option<ThreadMessage> {
+    pub(crate) fn message(&self, stored: &StoredMessage) -> Option<ThreadMessage> {
         if self.account.wrote(stored) && post::shows_run(stored) {
             return None;
         }

@@ -37,7 +37,7 @@ const UNCLEAR: &str = "That decided nothing: several questions are open here, or
 
 impl Inner {
     /// Takes in an envelope. None: it could not be stored and has to come again.
-    pub async fn take_in(
+    pub(crate) async fn take_in(
         &self,
         frame: &SocketFrame,
         channels: &[RepoChannel],
@@ -126,7 +126,10 @@ impl Inner {
     ///
     /// # Errors
     /// When it could not be stored.
-    pub async fn carry_out(&self, action: RouteAction) -> Result<Vec<RouteEffect>, TakeError> {
+    pub(crate) async fn carry_out(
+        &self,
+        action: RouteAction,
+    ) -> Result<Vec<RouteEffect>, TakeError> {
         match action {
             RouteAction::Message { channel, root, requested_by, said } => {
                 self.message(&channel, &root, &requested_by, &said).await

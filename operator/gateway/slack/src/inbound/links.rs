@@ -35,7 +35,7 @@ enum MessageLink {
 }
 
 /// The links of a message that are followed.
-pub struct FollowedLinks {
+pub(crate) struct FollowedLinks {
     workspace: Option<String>,
     remote: Option<Remote>,
     links: Vec<(String, MessageLink)>,
@@ -43,7 +43,7 @@ pub struct FollowedLinks {
 
 impl FollowedLinks {
     /// Those in its text, but for messages that are forwarded in it anyway.
-    pub fn of(repo: &Repo, account: &SlackAccount, message: &StoredMessage) -> Self {
+    pub(crate) fn of(repo: &Repo, account: &SlackAccount, message: &StoredMessage) -> Self {
         let remote = Remote::parse(&repo.spec.git.url).ok();
         let mut found = Self { workspace: account.workspace.clone(), remote, links: Vec::new() };
         let shared = message.attached().into_iter().filter(|one| one.kind == AttachedKind::Shared);
@@ -60,7 +60,7 @@ impl FollowedLinks {
     }
 
     /// True if the target of an address is among them.
-    pub fn has(&self, url: &str) -> bool {
+    pub(crate) fn has(&self, url: &str) -> bool {
         let link = self.parse(url);
         link.is_some_and(|link| self.links.iter().any(|(_, known)| *known == link))
     }
@@ -72,7 +72,7 @@ impl FollowedLinks {
 
 /// What the links of a person's message lead to, behind its text. `left` is what may still be read, in
 /// bytes.
-pub async fn read_links(
+pub(crate) async fn read_links(
     inner: &Inner,
     repo: &Repo,
     account: &SlackAccount,

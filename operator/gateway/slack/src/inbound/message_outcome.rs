@@ -23,7 +23,7 @@ const NOBODY: &str = "";
 
 /// What a person's message came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TakenMessage {
+pub(crate) enum TakenMessage {
     Message,
     /// A decision about what the message asked.
     Decided(SlackTs),
@@ -41,7 +41,7 @@ pub enum TakenMessage {
 
 /// The roles that a stored message of a person is for. The same whenever it is asked, whatever the
 /// roles do by then.
-pub fn find_recipients(
+pub(crate) fn find_recipients(
     status: &ThreadStatus,
     said: &PersonMessage,
     team: &RepoTeam,
@@ -137,7 +137,7 @@ fn find_question<'a>(
 ///
 /// # Errors
 /// When a decision can't be kept because too many wait.
-pub fn take_message(
+pub(crate) fn take_message(
     status: &mut ThreadStatus,
     said: &PersonMessage,
     team: &RepoTeam,
@@ -172,7 +172,7 @@ pub fn take_message(
 ///
 /// # Errors
 /// As above.
-pub fn take_refused(
+pub(crate) fn take_refused(
     status: &mut ThreadStatus,
     said: &PersonMessage,
     why: &'static str,
@@ -291,7 +291,11 @@ fn end_in_words(
 ///
 /// # Errors
 /// When too many decisions wait already.
-pub fn stop_runs(status: &mut ThreadStatus, ts: &SlackTs, user: &str) -> Result<(), ChangeRefusal> {
+pub(crate) fn stop_runs(
+    status: &mut ThreadStatus,
+    ts: &SlackTs,
+    user: &str,
+) -> Result<(), ChangeRefusal> {
     let running = status.roles.iter().filter(|(_, role)| role.state == Some(RoleState::Running));
     let running: Vec<String> = running.map(|(name, _)| name.clone()).collect();
     status.standing.clear();

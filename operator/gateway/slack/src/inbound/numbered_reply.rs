@@ -45,7 +45,7 @@ const DROP: [&str; 8] = ["reject", "drop", "no", "not", "without", "skip", "sin"
 const MAX_ITEMS: usize = 10;
 
 /// The verdict that a text is, if it is nothing else: `all`, `none`, `1 and 3`, `not 2`, `2: better words`.
-pub fn item_verdict(text: &str) -> Option<ItemVerdict> {
+pub(crate) fn item_verdict(text: &str) -> Option<ItemVerdict> {
     let text = text.trim();
     if let Some((before, after)) = text.split_once(':') {
         let item = before.trim().trim_start_matches("edit").trim().trim_start_matches('#');

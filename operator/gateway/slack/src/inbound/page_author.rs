@@ -9,11 +9,11 @@ use crate::outbound::mrkdwn;
 use crate::own_metadata;
 
 /// `kind` of a message that CodeButler posted for a person who wrote on a page.
-pub const KIND: &str = "page";
+pub(crate) const KIND: &str = "page";
 
 /// The person for whom a message is posted.
 #[derive(Clone, Copy, Debug)]
-pub struct ReplyAuthor<'a> {
+pub(crate) struct ReplyAuthor<'a> {
     pub user: &'a str,
     pub name: &'a str,
     pub place: AuthorPlace,
@@ -21,7 +21,7 @@ pub struct ReplyAuthor<'a> {
 
 /// Where a person wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AuthorPlace {
+pub(crate) enum AuthorPlace {
     Page,
     /// In the modal that asks why an answer did not help.
     Feedback,
@@ -54,19 +54,19 @@ impl ReplyAuthor<'_> {
 }
 
 /// Turns a reply that CodeButler posted for a person into that person's message: it is for roles like any other.
-pub fn attribute_reply(message: &mut StoredMessage, account: &SlackAccount) {
+pub(crate) fn attribute_reply(message: &mut StoredMessage, account: &SlackAccount) {
     if !is_feedback(message) {
         attribute_words(message, account);
     }
 }
 
 /// Whether a message says of an answer why it did not help: no role has to answer it.
-pub fn is_feedback(message: &StoredMessage) -> bool {
+pub(crate) fn is_feedback(message: &StoredMessage) -> bool {
     own_metadata(message.metadata.as_ref()).is_some_and(|payload| payload["kind"] == feedback::KIND)
 }
 
 /// The same for all that was posted for people, for whoever reads a conversation.
-pub fn attribute_words(message: &mut StoredMessage, account: &SlackAccount) {
+pub(crate) fn attribute_words(message: &mut StoredMessage, account: &SlackAccount) {
     if !account.wrote(message) {
         return;
     }

@@ -32,7 +32,7 @@ const FRESH: Duration = Duration::from_mins(1);
 ///
 /// # Errors
 /// A sentence for the role.
-pub async fn read_offered(
+pub(crate) async fn read_offered(
     inner: &Inner,
     caller: &ProvenCaller,
     message: &SlackTs,
@@ -69,7 +69,7 @@ pub async fn read_offered(
 
 /// Pictures that pages showed a moment ago, by Repo with channel, and file: however often they are asked for,
 /// Slack is asked now and then.
-pub struct ShownPictures(Mutex<RecentMap<(String, String), (Instant, FoundPicture)>>);
+pub(crate) struct ShownPictures(Mutex<RecentMap<(String, String), (Instant, FoundPicture)>>);
 
 /// Type and bytes.
 type FoundPicture = (&'static str, Bytes);
@@ -84,7 +84,7 @@ impl Default for ShownPictures {
 ///
 /// # Errors
 /// A sentence for who looks at a page.
-pub async fn read_shown(
+pub(crate) async fn read_shown(
     inner: &Inner,
     repo: &Repo,
     channel: &str,

@@ -15,17 +15,17 @@ use crate::outbound::uploads;
 use crate::outbound::uploads::FileAttachment;
 
 /// Pictures of one message that are offered.
-pub const OFFERED: usize = 4;
+pub(crate) const OFFERED: usize = 4;
 /// Longest name that is told, in characters.
 const MAX_NAME: usize = 80;
 
 /// Whether a file is a picture, as far as Slack says.
-pub fn is_picture(file: &SharedMessage) -> bool {
+pub(crate) fn is_picture(file: &SharedMessage) -> bool {
     IMAGE_TYPES.contains(&file.mimetype.as_str())
 }
 
 /// The pictures among the files of a message that can be asked for.
-pub fn offered_pictures(files: &[SharedMessage]) -> Vec<SharedPicture> {
+pub(crate) fn offered_pictures(files: &[SharedMessage]) -> Vec<SharedPicture> {
     let offered = files.iter().filter(|file| can_be_shown(file)).take(OFFERED);
     let plain = |name: &str| {
         let shown = |c: &char| !c.is_control() && !matches!(c, '`' | '[' | ']');
@@ -34,7 +34,7 @@ pub fn offered_pictures(files: &[SharedMessage]) -> Vec<SharedPicture> {
     offered.map(|file| SharedPicture { id: file.id.clone(), name: plain(&file.name) }).collect()
 }
 
-pub fn can_be_shown(file: &SharedMessage) -> bool {
+pub(crate) fn can_be_shown(file: &SharedMessage) -> bool {
     is_picture(file)
         && file.size <= MAX_PICTURE
         && file.url_private.is_some()
@@ -45,7 +45,7 @@ pub fn can_be_shown(file: &SharedMessage) -> bool {
 ///
 /// # Errors
 /// A sentence for the role.
-pub fn shown_pictures(
+pub(crate) fn shown_pictures(
     thread: &Thread,
     role: &str,
     key: &str,

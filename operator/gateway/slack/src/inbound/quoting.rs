@@ -3,7 +3,7 @@
 use crate::inbound::event::SharedMessage;
 
 /// Name, type and size on one line, as far as Slack says.
-pub fn describe_file(file: &SharedMessage) -> String {
+pub(crate) fn describe_file(file: &SharedMessage) -> String {
     let plain = |text: &str| -> String {
         text.chars().filter(|c| !c.is_control() && !matches!(c, '[' | ']')).take(80).collect()
     };
@@ -15,7 +15,7 @@ pub fn describe_file(file: &SharedMessage) -> String {
 }
 
 /// The path by which Read takes a file of the conversation. Slack's ids are plain; another one is none.
-pub fn file_path(file: &SharedMessage) -> Option<String> {
+pub(crate) fn file_path(file: &SharedMessage) -> Option<String> {
     let plain = !file.id.is_empty()
         && file.id.len() <= 40
         && file.id.bytes().all(|b| b.is_ascii_alphanumeric());
@@ -23,7 +23,7 @@ pub fn file_path(file: &SharedMessage) -> Option<String> {
 }
 
 /// Ticks that nothing in the text ends.
-pub fn find_fence(text: &str) -> String {
+pub(crate) fn find_fence(text: &str) -> String {
     let mut longest = 0;
     let mut run = 0;
     for c in text.chars() {

@@ -60,7 +60,7 @@ const FOR: &[&str] = &[" for ", " with ", " up to ", " por ", " für ", " mit "]
 const POLITE: &[&str] = &["please ", "por favor ", "bitte "];
 
 /// The wish that a text is, if it is nothing else.
-pub fn find_wish(text: &str, bot: Option<&str>) -> Option<MessageIntent> {
+pub(crate) fn find_wish(text: &str, bot: Option<&str>) -> Option<MessageIntent> {
     let text = text.trim();
     let own = bot.map(|bot| format!("<@{bot}>"));
     let text = own.and_then(|own| text.strip_prefix(own.as_str())).unwrap_or(text);

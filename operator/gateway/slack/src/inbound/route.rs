@@ -19,7 +19,7 @@ use crate::questions::{self, ButtonPress};
 
 /// What is to be done about an envelope.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RouteAction {
+pub(crate) enum RouteAction {
     /// A person said something in a Repo's channel.
     Message {
         channel: RepoChannel,
@@ -89,7 +89,7 @@ pub enum RouteAction {
 
 /// Why nothing is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IgnoredReason {
+pub(crate) enum IgnoredReason {
     /// No Repo of this app names the channel.
     Channel(String),
     /// Said by CodeButler in a channel that no Repo of this app names: another installation's.
@@ -100,7 +100,7 @@ pub enum IgnoredReason {
     NotOurs,
 }
 
-pub fn route_message(incoming: &MessageEvent, channels: &[RepoChannel]) -> RouteAction {
+pub(crate) fn route_message(incoming: &MessageEvent, channels: &[RepoChannel]) -> RouteAction {
     match find_channel(&incoming.channel, channels) {
         Some(channel) => route_stored(&incoming.message, channel),
         None if incoming.channel_type == "im" => route_direct(incoming, channels),
@@ -131,7 +131,7 @@ fn ignore_foreign(incoming: &MessageEvent, channels: &[RepoChannel]) -> IgnoredR
 }
 
 /// Routes a message of a Repo's channel, whether it was pushed or read back.
-pub fn route_stored(message: &StoredMessage, channel: &RepoChannel) -> RouteAction {
+pub(crate) fn route_stored(message: &StoredMessage, channel: &RepoChannel) -> RouteAction {
     let Some(user) = find_speaker(message, channel) else {
         return RouteAction::Ignore(IgnoredReason::NotAPerson);
     };
@@ -145,7 +145,10 @@ pub fn route_stored(message: &StoredMessage, channel: &RepoChannel) -> RouteActi
 }
 
 /// Who said something that counts: a person, or a bot that may write here.
-pub fn find_speaker<'a>(message: &'a StoredMessage, channel: &RepoChannel) -> Option<&'a str> {
+pub(crate) fn find_speaker<'a>(
+    message: &'a StoredMessage,
+    channel: &RepoChannel,
+) -> Option<&'a str> {
     let own = channel.bot_user.as_deref();
     if let Some(user) = message.person() {
         return (Some(user) != own).then_some(user);
@@ -158,7 +161,7 @@ pub fn find_speaker<'a>(message: &'a StoredMessage, channel: &RepoChannel) -> Op
 }
 
 /// Routes an edit or a deletion.
-pub fn route_change(changed: &MessageChange, channels: &[RepoChannel]) -> RouteAction {
+pub(crate) fn route_change(changed: &MessageChange, channels: &[RepoChannel]) -> RouteAction {
     let Some(channel) = find_channel(&changed.channel, channels) else {
         return RouteAction::Ignore(IgnoredReason::Channel(changed.channel.clone()));
     };
@@ -181,7 +184,11 @@ pub fn route_change(changed: &MessageChange, channels: &[RepoChannel]) -> RouteA
 }
 
 /// What a person's message means.
-pub fn read_said(message: &StoredMessage, user: &str, channel: &RepoChannel) -> PersonMessage {
+pub(crate) fn read_said(
+    message: &StoredMessage,
+    user: &str,
+    channel: &RepoChannel,
+) -> PersonMessage {
     let text = message.text.as_deref().unwrap_or_default();
     let is_bot = message.person().is_none();
     let spoken = message.spoken();
@@ -204,7 +211,7 @@ pub fn read_said(message: &StoredMessage, user: &str, channel: &RepoChannel) -> 
     }
 }
 
-pub fn route_click(click: &ButtonClick, channels: &[RepoChannel]) -> RouteAction {
+pub(crate) fn route_click(click: &ButtonClick, channels: &[RepoChannel]) -> RouteAction {
     let Some(channel) = find_channel(&click.channel, channels) else {
         return RouteAction::Ignore(IgnoredReason::Channel(click.channel.clone()));
     };
@@ -245,7 +252,7 @@ fn route_feedback(click: &ButtonClick, channel: &RepoChannel) -> RouteAction {
 }
 
 /// Routes a modal that was filled in.
-pub fn route_why(given: &WhyGiven, channels: &[RepoChannel]) -> RouteAction {
+pub(crate) fn route_why(given: &WhyGiven, channels: &[RepoChannel]) -> RouteAction {
     match find_channel(&given.about.channel, channels) {
         Some(channel) => RouteAction::Why { channel: channel.clone(), given: given.clone() },
         None => RouteAction::Ignore(IgnoredReason::Channel(given.about.channel.clone())),
@@ -253,7 +260,7 @@ pub fn route_why(given: &WhyGiven, channels: &[RepoChannel]) -> RouteAction {
 }
 
 /// Routes Slack's own stop button.
-pub fn route_stop(stopped: &SessionStopped, channels: &[RepoChannel]) -> RouteAction {
+pub(crate) fn route_stop(stopped: &SessionStopped, channels: &[RepoChannel]) -> RouteAction {
     match find_channel(&stopped.channel, channels) {
         Some(channel) => RouteAction::Stop {
             channel: channel.clone(),
@@ -266,7 +273,7 @@ pub fn route_stop(stopped: &SessionStopped, channels: &[RepoChannel]) -> RouteAc
 }
 
 /// Routes links to the app's domains.
-pub fn route_links(linked: &LinksShared, channels: &[RepoChannel]) -> RouteAction {
+pub(crate) fn route_links(linked: &LinksShared, channels: &[RepoChannel]) -> RouteAction {
     let here = channels.iter().filter(|known| known.id == linked.channel && known.is_own);
     let channels: Vec<RepoChannel> = here.cloned().collect();
     if channels.is_empty() {
@@ -275,7 +282,7 @@ pub fn route_links(linked: &LinksShared, channels: &[RepoChannel]) -> RouteActio
     RouteAction::Linked { channels, ts: linked.message.clone(), links: linked.links.clone() }
 }
 
-pub fn route_reaction(reaction: &ReactionAdded, channels: &[RepoChannel]) -> RouteAction {
+pub(crate) fn route_reaction(reaction: &ReactionAdded, channels: &[RepoChannel]) -> RouteAction {
     let Some(channel) = find_channel(&reaction.channel, channels) else {
         return RouteAction::Ignore(IgnoredReason::Channel(reaction.channel.clone()));
     };

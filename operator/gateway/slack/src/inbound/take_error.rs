@@ -8,11 +8,11 @@ use crate::api::account::AccessError;
 
 /// How long a decision waits for a post that is under way: Slack wants its answer within three
 /// seconds.
-pub const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why something was not taken in. It comes again.
 #[derive(Debug, thiserror::Error)]
-pub enum TakeError {
+pub(crate) enum TakeError {
     #[error(transparent)]
     Write(#[from] WriteError),
     /// Slack, when it had to be asked which Thread is meant.

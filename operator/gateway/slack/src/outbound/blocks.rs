@@ -13,7 +13,12 @@ const SECTION: usize = 2900;
 const EDIT: usize = 3900;
 
 /// The text with buttons under it, if there are any. `key` is the message's own.
-pub fn question_blocks(text: &str, block_id: &str, buttons: &[QuestionButton], key: &str) -> Value {
+pub(crate) fn question_blocks(
+    text: &str,
+    block_id: &str,
+    buttons: &[QuestionButton],
+    key: &str,
+) -> Value {
     let mut blocks = text_sections(text);
     if !buttons.is_empty() {
         blocks.push(action_block(block_id, buttons, key));
@@ -44,7 +49,7 @@ fn of_offer(offer: &OfferShown, key: &str) -> Vec<Value> {
     blocks
 }
 
-pub fn action_block(block_id: &str, buttons: &[QuestionButton], key: &str) -> Value {
+pub(crate) fn action_block(block_id: &str, buttons: &[QuestionButton], key: &str) -> Value {
     let elements: Vec<Value> = buttons.iter().map(|one| button_element(one, key)).collect();
     json!({"type": "actions", "block_id": block_id, "elements": elements})
 }
@@ -63,7 +68,7 @@ fn button_element(button: &QuestionButton, key: &str) -> Value {
 }
 
 /// The blocks, or else the text, with a line under the text.
-pub fn add_note(blocks: Value, text: &str, note: &str) -> Value {
+pub(crate) fn add_note(blocks: Value, text: &str, note: &str) -> Value {
     let mut blocks = match blocks {
         Value::Array(blocks) => blocks,
         _ => text_sections(text),
@@ -75,7 +80,7 @@ pub fn add_note(blocks: Value, text: &str, note: &str) -> Value {
 }
 
 /// A text as it is shown above buttons: all of it, since people approve what they see.
-pub fn text_sections(text: &str) -> Vec<Value> {
+pub(crate) fn text_sections(text: &str) -> Vec<Value> {
     let section =
         |part| json!({"type": "section", "expand": true, "text": {"type": "mrkdwn", "text": part}});
     split_text(text, SECTION).into_iter().map(section).collect()
@@ -83,7 +88,7 @@ pub fn text_sections(text: &str) -> Vec<Value> {
 
 /// The text beside a message's blocks as an edit may carry it. It was posted in full, and Slack
 /// takes less in an edit: the end is left out, which the blocks say.
-pub fn fallback_text(text: &str) -> String {
+pub(crate) fn fallback_text(text: &str) -> String {
     if text.chars().count() <= EDIT {
         return text.to_owned();
     }
@@ -95,7 +100,7 @@ pub fn fallback_text(text: &str) -> String {
 }
 
 /// The same blocks with a line in place of the buttons; None if there are no buttons.
-pub fn settle_blocks(blocks: &Value, told: &str) -> Option<Value> {
+pub(crate) fn settle_blocks(blocks: &Value, told: &str) -> Option<Value> {
     let is_actions = |block: &&Value| block["type"] == "actions";
     let blocks = blocks.as_array()?;
     blocks.iter().find(is_actions)?;
@@ -105,7 +110,7 @@ pub fn settle_blocks(blocks: &Value, told: &str) -> Option<Value> {
 }
 
 /// The same blocks with a line in place of one block with buttons; None if it is not there.
-pub fn settled_part(blocks: &Value, block_id: &str, told: &str) -> Option<Value> {
+pub(crate) fn settled_part(blocks: &Value, block_id: &str, told: &str) -> Option<Value> {
     let mut blocks = blocks.as_array()?.clone();
     let is_it = |block: &&mut Value| block["type"] == "actions" && block["block_id"] == block_id;
     let block = blocks.iter_mut().find(is_it)?;
@@ -114,14 +119,14 @@ pub fn settled_part(blocks: &Value, block_id: &str, told: &str) -> Option<Value>
 }
 
 /// What a button of these blocks says.
-pub fn button_label<'a>(blocks: &'a Value, action_id: &str) -> Option<&'a str> {
+pub(crate) fn button_label<'a>(blocks: &'a Value, action_id: &str) -> Option<&'a str> {
     let elements = blocks.as_array()?.iter().filter_map(|block| block["elements"].as_array());
     let mut buttons = elements.flatten();
     buttons.find(|button| button["action_id"] == action_id)?["text"]["text"].as_str()
 }
 
 /// The text with an offer's buttons under it.
-pub fn offer_blocks(text: &str, offer: &OfferShown, key: &str) -> Value {
+pub(crate) fn offer_blocks(text: &str, offer: &OfferShown, key: &str) -> Value {
     let mut blocks = text_sections(text);
     blocks.extend(of_offer(offer, key));
     Value::Array(blocks)

@@ -94,7 +94,7 @@ impl SlackGateway {
 
 /// True if a message holds pictures that [`SlackGateway::show_compared`] has posted: a history has them already, as what
 /// they are. Messages with files carry no mark of ours, so the names of the files tell.
-pub fn is_comparison(message: &ThreadMessage) -> bool {
+pub(crate) fn is_comparison(message: &ThreadMessage) -> bool {
     let is_bot = matches!(message.author, MessageAuthor::Bot { .. });
     let is_own = |picture: &SharedPicture| {
         let rest = picture.name.strip_prefix(BEFORE).or_else(|| picture.name.strip_prefix(AFTER));

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 /// A call's body that says so, where the call shows something.
-pub fn make_literal(method: &str, body: &Value) -> Value {
+pub(crate) fn make_literal(method: &str, body: &Value) -> Value {
     let mut body = body.clone();
     if !matches!(method, "chat.postMessage" | "chat.update" | "chat.postEphemeral") {
         return body;

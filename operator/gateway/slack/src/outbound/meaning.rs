@@ -28,7 +28,7 @@ pub struct RoleContext {
 }
 
 /// What a posted message means for its Thread. Applied again, nothing changes.
-pub struct PostMeaning {
+pub(crate) struct PostMeaning {
     plan: Option<PostedPlan>,
     details: Option<PlanDetails>,
     closing: Option<ThreadClosing>,
@@ -42,7 +42,7 @@ pub struct PostMeaning {
 }
 
 impl PostMeaning {
-    pub fn apply(&self, status: &mut ThreadStatus) {
+    pub(crate) fn apply(&self, status: &mut ThreadStatus) {
         if let Some(plan) = &self.plan {
             threads::set_plan(status, plan);
         }
@@ -157,7 +157,7 @@ fn queue_role(status: &mut ThreadStatus, from: &str, role: &str, ts: &SlackTs) {
 }
 
 /// Reads it off a message whose parts are in Slack.
-pub fn read_meaning(
+pub(crate) fn read_meaning(
     team: &RepoTeam,
     outgoing: &OutgoingText<'_>,
     sent: &[SentPart],
@@ -224,7 +224,7 @@ fn asks_people(message: &PostMessage) -> bool {
 
 /// Of all that people answer to in a message, if they are asked anything: also of the commit that they
 /// would merge.
-pub fn words_digest(message: &PostMessage, head: Option<&str>) -> Option<String> {
+pub(crate) fn words_digest(message: &PostMessage, head: Option<&str>) -> Option<String> {
     let PostMessage { choices, learnings, improvements, .. } = message;
     let items = choices.iter().chain(learnings).chain(improvements);
     if message.decision.is_none() && items.clone().next().is_none() {

@@ -6,20 +6,20 @@ use codebutler_crds::Thread;
 
 /// Slack user ids of the people whose answer a question waits for: who spoke last, else who asked for
 /// the thread. Nobody if neither is known to Slack.
-pub fn people_of(thread: &Thread) -> Vec<String> {
+pub(crate) fn people_of(thread: &Thread) -> Vec<String> {
     let speaker = thread.status.as_ref().and_then(|status| status.speaker.as_deref());
     let known = [speaker, thread.spec.requested_by.as_deref()];
     known.into_iter().flatten().find(|user| is_id(user)).map(str::to_owned).into_iter().collect()
 }
 
 /// The same as mentions; nothing if nobody is known.
-pub fn mention_all(thread: &Thread) -> String {
+pub(crate) fn mention_all(thread: &Thread) -> String {
     people_of(thread).iter().map(|user| format!("<@{user}>")).collect::<Vec<_>>().join(" ")
 }
 
 /// Slack user ids of all whom a role hears of besides those it has mail from: who asked for the thread,
 /// who spoke last, who decided.
-pub fn concerned_people(thread: &Thread) -> BTreeSet<String> {
+pub(crate) fn concerned_people(thread: &Thread) -> BTreeSet<String> {
     let status = thread.status.as_ref();
     let plan = status.and_then(|status| status.plan.as_ref());
     let closing = status.and_then(|status| status.closing.as_ref());
@@ -38,13 +38,13 @@ pub fn concerned_people(thread: &Thread) -> BTreeSet<String> {
 }
 
 /// A user as a mention, unless it can be none.
-pub fn mention_user(user: &str) -> Option<String> {
+pub(crate) fn mention_user(user: &str) -> Option<String> {
     is_id(user).then(|| format!("<@{user}>"))
 }
 
 /// Whether a name can be a Slack user id, and nothing that Slack reads as more.
 /// Mentions of people in a text of CodeButler's own, once it was rendered.
-pub fn restore_mentions(rendered: &str) -> String {
+pub(crate) fn restore_mentions(rendered: &str) -> String {
     const BEGIN: &str = "&lt;@";
     const END: &str = "&gt;";
     let mut parts = rendered.split(BEGIN);

@@ -2,26 +2,26 @@
 //!
 //! Pure: [`blocks`], [`literal`], [`markdown`], [`mentions`], [`mrkdwn`], [`split_text`].
 
-pub mod announce;
-pub mod blocks;
-pub mod compared;
-pub mod drawn_images;
-pub mod history_record;
-pub mod literal;
-pub mod markdown;
-pub mod meaning;
-pub mod mentions;
-pub mod mrkdwn;
-pub mod notices;
-pub mod opening;
+pub(crate) mod announce;
+pub(crate) mod blocks;
+pub(crate) mod compared;
+pub(crate) mod drawn_images;
+pub(crate) mod history_record;
+pub(crate) mod literal;
+pub(crate) mod markdown;
+pub(crate) mod meaning;
+pub(crate) mod mentions;
+pub(crate) mod mrkdwn;
+pub(crate) mod notices;
+pub(crate) mod opening;
 pub mod page_reply;
-pub mod personal;
-pub mod pinned_plan;
-pub mod post;
-pub mod previews;
-pub mod progress;
-pub mod refused_blocks;
-pub mod role_message;
-pub mod split_text;
-pub mod uploads;
+pub(crate) mod personal;
+pub(crate) mod pinned_plan;
+pub(crate) mod post;
+pub(crate) mod previews;
+pub(crate) mod progress;
+pub(crate) mod refused_blocks;
+pub(crate) mod role_message;
+pub(crate) mod split_text;
+pub(crate) mod uploads;
 pub mod usage;

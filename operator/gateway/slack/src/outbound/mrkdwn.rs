@@ -1,7 +1,7 @@
 //! Slack's mrkdwn: its entities, and how it reads as plain text. Pure.
 
 /// mrkdwn, as Slack stores it → what was typed: entities and link markup undone, the rest as it is.
-pub fn to_text(mrkdwn: &str) -> String {
+pub(crate) fn to_text(mrkdwn: &str) -> String {
     let mut out = String::with_capacity(mrkdwn.len());
     let mut rest = mrkdwn;
     while let Some(at) = rest.find('<') {
@@ -39,7 +39,7 @@ pub fn to_text(mrkdwn: &str) -> String {
     out.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }
 
-pub fn escape_text(text: &str) -> String {
+pub(crate) fn escape_text(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

@@ -34,11 +34,11 @@ use crate::outbound::split_text::split_text;
 use crate::{Inner, own_metadata};
 
 /// `kind` of the messages that show a prompt.
-pub const KIND: &str = "opening";
+pub(crate) const KIND: &str = "opening";
 const KEY: &str = "open";
 /// How long a claim may take to be fulfilled, and after which time it is nobody's: in between nothing
 /// that the claim's owner began can still have an effect.
-pub const FULFIL: Duration = Duration::from_secs(20);
+pub(crate) const FULFIL: Duration = Duration::from_secs(20);
 const CLAIM: SignedDuration = SignedDuration::from_secs(30);
 /// Slack's clock and the cluster's may differ by this much.
 const SKEW: i64 = 60;
@@ -48,13 +48,13 @@ const REMEMBERED: usize = 65_536;
 /// Threads by the conversation that was opened for them. Entries only hint: who uses one looks at the
 /// Thread.
 #[derive(Default)]
-pub struct OpenedThread {
+pub(crate) struct OpenedThread {
     known: Mutex<HashMap<(String, SlackTs), ThreadKey>>,
 }
 
 impl OpenedThread {
     /// Takes in what the Threads say.
-    pub fn learn(&self, threads: &[Arc<Thread>]) {
+    pub(crate) fn learn(&self, threads: &[Arc<Thread>]) {
         for thread in threads {
             if let Some(slack) = thread.status.as_ref().and_then(|status| status.slack.as_ref()) {
                 self.add(slack, ThreadKey::from(&**thread));
@@ -63,7 +63,7 @@ impl OpenedThread {
     }
 
     /// The Thread of a conversation, if it was opened for one.
-    pub fn find(&self, channel: &str, root: &SlackTs) -> Option<ThreadKey> {
+    pub(crate) fn find(&self, channel: &str, root: &SlackTs) -> Option<ThreadKey> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&(channel.to_owned(), root.clone())).cloned()
     }
@@ -78,7 +78,7 @@ impl OpenedThread {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClaimedConversation {
+pub(crate) enum ClaimedConversation {
     /// Nobody had one before: nothing was posted.
     First,
     /// Somebody had one: something may have been posted.
@@ -87,7 +87,7 @@ pub enum ClaimedConversation {
 }
 
 /// Takes the claim if nobody has it. Pure.
-pub fn take_claim(status: &mut ThreadStatus, by: &str, now: &Time) -> ClaimedConversation {
+pub(crate) fn take_claim(status: &mut ThreadStatus, by: &str, now: &Time) -> ClaimedConversation {
     let outcome = match &status.claim {
         None => ClaimedConversation::First,
         Some(other) if other.by != by && now.0.duration_since(other.since.0) < CLAIM => {
@@ -100,14 +100,17 @@ pub fn take_claim(status: &mut ThreadStatus, by: &str, now: &Time) -> ClaimedCon
 }
 
 /// The roles that a prompt is for. Whom it quotes, whoever wrote it does not speak for.
-pub fn prompt_recipients(prompt: &str, channel: &RepoChannel) -> Vec<String> {
+pub(crate) fn prompt_recipients(prompt: &str, channel: &RepoChannel) -> Vec<String> {
     let mentioned = address::by_person(prompt, &channel.team.roles, channel.bot_user.as_deref());
     let first = || channel.first().map(str::to_owned).into_iter().collect();
     if mentioned.is_empty() { first() } else { mentioned }
 }
 
 /// Opens the conversation, or says in the Thread what it waits for.
-pub async fn open_conversation(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
+pub(crate) async fn open_conversation(
+    inner: &Arc<Inner>,
+    thread: &Thread,
+) -> Result<(), LaterError> {
     let key = ThreadKey::from(thread);
     // Not from the cache, which may be behind: a Repo that was just suspended opens nothing.
     let repos: Api<Repo> = Api::namespaced(inner.context.client.clone(), &key.namespace);
@@ -293,7 +296,7 @@ impl Opening<'_> {
 }
 
 /// The message that somebody with an earlier claim posted, if it is there.
-pub async fn find_posted(
+pub(crate) async fn find_posted(
     inner: &Inner,
     repo: &Repo,
     account: &SlackAccount,
@@ -313,7 +316,7 @@ pub async fn find_posted(
 }
 
 /// The Thread for which a conversation was opened, asked of Slack.
-pub async fn find_thread(
+pub(crate) async fn find_thread(
     inner: &Inner,
     channel: &RepoChannel,
     root: &SlackTs,

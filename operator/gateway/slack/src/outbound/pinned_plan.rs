@@ -26,7 +26,7 @@ const MAX_PLAN: usize = 16_000;
 /// Parts of a long message that are looked through.
 const PARTS: usize = 20;
 
-pub struct PinnedMemory<K, V>(Mutex<HashMap<K, V>>);
+pub(crate) struct PinnedMemory<K, V>(Mutex<HashMap<K, V>>);
 
 impl<K, V> Default for PinnedMemory<K, V> {
     fn default() -> Self {
@@ -35,11 +35,11 @@ impl<K, V> Default for PinnedMemory<K, V> {
 }
 
 impl<K: Hash + Eq, V: Clone> PinnedMemory<K, V> {
-    pub fn get(&self, key: &K) -> Option<V> {
+    pub(crate) fn get(&self, key: &K) -> Option<V> {
         self.0.lock().get(key).cloned()
     }
 
-    pub fn keep(&self, key: K, value: V) {
+    pub(crate) fn keep(&self, key: K, value: V) {
         let mut known = self.0.lock();
         if known.len() >= REMEMBERED {
             // Asked for again where it is still needed.
@@ -49,17 +49,17 @@ impl<K: Hash + Eq, V: Clone> PinnedMemory<K, V> {
     }
 }
 
-pub type PinnedPlans = PinnedMemory<(ThreadKey, SlackTs), Arc<str>>;
+pub(crate) type PinnedPlans = PinnedMemory<(ThreadKey, SlackTs), Arc<str>>;
 
 impl Inner {
     /// Keeps what a plan says as it was posted, which is what its hash is of.
-    pub fn keep_plan(&self, thread: &ThreadKey, plan: &SlackTs, text: &str) {
+    pub(crate) fn keep_plan(&self, thread: &ThreadKey, plan: &SlackTs, text: &str) {
         let text: String = text.chars().take(MAX_PLAN).collect();
         self.plans.keep((thread.clone(), plan.clone()), text.into());
     }
 
     /// What the approved plan says; read back from Slack where this process did not post it.
-    pub async fn plan_text(&self, repo: &Repo, thread: &Thread) -> Option<String> {
+    pub(crate) async fn plan_text(&self, repo: &Repo, thread: &Thread) -> Option<String> {
         let plan =
             thread.status.as_ref()?.plan.as_ref().filter(|plan| plan.approved_by.is_some())?;
         let key = (ThreadKey::from(thread), plan.ts.clone());

@@ -32,30 +32,30 @@ use crate::outbound::split_text::split_text;
 use crate::outbound::uploads;
 use crate::outbound::uploads::FileAttachment;
 use crate::{Inner, own_metadata};
-pub use handing::{FileHanding, read_addressed};
-pub use identity::{MessageIdentity, speaks_of};
-pub use outgoing::{OutgoingText, TextAsks, build_metadata};
-pub use sent::{SentKeys, SentPart, lookup_sent};
-pub use streamed::{run_key, shows_run, task_id};
+pub(crate) use handing::{FileHanding, read_addressed};
+pub(crate) use identity::{MessageIdentity, speaks_of};
+pub(crate) use outgoing::{OutgoingText, TextAsks, build_metadata};
+pub(crate) use sent::{SentKeys, SentPart, lookup_sent};
+pub(crate) use streamed::{run_key, shows_run, task_id};
 
 /// Slack recommends at most 4,000 characters in a message.
-pub const LIMIT: usize = 3900;
+pub(crate) const LIMIT: usize = 3900;
 /// Told to a role that says nothing.
-pub const EMPTY: &str = "the text is empty: say something";
+pub(crate) const EMPTY: &str = "the text is empty: say something";
 /// `kind` of a message that shows a run: no role reads it.
-pub const PROGRESS: &str = "progress";
+pub(crate) const PROGRESS: &str = "progress";
 /// `kind` of a line of CodeButler itself.
-pub const NOTICE: &str = "notice";
+pub(crate) const NOTICE: &str = "notice";
 /// Times that a post with unknown outcome is looked for and repeated.
 const ATTEMPTS: u32 = 4;
 
 /// The key of a notice that is mail for a role.
-pub fn key_for(role: &str, key: &str) -> String {
+pub(crate) fn key_for(role: &str, key: &str) -> String {
     format!("to:{role}:{key}")
 }
 
 /// By which a line of CodeButler itself is found.
-pub fn notice_id(key: &str) -> MessageIdentity {
+pub(crate) fn notice_id(key: &str) -> MessageIdentity {
     MessageIdentity::of("", NOTICE, key)
 }
 
@@ -65,7 +65,7 @@ fn own_kind(stored: &StoredMessage) -> Option<&str> {
 }
 
 /// Posts a line of CodeButler itself.
-pub async fn post_line(
+pub(crate) async fn post_line(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,
@@ -77,7 +77,7 @@ pub async fn post_line(
 }
 
 /// The same, where it is known already what is meant.
-pub async fn post_notice(
+pub(crate) async fn post_notice(
     inner: &Inner,
     repo: &Repo,
     thread: &Thread,
@@ -112,7 +112,7 @@ pub async fn post_notice(
 }
 
 /// Uploads the files that are not in the thread yet; Slack's ids of all, in their order. The caller holds the thread's turn to post.
-pub async fn attach_files(
+pub(crate) async fn attach_files(
     inner: &Inner,
     repo: &Repo,
     thread: &Thread,
@@ -145,7 +145,7 @@ pub async fn attach_files(
 }
 
 /// The same for files of one message, which says something.
-pub async fn attach_together(
+pub(crate) async fn attach_together(
     inner: &Inner,
     repo: &Repo,
     thread: &Thread,
@@ -176,7 +176,7 @@ pub async fn attach_together(
 }
 
 /// Slack's id of a file of ours, if it is in the thread.
-pub async fn find_file(
+pub(crate) async fn find_file(
     inner: &Inner,
     repo: &Repo,
     thread: &Thread,
@@ -188,14 +188,14 @@ pub async fn find_file(
     Ok(sent.and_then(|sent| sent.file).filter(|id| !id.is_empty()))
 }
 
-pub fn not_recorded(error: &WriteError) -> ApiError {
+pub(crate) fn not_recorded(error: &WriteError) -> ApiError {
     tracing::warn!(%error, "posted, not recorded: the same request finishes it");
     ApiError::new(ErrorCode::Unavailable, "posted, but not recorded yet: send it again")
 }
 
 /// Posts the parts that are not in Slack yet; answers the `ts` of all. The caller holds the
 /// thread's turn to post.
-pub async fn post_once(
+pub(crate) async fn post_once(
     inner: &Inner,
     outgoing: &OutgoingText<'_>,
 ) -> Result<Vec<SlackTs>, AccessError> {

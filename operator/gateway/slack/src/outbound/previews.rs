@@ -38,7 +38,7 @@ pub struct PreviewShown {
 }
 
 /// Looks a page up; None: it is not for everybody in that channel, or not there.
-pub type PreviewDesk =
+pub(crate) type PreviewDesk =
     Arc<dyn Fn(PreviewAsked) -> BoxFuture<'static, Option<PreviewShown>> + Send + Sync>;
 
 impl SlackGateway {
@@ -49,7 +49,7 @@ impl SlackGateway {
 }
 
 /// Namespace and name of the thread whose page has this address.
-pub fn page_thread(base: &str, link: &str) -> Option<(String, String)> {
+pub(crate) fn page_thread(base: &str, link: &str) -> Option<(String, String)> {
     let (base, link) = (Url::parse(base).ok()?, Url::parse(link).ok()?);
     if base.origin() != link.origin() {
         return None;
@@ -65,7 +65,7 @@ pub fn page_thread(base: &str, link: &str) -> Option<(String, String)> {
 }
 
 /// Shows the links of a message that lead to pages of threads of its channel.
-pub async fn show_previews(
+pub(crate) async fn show_previews(
     inner: &Inner,
     channels: &[RepoChannel],
     ts: &SlackTs,

@@ -14,23 +14,23 @@ const REFUSED: Duration = Duration::from_hours(6);
 
 /// Where Slack takes no feedback buttons.
 #[derive(Default)]
-pub struct RefusedBlocks {
+pub(crate) struct RefusedBlocks {
     apps: Mutex<HashMap<String, Instant>>,
 }
 
 /// Whether Slack refuses a message because of its blocks.
-pub fn refuses_blocks(error: &CallError) -> bool {
+pub(crate) fn refuses_blocks(error: &CallError) -> bool {
     error.code().is_some_and(|code| code.starts_with("invalid_blocks"))
 }
 
 impl RefusedBlocks {
-    pub fn has(&self, account: &SlackAccount) -> bool {
+    pub(crate) fn has(&self, account: &SlackAccount) -> bool {
         let Some(user) = &account.user else { return false };
         self.apps.lock().get(user).is_some_and(|since| since.elapsed() < REFUSED)
     }
 
     /// The same message was taken without them: said once.
-    pub fn note(&self, account: &SlackAccount) {
+    pub(crate) fn note(&self, account: &SlackAccount) {
         let Some(user) = &account.user else { return };
         if self.apps.lock().insert(user.clone(), Instant::now()).is_none() {
             tracing::warn!(

@@ -28,7 +28,7 @@ use crate::questions::shown::OfferShown;
 use crate::questions::{merge, plan};
 
 /// Posts a role's message and records what it means: a decision asked, roles addressed.
-pub async fn of_role(
+pub(crate) async fn of_role(
     inner: &Inner,
     caller: &ProvenCaller,
     message: &PostMessage,

@@ -7,7 +7,7 @@ const LEAST: usize = 64;
 
 /// Parts of at most `limit` characters (64 at least), in order; at paragraphs if possible, else at
 /// lines, else anywhere. A code block that is cut goes on as a code block in the next part.
-pub fn split_text(text: &str, limit: usize) -> Vec<String> {
+pub(crate) fn split_text(text: &str, limit: usize) -> Vec<String> {
     let limit = limit.max(LEAST);
     // Room for the fence that a cut code block gets at both ends.
     let room = limit - 2 * (FENCE.len() + 1);

@@ -32,7 +32,7 @@ const LOOKS: [Duration; 7] = [
 
 /// Code or a picture that goes into a thread as a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileAttachment {
+pub(crate) struct FileAttachment {
     /// Says which message of which role it belongs to.
     pub name: String,
     pub content: Vec<u8>,
@@ -41,13 +41,13 @@ pub struct FileAttachment {
 }
 
 impl FileAttachment {
-    pub const fn new(name: String, content: Vec<u8>) -> Self {
+    pub(crate) const fn new(name: String, content: Vec<u8>) -> Self {
         Self { name, content, words: None }
     }
 }
 
 /// The name of a message's n-th file, from 0.
-pub fn snippet_name(
+pub(crate) fn snippet_name(
     thread: &Thread,
     role: &str,
     key: &str,
@@ -58,7 +58,7 @@ pub fn snippet_name(
 }
 
 /// The name of a file of a message: what it was called before says nothing, and nothing leaves by it.
-pub fn file_name(
+pub(crate) fn file_name(
     what: &str,
     thread: &Thread,
     role: &str,
@@ -77,7 +77,7 @@ struct UploadTicket {
 }
 
 /// Uploads a file into a thread, in Slack's three steps; Slack's id of it.
-pub async fn upload_file(
+pub(crate) async fn upload_file(
     inner: &Inner,
     account: &SlackAccount,
     slack: &SlackThread,
@@ -88,7 +88,7 @@ pub async fn upload_file(
 }
 
 /// Uploads files into a thread as one message, which says something; Slack's ids, in their order.
-pub async fn upload_together(
+pub(crate) async fn upload_together(
     inner: &Inner,
     account: &SlackAccount,
     slack: &SlackThread,

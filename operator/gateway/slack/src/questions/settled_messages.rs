@@ -18,7 +18,7 @@ use crate::questions::{self, QuestionButton, action, find_button, recording};
 const ANSWERED: &str = "answered";
 
 /// Edits what is to be edited, and takes it off the list.
-pub async fn settle_all(inner: &Inner, key: &ThreadKey) -> Result<(), AccessError> {
+pub(crate) async fn settle_all(inner: &Inner, key: &ThreadKey) -> Result<(), AccessError> {
     let Some((thread, repo)) = inner.known(key) else { return Ok(()) };
     let settled = thread.status.as_ref().map(|status| status.settled.clone()).unwrap_or_default();
     let Some(slack) = thread.conversation().filter(|_| !settled.is_empty()) else { return Ok(()) };
@@ -42,7 +42,7 @@ pub async fn settle_all(inner: &Inner, key: &ThreadKey) -> Result<(), AccessErro
 
 /// What stands in the place of buttons.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SettledLine {
+pub(crate) struct SettledLine {
     /// Who settled it, or what did.
     text: String,
     /// The button that was pressed: it may settle one block alone.
@@ -51,7 +51,7 @@ pub struct SettledLine {
 
 impl SettledLine {
     /// In place of all buttons.
-    pub fn of(text: impl Into<String>) -> Self {
+    pub(crate) fn of(text: impl Into<String>) -> Self {
         Self { text: text.into(), button: None }
     }
 
@@ -88,7 +88,7 @@ fn settled_line(settled: &SettledQuestion) -> SettledLine {
 }
 
 /// Puts a line in the place of a message's buttons, if it has any.
-pub async fn settle_message(
+pub(crate) async fn settle_message(
     inner: &Inner,
     account: &SlackAccount,
     slack: &SlackThread,

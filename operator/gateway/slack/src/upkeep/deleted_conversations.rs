@@ -22,7 +22,7 @@ const ATTEMPTS: usize = 8;
 
 /// The ends that this process told of: the Repos in its cache may not show them yet.
 #[derive(Default)]
-pub struct ToldEnds {
+pub(crate) struct ToldEnds {
     known: Mutex<HashMap<(String, SlackTs), SlackTs>>,
 }
 
@@ -43,7 +43,7 @@ impl ToldEnds {
 
 impl Inner {
     /// Whether a message was said in a conversation before its Thread was deleted.
-    pub fn has_ended(&self, channel: &RepoChannel, root: &SlackTs, said: &SlackTs) -> bool {
+    pub(crate) fn has_ended(&self, channel: &RepoChannel, root: &SlackTs, said: &SlackTs) -> bool {
         let told = self.ends.find(&channel.id, root);
         let repo = self.context.repo(&channel.namespace, &channel.repo);
         let ends = repo.iter().flat_map(|repo| &repo.status).flat_map(|s| &s.slack.ended);
@@ -55,7 +55,7 @@ impl Inner {
     ///
     /// # Errors
     /// When the Repo can't be written.
-    pub async fn end(
+    pub(crate) async fn end(
         &self,
         repo: &Repo,
         channel: &str,

@@ -34,7 +34,7 @@ const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 const ATTEMPT: Duration = opening::FULFIL;
 
 /// Tells the conversation, and lets the Thread go.
-pub async fn take_leave(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
+pub(crate) async fn take_leave(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
     let key = ThreadKey::from(thread);
     let repo = inner.context.repo(&key.namespace, &thread.spec.repo);
     let told = match &repo {

@@ -20,7 +20,7 @@ const DONE: &str = "white_check_mark";
 /// Messages that are marked at most: the newest.
 const MOST: usize = 20;
 
-pub async fn mark_finished(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
+pub(crate) async fn mark_finished(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
     let Some(newest) = finished::find_finished(thread, Timestamp::now()) else { return Ok(()) };
     let key = ThreadKey::from(thread);
     let Some((_, repo)) = inner.known(&key) else { return Ok(()) };

@@ -49,7 +49,7 @@ fn is_due(thread: &Thread) -> bool {
 }
 
 /// Looks after all Threads until told to stop. One replica does: the one that agents speak to.
-pub async fn run_handovers(inner: Arc<Inner>, stop: CancellationToken) {
+pub(crate) async fn run_handovers(inner: Arc<Inner>, stop: CancellationToken) {
     let queue = ThreadQueue::new(&inner.context.attended, is_due, (AGAIN, LONGEST));
     let look = |key: ThreadKey, _: Arc<Thread>| {
         let inner = Arc::clone(&inner);

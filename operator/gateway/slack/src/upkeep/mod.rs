@@ -1,9 +1,9 @@
 //! What has to happen without anybody saying a word: [`thread_upkeep`] looks for it.
 
-pub mod deleted_conversations;
-pub mod deletion_notice;
-pub mod finish_reaction;
-pub mod handover;
-pub mod learning_offer;
-pub mod reachability;
-pub mod thread_upkeep;
+pub(crate) mod deleted_conversations;
+pub(crate) mod deletion_notice;
+pub(crate) mod finish_reaction;
+pub(crate) mod handover;
+pub(crate) mod learning_offer;
+pub(crate) mod reachability;
+pub(crate) mod thread_upkeep;

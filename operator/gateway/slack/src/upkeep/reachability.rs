@@ -11,13 +11,13 @@ use parking_lot::Mutex;
 
 /// What is told: that it works, with what it can't do if there is something, or a reason and a
 /// sentence.
-pub type ReachState = Result<Option<String>, (&'static str, String)>;
+pub(crate) type ReachState = Result<Option<String>, (&'static str, String)>;
 
 /// That nothing hinders.
 const WORKS: &str = "the app can read the channel";
 
 /// Tells whether Slack can be reached.
-pub struct SlackReach {
+pub(crate) struct SlackReach {
     conditions: ConditionWriter,
     told: Mutex<HashMap<String, ToldFinding>>,
 }
@@ -39,12 +39,12 @@ impl ToldFinding {
 }
 
 /// Whether a code keeps everybody from speaking in the channel until somebody mends it in Slack.
-pub fn is_lasting(code: &str) -> bool {
+pub(crate) fn is_lasting(code: &str) -> bool {
     concerns_repo(code) && !matches!(code, "missing_scope" | "not_allowed_token_type")
 }
 
 /// Whether a code speaks of the Repo's settings rather than of one call.
-pub fn concerns_repo(code: &str) -> bool {
+pub(crate) fn concerns_repo(code: &str) -> bool {
     let codes = [
         "not_in_channel",
         "channel_not_found",
@@ -64,13 +64,13 @@ pub fn concerns_repo(code: &str) -> bool {
 
 impl SlackReach {
     /// Writes as the gateway's other conditions are written.
-    pub fn new(conditions: ConditionWriter) -> Self {
+    pub(crate) fn new(conditions: ConditionWriter) -> Self {
         Self { conditions, told: Mutex::default() }
     }
 
     /// Records the state if it is news, and answers whether the Repo says it now. Failing to is logged,
     /// and tried again next time.
-    pub async fn tell(&self, repo: &Repo, state: ReachState) -> bool {
+    pub(crate) async fn tell(&self, repo: &Repo, state: ReachState) -> bool {
         let uid = repo.uid().unwrap_or_default();
         let news = ToldFinding::of(repo, state);
         // Another replica may have said otherwise since.
@@ -102,7 +102,7 @@ impl SlackReach {
     }
 
     /// Says again what was found, where a Repo has changed in what has nothing to do with it.
-    pub async fn follow(&self, repo: &Repo) {
+    pub(crate) async fn follow(&self, repo: &Repo) {
         let told = self.lock().get(&repo.uid().unwrap_or_default()).cloned();
         let Some(told) = told.filter(|told| told.generation != repo.metadata.generation) else {
             return;

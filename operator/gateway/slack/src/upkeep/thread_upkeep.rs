@@ -91,7 +91,7 @@ struct Upkeep {
 }
 
 /// Looks after all Threads until told to stop.
-pub async fn run_upkeep(inner: Arc<Inner>, stop: CancellationToken) {
+pub(crate) async fn run_upkeep(inner: Arc<Inner>, stop: CancellationToken) {
     let queue = ThreadQueue::new(&inner.context.attended, may_be_due, (AGAIN, LONGEST));
     let learning = learn_conversations(Arc::clone(&inner), &stop);
     let upkeep = Arc::new(Upkeep { inner, began: Instant::now(), settled: Mutex::default() });

@@ -25,19 +25,19 @@ type ReadKey = (Instant, Option<SigningKey>);
 
 /// Cheap to clone; clones share what they know.
 #[derive(Clone)]
-pub struct SigningKeys {
+pub(super) struct SigningKeys {
     context: GatewayContext,
     conditions: ConditionWriter,
     known: Arc<Mutex<RecentMap<(String, String), ReadKey>>>,
 }
 
 impl SigningKeys {
-    pub fn new(context: GatewayContext, conditions: ConditionWriter) -> Self {
+    pub(super) fn new(context: GatewayContext, conditions: ConditionWriter) -> Self {
         Self { context, conditions, known: Arc::new(Mutex::new(RecentMap::new(MOST))) }
     }
 
     /// The key of a Repo; nothing if its Secret has none that can be used, which its events say.
-    pub async fn of(&self, repo: &Repo, secret: &SecretRef) -> Option<SigningKey> {
+    pub(super) async fn of(&self, repo: &Repo, secret: &SecretRef) -> Option<SigningKey> {
         let namespace = repo.namespace().unwrap_or_default();
         let place = (namespace, secret.name.clone());
         if let Some((read, key)) = self.known.lock().get(&place)

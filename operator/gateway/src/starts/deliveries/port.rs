@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Connections at once of which not all has come. Those who come next are let in, and who has taken longest
 /// goes: an honest delivery is there within moments, so that no crowd of slow strangers is in its way.
-pub const CONNECTIONS: usize = 256;
+pub(super) const CONNECTIONS: usize = 256;
 /// Bytes of a request's head at most.
 const HEAD: usize = 32 << 10;
 /// How long one may be open in all, so that who takes no answer does not stay.
@@ -23,7 +23,7 @@ const LIFE: Duration = Duration::from_mins(1);
 
 /// Serves until told to stop; what has come in before is served to its end while the process lasts. A
 /// request's head may take as long as `patience`.
-pub async fn serve_port(
+pub(super) async fn serve_port(
     listener: TcpListener,
     app: Router,
     patience: Duration,
@@ -84,7 +84,7 @@ impl WaitingRoom {
 
 /// One connection's seat. Clones are the same one.
 #[derive(Clone)]
-pub struct WaitingSeat {
+pub(super) struct WaitingSeat {
     id: u64,
     ended: CancellationToken,
     room: WaitingRoom,
@@ -92,7 +92,7 @@ pub struct WaitingSeat {
 
 impl WaitingSeat {
     /// All of the request is there: it makes room for nobody any more.
-    pub fn settle(&self) {
+    pub(super) fn settle(&self) {
         self.room.waiting.lock().retain(|(id, _)| *id != self.id);
     }
 

@@ -7,12 +7,12 @@ use http::{HeaderValue, StatusCode, header};
 use serde_json::json;
 
 /// Seconds that the sender's clock and ours may be apart, the way included.
-pub const TOLERANCE: u64 = 300;
+pub(super) const TOLERANCE: u64 = 300;
 /// Seconds after which to try again.
 const AGAIN: HeaderValue = HeaderValue::from_static("5");
 
 #[derive(Debug, thiserror::Error)]
-pub enum DeliveryRefusal {
+pub(super) enum DeliveryRefusal {
     #[error("there is nothing here: POST to /v1/repos/NAMESPACE/REPO/deliveries")]
     NoPath,
     #[error("the header {0} is missing: sign the delivery as standardwebhooks.com has it")]
@@ -71,7 +71,7 @@ impl DeliveryRefusal {
     }
 
     /// As it is counted: by whose turn it is to mend something.
-    pub const fn outcome(&self) -> &'static str {
+    pub(super) const fn outcome(&self) -> &'static str {
         match self {
             Self::NotSigned => "unsigned",
             Self::Busy => "busy",

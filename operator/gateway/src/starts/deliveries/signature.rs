@@ -12,11 +12,11 @@ use sha2::Sha256;
 use super::refusal::{DeliveryRefusal, TOLERANCE};
 
 /// What makes a delivery the same one as another.
-pub const ID: &str = "webhook-id";
+pub(super) const ID: &str = "webhook-id";
 /// When it was sent, in seconds since 1970.
-pub const TIMESTAMP: &str = "webhook-timestamp";
+pub(super) const TIMESTAMP: &str = "webhook-timestamp";
 /// Signatures, separated by a space: a sender that changes its secret signs with both.
-pub const SIGNATURE: &str = "webhook-signature";
+pub(super) const SIGNATURE: &str = "webhook-signature";
 
 /// Longest id.
 const LONGEST_ID: usize = 128;
@@ -35,11 +35,11 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// What deliveries are signed with. No Debug: it is a secret.
 #[derive(Clone)]
-pub struct SigningKey(Hmac<Sha256>);
+pub(super) struct SigningKey(Hmac<Sha256>);
 
 impl SigningKey {
     /// Nothing if it is no secret as the standard writes it.
-    pub fn parse(secret: &str) -> Option<Self> {
+    pub(super) fn parse(secret: &str) -> Option<Self> {
         let bytes = BASE64.decode(secret.strip_prefix(PREFIX)?).ok()?;
         if !KEY_BYTES.contains(&bytes.len()) {
             return None;
@@ -48,13 +48,13 @@ impl SigningKey {
     }
 
     /// One that nobody knows, for what nobody may sign.
-    pub fn random() -> Self {
+    pub(super) fn random() -> Self {
         Self(Hmac::new(&rand::random::<[u8; 64]>().into()))
     }
 }
 
 /// What the headers of a delivery say of it.
-pub struct SignedHead {
+pub(super) struct SignedHead {
     pub id: String,
     timestamp: String,
     signatures: Vec<Vec<u8>>,
@@ -65,7 +65,7 @@ impl SignedHead {
     ///
     /// # Errors
     /// Which one is missing, wrong or too old.
-    pub fn read(headers: &HeaderMap, now: i64) -> Result<Self, DeliveryRefusal> {
+    pub(super) fn read(headers: &HeaderMap, now: i64) -> Result<Self, DeliveryRefusal> {
         let (id, timestamp) = (only_header(headers, ID)?, only_header(headers, TIMESTAMP)?);
         let signature = only_header(headers, SIGNATURE)?;
         let visible = id.bytes().all(|byte| byte.is_ascii_graphic());
@@ -89,7 +89,7 @@ impl SignedHead {
     }
 
     /// Whether one of the signatures was made with this key, over these bytes.
-    pub fn is_of(&self, key: &SigningKey, body: &[u8]) -> bool {
+    pub(super) fn is_of(&self, key: &SigningKey, body: &[u8]) -> bool {
         let mut code = key.0.clone();
         for part in [self.id.as_bytes(), b".", self.timestamp.as_bytes(), b".", body] {
             code.update(part);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 /// Takes properties together: those of all branches, or of whichever of them holds.
-pub fn merge_branches(
+pub(super) fn merge_branches(
     target: &mut Map<String, Value>,
     branches: &[&Map<String, Value>],
     takes_all: bool,
@@ -51,7 +51,7 @@ pub fn merge_branches(
 }
 
 /// The type that other keywords speak of.
-pub fn guess_type(fields: &Map<String, Value>) -> Option<&'static str> {
+pub(super) fn guess_type(fields: &Map<String, Value>) -> Option<&'static str> {
     let has = |keywords: &[&str]| keywords.iter().any(|keyword| fields.contains_key(*keyword));
     if has(&["properties", "additionalProperties", "patternProperties"])
         || fields.get("required").is_some_and(Value::is_array)
@@ -76,13 +76,13 @@ pub fn guess_type(fields: &Map<String, Value>) -> Option<&'static str> {
     has(&["minimum", "maximum", "multipleOf"]).then_some("number")
 }
 
-pub fn is_plain_property(name: &str) -> bool {
+pub(super) fn is_plain_property(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     (1..=64).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
 /// References are percent-encoded; `~0` and `~1` are decoded by the look-up.
-pub fn decode_pointer(pointer: &str) -> String {
+pub(super) fn decode_pointer(pointer: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = pointer.as_bytes();
     while let [first, tail @ ..] = rest {

@@ -41,7 +41,7 @@ const GEMINI: [&str; 11] = [
 ];
 
 /// Keywords that no provider's checker is sure to know: the server checks them.
-pub const CONDITIONS: [&str; 9] = [
+pub(super) const CONDITIONS: [&str; 9] = [
     "if",
     "then",
     "else",
@@ -54,7 +54,7 @@ pub const CONDITIONS: [&str; 9] = [
 ];
 
 /// The keywords of a schema that a provider takes, with their values.
-pub fn plain_fields(
+pub(super) fn plain_fields(
     fields: &Map<String, Value>,
     is_gemini: bool,
     description_chars: usize,

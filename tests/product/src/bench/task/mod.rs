@@ -14,7 +14,7 @@ pub use self::read::TaskError;
 use super::log::LogFormat;
 
 /// The file that describes a task, in its folder.
-pub const FILE: &str = "task.yaml";
+pub(super) const FILE: &str = "task.yaml";
 /// What a user says, in the task's folder.
 const INSTRUCTION: &str = "instruction.md";
 /// Tests that nobody but the grader sees, in the task's folder.

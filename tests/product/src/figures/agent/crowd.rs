@@ -23,7 +23,9 @@ const OWN: Duration = Duration::from_millis(1200);
 const READ: &str = "conversations.replies";
 
 /// Reads of conversations a message, and turns that waited.
-pub async fn measure_crowd(agent: std::path::PathBuf) -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_crowd(
+    agent: std::path::PathBuf,
+) -> anyhow::Result<Vec<MeasuredFigure>> {
     let seconds = TURN.as_secs();
     let sleep = |n| ScriptStep::tool("Bash", json!({"command": format!("sleep {seconds} # {n}")}));
     let mut steps: Vec<ScriptStep> = (0..TURNS).map(sleep).collect();

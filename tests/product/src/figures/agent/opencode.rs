@@ -28,7 +28,7 @@ const MODEL: &str = "opencode";
 const TITLES: &str = "titles";
 
 /// What it needs, in the units of the agent's own figures.
-pub struct OpencodeFigures {
+pub(crate) struct OpencodeFigures {
     /// Milliseconds from its start to its first model request, in a conversation that it knows.
     pub start: f64,
     /// MiB while it waits for its model.
@@ -40,7 +40,7 @@ pub struct OpencodeFigures {
 }
 
 /// Nothing where it can't be had or does not work, said in a line.
-pub async fn measure_opencode() -> Option<OpencodeFigures> {
+pub(crate) async fn measure_opencode() -> Option<OpencodeFigures> {
     if SHORT {
         return None;
     }
@@ -99,7 +99,7 @@ async fn hold_conversation(program: &Path) -> anyhow::Result<OpencodeFigures> {
 }
 
 /// Where it lives, with a repository to work in.
-pub struct OpencodeHome<'a> {
+pub(crate) struct OpencodeHome<'a> {
     /// What is started.
     pub program: &'a Path,
     /// Everything that it writes is in here.
@@ -108,12 +108,12 @@ pub struct OpencodeHome<'a> {
 
 impl OpencodeHome<'_> {
     /// The model of the conversation.
-    pub const MODEL: &'static str = MODEL;
+    pub(crate) const MODEL: &'static str = MODEL;
     /// The model that names conversations.
-    pub const TITLES: &'static str = TITLES;
+    pub(crate) const TITLES: &'static str = TITLES;
 
     /// Its repository, and the settings by which it asks `models`.
-    pub async fn furnish(&self, models: &ModelServer) -> anyhow::Result<()> {
+    pub(crate) async fn furnish(&self, models: &ModelServer) -> anyhow::Result<()> {
         let work = self.work();
         std::fs::create_dir_all(&work)?;
         std::fs::write(work.join("README.md"), "# shop\n")?;
@@ -138,7 +138,7 @@ impl OpencodeHome<'_> {
     }
 
     /// The repository.
-    pub fn work(&self) -> PathBuf {
+    pub(crate) fn work(&self) -> PathBuf {
         self.dir.join("work")
     }
 
@@ -147,7 +147,7 @@ impl OpencodeHome<'_> {
     }
 
     /// Starts it with a message.
-    pub fn say(&self, words: &[&str]) -> anyhow::Result<Child> {
+    pub(crate) fn say(&self, words: &[&str]) -> anyhow::Result<Child> {
         let log = std::fs::File::create(self.dir.join("log"))?;
         let fetches = ["MODELS_FETCH", "AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD"];
         let still = fetches.map(|what| (format!("OPENCODE_DISABLE_{what}"), OsString::from("1")));
@@ -168,7 +168,7 @@ impl OpencodeHome<'_> {
     }
 
     /// Waits for its end.
-    pub async fn ended(&self, child: &mut Child) -> anyhow::Result<()> {
+    pub(crate) async fn ended(&self, child: &mut Child) -> anyhow::Result<()> {
         if child.wait().await?.success() {
             return Ok(());
         }
@@ -179,7 +179,7 @@ impl OpencodeHome<'_> {
 
 /// The program, installed below `target/` where it is not there yet: the one for this machine that
 /// starts.
-pub fn find_program() -> anyhow::Result<PathBuf> {
+pub(crate) fn find_program() -> anyhow::Result<PathBuf> {
     let root = Path::new(codebutler_testbed::FOLDER).join("../target/tools/opencode");
     if let Some(program) = starting_program(&root) {
         return Ok(program);

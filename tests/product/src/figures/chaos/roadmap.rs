@@ -28,7 +28,7 @@ const PAUSE: std::ops::Range<u64> = 200..900;
 const END: Duration = Duration::from_mins(20);
 
 /// Items without or with more than one Thread, and the longest wait of one that was free to begin.
-pub async fn measure_roadmap() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_roadmap() -> anyhow::Result<Vec<MeasuredFigure>> {
     let seed = std::env::var("CODEBUTLER_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(rand::random);
     let dir = tempfile::tempdir()?;

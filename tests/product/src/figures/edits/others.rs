@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_mins(5);
 const AT_ONCE: usize = 25;
 
 /// Nothing where it can't be had, said in a line.
-pub async fn patch_with_codex(trials: &[EditTrial]) -> Option<EditScore> {
+pub(super) async fn patch_with_codex(trials: &[EditTrial]) -> Option<EditScore> {
     if SHORT {
         return None;
     }
@@ -51,7 +51,7 @@ pub async fn patch_with_codex(trials: &[EditTrial]) -> Option<EditScore> {
 }
 
 /// Nothing where it can't be had or does not work, said in a line.
-pub async fn edit_with_opencode(trials: &[EditTrial]) -> Option<EditScore> {
+pub(super) async fn edit_with_opencode(trials: &[EditTrial]) -> Option<EditScore> {
     if SHORT {
         return None;
     }

@@ -55,7 +55,7 @@ const BAD: usize = 0;
 const GOOD: usize = 1;
 
 /// Measures.
-pub async fn measure_siege() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_siege() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let github = GitHubServer::start(&dir.path().join("host"), GitHubOptions::default()).await?;
     let mut remotes = Vec::new();

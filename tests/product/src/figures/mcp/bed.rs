@@ -34,7 +34,7 @@ const MODULES: &str = "/srv/node_modules";
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// See the module.
-pub struct McpBed {
+pub(super) struct McpBed {
     /// The product.
     pub stack: RunningStack,
     /// Packages of npm.
@@ -49,7 +49,7 @@ pub struct McpBed {
 
 impl McpBed {
     /// Starts everything; returns when the role is awake and has called a tool.
-    pub async fn start() -> anyhow::Result<Self> {
+    pub(super) async fn start() -> anyhow::Result<Self> {
         let modules = tokio::task::spawn_blocking(|| ensure_modules(MCP_SERVERS)).await??;
         let dir = tempfile::tempdir()?;
         let stack = start_stack(dir.path(), &modules).await?;
@@ -63,7 +63,7 @@ impl McpBed {
     }
 
     /// Calls a tool of the server in the pod, as the agent does.
-    pub async fn call(&self, key: &str, tool: &str, arguments: Value) -> anyhow::Result<()> {
+    pub(super) async fn call(&self, key: &str, tool: &str, arguments: Value) -> anyhow::Result<()> {
         let (key, tool) = (key.to_owned(), format!("mcp__everything__{tool}"));
         let result = self.gateway.call_server(&McpCall { key, tool, arguments }).await?;
         ensure!(!result.failed, "{}", result.text);
@@ -71,7 +71,7 @@ impl McpBed {
     }
 
     /// The gateway's process.
-    pub fn gateway_pid(&self) -> anyhow::Result<u32> {
+    pub(super) fn gateway_pid(&self) -> anyhow::Result<u32> {
         match &self.stack.gateway {
             StackPart::Process(process) => process.pid().context("the gateway is gone"),
             StackPart::Deployed(_) => anyhow::bail!("the gateway runs elsewhere"),
@@ -79,7 +79,7 @@ impl McpBed {
     }
 
     /// Puts these servers in place of those of the Repo; returns when the gateway has looked at them.
-    pub async fn set_servers(&self, servers: &[Value]) -> anyhow::Result<()> {
+    pub(super) async fn set_servers(&self, servers: &[Value]) -> anyhow::Result<()> {
         let repos = Api::<Repo>::namespaced(self.stack.cluster.client(), &self.stack.place.team);
         let patch = Patch::Merge(json!({"spec": {"mcpServers": servers}}));
         repos.patch(&self.stack.repo, &PatchParams::default(), &patch).await?;
@@ -93,7 +93,7 @@ impl McpBed {
     }
 
     /// Ends everything.
-    pub async fn stop(self) -> anyhow::Result<()> {
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
         Ok(self.stack.stop().await?)
     }
 }

@@ -11,20 +11,20 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 const SCRIPT: &str = include_str!("direct.mjs");
 
 /// A running client, whose server ends with it.
-pub struct DirectClient {
+pub(super) struct DirectClient {
     _child: Child,
     input: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 /// The script of an official server below a folder `node_modules`.
-pub fn find_script(modules: &Path, server: &str) -> PathBuf {
+pub(super) fn find_script(modules: &Path, server: &str) -> PathBuf {
     modules.join(format!("@modelcontextprotocol/server-{server}/dist/index.js"))
 }
 
 impl DirectClient {
     /// Starts it with the server of this name. `dir` is where its script is written.
-    pub fn start(dir: &Path, modules: &Path, server: &str) -> anyhow::Result<Self> {
+    pub(super) fn start(dir: &Path, modules: &Path, server: &str) -> anyhow::Result<Self> {
         let script = dir.join("direct.mjs");
         std::fs::write(&script, SCRIPT)?;
         let link = dir.join("node_modules");
@@ -54,12 +54,12 @@ impl DirectClient {
     }
 
     /// One call; milliseconds.
-    pub async fn time_call(&mut self) -> anyhow::Result<f64> {
+    pub(super) async fn time_call(&mut self) -> anyhow::Result<f64> {
         self.ask("hello").await?.as_f64().context("the server did not echo")
     }
 
     /// The server's tools as it describes them.
-    pub async fn list_tools(&mut self) -> anyhow::Result<Vec<Value>> {
+    pub(super) async fn list_tools(&mut self) -> anyhow::Result<Vec<Value>> {
         let tools: Vec<Value> = serde_json::from_value(self.ask("list").await?)?;
         ensure!(!tools.is_empty(), "a server without tools");
         Ok(tools)

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const LIMIT: f64 = 0.5;
 
 /// The ratio of both.
-pub async fn measure_list(bed: &McpBed) -> anyhow::Result<MeasuredFigure> {
+pub(super) async fn measure_list(bed: &McpBed) -> anyhow::Result<MeasuredFigure> {
     let definitions = collect_definitions(bed).await?;
     let (mut playing, mut specs, mut plain) = (Vec::new(), Vec::new(), Vec::new());
     for at in 0..SERVERS {

@@ -65,7 +65,7 @@ const FEATURE: RequestKind = RequestKind {
 };
 
 /// The names of the figures are those of the promises.
-pub async fn measure_day() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_day() -> anyhow::Result<Vec<MeasuredFigure>> {
     let (mut now, mut before) = ((0.0, 0.0), (0.0, 0.0));
     for kind in KINDS.iter().chain([&FEATURE]) {
         for (looks_first, sums) in [(true, &mut now), (false, &mut before)] {

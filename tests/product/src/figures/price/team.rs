@@ -26,7 +26,7 @@ const SHARED: f64 = 0.75;
 const FIRST: [(&str, f64); 2] = [("pm", 6_000.0), ("coder", 4_600.0)];
 
 /// The names of the figures are those of the promises.
-pub async fn measure_team() -> anyhow::Result<Vec<MeasuredFigure>> {
+pub(super) async fn measure_team() -> anyhow::Result<Vec<MeasuredFigure>> {
     let own = std::env::current_exe()?;
     let baseline = std::env::var_os("CODEBUTLER_BASELINE").map(PathBuf::from);
     let (mut now, mut before) = (NanoUsd::ZERO, NanoUsd::ZERO);

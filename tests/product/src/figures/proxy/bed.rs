@@ -23,17 +23,17 @@ use codebutler_testbed::stack::manifests::{secrets_binding, system_manifests};
 use codebutler_testbed::stack::process::{OperatorProcess, ProcessCommand};
 
 /// What is asked for.
-pub const MODEL: &str = "figures/model";
+pub(crate) const MODEL: &str = "figures/model";
 const HOST: &str = "codebutler-gateway.codebutler-system.svc";
 const AUDIENCE: &str = "codebutler-gateway";
 /// Pods of a Repo, each of a Thread of its own: one alone may not make so many calls at once.
-pub const PODS: usize = 16;
+pub(crate) const PODS: usize = 16;
 const READY: Duration = Duration::from_mins(1);
 const PROGRAM: &str = "codebutler-operator";
 const PAGES: u16 = 8090;
 
 /// See the module.
-pub struct ProxyBed {
+pub(crate) struct ProxyBed {
     gateway: OperatorProcess,
     /// The one before an upgrade.
     leaving: Option<OperatorProcess>,
@@ -49,7 +49,7 @@ pub struct ProxyBed {
 
 impl ProxyBed {
     /// Starts everything, with `git` as the Repo's URL and token; returns when a call gets an answer.
-    pub async fn start(
+    pub(crate) async fn start(
         provider: &LocalProvider,
         git: Option<(&str, &str)>,
     ) -> anyhow::Result<Self> {
@@ -58,7 +58,7 @@ impl ProxyBed {
     }
 
     /// The same with several Repos.
-    pub async fn start_for(
+    pub(crate) async fn start_for(
         provider: &LocalProvider,
         gits: &[(&str, &str)],
     ) -> anyhow::Result<Self> {
@@ -66,7 +66,7 @@ impl ProxyBed {
     }
 
     /// The same with another provider, and with this very program as the gateway, under its name.
-    pub async fn start_own(provider: &str) -> anyhow::Result<Self> {
+    pub(crate) async fn start_own(provider: &str) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir()?;
         let program = dir.path().join(PROGRAM);
         std::os::unix::fs::symlink(std::env::current_exe()?, &program)?;
@@ -131,7 +131,7 @@ impl ProxyBed {
     }
 
     /// Tells the gateway to stop while another one starts, to which calls go from now on.
-    pub fn begin_upgrade(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn begin_upgrade(&mut self) -> anyhow::Result<()> {
         self.address = free_address();
         let cache = self.dirs[0].path().join("next-git-cache");
         let args = gateway_arguments(self.address, &self.slack, &cache);
@@ -143,7 +143,7 @@ impl ProxyBed {
     }
 
     /// Waits until the earlier one has ended by itself.
-    pub async fn end_upgrade(&mut self) -> anyhow::Result<()> {
+    pub(crate) async fn end_upgrade(&mut self) -> anyhow::Result<()> {
         let Some(mut before) = self.leaving.take() else { return Ok(()) };
         let deadline = Instant::now() + READY;
         loop {
@@ -157,7 +157,7 @@ impl ProxyBed {
     }
 
     /// The cluster.
-    pub const fn cluster(&self) -> &TestCluster {
+    pub(crate) const fn cluster(&self) -> &TestCluster {
         &self.cluster
     }
 
@@ -183,39 +183,39 @@ impl ProxyBed {
     }
 
     /// A client as an agent has it.
-    pub fn client(&self) -> anyhow::Result<reqwest::Client> {
+    pub(crate) fn client(&self) -> anyhow::Result<reqwest::Client> {
         let ca = Certificate::from_pem(self.ca.as_bytes())?;
         let client = reqwest::Client::builder().tls_certs_only([ca]).no_proxy().tcp_nodelay(true);
         Ok(client.resolve(HOST, self.address).build()?)
     }
 
     /// Where agents call.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("https://{HOST}:{}", self.address.port())
     }
 
     /// Where that is.
-    pub const fn address(&self) -> SocketAddr {
+    pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Where its pages are.
-    pub const fn pages(&self) -> SocketAddr {
+    pub(crate) const fn pages(&self) -> SocketAddr {
         SocketAddr::new(self.address.ip(), PAGES)
     }
 
     /// Its authority's certificate.
-    pub fn ca(&self) -> &str {
+    pub(crate) fn ca(&self) -> &str {
         &self.ca
     }
 
     /// Where people talk.
-    pub const fn slack(&self) -> &SlackServer {
+    pub(crate) const fn slack(&self) -> &SlackServer {
         &self.slack
     }
 
     /// Another Repo with its Secrets, whose conversations are in `channel`.
-    pub async fn add_repo(
+    pub(crate) async fn add_repo(
         &self,
         provider: &str,
         name: &str,
@@ -229,12 +229,12 @@ impl ProxyBed {
     }
 
     /// A pod of a Thread's role, as the controller registers it; its token.
-    pub async fn register(&self, repo: &str, thread: &str) -> anyhow::Result<String> {
+    pub(crate) async fn register(&self, repo: &str, thread: &str) -> anyhow::Result<String> {
         register_pod(&self.cluster, repo, thread).await
     }
 
     /// Processor time that the gateway and the processes that it ran have used, in seconds.
-    pub fn cpu_seconds(&self) -> anyhow::Result<f64> {
+    pub(crate) fn cpu_seconds(&self) -> anyhow::Result<f64> {
         let pid = self.gateway.pid().context("the gateway is gone")?;
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
         let (_, fields) = stat.rsplit_once(')').context("a strange /proc")?;
@@ -245,17 +245,17 @@ impl ProxyBed {
     }
 
     /// The branch of a Repo's Thread.
-    pub fn branch(repo: usize, n: usize) -> String {
+    pub(crate) fn branch(repo: usize, n: usize) -> String {
         names::branch_name(&thread_name(repo, n))
     }
 
     /// The pods' of a Repo.
-    pub fn tokens(&self, repo: usize) -> &[String] {
+    pub(crate) fn tokens(&self, repo: usize) -> &[String] {
         &self.tokens[repo]
     }
 
     /// Git's options for the way to the gateway as one of the pods.
-    pub fn git_options(&self, token: &str, ca: &Path) -> [String; 6] {
+    pub(crate) fn git_options(&self, token: &str, ca: &Path) -> [String; 6] {
         let port = self.address.port();
         [
             "-c".to_owned(),
@@ -269,13 +269,13 @@ impl ProxyBed {
 
     /// The most memory that the gateway ever had in use, in MiB. Provider, Slack, API server and callers
     /// are other processes.
-    pub fn peak_memory(&self) -> anyhow::Result<f64> {
+    pub(crate) fn peak_memory(&self) -> anyhow::Result<f64> {
         let pid = self.gateway.pid().context("the gateway is gone")?;
         memory::peak_memory(pid)
     }
 
     /// Ends everything.
-    pub async fn stop(mut self) -> anyhow::Result<()> {
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         self.gateway.stop().await?;
         self.slack.shutdown().await;
         self.cluster.shutdown().await;

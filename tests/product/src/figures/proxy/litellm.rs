@@ -23,7 +23,7 @@ const PACKAGES: &[&str] = &["litellm[proxy]==1.106.2"];
 const START: Duration = Duration::from_mins(2);
 
 /// A running proxy, with one worker and nothing to keep books in.
-pub struct LitellmProxy {
+pub(super) struct LitellmProxy {
     child: Child,
     _dir: tempfile::TempDir,
     /// How to call it.
@@ -32,7 +32,7 @@ pub struct LitellmProxy {
 
 impl LitellmProxy {
     /// Nothing where it can't be had, said in a line.
-    pub async fn start(provider: &LocalProvider) -> Option<Self> {
+    pub(super) async fn start(provider: &LocalProvider) -> Option<Self> {
         if SHORT {
             return None;
         }
@@ -89,7 +89,7 @@ impl LitellmProxy {
     }
 
     /// The most memory that it ever had in use, in MiB.
-    pub fn peak_memory(&self) -> anyhow::Result<f64> {
+    pub(super) fn peak_memory(&self) -> anyhow::Result<f64> {
         memory::peak_memory(self.child.id().context("litellm is gone")?)
     }
 }

@@ -18,10 +18,10 @@ use tokio_stream::wrappers::IntervalStream;
 use codebutler_testbed::serving::RunningServer;
 
 /// What it accepts, like anything else.
-pub const KEY: &str = "figures";
+pub(crate) const KEY: &str = "figures";
 /// A request with these words is answered in pieces. Being asked for a stream does not say so: the gateway asks for one
 /// where its caller wants a whole answer, too.
-pub const PIECEWISE: &str = "Take your time.";
+pub(crate) const PIECEWISE: &str = "Take your time.";
 /// 50 pieces a second, for four seconds.
 const PIECES: usize = 200;
 const EVERY: Duration = Duration::from_millis(20);
@@ -44,14 +44,14 @@ const LAST: &str = concat!(
 );
 
 /// A running provider.
-pub struct LocalProvider {
+pub(crate) struct LocalProvider {
     begun: Instant,
     serving: RunningServer,
 }
 
 impl LocalProvider {
     /// Serves on a free port.
-    pub async fn start() -> anyhow::Result<Arc<Self>> {
+    pub(crate) async fn start() -> anyhow::Result<Arc<Self>> {
         let begun = Instant::now();
         let router = Router::new()
             .route("/v1/chat/completions", post(serve_chat))
@@ -61,12 +61,12 @@ impl LocalProvider {
     }
 
     /// `http://127.0.0.1:<port>/v1`
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("{}/v1", self.serving.url())
     }
 
     /// Milliseconds since the provider was started.
-    pub fn clock(&self) -> f64 {
+    pub(crate) fn clock(&self) -> f64 {
         self.begun.elapsed().as_secs_f64() * 1000.0
     }
 }
@@ -92,7 +92,7 @@ async fn serve_chat(State(begun): State<Instant>, body: Bytes) -> Response {
 }
 
 /// When the pieces in some bytes were written.
-pub fn read_arrivals(bytes: &[u8]) -> impl Iterator<Item = f64> {
+pub(crate) fn read_arrivals(bytes: &[u8]) -> impl Iterator<Item = f64> {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     text.split(MARK).skip(1).filter_map(|rest| rest.split(' ').next()?.parse().ok())
 }

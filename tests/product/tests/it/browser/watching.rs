@@ -14,7 +14,7 @@ use super::{DESKTOP, accessible, picture};
 use crate::support::{Setup, asks};
 
 /// In all sizes, in light and in dark, and by who does not see it.
-pub async fn looked_at(browser: &mut Browser, name: &str) {
+pub(super) async fn looked_at(browser: &mut Browser, name: &str) {
     for scheme in ["dark", "light"] {
         browser.prefer(scheme).await;
         picture(browser, &format!("{name}-{scheme}")).await;

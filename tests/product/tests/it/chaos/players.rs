@@ -23,8 +23,8 @@ const ROLES: [&str; 2] = ["pm", "coder"];
 /// Threads that are open at the same time.
 const MOST: usize = 8;
 /// Threads in which a role may run at the same time, and roles.
-pub const THREADS: usize = 3;
-pub const RUNS: usize = 4;
+pub(super) const THREADS: usize = 3;
+pub(super) const RUNS: usize = 4;
 /// Pods that die of their own; more of them would only make everybody wait.
 const ACCIDENTS: u64 = 4;
 
@@ -42,7 +42,7 @@ struct World {
     most: Arc<AtomicUsize>,
 }
 
-pub struct Team {
+pub(super) struct Team {
     world: World,
     stop: CancellationToken,
     kubelet: JoinHandle<()>,
@@ -159,7 +159,7 @@ impl World {
 }
 
 impl Team {
-    pub fn start(client: Client, seed: u64) -> Self {
+    pub(super) fn start(client: Client, seed: u64) -> Self {
         let clock = Arc::new(AtomicU64::new(1_767_268_700));
         let team = TEAM.to_owned();
         let world = World { client, team, marks: Arc::default(), clock, most: Arc::default() };
@@ -177,13 +177,13 @@ impl Team {
     }
 
     /// Fails if a limit was ever exceeded. Answers how many roles had a slot at once, at most.
-    pub async fn stop(self) -> usize {
+    pub(super) async fn stop(self) -> usize {
         self.stop.cancel();
         self.kubelet.await.unwrap();
         self.world.most.load(Ordering::SeqCst)
     }
 
-    pub fn opened(&self) -> usize {
+    pub(super) fn opened(&self) -> usize {
         self.world.marks().len()
     }
 
@@ -196,7 +196,7 @@ impl Team {
     }
 
     /// A user begins a thread.
-    pub async fn open(&self, dice: &mut StdRng) {
+    pub(super) async fn open(&self, dice: &mut StdRng) {
         if self.world.marks().len() >= MOST {
             return;
         }
@@ -221,7 +221,7 @@ impl Team {
     }
 
     /// A user writes in a thread.
-    pub async fn write(&self, dice: &mut StdRng) {
+    pub(super) async fn write(&self, dice: &mut StdRng) {
         let role = ROLES[dice.random_range(0..ROLES.len())];
         if let Some(thread) = self.one(dice) {
             self.say(&thread, role).await;
@@ -229,7 +229,7 @@ impl Team {
     }
 
     /// A user writes in every open thread.
-    pub async fn write_to_all(&self) {
+    pub(super) async fn write_to_all(&self) {
         let all: Vec<String> = self.world.marks().keys().cloned().collect();
         for thread in all {
             self.say(&thread, ROLES[0]).await;
@@ -237,7 +237,7 @@ impl Team {
     }
 
     /// A user ends a thread.
-    pub async fn close(&self, dice: &mut StdRng) {
+    pub(super) async fn close(&self, dice: &mut StdRng) {
         let Some(thread) = self.one(dice) else { return };
         self.world.marks().remove(&thread);
         let patch = Patch::Merge(json!({"spec": {"state": "Closed"}}));
@@ -245,7 +245,7 @@ impl Team {
     }
 
     /// Somebody deletes a thread with kubectl.
-    pub async fn delete(&self, dice: &mut StdRng) {
+    pub(super) async fn delete(&self, dice: &mut StdRng) {
         let Some(thread) = self.one(dice) else { return };
         self.world.marks().remove(&thread);
         let params = match dice.random_range(0..2) {
@@ -256,7 +256,7 @@ impl Team {
     }
 
     /// Somebody deletes what the controller made.
-    pub async fn vandalize(&self, dice: &mut StdRng) {
+    pub(super) async fn vandalize(&self, dice: &mut StdRng) {
         let now = DeleteParams::default();
         match dice.random_range(0..4) {
             0 => drop(self.world.api::<ServiceAccount>().delete("codebutler-shop", &now).await),
@@ -278,7 +278,7 @@ impl Team {
 
     /// Waits until everything is as it should be, and says what is not. A volume that somebody took
     /// away is missed when it is needed next.
-    pub async fn settle(&self, within: Duration, volumes: bool, mut keep: impl FnMut()) {
+    pub(super) async fn settle(&self, within: Duration, volumes: bool, mut keep: impl FnMut()) {
         let deadline = Instant::now() + within;
         loop {
             keep();

@@ -90,7 +90,7 @@ async fn inventory(client: &Client) -> Vec<String> {
 }
 
 /// Where the command line tools are that people have; nothing where there is no Python for them.
-pub fn tools(team: &Team) -> Option<PathBuf> {
+pub(super) fn tools(team: &Team) -> Option<PathBuf> {
     let venv = super::venv()?;
     let dir = team.stack.dir.join("tools");
     if !dir.exists() {
@@ -107,7 +107,7 @@ pub fn tools(team: &Team) -> Option<PathBuf> {
 
 /// Runs a command line as somebody would at the repository's top, and returns what it printed;
 /// nothing where the tools are missing.
-pub async fn shell(team: &Team, values: &serde_json::Value, line: &str) -> Option<String> {
+pub(super) async fn shell(team: &Team, values: &serde_json::Value, line: &str) -> Option<String> {
     let mut path = tools(team)?.into_os_string();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
@@ -131,7 +131,7 @@ pub async fn shell(team: &Team, values: &serde_json::Value, line: &str) -> Optio
 }
 
 /// The values of an installation on the testbed: its Slack, its images, its scripted models.
-pub fn values(team: &Team) -> serde_json::Value {
+pub(super) fn values(team: &Team) -> serde_json::Value {
     json!({
         "images": {"agent": {"repository": "codebutler-agent", "tag": "testbed"},
                    "workspace": "workspace:testbed"},
@@ -211,7 +211,7 @@ async fn ready(team: &Team, address: SocketAddr, command: &ProcessCommand) {
 }
 
 /// A team on a cluster without the product: Slack, models and the Git host are there.
-pub async fn bare() -> Team {
+pub(super) async fn bare() -> Team {
     let mut team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("From a chart.")]))
         .usual()
         .start()
@@ -237,7 +237,7 @@ pub async fn bare() -> Team {
 }
 
 /// Starts the two processes as the chart renders them.
-pub async fn start_both(team: &mut Team) {
+pub(super) async fn start_both(team: &mut Team) {
     let (gateway, controller) = (team.stack.metrics.gateway, team.stack.metrics.controller);
     let command = start(team, "codebutler-gateway", gateway).await;
     team.stack.gateway = command.spawn().unwrap().into();

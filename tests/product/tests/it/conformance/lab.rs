@@ -11,7 +11,7 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 
 /// How long one behaviour may take.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Plural, API version, kind and whether it lives in a namespace.
 const KINDS: &[(&str, &str, &str, bool)] = &[
@@ -42,7 +42,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
 
 /// A namespace of a behaviour's own, and somebody's access to it.
 #[derive(Clone)]
-pub struct Lab {
+pub(super) struct Lab {
     client: Client,
     admin: Client,
     pub namespace: String,
@@ -51,7 +51,7 @@ pub struct Lab {
 
 /// An answer.
 #[derive(Debug)]
-pub struct Reply {
+pub(super) struct Reply {
     pub code: u16,
     pub warnings: Vec<String>,
     pub content_type: String,
@@ -60,7 +60,7 @@ pub struct Reply {
 }
 
 impl Lab {
-    pub async fn new(cluster: &TestCluster) -> Self {
+    pub(super) async fn new(cluster: &TestCluster) -> Self {
         let client = cluster.client_without_retries().await.unwrap();
         let mut lab = Self {
             admin: client.clone(),
@@ -76,17 +76,17 @@ impl Lab {
     }
 
     /// The same access to another namespace.
-    pub fn within(&self, namespace: &str) -> Self {
+    pub(super) fn within(&self, namespace: &str) -> Self {
         Self { namespace: namespace.to_owned(), ..self.clone() }
     }
 
-    pub async fn clean(&self) {
+    pub(super) async fn clean(&self) {
         let admin = Self { client: self.admin.clone(), ..self.clone() };
         admin.delete(&format!("namespaces/{}", self.namespace), Value::Null).await;
     }
 
     /// The same namespace with a bearer token; the empty one is nobody's.
-    pub async fn with_token(&self, token: &str) -> Self {
+    pub(super) async fn with_token(&self, token: &str) -> Self {
         let mut config = kubeconfig_with_token(&self.access, token, None);
         if token.is_empty() {
             config.auth_infos.clear();
@@ -103,13 +103,13 @@ impl Lab {
     }
 
     /// As a ServiceAccount of this namespace, which is made.
-    pub async fn account(&self, name: &str) -> Self {
+    pub(super) async fn account(&self, name: &str) -> Self {
         self.post("serviceaccounts", json!({"metadata": {"name": name}})).await;
         let token = self.token(name, json!({})).await;
         self.with_token(token.ok(201)["status"]["token"].as_str().unwrap()).await
     }
 
-    pub async fn token(&self, account: &str, spec: Value) -> Reply {
+    pub(super) async fn token(&self, account: &str, spec: Value) -> Reply {
         let request = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec,
         });
@@ -117,7 +117,7 @@ impl Lab {
     }
 
     /// Gives an account of this namespace rules of a Role.
-    pub async fn allow(&self, account: &str, rules: Value) {
+    pub(super) async fn allow(&self, account: &str, rules: Value) {
         let meta = json!({"name": account});
         self.post("roles", json!({"metadata": meta, "rules": rules})).await.ok(201);
         let binding = json!({
@@ -142,7 +142,7 @@ impl Lab {
         format!("{root}/{version}/{place}{path}")
     }
 
-    pub async fn call(
+    pub(super) async fn call(
         &self,
         method: &str,
         path: &str,
@@ -176,46 +176,46 @@ impl Lab {
         self.call(method, path, headers, body).await
     }
 
-    pub async fn get(&self, path: &str) -> Reply {
+    pub(super) async fn get(&self, path: &str) -> Reply {
         self.send("GET", path, "", &Value::Null).await
     }
 
-    pub async fn post(&self, path: &str, body: Value) -> Reply {
+    pub(super) async fn post(&self, path: &str, body: Value) -> Reply {
         self.send("POST", path, "application/json", &typed(path, body)).await
     }
 
-    pub async fn put(&self, path: &str, body: Value) -> Reply {
+    pub(super) async fn put(&self, path: &str, body: Value) -> Reply {
         self.send("PUT", path, "application/json", &typed(path, body)).await
     }
 
-    pub async fn merge(&self, path: &str, change: Value) -> Reply {
+    pub(super) async fn merge(&self, path: &str, change: Value) -> Reply {
         self.send("PATCH", path, "application/merge-patch+json", &change).await
     }
 
-    pub async fn json_patch(&self, path: &str, change: Value) -> Reply {
+    pub(super) async fn json_patch(&self, path: &str, change: Value) -> Reply {
         self.send("PATCH", path, "application/json-patch+json", &change).await
     }
 
-    pub async fn strategic(&self, path: &str, change: Value) -> Reply {
+    pub(super) async fn strategic(&self, path: &str, change: Value) -> Reply {
         self.send("PATCH", path, "application/strategic-merge-patch+json", &change).await
     }
 
     /// The query names the manager.
-    pub async fn apply(&self, path: &str, config: Value) -> Reply {
+    pub(super) async fn apply(&self, path: &str, config: Value) -> Reply {
         self.send("PATCH", path, "application/apply-patch+yaml", &typed(path, config)).await
     }
 
-    pub async fn delete(&self, path: &str, options: Value) -> Reply {
+    pub(super) async fn delete(&self, path: &str, options: Value) -> Reply {
         self.send("DELETE", path, "application/json", &options).await
     }
 
     /// Answers in another form.
-    pub async fn get_as(&self, path: &str, accept: &str) -> Reply {
+    pub(super) async fn get_as(&self, path: &str, accept: &str) -> Reply {
         self.call("GET", path, &[("accept", accept)], Vec::new()).await
     }
 
     /// The lines of a watch until it ends or `enough` says so.
-    pub async fn watch(&self, path: &str, enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    pub(super) async fn watch(&self, path: &str, enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         let request = http::Request::get(self.path(path)).header("accept", "application/json");
         let response = self.client.send(request.body(Body::empty()).unwrap()).await.unwrap();
         assert_eq!(response.status().as_u16(), 200, "the watch is refused");
@@ -236,7 +236,7 @@ impl Lab {
     }
 
     /// Polls until there is an answer.
-    pub async fn until<T, F: Future<Output = Option<T>>>(
+    pub(super) async fn until<T, F: Future<Output = Option<T>>>(
         &self,
         what: &str,
         look: impl Fn() -> F,
@@ -272,14 +272,14 @@ fn typed(path: &str, mut body: Value) -> Value {
 
 impl Reply {
     #[track_caller]
-    pub fn ok(&self, code: u16) -> &Value {
+    pub(super) fn ok(&self, code: u16) -> &Value {
         assert_eq!(self.code, code, "{}", self.text);
         &self.json
     }
 
     /// A Status with this code and reason, and a message with all of these parts.
     #[track_caller]
-    pub fn refused(&self, code: u16, reason: &str, parts: &[&str]) -> &Self {
+    pub(super) fn refused(&self, code: u16, reason: &str, parts: &[&str]) -> &Self {
         assert_eq!(self.code, code, "{}", self.text);
         assert_eq!(self.json["kind"], "Status", "{}", self.text);
         assert_eq!(self.json["status"], "Failure", "{}", self.text);
@@ -293,7 +293,7 @@ impl Reply {
 
     /// The same with the whole message.
     #[track_caller]
-    pub fn says(&self, code: u16, reason: &str, message: &str) -> &Self {
+    pub(super) fn says(&self, code: u16, reason: &str, message: &str) -> &Self {
         self.refused(code, reason, &[]);
         assert_eq!(self.message(), message);
         self
@@ -301,7 +301,7 @@ impl Reply {
 
     /// `details` without causes.
     #[track_caller]
-    pub fn about(&self, name: &str, group: &str, kind: &str) -> &Self {
+    pub(super) fn about(&self, name: &str, group: &str, kind: &str) -> &Self {
         let text = |field: &str| self.json["details"][field].as_str().unwrap_or_default();
         assert_eq!(
             (text("name"), text("group"), text("kind")),
@@ -314,7 +314,7 @@ impl Reply {
 
     /// One of the causes.
     #[track_caller]
-    pub fn cause(&self, field: &str, reason: &str) -> &Self {
+    pub(super) fn cause(&self, field: &str, reason: &str) -> &Self {
         let causes = self.json["details"]["causes"].as_array().cloned().unwrap_or_default();
         let found = causes
             .iter()
@@ -323,41 +323,41 @@ impl Reply {
         self
     }
 
-    pub fn message(&self) -> &str {
+    pub(super) fn message(&self) -> &str {
         self.json["message"].as_str().unwrap_or_default()
     }
 
     #[track_caller]
-    pub fn warned(&self, part: &str) -> &Self {
+    pub(super) fn warned(&self, part: &str) -> &Self {
         assert!(self.warnings.iter().any(|w| w.contains(part)), "{part}: {:?}", self.warnings);
         self
     }
 }
 
 /// A ConfigMap.
-pub fn map(name: &str) -> Value {
+pub(super) fn map(name: &str) -> Value {
     json!({"metadata": {"name": name}, "data": {"a": "1"}})
 }
 
 /// A pod that no scheduler takes.
-pub fn pod(name: &str) -> Value {
+pub(super) fn pod(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {
         "schedulerName": "nobody", "automountServiceAccountToken": false,
         "containers": [{"name": "main", "image": "image:1"}],
     }})
 }
 
-pub fn thread(name: &str) -> Value {
+pub(super) fn thread(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {
         "repo": "shop", "slack": {"channel": "C0123", "ts": "1700000000.000100"},
     }})
 }
 
 /// The resourceVersion of an object or list.
-pub fn version(value: &Value) -> &str {
+pub(super) fn version(value: &Value) -> &str {
     value["metadata"]["resourceVersion"].as_str().unwrap()
 }
 
-pub fn uid(value: &Value) -> &str {
+pub(super) fn uid(value: &Value) -> &str {
     value["metadata"]["uid"].as_str().unwrap()
 }

@@ -38,7 +38,7 @@ const GAPS: &[&str] = &[];
 type Run = fn(Lab) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// One behaviour: what is expected, and the assertions.
-pub struct Behaviour {
+pub(crate) struct Behaviour {
     area: &'static str,
     says: &'static str,
     run: Run,
@@ -47,7 +47,7 @@ pub struct Behaviour {
 /// Names the functions of an area.
 macro_rules! behaviours {
     ($area:literal, $($run:ident => $says:literal),* $(,)?) => {
-        pub const ALL: &[crate::conformance::Behaviour] = &[
+        pub(crate) const ALL: &[crate::conformance::Behaviour] = &[
             $(crate::conformance::Behaviour {
                 area: $area, says: $says, run: |lab| Box::pin($run(lab)),
             }),*

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::Behaviour;
 
 /// What became of a behaviour on a server.
-pub enum Verdict {
+pub(super) enum Verdict {
     Holds,
     /// As is known.
     Differs,
@@ -14,19 +14,22 @@ pub enum Verdict {
 }
 
 /// One server's verdicts, in the order of the behaviours.
-pub struct Column {
+pub(super) struct Column {
     pub title: String,
     pub verdicts: Vec<Verdict>,
 }
 
 /// What a failed assertion said.
-pub fn reason(panic: &(dyn Any + Send)) -> String {
+pub(super) fn reason(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("failed").to_owned()
 }
 
 /// The table, and below it what failed.
-pub fn of<'a>(behaviours: impl Iterator<Item = &'a Behaviour>, columns: &[Column]) -> String {
+pub(super) fn of<'a>(
+    behaviours: impl Iterator<Item = &'a Behaviour>,
+    columns: &[Column],
+) -> String {
     let mut text = String::new();
     let titles: Vec<&str> = columns.iter().map(|c| c.title.as_str()).collect();
     let _ = writeln!(text, "\n{:10} {:<72} {}", "", "behaviour", titles.join("  "));

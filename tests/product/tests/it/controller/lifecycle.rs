@@ -36,7 +36,7 @@ impl World {
     }
 
     /// As the kubelet: what is to go goes.
-    pub async fn end_pods(&self) {
+    pub(crate) async fn end_pods(&self) {
         let pods: Api<Pod> = self.api();
         for pod in pods.list(&ListParams::default()).await.unwrap() {
             if pod.metadata.deletion_timestamp.is_some() {

@@ -10,7 +10,7 @@ mod seats;
 mod slots;
 mod stranded;
 mod upgrade;
-pub mod world;
+pub(crate) mod world;
 
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use k8s_openapi::api::coordination::v1::Lease;

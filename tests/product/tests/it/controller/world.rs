@@ -29,15 +29,15 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub const THREAD: &str = "shop-1767268700-000100";
+pub(crate) const THREAD: &str = "shop-1767268700-000100";
 /// Messages in a thread, oldest first.
-pub const MAIL: [&str; 3] = ["1767268700.000100", "1767268800.000100", "1767268900.000100"];
+pub(crate) const MAIL: [&str; 3] = ["1767268700.000100", "1767268800.000100", "1767268900.000100"];
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A running controller: what stops it, and how it ended.
-pub type Replica = (CancellationToken, JoinHandle<anyhow::Result<()>>);
+pub(crate) type Replica = (CancellationToken, JoinHandle<anyhow::Result<()>>);
 
-pub struct World {
+pub(crate) struct World {
     pub admin: Client,
     pub place: InstallPlace,
     own: Config,
@@ -49,14 +49,14 @@ pub struct World {
 
 impl World {
     /// A cluster with CRDs, RBAC, gateway Service and AgentRoles, and the controller running.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let mut world = Self::idle().await;
         world.start_controller();
         world
     }
 
     /// The same without a running controller.
-    pub async fn idle() -> Self {
+    pub(crate) async fn idle() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let cluster = TestCluster::start(dir.path()).await.unwrap();
         let world = Self::on(cluster, InstallPlace::own(), dir).await;
@@ -64,25 +64,25 @@ impl World {
         world
     }
 
-    pub fn cluster(&self) -> &TestCluster {
+    pub(crate) fn cluster(&self) -> &TestCluster {
         &self.cluster
     }
 
     /// Installs CRDs and AgentRoles.
-    pub async fn define(&self) {
+    pub(crate) async fn define(&self) {
         self.cluster.install_crds().await.unwrap();
         self.create_roles().await;
     }
 
     /// The same without CRDs, and so without AgentRoles: on a cluster that nobody else uses.
-    pub async fn without_definitions() -> Self {
+    pub(crate) async fn without_definitions() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let cluster = TestCluster::start_own(dir.path(), ServerOptions::default()).await.unwrap();
         Self::on(cluster, InstallPlace::own(), dir).await
     }
 
     /// Everything on an embedded API server that fails on purpose, without a controller.
-    pub async fn troubled(faults: Arc<FaultSource>) -> Self {
+    pub(crate) async fn troubled(faults: Arc<FaultSource>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let options = ServerOptions { faults: Some(faults), ..ServerOptions::default() };
         let cluster = TestCluster::embedded(dir.path(), options).await.unwrap();
@@ -127,7 +127,7 @@ impl World {
     }
 
     /// What the gateway says of the Repo's world, for the generation that there is.
-    pub async fn gateway_says(&self, type_: &str, status: &str, message: &str) {
+    pub(crate) async fn gateway_says(&self, type_: &str, status: &str, message: &str) {
         let said = || async {
             let repo = self.api::<Repo>().get("shop").await.unwrap();
             let mut conditions = repo.status.unwrap_or_default().conditions;
@@ -143,7 +143,7 @@ impl World {
     }
 
     /// As the gateway finds all as it should be.
-    pub async fn repo_is_ready(&self) {
+    pub(crate) async fn repo_is_ready(&self) {
         for type_ in ["SlackReachable", "GitReachable", "ModelReachable"] {
             self.gateway_says(type_, "True", "it answers").await;
         }
@@ -163,27 +163,27 @@ impl World {
     }
 
     /// A client with the controller's rights.
-    pub fn own_client(&self) -> Client {
+    pub(crate) fn own_client(&self) -> Client {
         Client::try_from(self.own.clone()).unwrap()
     }
 
     /// Starts the replica that a killed one is restarted as.
-    pub fn start_controller(&mut self) {
+    pub(crate) fn start_controller(&mut self) {
         self.running = Some(self.replica("controller-0"));
     }
 
     /// Starts a replica.
-    pub fn replica(&self, identity: &str) -> Replica {
+    pub(crate) fn replica(&self, identity: &str) -> Replica {
         self.replica_at(identity, ([127, 0, 0, 1], 0).into())
     }
 
     /// Starts a replica that tells of itself at this address.
-    pub fn replica_at(&self, identity: &str, metrics_address: SocketAddr) -> Replica {
+    pub(crate) fn replica_at(&self, identity: &str, metrics_address: SocketAddr) -> Replica {
         self.replica_in(self.place.watched(&self.cluster), identity, metrics_address)
     }
 
     /// Starts a replica that is limited to the team's namespace.
-    pub fn limited_replica(&self, identity: &str) -> Replica {
+    pub(crate) fn limited_replica(&self, identity: &str) -> Replica {
         self.replica_in(vec![self.place.team.clone()], identity, ([127, 0, 0, 1], 0).into())
     }
 
@@ -215,28 +215,28 @@ impl World {
     }
 
     /// Stops the controller the hard way: nothing that it has begun is ended.
-    pub fn kill_controller(&mut self) {
+    pub(crate) fn kill_controller(&mut self) {
         if let Some((_, task)) = self.running.take() {
             task.abort();
         }
     }
 
     /// Stops the controller as SIGTERM does.
-    pub async fn stop_controller(&mut self) {
+    pub(crate) async fn stop_controller(&mut self) {
         if let Some((stop, task)) = self.running.take() {
             stop.cancel();
             tokio::time::timeout(DEADLINE, task).await.unwrap().unwrap().unwrap();
         }
     }
 
-    pub fn api<K>(&self) -> Api<K>
+    pub(crate) fn api<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
     {
         Api::namespaced(self.admin.clone(), &self.place.team)
     }
 
-    pub async fn create_repo(&self) {
+    pub(crate) async fn create_repo(&self) {
         let repo = json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
             "metadata": {"name": "shop"},
@@ -250,7 +250,7 @@ impl World {
     }
 
     /// What the gateway does with a first message: a Thread, then its mark.
-    pub async fn create_thread(&self) {
+    pub(crate) async fn create_thread(&self) {
         let thread = json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
             "metadata": {"name": THREAD},
@@ -259,19 +259,19 @@ impl World {
     }
 
     /// The gateway's part of a role's status.
-    pub async fn mark(&self, role: &str, fields: Value) {
+    pub(crate) async fn mark(&self, role: &str, fields: Value) {
         let patch = json!({"status": {"roles": {role: fields}}});
         let params = PatchParams::default();
         self.api::<Thread>().patch_status(THREAD, &params, &Patch::Merge(&patch)).await.unwrap();
     }
 
-    pub async fn close_thread(&self) {
+    pub(crate) async fn close_thread(&self) {
         let patch = Patch::Merge(json!({"spec": {"state": "Closed"}}));
         self.api::<Thread>().patch(THREAD, &PatchParams::default(), &patch).await.unwrap();
     }
 
     /// What the kubelet says of a pod.
-    pub async fn pod_is(&self, pod: &Pod, phase: &str) {
+    pub(crate) async fn pod_is(&self, pod: &Pod, phase: &str) {
         let ended = json!({"terminated": {"exitCode": 1, "reason": "Error"}});
         let status = if phase == "Failed" {
             json!({"phase": phase, "containerStatuses": [{
@@ -285,12 +285,12 @@ impl World {
         self.api::<Pod>().patch_status(&pod.name_any(), &params, &patch).await.unwrap();
     }
 
-    pub async fn thread(&self) -> Thread {
+    pub(crate) async fn thread(&self) -> Thread {
         self.api().get(THREAD).await.unwrap()
     }
 
     /// Waits for the pod of a role that the role's identity is, other than `not`.
-    pub async fn registered_pod(&self, role: &str, not: Option<&Pod>) -> Pod {
+    pub(crate) async fn registered_pod(&self, role: &str, not: Option<&Pod>) -> Pod {
         let name = names::pod_name(THREAD, role);
         let registered = || async {
             let pod = self.api::<Pod>().get_opt(&name).await.unwrap()?;
@@ -302,7 +302,13 @@ impl World {
     }
 
     /// Waits until a condition of an object has a status and reason.
-    pub async fn condition<K>(&self, name: &str, type_: &str, status: &str, reason: &str) -> String
+    pub(crate) async fn condition<K>(
+        &self,
+        name: &str,
+        type_: &str,
+        status: &str,
+        reason: &str,
+    ) -> String
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
             + Clone
@@ -322,7 +328,7 @@ impl World {
     }
 
     /// Waits for an event about an object.
-    pub async fn event(&self, about: &str, reason: &str) {
+    pub(crate) async fn event(&self, about: &str, reason: &str) {
         let told = || async {
             let events = self.api::<Event>().list(&ListParams::default()).await.unwrap();
             let about_it = |e: &Event| {
@@ -335,7 +341,7 @@ impl World {
     }
 
     /// Where a real cluster protects a claim in use, its own controller lets go of it.
-    pub async fn release_claims(&self) {
+    pub(crate) async fn release_claims(&self) {
         for claim in self.api::<PersistentVolumeClaim>().list(&ListParams::default()).await.unwrap()
         {
             if claim.metadata.deletion_timestamp.is_some() && !claim.finalizers().is_empty() {
@@ -358,7 +364,10 @@ impl Drop for World {
 }
 
 /// Asks until there is an answer.
-pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
+pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    ask: impl Fn() -> F,
+) -> T {
     let asking = async {
         loop {
             if let Some(answer) = ask().await {
@@ -371,7 +380,7 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl 
     answer.unwrap_or_else(|_| panic!("within {DEADLINE:?}: {what}"))
 }
 
-pub async fn create<K>(client: &Client, namespace: &str, object: Value)
+pub(crate) async fn create<K>(client: &Client, namespace: &str, object: Value)
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
         + Clone

@@ -35,7 +35,7 @@ impl World {
         self.repo().await.status.and_then(|status| status.spend).unwrap_or_default()
     }
 
-    pub fn told(&self, what: &str) -> usize {
+    pub(super) fn told(&self, what: &str) -> usize {
         let messages = self.slack.messages(&self.channel, Some(&self.root));
         messages.iter().filter(|message| message.text.contains(what)).count()
     }

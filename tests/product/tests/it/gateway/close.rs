@@ -12,7 +12,7 @@ fn summary() -> Value {
 }
 
 /// A thread with a pull request and some cost, and a user's decision about it.
-pub async fn decided(choice: &str) -> World {
+pub(super) async fn decided(choice: &str) -> World {
     let world = with_a_commit().await;
     world.approve_plan().await;
     let wanted = json!({"title": "Fix the total", "body": "Because."});
@@ -27,7 +27,7 @@ pub async fn decided(choice: &str) -> World {
     world
 }
 
-pub fn posts(world: &World) -> Vec<String> {
+pub(super) fn posts(world: &World) -> Vec<String> {
     let messages = world.slack.messages(&world.channel, Some(&world.root));
     messages.into_iter().map(|message| message.text).collect()
 }

@@ -18,11 +18,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// The ServiceAccount of the Repo's pods.
-pub const ACCOUNT: &str = "codebutler-shop";
+pub(super) const ACCOUNT: &str = "codebutler-shop";
 
 const GATEWAY_YAML: &str = include_str!("../../../../../operator/deploy/gateway.yaml");
 
-pub struct Cluster {
+pub(super) struct Cluster {
     _lease: PlaceLease,
     inner: cluster::TestCluster,
     pub place: InstallPlace,
@@ -31,7 +31,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    pub async fn start(dir: &Path) -> Self {
+    pub(super) async fn start(dir: &Path) -> Self {
         let cluster = cluster::TestCluster::start(dir).await.unwrap();
         cluster.install_crds().await.unwrap();
         let place = InstallPlace::own();
@@ -55,41 +55,41 @@ impl Cluster {
     }
 
     /// What a gateway watches here.
-    pub fn watched(&self) -> Vec<String> {
+    pub(super) fn watched(&self) -> Vec<String> {
         self.place.watched(&self.inner)
     }
 
     /// The team's namespace.
-    pub fn team(&self) -> &str {
+    pub(super) fn team(&self) -> &str {
         &self.place.team
     }
 
     /// The operator's namespace.
-    pub fn system(&self) -> &str {
+    pub(super) fn system(&self) -> &str {
         &self.place.system
     }
 
     /// Under what name agents know the gateway.
-    pub fn host(&self) -> String {
+    pub(super) fn host(&self) -> String {
         format!("codebutler-gateway.{}.svc", self.place.system)
     }
 
-    pub fn is_embedded(&self) -> bool {
+    pub(super) fn is_embedded(&self) -> bool {
         self.inner.is_embedded()
     }
 
     /// What a user has asked for so far; the embedded server alone remembers it.
-    pub fn requests_of(&self, user: &str) -> Vec<(AuditRecord, bool)> {
+    pub(super) fn requests_of(&self, user: &str) -> Vec<(AuditRecord, bool)> {
         self.inner.requests_of(user)
     }
 
     /// A client with an administrator's rights.
-    pub fn admin(&self) -> Client {
+    pub(super) fn admin(&self) -> Client {
         self.inner.client()
     }
 
     /// A client with the controller's own rights.
-    pub async fn controller(&self) -> Client {
+    pub(super) async fn controller(&self) -> Client {
         let manifests = include_str!("../../../../../operator/deploy/controller.yaml");
         self.inner.apply_yaml(&self.place.adapted(manifests).unwrap()).await.unwrap();
         let (system, hour) = (&self.place.system, Duration::from_hours(1));
@@ -100,23 +100,23 @@ impl Cluster {
     }
 
     /// A kubeconfig with the gateway's own rights, for a process of its own.
-    pub async fn kubeconfig(&self) -> String {
+    pub(super) async fn kubeconfig(&self) -> String {
         let hour = Duration::from_hours(1);
         self.inner.kubeconfig_for(&self.place.system, "codebutler-gateway", hour).await.unwrap()
     }
 
-    pub fn api<K>(&self, namespace: &str) -> Api<K>
+    pub(super) fn api<K>(&self, namespace: &str) -> Api<K>
     where
         K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
     {
         Api::namespaced(self.inner.client(), namespace)
     }
 
-    pub async fn apply(&self, object: &Value) {
+    pub(super) async fn apply(&self, object: &Value) {
         self.inner.apply_yaml(&object.to_string()).await.unwrap();
     }
 
-    pub async fn secret(&self, name: &str, url: &str, data: &Value) {
+    pub(super) async fn secret(&self, name: &str, url: &str, data: &Value) {
         let host = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
         self.apply(&json!({
             "apiVersion": "v1", "kind": "Secret",
@@ -130,7 +130,7 @@ impl Cluster {
     }
 
     /// As `kubectl patch --type merge` does.
-    pub async fn patch<K>(&self, namespace: &str, name: &str, patch: &Value)
+    pub(super) async fn patch<K>(&self, namespace: &str, name: &str, patch: &Value)
     where
         K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>
             + Clone
@@ -148,7 +148,7 @@ impl Cluster {
     }
 
     /// Makes a pod; returns its UID. Nothing runs it.
-    pub async fn pod(&self, namespace: &str, name: &str, account: &str) -> String {
+    pub(super) async fn pod(&self, namespace: &str, name: &str, account: &str) -> String {
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"namespace": namespace, "name": name},
@@ -163,7 +163,7 @@ impl Cluster {
     }
 
     /// A token of a ServiceAccount, as the kubelet gets it: for a pod, or for none.
-    pub async fn token(
+    pub(super) async fn token(
         &self,
         namespace: &str,
         account: &str,

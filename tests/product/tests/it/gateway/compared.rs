@@ -13,7 +13,7 @@ const COMPARE: &str = "/v1/pictures/comparisons";
 const REFS: &str = "refs/codebutler/pictures/";
 
 /// A PNG by its form, in base64; another one for each number.
-pub fn png(number: u8) -> String {
+pub(super) fn png(number: u8) -> String {
     let part = |kind: &[u8], data: &[u8]| {
         let length = u32::try_from(data.len()).unwrap().to_be_bytes();
         [&length[..], kind, data, &[0; 4]].concat()

@@ -25,20 +25,20 @@ const MOST: u64 = 40;
 /// What the one that serves agents has among its metrics.
 const LEADS: &str = "codebutler_gateway_leader 1";
 
-pub struct Holder {
+pub(super) struct Holder {
     pub child: Child,
     pub address: SocketAddr,
 }
 
 impl Holder {
-    pub async fn start(world: &World, die_at: Option<u64>) -> Self {
+    pub(super) async fn start(world: &World, die_at: Option<u64>) -> Self {
         let mut holder = Self::spawn(world, "codebutler-gateway-0", die_at, 60).await;
         assert!(holder.serves().await, "the gateway does not serve");
         holder
     }
 
     /// Starts one as a pod of this name.
-    pub async fn spawn(world: &World, pod: &str, die_at: Option<u64>, lease: u32) -> Self {
+    pub(super) async fn spawn(world: &World, pod: &str, die_at: Option<u64>, lease: u32) -> Self {
         let dir = world.dir.path();
         let program = dir.join("codebutler-operator");
         if !program.exists() {
@@ -78,7 +78,7 @@ impl Holder {
     }
 
     /// Whether agents can connect.
-    pub async fn is_open(&self) -> bool {
+    pub(super) async fn is_open(&self) -> bool {
         tokio::net::TcpStream::connect(self.address).await.is_ok()
     }
 
@@ -91,7 +91,7 @@ impl Holder {
     }
 
     /// Waits until it serves agents, or is dead; answers no if it takes too long.
-    pub async fn serves(&mut self) -> bool {
+    pub(super) async fn serves(&mut self) -> bool {
         let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
         while !(self.is_open().await && self.leads().await) {
             if self.child.try_wait().unwrap().is_some() {
@@ -106,22 +106,22 @@ impl Holder {
     }
 
     /// A call; nothing if there was no answer.
-    pub async fn ask(&self, world: &World) -> Option<u16> {
+    pub(super) async fn ask(&self, world: &World) -> Option<u16> {
         self.call(world, false).await
     }
 
     /// The same, perhaps with the answer as it comes.
-    pub async fn call(&self, world: &World, stream: bool) -> Option<u16> {
+    pub(super) async fn call(&self, world: &World, stream: bool) -> Option<u16> {
         self.answer(world, stream).await.map(|(status, _)| status)
     }
 
     /// The same with the answer.
-    pub async fn answer(&self, world: &World, stream: bool) -> Option<(u16, Bytes)> {
+    pub(super) async fn answer(&self, world: &World, stream: bool) -> Option<(u16, Bytes)> {
         answer_at(world, self.address, stream).await
     }
 
     /// Waits until everything is on record, or it is dead.
-    pub async fn rests(&mut self, world: &World) {
+    pub(super) async fn rests(&mut self, world: &World) {
         let granted = || async {
             let thread = world.thread().await.status.and_then(|status| status.budget);
             let repo = world.repo().await.status.and_then(|status| status.spend);
@@ -136,14 +136,14 @@ impl Holder {
     }
 
     /// Tells it to stop.
-    pub fn tell_to_stop(&self) {
+    pub(super) fn tell_to_stop(&self) {
         if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
     }
 
     /// Tells it to stop; answers whether it lived until then, and ended well.
-    pub async fn stop(mut self) -> bool {
+    pub(super) async fn stop(mut self) -> bool {
         self.tell_to_stop();
         let ended = tokio::time::timeout(Duration::from_mins(1), self.child.wait()).await;
         ended.expect("the gateway does not stop").unwrap().success()
@@ -151,7 +151,11 @@ impl Holder {
 }
 
 /// What the gateway there answers to a call; nothing if it does not.
-pub async fn answer_at(world: &World, address: SocketAddr, stream: bool) -> Option<(u16, Bytes)> {
+pub(super) async fn answer_at(
+    world: &World,
+    address: SocketAddr,
+    stream: bool,
+) -> Option<(u16, Bytes)> {
     let maps = world.cluster.api::<ConfigMap>(world.cluster.system());
     let map = maps.get_opt("codebutler-gateway-ca").await.unwrap()?;
     let ca = Certificate::from_pem(map.data.unwrap()["ca.crt"].as_bytes()).unwrap();
@@ -228,7 +232,7 @@ async fn the_holder_dies_at_every_step_of_a_call_and_every_dollar_is_accounted_f
 }
 
 impl World {
-    pub fn log(&self) -> String {
+    pub(super) fn log(&self) -> String {
         let text = std::fs::read_to_string(self.dir.path().join("gateway.log")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(40)..].join("\n")

@@ -10,25 +10,25 @@ use serde_json::{Value, json};
 
 use super::{World, answer, eventually, set_tools};
 
-pub const TOOLS: &str = "/v1/mcp/tools";
+pub(super) const TOOLS: &str = "/v1/mcp/tools";
 const CALLS: &str = "/v1/mcp/calls";
 /// The server's credential: no pattern knows it.
 const TOKEN: &str = "tracker-pass-phrase-7";
-pub const SECRET: &str = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
+pub(super) const SECRET: &str = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
 
 /// A world with a server that the coder may use.
-pub struct Office {
+pub(super) struct Office {
     pub world: World,
     pub server: McpServer,
 }
 
 impl Office {
-    pub async fn open(fields: Value) -> Self {
+    pub(super) async fn open(fields: Value) -> Self {
         Self::open_with(fields, Vec::new()).await
     }
 
     /// The same with answers of the coder's model.
-    pub async fn open_with(fields: Value, answers: Vec<ScriptStep>) -> Self {
+    pub(super) async fn open_with(fields: Value, answers: Vec<ScriptStep>) -> Self {
         let server = McpServer::start(Some(TOKEN)).await.unwrap();
         let mut entry = json!({
             "name": "tracker", "url": server.url(),
@@ -51,7 +51,7 @@ impl Office {
     }
 
     /// The coder's tools, once they are as wanted.
-    pub async fn tools(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(super) async fn tools(&self, wanted: impl Fn(&Value) -> bool) -> Value {
         let found = std::cell::RefCell::new(Value::Null);
         eventually("the tools are listed", || async {
             let (status, tools) = self.world.get("coder", TOOLS).await;
@@ -64,14 +64,20 @@ impl Office {
         found.into_inner()
     }
 
-    pub async fn call(&self, key: &str, tool: &str, arguments: Value) -> (u16, Value) {
+    pub(super) async fn call(&self, key: &str, tool: &str, arguments: Value) -> (u16, Value) {
         let call =
             json!({"key": key, "tool": format!("mcp__tracker__{tool}"), "arguments": arguments});
         self.world.post("coder", CALLS, &call).await
     }
 
     /// Calls until it is answered with this status.
-    pub async fn call_until(&self, status: u16, key: &str, tool: &str, arguments: Value) -> Value {
+    pub(super) async fn call_until(
+        &self,
+        status: u16,
+        key: &str,
+        tool: &str,
+        arguments: Value,
+    ) -> Value {
         let found = std::cell::RefCell::new(Value::Null);
         eventually("the call is answered so", || async {
             let (now, body) = self.call(key, tool, arguments.clone()).await;
@@ -83,7 +89,7 @@ impl Office {
     }
 
     /// As the gateway's Slack part would after a person's click on the newest question.
-    pub async fn approve(&self) {
+    pub(super) async fn approve(&self) {
         let approvals = self.world.thread().await.status.unwrap_or_default().approvals;
         let mut asked = json!(approvals);
         let newest = asked.as_array_mut().unwrap().last_mut().unwrap();
@@ -93,33 +99,33 @@ impl Office {
         self.world.patch_thread(&json!({"status": {"approvals": asked}})).await;
     }
 
-    pub fn questions(&self) -> Vec<String> {
+    pub(super) fn questions(&self) -> Vec<String> {
         let said = self.world.slack.messages(&self.world.channel, Some(&self.world.root));
         let asked = said.into_iter().map(|message| message.shown);
         asked.filter(|shown| shown.contains("tracker")).collect()
     }
 }
 
-pub fn tool(name: &str, annotations: &Value) -> Value {
+pub(super) fn tool(name: &str, annotations: &Value) -> Value {
     json!({
         "name": name, "description": format!("Does {name}."), "annotations": annotations,
         "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
     })
 }
 
-pub fn reading(name: &str) -> Value {
+pub(super) fn reading(name: &str) -> Value {
     tool(name, &json!({"readOnlyHint": true}))
 }
 
-pub fn names(tools: &Value) -> Vec<&str> {
+pub(super) fn names(tools: &Value) -> Vec<&str> {
     tools["tools"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect()
 }
 
-pub fn code(body: &Value) -> &str {
+pub(super) fn code(body: &Value) -> &str {
     body["error"]["code"].as_str().unwrap_or_default()
 }
 
-pub fn sentence(body: &Value) -> &str {
+pub(super) fn sentence(body: &Value) -> &str {
     body["error"]["message"].as_str().unwrap_or_default()
 }
 

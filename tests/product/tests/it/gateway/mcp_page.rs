@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::World;
 use super::servers::READY;
 
-pub fn read_page() -> String {
+pub(crate) fn read_page() -> String {
     let page = Path::new(codebutler_testbed::FOLDER).join("../charts/codebutler/MCP.md");
     std::fs::read_to_string(page).unwrap()
 }
@@ -23,7 +23,7 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
 }
 
 /// The Repos' servers, and the Secrets, of the page's manifests.
-pub fn manifests(page: &str) -> (Vec<Value>, Vec<Value>) {
+pub(crate) fn manifests(page: &str) -> (Vec<Value>, Vec<Value>) {
     let documents = blocks(page, "yaml");
     let objects = documents.iter().flat_map(|block| block.split("\n---\n"));
     let objects = objects.map(|object| serde_saphyr::from_str::<Value>(object).unwrap());

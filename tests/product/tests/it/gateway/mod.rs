@@ -21,7 +21,7 @@ mod identity;
 mod incoming;
 mod llama;
 mod mcp;
-pub mod mcp_page;
+pub(crate) mod mcp_page;
 mod mcp_questions;
 mod mcp_trust;
 mod merging;

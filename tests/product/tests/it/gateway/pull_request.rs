@@ -11,7 +11,7 @@ fn wanted(title: &str) -> Value {
     json!({"title": title, "body": "Because."})
 }
 
-pub async fn with_a_commit() -> World {
+pub(super) async fn with_a_commit() -> World {
     let world = World::start(vec![]).await;
     assert_eq!(world.get("coder", "/v1/session").await.0, 200);
     world.remote.commit(&world.branch, "Ana", "Add a", &[("a.txt", Some("a\n"))]).await.unwrap();

@@ -11,7 +11,7 @@ const COMMENTS: &str = "/v1/pull-request/comments";
 const REVIEWS: &str = "/v1/pull-request/reviews";
 
 /// A thread with a pull request, whose coder has these tools.
-pub async fn with_a_pull(tools: &[&str]) -> (World, u64) {
+pub(super) async fn with_a_pull(tools: &[&str]) -> (World, u64) {
     let world = with_a_commit().await;
     world.approve_plan().await;
     let wanted = json!({"title": "Add a", "body": "Because."});

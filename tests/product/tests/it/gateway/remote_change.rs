@@ -7,14 +7,14 @@ use super::{World, eventually};
 
 const CHANGES: &str = "/v1/remote-changes";
 
-pub async fn wants(world: &World, change: &Value) -> (u16, String) {
+pub(super) async fn wants(world: &World, change: &Value) -> (u16, String) {
     let (status, body) = world.post("coder", CHANGES, &json!({"change": change})).await;
     let code = body["error"]["code"].as_str().map(str::to_owned);
     (status, code.or_else(|| body["url"].as_str().map(str::to_owned)).unwrap_or_default())
 }
 
 /// As the gateway's Slack part would after a person's click on the newest question.
-pub async fn answer_question(world: &World, answer: &str) {
+pub(super) async fn answer_question(world: &World, answer: &str) {
     let approvals = world.thread().await.status.unwrap_or_default().approvals;
     let mut asked = json!(approvals);
     let newest = asked.as_array_mut().unwrap().last_mut().unwrap();
@@ -24,7 +24,7 @@ pub async fn answer_question(world: &World, answer: &str) {
 }
 
 /// Asked twice, shown once, and done after a yes.
-pub async fn happens(world: &World, change: &Value, shown: &str) -> String {
+pub(super) async fn happens(world: &World, change: &Value, shown: &str) -> String {
     for _ in 0..2 {
         assert_eq!(wants(world, change).await, (403, "needs_approval".to_owned()), "{change}");
     }

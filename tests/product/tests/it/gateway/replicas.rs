@@ -14,9 +14,9 @@ use serde_json::json;
 use super::crash::Holder;
 use super::{World, eventually};
 
-pub const PODS: [&str; 2] = ["codebutler-gateway-a", "codebutler-gateway-b"];
+pub(super) const PODS: [&str; 2] = ["codebutler-gateway-a", "codebutler-gateway-b"];
 /// Seconds that the other one waits for a holder that is not heard of.
-pub const LEASE: u32 = 6;
+pub(super) const LEASE: u32 = 6;
 
 impl World {
     /// Pods to which the Service of agents leads.
@@ -28,7 +28,7 @@ impl World {
         ends.filter_map(|end| end.target_ref.as_ref()?.name.clone()).collect()
     }
 
-    pub async fn marks_only(&self, pod: &str) {
+    pub(super) async fn marks_only(&self, pod: &str) {
         eventually(&format!("{pod} alone is marked"), || async { self.marked().await == [pod] })
             .await;
     }
@@ -103,7 +103,7 @@ impl World {
         leases.patch("codebutler-gateway", &PatchParams::default(), &patch).await.unwrap();
     }
 
-    pub async fn granted(&self) -> ThreadBudget {
+    pub(super) async fn granted(&self) -> ThreadBudget {
         *self.thread().await.status.and_then(|status| status.budget).unwrap_or_default()
     }
 }
@@ -140,7 +140,7 @@ async fn who_loses_the_lease_writes_nothing_more_and_may_have_it_again() {
 }
 
 /// Whether its caches are synced: it campaigns.
-pub async fn is_candidate(holder: &Holder) -> bool {
+pub(super) async fn is_candidate(holder: &Holder) -> bool {
     let url = format!("http://{}:8080/readyz", holder.address.ip());
     reqwest::get(url).await.is_ok_and(|answer| answer.status().is_success())
 }

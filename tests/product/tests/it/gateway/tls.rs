@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cluster::Cluster;
 
-pub fn args(cluster: &Cluster) -> GatewayArgs {
+pub(super) fn args(cluster: &Cluster) -> GatewayArgs {
     let any = "127.0.0.1:0".parse().unwrap();
     GatewayArgs {
         namespaces: Vec::new(),

@@ -18,14 +18,14 @@ use super::{World, eventually};
 use crate::support::needs_process_kubelet;
 
 /// A running controller, and the gateway's part that tells people.
-pub struct Running {
+pub(super) struct Running {
     _stop: DropGuard,
     _tasks: [AbortOnDropHandle<()>; 2],
 }
 
 impl World {
     /// Starts the controller, and what tells threads about its conditions.
-    pub async fn run(&self) -> Running {
+    pub(super) async fn run(&self) -> Running {
         // The controller makes its own.
         let accounts = self.cluster.api::<ServiceAccount>(self.cluster.team());
         accounts.delete(ACCOUNT, &DeleteParams::default()).await.unwrap();
@@ -75,7 +75,7 @@ impl World {
     }
 
     /// Whose conversation the first one is.
-    pub fn ana(&self) -> String {
+    pub(super) fn ana(&self) -> String {
         self.slack.message(&self.channel, &self.root).unwrap().sender.id
     }
 

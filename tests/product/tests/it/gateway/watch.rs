@@ -15,7 +15,7 @@ use super::remote::with_a_pull;
 use super::{World, eventually, thread};
 
 /// A watcher without memory, as after a start.
-pub fn watching(world: &World) -> AbortOnDropHandle<()> {
+pub(super) fn watching(world: &World) -> AbortOnDropHandle<()> {
     let work = std::sync::Arc::clone(&world.gateway.work);
     AbortOnDropHandle::new(tokio::spawn(async move {
         watch::run_watch(&work, Duration::from_millis(50)).await;
@@ -23,7 +23,7 @@ pub fn watching(world: &World) -> AbortOnDropHandle<()> {
 }
 
 /// How often something was said in the conversation.
-pub fn told(world: &World, text: &str) -> usize {
+pub(super) fn told(world: &World, text: &str) -> usize {
     posts(world).iter().filter(|said| said.contains(text)).count()
 }
 

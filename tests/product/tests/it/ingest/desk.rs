@@ -31,11 +31,11 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 /// How long anything may take on a busy machine.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What is not as usual.
 #[derive(Default)]
-pub struct Setting {
+pub(super) struct Setting {
     pub bot_token: Option<&'static str>,
     pub channel: Option<&'static str>,
     /// What the bot may do.
@@ -48,7 +48,7 @@ pub struct Setting {
     pub others: usize,
 }
 
-pub struct Desk {
+pub(super) struct Desk {
     lease: PlaceLease,
     pub place: InstallPlace,
     pub cluster: TestCluster,
@@ -60,7 +60,7 @@ pub struct Desk {
 }
 
 /// One process's worth of the gateway.
-pub struct Gateway {
+pub(super) struct Gateway {
     pub slack: SlackGateway,
     pub threads: ThreadWriter,
     pub context: GatewayContext,
@@ -114,7 +114,7 @@ impl Gateway {
         Self { slack, threads, context, stop, running, showing, _caches: caches }
     }
 
-    pub async fn stop(self) {
+    pub(super) async fn stop(self) {
         self.stop.cancel();
         tokio::time::timeout(PATIENCE, self.running).await.unwrap().unwrap().unwrap();
         tokio::time::timeout(PATIENCE, self.showing).await.unwrap().unwrap();
@@ -153,13 +153,13 @@ where
 }
 
 impl Desk {
-    pub async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let desk = Self::with(Setting::default()).await;
         desk.slack.wait_connected(1, PATIENCE).await.unwrap();
         desk
     }
 
-    pub async fn with(setting: Setting) -> Self {
+    pub(super) async fn with(setting: Setting) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();
         let cluster = TestCluster::start(dir.path()).await.unwrap();
@@ -215,12 +215,12 @@ impl Desk {
     }
 
     /// Starts another gateway.
-    pub fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.start_gateway(Duration::ZERO);
     }
 
     /// Starts another replica beside it, which does not hold the lease.
-    pub fn standby(&self) -> CancellationToken {
+    pub(super) fn standby(&self) -> CancellationToken {
         let client = self.cluster.client();
         let other =
             Gateway::start(client, &self.place, &self.slack.api_url(), Duration::ZERO, false);
@@ -237,15 +237,15 @@ impl Desk {
         self.gateway = Some(Gateway::start(client, &self.place, &api_url, slow_lists, true));
     }
 
-    pub fn gateway(&self) -> &Gateway {
+    pub(super) fn gateway(&self) -> &Gateway {
         self.gateway.as_ref().unwrap()
     }
 
-    pub fn service(&self) -> &SlackGateway {
+    pub(super) fn service(&self) -> &SlackGateway {
         &self.gateway().slack
     }
 
-    pub async fn stop(self) {
+    pub(super) async fn stop(self) {
         if let Some(gateway) = self.gateway {
             gateway.stop().await;
         }
@@ -255,7 +255,7 @@ impl Desk {
     }
 
     /// Ana writes.
-    pub fn says(&self, thread: Option<&str>, text: &str) -> String {
+    pub(super) fn says(&self, thread: Option<&str>, text: &str) -> String {
         self.slack.post_as(&self.ana, &self.channel, thread, text).unwrap()
     }
 
@@ -263,28 +263,28 @@ impl Desk {
         names::thread_name("shop", &root.parse().unwrap())
     }
 
-    pub async fn thread(&self, root: &str) -> Option<Thread> {
+    pub(super) async fn thread(&self, root: &str) -> Option<Thread> {
         let api = Api::<Thread>::namespaced(self.cluster.client(), &self.place.team);
         api.get_opt(&Self::name(root)).await.unwrap()
     }
 
-    pub async fn threads(&self) -> Vec<Thread> {
+    pub(super) async fn threads(&self) -> Vec<Thread> {
         let api = Api::<Thread>::namespaced(self.cluster.client(), &self.place.team);
         api.list(&ListParams::default()).await.unwrap().items
     }
 
-    pub async fn repo(&self) -> Repo {
+    pub(super) async fn repo(&self) -> Repo {
         let api = Api::<Repo>::namespaced(self.cluster.client(), &self.place.team);
         api.get("shop").await.unwrap()
     }
 
     /// A role, as the gateway's identity part would find it.
-    pub async fn caller(&self, root: &str, role: &str) -> ProvenCaller {
+    pub(super) async fn caller(&self, root: &str, role: &str) -> ProvenCaller {
         self.caller_of(&Self::name(root), role).await
     }
 
     /// A role of a Thread of this name, which the controller lets run.
-    pub async fn caller_of(&self, thread: &str, role: &str) -> ProvenCaller {
+    pub(super) async fn caller_of(&self, thread: &str, role: &str) -> ProvenCaller {
         let context = &self.gateway().context;
         let team = &*self.place.team;
         let key = ThreadKey { namespace: team.to_owned(), name: thread.to_owned() };
@@ -309,7 +309,7 @@ impl Desk {
     }
 
     /// Posts as the app itself, as an earlier process would have.
-    pub async fn post_as_app(&self, body: &serde_json::Value) -> String {
+    pub(super) async fn post_as_app(&self, body: &serde_json::Value) -> String {
         let url = format!("{}/chat.postMessage", self.slack.api_url());
         let request = reqwest::Client::new().post(url).bearer_auth(self.slack.bot_token());
         let answer: serde_json::Value =
@@ -318,14 +318,14 @@ impl Desk {
     }
 
     /// What the controller would write of a role, and what its pod said last.
-    pub async fn role(&self, root: &str, role: &str, fields: serde_json::Value) {
+    pub(super) async fn role(&self, root: &str, role: &str, fields: serde_json::Value) {
         let patch = Patch::Merge(json!({"status": {"roles": {role: fields}}}));
         let name = Self::name(root);
         self.api().patch_status(&name, &PatchParams::default(), &patch).await.unwrap();
     }
 
     /// Waits for 👀.
-    pub async fn eyes(&self, ts: &str) {
+    pub(super) async fn eyes(&self, ts: &str) {
         self.slack
             .wait_for("eyes", PATIENCE, |slack| {
                 let message = slack.message(&self.channel, ts)?;
@@ -336,7 +336,7 @@ impl Desk {
     }
 
     /// Waits until the channel has a cursor.
-    pub async fn cursor(&self) {
+    pub(super) async fn cursor(&self) {
         self.until("a cursor", || async {
             self.repo().await.status.is_some_and(|status| status.slack.cursor.is_some())
         })
@@ -344,12 +344,12 @@ impl Desk {
     }
 
     /// A Repo of the desk's own channel, which the first one is not.
-    pub async fn second_repo(&self) {
+    pub(super) async fn second_repo(&self) {
         self.second_repo_of("shop-slack").await;
     }
 
     /// The same with a Secret of its own.
-    pub async fn second_repo_of(&self, secret: &str) {
+    pub(super) async fn second_repo_of(&self, secret: &str) {
         let repo = json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
             "metadata": {"namespace": self.place.team, "name": "second"},
@@ -365,7 +365,7 @@ impl Desk {
     }
 
     /// Slack's tokens in a Secret.
-    pub async fn slack_secret(&self, name: &str) {
+    pub(super) async fn slack_secret(&self, name: &str) {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"namespace": self.place.team, "name": name,
@@ -376,7 +376,7 @@ impl Desk {
     }
 
     /// What the Repo says of a reachable Slack.
-    pub async fn reachable(&self) -> String {
+    pub(super) async fn reachable(&self) -> String {
         let find = |repo: Repo| {
             let conditions = repo.status.unwrap_or_default().conditions;
             let mut found = conditions.into_iter();
@@ -387,7 +387,7 @@ impl Desk {
     }
 
     /// Waits until the Repo says that Slack can't be reached; returns why.
-    pub async fn unreachable(&self) -> String {
+    pub(super) async fn unreachable(&self) -> String {
         let find = |repo: Repo| {
             let conditions = repo.status.unwrap_or_default().conditions;
             let mut found = conditions.into_iter();
@@ -398,7 +398,7 @@ impl Desk {
     }
 
     /// Asks again and again until it is so.
-    pub async fn until<F>(&self, what: &str, mut is_so: impl FnMut() -> F)
+    pub(super) async fn until<F>(&self, what: &str, mut is_so: impl FnMut() -> F)
     where
         F: Future<Output = bool>,
     {

@@ -13,7 +13,7 @@ use super::{ask, inbox};
 const ROOT: Option<&str> = None;
 
 impl Desk {
-    pub fn api(&self) -> Api<Thread> {
+    pub(super) fn api(&self) -> Api<Thread> {
         Api::namespaced(self.cluster.client(), &self.place.team)
     }
 

@@ -19,7 +19,7 @@ fn missing(program: &str) {
 }
 
 /// Runs `promtool`; nothing where there is none, said in a line.
-pub fn promtool(arguments: &[&str], file: &Path) -> Option<Output> {
+pub(super) fn promtool(arguments: &[&str], file: &Path) -> Option<Output> {
     let output = std::process::Command::new("promtool").args(arguments).arg(file).output();
     match output {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -31,7 +31,7 @@ pub fn promtool(arguments: &[&str], file: &Path) -> Option<Output> {
 }
 
 /// A running Prometheus. Ends when dropped.
-pub struct Prometheus {
+pub(super) struct Prometheus {
     url: String,
     http: reqwest::Client,
     targets: usize,
@@ -42,7 +42,7 @@ pub struct Prometheus {
 impl Prometheus {
     /// Scrapes the targets every second, at an address that is theirs alone; nothing where there is
     /// no Prometheus, said in a line.
-    pub async fn start(targets: &[SocketAddr], rules: &Path) -> Option<Self> {
+    pub(super) async fn start(targets: &[SocketAddr], rules: &Path) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let address = SocketAddr::new(targets[0].ip(), 9090);
         let targets: Vec<String> = targets.iter().map(ToString::to_string).collect();
@@ -78,7 +78,7 @@ impl Prometheus {
     }
 
     /// What an instant query answers now.
-    pub async fn query(&self, query: &str) -> Vec<Value> {
+    pub(super) async fn query(&self, query: &str) -> Vec<Value> {
         let answer = self.ask(query).await.unwrap();
         assert_eq!(answer["status"], "success", "{query}: {answer}");
         answer["data"]["result"].as_array().unwrap().clone()
@@ -86,7 +86,7 @@ impl Prometheus {
 
     /// The first answer that is not empty. A rate has none before its second scrape, and a busy
     /// machine leaves scrapes out.
-    pub async fn query_until_answered(&self, query: &str) -> Vec<Value> {
+    pub(super) async fn query_until_answered(&self, query: &str) -> Vec<Value> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let answer = self.query(query).await;
@@ -105,7 +105,7 @@ impl Prometheus {
     }
 
     /// Waits until every target was scraped again: what happened before is known.
-    pub async fn scraped_again(&self) {
+    pub(super) async fn scraped_again(&self) {
         let now = jiff::Timestamp::now().as_millisecond();
         #[allow(clippy::cast_precision_loss)]
         let later = now as f64 / 1000.0 + 1.0;

@@ -27,14 +27,14 @@ struct Field {
 }
 
 /// The answers of one service.
-pub struct Shapes {
+pub(super) struct Shapes {
     answers: BTreeMap<String, Shape>,
     named: BTreeMap<String, Vec<Field>>,
 }
 
 impl Shapes {
     /// Reads a recording.
-    pub fn read(text: &str) -> Self {
+    pub(super) fn read(text: &str) -> Self {
         let (mut answers, mut named) = (BTreeMap::new(), BTreeMap::new());
         for line in logical_lines(text) {
             let (key, body) = line.split_once(':').unwrap_or_else(|| panic!("no colon: {line}"));
@@ -49,7 +49,7 @@ impl Shapes {
     }
 
     /// What of an answer is not as recorded.
-    pub fn differences(&self, answer: &str, value: &Value) -> Vec<String> {
+    pub(super) fn differences(&self, answer: &str, value: &Value) -> Vec<String> {
         match self.answers.get(answer) {
             Some(shape) => self.compare(shape, value, answer),
             None => vec![format!("{answer} is not recorded")],

@@ -10,14 +10,14 @@ use codebutler_testbed::pytools::{PyToolsError, ensure_venv};
 /// The folder of npm's packages in an image.
 const MODULES: &str = "/srv/node_modules";
 
-pub fn skip(why: &str) {
+pub(super) fn skip(why: &str) {
     let current = std::thread::current();
     let name = current.name().unwrap_or("a test");
     let _ = writeln!(std::io::stderr(), "skipped: {name}: {why}");
 }
 
 /// An image with these packages; none where the machine has no node, said in a line.
-pub async fn node_image(packages: &'static [&'static str]) -> Option<LocalImage> {
+pub(super) async fn node_image(packages: &'static [&'static str]) -> Option<LocalImage> {
     match tokio::task::spawn_blocking(move || ensure_modules(packages)).await.unwrap() {
         Ok(modules) => Some(binding(vec![(modules, MODULES.to_owned())])),
         Err(NodeToolsError::NoNode) => {
@@ -29,12 +29,12 @@ pub async fn node_image(packages: &'static [&'static str]) -> Option<LocalImage>
 }
 
 /// The command of a script of a package.
-pub fn node_command(script: &str) -> Vec<String> {
+pub(super) fn node_command(script: &str) -> Vec<String> {
     vec!["node".to_owned(), format!("{MODULES}/{script}")]
 }
 
 /// A virtual environment with a package; none where the machine has no Python, said in a line.
-pub async fn python_venv(package: &'static str) -> Option<PathBuf> {
+pub(super) async fn python_venv(package: &'static str) -> Option<PathBuf> {
     match tokio::task::spawn_blocking(move || ensure_venv(&[package])).await.unwrap() {
         Ok(venv) => Some(venv),
         Err(PyToolsError::NoPython) => {
@@ -47,7 +47,7 @@ pub async fn python_venv(package: &'static str) -> Option<PathBuf> {
 
 /// An image with a virtual environment at `/srv/venv`, with the interpreter that it was made from, and a script at
 /// `/srv/server.py`.
-pub fn python_image(venv: &Path, script: &Path) -> LocalImage {
+pub(super) fn python_image(venv: &Path, script: &Path) -> LocalImage {
     let config = std::fs::read_to_string(venv.join("pyvenv.cfg")).unwrap();
     let home = config.lines().find_map(|line| line.strip_prefix("home = ")).unwrap();
     let base = Path::new(home).parent().unwrap();
@@ -62,6 +62,6 @@ pub fn python_image(venv: &Path, script: &Path) -> LocalImage {
     binding(binds)
 }
 
-pub fn binding(binds: Vec<(PathBuf, String)>) -> LocalImage {
+pub(super) fn binding(binds: Vec<(PathBuf, String)>) -> LocalImage {
     LocalImage { binds, ..LocalImage::default() }
 }

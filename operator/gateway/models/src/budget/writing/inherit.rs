@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_secs(5);
 
 impl SharedLedger {
     /// Flags what an earlier holder was granted, before anything else is let through.
-    pub async fn inherit(self: &Arc<Self>) {
+    pub(crate) async fn inherit(self: &Arc<Self>) {
         let stale = |holder: &Option<String>| holder.as_ref().is_some_and(|h| *h != self.holder);
         for thread in self.context.threads.state() {
             let budget = thread.status.as_ref().and_then(|status| status.budget.as_ref());
@@ -43,7 +43,7 @@ impl SharedLedger {
     }
 
     /// Looks for calls of gateways that leave, of which nobody knew when they were inherited.
-    pub async fn look_elsewhere(self: &Arc<Self>) {
+    pub(crate) async fn look_elsewhere(self: &Arc<Self>) {
         let mut pause = LOOK;
         loop {
             tokio::time::sleep(pause).await;

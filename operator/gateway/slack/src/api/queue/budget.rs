@@ -9,7 +9,7 @@ use super::CallUrgency;
 
 /// Calls of one method that nobody has made yet.
 #[derive(Debug)]
-pub struct CallBudget {
+pub(super) struct CallBudget {
     most: f64,
     left: f64,
     at: Instant,
@@ -17,21 +17,21 @@ pub struct CallBudget {
 
 /// Whether a call may go.
 #[derive(Debug, PartialEq)]
-pub enum CallGrant {
+pub(super) enum CallGrant {
     Go,
     /// Not before this is over.
     Wait(Duration),
 }
 
 impl CallBudget {
-    pub fn full(most: u32, now: Instant) -> Self {
+    pub(super) fn full(most: u32, now: Instant) -> Self {
         let most = f64::from(most.max(1));
         Self { most, left: most, at: now }
     }
 
     /// Takes one call if it may go at once; upkeep leaves half to others. `pace`: the time in which
     /// another one is added.
-    pub fn take(&mut self, urgency: CallUrgency, pace: Duration, now: Instant) -> CallGrant {
+    pub(super) fn take(&mut self, urgency: CallUrgency, pace: Duration, now: Instant) -> CallGrant {
         let added = now.duration_since(self.at).as_secs_f64() / pace.as_secs_f64();
         self.left = (self.left + added).min(self.most);
         self.at = now;
@@ -44,7 +44,7 @@ impl CallBudget {
     }
 
     /// Calls go one by one now: nothing is saved up meanwhile.
-    pub fn spend(&mut self, now: Instant) {
+    pub(super) fn spend(&mut self, now: Instant) {
         (self.left, self.at) = (0.0, now);
     }
 }

@@ -28,7 +28,7 @@ const LARGEST: usize = 1 << 20;
 
 /// A caller's requirements for a reading.
 #[derive(Clone, Debug, Default)]
-pub struct WantedReading {
+pub(crate) struct WantedReading {
     /// Messages after this one; all if none.
     pub after: Option<SlackTs>,
     /// Messages that are known to be there.
@@ -44,7 +44,7 @@ pub struct WantedReading {
 impl WantedReading {
     /// Everything that the Thread's marks speak of. `reader`: the role that reads, which need not read its
     /// own words.
-    pub fn of(status: &ThreadStatus, after: Option<&SlackTs>, reader: Option<&str>) -> Self {
+    pub(crate) fn of(status: &ThreadStatus, after: Option<&SlackTs>, reader: Option<&str>) -> Self {
         let mut marks: BTreeSet<SlackTs> = status.unmarked.iter().cloned().collect();
         for (name, role) in &status.roles {
             marks.extend(role.inbox.clone());
@@ -60,7 +60,7 @@ impl WantedReading {
 
 /// A conversation as read from Slack.
 #[derive(Debug)]
-pub struct ConversationReading {
+pub(crate) struct ConversationReading {
     place: SlackThread,
     /// It holds everything after this.
     from: Option<SlackTs>,
@@ -75,7 +75,7 @@ pub struct ConversationReading {
 
 impl ConversationReading {
     /// The messages after one of them, oldest first.
-    pub fn after(&self, after: Option<&SlackTs>) -> &[StoredMessage] {
+    pub(crate) fn after(&self, after: Option<&SlackTs>) -> &[StoredMessage] {
         let first = after.map_or(0, |after| self.messages.partition_point(|m| m.ts <= *after));
         &self.messages[first..]
     }
@@ -114,7 +114,7 @@ impl ConversationReading {
 
 /// A read that has to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadOrder {
+pub(super) struct ReadOrder {
     /// Only what is after this.
     pub after: Option<SlackTs>,
     /// The kept reading stays, up to `after`.
@@ -127,7 +127,7 @@ pub struct ReadOrder {
 
 /// The answer to a caller.
 #[derive(Debug)]
-pub enum ShelfAnswer {
+pub(super) enum ShelfAnswer {
     Kept(Arc<ConversationReading>),
     Read(ReadOrder),
 }
@@ -142,7 +142,7 @@ struct MissingMessage {
 
 /// Everything known of one conversation.
 #[derive(Debug, Default)]
-pub struct ConversationShelf {
+pub(super) struct ConversationShelf {
     kept: Option<Arc<ConversationReading>>,
     /// Messages that this process heard of since, and those that it posted.
     heard: BTreeSet<SlackTs>,
@@ -154,7 +154,7 @@ pub struct ConversationShelf {
 
 impl ConversationShelf {
     /// A message was heard of.
-    pub fn hear(&mut self, ts: &SlackTs) {
+    pub(super) fn hear(&mut self, ts: &SlackTs) {
         let known = self.kept.as_ref().is_some_and(|kept| kept.has(ts));
         if !known {
             note_newest(&mut self.heard, ts);
@@ -162,21 +162,21 @@ impl ConversationShelf {
     }
 
     /// CodeButler said something.
-    pub fn post(&mut self, ts: &SlackTs) {
+    pub(super) fn post(&mut self, ts: &SlackTs) {
         note_newest(&mut self.posted, ts);
     }
 
-    pub fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         self.kept.as_ref().map_or(0, |kept| kept.size)
     }
 
     /// Keeps nothing any more.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.kept = None;
     }
 
     /// Decides between the kept reading and a new read. `epoch` counts the times when everything had to be read anew.
-    pub fn look(
+    pub(super) fn look(
         &mut self,
         place: &SlackThread,
         wanted: &WantedReading,
@@ -211,7 +211,7 @@ impl ConversationShelf {
     }
 
     /// Keeps what was read; answers all that is known now.
-    pub fn put(
+    pub(super) fn put(
         &mut self,
         place: &SlackThread,
         wanted: &WantedReading,

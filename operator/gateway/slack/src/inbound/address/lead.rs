@@ -118,7 +118,7 @@ const WORDS: usize = 6;
 
 /// Whether a line begins with the mention between `before` and `after`: bare, or behind decoration, a
 /// bullet, an arrow, an emoji or a greeting.
-pub fn begins_line(before: &str, after: &str) -> bool {
+pub(super) fn begins_line(before: &str, after: &str) -> bool {
     if is_possessive(after) {
         return false;
     }
@@ -133,7 +133,7 @@ pub fn begins_line(before: &str, after: &str) -> bool {
 }
 
 /// Whether the sentence around a mention in the middle of a line is said to the role.
-pub fn hands_over(before: &str, after: &str) -> bool {
+pub(super) fn hands_over(before: &str, after: &str) -> bool {
     if is_possessive(after) || is_about(after) {
         return false;
     }

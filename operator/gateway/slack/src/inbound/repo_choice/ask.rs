@@ -60,7 +60,7 @@ struct Look {
 type Looks = HashMap<(String, SlackTs), Look>;
 
 /// Looks after what is unclear until told to stop. One replica does.
-pub async fn run_asking(inner: Arc<Inner>, stop: CancellationToken) {
+pub(crate) async fn run_asking(inner: Arc<Inner>, stop: CancellationToken) {
     let mut looks = Looks::new();
     loop {
         let mut due = Vec::new();

@@ -5,7 +5,7 @@
 //!
 //! Pure: [`naming`], [`decide_repo`] and what changes in [`record`].
 
-pub mod ask;
+pub(crate) mod ask;
 mod naming;
 mod record;
 
@@ -14,7 +14,7 @@ use codebutler_crds::unclear::ChosenRepo;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-pub use self::naming::fold_address;
+pub(crate) use self::naming::fold_address;
 use self::naming::{NamedRepos, channel_label, named_repos};
 use self::record::NotedChoice;
 use crate::Inner;
@@ -45,7 +45,7 @@ const DEAF_CHOICE: &str = "That Repo can't answer at the moment: its condition `
      describe repo`). Press the button again once it can.";
 
 /// Whom something is for.
-pub enum MessageOwner {
+pub(crate) enum MessageOwner {
     /// There is no choice: it is routed as if nothing were said here.
     Plain,
     /// For this Repo alone.
@@ -56,7 +56,7 @@ pub enum MessageOwner {
 
 /// The Repo that a conversation is about, by the words of its messages, oldest first, and by who began
 /// it: the first message that names one alone says so.
-pub fn decide_repo<'a>(
+pub(crate) fn decide_repo<'a>(
     words: &[&str],
     may: impl Fn(&RepoChannel) -> bool,
     sharing: &'a [RepoChannel],
@@ -297,7 +297,7 @@ mod tests {
     use super::*;
     use codebutler_gateway_core::dispatch::RepoTeam;
 
-    pub fn channel() -> RepoChannel {
+    pub(super) fn channel() -> RepoChannel {
         RepoChannel {
             namespace: "team".to_owned(),
             repo: "shop".to_owned(),

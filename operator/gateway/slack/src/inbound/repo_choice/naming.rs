@@ -10,7 +10,7 @@ use crate::outbound::mrkdwn;
 
 /// What a message says of the Repos of its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NamedRepos<'a> {
+pub(super) enum NamedRepos<'a> {
     Nothing,
     One(&'a RepoChannel),
     /// More than one: nobody can tell which of them is to be worked on.
@@ -18,7 +18,7 @@ pub enum NamedRepos<'a> {
 }
 
 /// What a message names, as Slack stores it.
-pub fn named_repos<'a>(text: &str, sharing: &'a [RepoChannel]) -> NamedRepos<'a> {
+pub(super) fn named_repos<'a>(text: &str, sharing: &'a [RepoChannel]) -> NamedRepos<'a> {
     let text = &without_quotes(text);
     let mut found = BTreeSet::new();
     for line in strip_code(text).lines() {
@@ -87,13 +87,13 @@ fn by_mention(text: &str, sharing: &[RepoChannel]) -> Vec<usize> {
 }
 
 /// How a Repo of a channel is called where it has to be told from the others.
-pub fn channel_label(channel: &RepoChannel, sharing: &[RepoChannel]) -> String {
+pub(super) fn channel_label(channel: &RepoChannel, sharing: &[RepoChannel]) -> String {
     let alike = sharing.iter().filter(|other| other.repo == channel.repo).count();
     if alike > 1 { format!("{}/{}", channel.namespace, channel.repo) } else { channel.repo.clone() }
 }
 
 /// The address of a Git repository by which links are compared: host, owner and name, in small letters.
-pub fn fold_address(url: &str) -> String {
+pub(crate) fn fold_address(url: &str) -> String {
     let url = url.to_lowercase();
     let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
     rest.trim_end_matches('/').trim_end_matches(".git").to_owned()

@@ -18,14 +18,14 @@ const KEPT: usize = 32;
 const ATTEMPTS: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotedChoice {
+pub(super) enum NotedChoice {
     Kept,
     /// Too many wait already.
     Full,
 }
 
 /// Keeps that somebody said something in a conversation.
-pub fn note_message(
+pub(super) fn note_message(
     list: &mut Vec<UnclearConversation>,
     root: &SlackTs,
     (said, user): (&SlackTs, &str),
@@ -52,7 +52,7 @@ pub fn note_message(
 }
 
 /// Keeps what somebody chose below a question; the first choice counts.
-pub fn choose_repo(
+pub(super) fn choose_repo(
     list: &mut Vec<UnclearConversation>,
     root: &SlackTs,
     question: &SlackTs,
@@ -73,7 +73,7 @@ pub fn choose_repo(
 }
 
 /// Takes a conversation off the list, unless something was said meanwhile.
-pub fn forget_conversation(list: &mut Vec<UnclearConversation>, done: &UnclearConversation) {
+pub(super) fn forget_conversation(list: &mut Vec<UnclearConversation>, done: &UnclearConversation) {
     list.retain(|known| known.root != done.root || known.heard > done.heard);
 }
 

@@ -10,7 +10,7 @@ use crate::outbound::mrkdwn::escape_text;
 
 /// Text of one block with the spans in it.
 #[derive(Default)]
-pub struct InlineLine {
+pub(super) struct InlineLine {
     text: String,
     spans: Vec<Span>,
     /// Indexes of spans that are open.
@@ -38,11 +38,11 @@ struct Link {
 
 impl InlineLine {
     /// What follows is bold as a whole.
-    pub fn heading(&mut self) {
+    pub(super) fn heading(&mut self) {
         self.heading = true;
     }
 
-    pub fn start(&mut self, tag: Tag<'_>) {
+    pub(super) fn start(&mut self, tag: Tag<'_>) {
         match tag {
             Tag::Strong if !self.heading => self.span('*'),
             Tag::Emphasis => self.span('_'),
@@ -58,7 +58,7 @@ impl InlineLine {
         }
     }
 
-    pub fn stop(&mut self, tag: TagEnd) {
+    pub(super) fn stop(&mut self, tag: TagEnd) {
         match tag {
             TagEnd::Strong if self.heading => {}
             TagEnd::Strong | TagEnd::Emphasis | TagEnd::Strikethrough => {
@@ -71,7 +71,7 @@ impl InlineLine {
         }
     }
 
-    pub fn event(&mut self, event: Event<'_>) {
+    pub(super) fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Text(text) => self.text.push_str(&escape_text(&text)),
             Event::Code(code) => self.code(&code),
@@ -83,7 +83,7 @@ impl InlineLine {
     }
 
     /// The finished text; what follows is another block's.
-    pub fn take(&mut self) -> String {
+    pub(super) fn take(&mut self) -> String {
         let line = std::mem::take(self);
         // At one place, what ends comes before what begins; what began last ends first.
         let mut marks = Vec::new();

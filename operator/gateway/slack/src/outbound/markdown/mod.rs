@@ -23,7 +23,7 @@ const BULLETS: [&str; 3] = ["•", "◦", "▪"];
 
 /// Code that is too long for a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LongSnippet {
+pub(crate) struct LongSnippet {
     /// What stands behind the opening ticks, if anything does.
     pub language: Option<String>,
     /// As it was written.
@@ -32,7 +32,7 @@ pub struct LongSnippet {
 
 impl LongSnippet {
     /// What the file's name ends with.
-    pub fn extension(&self) -> &str {
+    pub(crate) fn extension(&self) -> &str {
         let language = self.language.as_deref().unwrap_or_default();
         match language {
             "rust" => "rs",
@@ -54,7 +54,7 @@ impl LongSnippet {
 
 /// A message in Slack's markup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RenderedMessage {
+pub(crate) struct RenderedMessage {
     /// With a line in place of each snippet.
     pub text: String,
     /// In order.
@@ -62,7 +62,7 @@ pub struct RenderedMessage {
 }
 
 /// Markdown → mrkdwn, long code apart; `name` says how the n-th snippet (from 0) is called.
-pub fn render_markdown(
+pub(crate) fn render_markdown(
     markdown: &str,
     name: impl Fn(usize, &LongSnippet) -> String,
 ) -> RenderedMessage {
@@ -72,7 +72,7 @@ pub fn render_markdown(
 }
 
 /// Markdown → mrkdwn, all of it in the text.
-pub fn render_inline(markdown: &str) -> String {
+pub(crate) fn render_inline(markdown: &str) -> String {
     let mut writer = MarkdownWriter::new(markdown, None);
     writer.write();
     writer.finish().text

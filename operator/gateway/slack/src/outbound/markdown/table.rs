@@ -11,13 +11,13 @@ use super::inline::InlineLine;
 const NARROW: usize = 44;
 
 #[derive(Default)]
-pub struct MarkdownTable {
+pub(super) struct MarkdownTable {
     /// The first one is the head; cells in Slack's markup.
     rows: Vec<Vec<String>>,
 }
 
 /// The table whose start was just read.
-pub fn read_table<'a>(
+pub(super) fn read_table<'a>(
     events: &mut impl Iterator<Item = (Event<'a>, Range<usize>)>,
 ) -> MarkdownTable {
     let mut table = MarkdownTable::default();
@@ -43,7 +43,7 @@ pub fn read_table<'a>(
 
 impl MarkdownTable {
     /// In Slack's markup.
-    pub fn render(&self) -> String {
+    pub(super) fn render(&self) -> String {
         let widths = self.widths();
         let across = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
         if across <= NARROW && !self.has_markup() { self.columns(&widths) } else { self.list() }

@@ -9,7 +9,7 @@ use crate::inbound::address;
 
 /// Of the parts of one message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FileHanding {
+pub(crate) struct FileHanding {
     /// Roles that each part is for; of a message of no role, nothing.
     to: Vec<Vec<String>>,
     /// The role that was addressed and does not go on: somebody else is asked first.
@@ -18,7 +18,7 @@ pub struct FileHanding {
 
 impl FileHanding {
     /// `last`: the sender's run ends with it.
-    pub fn of(
+    pub(crate) fn of(
         parts: &[String],
         team: &RepoTeam,
         status: &ThreadStatus,
@@ -44,12 +44,12 @@ impl FileHanding {
     }
 
     /// Everybody whom the message addresses.
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.to.iter().flatten().chain(&self.held).cloned().collect()
     }
 
     /// Adds it to a message's metadata.
-    pub fn write(&self, part: usize, payload: &mut Value) {
+    pub(crate) fn write(&self, part: usize, payload: &mut Value) {
         if let Some(to) = self.to.get(part) {
             payload["to"] = json!(to.join(","));
         }
@@ -64,7 +64,7 @@ impl FileHanding {
 }
 
 /// Reads it back; None of a message that says nothing about it.
-pub fn read_addressed(payload: &Value) -> Option<Vec<String>> {
+pub(crate) fn read_addressed(payload: &Value) -> Option<Vec<String>> {
     let to = payload["to"].as_str()?;
     Some(to.split(',').filter(|role| !role.is_empty()).map(str::to_owned).collect())
 }

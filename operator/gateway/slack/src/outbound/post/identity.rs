@@ -7,7 +7,7 @@ use serde_json::Value;
 /// By which a message of ours is found again. Words of one kind can't pass for those of another, nor
 /// words that are asked about for others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct MessageIdentity {
+pub(crate) struct MessageIdentity {
     role: String,
     pub kind: String,
     key: String,
@@ -16,7 +16,7 @@ pub struct MessageIdentity {
 
 impl MessageIdentity {
     /// Of a message that people can't say yes to.
-    pub fn of(role: &str, kind: &str, key: &str) -> Self {
+    pub(crate) fn of(role: &str, kind: &str, key: &str) -> Self {
         Self { role: role.to_owned(), kind: kind.to_owned(), key: key.to_owned(), digest: None }
     }
 
@@ -38,7 +38,7 @@ impl MessageIdentity {
 }
 
 /// Whether a message's metadata speaks of exactly this Thread.
-pub fn speaks_of(payload: &Value, thread: &Thread) -> bool {
+pub(crate) fn speaks_of(payload: &Value, thread: &Thread) -> bool {
     let uid = payload["uid"].as_str();
     payload["thread"] == thread.name_any()
         && uid.is_none_or(|uid| thread.uid().as_deref() == Some(uid))

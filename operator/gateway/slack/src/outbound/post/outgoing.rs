@@ -16,7 +16,7 @@ use crate::questions::QuestionButton;
 use crate::questions::shown::OfferShown;
 
 /// A text on its way into a thread.
-pub struct OutgoingText<'a> {
+pub(crate) struct OutgoingText<'a> {
     pub repo: &'a Repo,
     pub thread: &'a Thread,
     pub slack: &'a SlackThread,
@@ -37,7 +37,7 @@ pub struct OutgoingText<'a> {
 
 /// What a text asks of people.
 #[derive(Clone, Copy)]
-pub enum TextAsks<'a> {
+pub(crate) enum TextAsks<'a> {
     /// Nothing.
     Nothing,
     /// What these buttons answer. The message's kind is their block.
@@ -52,7 +52,7 @@ pub enum TextAsks<'a> {
 
 impl OutgoingText<'_> {
     /// Empty: CodeButler itself.
-    pub fn role_name(&self) -> &str {
+    pub(crate) fn role_name(&self) -> &str {
         self.role.map_or("", |role| role.spec.role.as_str())
     }
 
@@ -139,7 +139,13 @@ impl OutgoingText<'_> {
 }
 
 /// What our own messages are known by. The UID tells a Thread from an earlier one of its name.
-pub fn build_metadata(thread: &Thread, role: &str, key: &str, kind: &str, of: usize) -> Value {
+pub(crate) fn build_metadata(
+    thread: &Thread,
+    role: &str,
+    key: &str,
+    kind: &str,
+    of: usize,
+) -> Value {
     json!({"event_type": EVENT_TYPE, "event_payload": {
         "role": role,
         "key": key,

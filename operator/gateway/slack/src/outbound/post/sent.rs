@@ -22,7 +22,7 @@ use crate::{Inner, own_metadata};
 const REMEMBERED: usize = 512;
 
 /// Keys of what is in Slack, by Thread: complete for every Thread that is in it.
-pub struct SentKeys {
+pub(crate) struct SentKeys {
     threads: Mutex<RecentMap<ThreadKey, HashMap<MessageIdentity, SentPart>>>,
     /// Since when something is in Slack that this process may not know of.
     doubted: Mutex<RecentMap<ThreadKey, Instant>>,
@@ -42,7 +42,7 @@ struct Unread;
 
 /// A message that is in Slack.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SentPart {
+pub(crate) struct SentPart {
     pub ts: SlackTs,
     /// How many messages the text was split into.
     pub of: usize,
@@ -60,7 +60,7 @@ impl SentPart {
     }
 
     /// One message that is for nobody.
-    pub fn alone(ts: SlackTs) -> Self {
+    pub(crate) fn alone(ts: SlackTs) -> Self {
         Self { ts, of: 1, to: None, held: None, file: None }
     }
 }
@@ -75,27 +75,27 @@ impl SentKeys {
         self.lock().insert(thread.clone(), keys);
     }
 
-    pub fn add(&self, thread: &ThreadKey, id: MessageIdentity, part: SentPart) {
+    pub(crate) fn add(&self, thread: &ThreadKey, id: MessageIdentity, part: SentPart) {
         if let Some(keys) = self.lock().get(thread) {
             keys.insert(id, part);
         }
     }
 
     /// One that is not there any more.
-    pub fn remove(&self, thread: &ThreadKey, id: &MessageIdentity) {
+    pub(crate) fn remove(&self, thread: &ThreadKey, id: &MessageIdentity) {
         if let Some(keys) = self.lock().get(thread) {
             keys.remove(id);
         }
     }
 
     /// A question about an action is answered, and not found by its key any more.
-    pub fn settle(&self, thread: &ThreadKey, ts: &SlackTs) {
+    pub(crate) fn settle(&self, thread: &ThreadKey, ts: &SlackTs) {
         if let Some(keys) = self.lock().get(thread) {
             keys.retain(|id, part| id.kind != action::KIND || part.ts != *ts);
         }
     }
 
-    pub fn forget(&self, thread: &ThreadKey) {
+    pub(crate) fn forget(&self, thread: &ThreadKey) {
         self.doubted.lock().insert(thread.clone(), Instant::now());
         self.lock().remove(thread);
     }
@@ -111,7 +111,7 @@ impl SentKeys {
     }
 }
 /// The message that is known by this, if it is in Slack.
-pub async fn lookup_sent(
+pub(crate) async fn lookup_sent(
     inner: &Inner,
     repo: &Repo,
     thread: &Thread,

@@ -8,17 +8,17 @@ use super::{PROGRESS, own_kind};
 use crate::inbound::event::StoredMessage;
 
 /// The key of the message that shows a run.
-pub fn run_key(run: &str) -> String {
+pub(crate) fn run_key(run: &str) -> String {
     format!("{PROGRESS}.{run}")
 }
 
 /// The name of a task: it says whose run the message shows.
-pub fn task_id(role: &str, run: &str, number: u32) -> String {
+pub(crate) fn task_id(role: &str, run: &str, number: u32) -> String {
     format!("{PROGRESS}:{run}:{role}:{number}")
 }
 
 /// The identity of a message of ours that is a stream, or was one whose end nobody told Slack.
-pub fn streamed_identity(blocks: Option<&Value>) -> Option<MessageIdentity> {
+pub(super) fn streamed_identity(blocks: Option<&Value>) -> Option<MessageIdentity> {
     let blocks = blocks?.as_array()?;
     let tasks = blocks.iter().flat_map(|block| {
         let inside = block["tasks"].as_array().into_iter().flatten();
@@ -34,7 +34,7 @@ fn read_task(id: &str) -> Option<(&str, &str)> {
 }
 
 /// Whether a message of ours only shows what a run does: no role reads it.
-pub fn shows_run(stored: &StoredMessage) -> bool {
+pub(crate) fn shows_run(stored: &StoredMessage) -> bool {
     own_kind(stored) == Some(PROGRESS)
         || (stored.metadata.is_none() && streamed_identity(stored.blocks.as_ref()).is_some())
 }

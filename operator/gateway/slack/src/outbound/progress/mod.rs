@@ -42,7 +42,7 @@ use crate::inbound::deferral::LaterError;
 use crate::outbound::post;
 
 /// `kind` in the message's metadata: no role reads it.
-pub const KIND: &str = post::PROGRESS;
+pub(crate) const KIND: &str = post::PROGRESS;
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(500);
 /// After a failure.
@@ -54,7 +54,7 @@ type RunKey = (ThreadKey, String);
 
 /// What agents said of their runs.
 #[derive(Default)]
-pub struct ProgressBoard {
+pub(crate) struct ProgressBoard {
     runs: Mutex<HashMap<RunKey, ShownRun>>,
     busy: Mutex<HashSet<RunKey>>,
     streams: StreamRights,
@@ -83,7 +83,7 @@ pub(crate) struct ShownRun {
 
 impl ProgressBoard {
     /// Takes in what an agent says.
-    pub fn hear(&self, thread: ThreadKey, role: &str, progress: &RunProgress) {
+    pub(crate) fn hear(&self, thread: ThreadKey, role: &str, progress: &RunProgress) {
         let now = Instant::now();
         let mut runs = lock(&self.runs);
         let run =
@@ -97,7 +97,7 @@ impl ProgressBoard {
     }
 
     /// Progress of a call that a role waits for; an empty line ends it.
-    pub fn note(&self, thread: &ThreadKey, role: &str, line: &str) {
+    pub(crate) fn note(&self, thread: &ThreadKey, role: &str, line: &str) {
         self.with(&(thread.clone(), role.to_owned()), |run| line.clone_into(&mut run.note));
     }
 
@@ -109,12 +109,12 @@ impl ProgressBoard {
     }
 
     /// Slack's code for streams that it refuses this app.
-    pub fn refused_stream(&self, account: &SlackAccount) -> Option<String> {
+    pub(crate) fn refused_stream(&self, account: &SlackAccount) -> Option<String> {
         self.streams.refusal(account)
     }
 
     /// A run has begun or ended: looked at without delay.
-    pub fn changed(&self) {
+    pub(crate) fn changed(&self) {
         self.changed.notify_one();
     }
 
@@ -172,7 +172,7 @@ pub(crate) async fn call_progress(inner: &Inner, thread: &ThreadKey) -> BTreeMap
 }
 
 /// Shows runs until told to stop. One replica does: the one that agents speak to.
-pub async fn run_progress(inner: Arc<Inner>, stop: CancellationToken) {
+pub(crate) async fn run_progress(inner: Arc<Inner>, stop: CancellationToken) {
     let tasks = TaskTracker::new();
     let began = Instant::now();
     let mut shown = inner.context.attended.candidates(shows_run);
@@ -279,7 +279,7 @@ fn is_running(role: &codebutler_crds::thread::RoleStatus) -> bool {
 }
 
 /// Takes the messages of all runs of a Thread away: it goes.
-pub async fn clear_lines(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
+pub(crate) async fn clear_lines(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
     let roles = thread.status.iter().flat_map(|status| &status.roles);
     for (role, entry) in roles {
         if let Some(shown) = &entry.shown {
@@ -301,7 +301,7 @@ fn record_shown(run: &ShownRun, spent: codebutler_crds::NanoUsd) -> RunMessage {
 }
 
 /// Whether a Thread's name and role make a run that may be shown.
-pub fn is_valid(progress: &RunProgress) -> bool {
+pub(crate) fn is_valid(progress: &RunProgress) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     (1..=32).contains(&progress.run.len())
         && progress.run.bytes().all(plain)

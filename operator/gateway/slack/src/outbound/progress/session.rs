@@ -10,7 +10,7 @@ use crate::api::web::CallError;
 
 /// How it stands with a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConversationSession {
+pub(super) enum ConversationSession {
     Processing,
     /// Nobody does.
     Active,
@@ -32,7 +32,7 @@ impl ConversationSession {
 ///
 /// # Errors
 /// When it may not have heard it: what it shows does not end by itself.
-pub async fn show_session(
+pub(super) async fn show_session(
     inner: &Inner,
     account: &SlackAccount,
     slack: &SlackThread,

@@ -9,7 +9,7 @@ use crate::outbound::mrkdwn;
 /// Longest description of what is done, in characters.
 const DOING: usize = 80;
 
-pub struct ProgressWords<'a> {
+pub(super) struct ProgressWords<'a> {
     /// What the agent says that it does, masked.
     pub doing: &'a str,
     /// The role, where a message can't carry its name.
@@ -21,7 +21,7 @@ pub struct ProgressWords<'a> {
 }
 
 /// `⏳ Bash cargo test · turn 4 · $0.03 · 2 min`
-pub fn progress_text(words: &ProgressWords<'_>) -> String {
+pub(super) fn progress_text(words: &ProgressWords<'_>) -> String {
     let name =
         words.name.map(|name| format!("*{}* · ", mrkdwn::escape_text(name))).unwrap_or_default();
     let doing = mrkdwn::escape_text(&task_words(words));
@@ -29,7 +29,7 @@ pub fn progress_text(words: &ProgressWords<'_>) -> String {
 }
 
 /// `Working · turn 4 · $0.03 · 2 min`, over the tasks of a stream, as plain text.
-pub fn plan_words(words: &ProgressWords<'_>) -> String {
+pub(super) fn plan_words(words: &ProgressWords<'_>) -> String {
     let name = words.name.map_or_else(String::new, |name| format!("{name} · "));
     let name: String = name.chars().take(DOING).collect();
     format!("Working · {name}{}", so_far(words))
@@ -43,7 +43,7 @@ fn so_far(words: &ProgressWords<'_>) -> String {
 }
 
 /// The same as a task's title: without what begins a mention or a link in Slack's markup.
-pub fn task_title(words: &ProgressWords<'_>) -> String {
+pub(super) fn task_title(words: &ProgressWords<'_>) -> String {
     task_words(words).replace('<', "\u{2039}").replace('>', "\u{203a}")
 }
 
@@ -60,7 +60,7 @@ fn task_words(words: &ProgressWords<'_>) -> String {
 }
 
 /// Two digits that matter, a tenth of a cent at least.
-pub fn format_money(cost: NanoUsd) -> String {
+pub(super) fn format_money(cost: NanoUsd) -> String {
     let dollars = cost.as_f64();
     if dollars >= 0.1 { format!("${dollars:.2}") } else { format!("${:.3}", dollars.max(0.001)) }
 }
@@ -75,7 +75,7 @@ fn format_time(elapsed: SignedDuration) -> String {
 }
 
 /// Small and grey; with blocks, Slack does not mark the message as edited.
-pub fn progress_blocks(text: &str) -> Value {
+pub(super) fn progress_blocks(text: &str) -> Value {
     json!([{"type": "context", "elements": [{"type": "mrkdwn", "text": text}]}])
 }
 

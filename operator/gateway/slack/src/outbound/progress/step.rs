@@ -15,10 +15,10 @@ const EVERY: Duration = Duration::from_secs(3);
 /// An edit that only tells that time passes.
 const CLOCK: Duration = Duration::from_secs(30);
 /// A run that is silent for longer is not going on; agents speak every ten seconds.
-pub const SILENT: Duration = Duration::from_secs(35);
+pub(super) const SILENT: Duration = Duration::from_secs(35);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ShownStep {
+pub(super) enum ShownStep {
     /// It goes on record, and the message is posted.
     Show(RunMessage),
     /// The message is brought up to date.
@@ -31,7 +31,7 @@ pub enum ShownStep {
 
 /// Decides for one role. `began`: since when this process hears agents; `pace`: the least time
 /// between two edits of a message, for all there are.
-pub fn next_step(
+pub(super) fn next_step(
     thread: &Thread,
     role: &str,
     run: Option<&ShownRun>,

@@ -44,7 +44,7 @@ pub(super) enum StreamStage {
 
 impl StreamStage {
     /// Whether it can be added to.
-    pub fn takes_more(self) -> bool {
+    pub(super) fn takes_more(self) -> bool {
         matches!(self, Self::Open { since } if since.elapsed() < LIFE)
     }
 }
@@ -59,7 +59,7 @@ pub(super) struct StreamRights {
 }
 
 impl StreamRights {
-    pub fn refusal(&self, account: &SlackAccount) -> Option<String> {
+    pub(super) fn refusal(&self, account: &SlackAccount) -> Option<String> {
         let apps = self.refused.lock();
         let (since, code) = apps.get(account.user.as_deref()?)?;
         (since.elapsed() < REFUSED).then(|| code.clone())
@@ -111,7 +111,7 @@ pub(super) struct RunStream<'a> {
 
 impl RunStream<'_> {
     /// Begins it; None where there can be none.
-    pub async fn begin(
+    pub(super) async fn begin(
         &self,
         rights: &StreamRights,
         (thread, role): (&Thread, &AgentRole),
@@ -143,13 +143,13 @@ impl RunStream<'_> {
     }
 
     /// Adds to it; false where Slack takes no more.
-    pub async fn append(&self, ts: &SlackTs, chunks: &[Value]) -> Result<bool, CallError> {
+    pub(super) async fn append(&self, ts: &SlackTs, chunks: &[Value]) -> Result<bool, CallError> {
         let body = json!({"channel": self.slack.channel, "ts": ts, "chunks": chunks});
         self.heard("chat.appendStream", &body).await
     }
 
     /// Makes an ordinary message of it, known by its key. That it is none any more is no fault.
-    pub async fn end(&self, ts: &SlackTs, metadata: &Value) -> Result<(), CallError> {
+    pub(super) async fn end(&self, ts: &SlackTs, metadata: &Value) -> Result<(), CallError> {
         let body = json!({"channel": self.slack.channel, "ts": ts, "metadata": metadata});
         self.heard("chat.stopStream", &body).await.map(drop)
     }

@@ -19,7 +19,7 @@ pub(super) struct TaskList {
 
 impl TaskList {
     /// The chunks by which a stream says what is done now.
-    pub fn go_on(&mut self, (role, run): (&str, &str), title: &str) -> Vec<Value> {
+    pub(super) fn go_on(&mut self, (role, run): (&str, &str), title: &str) -> Vec<Value> {
         let mut chunks = Vec::new();
         let before = self.title.replace(title.to_owned());
         match before {

@@ -34,7 +34,7 @@ const LONGEST: Duration = Duration::from_mins(1);
 const MAX: (usize, usize, usize, usize) = (64, 64, 1000, 64 * 1024);
 
 /// Asks unless it was asked before, and answers how it stands after at most `wait`.
-pub async fn ask_action(
+pub(crate) async fn ask_action(
     inner: &Arc<Inner>,
     caller: &ProvenCaller,
     request: &ApprovalRequest,

@@ -1,10 +1,10 @@
 //! Messages that ask people something: CodeButler's own questions, and whether a role's can be asked.
 
-pub mod action;
+pub(crate) mod action;
 mod branch;
 mod parts;
-pub mod recording;
-pub mod roadmap;
+pub(crate) mod recording;
+pub(crate) mod roadmap;
 mod train;
 mod whole;
 
@@ -25,7 +25,7 @@ use crate::questions::budget::{self, BudgetAsked};
 use crate::questions::{QuestionButton, inactivity, update};
 
 /// Asks about money; a quick press waits until the question is recorded.
-pub async fn ask_money(
+pub(crate) async fn ask_money(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,
@@ -41,7 +41,7 @@ pub async fn ask_money(
 }
 
 /// Warns of the end; a quick press waits until the question is recorded.
-pub async fn ask_inactivity(
+pub(crate) async fn ask_inactivity(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,
@@ -60,7 +60,7 @@ pub async fn ask_inactivity(
 }
 
 /// Offers to bring the branch up to date; a quick press waits until the question is recorded.
-pub async fn ask_update(
+pub(crate) async fn ask_update(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,
@@ -80,7 +80,7 @@ pub async fn ask_update(
 }
 
 /// Reminds all who have to do with a thread of what it waits for.
-pub async fn remind_people(
+pub(crate) async fn remind_people(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,
@@ -148,7 +148,7 @@ async fn post_asking(
 }
 
 /// Whether a role's message can be posted.
-pub fn check_message(message: &PostMessage) -> Result<(), ApiError> {
+pub(crate) fn check_message(message: &PostMessage) -> Result<(), ApiError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-');
     let invalid = |sentence: &str| Err(ApiError::new(ErrorCode::InvalidRequest, sentence));
     if message.text.trim().is_empty() {

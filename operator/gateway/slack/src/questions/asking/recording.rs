@@ -15,7 +15,7 @@ use crate::outbound::split_text::split_text;
 use crate::questions::recording;
 
 /// Shows it, and lets roles wait for a correction; the same key once. A quick press waits until it is recorded.
-pub async fn show_transcript(
+pub(crate) async fn show_transcript(
     inner: &Inner,
     key: &ThreadKey,
     (id, user): (&str, &str),

@@ -30,7 +30,7 @@ pub struct ItemsQuestion {
 }
 
 /// Asks whether items are to be built; a quick press waits until the question is recorded.
-pub async fn ask_items(
+pub(crate) async fn ask_items(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,
@@ -54,7 +54,7 @@ pub async fn ask_items(
 }
 
 /// Says something to everybody whom the conversation concerns; the same key once.
-pub async fn alert_people(
+pub(crate) async fn alert_people(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,
@@ -89,7 +89,7 @@ pub async fn alert_people(
 }
 
 /// Has a message of CodeButler's own say this: posts it, or edits it in place.
-pub async fn show_message(
+pub(crate) async fn show_message(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,

@@ -12,14 +12,14 @@ use crate::outbound::post;
 use crate::outbound::uploads::FileAttachment;
 
 /// Stands for all that is recorded with a yes.
-pub fn digest_of(recorded: &(impl Serialize + ?Sized)) -> String {
+pub(super) fn digest_of(recorded: &(impl Serialize + ?Sized)) -> String {
     let text = serde_json::to_vec(recorded).unwrap_or_default();
     hex::encode(&Sha256::digest(text)[..16])
 }
 
 /// Puts a file before a question; its name. Nothing where Slack takes no files. The caller holds the
 /// thread's turn to post.
-pub async fn attach_whole(
+pub(super) async fn attach_whole(
     inner: &Inner,
     repo: &Repo,
     thread: &Thread,

@@ -1,6 +1,6 @@
 //! The built-in kinds that CodeButler makes or reads.
 
-pub mod claims;
-pub mod maps;
-pub mod others;
-pub mod pods;
+pub(super) mod claims;
+pub(super) mod maps;
+pub(super) mod others;
+pub(super) mod pods;

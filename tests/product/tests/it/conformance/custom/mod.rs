@@ -1,9 +1,9 @@
 //! Custom resources: definitions, schemas, rules. Each behaviour makes a kind of its own.
 
-pub mod definitions;
-pub mod rules;
-pub mod served;
-pub mod values;
+pub(super) mod definitions;
+pub(super) mod rules;
+pub(super) mod served;
+pub(super) mod values;
 
 use serde_json::{Value, json};
 

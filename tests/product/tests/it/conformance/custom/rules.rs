@@ -15,7 +15,7 @@ behaviours! { "custom",
 }
 
 /// What is added to what is wrong when rules were not looked at.
-pub const UNCHECKED: &str = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+pub(crate) const UNCHECKED: &str = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
 
 async fn rules(lab: Lab) {
     let mut schema = object(json!({
