@@ -177,10 +177,19 @@ impl Inner {
 
     pub(crate) async fn account(&self, repo: &Repo) -> Result<Arc<SlackAccount>, AccessError> {
         let account = self.accounts.of(&self.context, &self.web, repo).await;
-        if let Err(error) = &account {
+        // Who reads the condition counts on it that the channel's messages are shared out accordingly.
+        if let Err(error) = &account
+            && self.is_listed(repo)
+        {
             self.reach.tell(repo, Err(explain::explain_condition(error, repo))).await;
         }
         account
+    }
+
+    /// Whether messages of its channel are already heard with this Repo in mind.
+    fn is_listed(&self, repo: &Repo) -> bool {
+        let uid = repo.uid().unwrap_or_default();
+        repo.channel().is_none() || self.places.borrow().iter().any(|place| place.uid == uid)
     }
 
     /// What there is to tell of an app that works.
