@@ -42,6 +42,7 @@ mod sending;
 pub mod server_pod;
 pub mod step;
 pub mod supervise;
+pub mod tool_args;
 pub mod toolbox;
 pub mod tools;
 pub mod transcript;

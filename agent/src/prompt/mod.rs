@@ -14,7 +14,7 @@ use codebutler_guides::voice::{guard_voice, speak};
 use codebutler_wire::RoleSession;
 use serde_json::Value;
 
-use crate::tools::args::{TodoItem, TodoState};
+use crate::tool_args::{TodoItem, TodoState};
 
 pub use facts::{approved_plan, changing_facts};
 pub use guides::{GuideFile, MAX_OWN, PromptGuides, section_titles};

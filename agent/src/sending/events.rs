@@ -7,7 +7,7 @@ use codebutler_wire::{PendingItem, ThreadMessage, show_tool_name};
 
 use crate::model::judge::ReplyFlaw;
 use crate::model::{AssistantMessage, ToolCall};
-use crate::tools::args::{TodoItem, TodoState};
+use crate::tool_args::{TodoItem, TodoState};
 use crate::transcript::{ResultKind, RunOutcome, TranscriptRecord};
 use codebutler_guides::text::head_and_tail;
 

@@ -30,7 +30,7 @@ use super::processes::{kill_descendants, signal_below};
 use super::protocol::ToolboxReply;
 use crate::args::ExecArgs;
 use crate::sandbox::{SandboxError, SandboxLevel, SandboxMode, SandboxPlan};
-use crate::tools::args;
+use crate::tool_args as args;
 
 const DEFAULT_TIMEOUT: u32 = 120;
 const MAX_TIMEOUT: u32 = 3600;

@@ -16,7 +16,7 @@ use super::ToolError;
 use super::command::CommandShell;
 use super::files::{DocumentPlace, number_lines, show_bytes};
 use super::protocol::ToolboxReply;
-use crate::tools::args;
+use crate::tool_args as args;
 
 /// Documents that are kept.
 const KEPT: usize = 3;

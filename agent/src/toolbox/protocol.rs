@@ -8,7 +8,7 @@ use tokio_util::codec::LengthDelimitedCodec;
 
 use crate::memory::{LearningChange, MemoryCitation, PruneSignal};
 use crate::research::KnownResearch;
-use crate::tools::args;
+use crate::tool_args as args;
 
 /// Longest frame, in bytes, either way.
 pub const MAX_FRAME: usize = 8 * 1024 * 1024;

@@ -31,7 +31,7 @@ use super::protocol::{
 };
 use super::setup::{self, ToolboxSite};
 use super::toolchains::{self, KnownPrograms};
-use crate::tools::args;
+use crate::tool_args as args;
 use codebutler_guides::policy::builds::is_build;
 use codebutler_guides::text::clip_text;
 

@@ -5,10 +5,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::asked::{ask_done, ask_text};
-use super::{
-    CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome, args,
-};
+use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
 use crate::gateway::{GatewayError, SharedFile};
+use crate::tool_args as args;
 use crate::toolbox::protocol::{AttachmentPart, ToolboxReply, ToolboxRequest};
 
 /// Prefix of a file's id in a path.

@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use codebutler_guides::text::clip_text;
 use codebutler_wire::{MessageAuthor, ThreadMessage};
 
-use super::{CallRisk, Handler, StartedCall, ToolContext, ToolFailure, ToolOutcome, args};
+use super::{CallRisk, Handler, StartedCall, ToolContext, ToolFailure, ToolOutcome};
+use crate::tool_args as args;
 use crate::transcript::{TranscriptRecord, read_line};
 
 /// Messages that one call lists.

@@ -3,9 +3,8 @@
 use async_trait::async_trait;
 
 use super::asked::ask_done;
-use super::{
-    CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome, args,
-};
+use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
+use crate::tool_args as args;
 use crate::toolbox::protocol::ToolboxRequest;
 
 /// In the order in which the model sees them.

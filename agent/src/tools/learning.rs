@@ -23,7 +23,6 @@ use self::todos::{find_todos, show_todos};
 use super::whole::post_whole;
 use super::{
     CallRisk, Handler, PushResult, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome,
-    args,
 };
 use crate::history::{describe_thread, find_used_learnings, list_histories};
 use crate::journal::write_journal;
@@ -32,6 +31,7 @@ use crate::memory::{
     LearningMarks, MAX_CITATIONS, MAX_CLAIM, MAX_FIELD, MAX_SCOPE, MemoryCitation, POLICY,
     WORKFLOWS, find_hostile_rule,
 };
+use crate::tool_args as args;
 use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
 use crate::transcript::{ResultKind, TranscriptRecord};
 use codebutler_guides::text::clip_text;

@@ -1,7 +1,6 @@
 //! The tools. Each is one object: what the model is told of it, its risk, and what it does. The loop
 //! knows no tool by name.
 
-pub mod args;
 mod asked;
 mod attachment;
 mod canonical;

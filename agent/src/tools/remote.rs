@@ -9,10 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::quoted::{UNTRUSTED, place_of, quote_words};
 use super::remote_change::change_remote;
 use super::remote_pull::GhPull;
-use super::{
-    CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome, args,
-};
+use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
 use crate::review::PLAN_FIRST;
+use crate::tool_args as args;
 use crate::transcript::ResultKind;
 
 /// In the order in which the model sees them.

@@ -116,7 +116,7 @@ fn plain_schema(schema: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::args;
+    use crate::tool_args as args;
 
     #[test]
     fn schemas_are_inline_and_plain() {

@@ -8,9 +8,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::asked::ask_text;
 use super::attachment::{find_attachment, keep_file};
-use super::{
-    CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome, args,
-};
+use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
+use crate::tool_args as args;
 use crate::toolbox::protocol::ToolboxRequest;
 
 /// In the order in which the model sees them.

@@ -5,10 +5,11 @@ use async_trait::async_trait;
 use super::asked::{ask_done, ask_text, read_reply};
 use super::{
     CallRisk, Handler, PushResult, RelayedRequest, RoleTool, StartedCall, ToolContext, ToolFailure,
-    ToolOutcome, args, attachment, history,
+    ToolOutcome, attachment, history,
 };
 use crate::builds::BuildSlot;
 use crate::gateway::GatewayError;
+use crate::tool_args as args;
 use crate::toolbox::protocol::{EditPlan, ToolboxReply, ToolboxRequest, WorktreePicture};
 use crate::transcript::{self, TranscriptRecord};
 use codebutler_guides::policy::builds::is_build;

@@ -24,7 +24,7 @@ use crate::model::quirk::ModelQuirk;
 use crate::model::{AnswerSource, AssistantMessage, ToolCall};
 use crate::sending::TranscriptGrowth;
 use crate::step;
-use crate::tools::args::TodoItem;
+use crate::tool_args::TodoItem;
 use dated::write_line;
 pub use dated::{DatedRecord, read_line};
 use desk::AnsweredRequest;

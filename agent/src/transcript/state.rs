@@ -18,7 +18,7 @@ use super::{ModelPicture, RunOutcome, TranscriptRecord};
 use crate::memory::LearningChange;
 use crate::model;
 use crate::model::quirk::ModelQuirk;
-use crate::tools::args::TodoItem;
+use crate::tool_args::TodoItem;
 pub use look_back::LookBack;
 pub use proposals::NewestProposals;
 pub use reviews::RoleReviews;

@@ -4,8 +4,8 @@
 use std::fs;
 use std::io::{Cursor, Write as _};
 
+use codebutler_agent::tool_args::ReadArgs;
 use codebutler_agent::toolbox::protocol::{ToolboxReply, ToolboxRequest};
-use codebutler_agent::tools::args::ReadArgs;
 use serde_json::json;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;

@@ -3,8 +3,8 @@
 
 use std::fs;
 
+use codebutler_agent::tool_args as args;
 use codebutler_agent::toolbox::protocol::{ToolboxReply, ToolboxRequest};
-use codebutler_agent::tools::args;
 
 use crate::toolbox::{Box, bash, start, text};
 

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use codebutler_agent::tool_args as args;
 use codebutler_agent::toolbox::protocol::{ToolboxReply, ToolboxRequest};
-use codebutler_agent::tools::args;
 use codebutler_wire::{PendingItem, RoleState};
 
 use crate::toolbox::{Box, bash, start, start_with, text};

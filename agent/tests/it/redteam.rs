@@ -5,9 +5,9 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::time::{Duration, Instant};
 
+use codebutler_agent::tool_args as args;
 use codebutler_agent::toolbox::client::ToolboxClient;
 use codebutler_agent::toolbox::protocol::{ToolboxReply, ToolboxRequest};
-use codebutler_agent::tools::args;
 
 use crate::toolbox::{Box, alive, bash, start, start_with, text};
 use crate::world::until;

@@ -5,10 +5,10 @@ use std::io::Write as _;
 use axum::Router;
 use axum::response::Html;
 use axum::routing::get;
+use codebutler_agent::tool_args::ReadArgs;
 use codebutler_agent::toolbox::protocol::{
     ImageRequest, ScreenshotReply, ToolboxReply, ToolboxRequest,
 };
-use codebutler_agent::tools::args::ReadArgs;
 use codebutler_browser::{ColorScheme, ScreenSize, find_browser};
 use serde_json::json;
 

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use codebutler_agent::tool_args as args;
 use codebutler_agent::toolbox::client::{ToolboxClient, ToolboxError};
 use codebutler_agent::toolbox::protocol::{
     CommitAuthor, ToolboxHello, ToolboxReply, ToolboxRequest,
 };
-use codebutler_agent::tools::args;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::net::UnixStream;

@@ -12,7 +12,7 @@ use super::opened::{NextContent, OpenedFile, encode_new};
 use super::patch::{self, PatchChange};
 use super::replace::{ReplacedText, replace_all};
 use super::{SeenFiles, io_error, load_existing, load_file, regular_size, sha256, store_file};
-use crate::tools::args;
+use crate::tool_args as args;
 
 /// Instead of the hash of a file that is not there.
 const NOTHING: &str = "-";

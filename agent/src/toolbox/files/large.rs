@@ -9,7 +9,7 @@ use codebutler_guides::text::clip_text;
 use super::super::ToolError;
 use super::super::paths::LocatedPath;
 use super::{DEFAULT_LINES, MAX_LINE_CHARS, MAX_TEXT, io_error};
-use crate::tools::args;
+use crate::tool_args as args;
 
 /// Bytes of a line that are held; the rest of it is passed over.
 const MAX_HELD: u64 = 4 * MAX_LINE_CHARS as u64 + 4;

@@ -27,7 +27,7 @@ use sha2::{Digest as _, Sha256};
 use self::opened::{OpenedFile, encode_new};
 use super::paths::{LocatedPath, WorktreeRoot};
 use super::{ToolError, names};
-use crate::tools::args;
+use crate::tool_args as args;
 
 pub use edit::{edit_files, plan_edit};
 pub use missing::not_found;
@@ -178,7 +178,7 @@ pub mod bench {
 
     use super::super::{ToolError, paths::WorktreeRoot};
     use super::SeenFiles;
-    use crate::tools::args;
+    use crate::tool_args as args;
 
     /// One replacement in a file that was read before.
     pub fn edit_file(

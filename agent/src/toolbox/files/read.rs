@@ -20,7 +20,7 @@ use super::{
     DEFAULT_LINES, MAX_FILE, MAX_LINE_CHARS, MAX_TEXT, SeenFiles, io_error, not_found,
     regular_size, sha256,
 };
-use crate::tools::args;
+use crate::tool_args as args;
 use nix::fcntl::OFlag;
 
 /// Characters of one output of a notebook.

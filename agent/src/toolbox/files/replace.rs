@@ -9,7 +9,7 @@ use codebutler_guides::text::clip_text;
 use codebutler_textform::LinedText;
 
 use super::lenient;
-use crate::tools::args::EditReplacement;
+use crate::tool_args::EditReplacement;
 
 /// Most lines that are named for a text that occurs several times.
 const LINES_NAMED: usize = 6;

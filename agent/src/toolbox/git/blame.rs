@@ -7,9 +7,9 @@ use git2::BlameOptions;
 
 use super::history::{ENDS_HERE, find_commit, format_date};
 use super::{GitSite, short_id};
+use crate::tool_args as args;
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::WorktreeRoot;
-use crate::tools::args;
 use codebutler_guides::text::{clip_text, plain_text};
 
 /// Lines that one answer has.

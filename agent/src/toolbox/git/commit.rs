@@ -10,9 +10,9 @@ use super::staging::{StagedCommit, stage_all, stage_named};
 use super::update::{other_parents, refuse_markers, stage_settled};
 use super::worktree::{WorktreeScanner, name_left, open_index};
 use super::{GitSite, short_id};
+use crate::tool_args as args;
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::WorktreeRoot;
-use crate::tools::args;
 use codebutler_wire::break_ci_words;
 
 /// Files named in an answer.

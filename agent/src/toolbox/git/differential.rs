@@ -12,10 +12,10 @@ use git2::{Oid, Repository};
 use super::{
     BaseCommit, GitSite, commit_files, head_commit, keep_leftover, keep_work, snapshot_tree,
 };
+use crate::tool_args as args;
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::WorktreeRoot;
 use crate::toolbox::protocol::{CommitAuthor, ToolboxHello};
-use crate::tools::args;
 
 const SEQUENCES: u64 = 300;
 const STEPS: usize = 8;

@@ -10,9 +10,9 @@ use super::prepare::fork_point;
 use super::proof::tree_of_files;
 use super::worktree::{WorktreeScanner, open_index};
 use super::{GitSite, short_id};
+use crate::tool_args as args;
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::WorktreeRoot;
-use crate::tools::args;
 use codebutler_guides::text::{clip_text, head_and_tail, plain_text};
 
 const DEFAULT_COMMITS: u32 = 20;

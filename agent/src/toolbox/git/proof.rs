@@ -137,8 +137,8 @@ mod tests {
     use super::super::fixture::GitFixture;
     use super::super::{commit_files, head_commit, prepare_worktree};
     use super::*;
+    use crate::tool_args as args;
     use crate::toolbox::paths::WorktreeRoot;
-    use crate::tools::args;
 
     fn commit_all(f: &GitFixture) {
         let args = args::GitCommit { message: "Change".into(), paths: None };

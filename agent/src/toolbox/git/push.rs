@@ -144,8 +144,8 @@ mod tests {
     use super::super::fixture::GitFixture;
     use super::super::{commit_files, head_commit, prepare_worktree};
     use super::*;
+    use crate::tool_args as args;
     use crate::toolbox::paths::WorktreeRoot;
-    use crate::tools::args;
 
     fn fixture() -> GitFixture {
         let f = GitFixture::new();

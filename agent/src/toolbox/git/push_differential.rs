@@ -10,9 +10,9 @@ use super::differential::Dice;
 use super::fixture::GitFixture;
 use super::push::{PushOutcome, push_branch};
 use super::{commit_files, head_commit, prepare_worktree};
+use crate::tool_args as args;
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::WorktreeRoot;
-use crate::tools::args;
 
 const SEQUENCES: u64 = 60;
 const STEPS: usize = 12;

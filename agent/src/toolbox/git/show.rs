@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::history::{MAX_COMPARED, commit_changes, find_commit, format_date, text_of};
 use super::{GitSite, short_id};
+use crate::tool_args as args;
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::WorktreeRoot;
-use crate::tools::args;
 use codebutler_guides::text::{clip_text, head_and_tail, plain_text};
 
 /// Characters of what is shown.

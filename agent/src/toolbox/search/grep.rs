@@ -15,10 +15,10 @@ use ignore::types::{Types, TypesBuilder};
 use super::glob::PathPattern;
 use super::walk::{describe_error, walk_files, walk_ignored};
 use super::{ignored_note, modified_time};
+use crate::tool_args::{self as args, GrepMode};
 use crate::toolbox::names::{locate_existing, unicode_forms};
 use crate::toolbox::paths::{LocatedPath, WorktreeRoot};
 use crate::toolbox::{ToolError, files};
-use crate::tools::args::{self, GrepMode};
 use codebutler_guides::text::clip_text;
 
 /// Lines that one Grep answers with: matches alone, and with the lines around them.

@@ -13,7 +13,7 @@ use ignore::WalkState;
 use super::ToolError;
 use super::names::{self, escape_name, fold_name};
 use super::paths::WorktreeRoot;
-use crate::tools::args;
+use crate::tool_args as args;
 use glob::PathPattern;
 pub use walk::walk_files;
 use walk::{build_walker, list_tracked, walk_ignored};
@@ -159,7 +159,7 @@ pub mod bench {
     use std::path::Path;
 
     use super::super::{ToolError, paths::WorktreeRoot};
-    use crate::tools::args;
+    use crate::tool_args as args;
 
     pub fn grep(tree: &Path, pattern: &str) -> Result<String, ToolError> {
         let args = args::GrepArgs { pattern: pattern.to_owned(), ..args::GrepArgs::default() };

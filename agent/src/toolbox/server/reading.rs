@@ -8,7 +8,7 @@ use super::super::attachments::KeptAttachments;
 use super::super::files::{self, FileRead, SeenFiles};
 use super::super::protocol::{ToolboxReply, ToolboxRequest};
 use super::{NO_CHANGE, Toolbox, run_blocking};
-use crate::tools::args;
+use crate::tool_args as args;
 
 impl Toolbox {
     /// A file as text or picture. What is a document is read by a process of its own.

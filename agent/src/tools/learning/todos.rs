@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use crate::tool_args as args;
 use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
-use crate::tools::{ToolContext, ToolFailure, args};
+use crate::tools::{ToolContext, ToolFailure};
 use codebutler_guides::text::clip_text;
 
 const MARKS: [&str; 4] = ["TODO", "FIXME", "XXX", "HACK"];

@@ -6,7 +6,7 @@ use super::super::{
     prepare_worktree, push_branch, show_diff, snapshot_tree, take_back,
 };
 use super::*;
-use crate::tools::args;
+use crate::tool_args as args;
 
 fn fixture(files: &[(&str, &str)]) -> GitFixture {
     let f = GitFixture::new();
