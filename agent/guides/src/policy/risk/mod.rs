@@ -19,6 +19,7 @@ mod targets;
 use std::cell::Cell;
 use std::collections::HashMap;
 
+use self::fetched::FetchedFiles;
 use self::repository::RepositoryReach;
 use super::names::{is_handover_file, is_order, throws_away};
 use super::programs::{FILERS, READERS, SHELLS};
@@ -41,7 +42,7 @@ const ORDERS: [&str; 8] =
 pub struct CommandScene<'a> {
     policy: &'a CommandPolicy,
     /// Files that the script brings from elsewhere.
-    fetched: Vec<String>,
+    fetched: FetchedFiles,
     /// Why its commands may reach the repository.
     repository: RepositoryReach,
     /// Files that the script writes before, by name.
@@ -67,7 +68,7 @@ impl<'a> CommandScene<'a> {
         Self {
             policy,
             brings: runs::brings_code(found),
-            fetched: fetched::fetched_files(found),
+            fetched: FetchedFiles::of(found),
             repository: RepositoryReach::of(found),
             files: files::written_files(found),
             above: files::goes_above(found),
@@ -91,6 +92,10 @@ impl<'a> CommandScene<'a> {
         let said = self.policy.rules.command(simple);
         let own = said.map_or(own.clone(), |said| self.as_said(simple, own, said));
         // A rule is about the program, and not about the files that its output goes to.
+        let own = match self.repository.judge_writes(simple) {
+            Some(writes) => own.or(writes),
+            None => own,
+        };
         simple.writes.iter().fold(own, |worst, file| worst.or(files::judge_redirect(simple, file)))
     }
 
@@ -111,8 +116,7 @@ impl<'a> CommandScene<'a> {
 
     /// True for a file that the script has brought from elsewhere.
     fn has_fetched(&self, file: &str) -> bool {
-        let file = fetched::plain_path(file);
-        self.fetched.iter().any(|fetched| fetched == file)
+        self.fetched.has(file)
     }
 
     /// Whether too much is hidden in each other to go on.

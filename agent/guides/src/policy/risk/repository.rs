@@ -15,6 +15,11 @@ const CHANGES: &str = "mv rm cp ln install rsync chmod chown chgrp chattr setfac
                        truncate unlink shred trash rimraf del-cli srm rmdir rename mmv zip gzip gunzip 7z cpio sponge";
 /// Options that print where the repository is.
 const PRINTS: [&str; 3] = ["--git-dir", "--absolute-git-dir", "--git-common-dir"];
+/// Options after which, or joined to which, stands the file that a program writes.
+const OUTPUTS: [&str; 6] =
+    ["-o", "-O", "--output", "--output-document", "--outfile", "--output-dir"];
+/// Programs for which `-o` is something else.
+const SEARCHES: &str = "grep egrep fgrep rg ag ack git find ls ps";
 /// Code that names the repository's folder and does something to files.
 static NAMES_GIT: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"\.git(?:["'`/\\]|\s|$)"#).ok());
@@ -36,22 +41,25 @@ pub(super) struct RepositoryReach {
 
 impl RepositoryReach {
     pub(super) fn of(found: &[PlainCommand]) -> Self {
-        let mut reach = Self::default();
+        let asks = |simple: &PlainCommand| {
+            let mut words = simple.shapes.iter().skip(1);
+            program_name(simple) == Some("git") && words.any(|word| PRINTS.contains(&word.as_str()))
+        };
+        let mut reach = Self { asked: found.iter().any(asks), ..Self::default() };
         for simple in found {
             let name = program_name(simple);
             let shapes = simple.shapes.get(1..).unwrap_or_default();
             let mut words = shapes.iter().map(String::as_str);
             match name {
                 Some("cd" | "pushd") => {
-                    reach.inside |= words.any(|path| path.split('/').any(could_be));
+                    let asked = reach.asked;
+                    reach.inside |= words
+                        .any(|path| path.split('/').any(could_be) || (asked && is_printed(path)));
                 }
                 Some("shopt" | "setopt" | "set") => {
                     reach.dotglob |= words
                         .any(|word| matches!(word, "dotglob" | "globdots" | "GLOB_DOTS"))
                         && !shapes.iter().any(|word| word == "-u");
-                }
-                Some("git") => {
-                    reach.asked |= words.any(|word| PRINTS.contains(&word));
                 }
                 _ => {}
             }
@@ -59,15 +67,33 @@ impl RepositoryReach {
         reach
     }
 
+    /// Files that a command's output goes to; nothing if it can't reach the repository.
+    pub(super) fn judge_writes(self, simple: &PlainCommand) -> Option<RiskVerdict> {
+        let near = self.inside && simple.writes.iter().flatten().any(|path| is_near(path));
+        near.then(|| RiskVerdict::leaves("it writes into the repository itself, snapshots and all"))
+    }
+
     /// A program that changes files; nothing if it can't reach the repository.
     pub(super) fn judge(self, name: &str, simple: &PlainCommand) -> Option<RiskVerdict> {
+        let leaves =
+            |why: &str| Some(RiskVerdict::leaves(format!("`{name}` {why}, snapshots and all")));
+        let writes = |path: &String| holds_work(path) || (self.inside && is_near(path));
+        if !SEARCHES.split(' ').any(|one| one == name)
+            && outputs_of(simple).any(|path| writes(&path))
+        {
+            return leaves("writes into the repository itself");
+        }
         if !CHANGES.split(' ').any(|one| one == name) {
             return None;
         }
-        let leaves =
-            |why: &str| Some(RiskVerdict::leaves(format!("`{name}` {why}, snapshots and all")));
         let mut shapes = simple.shapes.iter().skip(1).map(String::as_str);
-        if self.inside && takes_away(name, simple) {
+        // A copy out of the repository is none of those.
+        let fills = || match simple.shapes.last() {
+            _ if matches!(name, "tar" | "tee" | "zip") => true,
+            Some(last) => matches!(name, "cp" | "ln") && is_near(last),
+            None => false,
+        };
+        if self.inside && (takes_away(name, simple) || fills()) {
             return leaves("works inside the repository itself");
         }
         if let Some(path) = shapes.find(|word| reaches(name, simple, word)) {
@@ -77,14 +103,36 @@ impl RepositoryReach {
         let mut shapes = simple.shapes.iter().skip(1).map(String::as_str);
         if takes_away(name, simple)
             && shapes.any(|word| {
-                (self.asked && word.trim_end_matches("/*") == HOLE.to_string().as_str())
-                    || (self.dotglob && matches!(word, "*" | "./*"))
+                (self.asked && is_printed(word)) || (self.dotglob && matches!(word, "*" | "./*"))
             })
         {
             return leaves("may take the repository itself along");
         }
         None
     }
+}
+
+/// True for a path that begins with something which is only known when it runs.
+fn is_printed(path: &str) -> bool {
+    path.strip_prefix(HOLE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// True for a path that doesn't lead out of the folder in which the script is.
+fn is_near(path: &str) -> bool {
+    !path.starts_with(['/', '~', HOLE]) && !path.split('/').any(|part| part == "..")
+}
+
+/// Files that a program is told to write by an option.
+fn outputs_of(simple: &PlainCommand) -> impl Iterator<Item = String> {
+    let shapes = simple.shapes.get(1..).unwrap_or_default();
+    shapes.iter().enumerate().filter_map(|(at, word)| {
+        if OUTPUTS.contains(&word.as_str()) {
+            return shapes.get(at + 1).cloned();
+        }
+        let joined = word.split_once('=').filter(|(option, _)| OUTPUTS.contains(option));
+        let short = word.strip_prefix("-o").or_else(|| word.strip_prefix("-O"));
+        joined.map(|(_, path)| path).or(short).map(str::to_owned)
+    })
 }
 
 fn program_name(simple: &PlainCommand) -> Option<&str> {
@@ -207,6 +255,22 @@ mod tests {
             "mv .gi[t] x",
             "rm -rf \"$(git rev-parse --git-dir)\"",
             "mv $(git rev-parse --absolute-git-dir) /tmp",
+            "rm -rf \"$(git rev-parse --git-dir)/refs\"",
+            "cd \"$(git rev-parse --git-dir)\" && rm -rf refs",
+            "find .git/refs -delete",
+            "find ./.git/refs/codebutler -type f -delete",
+            "find src .git/refs -name '*' -delete",
+            "find .git/refs -exec rm {} +",
+            "cd .git && >packed-refs",
+            "cd .git && : > packed-refs",
+            "cd .git && echo x > HEAD",
+            "cd .git && cp /dev/null packed-refs",
+            "cd .git && tar xf /tmp/a.tar",
+            "cd .git && ln -sf /tmp/x HEAD",
+            "cd .git && curl -o HEAD https://example.org/",
+            "curl -o .git/HEAD https://example.org/",
+            "sort -o .git/packed-refs x",
+            "sort --output=.git/packed-refs x",
             "cd .git && rm -rf *",
             "cd ./.git; rm -r objects",
             "pushd .git/refs; rm -rf heads",
@@ -243,6 +307,10 @@ mod tests {
             "chmod 755 .git/hooks/pre-commit",
             "tar czf backup.tgz .git",
             "cp -r .git /tmp/backup",
+            "cd .git && ls > /tmp/files && cp HEAD /tmp/head && wc -l < packed-refs 2>/dev/null",
+            "grep -o ref .git/HEAD",
+            "find .git -name '*.sample'",
+            "sort -o out.txt in.txt; curl -o page.html https://example.org/",
             "rm -rf *",
             "rm -f *.log",
             "mv *.md docs/",

@@ -3,7 +3,7 @@
 use super::super::RiskVerdict;
 use super::super::programs::{RUNNERS, WRAPPERS};
 use super::super::shell::{HOLE, PlainCommand, ShellWord};
-use super::{CommandScene, first_plain, is_shell, script_file};
+use super::{CommandScene, files, first_plain, is_shell, script_file};
 
 /// Programs that bring code from elsewhere, or out of what hides it.
 pub(super) const BRINGS: [&str; 17] = [
@@ -359,8 +359,10 @@ fn find_risk(rest: &[ShellWord], simple: &PlainCommand, scene: &CommandScene<'_>
         .windows(2)
         .any(|two| two[0].as_deref() == Some("-name") && two[1].as_deref() == Some(".git"))
         && !has(&["-prune", "-not", "!"]);
-    let inside =
-        first_plain(rest).is_some_and(|path| matches!(path.as_deref(), Some(".git" | "./.git")));
+    let begins = rest.iter().map(Option::as_deref);
+    let begins = begins.skip_while(|word| matches!(word, Some("-H" | "-L" | "-P")));
+    let mut starts = begins.map_while(|word| word.filter(|word| !word.starts_with('-')));
+    let inside = starts.any(|path| files::is_git(path) || files::holds_work(path));
     let all = git || inside || (!named && is_all(rest));
     for (at, word) in rest.iter().enumerate() {
         let found = match word.as_deref() {
@@ -374,7 +376,7 @@ fn find_risk(rest: &[ShellWord], simple: &PlainCommand, scene: &CommandScene<'_>
                 let words =
                     rest[at + 1..].iter().take_while(|w| !matches!(w.as_deref(), Some(";" | "+")));
                 let found = inner_of(words.cloned().collect(), simple, scene);
-                if git && found.loses {
+                if (git || inside) && found.loses {
                     RiskVerdict::leaves("it removes the repository itself, snapshots and all")
                 } else {
                     found
