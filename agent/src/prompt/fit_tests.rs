@@ -72,7 +72,11 @@ fn a_role_is_only_told_of_tools_and_arguments_that_it_has() {
             assert_eq!(lacking, Vec::<&&String>::new(), "{role} is told of tools that it lacks");
         }
         let (have, known) = (argument_names(tools), argument_names(&all));
-        for word in code_words(own).into_iter().filter(|word| known.contains(*word)) {
+        for word in code_words(own)
+            .into_iter()
+            .chain(code_words(HOUSE))
+            .filter(|word| known.contains(*word))
+        {
             assert!(
                 have.contains(word),
                 "{role} is told of `{word}`, which none of its tools takes"

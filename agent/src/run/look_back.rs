@@ -56,11 +56,11 @@ impl Agent {
             return Ok(());
         }
         let why = format!(
-            "Looking back has cost ${cost}, and this Repo lets it cost ${limit}. Call ProposeLearnings now with what \
+            "The retrospective has cost ${cost}, and this Repo lets it cost ${limit}. Call ProposeLearnings now with what \
              you have, or ask whether to merge without it."
         );
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
-        self.log.note(&run, LoggedKind::Learning, "looking back ends", &["go on"], &why);
+        self.log.note(&run, LoggedKind::Learning, "retrospective ends", &["go on"], &why);
         self.tools.thread.look_back.is_over = true;
         Ok(self.transcript.append(&TranscriptRecord::LookBackOver { why })?)
     }

@@ -59,13 +59,17 @@ async fn task_rules_and_questions_stand_in_every_request_of_300_messages() {
                 let text = match (n, part) {
                     (0, 0) => "TASK-ALPHA: port the shop to the new API".to_owned(),
                     (0, 1) => "RULE-BETA: never touch legal.txt".to_owned(),
+                    (0, 2) => "RULE-ZETA: fass legal.txt nie an".to_owned(),
+                    (0, 3) => "RULE-ETA: legal.txtには触らないでください".to_owned(),
                     (30, 2) => "RULE-DELTA: from now on you must write in English".to_owned(),
                     _ => format!("chatter {n}.{part} {}", "and so on ".repeat(40)),
                 };
                 inner.say(&text, part == 4);
             }
             match n {
-                0 => stands.extend([(before, "TASK-ALPHA"), (before, "RULE-BETA")]),
+                0 => stands.extend(
+                    ["TASK-ALPHA", "RULE-BETA", "RULE-ZETA", "RULE-ETA"].map(|part| (before, part)),
+                ),
                 4 => stands.push((before, "QUESTION-GAMMA")),
                 6 => stands.push((before, "PROMISE-EPSILON")),
                 30 => stands.push((before, "RULE-DELTA")),

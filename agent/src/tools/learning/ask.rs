@@ -86,7 +86,7 @@ fn check_questions(
     (others, explores): (&[&str], bool),
 ) -> Result<String, String> {
     if facts.is_over && !explores {
-        return Err("looking back has cost what it may: go on with what you know".to_owned());
+        return Err("the retrospective has cost what it may: go on with what you know".to_owned());
     }
     let head = if explores {
         "One task each, all at the same time: change no file, and tell me when you are done."

@@ -68,7 +68,7 @@ pub(super) fn show_retrospective(args: &ProposeArgs, thread: &ThreadFacts) -> St
     let _ = write!(out, "\n**Cost so far** ${total}: {}", roles.join(", "));
     if let Some(limit) = thread.look_back.limit {
         let cost = thread.look_back.cost;
-        let _ = write!(out, "\n**Looking back** ${cost} of at most ${limit}");
+        let _ = write!(out, "\n**Retrospective** ${cost} of at most ${limit}");
     }
     out
 }

@@ -25,25 +25,20 @@ const LEAST_SHOWN: usize = 200;
 const FRAME: usize = 230;
 /// Own messages that are remembered.
 const POSTS: usize = 60;
-/// Words of a message that lays down how to work.
-const RULES: [&str; 12] = [
-    "never",
-    "always",
-    "must",
-    "mustn't",
-    "don't",
-    "not",
-    "only",
-    "rule",
-    "rules",
-    "important",
-    "required",
-    "forbidden",
-];
+/// Words of a message that lays down how to work, in the languages in which decisions are understood, too.
+const RULES: &str = "never always must mustn't don't not only rule rules important required forbidden \
+    nie niemals immer muss müssen nicht nur kein keine keinen regel regeln wichtig verboten \
+    nunca jamás siempre debe deben solo sólo no regla reglas importante obligatorio prohibido \
+    jamais toujours doit doivent pas uniquement règle règles obligatoire interdit";
+
+/// The same where words have no gaps between them.
+const RULES_WITHIN: [&str; 7] = ["禁止", "必ず", "しないで", "触らない", "不要", "必须", "不得"];
 
 /// Words of one that says what is going to be done.
-const PROMISES: [&str; 8] =
-    ["will", "i'll", "we'll", "promise", "later", "tomorrow", "afterwards", "until"];
+const PROMISES: &str = "will i'll we'll promise later tomorrow afterwards until \
+    werde werden später morgen danach bis noch verspreche \
+    haré haremos voy vamos luego mañana después prometo \
+    vais ferai ferons demain après promets";
 
 /// What was said so far.
 #[derive(Debug, Default)]
@@ -287,7 +282,7 @@ impl OwnPost {
 
     /// Whether it may say what the role is going to do: rather one too many.
     fn promises(&self) -> bool {
-        has_word(&self.text, &PROMISES)
+        has_word(&self.text, PROMISES)
     }
 }
 
@@ -375,13 +370,17 @@ impl SaidWords {
     /// Whether it may lay down how to work: rather one too many.
     fn is_rule(&self) -> bool {
         let Said::Message(message) = &self.what else { return true };
-        is_person(message) && has_word(&message.text, &RULES)
+        is_person(message) && lays_down(&message.text)
     }
 }
 
-fn has_word(text: &str, known: &[&str]) -> bool {
+fn lays_down(text: &str) -> bool {
+    has_word(text, RULES) || RULES_WITHIN.iter().any(|part| text.contains(part))
+}
+
+fn has_word(text: &str, known: &str) -> bool {
     let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '\'').map(str::to_lowercase);
-    words.any(|word| known.contains(&word.as_str()))
+    words.any(|word| known.split_whitespace().any(|one| one == word))
 }
 
 fn is_person(message: &ThreadMessage) -> bool {

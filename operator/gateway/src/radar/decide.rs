@@ -142,7 +142,7 @@ fn summarize_met(met: &[&MetBranch<'_>]) -> String {
     let parts = [
         of(TextMerge::Conflict).map(|names| format!("conflicts with {names}")),
         of(TextMerge::Unknown).map(|names| format!("unknown with {names}")),
-        of(TextMerge::Clean).map(|names| format!("meets {names}")),
+        of(TextMerge::Clean).map(|names| format!("overlaps with {names}")),
     ];
     let said = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
     let said = if said.is_empty() { CLEAR.to_owned() } else { said };
@@ -180,7 +180,7 @@ mod tests {
         };
         let clean = [met(&small, TextMerge::Clean, &none)];
         let (mut radar, words) = decide_radar(&large, &BranchRadar::default(), &clean);
-        assert_eq!(radar.summary, "meets shop-1");
+        assert_eq!(radar.summary, "overlaps with shop-1");
         assert_eq!(words.len(), 1);
         assert!(words[0].is_mail, "the larger one adapts: there it is judged");
         assert_eq!(
@@ -224,7 +224,7 @@ mod tests {
         let (radar, words) = decide_radar(&side("own", 9), &BranchRadar::default(), &met);
         assert_eq!(
             radar.summary,
-            "conflicts with s-11; unknown with s-10; meets s-00, s-01, s-02 and 7 more"
+            "conflicts with s-11; unknown with s-10; overlaps with s-00, s-01, s-02 and 7 more"
         );
         assert_eq!((radar.meets.len(), radar.more), (8, 4));
         assert_eq!((words.len(), words[0].of.len(), words[0].text.lines().count()), (1, 8, 8));

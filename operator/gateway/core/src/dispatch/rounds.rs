@@ -12,55 +12,21 @@ const ROUND: u32 = 2;
 /// Rounds of messages that say nothing new, after which people are told instead of another one.
 const IDLE_ROUNDS: u32 = 2;
 /// Words of courtesy: a hand-over of these alone gives the other role nothing to act on.
-const COURTESY: &[&str] = &[
-    "again",
-    "ahead",
-    "alright",
-    "continue",
-    "done",
-    "fine",
-    "go",
-    "good",
-    "got",
-    "great",
-    "hi",
-    "hello",
-    "is",
-    "it",
-    "noted",
-    "now",
-    "ok",
-    "okay",
-    "on",
-    "over",
-    "perfect",
-    "please",
-    "proceed",
-    "ready",
-    "sounds",
-    "sure",
-    "thank",
-    "thanks",
-    "that",
-    "to",
-    "understood",
-    "well",
-    "will",
-    "do",
-    "yes",
-    "you",
-    "your",
-    "turn",
-    "back",
-    "hand",
-];
+const COURTESY: &str = "again ahead alright continue done fine go good got great hi hello is it noted now ok okay on over \
+    perfect please proceed ready sounds sure thank thanks that to understood well will do yes you your turn back hand i \
+    have nothing no comment comments add else further more me from my side all clear agreed \
+    danke bitte weiter gut passt fertig verstanden alles klar ja mach machen gern gerne super perfekt du bist dran ich habe \
+    nichts hinzuzufügen mehr dann \
+    gracias por favor sigue continúa adelante listo lista bien perfecto entendido de acuerdo vale hecho sí si no tengo nada \
+    que añadir \
+    merci d'accord parfait compris vas-y continuez allez-y oui rien à ajouter je n'ai";
 
 /// Whether a hand-over brings nothing that the other role could act on.
 pub fn says_nothing(text: &str) -> bool {
     let words = text.split_whitespace().filter(|word| !word.contains("@codebutler."));
     let mut words =
         words.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase());
-    words.all(|word| word.is_empty() || COURTESY.contains(&&*word))
+    words.all(|word| word.is_empty() || COURTESY.split_whitespace().any(|known| known == word))
 }
 
 /// Whether `from` and `to` have handed over to each other for some rounds and said nothing new.
@@ -212,6 +178,10 @@ mod tests {
             "@codebutler.reviewer",
             "@codebutler.coder ok, thanks.",
             "@codebutler.coder please go on",
+            "@codebutler.coder I have nothing to add.",
+            "@codebutler.reviewer Danke, bitte weiter!",
+            "@codebutler.coder gracias, adelante",
+            "@codebutler.coder d'accord, merci",
         ] {
             assert!(says_nothing(idle), "{idle}");
         }
@@ -219,6 +189,8 @@ mod tests {
             "@codebutler.coder see `a.rs`",
             "@codebutler.coder line 4 is wrong",
             "@codebutler.reviewer two",
+            "@codebutler.coder bitte mit Test",
+            "@codebutler.coder no tests",
             "@codebutler.coder which one?",
             "@codebutler.reviewer the empty cart is tested and pushed now",
         ] {

@@ -18,7 +18,7 @@ const FIELD: &str = "feedback:words";
 const WORDS: usize = 300;
 /// Told to who can't be shown the modal.
 pub(crate) const ASK_WHY: &str = "Thank you. Please say in one sentence, as your next message in this thread, what was wrong or missing: \
-     the lead sees it when the team looks back.";
+     the lead reads it in the retrospective.";
 
 /// A verdict on an answer, given by a button.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ pub(crate) fn read_value(value: &str) -> Option<(bool, &str)> {
 pub(crate) fn why_view(about: &DoubtedAnswer) -> Value {
     let plain = |text: &str| json!({"type": "plain_text", "text": text});
     let told = format!(
-        "It is posted in this thread in your name. No role is started by it: the lead sees it when the team looks back \
+        "It is posted in this thread in your name. No role is started by it: the lead reads it in the retrospective \
          on what `{}` did.",
         about.role
     );
