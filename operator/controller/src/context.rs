@@ -11,7 +11,7 @@ use kube::ResourceExt as _;
 use kube::runtime::reflector::{ObjectRef, Store};
 
 use super::clock::ControllerClock;
-use super::gateway::GatewayAddress;
+use super::gateway::{GatewayAddress, GatewayNotFound};
 use super::homes::VolumeHomes;
 use super::index::{ObjectIndex, ObjectKey};
 use super::metrics::ControllerMetrics;
@@ -100,8 +100,8 @@ impl ControllerContext {
     /// Where the gateway is.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with its Service.
-    pub(crate) fn gateway(&self) -> Result<GatewayAddress, String> {
+    /// When its Service can't be used.
+    pub(crate) fn gateway(&self) -> Result<GatewayAddress, GatewayNotFound> {
         let key = ObjectRef::new(&self.args.gateway_service).within(&self.args.namespace);
         GatewayAddress::read(self.services.get(&key).as_deref(), &self.args)
     }

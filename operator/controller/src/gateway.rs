@@ -8,6 +8,17 @@ use serde::Serialize;
 
 use crate::args::ControllerArgs;
 
+/// The gateway's Service can't be used; says what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum GatewayNotFound {
+    #[error("Service `{service}` of the gateway does not exist: install the gateway")]
+    MissingService { service: String },
+    #[error("Service `{service}` has no cluster IP: it can't be headless or external")]
+    WithoutAddress { service: String },
+    #[error("Service `{service}` has no port {port}: add it for the agents")]
+    WithoutPort { service: String, port: u16 },
+}
+
 /// The gateway as pods reach it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct GatewayAddress {
@@ -18,22 +29,25 @@ pub(crate) struct GatewayAddress {
 }
 
 impl GatewayAddress {
-    /// Reads the Service; the error says what to do about it.
+    /// Reads the Service.
     ///
     /// # Errors
     /// When there is no such Service, or none with a stable address and the agents' port.
-    pub(crate) fn read(service: Option<&Service>, args: &ControllerArgs) -> Result<Self, String> {
-        let named = format!("Service `{}/{}`", args.namespace, args.gateway_service);
+    pub(crate) fn read(
+        service: Option<&Service>,
+        args: &ControllerArgs,
+    ) -> Result<Self, GatewayNotFound> {
+        let named = format!("{}/{}", args.namespace, args.gateway_service);
         let Some(spec) = service.and_then(|service| service.spec.as_ref()) else {
-            return Err(format!("{named} of the gateway does not exist: install the gateway"));
+            return Err(GatewayNotFound::MissingService { service: named });
         };
         let address: Option<IpAddr> = spec.cluster_ip.as_deref().and_then(|ip| ip.parse().ok());
         let Some(address) = address else {
-            return Err(format!("{named} has no cluster IP: it can't be headless or external"));
+            return Err(GatewayNotFound::WithoutAddress { service: named });
         };
-        let port = i32::from(args.gateway_port);
-        let Some(port) = spec.ports.iter().flatten().find(|p| p.port == port) else {
-            return Err(format!("{named} has no port {port}: add it for the agents"));
+        let number = args.gateway_port;
+        let Some(port) = spec.ports.iter().flatten().find(|p| p.port == i32::from(number)) else {
+            return Err(GatewayNotFound::WithoutPort { service: named, port: number });
         };
         Ok(Self {
             address: SocketAddr::new(address, args.gateway_port),
@@ -52,7 +66,7 @@ mod tests {
     use super::*;
     use crate::testing::args;
 
-    fn read(spec: &serde_json::Value) -> Result<GatewayAddress, String> {
+    fn read(spec: &serde_json::Value) -> Result<GatewayAddress, GatewayNotFound> {
         let service = serde_json::from_value(serde_json::json!({"spec": spec})).unwrap();
         GatewayAddress::read(Some(&service), &args())
     }
@@ -66,10 +80,13 @@ mod tests {
         let v6 = read(&serde_json::json!({"clusterIP": "fd00::7", "ports": ports})).unwrap();
         assert_eq!(v6.address.to_string(), "[fd00::7]:8443");
 
-        let headless = read(&serde_json::json!({"clusterIP": "None", "ports": ports})).unwrap_err();
+        let headless = serde_json::json!({"clusterIP": "None", "ports": ports});
+        let headless = read(&headless).unwrap_err().to_string();
         assert!(headless.contains("headless"), "{headless}");
-        let portless = read(&serde_json::json!({"clusterIP": "10.96.0.7"})).unwrap_err();
+        let portless =
+            read(&serde_json::json!({"clusterIP": "10.96.0.7"})).unwrap_err().to_string();
         assert!(portless.contains("no port 8443"), "{portless}");
-        assert!(GatewayAddress::read(None, &args()).unwrap_err().contains("install the gateway"));
+        let missing = GatewayAddress::read(None, &args()).unwrap_err().to_string();
+        assert!(missing.contains("install the gateway"), "{missing}");
     }
 }

@@ -13,6 +13,17 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Time between two looks at a Lease that nobody writes any more.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// No gateway serves; says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum GatewayAway {
+    #[error(
+        "no gateway serves: `{last}` was the last one; see the pods of Deployment `codebutler-gateway`"
+    )]
+    Gone { last: String },
+    #[error("no gateway has served yet: see the pods of Deployment `codebutler-gateway`")]
+    Never,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct ServingGateway(Mutex<ServingState>);
 
@@ -48,16 +59,13 @@ impl ServingGateway {
     /// Whether one serves.
     ///
     /// # Errors
-    /// A sentence that says what to do.
-    pub(crate) fn serves(&self, now: Instant) -> Result<(), String> {
+    /// When none does.
+    pub(crate) fn serves(&self, now: Instant) -> Result<(), GatewayAway> {
         let state = self.lock();
-        let look = "see the pods of Deployment `codebutler-gateway`";
         match state.until {
             Some(until) if now < until => Ok(()),
-            Some(_) => {
-                Err(format!("no gateway serves: `{}` was the last one; {look}", state.holder))
-            }
-            None => Err(format!("no gateway has served yet: {look}")),
+            Some(_) => Err(GatewayAway::Gone { last: state.holder.clone() }),
+            None => Err(GatewayAway::Never),
         }
     }
 
@@ -100,13 +108,15 @@ mod tests {
     fn a_gateway_serves_as_long_as_its_lease_is_renewed() {
         let (serving, start) = (ServingGateway::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
-        assert!(serving.serves(at(0)).unwrap_err().contains("no gateway has served yet"));
+        assert!(
+            serving.serves(at(0)).unwrap_err().to_string().contains("no gateway has served yet")
+        );
         assert!(serving.note(Some(&lease("1", "a")), at(0)));
         assert!(!serving.note(Some(&lease("2", "a")), at(2)), "a renewal is no news");
         assert!(serving.serves(at(19)).is_ok());
         // The same again, as after a new list: nobody has renewed it.
         assert!(!serving.note(Some(&lease("2", "a")), at(15)));
-        assert!(serving.serves(at(21)).unwrap_err().contains("`a` was the last one"));
+        assert!(serving.serves(at(21)).unwrap_err().to_string().contains("`a` was the last one"));
         assert!(serving.lock().turned(at(21)));
     }
 

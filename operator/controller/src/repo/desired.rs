@@ -146,7 +146,11 @@ fn plan_children(
             }
         }
         Err(why) => {
-            verdicts.push(ObjectHealth::new(HealthLevel::Trouble, "GatewayNotFound", why.clone()));
+            verdicts.push(ObjectHealth::new(
+                HealthLevel::Trouble,
+                "GatewayNotFound",
+                why.to_string(),
+            ));
         }
     }
     let namespace = repo.namespace().unwrap_or_default();
@@ -201,7 +205,7 @@ fn check_gateway(
 ) -> Option<ObjectHealth> {
     let (serves, reason, message) = match &observed.serving {
         Ok(()) => (true, "Serving", "a gateway serves agents".to_owned()),
-        Err(why) => (false, "GatewayAway", why.clone()),
+        Err(why) => (false, "GatewayAway", why.to_string()),
     };
     condition::set_condition(
         &mut plan.status.conditions,

@@ -13,17 +13,16 @@ use kube::{Resource as _, ResourceExt as _};
 
 use super::children;
 use crate::context::ControllerContext;
-use crate::gateway::GatewayAddress;
+use crate::gateway::{GatewayAddress, GatewayNotFound};
 use crate::index::ObjectKey;
+use crate::serving::GatewayAway;
 
 #[derive(Clone, Debug)]
 pub(crate) struct ObservedRepo {
     /// Each name in `spec.roles` with the AgentRole that it means.
     pub roles: Vec<(String, Option<Arc<AgentRole>>)>,
-    /// Where the gateway is; the error says what is wrong.
-    pub gateway: Result<GatewayAddress, String>,
-    /// Whether a gateway serves; the error says what to do.
-    pub serving: Result<(), String>,
+    pub gateway: Result<GatewayAddress, GatewayNotFound>,
+    pub serving: Result<(), GatewayAway>,
     /// The gateway's certificate authority, if it has published it.
     pub authority: Option<String>,
     /// All Repos of the namespace as owners of what they share.

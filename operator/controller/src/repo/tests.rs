@@ -12,7 +12,8 @@ use serde_json::json;
 use super::children;
 use super::desired::{RepoPlan, plan_repo};
 use super::observe::ObservedRepo;
-use crate::gateway::GatewayAddress;
+use crate::gateway::{GatewayAddress, GatewayNotFound};
+use crate::serving::GatewayAway;
 use crate::testing;
 
 fn gateway() -> GatewayAddress {
@@ -177,9 +178,9 @@ fn egress_that_is_open_is_in_the_way_where_it_has_to_be_closed() {
     assert_eq!(ready(&plan(&repo, &settled(&repo))).0, "EgressNotEnforced");
     repo.spec.egress.require_enforcement = false;
     assert_eq!(ready(&plan(&repo, &settled(&repo))).0, "Ready");
-    let away = ObservedRepo { serving: Err("no gateway serves".to_owned()), ..settled(&repo) };
+    let away = ObservedRepo { serving: Err(GatewayAway::Never), ..settled(&repo) };
     let away = plan(&repo, &away);
-    assert_eq!(ready(&away), ("GatewayAway".to_owned(), "no gateway serves".to_owned()));
+    assert_eq!(ready(&away), ("GatewayAway".to_owned(), GatewayAway::Never.to_string()));
     assert!(!condition::is_true(&away.status.conditions, condition::GATEWAY_SERVING));
 }
 
@@ -187,9 +188,10 @@ fn egress_that_is_open_is_in_the_way_where_it_has_to_be_closed() {
 fn without_a_gateway_no_policy_lets_anything_out() {
     let repo = testing::repo();
     let mut observed = fresh(&repo);
-    observed.gateway = Err("no such Service".to_owned());
+    let missing = GatewayNotFound::MissingService { service: "system/gateway".to_owned() };
+    observed.gateway = Err(missing.clone());
     let plan = plan(&repo, &observed);
-    assert_eq!(ready(&plan), ("GatewayNotFound".to_owned(), "no such Service".to_owned()));
+    assert_eq!(ready(&plan), ("GatewayNotFound".to_owned(), missing.to_string()));
     assert!(plan.policy.is_none());
     observed.authority = None;
     observed.gateway = Ok(gateway());

@@ -17,7 +17,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::args::ControllerArgs;
-use crate::gateway::GatewayAddress;
+use crate::gateway::{GatewayAddress, GatewayNotFound};
 use crate::refusals;
 use crate::thread::life::{PodLife, find_trouble};
 use crate::thread::pod::{ANNOTATION_CONFIG, PodInput, PodOwner};
@@ -38,7 +38,7 @@ pub(super) struct SeatsView<'a> {
     /// The first of the Repo's roles.
     pub role: Option<&'a AgentRole>,
     /// The gateway's address; the error says what is wrong.
-    pub gateway: Result<&'a GatewayAddress, &'a str>,
+    pub gateway: Result<&'a GatewayAddress, &'a GatewayNotFound>,
     /// True once the Repo's account, network policy and certificate authority are there.
     pub prepared: bool,
     /// The installation's settings.

@@ -174,7 +174,7 @@ fn decide(
     plan_seats(&SeatsView {
         repo,
         role: context.roles_of(repo).first().map(|role| &**role),
-        gateway: gateway.as_ref().map_err(String::as_str),
+        gateway: gateway.as_ref(),
         prepared: repo::observe::is_prepared(context, repo),
         args: &context.args,
         pods,

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::pod::{ANNOTATION_CONFIG, ServerOwner, ServerPodInput};
 use crate::args::ControllerArgs;
-use crate::gateway::GatewayAddress;
+use crate::gateway::{GatewayAddress, GatewayNotFound};
 use crate::labels;
 use crate::thread::life::{PodLife, find_trouble};
 
@@ -39,7 +39,7 @@ pub(super) struct ServersView<'a> {
     /// The owner's pods of servers.
     pub pods: &'a [Arc<Pod>],
     /// Where the gateway is; the error says what is wrong.
-    pub gateway: Result<&'a GatewayAddress, &'a str>,
+    pub gateway: Result<&'a GatewayAddress, &'a GatewayNotFound>,
     /// True once the Repo's account, network policy and certificate authority are there.
     pub prepared: bool,
     /// The installation's settings.
@@ -162,7 +162,7 @@ fn plan_server(
 ) -> OwnPod {
     let trouble = |trouble: String| OwnPod { pod_uid: None, trouble };
     let (Some(repo), Ok(gateway)) = (view.repo, view.gateway) else {
-        return trouble(view.gateway.err().unwrap_or_default().to_owned());
+        return trouble(view.gateway.err().map(ToString::to_string).unwrap_or_default());
     };
     let Some(left) = room.checked_sub(1) else {
         return trouble(format!(

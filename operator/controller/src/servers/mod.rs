@@ -183,7 +183,7 @@ impl Tended<'_> {
             open: self.open,
             known: &self.known,
             pods,
-            gateway: gateway.as_ref().map_err(String::as_str),
+            gateway: gateway.as_ref(),
             prepared: self.repo.is_some_and(|found| repo::observe::is_prepared(context, found)),
             args: &context.args,
             user: self.user,

@@ -13,11 +13,12 @@ use kube::runtime::reflector::ObjectRef;
 use super::lineage::ThreadLineage;
 use super::vacant;
 use crate::context::ControllerContext;
-use crate::gateway::GatewayAddress;
+use crate::gateway::{GatewayAddress, GatewayNotFound};
 use crate::homes::VolumeHome;
 use crate::index::ObjectKey;
 use crate::repo;
 use crate::scale_up::ScaleUp;
+use crate::serving::GatewayAway;
 use crate::slots::RoleSet;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,10 +43,8 @@ pub(crate) struct ObservedThread {
     /// Whether all that the Repo's pods need is there: account, network policy, certificate
     /// authority.
     pub prepared: bool,
-    /// Where the gateway is; the error says what is wrong.
-    pub gateway: Result<GatewayAddress, String>,
-    /// Whether a gateway serves; the error says what to do.
-    pub serving: Result<(), String>,
+    pub gateway: Result<GatewayAddress, GatewayNotFound>,
+    pub serving: Result<(), GatewayAway>,
     /// What is known of the Threads above it.
     pub lineage: ThreadLineage,
     pub volume: Option<Arc<PersistentVolumeClaim>>,

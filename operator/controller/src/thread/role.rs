@@ -97,7 +97,11 @@ fn without_pod(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) -> Opt
     let gateway = match &view.observed.gateway {
         Ok(gateway) => gateway,
         Err(why) => {
-            return Some(ObjectHealth::new(HealthLevel::Trouble, "GatewayNotFound", why.clone()));
+            return Some(ObjectHealth::new(
+                HealthLevel::Trouble,
+                "GatewayNotFound",
+                why.to_string(),
+            ));
         }
     };
     if !view.observed.prepared {

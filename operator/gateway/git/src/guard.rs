@@ -14,6 +14,17 @@ pub enum GuardedReason {
     NotAllowed,
 }
 
+/// Patterns that can't be used, by the field that has them. Nothing may be pushed then.
+#[derive(Debug, thiserror::Error)]
+pub enum UnusablePatterns {
+    #[error("spec.policy.protectedPaths of the Repo can't be used: {0}")]
+    Protected(globset::Error),
+    #[error("spec.push.paths of the role can't be used: {0}")]
+    Pushed(globset::Error),
+    #[error("the paths of images can't be used: {0}")]
+    Images(globset::Error),
+}
+
 /// The Repo's and the role's word on paths.
 #[derive(Clone, Debug)]
 pub struct PathGuard {
@@ -29,29 +40,25 @@ impl PathGuard {
     /// Reads the patterns.
     ///
     /// # Errors
-    /// With a sentence that names the field. Nothing may be pushed then.
+    /// When a pattern can't be used.
     pub fn new(
         policy: &PolicySpec,
         rights: Option<&PushRights>,
         images: &[String],
-    ) -> Result<Self, String> {
+    ) -> Result<Self, UnusablePatterns> {
         let folded: Vec<String> = policy.protected_paths.iter().map(|p| p.to_lowercase()).collect();
-        let protected = glob_set(&folded).map_err(|why| {
-            format!("spec.policy.protectedPaths of the Repo can't be used: {why}")
-        })?;
+        let protected = glob_set(&folded).map_err(UnusablePatterns::Protected)?;
         let paths = rights.map_or(&[][..], |rights| &rights.paths);
         let allowed = if paths.is_empty() {
             None
         } else {
-            let unusable = |why| format!("spec.push.paths of the role can't be used: {why}");
-            Some(glob_set(paths).map_err(unusable)?)
+            Some(glob_set(paths).map_err(UnusablePatterns::Pushed)?)
         };
         let leading = folded.iter().flat_map(|pattern| leading_folders(pattern)).collect();
         let images = images.iter().map(|path| globset::escape(path.trim_start_matches("./")));
         let images: Vec<String> =
             images.filter(|path| !matches!(path.trim_matches('/'), "" | ".")).collect();
-        let images =
-            glob_set(&images).map_err(|why| format!("the paths of images can't be used: {why}"))?;
+        let images = glob_set(&images).map_err(UnusablePatterns::Images)?;
         Ok(Self { protected, leading, allowed, images })
     }
 
@@ -180,7 +187,7 @@ mod tests {
     #[test]
     fn a_pattern_that_is_none_is_told() {
         let policy = PolicySpec { protected_paths: vec!["a[".to_owned()], ..PolicySpec::default() };
-        let why = PathGuard::new(&policy, None, &[]).unwrap_err();
+        let why = PathGuard::new(&policy, None, &[]).unwrap_err().to_string();
         assert!(why.contains("protectedPaths") && why.contains("a["), "{why}");
     }
 }

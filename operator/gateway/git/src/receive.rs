@@ -22,7 +22,7 @@ use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use kube::ResourceExt as _;
 
-use super::guard::PathGuard;
+use super::guard::{PathGuard, UnusablePatterns};
 use super::host::{GitHost, HostError, RefUpdate};
 use super::lfs;
 use super::outline::ChangeOutline;
@@ -314,12 +314,12 @@ async fn look_into(
     caller: &ProvenCaller,
     quarantine: &PushQuarantine,
     place: &PushBase<'_>,
-    (guard, redactor): (Result<PathGuard, String>, &Arc<SecretRedactor>),
+    (guard, redactor): (Result<PathGuard, UnusablePatterns>, &Arc<SecretRedactor>),
     (rest, stream): (Bytes, &mut BodyDataStream),
 ) -> Result<Result<IncomingPush, Told>, ReceiveError> {
     let policy = &caller.repo.spec.policy;
     let rights = caller.role.spec.push.as_ref();
-    let guard = guard.map_err(ReceiveError::Refused)?;
+    let guard = guard.map_err(|error| ReceiveError::Refused(error.to_string()))?;
     let max_bytes = u64::from(policy.push_mib()) << 20;
     quarantine.receive(rest, stream, max_bytes).await?;
     let incoming = quarantine.incoming(place, &guard).await?;

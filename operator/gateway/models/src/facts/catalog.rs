@@ -56,8 +56,7 @@ pub(super) type ListSource = (String, String, String);
 #[derive(Clone)]
 pub(super) struct ModelList {
     pub at: Instant,
-    /// Why there is none, or what it has.
-    pub known: Result<Arc<ListedModels>, String>,
+    pub known: Result<Arc<ListedModels>, NoModelList>,
     /// What asking for it said of the key.
     pub served: ServedModel,
     /// The Secret that the key was from, as it was.
@@ -174,11 +173,11 @@ impl ModelCatalog {
         }
         let secret = self.secret(asker.context, repo, provider).await;
         let (known, served) = ask_for_models(asker, repo, provider).await;
-        if let Err(why) = &known {
+        if let Err(error) = &known {
             tracing::info!(
                 repo = repo.name_any(),
                 provider = provider.name,
-                why,
+                why = error.why,
                 "the provider's models are not known"
             );
         }
@@ -215,7 +214,8 @@ impl ModelCatalog {
     async fn ready_list(&self, asker: &CatalogAsker<'_>, repo: &Repo, provider: ModelProvider<'_>) {
         if timeout(PATIENCE, self.refresh(asker, repo, &provider, GOOD)).await.is_err() {
             let why = "no answer in time".to_owned();
-            let (known, served) = (Err(why.clone()), ServedModel::Unasked(why));
+            let known = Err(NoModelList { why: why.clone(), means: LookupMeans::Away });
+            let served = ServedModel::Unasked(why);
             let none = ModelList { at: Instant::now(), known, served, secret: None };
             lock(&self.lists).entry(list_source(repo, &provider)).or_insert(none);
         }
@@ -250,7 +250,7 @@ async fn ask_for_models(
     asker: &CatalogAsker<'_>,
     repo: &Repo,
     provider: &ModelProvider<'_>,
-) -> (Result<ListedModels, String>, ServedModel) {
+) -> (Result<ListedModels, NoModelList>, ServedModel) {
     let upstream = match ModelUpstream::of(asker.keys, asker.context, repo, provider).await {
         Ok(upstream) => upstream,
         Err(error) => {
@@ -260,7 +260,7 @@ async fn ask_for_models(
                 error.why.clone(),
                 error.means == LookupMeans::Away,
             );
-            return (Err(error.why), served);
+            return (Err(error), served);
         }
     };
     let listed = all_pages(asker.context, &upstream).await;
@@ -274,7 +274,7 @@ async fn ask_for_models(
         (_, Some(Err(error))) | (Err(error), None) => served_model(error, &upstream),
         (_, Some(Ok(()))) | (Ok(_), None) => ServedModel::Yes,
     };
-    (listed.map_err(|error| error.why), served)
+    (listed, served)
 }
 
 fn served_model(

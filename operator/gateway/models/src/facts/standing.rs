@@ -152,7 +152,7 @@ fn find_standing(
     let mut lists: Vec<(&str, &CheckedModels)> = Vec::new();
     for (provider, list) in asked {
         match &list.known {
-            Err(why) => unknown.push((provider.name, why.clone())),
+            Err(error) => unknown.push((provider.name, error.why.clone())),
             // It lists what could be deployed, and what is has names of its own.
             Ok(_) if ApiDialect::of(provider) == ApiDialect::Azure => {
                 let why = "Azure lists models, and not what is deployed".to_owned();
