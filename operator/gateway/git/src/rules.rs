@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use codebutler_crds::wire::has_ci_words;
 use codebutler_gateway_core::redact::SecretRedactor;
 
 use super::guard::{GuardedReason, PathGuard};
@@ -79,6 +80,8 @@ pub(crate) enum PushViolation {
     SecretName(String, String),
     /// In a commit's message or head: its short id, and what it is.
     SecretMessage(String, String),
+    /// The message of this commit keeps the checks from running: its short id.
+    MutesChecks(String),
 }
 
 impl PushViolation {
@@ -95,6 +98,7 @@ impl PushViolation {
             Self::Secret(path, line, what) => format!("{what} in {path}:{line}"),
             Self::SecretName(path, what) => format!("{what} in the name of {path}"),
             Self::SecretMessage(id, what) => format!("{what} in the message of {id}"),
+            Self::MutesChecks(id) => format!("words that switch off CI in the message of {id}"),
         }
     }
 
@@ -129,6 +133,10 @@ impl PushViolation {
             Self::SecretMessage(id, what) => {
                 format!("the message of {id} holds what looks like a secret ({what}): reword it")
             }
+            Self::MutesChecks(id) => format!(
+                "the message of {id} has words that switch off CI (such as `[skip ci]`): whether the checks run is for \
+                 people to decide, so reword it"
+            ),
         }
     }
 }
@@ -181,6 +189,10 @@ pub(crate) fn judge_rules(incoming: &IncomingPush, rules: &PushRules) -> BTreeSe
         if let Some(found) = rules.redactor.find(&commit.text).into_iter().next() {
             let id = commit.id.chars().take(10).collect();
             wrong.insert(PushViolation::SecretMessage(id, found.name.into_owned()));
+        }
+        // What people pushed themselves is on the host already, and no new commit.
+        if commit.text.split_once("\n\n").is_some_and(|(_, message)| has_ci_words(message)) {
+            wrong.insert(PushViolation::MutesChecks(short(&commit.id)));
         }
         for change in commit.changes.iter() {
             let size = change.blob.as_ref().and_then(|blob| incoming.blobs.get(blob));

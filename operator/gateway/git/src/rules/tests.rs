@@ -79,6 +79,17 @@ fn secrets_in_messages_and_names_are_found_and_not_repeated() {
 }
 
 #[test]
+fn a_commit_does_not_decide_whether_the_checks_run() {
+    let mut incoming = commit(vec![change("a.rs", Some("1"))]);
+    incoming.commits[0].text += "\n[skip ci]\n";
+    assert_eq!(judged(&incoming, false), ["words that switch off CI in the message of 1234567890"]);
+    let mut other = commit(vec![change("a.rs", Some("1"))]);
+    other.commits[0].text =
+        "tree x\nauthor [skip ci] <a@example.com> 1 +0000\n\nSkip CI where it is slow\n".to_owned();
+    assert_eq!(judged(&other, false), [""; 0]);
+}
+
+#[test]
 fn only_lines_that_were_not_there_before_leak() {
     let redactor = SecretRedactor::default();
     let token = token();
