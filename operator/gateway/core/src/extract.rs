@@ -236,10 +236,18 @@ where
     type Rejection = ApiError;
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let BoundedBody(body) = BoundedBody::from_request(request, state).await?;
-        serde_json::from_slice(&body).map(Self).map_err(|error| {
-            ApiError::new(ErrorCode::InvalidRequest, format!("the request's body: {error}"))
-        })
+        read_json(&body).map(Self)
     }
+}
+
+/// A body as JSON.
+///
+/// # Errors
+/// `InvalidRequest`, with what is wrong with it.
+pub fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(body).map_err(|error| {
+        ApiError::new(ErrorCode::InvalidRequest, format!("the request's body: {error}"))
+    })
 }
 
 /// Refuses a caller whose role has none of `tools`.

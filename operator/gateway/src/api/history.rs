@@ -1,6 +1,7 @@
 //! `/v1/history`: what agents tell of their runs, kept for people to see, and what is kept of their own
 //! conversation, for who looks back on it.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use codebutler_crds::wire::history::MAX_BATCH;
@@ -8,10 +9,13 @@ use codebutler_crds::wire::{
     ErrorCode, HistoryBatch, HistoryKept, HistoryLines, PastConversations,
 };
 use codebutler_gateway_core::api_error::ApiError;
+use codebutler_gateway_core::bodies::BodyClaim;
 use codebutler_gateway_core::caller::ProvenCaller;
-use codebutler_gateway_core::extract::{AnyCaller, JsonBody, QueryParams};
+use codebutler_gateway_core::extract::{AnyCaller, BoundedBody, QueryParams, read_json};
 use codebutler_gateway_core::history::reads::{HistoryReadError, HistoryReader};
 use codebutler_gateway_core::history::{TellError, mask, millis_now};
+use codebutler_gateway_core::low_priority::run_low_priority;
+use codebutler_gateway_core::redact::SecretRedactor;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
@@ -20,6 +24,8 @@ use serde::Deserialize;
 
 use crate::state::SharedGateway;
 
+/// A body up to this is read where it arrives.
+const SMALL: usize = 64 << 10;
 /// How far an agent's clock may be ahead, in milliseconds.
 const AHEAD: u64 = 60_000;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -43,16 +49,30 @@ pub(super) async fn read_kept(
 pub(super) async fn tell_history(
     State(gateway): State<SharedGateway>,
     AnyCaller(caller): AnyCaller,
-    JsonBody(mut batch): JsonBody<HistoryBatch>,
+    Extension(room): Extension<BodyClaim>,
+    BoundedBody(body): BoundedBody,
 ) -> Result<axum::Json<HistoryKept>, ApiError> {
-    check_batch(&batch)?;
     let redactor = gateway.git.outcomes.redactor(&caller).await?;
+    let batch = if body.len() <= SMALL {
+        read_batch(&body, &redactor)
+    } else {
+        // A thread that masks megabytes answers nobody meanwhile. The budget of bodies bounds how many there are.
+        let reading = run_low_priority(move || read_batch(&body, &redactor)).await;
+        reading.map_err(|error| ApiError::new(ErrorCode::Unavailable, error.to_string()))?
+    }?;
+    take_batch(&gateway, &caller, Some((batch, Some(room)))).await
+}
+
+/// The batch as it is kept: masked, and within bounds.
+fn read_batch(body: &[u8], redactor: &SecretRedactor) -> Result<HistoryBatch, ApiError> {
+    let mut batch: HistoryBatch = read_json(body)?;
+    check_batch(&batch)?;
     let latest = millis_now() + AHEAD;
     for told in &mut batch.events {
-        told.event = mask::mask_event(&told.event, &redactor);
+        told.event = mask::mask_event(&told.event, redactor);
         told.at = told.at.min(latest);
     }
-    take_batch(&gateway, &caller, Some(batch)).await
+    Ok(batch)
 }
 
 /// What is kept of the caller's own conversation: nothing where no history is.
@@ -97,7 +117,7 @@ fn refuse_reading(key: &ThreadKey, error: &HistoryReadError) -> ApiError {
 async fn take_batch(
     gateway: &SharedGateway,
     caller: &ProvenCaller,
-    batch: Option<HistoryBatch>,
+    batch: Option<(HistoryBatch, Option<BodyClaim>)>,
 ) -> Result<axum::Json<HistoryKept>, ApiError> {
     let refused = |error: TellError| match error {
         TellError::Away => {

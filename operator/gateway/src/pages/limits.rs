@@ -24,6 +24,7 @@ const STREAMS: usize = 1024;
 #[derive(Clone)]
 pub(super) struct VisitLimits {
     heavy: Arc<Semaphore>,
+    copies: Arc<Semaphore>,
     diffs: Arc<Semaphore>,
     /// Whose searches and exports are under way: one each.
     busy: Visitors,
@@ -36,6 +37,7 @@ impl Default for VisitLimits {
     fn default() -> Self {
         Self {
             heavy: Arc::new(Semaphore::new(HEAVY)),
+            copies: Arc::new(Semaphore::new(HEAVY)),
             diffs: Arc::new(Semaphore::new(DIFFS)),
             busy: Visitors::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
@@ -58,11 +60,28 @@ impl VisitLimits {
     /// # Errors
     /// When others have theirs for longer than one waits, or this person has one already.
     pub(super) async fn heavy(&self, person: Option<&str>) -> Result<VisitPlace, PageProblem> {
+        self.turn(&self.heavy, person).await
+    }
+
+    /// A turn for a history that is handed out as it is kept. It takes memory of one piece only, and as long as who takes
+    /// it wants: searches don't wait for it.
+    ///
+    /// # Errors
+    /// As [`Self::heavy`].
+    pub(super) async fn copy(&self, person: Option<&str>) -> Result<VisitPlace, PageProblem> {
+        self.turn(&self.copies, person).await
+    }
+
+    async fn turn(
+        &self,
+        turns: &Arc<Semaphore>,
+        person: Option<&str>,
+    ) -> Result<VisitPlace, PageProblem> {
         let busy = PageProblem::Busy;
         let most = if person.is_some() { OWN } else { STREAMS };
         let own = self.busy.share(person.unwrap_or_default(), most);
         let own = own.ok_or_else(|| busy("You have a search or an export under way."))?;
-        let all = timeout(self.patience, Arc::clone(&self.heavy).acquire_owned()).await;
+        let all = timeout(self.patience, Arc::clone(turns).acquire_owned()).await;
         let all = all.ok().and_then(Result::ok);
         let all = all.ok_or_else(|| busy("Others search or export right now."))?;
         Ok(VisitPlace { _all: all, _own: own })
@@ -143,7 +162,10 @@ mod tests {
         );
         drop(one);
         let again = limits.heavy(Some("one")).await.unwrap();
-        drop((again, other));
+        let copies =
+            (limits.copy(Some("third")).await.unwrap(), limits.copy(Some("4")).await.unwrap());
+        assert!(matches!(limits.copy(Some("5")).await, Err(PageProblem::Busy(_))));
+        drop((again, other, copies));
         assert!(limits.busy.0.lock().is_empty(), "nothing is kept of them");
     }
 

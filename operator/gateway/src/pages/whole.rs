@@ -21,6 +21,9 @@ const CHUNK: u64 = 256 * 1024;
 const WHOLE: u64 = 32 * 1024 * 1024;
 /// How long a trajectory may take to be handed out.
 const PATIENCE: Duration = Duration::from_mins(5);
+/// How long one may take to be handed out as it is kept, and how often is asked whether it still may.
+const LONGEST: Duration = Duration::from_mins(15);
+const AGAIN: Duration = Duration::from_mins(1);
 /// Lines that are looked through at once.
 const STRIDE: u64 = 1024;
 
@@ -34,17 +37,29 @@ pub(super) async fn serve_lines(
     if pages.permit(&viewer, &place).await?.0.lines == 0 {
         return Err(PageProblem::NoPage);
     }
-    let held = Arc::new(pages.limits.stream(viewer.person())?);
+    let held = Arc::new(pages.limits.copy(viewer.person()).await?);
     let begins = pages.shelf.begins(&place).await?;
     let store = Arc::new(pages.shelf.store().clone());
-    let pieces = futures::stream::try_unfold(begins, move |from| {
+    let until = Instant::now() + LONGEST;
+    let begin = (begins, Instant::now() + AGAIN);
+    let pieces = futures::stream::try_unfold(begin, move |(from, mut again)| {
         let (store, place, held) = (Arc::clone(&store), place.clone(), Arc::clone(&held));
+        let (pages, viewer) = (pages.clone(), viewer.clone());
         async move {
             let _held = held;
+            if Instant::now() > until {
+                return Err(std::io::Error::from(std::io::ErrorKind::TimedOut));
+            }
+            // Who may not see it any more gets no more of it.
+            if Instant::now() > again {
+                let permitted = pages.permit(&viewer, &place).await;
+                permitted.map_err(|_| std::io::ErrorKind::PermissionDenied)?;
+                again = Instant::now() + AGAIN;
+            }
             let read = move || store.read(&place, from, CHUNK);
             let text = run_low_priority(read).await??;
             let next = from + text.len() as u64;
-            Ok::<_, std::io::Error>((!text.is_empty()).then_some((text, next)))
+            Ok::<_, std::io::Error>((!text.is_empty()).then_some((text, (next, again))))
         }
     });
     let kind = [(header::CONTENT_TYPE, "application/jsonl; charset=utf-8")];

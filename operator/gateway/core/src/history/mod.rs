@@ -35,6 +35,7 @@ use self::reads::HistoryReads;
 use self::spans::{RunBeginnings, SpanOwner};
 use self::writer::{EventBatch, EventNote, HistoryWriter, ThreadBirth, WriteOrder};
 pub use self::writer::{HistoryNews, TellError};
+use crate::bodies::BodyClaim;
 use crate::caller::ProvenCaller;
 use crate::dial::{DialReach, OutsideDialer};
 use crate::redact::SecretRedactor;
@@ -176,7 +177,8 @@ impl HistoryKeeper {
             return;
         };
         let (reply, written) = oneshot::channel();
-        let last = EventBatch { place, birth: None, role: String::new(), told: None, reply };
+        let last =
+            EventBatch { place, birth: None, role: String::new(), told: None, _room: None, reply };
         let written = timeout(patience, written);
         if writer.order(WriteOrder::Batch(last)).is_err() || !matches!(written.await, Ok(Ok(Ok(_))))
         {
@@ -184,25 +186,35 @@ impl HistoryKeeper {
         }
     }
 
-    /// Keeps what a role's journal says next; the numbers that are wanted next of the role's journals.
+    /// Keeps what a role's journal says next; the numbers that are wanted next of the role's journals. A batch keeps its
+    /// room until it is written.
     ///
     /// # Errors
     /// When it can't be kept, or not now.
     pub async fn take(
         &self,
         caller: &ProvenCaller,
-        batch: Option<HistoryBatch>,
+        batch: Option<(HistoryBatch, Option<BodyClaim>)>,
     ) -> Result<Option<BTreeMap<String, u64>>, TellError> {
         let (Some(writer), Some(place)) = (&self.writer, history_place(&caller.key())) else {
             return Ok(None);
         };
         let (reply, kept) = oneshot::channel();
         let role = caller.role_name().to_owned();
+        let (batch, room) = batch.unzip();
+        let room = room.flatten();
         let (thread, conversation) = (caller.key().to_string(), &*caller.thread.name_any());
         let owner = SpanOwner { thread, conversation, role: caller.role_name() };
         let spans = batch.as_ref().map(|told| self.runs.spans_of(&owner, told));
         let birth = birth_of(&caller.thread);
-        writer.order(WriteOrder::Batch(EventBatch { place, birth, role, told: batch, reply }))?;
+        writer.order(WriteOrder::Batch(EventBatch {
+            place,
+            birth,
+            role,
+            told: batch,
+            _room: room,
+            reply,
+        }))?;
         let kept = kept.await.unwrap_or(Err(TellError::Away))?;
         // Once it is kept: what could not be is told again.
         RunBeginnings::send(&owner, spans.unwrap_or_default());

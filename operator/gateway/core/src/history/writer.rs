@@ -16,6 +16,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use super::space::HistorySpace;
 use super::{lock, millis_now};
+use crate::bodies::BodyClaim;
 use crate::metrics::GatewayMetrics;
 
 /// What may wait to be taken by the thread.
@@ -67,6 +68,8 @@ pub(super) struct EventBatch {
     pub role: String,
     /// Nothing is told if absent.
     pub told: Option<HistoryBatch>,
+    /// Room in the budget of all bodies, until it is written: who hangs up leaves it here.
+    pub _room: Option<BodyClaim>,
     pub reply: oneshot::Sender<Kept>,
 }
 

@@ -5,6 +5,9 @@ use codebutler_history::HistoryVolume;
 use prometheus_client::registry::Registry;
 
 use super::*;
+use crate::bodies::BodyBudget;
+use crate::repo_key::RepoKey;
+use crate::thread_key::ThreadKey;
 
 /// A volume that is away at times.
 struct Flaky(HistoryVolume, Arc<AtomicBool>);
@@ -59,8 +62,14 @@ fn what_is_told_while_the_store_is_away_is_written_once_it_is_back() {
         writer.note(note(&place, n));
     }
     let (reply, kept) = oneshot::channel();
-    let batch =
-        EventBatch { place: place.clone(), birth: None, role: "pm".into(), told: None, reply };
+    let batch = EventBatch {
+        place: place.clone(),
+        birth: None,
+        role: "pm".into(),
+        told: None,
+        _room: None,
+        reply,
+    };
     writer.order(WriteOrder::Batch(batch)).unwrap();
     assert_eq!(
         kept.blocking_recv().unwrap(),
@@ -102,8 +111,14 @@ fn two_gateways_that_overlap_tell_everything_once() {
     }
     for writer in [one, other] {
         let (reply, kept) = oneshot::channel();
-        let batch =
-            EventBatch { place: place.clone(), birth: None, role: "pm".into(), told: None, reply };
+        let batch = EventBatch {
+            place: place.clone(),
+            birth: None,
+            role: "pm".into(),
+            told: None,
+            _room: None,
+            reply,
+        };
         writer.order(WriteOrder::Batch(batch)).unwrap();
         kept.blocking_recv().unwrap().unwrap();
     }
@@ -131,9 +146,70 @@ fn told(
     let batch = HistoryBatch { journal: journal.to_owned(), from: 1, events };
     let (reply, kept) = oneshot::channel();
     let (place, role) = (place.clone(), "pm".to_owned());
-    let batch = EventBatch { place, birth, role, told: Some(batch), reply };
+    let batch = EventBatch { place, birth, role, told: Some(batch), _room: None, reply };
     writer.order(WriteOrder::Batch(batch)).unwrap();
     kept.blocking_recv().unwrap()
+}
+
+/// A store that takes its time.
+struct Slow(HistoryVolume, Arc<AtomicBool>);
+
+impl HistoryStore for Slow {
+    fn length(&self, place: &ThreadPlace) -> io::Result<u64> {
+        self.0.length(place)
+    }
+    fn read(&self, place: &ThreadPlace, from: u64, most: u64) -> io::Result<Vec<u8>> {
+        while self.1.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.0.read(place, from, most)
+    }
+    fn append(&mut self, place: &ThreadPlace, length: u64, lines: &[u8]) -> io::Result<bool> {
+        self.0.append(place, length, lines)
+    }
+    fn replace(&mut self, place: &ThreadPlace, at: u64, text: &[u8]) -> io::Result<()> {
+        self.0.replace(place, at, text)
+    }
+    fn list(&self) -> io::Result<Vec<codebutler_history::StoredHistory>> {
+        self.0.list()
+    }
+    fn remove(&mut self, place: &ThreadPlace) -> io::Result<()> {
+        self.0.remove(place)
+    }
+}
+
+#[tokio::test]
+async fn what_waits_for_a_slow_store_is_counted_though_its_sender_hung_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let (volume, slow) = (HistoryVolume::new(dir.path()), Arc::new(AtomicBool::new(true)));
+    let metrics = GatewayMetrics::register(&mut Registry::default());
+    let writer = HistoryWriter::start(Slow(volume, Arc::clone(&slow)), metrics, None).unwrap();
+    let budget = BodyBudget::that_waits(Duration::from_millis(50), None);
+    let claim = || {
+        let claim = budget.claim();
+        let thread = ThreadKey { namespace: "team".into(), name: "shop-1".into() };
+        claim.owned_by(thread, RepoKey { namespace: "team".into(), name: "shop".into() });
+        claim
+    };
+    let place = ThreadPlace::new("team", "shop-1").unwrap();
+    for journal in ["a", "b"] {
+        let room = claim();
+        room.take(20 << 20).await.unwrap();
+        let (reply, _) = oneshot::channel();
+        let event = HistoryEvent::Note { text: journal.to_owned() };
+        let events = vec![ToldEntry { seq: 1, at: 1, run: None, event }];
+        let told = Some(HistoryBatch { journal: journal.to_owned(), from: 1, events });
+        let birth = None;
+        let (place, role) = (place.clone(), journal.to_owned());
+        let batch = EventBatch { place, birth, role, told, _room: Some(room), reply };
+        writer.order(WriteOrder::Batch(batch)).unwrap();
+    }
+    claim().take(1 << 20).await.unwrap_err();
+    slow.store(false, Ordering::SeqCst);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while claim().take(20 << 20).await.is_err() {
+        assert!(Instant::now() < deadline, "what was written takes room for ever");
+    }
 }
 
 #[test]
