@@ -23,6 +23,8 @@ const FILES: [&str; 13] = [
     ".windsurfrules",
     ".clinerules",
 ];
+/// Read as instructions by whoever opens a pull request: a file, or a folder of them.
+const TEMPLATE: &str = "pull_request_template";
 /// Paths that are named.
 const NAMED: usize = 10;
 /// Of a path.
@@ -85,11 +87,13 @@ fn steers_roles(path: &str) -> bool {
     let folded = path.to_lowercase();
     let name = folded.rsplit('/').next().unwrap_or_default();
     let slashed = format!("/{folded}");
-    // What happened in a conversation: no role is given it.
+    // What happened in a conversation. Roles write it in each, and are shown parts of it as somebody's words.
     if folded.starts_with(".codebutler/journals/") {
         return false;
     }
+    let is_template = |part: &str| part.split('.').next() == Some(TEMPLATE);
     FILES.contains(&name)
+        || folded.split('/').any(is_template)
         || FOLDERS.iter().any(|folder| {
             slashed.contains(&format!("/{folder}/")) || slashed.ends_with(&format!("/{folder}"))
         })
@@ -129,6 +133,8 @@ mod tests {
             ".cursorrules",
             ".github/copilot-instructions.md",
             ".github/CONTRIBUTING.md",
+            "docs/PULL_REQUEST_TEMPLATE.md",
+            ".github/pull_request_template/release.md",
         ] {
             let said = said(&["src/main.rs", path], false).unwrap();
             assert!(said.contains(&format!("`{path}`")) && !said.contains("main.rs"), "{said}");
