@@ -8,7 +8,7 @@ use codebutler_crds::wire::{ApprovalRequest, ApprovalState};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::consent::{ApprovedEffect, ConsentStanding, EffectConsent};
-use codebutler_gateway_core::threads::ThreadWriter;
+use codebutler_gateway_core::threads::{ThreadWriter, explain_unwritten, revoke_allowances_of};
 use codebutler_slack::{SlackGateway, spend_approval};
 
 /// How long an answer is waited for before the role is told to end its run.
@@ -54,6 +54,16 @@ impl EffectConsent for SlackConsent {
             }
         }
         Ok(if was_used { ConsentStanding::UsedUp } else { ConsentStanding::Unanswered })
+    }
+
+    async fn still_allows(&self, caller: &ProvenCaller, giver: &str) -> Result<bool, ApiError> {
+        if self.slack.may_decide(&caller.repo, giver).await? {
+            return Ok(true);
+        }
+        let revoke = |status: &mut ThreadStatus| revoke_allowances_of(status, giver);
+        let revoked = self.threads.update(&caller.key(), revoke).await;
+        revoked.map_err(|error| explain_unwritten(&error))?;
+        Ok(false)
     }
 
     async fn spend(&self, caller: &ProvenCaller, standing: &ConsentStanding) {

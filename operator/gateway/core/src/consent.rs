@@ -99,6 +99,13 @@ pub trait EffectConsent: Send + Sync {
         request: ApprovalRequest,
     ) -> Result<ConsentStanding, ApiError>;
 
+    /// Whether what somebody allowed for the whole Thread still counts; what those allowed who may not decide any more is
+    /// taken back.
+    ///
+    /// # Errors
+    /// When it can't be known now.
+    async fn still_allows(&self, caller: &ProvenCaller, giver: &str) -> Result<bool, ApiError>;
+
     /// Marks a yes as used once its effect has happened: the next time people are asked again.
     async fn spend(&self, caller: &ProvenCaller, standing: &ConsentStanding);
 }

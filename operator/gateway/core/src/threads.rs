@@ -6,6 +6,7 @@
 //! it was decided on and nothing but the gateway's own fields, so the controller, which writes the
 //! same status, is never overwritten.
 
+mod allowances;
 pub mod change;
 mod joint;
 pub mod keyed;
@@ -37,6 +38,7 @@ use crate::api_error::ApiError;
 use crate::metrics::GatewayMetrics;
 use crate::thread_key::ThreadKey;
 use crate::writes;
+pub use allowances::{revoke_allowances, revoke_allowances_of};
 pub use change::{CLOSED, ChangeRefusal};
 pub use change::{
     add_handover, add_pending, approve_plan, decide_closing, decline_plan, done_settling,

@@ -216,6 +216,9 @@ fn explain_nothing(made: MadeImages) -> ApiError {
     ApiError::new(code, format!("no image: {}.{paid}", why.trim_end_matches('.')))
 }
 
+/// Where it is not on record who allowed images.
+const UNKNOWN_GIVER: &str = "unknown";
+
 /// Passes once people have allowed images in the Thread.
 async fn approve_first(
     gateway: &SharedGateway,
@@ -226,7 +229,9 @@ async fn approve_first(
     let (key, threads) = (caller.key(), &gateway.work.threads);
     let thread = threads.read(&key).await.map_err(|error| explain_unwritten(&error))?;
     let allowed = thread.status.as_ref().and_then(|status| status.images.as_ref());
-    if allowed.is_some_and(|images| images.allowed_by.is_some()) {
+    if let Some(by) = allowed.and_then(|images| images.allowed_by.as_deref())
+        && (by == UNKNOWN_GIVER || gateway.work.consent.still_allows(caller, by).await?)
+    {
         return Ok(());
     }
     let (summary, detail) = show_order(order, planned);
@@ -236,7 +241,7 @@ async fn approve_first(
         "these are the first images of this conversation, so people are asked, with the price",
     )?;
     let thread = threads.read(&key).await.map_err(|error| explain_unwritten(&error))?;
-    let by = find_approver(&thread, &standing).unwrap_or_else(|| "unknown".to_owned());
+    let by = find_approver(&thread, &standing).unwrap_or_else(|| UNKNOWN_GIVER.to_owned());
     let allow = |status: &mut ThreadStatus| {
         status.images.get_or_insert_default().allowed_by = Some(by.clone());
     };
@@ -365,7 +370,7 @@ pub(super) async fn place_image(
     let rights = rights.ok_or_else(|| forbidden("this role may push nothing".to_owned()))?;
     let images = approval::image_paths(&gateway.work.context, &caller).await?;
     let guard = PathGuard::new(&caller.repo.spec.policy, Some(rights), &images);
-    match guard.map_err(forbidden)?.why(path) {
+    match guard.map_err(|error| forbidden(error.to_string()))?.why(path) {
         None => return Ok(axum::Json(ImagePlaced {})),
         Some(GuardedReason::NotAllowed) if rights.planned_images => {}
         Some(GuardedReason::NotAllowed) => {

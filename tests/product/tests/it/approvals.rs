@@ -3,7 +3,7 @@
 use codebutler_crds::Thread;
 use codebutler_crds::thread::{ActionApproval, RoleState};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
-use codebutler_testbed::slack::MessageView;
+use codebutler_testbed::slack::{CallFault, MessageView};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::DeleteParams;
@@ -186,6 +186,32 @@ async fn a_yes_for_the_thread_lasts_until_it_is_taken_back() {
     assert!(team.thread(&root).await.status.unwrap().standing.is_empty());
     team.says("ana", Some(&root), "@codebutler.coder again");
     team.until("the third question", || async { (asks(&team) == 3).then_some(()) }).await;
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_action_stands_in_the_thread_as_a_whole_where_slack_takes_no_files() {
+    let hidden = "echo in the middle nobody looks";
+    let filler = "echo 0123456789; ".repeat(150);
+    let script = vec![
+        wants(&format!("{filler}{hidden}; {filler}vercel --prod")),
+        ScriptStep::say("So be it."),
+    ];
+    let team = Setup::new(ModelScript::of("coder", script)).start().await;
+    let refused = CallFault::Error("missing_scope".to_owned());
+    team.stack.slack.fail_next("files.getUploadURLExternal", 100, &refused);
+    let (root, question) = team.asked().await;
+    assert!(!question.shown.contains(hidden), "{}", question.shown);
+    assert!(
+        question.shown.contains("all of it stands in the messages above"),
+        "{}",
+        question.shown
+    );
+    let above = team.messages(&root).into_iter().filter(|m| m.ts < question.ts);
+    let above: Vec<String> =
+        above.filter(|m| m.shown.starts_with("Part ")).map(|m| m.shown).collect();
+    assert_eq!(above.len(), 3, "{above:?}");
+    assert!(above.iter().any(|part| part.contains(hidden)), "{above:?}");
     team.stop().await;
 }
 

@@ -100,7 +100,9 @@ pub async fn approve_call(
             let form = (!is_known).then_some(form);
             Ok(CallApproval { standing: Some(yes), by, form })
         }
-        (_, ToolStanding::Allowed(by)) => Ok(CallApproval { by, ..CallApproval::default() }),
+        (_, ToolStanding::Allowed(by)) if still_counts(servers, caller, by.as_deref()).await? => {
+            Ok(CallApproval { by, ..CallApproval::default() })
+        }
         (ToolRisk::Runs, ToolStanding::Seen) => Ok(CallApproval::default()),
         (ToolRisk::Runs, ToolStanding::New) => {
             Ok(CallApproval { form: Some(form), ..CallApproval::default() })
@@ -112,6 +114,19 @@ pub async fn approve_call(
             let (summary, detail) = show_tool(role, wanted, reason, &form.pin, &before);
             approve_tool(servers, caller, wanted, &form, (summary, detail)).await
         }
+    }
+}
+
+/// Whether a yes for the whole Thread is still somebody's who may decide. Of one from an earlier version nobody knows
+/// who gave it.
+async fn still_counts(
+    servers: &McpServers,
+    caller: &ProvenCaller,
+    by: Option<&str>,
+) -> Result<bool, ApiError> {
+    match by {
+        Some(by) => servers.consent.still_allows(caller, by).await,
+        None => Ok(true),
     }
 }
 

@@ -145,7 +145,7 @@ impl SlackGateway {
 }
 
 impl Inner {
-    async fn members(
+    pub(crate) async fn members(
         &self,
         account: &SlackAccount,
         channel: &str,

@@ -213,7 +213,20 @@ impl Inner {
         repo: &Repo,
         user: &str,
     ) -> Result<Option<&'static str>, AccessError> {
-        self.refusal_within(repo, user, AGAIN).await
+        if let Some(refusal) = self.refusal_within(repo, user, AGAIN).await? {
+            return Ok(Some(refusal));
+        }
+        // Where nobody is named, who is in the channel decides.
+        let (true, Some(channel)) = (repo.spec.access.users.is_empty(), repo.channel()) else {
+            return Ok(None);
+        };
+        let account = self.account(repo).await?;
+        match self.members(&account, channel).await {
+            Ok(members) => Ok((!members.contains(user)).then_some(access::LEFT)),
+            // Slack tells this app nothing of the channel's members: then the account counts alone.
+            Err(error) if error.code().is_some() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn refusal_within(

@@ -11,6 +11,9 @@ const STRANGER: &str = "This did not count: people of other organisations may de
 const GONE: &str = "This did not count: the account is deactivated in this workspace. Somebody who is in it can decide.";
 const UNKNOWN: &str = "This did not count: Slack does not tell the app who you are. Give it the scope `users:read`, or have \
      `spec.access.users` of this channel's Repo name you.";
+/// Said of who was in the channel when they decided.
+pub(crate) const LEFT: &str =
+    "This does not count any more: you are not in this channel. Somebody who is in it can decide.";
 pub(crate) const SHARED: &str = "the channel is shared with another organisation and `spec.access.users` is empty: everybody in \
      it may give work, only full members of the app's own workspace decide";
 

@@ -248,7 +248,7 @@ fn in_words(
     let closing = status.closing.as_ref();
     match said.intent {
         Some(MessageIntent::Revoke) => {
-            status.standing.clear();
+            threads::revoke_allowances(status);
             return Ok(TakenMessage::Revoked);
         }
         Some(MessageIntent::Stop) => stop_runs(status, &said.ts, &said.user)?,
@@ -298,7 +298,7 @@ pub(crate) fn stop_runs(
 ) -> Result<(), ChangeRefusal> {
     let running = status.roles.iter().filter(|(_, role)| role.state == Some(RoleState::Running));
     let running: Vec<String> = running.map(|(name, _)| name.clone()).collect();
-    status.standing.clear();
+    threads::revoke_allowances(status);
     roadmap::stop_roadmap(status);
     train::stop_train(status);
     parts::stop_split(status);

@@ -134,7 +134,7 @@ async fn the_first_images_wait_for_a_yes_and_all_are_billed_by_their_tokens() {
         1
     );
     let status = world.thread().await.status.unwrap();
-    assert_eq!(status.images.unwrap().allowed_by.as_deref(), Some("U1"));
+    assert_eq!(status.images.unwrap().allowed_by, Some(world.ana.clone()));
 
     // Later ones are made at once, and each call once.
     let wolf = wants("run.2.0", "A wolf", &json!({"count": 1, "quality": "low"}));

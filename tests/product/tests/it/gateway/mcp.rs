@@ -95,7 +95,7 @@ impl Office {
         let newest = asked.as_array_mut().unwrap().last_mut().unwrap();
         assert!(newest["answer"].is_null(), "nothing was asked: {newest}");
         newest["answer"] = json!("approved");
-        newest["by"] = json!("U1");
+        newest["by"] = json!(self.world.ana);
         self.world.patch_thread(&json!({"status": {"approvals": asked}})).await;
     }
 

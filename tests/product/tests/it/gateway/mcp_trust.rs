@@ -1,6 +1,8 @@
 //! Trust in servers over time: tools that change what they say of themselves, and what a role may read.
 
 use codebutler_crds::AgentRole;
+use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_gateway_core::threads::revoke_allowances;
 use codebutler_testbed::mcp::ToolAnswer;
 use serde_json::{Value, json};
 
@@ -41,7 +43,11 @@ async fn a_tool_that_calls_itself_harmless_after_its_yes_is_asked_again() {
     let status = office.world.thread().await.status.unwrap();
     let by: Vec<String> =
         status.mcp.unwrap().servers["tracker"].allowed_by.values().cloned().collect();
-    assert_eq!(by, ["U1"], "later calls are on record with who allowed them");
+    assert_eq!(
+        by,
+        std::slice::from_ref(&office.world.ana),
+        "later calls are on record with who allowed them"
+    );
 
     let harmless = json!({"readOnlyHint": true});
     office.changes(form(&harmless, "Reads your mail, too."), "read").await;
@@ -56,6 +62,35 @@ async fn a_tool_that_calls_itself_harmless_after_its_yes_is_asked_again() {
     assert_eq!(office.call_until(200, "k4", "post", json!({})).await["text"], "read");
     assert_eq!(office.call_until(200, "k5", "post", json!({})).await["text"], "read");
     assert_eq!(office.questions().len(), 2, "this form is known now");
+}
+
+#[tokio::test]
+async fn a_yes_to_a_tool_ends_with_the_word_revoke_and_with_its_givers_membership() {
+    let office = Office::open(json!({})).await;
+    office.changes(form(&json!({}), "Posts a line."), "posted").await;
+    office.is_asked("k1", "post", 1).await;
+    office.approve().await;
+    office.call_until(200, "k2", "post", json!({"text": "one"})).await;
+
+    let world = &office.world;
+    let key = ThreadKey { namespace: world.cluster.team().to_owned(), name: world.name.clone() };
+    world.gateway.work.threads.update(&key, revoke_allowances).await.unwrap();
+    let asked = office.is_asked("k3", "post", 2).await;
+    assert!(!asked.contains("has changed"), "it is the same tool: {asked}");
+    office.approve().await;
+    office.call_until(200, "k4", "post", json!({"text": "one"})).await;
+
+    world.slack.remove_member(&world.channel, &world.ana).unwrap();
+    // Who is in the channel is asked again after a while.
+    let mut calls = 0;
+    while office.questions().len() < 3 {
+        assert!(calls < 60, "the yes of who has left counts for ever");
+        calls += 1;
+        office.call(&format!("left-{calls}"), "post", json!({"text": "one"})).await;
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    }
+    let status = world.thread().await.status.unwrap();
+    assert!(status.mcp.unwrap().servers["tracker"].allowed.is_empty());
 }
 
 #[tokio::test]

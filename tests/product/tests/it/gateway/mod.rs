@@ -99,6 +99,8 @@ struct World {
     remote: DrivenRepository,
     models: ModelServer,
     slack: SlackServer,
+    /// Who began the conversation.
+    ana: String,
     channel: String,
     /// `ts` of the conversation's first message.
     root: String,
@@ -183,6 +185,7 @@ impl World {
             remote,
             models,
             slack,
+            ana: user,
             channel,
             root,
             branch: names::branch_name(&name),

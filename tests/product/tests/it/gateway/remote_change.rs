@@ -19,7 +19,7 @@ pub(super) async fn answer_question(world: &World, answer: &str) {
     let mut asked = json!(approvals);
     let newest = asked.as_array_mut().unwrap().last_mut().unwrap();
     newest["answer"] = json!(answer);
-    newest["by"] = json!("U1");
+    newest["by"] = json!(world.ana);
     world.patch_thread(&json!({"status": {"approvals": asked}})).await;
 }
 

@@ -151,7 +151,7 @@ fn ask(model: &str) -> Value {
 /// Where people have allowed it.
 async fn draw_one(world: &World) {
     set_tools(world, "coder", &["GenerateImage"]).await;
-    world.patch_thread(&json!({"status": {"images": {"allowedBy": "U1"}}})).await;
+    world.patch_thread(&json!({"status": {"images": {"allowedBy": world.ana}}})).await;
     let wanted = json!({"key": "run.1.0", "prompt": "a logo", "count": 1});
     eventually("the image", || async {
         world.post("coder", "/v1/images/drawn", &wanted).await.0 == 200

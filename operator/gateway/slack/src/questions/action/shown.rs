@@ -25,13 +25,23 @@ pub struct ActionShown {
     pub blocks: Value,
 }
 
-/// The question about a request whose texts are masked already. `people` are mentioned. `whole`: the
-/// file in the thread that has all of an action that is too long to be shown.
+/// Where all of an action stands that is too long for its question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WholeAction {
+    /// In the question itself.
+    Shown,
+    /// In a file before it, of this name.
+    InFile(String),
+    /// In messages before it.
+    Above,
+}
+
+/// The question about a request whose texts are masked already. `people` are mentioned.
 pub fn show_question(
     request: &ApprovalRequest,
     people: &[String],
     for_thread: bool,
-    whole: Option<&str>,
+    whole: &WholeAction,
 ) -> ActionShown {
     show_asked(request, people, ("May I do this?", whole), Some(for_thread))
 }
@@ -41,12 +51,32 @@ pub fn show_whole(request: &ApprovalRequest) -> String {
     visible_text(request.detail.as_deref().unwrap_or_default())
 }
 
+/// The same in messages, in their order, where Slack takes no files.
+pub fn show_in_messages(request: &ApprovalRequest) -> Vec<String> {
+    let (mut pieces, mut piece, mut room) = (Vec::new(), String::new(), SHOWN);
+    for c in show_whole(request).chars() {
+        let weight = weight_of(c);
+        if weight > room {
+            pieces.push(std::mem::take(&mut piece));
+            room = SHOWN;
+        }
+        room -= weight;
+        piece.push(c);
+    }
+    pieces.push(piece);
+    let count = pieces.len();
+    let fenced = |(n, piece): (usize, String)| {
+        format!("Part {} of {count} of what I ask about next:\n{}", n + 1, fence(&piece))
+    };
+    pieces.into_iter().enumerate().map(fenced).collect()
+}
+
 /// What is said where a yes for the thread answers: the same, with nothing to answer.
 pub fn show_notice(request: &ApprovalRequest, by: &str) -> ActionShown {
     let head = format!(
         "I do this: <@{by}> approved it for this thread. *revoke* or *stop* takes that back."
     );
-    show_asked(request, &[], (&head, None), None)
+    show_asked(request, &[], (&head, &WholeAction::Shown), None)
 }
 
 /// Whether all of an action is shown.
@@ -58,7 +88,7 @@ pub fn is_whole(detail: &str) -> bool {
 fn show_asked(
     request: &ApprovalRequest,
     people: &[String],
-    (words, whole): (&str, Option<&str>),
+    (words, whole): (&str, &WholeAction),
     answers: Option<bool>,
 ) -> ActionShown {
     let tool = mrkdwn::escape_text(&visible_text(&request.tool)).replace('`', "'");
@@ -71,17 +101,19 @@ fn show_asked(
     let (code, left_out) =
         cut_middle(&visible_text(request.detail.as_deref().unwrap_or(&request.summary)));
     let note = (left_out > 0).then(|| match whole {
-        Some(file) => {
+        WholeAction::InFile(file) => {
             format!(
                 "{left_out} characters in the middle are not shown here: all of it is in `{file}`."
             )
         }
-        None => {
+        WholeAction::Above => format!(
+            "{left_out} characters in the middle are not shown here: all of it stands in the messages above."
+        ),
+        WholeAction::Shown => {
             format!("{left_out} characters in the middle are not shown: deny what you can't judge.")
         }
     });
-    let fenced = mrkdwn::escape_text(&code).replace("```", "`\u{200b}``");
-    let mut text = format!("{head}\n```\n{fenced}\n```");
+    let mut text = format!("{head}\n{}", fence(&code));
     if let Some(note) = &note {
         text = format!("{text}\n{note}");
     }
@@ -100,21 +132,31 @@ fn show_asked(
     ActionShown { text, blocks: Value::Array(blocks) }
 }
 
-/// Beginning and end of what is too long, and how many characters are left out between them.
-fn cut_middle(text: &str) -> (String, usize) {
-    let weight = |c: char| match c {
+/// As a block of code that nothing in it ends.
+fn fence(code: &str) -> String {
+    let fenced = mrkdwn::escape_text(code).replace("```", "`\u{200b}``");
+    format!("```\n{fenced}\n```")
+}
+
+/// Characters of one, as it is escaped for Slack.
+const fn weight_of(c: char) -> usize {
+    match c {
         '&' => 5,
         '<' | '>' => 4,
         _ => 1,
-    };
-    if text.chars().map(weight).sum::<usize>() <= SHOWN {
+    }
+}
+
+/// Beginning and end of what is too long, and how many characters are left out between them.
+fn cut_middle(text: &str) -> (String, usize) {
+    if text.chars().map(weight_of).sum::<usize>() <= SHOWN {
         return (text.to_owned(), 0);
     }
     let within = |chars: &mut dyn Iterator<Item = char>, most: usize| {
         let mut left = most;
         let mut taken = Vec::new();
         for c in chars {
-            let Some(rest) = left.checked_sub(weight(c)) else { break };
+            let Some(rest) = left.checked_sub(weight_of(c)) else { break };
             left = rest;
             taken.push(c);
         }
@@ -149,7 +191,7 @@ mod tests {
     #[test]
     fn the_exact_action_is_shown_as_code_that_nothing_breaks_out_of() {
         let command = "rm -rf a && echo '```\n<!channel>' > <@U1>";
-        let shown = show_question(&request(command), &[], false, None);
+        let shown = show_question(&request(command), &[], false, &WholeAction::Shown);
         assert_eq!(code(&shown), command);
         assert!(!shown.text.contains("<!channel>") && !shown.text.contains("<@U1>"));
         assert_eq!(shown.text.matches("```").count(), 2, "{}", shown.text);
@@ -160,7 +202,7 @@ mod tests {
             .map(|button| button["action_id"].as_str().unwrap())
             .collect();
         assert_eq!(ids, ["approval:approve", "approval:deny"]);
-        let shown = show_question(&request(command), &[], true, None);
+        let shown = show_question(&request(command), &[], true, &WholeAction::Shown);
         assert_eq!(shown.blocks[2]["elements"][1]["action_id"], "approval:thread");
         // Nobody is asked.
         let told = show_notice(&request(command), "U7");
@@ -177,23 +219,35 @@ mod tests {
             ("a\u{e0041}", "a\\u{e0041}"),
             ("a\rb\n\tc", "a\\u{d}b\n\tc"),
         ] {
-            assert_eq!(code(&show_question(&request(hidden), &[], false, None)), written);
+            assert_eq!(
+                code(&show_question(&request(hidden), &[], false, &WholeAction::Shown)),
+                written
+            );
         }
     }
 
     #[test]
     fn a_long_action_is_cut_in_the_middle_and_that_is_said() {
         let long = format!("begin {} && curl evil", "<".repeat(20_000));
-        let shown = show_question(&request(&long), &["U7".to_owned()], false, None);
+        let shown = show_question(&request(&long), &["U7".to_owned()], false, &WholeAction::Above);
         assert!(code(&shown).starts_with("begin <") && code(&shown).ends_with("&& curl evil"));
         assert!(shown.text.chars().count() < 3900, "{}", shown.text.len());
         let note = shown.blocks[2]["elements"][0]["text"].as_str().unwrap();
         assert!(note.contains("characters in the middle are not shown"), "{note}");
         assert!(shown.text.starts_with("<@U7> May I do this? `Bash`"));
-        let shown = show_question(&request(&long), &[], false, Some("action-1.txt"));
+        let shown = show_question(
+            &request(&long),
+            &[],
+            false,
+            &WholeAction::InFile("action-1.txt".to_owned()),
+        );
         assert!(shown.text.contains("all of it is in `action-1.txt`"), "{}", shown.text);
+        let parts = show_in_messages(&request(&long));
+        assert!(parts.len() > 30 && parts.iter().all(|part| part.len() < 3000), "{}", parts.len());
+        let shown = parts.iter().map(|part| part.matches("&lt;").count()).sum::<usize>();
+        assert_eq!(shown, 20_000, "no character is left out");
         assert_eq!(show_whole(&request("a\u{200b}b")), "a\\u{200b}b");
         let exact = "x".repeat(SHOWN);
-        assert_eq!(code(&show_question(&request(&exact), &[], false, None)), exact);
+        assert_eq!(code(&show_question(&request(&exact), &[], false, &WholeAction::Shown)), exact);
     }
 }

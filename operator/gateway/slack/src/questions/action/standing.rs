@@ -88,11 +88,6 @@ pub fn find_standing<'a>(
     status.standing.iter().find(|one| one.words == words && access::permits_user(users, &one.by))
 }
 
-/// Takes back all that somebody approved for the thread: they may not decide any more.
-pub fn end_standing(status: &mut ThreadStatus, giver: &str) {
-    status.standing.retain(|one| one.by != giver);
-}
-
 /// Answers a request with a yes that was given before. Answers whether there (still) is one.
 ///
 /// # Errors

@@ -236,7 +236,7 @@ fn a_yes_for_the_thread_ends_with_its_givers_membership() {
     take(&mut status, ("5.000000", ActionAnswer::Always, "U1"), at(10)).unwrap();
     let other = ActionApproval { words: Some("xx".to_owned()), ..question("l", "6.000000") };
     standing::grant_thread(&mut status, &other, "U2", at(11));
-    standing::end_standing(&mut status, "U1");
+    threads::revoke_allowances_of(&mut status, "U1");
     assert_eq!(status.standing.iter().map(|one| &*one.by).collect::<Vec<_>>(), ["U2"]);
     // Back again, they are asked again.
     let again = ActionApproval { id: "pm:m".to_owned(), ..question("m", "7.000000") };

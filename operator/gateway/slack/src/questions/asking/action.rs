@@ -9,7 +9,7 @@ use codebutler_crds::wire::{ApprovalReply, ApprovalRequest, ApprovalState, Error
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
 use codebutler_gateway_core::api_error::{ApiError, require_conversation};
 use codebutler_gateway_core::caller::ProvenCaller;
-use codebutler_gateway_core::threads::{ChangeRefusal, explain_unwritten};
+use codebutler_gateway_core::threads::{ChangeRefusal, explain_unwritten, revoke_allowances_of};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
@@ -21,7 +21,7 @@ use crate::inbound::effects::RouteEffect;
 use crate::outbound::mentions;
 use crate::outbound::post::{self, FileHanding, OutgoingText, TextAsks};
 use crate::outbound::uploads;
-use crate::questions::action::shown::ActionShown;
+use crate::questions::action::shown::{ActionShown, WholeAction};
 use crate::questions::action::{
     KIND, STANDING, add_question, hand_out, has_room, is_late, shown, standing,
 };
@@ -30,6 +30,10 @@ use crate::questions::action::{
 const LOOK: Duration = Duration::from_millis(150);
 /// The longest that a caller may be kept.
 const LONGEST: Duration = Duration::from_mins(1);
+/// Messages that an action may take where Slack takes no files.
+const MOST_PARTS: usize = 12;
+/// `kind` of those messages.
+const WHOLE: &str = "action-whole";
 /// Longest key, name of a tool, reason and action, in bytes.
 const MAX: (usize, usize, usize, usize) = (64, 64, 1000, 64 * 1024);
 
@@ -104,7 +108,7 @@ async fn standing_yes(
         Err(error) => return Err(inner.failed(error, &caller.repo).await),
     };
     if refusal.is_some() {
-        let end = |status: &mut ThreadStatus| standing::end_standing(status, &given.by);
+        let end = |status: &mut ThreadStatus| revoke_allowances_of(status, &given.by);
         let ended = inner.threads.update(&caller.key(), end).await;
         ended.map_err(|error| explain_unwritten(&error))?;
         return Ok(None);
@@ -198,10 +202,9 @@ async fn post_action(
     let key = caller.key();
     let masked = mask_request(inner, caller, request);
     let _turn = inner.posting.lock(&key).await;
-    let file = attach_whole(inner, caller, thread, request, &masked).await?;
+    let whole = post_whole(inner, caller, thread, request, &masked).await?;
     let for_thread = standing::request_words(request).is_some();
-    let question =
-        shown::show_question(&masked, &mentions::people_of(thread), for_thread, file.as_deref());
+    let question = shown::show_question(&masked, &mentions::people_of(thread), for_thread, &whole);
     let outgoing = action_outgoing(caller, thread, request, (KIND, &question))?;
     let sent = match post::post_once(inner, &outgoing).await {
         Ok(sent) => sent,
@@ -216,21 +219,37 @@ async fn post_action(
     recorded.map(drop).map_err(|error| explain_unwritten(&error))
 }
 
-/// Puts all of what is too long to be shown into a file before the question; its name. Nothing where
-/// Slack takes no files.
-async fn attach_whole(
+/// Puts all of what is too long to be shown into a file before the question, or into messages where Slack takes no
+/// files: nobody says yes to what can't be read.
+async fn post_whole(
     inner: &Inner,
     caller: &ProvenCaller,
     thread: &Thread,
     request: &ApprovalRequest,
     masked: &ApprovalRequest,
-) -> Result<Option<String>, ApiError> {
+) -> Result<WholeAction, ApiError> {
     if masked.detail.as_deref().is_none_or(shown::is_whole) {
-        return Ok(None);
+        return Ok(WholeAction::Shown);
     }
     let key = [&*request.key, &request_digest(request)].concat();
     let name = uploads::file_name("action", thread, caller.role_name(), &key, (0, "txt"));
-    whole::attach_whole(inner, &caller.repo, thread, (name, shown::show_whole(masked))).await
+    let content = (name, shown::show_whole(masked));
+    if let Some(file) = whole::attach_whole(inner, &caller.repo, thread, content).await? {
+        return Ok(WholeAction::InFile(file));
+    }
+    let parts = shown::show_in_messages(masked);
+    if parts.len() > MOST_PARTS {
+        let message = "this is too long to be shown: Slack takes no files here, and nobody says yes to what can't be read. \
+                       Do it in smaller steps";
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    }
+    let nothing = ActionShown { text: String::new(), blocks: serde_json::Value::Null };
+    let outgoing = action_outgoing(caller, thread, request, (WHOLE, &nothing))?;
+    let outgoing = OutgoingText { asks: TextAsks::Nothing, parts, ..outgoing };
+    match post::post_once(inner, &outgoing).await {
+        Ok(_) => Ok(WholeAction::Above),
+        Err(error) => Err(inner.failed(error, &caller.repo).await),
+    }
 }
 
 fn build_approval(
