@@ -71,6 +71,9 @@ fn script() -> ModelScript {
 
 async fn play(team: &Team) -> String {
     let root = team.says("ana", None, "where is the price?");
+    // Of two at once one takes the seat, and the other one's pod is started.
+    let other = team.says("ana", None, "and where is it in the shop?");
+    team.message(&other, "It stands in").await;
     let ana = &team.stack.users["ana"];
     let answer = team.message(&root, "It stands in").await;
     team.stack.slack.rate(ana, &team.stack.channel, &answer.ts, true).unwrap();
