@@ -26,6 +26,8 @@ pub const PICTURES: usize = 4;
 /// First words of the message that replaces everything said before a compaction.
 pub const EARLIER: &str =
     "[CodeButler] What was said and done before, as you wrote it down yourself.";
+/// Type of the part of a message that is a sound.
+const SOUND: &str = "input_audio";
 /// Stands in place of the others.
 pub const HIDDEN_PICTURE: &str = "[a picture that is not shown here]";
 /// Where it says in which form of tools an answer was given. Never sent.
@@ -174,12 +176,23 @@ impl ToolCall {
     }
 }
 
-/// A picture for the model, with a word about it.
+/// A picture for the model, or a sound, with a word about it.
 pub fn picture_message(text: &str, url: &str) -> Value {
-    json!({"role": "user", "content": [
-        {"type": "text", "text": text},
-        {"type": "image_url", "image_url": {"url": url}},
-    ]})
+    let sound = url.strip_prefix("data:audio/").and_then(|rest| rest.split_once(";base64,"));
+    let part = match sound {
+        Some((format, data)) => {
+            json!({"type": SOUND, SOUND: {"data": data, "format": format}})
+        }
+        None => json!({"type": "image_url", "image_url": {"url": url}}),
+    };
+    json!({"role": "user", "content": [{"type": "text", "text": text}, part]})
+}
+
+/// Whether a message has a sound for the model.
+pub fn has_sound(message: &Value) -> bool {
+    message["content"]
+        .as_array()
+        .is_some_and(|parts| parts.iter().any(|part| part["type"] == SOUND))
 }
 
 /// A message from outside the model.

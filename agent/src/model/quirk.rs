@@ -87,10 +87,11 @@ pub fn learn_quirk(words: &str, known: &BTreeSet<ModelQuirk>) -> Option<ModelQui
     (!known.contains(&found)).then_some(found)
 }
 
-/// Whether a refusal speaks of pictures.
+/// Whether a refusal speaks of pictures, or of sounds.
 pub fn is_about_pictures(words: &str) -> bool {
     let words = words.to_lowercase();
-    let pictures = ["image", "picture", "vision", "multimodal", "multi-modal", "image_url"];
+    let pictures =
+        ["image", "picture", "vision", "multimodal", "multi-modal", "image_url", "audio"];
     pictures.iter().any(|word| words.contains(word))
 }
 

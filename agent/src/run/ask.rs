@@ -42,7 +42,9 @@ impl Agent {
     /// How that model is shown the conversation.
     pub(super) fn look<'a>(&'a self, view: &RunView) -> WindowLook<'a> {
         let (state, model) = (self.transcript.state(), self.model());
-        let sees = self.session.facts.get(model).and_then(|facts| facts.sees);
+        let facts = self.session.facts.get(model);
+        let (sees, hears) =
+            (facts.and_then(|facts| facts.sees), facts.is_some_and(|facts| facts.hears));
         let limits = self.limits();
         let mut room =
             prompt::conversation_room(limits, view.told, state.scale(), state.too_long());
@@ -53,6 +55,7 @@ impl Agent {
         WindowLook {
             model,
             blind: state.is_blind() || sees == Some(false),
+            deaf: state.is_blind() || !hears,
             thinker: state.thinker(),
             quirks: state.quirks(),
             marked: prompt::is_marked(&self.session, model),

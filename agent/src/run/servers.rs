@@ -19,7 +19,7 @@ use crate::transcript::state::OpenAnswer;
 use crate::transcript::state::servers::KnownServers;
 
 /// Longest wait of a run for its first list, and of a turn that has an older one.
-const WAIT: Duration = Duration::from_secs(3);
+const WAIT: Duration = Duration::from_secs(2);
 const BRIEF_WAIT: Duration = Duration::from_millis(250);
 /// Sentences that the model is told, and the longest.
 const MOST_NOTICES: usize = 12;

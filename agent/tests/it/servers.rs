@@ -4,7 +4,8 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
 use codebutler_wire::{
-    McpPicture, McpPrompt, McpResource, McpResources, McpResult, McpServer, McpTool, RoleState,
+    McpPicture, McpPrompt, McpResource, McpResources, McpResult, McpServer, McpSound, McpTool,
+    ModelFacts, RoleState,
 };
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
@@ -179,6 +180,8 @@ async fn all_of_a_long_result_is_in_a_file_and_pictures_are_shown() {
             picture("image/svg+xml", "AAAA"),
             picture("image/png", "no \"base64\""),
         ],
+        notes: vec!["a part of it is for people".into()],
+        ..McpResult::default()
     };
     world.gateway.lock().servers.answers.insert("mcp__tracker__search".into(), answer);
     world.one_pod().await;
@@ -191,11 +194,45 @@ async fn all_of_a_long_result_is_in_a_file_and_pictures_are_shown() {
     );
     assert!(told.contains("Picture 2 is left out: `image/svg+xml`"), "{told}");
     assert!(told.contains("Picture 3 is left out: it can't be read."), "{told}");
+    assert!(told.contains("[note] a part of it is for people.\n") || told.ends_with("for people."));
     let path = told.split("is in `").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), whole);
     let shown = asked.iter().find_map(|message| message["content"].as_array());
     let url = shown.unwrap().iter().find_map(|part| part["image_url"]["url"].as_str());
     assert_eq!(url, Some("data:image/png;base64,iVBORw0KGgoAAA=="));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sound_reaches_a_model_that_hears_and_no_other() {
+    for hears in [true, false] {
+        let answers = vec![search("all"), says("done")];
+        let mut world = world(&[tool("mcp__tracker__search", true)], answers).await;
+        let sound =
+            |format: &str| McpSound { format: format.into(), data: "SUQzIGEgdHVuZQ==".into() };
+        let sounds = vec![sound("mp3"), sound("m p")];
+        let answer = McpResult { text: "a tune".into(), sounds, ..McpResult::default() };
+        let facts = ModelFacts { hears, ..ModelFacts::default() };
+        {
+            let mut inner = world.gateway.lock();
+            inner.servers.answers.insert("mcp__tracker__search".into(), answer);
+            inner.session.facts.insert("scripted/pm".into(), facts);
+        }
+        world.one_pod().await;
+        let inner = world.gateway.lock();
+        let asked = inner.asked.last().unwrap();
+        let told = results(asked)[0];
+        assert!(told.contains("`sound 1 of the result` follows, if you can hear."), "{told}");
+        assert!(told.contains("Sound 2 is left out: it can't be read."), "{told}");
+        let parts = asked.iter().filter_map(|message| message["content"].as_array()).flatten();
+        let heard: Vec<_> = parts.filter(|part| part["type"] == "input_audio").collect();
+        let expected = json!({"data": "SUQzIGEgdHVuZQ==", "format": "mp3"});
+        if hears {
+            assert_eq!(heard.len(), 1);
+            assert_eq!(heard[0]["input_audio"], expected);
+        } else {
+            assert!(heard.is_empty() && json!(asked).to_string().contains("can't hear it"));
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

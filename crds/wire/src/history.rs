@@ -182,6 +182,12 @@ pub enum HistoryEvent {
         millis: u64,
         /// `ok`, `failed` (the tool says so), `error` (of the server or on the way) or `cancelled`.
         outcome: String,
+        /// Answers of a model that the server asked for meanwhile: each is a model call of its own, too.
+        #[serde(default, skip_serializing_if = "is_none_asked")]
+        model_answers: u32,
+        /// USD that these cost.
+        #[serde(default, skip_serializing_if = "is_free")]
+        cost: NanoUsd,
     },
     /// The harness saw the test command run.
     Tested {
@@ -346,6 +352,16 @@ pub struct ModelCall {
     /// How long it took; absent if it was told after the fact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub millis: Option<u64>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde wants it
+const fn is_none_asked(answers: &u32) -> bool {
+    *answers == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde wants it
+fn is_free(cost: &NanoUsd) -> bool {
+    *cost == NanoUsd::default()
 }
 
 /// What an agent's journal says next: all of it from a number on, however little of it is an event.

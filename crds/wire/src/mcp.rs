@@ -180,6 +180,12 @@ pub struct McpResult {
     /// Pictures for models that see.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pictures: Vec<McpPicture>,
+    /// Sounds for models that hear.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sounds: Vec<McpSound>,
+    /// Sentences of the gateway about the result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A picture of a result.
@@ -188,6 +194,16 @@ pub struct McpResult {
 pub struct McpPicture {
     /// Such as `image/png`.
     pub media_type: String,
+    /// Base64.
+    pub data: String,
+}
+
+/// A sound of a result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpSound {
+    /// Such as `wav`, as chat APIs name it.
+    pub format: String,
     /// Base64.
     pub data: String,
 }

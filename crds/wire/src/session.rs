@@ -181,6 +181,8 @@ pub struct ModelFacts {
     pub max_tokens: Option<u32>,
     /// Whether it can be shown pictures. Unknown: it is tried.
     pub sees: Option<bool>,
+    /// It is known to take sounds in a conversation.
+    pub hears: bool,
     /// Whether it can call tools. Unknown: it is tried.
     pub tools: Option<bool>,
     /// How the provider keeps what it was sent.
@@ -196,6 +198,7 @@ impl Default for ModelFacts {
             context_tokens: 128_000,
             max_tokens: None,
             sees: None,
+            hears: false,
             tools: None,
             cache: CacheForm::default(),
             edits: EditForm::default(),

@@ -210,6 +210,7 @@ async fn look_after(gateway: &SharedGateway, args: &GatewayArgs, mark: &OriginMa
     let looking = Box::pin(servers::run_server_probe(
         &gateway.work.context,
         &gateway.work.conditions,
+        &gateway.mcp.sessions,
         &gateway.work.shutdown,
     ));
     let repos = async { tokio::join!(comparing, beginning, judging, merging, dividing, looking) };

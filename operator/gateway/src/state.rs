@@ -28,7 +28,7 @@ use codebutler_mcp_servers::pods::BridgedPods;
 use codebutler_mcp_servers::{McpServers, PodLinks, SessionPool, SessionWays, TroubleDesk};
 use codebutler_models::budget::Ledger;
 use codebutler_models::services::ModelServices;
-use codebutler_models::{ModelPool, build_asker, build_searcher};
+use codebutler_models::{ModelPool, build_asker, build_scribe, build_searcher};
 use codebutler_runtime::tasks::TaskGroup;
 use codebutler_slack::SlackGateway;
 use tokio_util::sync::CancellationToken;
@@ -205,6 +205,7 @@ impl GatewayBase {
             consent: Arc::clone(consent),
             outcomes: outcomes.clone(),
             people,
+            scribe: build_scribe(models),
             asks: SignInAsks::default(),
             models: Arc::clone(models),
             metrics,

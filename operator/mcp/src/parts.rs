@@ -32,6 +32,10 @@ impl Default for PartLimits {
     }
 }
 
+/// People who read a thread: they are shown words and pictures, and not much of either.
+const PEOPLE: ModelAbilities = ModelAbilities { images: true, audio: false };
+const PEOPLE_LIMITS: PartLimits = PartLimits { text_bytes: 3_000, media_bytes: 5 << 20, media: 4 };
+
 /// One part for a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResultPart {
@@ -60,8 +64,8 @@ pub struct ResultParts {
     pub parts: Vec<ResultPart>,
     /// All words, where the model gets only some of them: to be kept in a file.
     pub whole: Option<String>,
-    /// Text that the server meant for people only.
-    pub for_people: Vec<String>,
+    /// What the server meant for people only: words and pictures.
+    pub for_people: Vec<ResultPart>,
     /// The tool failed.
     pub is_error: bool,
 }
@@ -72,15 +76,11 @@ pub fn parts_for_model(
     abilities: ModelAbilities,
     limits: PartLimits,
 ) -> ResultParts {
-    let mut builder =
-        PartsBuilder { abilities, limits, parts: Vec::new(), media: 0, for_people: Vec::new() };
+    let mut builder = PartsBuilder::new(abilities, limits);
+    let mut people = PartsBuilder::new(PEOPLE, PEOPLE_LIMITS);
     for item in &result.items {
-        match &item.body {
-            ContentBody::Text(text) if item.is_for_people => {
-                builder.for_people.push(clean_text(text));
-            }
-            body => builder.add(body),
-        }
+        let reader = if item.is_for_people { &mut people } else { &mut builder };
+        reader.add(&item.body);
     }
     if let Some(structured) = &result.structured
         && !repeats(result, structured)
@@ -90,7 +90,8 @@ pub fn parts_for_model(
     if builder.parts.is_empty() {
         builder.add_text("(the tool answered nothing)");
     }
-    builder.finish(result.is_error)
+    let for_people = people.finish(false).parts;
+    ResultParts { for_people, ..builder.finish(result.is_error) }
 }
 
 /// Servers repeat data as words for older clients: a model needs it once.
@@ -137,10 +138,13 @@ struct PartsBuilder {
     limits: PartLimits,
     parts: Vec<ResultPart>,
     media: usize,
-    for_people: Vec<String>,
 }
 
 impl PartsBuilder {
+    const fn new(abilities: ModelAbilities, limits: PartLimits) -> Self {
+        Self { abilities, limits, parts: Vec::new(), media: 0 }
+    }
+
     fn add(&mut self, body: &ContentBody) {
         match body {
             ContentBody::Text(text) => self.add_text(text),
@@ -219,8 +223,7 @@ impl PartsBuilder {
                 }
             }
         }
-        let for_people = self.for_people;
-        ResultParts { parts: self.parts, whole, for_people, is_error }
+        ResultParts { parts: self.parts, whole, for_people: Vec::new(), is_error }
     }
 }
 
@@ -250,6 +253,7 @@ fn media_kind(data: &[u8]) -> Option<(&'static str, bool)> {
         _ if riff(b"WAVE") => ("audio/wav", false),
         [b'I', b'D', b'3', ..] | [0xFF, 0xFB | 0xF3 | 0xF2, ..] => ("audio/mpeg", false),
         [b'O', b'g', b'g', b'S', ..] => ("audio/ogg", false),
+        [b'f', b'L', b'a', b'C', ..] => ("audio/flac", false),
         _ => return None,
     })
 }
@@ -310,7 +314,7 @@ mod tests {
             {"type": "text", "text": "secret for you", "annotations": {"audience": ["user"]}},
         ]});
         let all = parts(result.clone(), ALL);
-        assert_eq!(all.for_people, ["secret for you"]);
+        assert_eq!(all.for_people, [ResultPart::Text("secret for you".to_owned())]);
         let kinds: Vec<_> = all
             .parts
             .iter()

@@ -265,6 +265,8 @@ impl StepView {
             approved_by,
             millis,
             outcome,
+            model_answers,
+            cost,
             ..
         } = event
         else {
@@ -274,6 +276,10 @@ impl StepView {
         let class = if outcome == "ok" { "tool" } else { "bad" };
         let mut meta = vec![format_duration(*millis), format!("{} bytes", group_digits(*bytes))];
         meta.extend(approved_by.as_ref().map(|by| format!("approved by {by}")));
+        if *model_answers > 0 {
+            let answers = format_count(u64::from(*model_answers), "answer");
+            meta.push(format!("{answers} of a model for it: ${cost}"));
+        }
         Self { class, title, meta, text: Some(arguments.clone()), ..self }
     }
 

@@ -93,6 +93,8 @@ fn events(text: &str) -> Vec<HistoryEvent> {
             approved_by: Some(own()),
             millis: 1,
             outcome: own(),
+            model_answers: 1,
+            cost: NanoUsd(1),
         },
         HistoryEvent::Tested { command: own(), exit_code: Some(1) },
         HistoryEvent::Todo { items: vec![TodoEntry { text: own(), state: own() }] },
@@ -158,6 +160,32 @@ fn changes(text: &str, summary: &ThreadSummary) -> ChangesPage {
         from: 0,
         changes: Ok(branch),
     }
+}
+
+#[test]
+fn a_call_of_a_server_says_what_models_cost_for_it() {
+    let call = |model_answers, cost| HistoryEvent::McpCall {
+        server: "tracker".into(),
+        tool: "report".into(),
+        arguments: "{}".into(),
+        hash: String::new(),
+        bytes: 5,
+        approved_by: None,
+        millis: 7,
+        outcome: "ok".into(),
+        model_answers,
+        cost,
+    };
+    let shown = |event| {
+        let (source, role) = ("gateway".to_owned(), Some("coder".to_owned()));
+        let line =
+            HistoryLine { v: VERSION, at: 1, source, seq: None, key: None, role, run: None, event };
+        StepView::of(1, &line, &UserNames::new(), false).unwrap().meta
+    };
+    let asked = shown(call(2, NanoUsd(250_000_000)));
+    let said = asked.last().unwrap();
+    assert_eq!(said, "2 answers of a model for it: $0.25");
+    assert_eq!(shown(call(0, NanoUsd::default())).len(), asked.len() - 1);
 }
 
 fn page(text: &str) -> String {

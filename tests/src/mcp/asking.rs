@@ -41,6 +41,16 @@ pub(super) fn ask_model(
     asking.answer(state, message, requests, |answers| json!(answers))
 }
 
+/// Answers the reading of a resource with what the client's model answers.
+pub(super) fn ask_for_resource(
+    state: &Arc<PlayedServer>,
+    message: &Value,
+    request: Value,
+) -> Response {
+    let asking = Asking { capability: "sampling", method: "sampling/createMessage" };
+    asking.answer(state, message, vec![request], |mut answers| answers.remove(0))
+}
+
 struct Asking {
     capability: &'static str,
     method: &'static str,
@@ -64,6 +74,8 @@ impl Asking {
             let refused = rpc_result(&id, &json!({"content": content, "isError": true}));
             return json_response(StatusCode::OK, &refused);
         }
+        // Only a resource has one.
+        let uri = message["params"]["uri"].as_str().map(str::to_owned);
         let (sender, receiver) = mpsc::channel::<Result<Bytes, Infallible>>(EVENTS);
         let state = Arc::clone(state);
         tokio::spawn(async move {
@@ -84,8 +96,12 @@ impl Asking {
                 };
                 answers.push(answer);
             }
-            let content = json!([{"type": "text", "text": text(answers).to_string()}]);
-            let _ = send_event(&sender, &rpc_result(&id, &json!({"content": content}))).await;
+            let text = text(answers).to_string();
+            let result = match uri {
+                Some(uri) => json!({"contents": [{"uri": uri, "text": text}]}),
+                None => json!({"content": [{"type": "text", "text": text}]}),
+            };
+            let _ = send_event(&sender, &rpc_result(&id, &result)).await;
         });
         let stream = futures::stream::unfold(receiver, |mut receiver| async move {
             receiver.recv().await.map(|event| (event, receiver))

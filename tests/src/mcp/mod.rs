@@ -4,9 +4,11 @@
 mod answer;
 mod asking;
 pub mod authority;
+mod content;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
@@ -67,6 +69,10 @@ struct PlayedServer {
     authority: Option<(Arc<AuthorityState>, OnceLock<String>)>,
     tools: Mutex<BTreeMap<String, (Value, ToolAnswer)>>,
     resources: Mutex<BTreeMap<String, String>>,
+    /// Requests to the client's model with which reading such a resource begins.
+    asking: Mutex<BTreeMap<String, Value>>,
+    /// Calls of tools are refused like a token that is no longer good.
+    refuses_calls: AtomicBool,
     prompts: Mutex<BTreeMap<String, String>>,
     /// Sessions, with their version, and whether the greeting is over.
     sessions: Mutex<HashMap<String, (String, bool)>>,
@@ -113,6 +119,8 @@ impl McpServer {
             authority: authority.map(|authority| (authority, OnceLock::new())),
             tools: Mutex::default(),
             resources: Mutex::default(),
+            asking: Mutex::default(),
+            refuses_calls: AtomicBool::new(false),
             prompts: Mutex::default(),
             sessions: Mutex::default(),
             calls: Mutex::default(),
@@ -154,6 +162,18 @@ impl McpServer {
     /// Adds a resource with a text.
     pub fn set_resource(&self, uri: &str, text: &str) {
         self.state.resources.lock().insert(uri.to_owned(), text.to_owned());
+    }
+
+    /// Adds a resource whose reading asks the client's model first, with these parameters of `sampling/createMessage`;
+    /// its text is the answer.
+    pub fn set_asking_resource(&self, uri: &str, request: Value) {
+        self.set_resource(uri, "");
+        self.state.asking.lock().insert(uri.to_owned(), request);
+    }
+
+    /// Answers calls of tools with 401 from now on, whatever token comes with them, or no more.
+    pub fn refuse_calls(&self, refuses: bool) {
+        self.state.refuses_calls.store(refuses, Ordering::SeqCst);
     }
 
     /// Adds a prompt with a text, in which `{topic}` is its argument.
@@ -216,7 +236,10 @@ async fn handle_request(
             return json_response(StatusCode::OK, &authority.describe_resource(own));
         }
         let token = header("authorization").and_then(|value| value.strip_prefix("Bearer "));
-        if !token.is_some_and(|token| authority.accepts(token, own)) {
+        let is_refused = state.refuses_calls.load(Ordering::SeqCst)
+            && serde_json::from_slice::<Value>(&body)
+                .is_ok_and(|message| message["method"] == "tools/call");
+        if is_refused || !token.is_some_and(|token| authority.accepts(token, own)) {
             let metadata = own.replace("/mcp", RESOURCE);
             let error = if token.is_some() { "error=\"invalid_token\", " } else { "" };
             return refuse_token(&format!("Bearer {error}resource_metadata=\"{metadata}\""));
@@ -324,6 +347,7 @@ fn receive_message(state: &Arc<PlayedServer>, headers: &HeaderMap, body: &Bytes)
     }
     match method {
         "tools/call" => call_tool(state, &message),
+        "resources/read" => content::read_resource(state, &message),
         method => json_response(StatusCode::OK, &answer_request(state, method, &message)),
     }
 }
@@ -391,45 +415,7 @@ fn answer_request(state: &PlayedServer, method: &str, message: &Value) -> Value 
             }
             rpc_result(id, &result)
         }
-        "resources/list" => {
-            let resources = state.resources.lock();
-            let listed: Vec<_> =
-                resources.keys().map(|uri| json!({"uri": uri, "name": uri})).collect();
-            rpc_result(id, &json!({"resources": listed}))
-        }
-        "resources/templates/list" => rpc_result(id, &json!({"resourceTemplates": []})),
-        "resources/read" => {
-            let uri = params["uri"].as_str().unwrap_or_default();
-            match state.resources.lock().get(uri) {
-                Some(text) => rpc_result(id, &json!({"contents": [{"uri": uri, "text": text}]})),
-                None => rpc_error(id, -32_002, "Resource not found"),
-            }
-        }
-        "prompts/list" => {
-            let prompts = state.prompts.lock();
-            let listed: Vec<_> = prompts
-                .keys()
-                .map(|name| {
-                    let topic = json!({"name": "topic", "description": "Its topic", "required": true});
-                    json!({"name": name, "description": "Sorts things.", "arguments": [{"name": "tone"}, topic]})
-                })
-                .collect();
-            rpc_result(id, &json!({"prompts": listed}))
-        }
-        "prompts/get" => {
-            let name = params["name"].as_str().unwrap_or_default();
-            let topic = params["arguments"]["topic"].as_str();
-            match (state.prompts.lock().get(name), topic) {
-                (Some(text), Some(topic)) => {
-                    let text = text.replace("{topic}", topic);
-                    let content = json!({"type": "text", "text": text});
-                    rpc_result(id, &json!({"messages": [{"role": "user", "content": content}]}))
-                }
-                (Some(_), None) => rpc_error(id, -32_602, "the argument `topic` is missing"),
-                (None, _) => rpc_error(id, -32_602, "no such prompt"),
-            }
-        }
-        method => rpc_error(id, -32_601, &format!("Method not found: {method}")),
+        _ => content::answer_request(state, method, message),
     }
 }
 

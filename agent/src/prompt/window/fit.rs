@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::text_of;
 use super::{ShownMessage, WindowLook, total_weight};
-use crate::model::{EARLIER, HIDDEN_PICTURE as HIDDEN, PICTURES};
+use crate::model::{EARLIER, HIDDEN_PICTURE as HIDDEN, PICTURES, has_sound};
 use codebutler_guides::text::{clip_text, common_limit, head_and_tail, shorten_text};
 
 /// Characters of a message in what a summary is made from, where even that is too long.
@@ -24,6 +24,8 @@ const SHORTENED: usize = 4_000;
 
 const UNSEEN: &str = "[a picture: the model that you are can't be shown any. If it matters, say so, and ask \
                       for its content in words.]";
+
+const UNHEARD: &str = "[a sound: the model that you are can't hear it.]";
 
 /// The conversation, its old results hidden where it is too long, even new ones shortened where that does
 /// not help, and at last whatever is longest.
@@ -154,6 +156,10 @@ fn newest_pictures<'a>(chat: &'a [Value], look: &WindowLook<'_>) -> Vec<ShownMes
         .map(|message| {
             let mut shown = ShownMessage::new(message, look);
             if message["content"].is_array() {
+                if look.deaf && has_sound(message) {
+                    shown.message = without_picture(message, UNHEARD);
+                    return shown;
+                }
                 if left == 0 {
                     let instead = if look.blind { UNSEEN } else { HIDDEN };
                     shown.message = without_picture(message, instead);

@@ -34,6 +34,8 @@ pub struct WindowLook<'a> {
     pub model: &'a str,
     /// Whether it can't be shown pictures.
     pub blind: bool,
+    /// Whether it is not known to hear.
+    pub deaf: bool,
     /// Whose reasoning is sent back: the newest answer's, if it was this model's.
     pub thinker: Option<&'a str>,
     /// What its provider does not take.
@@ -181,6 +183,7 @@ pub(super) mod tests {
         WindowLook {
             model: "m",
             blind: false,
+            deaf: true,
             thinker: None,
             quirks: NONE,
             marked: false,

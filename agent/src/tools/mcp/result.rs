@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use codebutler_guides::text::clip_text;
-use codebutler_guides::voice::guard_fence;
-use codebutler_wire::{McpPicture, McpResult};
+use codebutler_guides::voice::{guard_fence, join_lines};
+use codebutler_wire::{McpPicture, McpResult, McpSound};
 
 use super::super::{ToolContext, ToolFailure, ToolOutcome};
 use crate::gateway::GatewayError;
@@ -36,14 +36,17 @@ pub(super) fn explain_failure(error: GatewayError) -> ToolFailure {
 
 /// A result for the model, with a sentence of our own behind it.
 pub(super) async fn show_result(cx: &ToolContext, result: McpResult, note: &str) -> ToolOutcome {
-    let McpResult { text, failed, whole, pictures } = result;
+    let McpResult { text, failed, whole, pictures, sounds, notes } = result;
     let mut out = String::new();
     if failed {
         out.push_str("Error: the server says that this failed.\n");
     }
     if text.trim().is_empty() {
-        let nothing =
-            if pictures.is_empty() { "The server answered without a word.\n" } else { "" };
+        let nothing = if pictures.is_empty() && sounds.is_empty() {
+            "The server answered without a word.\n"
+        } else {
+            ""
+        };
         out.push_str(nothing);
     } else {
         let _ = writeln!(out, "{}", fence_words(&text));
@@ -66,6 +69,21 @@ pub(super) async fn show_result(cx: &ToolContext, result: McpResult, note: &str)
                 let _ = writeln!(out, "[note] {why}");
             }
         }
+    }
+    for (index, sound) in sounds.into_iter().enumerate() {
+        match read_sound(index + 1, sound) {
+            Some(sound) => {
+                let shown = &sound.shown;
+                let _ = writeln!(out, "[note] `{shown}` follows, if you can hear.");
+                records.push(TranscriptRecord::Picture(sound));
+            }
+            None => {
+                let _ = writeln!(out, "[note] Sound {} is left out: it can't be read.", index + 1);
+            }
+        }
+    }
+    for said in &notes {
+        let _ = writeln!(out, "[note] {}.", join_lines(said).trim_end_matches('.'));
     }
     out.push_str(note);
     ToolOutcome::plain(out.trim_end()).recording(records)
@@ -100,10 +118,22 @@ async fn keep_whole(cx: &ToolContext, whole: &str) -> String {
     }
 }
 
+/// A sound for the transcript, which keeps it like a picture.
+fn read_sound(number: usize, sound: McpSound) -> Option<ModelPicture> {
+    let McpSound { format, data } = sound;
+    let is_plain = !format.is_empty() && format.bytes().all(|b| b.is_ascii_alphanumeric());
+    let can_be_read = is_plain && format.len() <= 8 && !data.is_empty() && is_base64(&data);
+    let shown = format!("sound {number} of the result");
+    can_be_read.then(|| ModelPicture { shown, url: format!("data:audio/{format};base64,{data}") })
+}
+
+fn is_base64(data: &str) -> bool {
+    data.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=".contains(&b))
+}
+
 /// A picture for the transcript, or why there is none.
 fn read_picture(number: usize, picture: McpPicture) -> Result<ModelPicture, String> {
     let McpPicture { media_type, data } = picture;
-    let is_base64 = |b: u8| b.is_ascii_alphanumeric() || b"+/=".contains(&b);
     if !PICTURES.contains(&media_type.as_str()) {
         let kind: String = media_type.chars().filter(|c| !c.is_control() && *c != '`').collect();
         return Err(format!(
@@ -111,7 +141,7 @@ fn read_picture(number: usize, picture: McpPicture) -> Result<ModelPicture, Stri
             clip_text(&kind, 40)
         ));
     }
-    if data.is_empty() || !data.bytes().all(is_base64) {
+    if data.is_empty() || !is_base64(&data) {
         return Err(format!("Picture {number} is left out: it can't be read."));
     }
     let shown = format!("picture {number} of the result");

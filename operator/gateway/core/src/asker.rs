@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use codebutler_crds::NanoUsd;
 use futures::future::BoxFuture;
 use serde_json::Value;
 
@@ -17,6 +18,8 @@ pub struct ModelAnswer {
     pub model: String,
     /// It ended at the bound of its length.
     pub is_cut: bool,
+    /// USD that it cost.
+    pub cost: NanoUsd,
 }
 
 /// Asks the model of a role, within the role's budget and on its account. The value has `messages`, `max_tokens` and

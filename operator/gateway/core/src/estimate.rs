@@ -11,6 +11,9 @@ use memchr::memmem;
 const MILLION: u64 = 1_000_000;
 /// Bytes of a request for one token: more tokens than any usual text has.
 const BYTES_PER_TOKEN: u64 = 3;
+/// Begins a sound in a request, and the tokens that providers count for a second of it.
+const SOUND: &[u8] = b"\"input_audio\":{\"data\":\"";
+const SECOND: u64 = 32;
 /// Tokens that providers count for a picture.
 const PICTURE: u64 = 2_000;
 /// Tokens of an answer whose length nobody limits.
@@ -109,18 +112,28 @@ pub fn price_sound(seconds: u64, price: &ModelPrice) -> NanoUsd {
     price.audio_minute.times(seconds, 60)
 }
 
-/// Tokens of a request. Pictures in it are long, and cheap for their length.
+/// Tokens of a request. Pictures and sounds in it are long, and cheap for their length.
 pub fn prompt_tokens(body: &[u8]) -> u64 {
-    let (mut text, mut pictures, mut rest) = (0, 0, body);
-    while let Some(at) = memmem::find(rest, b"\"data:image/") {
+    let (mut text, mut pictures, mut seconds, mut rest) = (0, 0, 0, body);
+    let begin = |rest: &[u8]| {
+        let picture = memmem::find(rest, b"\"data:image/").map(|at| (at, 1));
+        let sound = memmem::find(rest, SOUND).map(|at| (at, SOUND.len()));
+        [picture, sound].into_iter().flatten().min()
+    };
+    while let Some((at, mark)) = begin(rest) {
         text += at;
-        rest = &rest[at + 1..];
+        rest = &rest[at + mark..];
         let end = memchr::memchr(b'"', rest).unwrap_or(rest.len());
         rest = &rest[end..];
-        pictures += 1;
+        if mark == 1 {
+            pictures += 1;
+        } else {
+            seconds += sound_seconds(u64::try_from(end / 4 * 3).unwrap_or(u64::MAX));
+        }
     }
     let bytes = u64::try_from(text + rest.len()).unwrap_or(u64::MAX);
-    bytes.div_ceil(BYTES_PER_TOKEN) + pictures * PICTURE
+    let sounds = seconds.saturating_mul(SECOND);
+    bytes.div_ceil(BYTES_PER_TOKEN) + pictures * PICTURE + sounds
 }
 
 #[cfg(test)]
@@ -134,6 +147,10 @@ mod tests {
         let tokens = prompt_tokens(picture.as_bytes());
         assert!((2_000..2_020).contains(&tokens), "{tokens}");
         assert_eq!(prompt_tokens(b"\"data:image/"), 2_000);
+        let sound =
+            format!(r#"{{"input_audio":{{"data":"{}","format":"mp3"}}}}"#, "A".repeat(400_000));
+        let tokens = prompt_tokens(sound.as_bytes());
+        assert!((100..40_000).contains(&tokens), "{tokens}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use codebutler_crds::spend::CallLimit;
 use codebutler_crds::thread::{PullRequest, PullState, RoleState, TokenUsage};
-use codebutler_crds::{AgentRole, Repo};
+use codebutler_crds::{AgentRole, NanoUsd, Repo};
 use codebutler_runtime::metrics::catalog::gateway as catalog;
 use codebutler_runtime::metrics::family::{AmountFamily, CountFamily, TimeFamily};
 use codebutler_runtime::metrics::repo_label;
@@ -40,6 +40,7 @@ pub struct GatewayMetrics {
     deliveries: CountFamily<1>,
     mcp_calls: CountFamily<3>,
     mcp_duration: TimeFamily<2>,
+    mcp_cost: AmountFamily<2>,
     mcp_sessions: Gauge,
 }
 
@@ -75,6 +76,7 @@ impl GatewayMetrics {
             deliveries,
             mcp_calls: catalog::MCP_CALLS.counts(registry),
             mcp_duration: catalog::MCP_CALL_DURATION.times(registry),
+            mcp_cost: catalog::MCP_COST.amounts(registry),
             mcp_sessions: catalog::MCP_SESSIONS.level(registry),
         }
     }
@@ -246,6 +248,13 @@ impl GatewayMetrics {
     /// Notes the duration of a call that was sent.
     pub fn mcp_took(&self, repo: &Repo, server: &str, took: Duration) {
         self.mcp_duration.observe([&repo_label(repo), server], took);
+    }
+
+    /// Counts what answers of models cost that a server asked for in a call.
+    pub fn mcp_cost(&self, repo: &Repo, server: &str, cost: NanoUsd) {
+        if cost > NanoUsd::default() {
+            self.mcp_cost.add([&repo_label(repo), server], cost.as_f64());
+        }
     }
 
     /// Notes the number of open sessions.

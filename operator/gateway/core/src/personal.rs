@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use crate::api_error::ApiError;
@@ -36,6 +37,19 @@ pub enum PersonAnswer {
     Words(String),
 }
 
+/// Words and pictures of a stranger for the people of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StrangersWords {
+    /// Identity of the message.
+    pub key: String,
+    /// Markdown of our own.
+    pub text: String,
+    /// The words, shown as they are under it; may be empty.
+    pub quote: String,
+    /// Images, of types that people are shown.
+    pub pictures: Vec<Bytes>,
+}
+
 /// Finds the person to ask in a thread, and speaks with them.
 #[async_trait]
 pub trait PersonalNotices: ThreadNotices {
@@ -47,6 +61,16 @@ pub trait PersonalNotices: ThreadNotices {
     /// # Errors
     /// A sentence for the log.
     async fn whisper(&self, thread: &ThreadKey, user: &str, text: &str) -> Result<(), ApiError>;
+
+    /// Shows words of a stranger to all in the thread of a role; the same key shows once.
+    ///
+    /// # Errors
+    /// A sentence for the log.
+    async fn show_words(
+        &self,
+        caller: &ProvenCaller,
+        shown: &StrangersWords,
+    ) -> Result<(), ApiError>;
 
     /// Asks in the thread, and hands back the answer; none if that takes too long, or nobody waits for it any more:
     /// then the question can't be answered any more.

@@ -7,6 +7,7 @@
 //! [`probe`] looks at servers in the background, for people who read the Repo's status.
 
 pub mod access;
+mod answer;
 pub mod ask;
 pub mod bridges;
 pub mod call;
@@ -36,6 +37,7 @@ use codebutler_gateway_core::consent::EffectConsent;
 use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::metrics::GatewayMetrics;
 use codebutler_gateway_core::personal::PersonalNotices;
+use codebutler_gateway_core::speech::SpeechScribe;
 use codebutler_gateway_core::threads::ThreadWriter;
 use codebutler_git::outcome::HostOutcomes;
 use codebutler_models::services::ModelServices;
@@ -58,6 +60,8 @@ pub struct McpServers {
     pub outcomes: HostOutcomes,
     /// Knows which models see pictures.
     pub models: Arc<ModelServices>,
+    /// Writes sounds down for models that do not hear.
+    pub scribe: SpeechScribe,
     /// Speaks with people of threads.
     pub people: Arc<dyn PersonalNotices>,
     /// People who were asked to sign in.

@@ -96,6 +96,9 @@ pub trait PodLinks: Send + Sync {
     /// A sentence for people and models.
     async fn open_pod_link(&self, place: &ServerPlace) -> Result<OpenedLink, LinkError>;
 
+    /// True while the pod of a server runs, as far as that is known.
+    fn has_pod(&self, place: &ServerPlace) -> bool;
+
     /// Keeps the pod of a server whose session is in use.
     async fn keep_pod(&self, place: &ServerPlace);
 
@@ -108,6 +111,10 @@ pub struct NoPods;
 
 #[async_trait]
 impl PodLinks for NoPods {
+    fn has_pod(&self, _: &ServerPlace) -> bool {
+        false
+    }
+
     async fn keep_pod(&self, _: &ServerPlace) {}
 
     async fn release_pod(&self, _: &ServerPlace) {}

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use codebutler_crds::Repo;
 use codebutler_crds::mcp::McpServerSpec;
 use codebutler_gateway_core::context::GatewayContext;
-use codebutler_mcp::{McpError, ServerSession, SessionSetup};
+use codebutler_mcp::{McpError, ServerLink, ServerSession};
 use codebutler_runtime::apply::shorten_text;
 
 use super::ask::describe_need;
-use super::check::{check_entry, filter_tools};
+use super::check::check_entry;
 use super::link::{LinkError, NoPods, OpenedLink, open_link};
 use super::place::ServerPlace;
+use super::sessions::{ServerList, count_tools, read_list, setup_look};
 use super::sign_in::{ServerGrant, check_sign_in};
-use super::words::{WordGuard, describe_left_out};
+use super::words::WordGuard;
 
 /// Characters of a sentence about one server.
 const SENTENCE: usize = 400;
@@ -60,6 +61,15 @@ pub(crate) struct ServerSight {
     pub outcome: ServerOutcome,
     /// Values of Secrets that the server has: its words must not show them.
     pub secrets: Vec<String>,
+    /// What it has, if it answered.
+    pub list: Option<Box<ServerList>>,
+}
+
+impl ServerSight {
+    /// Without a list.
+    pub(crate) const fn of(outcome: ServerOutcome, secrets: Vec<String>) -> Self {
+        Self { outcome, secrets, list: None }
+    }
 }
 
 /// Looks at a server.
@@ -69,14 +79,11 @@ pub(crate) async fn look_at_server(
     spec: &McpServerSpec,
 ) -> ServerSight {
     match check_entry(context, repo, spec).await {
-        Ok(mut secrets) => {
-            let outcome = ask_server(context, repo, spec, &mut secrets).await;
-            ServerSight { outcome, secrets }
-        }
+        Ok(secrets) => ask_server(context, repo, spec, secrets).await,
         Err(error) => {
             let kind = if error.is_passing() { FailureKind::Server } else { FailureKind::Entry };
             let message = mask_words(context, repo, &[], &error.to_string());
-            ServerSight { outcome: ServerOutcome::Fails { kind, message }, secrets: Vec::new() }
+            ServerSight::of(ServerOutcome::Fails { kind, message }, Vec::new())
         }
     }
 }
@@ -85,70 +92,57 @@ async fn ask_server(
     context: &GatewayContext,
     repo: &Arc<Repo>,
     spec: &McpServerSpec,
-    secrets: &mut Vec<String>,
-) -> ServerOutcome {
+    mut secrets: Vec<String>,
+) -> ServerSight {
     if spec.url.is_none() {
-        return ServerOutcome::Waits;
+        return ServerSight::of(ServerOutcome::Waits, secrets);
     }
     let place = ServerPlace::new(repo, spec, None);
-    let outcome = match open_link(context, &NoPods, &place).await {
+    let listed = match open_link(context, &NoPods, &place).await {
         Ok(OpenedLink { link, grant, .. }) => {
-            let listed = list_tools(link, spec).await;
+            let listed = list_server(link, &place, (&grant, &secrets)).await;
             secrets.extend(grant.iter().flat_map(ServerGrant::secrets));
             listed
         }
         Err(error) => Err(error),
     };
-    let secrets: &[String] = secrets;
-    let mask = |text: &str| mask_words(context, repo, secrets, text);
-    match outcome {
-        Ok(listed) => ServerOutcome::Answers {
-            version: shorten_text(&mask(&listed.version), VERSION),
-            tools: listed.tools,
-            remark: mask(&listed.remark),
-        },
+    let mask = |text: &str| mask_words(context, repo, &secrets, text);
+    let outcome = match &listed {
+        Ok(list) => {
+            let (version, tools, remark) = count_tools(&place, list);
+            let version = shorten_text(&mask(&version), VERSION);
+            ServerOutcome::Answers { version, tools, remark: mask(&remark) }
+        }
         Err(LinkError::SignIn { challenge, .. }) => {
-            let checked = check_sign_in(context, &place, &challenge).await;
+            let checked = check_sign_in(context, &place, challenge).await;
             let message = mask(&describe_need(checked.map(|stored| stored.lost)));
             ServerOutcome::Fails { kind: FailureKind::SignIn, message }
         }
         Err(error) => {
-            let kind = match &error {
+            let kind = match error {
                 LinkError::Url(_) | LinkError::Header(_) => FailureKind::Entry,
                 _ => FailureKind::Server,
             };
             ServerOutcome::Fails { kind, message: mask(&error.to_string()) }
         }
-    }
-}
-
-struct ListedServer {
-    version: String,
-    tools: u32,
-    remark: String,
-}
-
-async fn list_tools(
-    link: codebutler_mcp::ServerLink,
-    spec: &McpServerSpec,
-) -> Result<ListedServer, LinkError> {
-    let failed = |error: McpError| LinkError::of_session(error, spec);
-    let setup = SessionSetup {
-        client_name: "codebutler".to_owned(),
-        client_version: env!("CARGO_PKG_VERSION").to_owned(),
-        ..SessionSetup::default()
     };
+    ServerSight { outcome, secrets, list: listed.ok().map(Box::new) }
+}
+
+async fn list_server(
+    link: ServerLink,
+    place: &ServerPlace,
+    (grant, secrets): (&Option<ServerGrant>, &[String]),
+) -> Result<ServerList, LinkError> {
+    let failed = |error: McpError| LinkError::of_session(error, &place.spec);
     // Its events are of no interest: it is closed at once.
-    let (session, _events) = ServerSession::open(link, setup).await.map_err(failed)?;
-    let listed = session.list_tools().await;
-    let version = session.facts().version.clone();
+    let opening = Box::pin(ServerSession::open(link, setup_look(place)));
+    let (session, _events) = opening.await.map_err(failed)?;
+    let sent = || grant.iter().flat_map(ServerGrant::secrets);
+    let sent = secrets.iter().cloned().chain(sent()).collect();
+    let listed = read_list(&session, &place.spec.name, sent).await;
     session.close().await;
-    let listed = listed.map_err(failed)?;
-    let filter = filter_tools(spec).ok();
-    let is_allowed = |name: &str| filter.as_ref().is_none_or(|filter| filter.allows(name));
-    let tools = listed.items.iter().filter(|tool| is_allowed(&tool.name)).count();
-    let remark = describe_left_out(&listed.skipped, listed.is_cut);
-    Ok(ListedServer { version, tools: u32::try_from(tools).unwrap_or(u32::MAX), remark })
+    listed.map_err(failed)
 }
 
 /// Words of a server in one line for people, without secrets.

@@ -31,8 +31,10 @@ const MOST_BYTES: usize = 32 << 10;
 /// Tools that a search finds, unless it asks for another number, and at most.
 const FOUND: usize = 8;
 const MOST_FOUND: usize = 20;
-/// The wait for servers without a list.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// The wait for servers that were never listed and can be reached: once for each, and for all of them together.
+const PATIENCE: Duration = Duration::from_millis(1500);
+/// A failure says for so long that a server is away.
+const AWAY: Duration = Duration::from_secs(30);
 /// Sentences about tools of one server that can't be used.
 const SKIPPED: usize = 3;
 /// Prompts of a server that are named.
@@ -92,7 +94,7 @@ pub async fn list_tools(
         if let ToolsOutlook::Failed(error) = &one.outlook {
             servers.sessions.post_trouble(&one.server.place, error);
         }
-        let away = servers.sessions.failure(&one.server.place, PATIENCE * 10);
+        let away = servers.sessions.failure(&one.server.place, AWAY);
         let reads = role.rights.reads(&one.server.place.spec.name);
         tools.servers.push(describe_server(one, away.is_none(), reads, &guard_for));
         let secrets = servers.sessions.known_secrets(&one.server.place);
@@ -304,9 +306,12 @@ fn list_notices(
             )];
         }
         ToolsOutlook::Asked => {
-            return vec![format!(
-                "the server `{name}` has not answered yet: its tools come with a later turn"
-            )];
+            let what = if known.server.place.spec.image.is_some() {
+                "is starting"
+            } else {
+                "has not answered yet"
+            };
+            return vec![format!("the server `{name}` {what}: its tools come with a later turn")];
         }
     };
     let guard = guard_for(&list.secrets);

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use codebutler_crds::Thread;
 
-use crate::bridges::{BridgeServices, PodLink, PodLinkError, keep_pod, open_pod_link, release_pod};
+use crate::bridges::{
+    BridgeServices, PodLink, PodLinkError, has_pod, keep_pod, open_pod_link, release_pod,
+};
 use crate::place::ServerPlace;
 use crate::{LinkError, OpenedLink, PodLinks};
 
@@ -22,6 +24,10 @@ impl BridgedPods {
 
 #[async_trait]
 impl PodLinks for BridgedPods {
+    fn has_pod(&self, place: &ServerPlace) -> bool {
+        has_pod(&self.0, &place.repo, self.thread(place).as_ref(), &place.spec.name)
+    }
+
     async fn open_pod_link(&self, place: &ServerPlace) -> Result<OpenedLink, LinkError> {
         let (thread, name) = (self.thread(place), &place.spec.name);
         let opened = open_pod_link(&self.0, &place.repo, thread.as_ref(), name).await;

@@ -23,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::choose::read_choice;
 use super::look::{FailureKind, ServerOutcome, ServerSight, look_at_server, mask_words};
+use super::place::ServerPlace;
+use super::sessions::SessionPool;
 use super::status::{ServerStanding, ServersState, publish_servers, recall_outcome};
 
 /// Time between two rounds over the Repos, in which servers are looked at only if they are due.
@@ -43,11 +45,13 @@ const AT_ONCE: usize = 8;
 pub async fn run_server_probe(
     context: &GatewayContext,
     conditions: &ConditionWriter,
+    sessions: &SessionPool,
     shutdown: &CancellationToken,
 ) {
     let mut probe = ServerProbe {
         context,
         conditions,
+        sessions,
         looks: HashMap::new(),
         ready: HashMap::new(),
         running: JoinSet::new(),
@@ -153,6 +157,8 @@ struct EndedLook {
 struct ServerProbe<'a> {
     context: &'a GatewayContext,
     conditions: &'a ConditionWriter,
+    /// Keeps the lists that looks read: no role waits for them.
+    sessions: &'a SessionPool,
     looks: HashMap<LookKey, ServerLook>,
     /// The condition of each Repo as it was written last.
     ready: HashMap<RepoKey, ServersState>,
@@ -223,17 +229,18 @@ impl ServerProbe<'_> {
         }
         (look.at, look.is_running) = (Some(Instant::now()), true);
         let (context, repo, spec) = (context.clone(), Arc::clone(repo), spec.clone());
-        let places = Arc::clone(&self.places);
+        let (places, sessions) = (Arc::clone(&self.places), self.sessions.clone());
         self.running.spawn(async move {
             let Ok(_place) = places.acquire().await else { return EndedTask::Nothing };
             let looking = timeout(PATIENCE, look_at_server(&context, &repo, &spec)).await;
-            let sight = looking.unwrap_or_else(|_| ServerSight {
-                outcome: ServerOutcome::Fails {
-                    kind: FailureKind::Server,
-                    message: format!("no answer within {} s", PATIENCE.as_secs()),
-                },
-                secrets: Vec::new(),
+            let mut sight = looking.unwrap_or_else(|_| {
+                let message = format!("no answer within {} s", PATIENCE.as_secs());
+                let kind = FailureKind::Server;
+                ServerSight::of(ServerOutcome::Fails { kind, message }, Vec::new())
             });
+            if let Some(list) = sight.list.take() {
+                sessions.keep_list(&ServerPlace::new(&repo, &spec, None), *list);
+            }
             EndedTask::Look(EndedLook { key, fingerprint, sight })
         });
     }

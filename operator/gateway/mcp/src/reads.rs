@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use super::McpServers;
 use super::access::{RoleServer, RoleServers};
+use super::answer::{AnswerSource, hand_on};
 use super::ask::explain_failure;
 use super::call::{
     CallApproval, CallTaken, SentCall, WantedCall, approve_call, begin_reading, check_reading,
@@ -25,7 +26,6 @@ use super::call::{
 use super::link::LinkError;
 use super::offer::{judge_tool, show_prompt_name};
 use super::refusal::{McpRefusal, closest_names};
-use super::result::{read_result, sees_pictures};
 use super::sessions::{ServerList, SessionUse, is_sign_in};
 use super::words::WordGuard;
 
@@ -299,35 +299,42 @@ impl Reading<'_> {
         }
         let list = servers.sessions.known_list(&server.place);
         let begun = Instant::now();
+        let mark = open.begin_call(caller, &guard);
         let answer = read(&open, list.as_deref(), &guard).await;
+        let model = mark.end();
         let elapsed = begun.elapsed();
         if let Err(error) = &answer
             && (error.is_lost_connection() || is_sign_in(error))
         {
             servers.sessions.drop_session(&open);
         }
+        let key = format!("{method}:{:x}", rand::random::<u64>());
         let outcome = match answer {
-            Ok(result) => Ok(read_result(result, &guard, sees_pictures(servers, caller))),
+            Ok(result) => {
+                let source = AnswerSource { server: &name, tool: method, key: &key };
+                Ok(Box::pin(hand_on(servers, caller, &guard, &source, result)).await)
+            }
             Err(error) if error.is_answer() => {
                 let text = guard.text(&error.to_string());
                 Ok(McpResult { text, failed: true, ..McpResult::default() })
             }
             Err(error) => {
                 let error = LinkError::of_session(error, &server.place.spec);
-                if matches!(error, LinkError::SignIn { .. }) {
+                if matches!(error, LinkError::Credentials | LinkError::SignIn { .. }) {
+                    servers.sessions.post_trouble(&server.place, &error);
                     return Err(away(&error).await);
                 }
                 let (tool, why) = (format!("{method} of {name}"), guard.error(&error));
                 Err(ApiError::from(McpRefusal::NoResult { tool, why, reads: true }))
             }
         };
-        let key = format!("{method}:{:x}", rand::random::<u64>());
         let sent = SentCall {
             key: &key,
             server: &name,
             tool: method,
             arguments: arguments.to_string(),
             approved_by: approval.by,
+            model,
         };
         let facts = CallTaken::of(outcome.as_ref().ok(), false, elapsed);
         record_call(servers, caller, &guard, &sent, &facts);

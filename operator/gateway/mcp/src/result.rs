@@ -1,11 +1,13 @@
-//! Results of servers, as they reach a model: masked before they are cut, with pictures for models that see.
+//! Results of servers, as they reach a model: masked before they are cut, with pictures for models that see and sounds for
+//! those that hear.
 
 use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use codebutler_crds::wire::{McpPicture, McpResult};
+use codebutler_crds::wire::{McpPicture, McpResult, McpSound};
 use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_gateway_core::sound::SoundFormat;
 use codebutler_mcp::{ModelAbilities, PartLimits, ResultPart, ToolResult, parts_for_model};
 
 use super::McpServers;
@@ -14,11 +16,22 @@ use super::words::WordGuard;
 /// Bytes of all words of a result that are handed on.
 const WHOLE: usize = 4 << 20;
 
+/// A result on its way to a model, and what its server meant for people alone.
+pub(crate) struct ReadResult {
+    /// For the model.
+    pub result: McpResult,
+    /// For people: words and pictures.
+    pub for_people: Vec<ResultPart>,
+}
+
 /// Makes a result fit for the caller's model.
-pub(crate) fn read_result(result: ToolResult, guard: &WordGuard, sees: bool) -> McpResult {
-    let abilities = ModelAbilities { images: sees, audio: false };
+pub(crate) fn read_result(
+    result: ToolResult,
+    guard: &WordGuard,
+    abilities: ModelAbilities,
+) -> ReadResult {
     let parts = parts_for_model(&guard.result(result), abilities, PartLimits::default());
-    let (mut texts, mut pictures) = (Vec::new(), Vec::new());
+    let (mut texts, mut pictures, mut sounds) = (Vec::new(), Vec::new(), Vec::new());
     for part in parts.parts {
         match part {
             ResultPart::Text(text) => texts.push(text),
@@ -26,16 +39,25 @@ pub(crate) fn read_result(result: ToolResult, guard: &WordGuard, sees: bool) -> 
                 media_type: media_type.to_owned(),
                 data: STANDARD.encode(data),
             }),
-            ResultPart::Audio { .. } => {}
+            ResultPart::Audio { media_type, data } => {
+                let format = SoundFormat::by_name("", media_type).map(SoundFormat::name);
+                sounds.push(McpSound {
+                    format: format.unwrap_or_default().to_owned(),
+                    data: STANDARD.encode(data),
+                });
+            }
         }
     }
-    McpResult {
+    let result = McpResult {
         // Pieces that are joined can make a secret, or a line of the system's, that none of them was.
         text: guard.text(&texts.join("\n")),
         failed: parts.is_error,
         whole: parts.whole.map(|whole| guard.text(&cut_whole(whole))),
         pictures,
-    }
+        sounds,
+        notes: Vec::new(),
+    };
+    ReadResult { result, for_people: parts.for_people }
 }
 
 fn cut_whole(mut whole: String) -> String {
@@ -47,14 +69,20 @@ fn cut_whole(mut whole: String) -> String {
     whole
 }
 
-/// True if the model that the caller's role works with can be shown pictures, as far as that is known.
-pub(crate) fn sees_pictures(servers: &McpServers, caller: &ProvenCaller) -> bool {
+/// The abilities of the model that the caller's role works with, as far as they are known: pictures are tried where
+/// they are not, and sounds are not.
+pub(crate) fn find_abilities(servers: &McpServers, caller: &ProvenCaller) -> ModelAbilities {
     let status = caller.thread.status.as_ref();
     let complexity = status.and_then(|status| status.approved_details()?.complexity);
     let role = &caller.role.spec.model;
     let model = role.for_work(complexity);
     let mut facts = servers.models.models.catalog.told(&caller.repo, role);
-    facts.find(|(id, _)| id == model).is_some_and(|(_, facts)| facts.sees != Some(false))
+    match facts.find(|(id, _)| id == model) {
+        Some((_, facts)) => {
+            ModelAbilities { images: facts.sees != Some(false), audio: facts.hears }
+        }
+        None => ModelAbilities { images: false, audio: false },
+    }
 }
 
 #[cfg(test)]
@@ -70,7 +98,7 @@ mod tests {
         let items = bodies.into_iter().map(|body| ContentItem { body, is_for_people: false });
         let result = ToolResult { items: items.collect(), ..ToolResult::default() };
         let guard = WordGuard::new(Arc::new(SecretRedactor::new(&[]).0), &[]);
-        read_result(result, &guard, sees)
+        read_result(result, &guard, ModelAbilities { images: sees, audio: false }).result
     }
 
     fn text(text: &str) -> ContentBody {
@@ -101,6 +129,25 @@ mod tests {
         assert_eq!(seen.pictures[0].media_type, "image/png");
         let blind = read(vec![text("a page"), png()], false);
         assert!(blind.pictures.is_empty() && blind.text.contains("this model can't take it"));
+    }
+
+    #[test]
+    fn a_model_that_hears_gets_sounds() {
+        let body = ContentBody::Binary {
+            media_type: "audio/mp3".to_owned(),
+            data: b"ID3 a tune".to_vec(),
+            uri: None,
+        };
+        let item = ContentItem { body, is_for_people: false };
+        let result = ToolResult { items: vec![item], ..ToolResult::default() };
+        let guard = WordGuard::new(Arc::new(SecretRedactor::new(&[]).0), &[]);
+        let read = |audio| {
+            read_result(result.clone(), &guard, ModelAbilities { images: true, audio }).result
+        };
+        let heard = read(true).sounds;
+        assert_eq!((heard.len(), heard[0].format.as_str()), (1, "mp3"));
+        let deaf = read(false);
+        assert!(deaf.sounds.is_empty() && deaf.text.contains("this model can't take it"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! while, and bounded in number. The latest list of a server's tools outlives its session, so that nothing that only
 //! wants to know the tools waits for a start.
 
+mod kept;
 mod lists;
 mod room;
 
@@ -18,7 +19,7 @@ use codebutler_gateway_core::mcp_facts::SessionOutcome;
 use codebutler_gateway_core::metrics::GatewayMetrics;
 use codebutler_gateway_core::personal::PersonalNotices;
 use codebutler_gateway_core::threads::keyed::KeyedLocks;
-use codebutler_mcp::session::SamplingHandler;
+use codebutler_mcp::session::{QuestionHandler, SamplingHandler};
 use codebutler_mcp::{
     EventStream, McpError, ServerSession, SessionEvent, SessionLimits, SessionSetup,
 };
@@ -27,12 +28,13 @@ use codebutler_runtime::tasks::TaskGroup;
 use parking_lot::Mutex;
 use url::Url;
 
+pub(crate) use self::kept::setup_look;
 use self::lists::describe_list;
 pub use self::lists::{DescribedTools, ServerList, ToolsOutlook};
+pub(crate) use self::lists::{count_tools, read_list};
 use super::link::{LinkError, PodLinks};
 use super::place::{ServerPlace, SessionKey};
-use super::questions::sampling::SessionSampling;
-use super::questions::{CallerMark, SessionCallers, SessionQuestions};
+use super::questions::{CallerMark, SessionCallers};
 use super::sign_in::ServerGrant;
 use super::trouble::TroubleDesk;
 use super::words::WordGuard;
@@ -45,6 +47,9 @@ const REMEMBERED: usize = 1024;
 const LOG: usize = 120;
 /// A failure holds for those that waited for the same start.
 const RECENT: Duration = Duration::from_secs(3);
+/// A remote server that fails so soon is asked once more, after a pause.
+const MOMENT: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(300);
 /// A list that was asked for in the background is not asked for again so soon after a failure.
 const AGAIN: Duration = Duration::from_secs(30);
 /// Shortest time between two readings of a list that its server says has changed.
@@ -121,6 +126,8 @@ struct PoolState {
     open: HashMap<SessionKey, Arc<OpenSession>>,
     failed: RecentMap<SessionKey, (Instant, String, SharedFailure)>,
     lists: RecentMap<SessionKey, (String, Arc<ServerList>)>,
+    /// When servers were first asked for a list that none of them has given since.
+    asked: RecentMap<SessionKey, (String, Instant)>,
     /// Values that servers were sent as credentials: their last words can have them.
     secrets: RecentMap<SessionKey, Vec<String>>,
 }
@@ -163,6 +170,7 @@ impl SessionPool {
             open: HashMap::new(),
             failed: RecentMap::new(REMEMBERED),
             lists: RecentMap::new(REMEMBERED),
+            asked: RecentMap::new(REMEMBERED),
             secrets: RecentMap::new(REMEMBERED),
         };
         let (opening, state) = (KeyedLocks::default(), Mutex::new(state));
@@ -193,7 +201,7 @@ impl SessionPool {
         if let Some(failure) = self.failure(place, waited) {
             return Err(failure);
         }
-        match self.connect(place).await {
+        match self.connect_surely(place).await {
             Ok(open) => {
                 self.0.state.lock().failed.remove(&place.key);
                 self.report_list(place);
@@ -280,23 +288,27 @@ impl SessionPool {
         state.open.get(&open.key).is_some_and(|known| Arc::ptr_eq(known, open))
     }
 
+    /// One failure of a remote server is no news, as in a look: it is asked once more before it counts as away.
+    async fn connect_surely(&self, place: &ServerPlace) -> Result<SessionUse, LinkError> {
+        let begun = Instant::now();
+        match self.connect(place).await {
+            Err(LinkError::Server(error))
+                if place.spec.url.is_some() && begun.elapsed() < MOMENT =>
+            {
+                tracing::info!(server = place.spec.name, %error, "a server is asked once more");
+                tokio::time::sleep(PAUSE).await;
+                self.connect(place).await
+            }
+            connected => connected,
+        }
+    }
+
     async fn connect(&self, place: &ServerPlace) -> Result<SessionUse, LinkError> {
         self.make_room(place)?;
         let parts = &self.0;
         let opened = self.open_way(place).await?;
         let callers = Arc::<SessionCallers>::default();
-        let questions = SessionQuestions {
-            server: place.spec.name.clone(),
-            callers: Arc::clone(&callers),
-            people: Arc::clone(&parts.people),
-        };
-        let sampling = place.spec.sampling.clone().map(|limits| SessionSampling {
-            server: place.spec.name.clone(),
-            limits,
-            callers: Arc::clone(&callers),
-            asker: Arc::clone(&parts.asker),
-        });
-        let setup = setup_session(place, questions, sampling);
+        let setup = self.setup(place, &callers);
         parts.state.lock().secrets.insert(place.key.clone(), opened.secrets.clone());
         let session = Box::pin(ServerSession::open(opened.link, setup)).await;
         let (session, events) =
@@ -420,12 +432,12 @@ fn own_roots(place: &ServerPlace) -> Vec<Url> {
 
 fn setup_session(
     place: &ServerPlace,
-    questions: SessionQuestions,
-    sampling: Option<SessionSampling>,
+    questions: Arc<dyn QuestionHandler>,
+    sampling: Option<Arc<dyn SamplingHandler>>,
 ) -> SessionSetup {
     SessionSetup {
-        questions: Some(Arc::new(questions)),
-        sampling: sampling.map(|sampling| Arc::new(sampling) as Arc<dyn SamplingHandler>),
+        questions: Some(questions),
+        sampling,
         roots: own_roots(place),
         client_name: "codebutler".to_owned(),
         client_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use codebutler_crds::NanoUsd;
 use codebutler_crds::wire::ErrorCode;
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::asker::{ModelAnswer, ModelAsker};
@@ -39,10 +40,15 @@ async fn ask_model(
     let (reply, answered) = tokio::sync::oneshot::channel();
     let making = call::make_call(gateway.clone(), caller, ModelJob::Chat(request), reply);
     // It is paid for even if nobody waits any more.
-    gateway.answers.spawn(making.in_current_span());
+    let made = gateway.answers.spawn(making.in_current_span());
     let unreadable = || ApiError::new(ErrorCode::Upstream, "the model's answer has no text");
     match answered.await {
-        Ok(Ok(ModelReply::Whole(answer))) => read_answer(&answer, model).ok_or_else(unreadable),
+        Ok(Ok(ModelReply::Whole(answer))) => {
+            // It was charged before it was answered.
+            let bill = made.await.ok().flatten().flatten();
+            let cost = bill.map(|bill| bill.usage.cost).unwrap_or_default();
+            read_answer(&answer, model, cost).ok_or_else(unreadable)
+        }
         Ok(Ok(ModelReply::Stream(_))) => Err(unreadable()),
         Ok(Err(error)) => Err(ApiError::new(error.code(), error.to_string())),
         Err(_) => {
@@ -51,9 +57,9 @@ async fn ask_model(
     }
 }
 
-fn read_answer(answer: &[u8], model: String) -> Option<ModelAnswer> {
+fn read_answer(answer: &[u8], model: String, cost: NanoUsd) -> Option<ModelAnswer> {
     let answer: Value = serde_json::from_slice(answer).ok()?;
     let choice = answer.pointer("/choices/0")?;
     let text = choice["message"]["content"].as_str().filter(|text| !text.is_empty())?.to_owned();
-    Some(ModelAnswer { text, model, is_cut: choice["finish_reason"] == "length" })
+    Some(ModelAnswer { text, model, is_cut: choice["finish_reason"] == "length", cost })
 }

@@ -149,6 +149,8 @@ pub mod gateway {
             "Calls of tools of a Repo's servers: ok, failed (the tool says so), error (of the server or on the way), cancelled or refused (not sent)");
         MCP_CALL_DURATION: 2 = FamilySpec::new("mcp_call_duration", Histogram(LONG), ["repo", "server"],
             "Time from sending a call to a server to its end").unit("seconds");
+        MCP_COST: 2 = FamilySpec::new("mcp_cost", Counter, ["repo", "server"],
+            "What answers of models cost that servers of a Repo asked for in calls; it is part of codebutler_cost_usd").unit("usd");
         MCP_SESSIONS: 0 = FamilySpec::new("mcp_sessions", Gauge, [],
             "Open sessions with servers of Repos");
         DELIVERIES: 1 = FamilySpec::new("deliveries", Counter, ["outcome"],

@@ -18,9 +18,9 @@ use self::direct::DirectClient;
 use super::wake::{await_call, await_settled};
 use super::{MeasuredFigure, find_percentile, long_or_short, memory};
 
-/// Calls before anything is measured, and those that are measured, on each side.
-const WARM: usize = long_or_short(50, 3);
-const CALLS: usize = long_or_short(1000, 20);
+/// Runs that are measured, after one that is not, and the calls of each.
+const RUNS: usize = long_or_short(25, 1);
+const CALLS: usize = 20;
 /// Calls under way at the same time, and the seconds that each lasts.
 const AT_ONCE: usize = 100;
 const SECONDS: u32 = 3;
@@ -53,19 +53,25 @@ async fn measure_on(bed: &McpBed) -> anyhow::Result<Vec<MeasuredFigure>> {
     Ok(figures)
 }
 
-/// The same call in turns.
+/// The same call in turns: by the official client, and by a role whose model wants it. The agent's own record says how
+/// long it took, from the call to its result.
 async fn time_calls(bed: &McpBed) -> anyhow::Result<Vec<MeasuredFigure>> {
     let mut official = DirectClient::start(bed.dir.path(), &bed.modules, "everything")?;
-    let (mut direct, mut through) = (Vec::new(), Vec::new());
-    for call in 0..WARM + CALLS {
-        let alone = official.time_call().await?;
-        let begun = Instant::now();
-        bed.call(&format!("timed-{call}"), "echo", json!({"message": "hello"})).await?;
-        if call >= WARM {
-            direct.push(alone);
-            through.push(begun.elapsed().as_secs_f64() * 1e3);
+    let mut direct = Vec::new();
+    for run in 0..=RUNS {
+        for _ in 0..CALLS {
+            let alone = official.time_call().await?;
+            if run > 0 {
+                direct.push(alone);
+            }
         }
+        await_call(&bed.stack, Some(&bed.root)).await?;
+        await_settled(&bed.stack, &bed.root).await?;
+        tokio::time::sleep(PAUSE).await;
     }
+    let recorded = bed.recorded_calls().await?;
+    ensure!(recorded.len() == (RUNS + 1) * CALLS, "{} calls are on record", recorded.len());
+    let mut through = recorded[CALLS..].to_vec();
     let mut added = |name: &str, percent, limit| {
         let alone = find_percentile(&mut direct, percent);
         let added = find_percentile(&mut through, percent) - alone;
@@ -97,16 +103,20 @@ async fn hold_calls(bed: &McpBed) -> anyhow::Result<MeasuredFigure> {
     Ok(MeasuredFigure::at_most("mcp.held", most - before, "MiB", 20.0).beside(before))
 }
 
-/// From a message to the first model call of an awake role, with servers that no role uses and without, in turns.
+/// From a message to the first model call of an awake role, with servers of its own that it does not use and without, in
+/// turns. Their tools were listed once, as those of any server that is not quite new.
 async fn time_starts(bed: &McpBed) -> anyhow::Result<MeasuredFigure> {
     let playing = McpServer::start(None).await?;
     let tool = json!({"name": "search", "inputSchema": {"type": "object"}});
     playing.set_tool(tool, ToolAnswer::Text("done".into()));
     let unused: Vec<Value> = (0..UNUSED).map(|at| make_unused(at, &playing.url())).collect();
+    bed.set_servers(&unused).await?;
+    bed.await_listed(UNUSED).await?;
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {
         for (servers, samples) in [(&unused[..], &mut with), (&[], &mut without)] {
             bed.set_servers(servers).await?;
+            bed.await_listed(servers.len()).await?;
             for _ in 0..STARTS {
                 tokio::time::sleep(PAUSE).await;
                 samples.push(await_call(&bed.stack, Some(&bed.root)).await?.1);
@@ -119,13 +129,12 @@ async fn time_starts(bed: &McpBed) -> anyhow::Result<MeasuredFigure> {
     Ok(MeasuredFigure::at_most("mcp.unused_added_p50", added, "ms", 5.0).beside(without))
 }
 
-/// A remote one, or one with an image, in turns.
+/// A remote one, or one with an image, in turns. All are the role's.
 fn make_unused(at: usize, url: &str) -> Value {
     let name = format!("unused-{at}");
-    let roles = ["lead"];
     if at.is_multiple_of(2) {
-        json!({"name": name, "url": url, "roles": roles})
+        json!({"name": name, "url": url})
     } else {
-        json!({"name": name, "image": "acme/unused:1", "command": ["unused"], "roles": roles})
+        bed::run_everything(&name)
     }
 }

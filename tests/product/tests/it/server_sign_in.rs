@@ -171,6 +171,31 @@ async fn one_person_signs_in_and_the_role_calls_renews_and_loses_the_grant() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_is_refused_after_a_sign_in_is_said_in_the_thread() {
+    let steps = vec![
+        ScriptStep::say("I need the docs."),
+        ScriptStep::tool(TOOL, json!({"q": "tax"})),
+        ScriptStep::say("They refuse me."),
+    ];
+    let library = Library::open(ModelScript::of("coder", steps), PagesAccess::Slack).await;
+    let Library { team, server, .. } = &library;
+    library.create_tokens().await;
+    let root = team.says("ana", None, "@codebutler.coder where is the tax?");
+    team.message(&root, "I need the docs.").await;
+    let (link, ana) = library.link(&root, 0).await;
+    server.refuse_calls(true);
+    let mut browsing = Browsing::sign_in(team, &ana, None, "/").await;
+    let there = follow(&mut browsing, &link).await;
+    assert_eq!(browsing.open(&there).await.0, 200);
+    let said = team.message(&root, "no longer valid").await;
+    assert!(said.ephemeral_for.is_none() && said.shown.contains(&ana), "{}", said.shown);
+    library.link(&root, 1).await;
+    team.message(&root, "They refuse me.").await;
+    assert!(server.calls().is_empty());
+    library.team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sign_in_that_is_refused_or_has_no_address_is_said_with_the_remedy() {
     let say = |text: &str| ScriptStep::say(text);
     let script =

@@ -10,5 +10,5 @@ mod services;
 
 pub use self::check::{ServerSecretError, check_secrets};
 pub use self::desk::BridgeDesk;
-pub use self::pod_link::{PodLink, PodLinkError, keep_pod, open_pod_link, release_pod};
+pub use self::pod_link::{PodLink, PodLinkError, has_pod, keep_pod, open_pod_link, release_pod};
 pub use self::services::BridgeServices;

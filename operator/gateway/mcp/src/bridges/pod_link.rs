@@ -152,6 +152,17 @@ pub async fn open_pod_link(
     }
 }
 
+/// True while the pod of a server runs, as far as the caches know.
+pub fn has_pod(
+    services: &BridgeServices,
+    repo: &Arc<Repo>,
+    thread: Option<&Arc<Thread>>,
+    name: &str,
+) -> bool {
+    let server = find_server(services, repo, thread, name);
+    server.is_ok_and(|server| server.pod().is_some_and(|known| known.pod_uid.is_some()))
+}
+
 /// Keeps the pod of a server whose session is in use. To be called with each call: it writes seldom.
 ///
 /// # Errors

@@ -32,12 +32,12 @@ pub use self::record::{CallTaken, SentCall, record_call};
 use self::usage::{CallStart, KeptForm, begin_call, check_start, mark_key, see_tool};
 use super::McpServers;
 use super::access::{RoleServer, RoleServers};
+use super::answer::{AnswerSource, hand_on};
 use super::ask::explain_failure;
 use super::link::LinkError;
 use super::offer::judge_tool;
 use super::progress::watch_call;
 use super::refusal::{McpRefusal, closest_names};
-use super::result::{read_result, sees_pictures};
 use super::sessions::{SessionUse, is_sign_in};
 use super::words::WordGuard;
 
@@ -229,15 +229,7 @@ impl CallRun {
         &self,
     ) -> Result<(SessionUse, Option<ServerTool>, Vec<String>), Arc<LinkError>> {
         let place = &self.server.place;
-        let sessions = &self.servers.sessions;
-        let mut open = sessions.open(place).await?;
-        let mut list = sessions.list_of(&open).await;
-        // Credentials that were replaced are in force with a new session; so is a server that came back.
-        if list.as_ref().is_err_and(|error| is_sign_in(error) || error.is_lost_connection()) {
-            sessions.drop_session(&open);
-            open = sessions.open(place).await?;
-            list = sessions.list_of(&open).await;
-        }
+        let (open, list) = self.servers.sessions.open_listed(place).await?;
         let list = list.map_err(|error| Arc::new(LinkError::of_session(error, &place.spec)))?;
         let usable = || list.tools.iter().filter(|tool| self.server.filter.allows(&tool.name));
         let full_name = |tool: &ServerTool| name_tool(self.name(), &tool.name);
@@ -309,7 +301,7 @@ impl CallRun {
         let calling = Box::pin(open.session().call_tool(request));
         let people = &self.servers.people;
         let answer = watch_call(people, &self.caller, &guard, calling, steps).await;
-        drop(mark);
+        let model = mark.end();
         let took = begun.elapsed();
         let is_cancelled = matches!(answer, Err(McpError::Cancelled(_)));
         if let Err(error) = &answer
@@ -317,9 +309,12 @@ impl CallRun {
         {
             self.servers.sessions.drop_session(&open);
         }
-        let sees = sees_pictures(&self.servers, &self.caller);
+        let source = AnswerSource { server: self.name(), tool: &tool.name, key: &self.call.key };
         let outcome = match answer {
-            Ok(result) => Ok(read_result(result, &guard, sees)),
+            Ok(result) => {
+                let handing = hand_on(&self.servers, &self.caller, &guard, &source, result);
+                Ok(Box::pin(handing).await)
+            }
             Err(error) if error.is_answer() => {
                 let text = guard.text(&error.to_string());
                 Ok(McpResult { text, failed: true, ..McpResult::default() })
@@ -332,6 +327,7 @@ impl CallRun {
             tool: &tool.name,
             arguments: Value::Object(self.arguments.clone()).to_string(),
             approved_by: approval.by,
+            model,
         };
         let taken = CallTaken::of(outcome.as_ref().ok(), is_cancelled, took);
         record_call(&self.servers, &self.caller, &guard, &sent, &taken);
@@ -349,6 +345,7 @@ impl CallRun {
         let error = LinkError::of_session(error, &self.server.place.spec);
         // The server has refused it before it looked at it.
         if matches!(error, LinkError::Credentials | LinkError::SignIn { .. }) {
+            self.servers.sessions.post_trouble(&self.server.place, &error);
             return self.refuse_away(&error, guard).await;
         }
         let tool = self.call.tool.clone();

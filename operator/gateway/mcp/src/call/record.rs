@@ -9,6 +9,7 @@ use codebutler_gateway_core::history::ToldEvent;
 use sha2::{Digest as _, Sha256};
 
 use super::super::McpServers;
+use super::super::questions::ModelUse;
 use super::super::words::WordGuard;
 
 /// Characters of arguments in the history.
@@ -26,6 +27,8 @@ pub struct SentCall<'a> {
     pub arguments: String,
     /// Who approved it.
     pub approved_by: Option<String>,
+    /// Answers of a model that its server got meanwhile.
+    pub model: ModelUse,
 }
 
 /// The end of a call.
@@ -49,7 +52,8 @@ impl CallTaken {
         };
         let bytes = result.map_or(0, |result| {
             let pictures: usize = result.pictures.iter().map(|one| one.data.len()).sum();
-            result.whole.as_ref().map_or(result.text.len(), String::len) + pictures
+            let sounds: usize = result.sounds.iter().map(|one| one.data.len()).sum();
+            result.whole.as_ref().map_or(result.text.len(), String::len) + pictures + sounds
         });
         Self { outcome, bytes: u64::try_from(bytes).unwrap_or(u64::MAX), took }
     }
@@ -63,10 +67,12 @@ pub fn record_call(
     call: &SentCall<'_>,
     taken: &CallTaken,
 ) {
-    let SentCall { key, server, tool, arguments, approved_by } = call;
+    let SentCall { key, server, tool, arguments, approved_by, model } = call;
     let CallTaken { outcome, bytes, took } = *taken;
     servers.metrics.mcp_call(&caller.repo, server, outcome);
     servers.metrics.mcp_took(&caller.repo, server, took);
+    let ModelUse { answers: model_answers, cost } = *model;
+    servers.metrics.mcp_cost(&caller.repo, server, cost);
     let hash = hex::encode(Sha256::digest(arguments));
     let (tool, millis) =
         (guard.line(tool, 200), u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
@@ -74,7 +80,7 @@ pub fn record_call(
     tracing::info!(
         repo = %format_args!("{}/{}", caller.key().namespace, caller.thread.spec.repo),
         thread = %caller.key(), role = caller.role_name(), server, tool, arguments = hash,
-        outcome, bytes, approved_by = by, ms = millis, "a tool of a server was called"
+        outcome, bytes, approved_by = by, ms = millis, model_answers, cost_usd = %cost, "a tool of a server was called"
     );
     let event = HistoryEvent::McpCall {
         server: (*server).to_owned(),
@@ -85,6 +91,8 @@ pub fn record_call(
         approved_by: approved_by.clone(),
         millis,
         outcome: outcome.to_owned(),
+        model_answers,
+        cost,
     };
     let key = format!("mcp:{}:{key}", caller.role_name());
     let role = Some(caller.role_name().to_owned());

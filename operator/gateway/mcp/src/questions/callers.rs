@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use codebutler_crds::NanoUsd;
 use codebutler_gateway_core::caller::ProvenCaller;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -24,12 +25,22 @@ struct RunningCall {
     id: u64,
     caller: ProvenCaller,
     guard: WordGuard,
-    /// Answers of a model that the server has asked for.
+    /// Answers of a model that the server has asked for, and those that it got.
     samplings: u32,
+    model: ModelUse,
     /// Questions that the server has asked.
     questions: u32,
     /// The thread was told of a question that was declined.
     has_declined: bool,
+}
+
+/// Answers of a model in a call of a server, and their cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModelUse {
+    /// Answers.
+    pub answers: u32,
+    /// USD.
+    pub cost: NanoUsd,
 }
 
 /// A call under way: its caller is known to the session until this is dropped.
@@ -48,6 +59,7 @@ impl SessionCallers {
             caller,
             guard,
             samplings: 0,
+            model: ModelUse::default(),
             questions: 0,
             has_declined: false,
         });
@@ -82,6 +94,17 @@ impl SessionCallers {
         Some((caller, guard, count))
     }
 
+    /// An answer of a model was paid for. Where several calls of a role are under way it counts for the oldest, since a
+    /// server does not say which one it works on.
+    pub(crate) fn count_answer(&self, caller: &ProvenCaller, cost: NanoUsd) {
+        let mut running = self.running.lock();
+        let mut own = running.iter_mut().filter(|call| is_same_role(&call.caller, caller));
+        if let Some(first) = own.next() {
+            first.model.answers = first.model.answers.saturating_add(1);
+            first.model.cost += cost;
+        }
+    }
+
     /// [`Self::only_one`], for a question to a person, and how many of them there were in its calls, with it.
     pub(super) fn count_question(&self) -> Option<(ProvenCaller, WordGuard, u32)> {
         let mut running = self.running.lock();
@@ -112,6 +135,15 @@ fn only_caller(running: &[RunningCall]) -> Option<(ProvenCaller, WordGuard)> {
 
 fn is_same_role(one: &ProvenCaller, other: &ProvenCaller) -> bool {
     one.key() == other.key() && one.role_name() == other.role_name()
+}
+
+impl CallerMark {
+    /// Ends the call; answers of a model that its server got for it.
+    pub fn end(self) -> ModelUse {
+        let running = self.callers.running.lock();
+        let own = running.iter().find(|call| call.id == self.id);
+        own.map(|call| call.model).unwrap_or_default()
+    }
 }
 
 impl Drop for CallerMark {

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-pub(crate) use self::callers::{CallerMark, SessionCallers};
+pub(crate) use self::callers::{CallerMark, ModelUse, SessionCallers};
 use self::form::{FieldAnswers, FormField, ReadForm, read_form};
 use self::typed::WordsRule;
 use super::words::WordGuard;

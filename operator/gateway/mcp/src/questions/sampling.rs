@@ -44,8 +44,9 @@ impl SamplingHandler for SessionSampling {
             "mcp_sampling"
         );
         let body = write_request(&request, self.limits.max_tokens, |text| guard.mask(text));
-        let answer = (self.asker)(caller, body).await;
+        let answer = (self.asker)(caller.clone(), body).await;
         let answer = answer.map_err(|error| SamplingRefusal(guard.error(&error)))?;
+        self.callers.count_answer(&caller, answer.cost);
         Ok(SampledAnswer {
             text: guard.mask(&answer.text),
             model: answer.model,

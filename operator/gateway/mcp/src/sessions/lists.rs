@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use codebutler_crds::wire::McpTool;
 use codebutler_gateway_core::mcp_facts::SessionOutcome;
 use codebutler_gateway_core::redact::SecretRedactor;
-use codebutler_mcp::McpError;
 use codebutler_mcp::session::ListedPrompt;
 use codebutler_mcp::tools::{SchemaDialect, ServerTool, assign_names};
+use codebutler_mcp::{McpError, ServerSession};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use super::{AGAIN, OpenSession, SessionPool, SessionUse, SharedFailure};
+use super::{AGAIN, OpenSession, SessionPool, SessionUse, SharedFailure, is_sign_in};
 use crate::check::filter_tools;
 use crate::link::LinkError;
 use crate::place::ServerPlace;
@@ -26,6 +26,8 @@ use crate::words::describe_left_out;
 const FRESH: Duration = Duration::from_mins(1);
 /// The list of a remote server without a session is read anew after it.
 const OLD: Duration = Duration::from_mins(10);
+/// A failure that is older says nothing about a server any more.
+const STALE: Duration = Duration::from_mins(10);
 /// All pages of a server's lists together.
 const LISTING: Duration = Duration::from_secs(30);
 
@@ -95,12 +97,16 @@ impl SessionPool {
             // A server that is away now keeps its tools: a call says what is wrong.
             return ToolsOutlook::Known(list);
         }
-        if let Some(failure) = self.failure(place, AGAIN)
+        if let Some(failure) = self.failure(place, STALE)
             && !self.is_over(place, &failure).await
         {
+            // Nobody waits again for a server that is away.
+            if self.failure(place, AGAIN).is_none() {
+                drop(self.ask_later(place));
+            }
             return ToolsOutlook::Failed(failure);
         }
-        match timeout(patience, self.ask_later(place)).await {
+        match timeout(self.patience_left(place, patience), self.ask_later(place)).await {
             Ok(Ok(Some(Ok(list)))) => ToolsOutlook::Known(list),
             Ok(Ok(Some(Err(failure)))) => ToolsOutlook::Failed(failure),
             _ => ToolsOutlook::Asked,
@@ -141,8 +147,9 @@ impl SessionPool {
     /// # Errors
     /// As opening does, or because the list can't be read.
     pub async fn ask(&self, place: &ServerPlace) -> Result<Arc<ServerList>, SharedFailure> {
-        let open = self.open(place).await?;
-        let listed = self.list_of(&open).await;
+        let opened = self.open_listed(place).await;
+        self.0.state.lock().asked.remove(&place.key);
+        let (_open, listed) = opened?;
         if let Ok(list) = &listed {
             self.report(place, describe_list(place, list));
         }
@@ -154,6 +161,33 @@ impl SessionPool {
             self.0.state.lock().failed.insert(place.key.clone(), failed);
             error
         })
+    }
+
+    /// An open session with its list as it is now. A session that can't list is replaced once: credentials that were
+    /// replaced are in force with a new one, so is a server that came back, and one failure of a remote server is no news.
+    ///
+    /// # Errors
+    /// As opening does.
+    pub async fn open_listed(
+        &self,
+        place: &ServerPlace,
+    ) -> Result<(SessionUse, Result<Arc<ServerList>, McpError>), SharedFailure> {
+        let open = self.open(place).await?;
+        let listed = self.list_of(&open).await;
+        let is_news = |error: &McpError| {
+            let is_remote = place.spec.url.is_some();
+            !(is_sign_in(error) || error.is_lost_connection())
+                && (!is_remote || matches!(error, McpError::Timeout { .. }))
+        };
+        match listed {
+            Err(error) if !is_news(&error) => {
+                self.drop_session(&open);
+                let open = self.open(place).await?;
+                let listed = self.list_of(&open).await;
+                Ok((open, listed))
+            }
+            listed => Ok((open, listed)),
+        }
     }
 
     /// The list of an open session as it is now, as far as its server announces changes.
@@ -178,7 +212,8 @@ impl SessionPool {
         // What is announced while it is read counts for the next time.
         open.stale.store(false, Ordering::SeqCst);
         let limit = LISTING;
-        let read = match timeout(limit, Box::pin(read_list(open))).await {
+        let reading = read_list(&open.session, &open.key.server, open.secrets());
+        let read = match timeout(limit, Box::pin(reading)).await {
             Ok(read) => read,
             Err(_) => Err(McpError::Timeout { method: "tools/list".to_owned(), limit }),
         };
@@ -202,23 +237,32 @@ impl SessionPool {
 
 /// A list as the Repo's status shows it.
 pub(super) fn describe_list(place: &ServerPlace, list: &ServerList) -> SessionOutcome {
+    let (version, tools, remark) = count_tools(place, list);
+    SessionOutcome::Answered { version, tools, remark }
+}
+
+/// The server's version, the tools of a list that may be used, and a sentence about those that can't.
+pub(crate) fn count_tools(place: &ServerPlace, list: &ServerList) -> (String, u32, String) {
     let filter = filter_tools(&place.spec).ok();
     let is_allowed = |name: &str| filter.as_ref().is_none_or(|filter| filter.allows(name));
     let tools = list.tools.iter().filter(|tool| is_allowed(&tool.name)).count();
     let tools = u32::try_from(tools).unwrap_or(u32::MAX);
-    let (version, remark) = (list.version.clone(), describe_left_out(&list.skipped, list.is_cut));
-    SessionOutcome::Answered { version, tools, remark }
+    (list.version.clone(), tools, describe_left_out(&list.skipped, list.is_cut))
 }
 
-async fn read_list(open: &OpenSession) -> Result<ServerList, McpError> {
-    let session = &open.session;
+/// Reads what a server has. `secrets`: values that it was sent as credentials.
+pub(crate) async fn read_list(
+    session: &ServerSession,
+    server: &str,
+    secrets: Vec<String>,
+) -> Result<ServerList, McpError> {
     let tools = session.list_tools().await?;
     let facts = session.facts();
     let prompts =
         if facts.has("prompts") { session.list_prompts().await } else { Ok(empty_list()) };
     // A server is of use without its prompts.
     let mut skipped = tools.skipped;
-    let named = assign_names(vec![(open.key.server.clone(), tools.items)], &BTreeSet::new());
+    let named = assign_names(vec![(server.to_owned(), tools.items)], &BTreeSet::new());
     skipped.extend(named.skipped);
     let usable = named.tools.into_values().map(|(_, tool)| tool);
     let prompts = prompts.unwrap_or_else(|error| {
@@ -232,7 +276,7 @@ async fn read_list(open: &OpenSession) -> Result<ServerList, McpError> {
         prompts: prompts.items,
         has_resources: facts.has("resources"),
         version: facts.version.clone(),
-        secrets: open.secrets(),
+        secrets,
         described: Mutex::default(),
         at: Instant::now(),
     })

@@ -38,7 +38,7 @@ pub struct PersonalLink {
     pub address: String,
     /// Host of the page on which they sign in.
     pub host: String,
-    /// An earlier grant was taken back.
+    /// An earlier grant was taken back, or is not accepted any more.
     pub was_lost: bool,
 }
 
@@ -103,7 +103,7 @@ pub async fn begin_sign_in(
             stored.client = Some(client.clone());
         }
         stored.add_pending(pending.clone());
-        stored.lost.is_some()
+        stored.lost.is_some() || stored.tokens.is_some()
     })
     .await?;
     let base = context.pages.as_deref().ok_or(SignInError::NoAddress)?;

@@ -121,6 +121,7 @@ impl KnownModelFacts {
             context_tokens: self.window.unwrap_or(default.context_tokens),
             max_tokens: self.max_tokens,
             sees: self.sees,
+            hears: self.hearing == Some(ModelHearing::Chats),
             tools: self.tools,
             cache: self.cache,
             edits: self.edits.unwrap_or_default(),

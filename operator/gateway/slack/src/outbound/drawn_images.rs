@@ -137,6 +137,29 @@ async fn post_drawn(
     }
 }
 
+/// Shows pictures of a stranger in a role's thread; each is there once.
+pub(super) async fn attach_pictures(
+    inner: &Inner,
+    caller: &ProvenCaller,
+    key: &str,
+    pictures: &[Bytes],
+) -> Result<(), ApiError> {
+    if pictures.is_empty() {
+        return Ok(());
+    }
+    let thread = inner.thread(&caller.key()).unwrap_or_else(|| Arc::clone(&caller.thread));
+    let files = pictures.iter().enumerate().filter_map(|(index, picture)| {
+        let name = image_name(caller, key, index, media_type(picture)?);
+        Some(FileAttachment::new(name, picture.to_vec()))
+    });
+    let files: Vec<FileAttachment> = files.collect();
+    let _turn = inner.posting.lock(&caller.key()).await;
+    match attach_files(inner, &caller.repo, &thread, files).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(inner.failed(error, &caller.repo).await),
+    }
+}
+
 fn image_name(caller: &ProvenCaller, key: &str, index: usize, kind: &str) -> String {
     let extension = kind.rsplit('/').next().unwrap_or_default();
     uploads::file_name(WHAT, &caller.thread, caller.role_name(), key, (index, extension))

@@ -8,7 +8,9 @@ use codebutler_crds::wire::PostMessage;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use codebutler_gateway_core::api_error::{ApiError, require_conversation};
 use codebutler_gateway_core::caller::ProvenCaller;
-use codebutler_gateway_core::personal::{PersonAnswer, PersonQuestion, PersonalNotices};
+use codebutler_gateway_core::personal::{
+    PersonAnswer, PersonQuestion, PersonalNotices, StrangersWords,
+};
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads;
 use tokio::time::Instant;
@@ -19,7 +21,7 @@ use crate::api::reading::WantedReading;
 use crate::inbound::content;
 use crate::inbound::effects::RouteEffect;
 use crate::inbound::event::StoredMessage;
-use crate::outbound::mrkdwn;
+use crate::outbound::{drawn_images, mrkdwn};
 use crate::{RoleContext, SlackGateway, show_literally};
 
 /// People of `spec.access.users` that are considered.
@@ -60,6 +62,20 @@ impl PersonalNotices for SlackGateway {
             Ok(()) => Ok(()),
             Err(error) => Err(self.inner.failed(error, &repo).await),
         }
+    }
+
+    async fn show_words(
+        &self,
+        caller: &ProvenCaller,
+        shown: &StrangersWords,
+    ) -> Result<(), ApiError> {
+        let StrangersWords { key, text, quote, pictures } = shown;
+        let text = match quote.trim() {
+            "" => text.clone(),
+            quote => format!("{text}\n{}", quote_words(quote)),
+        };
+        self.notice(&caller.key(), key, &text).await?;
+        drawn_images::attach_pictures(&self.inner, caller, key, pictures).await
     }
 
     async fn choose(

@@ -10,6 +10,7 @@ use anyhow::{Context as _, ensure};
 use codebutler_agent::gateway::GatewayClient;
 use codebutler_crds::mcp::McpServerSpec;
 use codebutler_crds::wire::McpCall;
+use codebutler_crds::wire::history::{HistoryEvent, HistoryLine};
 use codebutler_crds::{Repo, names};
 use codebutler_testbed::kubelet::LocalImage;
 use codebutler_testbed::models::{ModelScript, ScriptStep};
@@ -25,11 +26,13 @@ use serde_json::{Value, json};
 
 use super::super::wait_until;
 use super::super::wake::{ROLE, await_call, await_settled};
+use super::{CALLS, RUNS};
 
 /// Messages that one conversation may have.
 const MESSAGES: usize = 200;
 const GATEWAY_PORT: u16 = 8443;
 const IMAGE: &str = "acme/everything:1";
+const ECHO: &str = "mcp__everything__echo";
 const MODULES: &str = "/srv/node_modules";
 const PATIENCE: Duration = Duration::from_mins(2);
 
@@ -62,7 +65,42 @@ impl McpBed {
         }
     }
 
-    /// Calls a tool of the server in the pod, as the agent does.
+    /// Milliseconds of each call that the role has made, as its agent has recorded them.
+    pub(super) async fn recorded_calls(&self) -> anyhow::Result<Vec<f64>> {
+        let name = names::thread_name(&self.stack.repo, &self.root.parse()?);
+        let output = tokio::process::Command::new(self.stack.dir.join("bin/codebutler-operator"))
+            .args(["history", &format!("{}/{name}", self.stack.place.team), "--history"])
+            .arg(self.stack.dir.join("history"))
+            .output()
+            .await?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "no history: {said}");
+        let mut took = Vec::new();
+        for line in String::from_utf8(output.stdout)?.lines() {
+            let line: HistoryLine = serde_json::from_str(line)?;
+            if let HistoryEvent::Tool { call, ok, millis, output, .. } = line.event
+                && call.tool == ECHO
+            {
+                ensure!(ok, "a call failed: {output}");
+                let millis = millis.context("a call without its duration")?;
+                took.push(f64::from(u32::try_from(millis)?));
+            }
+        }
+        Ok(took)
+    }
+
+    /// Returns when the role is offered the tools of so many servers.
+    pub(super) async fn await_listed(&self, servers: usize) -> anyhow::Result<()> {
+        wait_until("all servers to be listed", PATIENCE, async || {
+            let list = self.gateway.server_tools(None).await?;
+            let there = list.servers.iter().filter(|server| server.available).count();
+            // A tool that can't be used is a notice, too.
+            Ok((there == servers && list.servers.len() == servers).then_some(()))
+        })
+        .await
+    }
+
+    /// Calls a tool of the server in the pod with the agent's way to the gateway.
     pub(super) async fn call(&self, key: &str, tool: &str, arguments: Value) -> anyhow::Result<()> {
         let (key, tool) = (key.to_owned(), format!("mcp__everything__{tool}"));
         let result = self.gateway.call_server(&McpCall { key, tool, arguments }).await?;
@@ -98,15 +136,32 @@ impl McpBed {
     }
 }
 
+/// The official server in a pod.
+pub(super) fn run_everything(name: &str) -> Value {
+    json!({
+        "name": name, "image": IMAGE, "risk": [{"tools": ["*"], "risk": "Read"}],
+        "command": ["node", format!("{MODULES}/@modelcontextprotocol/server-everything/dist/index.js")],
+    })
+}
+
+/// What the model says: a greeting, so many calls in each run of the first conversation, and greetings.
+fn script_steps() -> Vec<ScriptStep> {
+    let hello = || ScriptStep::say("Hello.");
+    let call = |run: usize| {
+        (0..CALLS).map(move |at| ScriptStep::tool(ECHO, json!({"message": format!("{run}-{at}")})))
+    };
+    let runs = (0..=RUNS).flat_map(|run| call(run).chain([hello()]));
+    [hello()].into_iter().chain(runs).chain(vec![hello(); MESSAGES]).collect()
+}
+
 async fn start_stack(dir: &Path, modules: &Path) -> anyhow::Result<RunningStack> {
     let files = dir.join("files");
     std::fs::create_dir_all(&files)?;
     std::fs::write(files.join("README.md"), "# shop\n")?;
-    let server: McpServerSpec = serde_json::from_value(json!({
-        "name": "everything", "image": IMAGE, "scope": "Repo", "idleSeconds": 3600,
-        "command": ["node", format!("{MODULES}/@modelcontextprotocol/server-everything/dist/index.js")],
-        "risk": [{"tools": ["*"], "risk": "Read"}],
-    }))?;
+    let mut server = run_everything("everything");
+    server["scope"] = json!("Repo");
+    server["idleSeconds"] = json!(3600);
+    let server: McpServerSpec = serde_json::from_value(server)?;
     let options = StackOptions {
         dir: dir.join("stack"),
         place: InstallPlace::usual(),
@@ -116,7 +171,7 @@ async fn start_stack(dir: &Path, modules: &Path) -> anyhow::Result<RunningStack>
         roles: vec![ROLE.to_owned()],
         branch: "main".to_owned(),
         files,
-        script: ModelScript::of(ROLE, vec![ScriptStep::say("Hello."); MESSAGES]),
+        script: ModelScript::of(ROLE, script_steps()),
         idle_timeout_seconds: Some(3600),
         debounce_seconds: 0,
         log: "warn".to_owned(),

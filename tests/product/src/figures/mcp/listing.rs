@@ -1,22 +1,19 @@
 //! What the tools of ten servers take of a model's window: as a role's first request has them, against a plain list of
 //! all of them. The definitions are those of the official servers.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, ensure};
 use codebutler_testbed::mcp::{McpServer, ToolAnswer};
 use codebutler_testbed::models::count_tokens;
 use serde_json::{Value, json};
 
+use super::super::MeasuredFigure;
 use super::super::wake::{ROLE, await_call, await_settled};
-use super::super::{MeasuredFigure, wait_until};
 use super::bed::McpBed;
 use super::direct::DirectClient;
 
 const SERVERS: usize = 10;
 const TOOLS: usize = 20;
 const OFFICIAL: [&str; 4] = ["everything", "filesystem", "memory", "sequential-thinking"];
-const PATIENCE: Duration = Duration::from_mins(2);
 const LIMIT: f64 = 0.5;
 
 /// The ratio of both.
@@ -35,12 +32,7 @@ pub(super) async fn measure_list(bed: &McpBed) -> anyhow::Result<MeasuredFigure>
     bed.set_servers(&[]).await?;
     let without = await_first_request(bed).await?;
     bed.set_servers(&specs).await?;
-    wait_until("all servers to be listed", PATIENCE, async || {
-        let list = bed.gateway.server_tools(None).await?;
-        let there = list.servers.iter().filter(|server| server.available).count();
-        Ok((there == SERVERS && list.notices.is_empty()).then_some(()))
-    })
-    .await?;
+    bed.await_listed(SERVERS).await?;
     let with = await_first_request(bed).await?;
     // So many are searched, and not listed.
     let tools = with["tools"].to_string();

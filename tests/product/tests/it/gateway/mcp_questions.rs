@@ -208,6 +208,12 @@ async fn a_server_asks_the_roles_model_only_where_the_repo_lets_it_and_on_its_ac
         status.roles.get("coder").is_some_and(|role| role.usage.cost.to_string() == "0.25")
     })
     .await;
+    let line = format!(
+        "codebutler_mcp_cost_usd_total{{repo=\"{}/shop\",server=\"tracker\"}} 0.25\n",
+        office.world.cluster.team()
+    );
+    let metrics = office.world.metrics().await;
+    assert!(metrics.contains(&line), "{line}: {metrics}");
 }
 
 #[tokio::test]

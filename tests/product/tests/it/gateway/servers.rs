@@ -32,9 +32,11 @@ async fn start_server() -> McpServer {
 
 impl World {
     pub(super) fn probe_servers(&self) -> AbortOnDropHandle<()> {
-        let work = Arc::clone(&self.gateway.work);
+        let (work, mcp) = (Arc::clone(&self.gateway.work), Arc::clone(&self.gateway.mcp));
         AbortOnDropHandle::new(tokio::spawn(async move {
-            probe::run_server_probe(&work.context, &work.conditions, &work.shutdown).await;
+            let sessions = &mcp.sessions;
+            probe::run_server_probe(&work.context, &work.conditions, sessions, &work.shutdown)
+                .await;
         }))
     }
 

@@ -1,0 +1,94 @@
+//! What sessions are told of this client, and lists that are kept without one: those that looks in the background have
+//! read, so that a role's first turn waits for no server that was ever listed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use codebutler_mcp::SessionSetup;
+use codebutler_mcp::session::{
+    QuestionAnswer, QuestionHandler, SampledAnswer, SamplingHandler, SamplingRefusal,
+    SamplingRequest, ServerQuestion,
+};
+
+use super::{ServerList, SessionPool, setup_session};
+use crate::place::ServerPlace;
+use crate::questions::sampling::SessionSampling;
+use crate::questions::{SessionCallers, SessionQuestions};
+
+impl SessionPool {
+    /// The setup of a session of roles.
+    pub(super) fn setup(&self, place: &ServerPlace, callers: &Arc<SessionCallers>) -> SessionSetup {
+        let questions = SessionQuestions {
+            server: place.spec.name.clone(),
+            callers: Arc::clone(callers),
+            people: Arc::clone(&self.0.people),
+        };
+        let sampling = place.spec.sampling.clone().map(|limits| {
+            let sampling = SessionSampling {
+                server: place.spec.name.clone(),
+                limits,
+                callers: Arc::clone(callers),
+                asker: Arc::clone(&self.0.asker),
+            };
+            Arc::new(sampling) as Arc<dyn SamplingHandler>
+        });
+        setup_session(place, Arc::new(questions), sampling)
+    }
+
+    /// Keeps the list that a look has read. A session that is open hears of changes, so its own list stays.
+    pub(crate) fn keep_list(&self, place: &ServerPlace, list: ServerList) {
+        let fingerprint = place.fingerprint();
+        let mut state = self.0.state.lock();
+        state.failed.remove(&place.key);
+        state.asked.remove(&place.key);
+        let is_open = state
+            .open
+            .get(&place.key)
+            .is_some_and(|open| open.fingerprint == fingerprint && !open.session.is_closed());
+        let is_known = state.lists.get(&place.key).is_some_and(|(of, _)| *of == fingerprint);
+        if is_open && is_known {
+            return;
+        }
+        state.secrets.insert(place.key.clone(), list.secrets.clone());
+        state.lists.insert(place.key.clone(), (fingerprint, Arc::new(list)));
+    }
+
+    /// The time that somebody may still wait for the first list of a server: it is waited for once, however many ask,
+    /// and not at all where its pod has to start first.
+    pub(super) fn patience_left(&self, place: &ServerPlace, patience: Duration) -> Duration {
+        if place.spec.image.is_some() && !self.0.pods.has_pod(place) {
+            return Duration::ZERO;
+        }
+        let (fingerprint, now) = (place.fingerprint(), Instant::now());
+        let mut state = self.0.state.lock();
+        let known = state.asked.get(&place.key).filter(|(of, _)| *of == fingerprint);
+        let begun = known.map_or(now, |(_, begun)| *begun);
+        state.asked.insert(place.key.clone(), (fingerprint, begun));
+        patience.saturating_sub(now.duration_since(begun))
+    }
+}
+
+/// The setup of a session that only looks. It declares what those of roles do, since servers choose their tools by
+/// that; nobody is there to be asked.
+pub(crate) fn setup_look(place: &ServerPlace) -> SessionSetup {
+    let sampling =
+        place.spec.sampling.as_ref().map(|_| Arc::new(Nobody) as Arc<dyn SamplingHandler>);
+    setup_session(place, Arc::new(Nobody), sampling)
+}
+
+struct Nobody;
+
+#[async_trait]
+impl QuestionHandler for Nobody {
+    async fn ask(&self, _: ServerQuestion) -> QuestionAnswer {
+        QuestionAnswer::Declined
+    }
+}
+
+#[async_trait]
+impl SamplingHandler for Nobody {
+    async fn sample(&self, _: SamplingRequest) -> Result<SampledAnswer, SamplingRefusal> {
+        Err(SamplingRefusal("a model is asked only during a tool call".to_owned()))
+    }
+}

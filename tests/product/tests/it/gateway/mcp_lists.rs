@@ -1,0 +1,94 @@
+//! Lists of tools that are known ahead of time, and servers that hold nobody up.
+
+use std::time::{Duration, Instant};
+
+use codebutler_testbed::mcp::ToolAnswer;
+use serde_json::{Value, json};
+
+use super::mcp::{Office, TOOLS, names, reading};
+use super::servers::READY;
+use super::{World, eventually, set_tools};
+
+/// Nobody notices so long a wait.
+const AT_ONCE: Duration = Duration::from_millis(700);
+
+impl Office {
+    /// The coder's tools as they are now, and the time that this took.
+    async fn tools_now(&self) -> (Value, Duration) {
+        let begun = Instant::now();
+        let (status, tools) = self.world.get("coder", TOOLS).await;
+        assert_eq!(status, 200, "{tools}");
+        (tools, begun.elapsed())
+    }
+}
+
+#[tokio::test]
+async fn tools_that_a_look_has_listed_are_offered_without_a_session() {
+    let office = Office::open(json!({})).await;
+    office.server.set_tool(reading("search"), ToolAnswer::Text("found".into()));
+    let _probing = office.world.probe_servers();
+    office.world.comes_to(READY, "True", "`tracker` 1.2.3 has 1 tool").await;
+    eventually("the look is over", || async { office.server.sessions() == 0 }).await;
+    office.server.fail("down for a moment", usize::MAX);
+    let (tools, took) = office.tools_now().await;
+    assert_eq!(names(&tools), ["mcp__tracker__search"], "{tools}");
+    assert!(took < AT_ONCE, "{took:?}");
+    office.server.fail("", 0);
+    assert_eq!(office.call_until(200, "k1", "search", json!({})).await["text"], "found");
+}
+
+#[tokio::test]
+async fn servers_that_have_to_start_hold_no_first_turn_up() {
+    let image =
+        |at: usize| json!({"name": format!("s{at}"), "image": "acme/s:1", "command": ["s"]});
+    let servers: Vec<Value> = (0..10).map(image).collect();
+    let world = World::with_servers(json!(servers)).await;
+    set_tools(&world, "coder", &["Read", "mcp__*"]).await;
+    let told = std::cell::RefCell::new((Value::Null, Duration::ZERO));
+    eventually("the servers are the role's", || async {
+        let begun = Instant::now();
+        let (_, tools) = world.get("coder", TOOLS).await;
+        let count = tools["notices"].as_array().map_or(0, Vec::len);
+        *told.borrow_mut() = (tools, begun.elapsed());
+        count == 10
+    })
+    .await;
+    let (tools, took) = told.into_inner();
+    assert!(took < AT_ONCE, "{took:?}");
+    let said = tools["notices"].to_string();
+    assert!(
+        said.contains("the server `s9` is starting: its tools come with a later turn"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_waited_for_once() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", silent.local_addr().unwrap());
+    let office = Office::open(json!({"url": url, "headers": null})).await;
+    let (tools, first) = office.tools_now().await;
+    assert!(tools["notices"][0].as_str().unwrap().contains("has not answered yet"), "{tools}");
+    assert!(first < Duration::from_millis(2_500), "{first:?}");
+    let (_, second) = office.tools_now().await;
+    assert!(second < AT_ONCE, "{second:?}");
+}
+
+#[tokio::test]
+async fn one_failure_of_a_remote_server_is_no_news_to_a_role() {
+    let office = Office::open(json!({})).await;
+    office.server.set_tool(reading("search"), ToolAnswer::Text("found".into()));
+    office.server.fail("busy", 1);
+    let (tools, _) = office.tools_now().await;
+    assert_eq!((names(&tools), &tools["notices"]), (vec!["mcp__tracker__search"], &json!([])));
+    assert_eq!(tools["servers"][0]["available"], true, "{tools}");
+    assert!(!office.server.is_failing());
+
+    // A second one is.
+    office.server.fail("out of order", usize::MAX);
+    let patch = json!({"spec": {"mcpServers": [{"name": "tracker", "url": office.server.url()}]}});
+    let world = &office.world;
+    world.cluster.patch::<codebutler_crds::Repo>(world.cluster.team(), "shop", &patch).await;
+    let tools = office.tools(|tools| tools["notices"].to_string().contains("can't be used")).await;
+    assert_eq!(tools["servers"][0]["available"], false, "{tools}");
+}
