@@ -78,7 +78,8 @@ fn browser_server(more: &[&str]) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_looks_at_a_page_of_its_own_worktree_as_it_changes() {
     let Some(image) = browser_image().await else { return };
-    let mut server = browser_server(&[]);
+    // Playwright sends pages on loopback through the proxy unless it is told otherwise.
+    let mut server = browser_server(&["--proxy-bypass=127.0.0.1"]);
     // As `npm run dev` of the repository would, in the pod of the browser.
     let serve = "require('http').createServer((q,r)=>require('fs').readFile('/workspace'+q.url,(e,d)=>r.writeHead(e?404:200,{'content-type':'text/html'}).end(d))).listen(3000,'127.0.0.1')";
     let words = server["command"].as_array().unwrap().iter().map(|word| word.as_str().unwrap());
