@@ -11,6 +11,7 @@ mod parts;
 mod pictures;
 mod radar;
 mod roadmap;
+mod stack;
 mod train;
 mod waiting;
 
@@ -34,6 +35,7 @@ pub use self::parts::{LandedHalf, RequestPart, RequestSplit, SplitEnd};
 pub use self::pictures::{MOST_VIEWS, PushedView, ThreadPictures};
 pub use self::radar::{BaseStanding, BranchMeeting, BranchRadar, MOST_MEETINGS};
 pub use self::roadmap::{ApprovedItem, RoadmapEnd, RoadmapProposal, RoadmapRun};
+pub use self::stack::{StackMerge, StackStanding};
 pub use self::train::{
     MOST_CARS, MergeTrain, TrainCar, TrainEnd, TrainProposal, TrainRound, TrainStep,
 };
@@ -207,6 +209,9 @@ pub struct ThreadStatus {
     /// How its branch stands to those of other Threads. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub radar: Option<Box<BranchRadar>>,
+    /// How its branch stands to the one that it began on, of an item of a roadmap. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<Box<StackStanding>>,
     /// The open or answered question how to end the thread. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closing: Option<Box<ThreadClosing>>,

@@ -20,8 +20,8 @@ use bytes::Bytes;
 use codebutler_wire::{
     ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, ChangeRemote, CloseThread, EgressReport,
     EndVerdict, ErrorBody, ErrorCode, HistoryBatch, HistoryKept, HistoryLines, ItemIssues,
-    LastWords, OpenItemIssues, OpenPullRequest, OtherThread, PastConversations, PostComment,
-    PostMessage, PostReview, PostedComment, PostedMessage, ProposeSplit, PullReading,
+    LastWords, MergedBelow, OpenItemIssues, OpenPullRequest, OtherThread, PastConversations,
+    PostComment, PostMessage, PostReview, PostedComment, PostedMessage, ProposeSplit, PullReading,
     PullRequestState, ReadPull, RemoteChanged, RepoIssue, RoleSession, RunProgress, RunReport,
     SeatAnswer, SlackTs, SplitAsked, ThreadClosed, VersionedInbox, WebFetch, WebPage, WebResults,
     WebSearch, path,
@@ -213,6 +213,12 @@ impl GatewayClient {
     /// The other open threads of the Repo.
     pub async fn threads(&self) -> Result<Vec<OtherThread>, GatewayError> {
         self.typed(|| Ok(self.request(Method::GET, path::THREADS)?.timeout(CALL_TIMEOUT))).await
+    }
+
+    /// What counts as merged where the base branch is brought in.
+    pub async fn merged_below(&self) -> Result<MergedBelow, GatewayError> {
+        self.typed(|| Ok(self.request(Method::GET, path::MERGED_BELOW)?.timeout(CALL_TIMEOUT)))
+            .await
     }
 
     pub async fn post(&self, message: &PostMessage) -> Result<PostedMessage, GatewayError> {

@@ -56,6 +56,7 @@ impl Agent {
                 && !self.transcript.state().look_back().is_done(),
             look_back: self.look_back_facts(),
             learns_later: self.session.learns_later,
+            stacked_on: self.session.stacked_on.as_ref().map(|on| on.commit.clone()),
             explores: learns
                 && self.session.plan.as_ref().is_none_or(|plan| plan.approved_by.is_none()),
             roles: self.session.roles.iter().map(|card| card.role.clone()).collect(),

@@ -193,6 +193,9 @@ pub enum ToolboxRequest {
         key: String,
         /// It may have been carried out in part.
         again: bool,
+        /// Commits to which everything leads that counts as merged, besides what the base branch has.
+        #[serde(default)]
+        merged: Vec<String>,
     },
     /// Stop working on another request. Not answered.
     Cancel {

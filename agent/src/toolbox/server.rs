@@ -199,7 +199,9 @@ impl Toolbox {
                 let place = self.place()?;
                 run_blocking(move || git::update_key(&place)).await.map(ToolboxReply::Text)
             }
-            ToolboxRequest::GitUpdate { key, again } => self.update(key, again).await,
+            ToolboxRequest::GitUpdate { key, again, merged } => {
+                self.update(key, again, merged).await
+            }
             ToolboxRequest::Touched => {
                 let place = self.place()?;
                 run_blocking(move || git::touched_files(&place)).await.map(ToolboxReply::Names)
@@ -251,12 +253,17 @@ impl Toolbox {
     }
 
     /// Brings the branch up to date with the base branch.
-    async fn update(&self, key: String, again: bool) -> Result<ToolboxReply, ToolError> {
+    async fn update(
+        &self,
+        key: String,
+        again: bool,
+        merged: Vec<String>,
+    ) -> Result<ToolboxReply, ToolError> {
         if self.copy.is_some() {
             return Err(ToolError::refused(NO_CHANGE));
         }
         let place = self.place()?;
-        Ok(match run_blocking(move || git::update_branch(&place, &key, again)).await? {
+        Ok(match run_blocking(move || git::update_branch(&place, &key, again, &merged)).await? {
             git::UpdateOutcome::Done(text) => ToolboxReply::Text(text),
             git::UpdateOutcome::Conflict(files, why) => ToolboxReply::Conflict { files, why },
         })

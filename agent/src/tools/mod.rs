@@ -103,6 +103,8 @@ pub struct ThreadFacts {
     pub look_back: LookBackFacts,
     /// The team looks back on this conversation together with others, when all are done.
     pub learns_later: bool,
+    /// The newest commit of another conversation's branch, where its own began on that.
+    pub stacked_on: Option<String>,
     /// Nothing is approved to be built: roles can be asked to look around.
     pub explores: bool,
     /// The roles of the team.

@@ -373,7 +373,13 @@ impl Handler for GitUpdate {
         _: args::NoArgs,
         call: StartedCall<'_>,
     ) -> Result<ToolOutcome, ToolFailure> {
-        let request = ToolboxRequest::GitUpdate { key: call.key.to_owned(), again: call.again };
+        let merged = if cx.thread.stacked_on.is_some() {
+            cx.gateway.merged_below().await?.commits
+        } else {
+            Vec::new()
+        };
+        let (key, again) = (call.key.to_owned(), call.again);
+        let request = ToolboxRequest::GitUpdate { key, again, merged };
         let RelayedRequest { reply, said, away } = cx.through_relay(&request).await?;
         match reply {
             ToolboxReply::Conflict { why, .. } => Ok(ToolOutcome::plain(why)),

@@ -83,6 +83,8 @@ pub mod path {
     pub const FILES: &str = "/v1/files";
     /// `GET` → a list of [`super::OtherThread`].
     pub const THREADS: &str = "/v1/threads";
+    /// `GET` → [`super::MergedBelow`]: for bringing the base branch into the caller's.
+    pub const MERGED_BELOW: &str = "/v1/merged-below";
     /// `POST` [`super::RunReport`] → `{}`.
     pub const RUNS: &str = "/v1/runs";
     /// `POST` [`super::LastWords`] → [`super::EndVerdict`].

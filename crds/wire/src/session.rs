@@ -171,6 +171,14 @@ pub struct StackedBranch {
     pub commit: String,
 }
 
+/// Commits of a branch that began on others: the base branch has all that they lead to, under other names where the
+/// host squashed or rebased it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergedBelow {
+    /// The newest one of each branch that is merged.
+    pub commits: Vec<String>,
+}
+
 /// What is known of a model: of the provider, or of the Repo, whose word counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -176,6 +176,10 @@ impl Ending<'_> {
         if let Some(what) = unmet.clone().filter(|_| is_stacked && pull.is_open()) {
             return Ok(MergeProgress::Waits(MergeWait::Depends, what));
         }
+        if pull.is_open() && stack::is_behind_merge(self.thread, pull.head()) {
+            let what = "is merged once the host shows its newest commit".to_owned();
+            return Ok(MergeProgress::Waits(MergeWait::Depends, what));
+        }
         let head = mergeable_head(pull, closing, &repo.spec.git.branch)?;
         if let Some(what) = unmet {
             return Ok(MergeProgress::Waits(MergeWait::Depends, what));

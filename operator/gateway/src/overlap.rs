@@ -15,6 +15,7 @@ use codebutler_git::{BranchChange, BranchSurvey, take_survey};
 use kube::ResourceExt as _;
 
 use crate::radar::{BranchContact, compare_branches};
+use crate::roadmap::stack;
 use crate::work::WorkServices;
 
 /// Files and folders that a plan may name, and the longest of them, in bytes.
@@ -92,7 +93,11 @@ pub async fn tell_of_merge(
     };
     for other in find_others(gateway, repo, key, &changed).await {
         let Some(ThreadOverlap { files, folders, .. }) = other.overlap else { continue };
-        if files.is_empty() {
+        let of = ThreadKey { namespace: key.namespace.clone(), name: other.name.clone() };
+        let known = gateway.threads.freshest(&of, gateway.context.thread(&of));
+        // What is built on it is brought up to date by the gateway, and told then.
+        let is_above = known.is_some_and(|thread| stack::is_above(gateway, &thread, &key.name));
+        if files.is_empty() || is_above {
             continue;
         }
         let base = &repo.spec.git.branch;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use git2::build::CheckoutBuilder;
-use git2::{Index, MergeOptions, Oid, Repository, RepositoryState, ResetType, Signature};
+use git2::{Commit, Index, MergeOptions, Oid, Repository, RepositoryState, ResetType, Signature};
 
 use super::clean::{is_clean, same_as};
 use super::rewrite::find_rewrite;
@@ -37,8 +37,14 @@ pub fn update_key(place: &GitSite) -> Result<String, ToolError> {
 }
 
 /// Merges the base branch in. `key` is what [`update_key`] said when the call was recorded; `again`, that
-/// it may have been carried out in part.
-pub fn update_branch(place: &GitSite, key: &str, again: bool) -> Result<UpdateOutcome, ToolError> {
+/// it may have been carried out in part. All that `merged` lead to counts as part of the base branch: a host that
+/// squashes has it there under another name.
+pub fn update_branch(
+    place: &GitSite,
+    key: &str,
+    again: bool,
+    merged: &[String],
+) -> Result<UpdateOutcome, ToolError> {
     let _lock = place.lock()?;
     let mut repo = place.open()?;
     if repo.state() == RepositoryState::Merge {
@@ -69,21 +75,49 @@ pub fn update_branch(place: &GitSite, key: &str, again: bool) -> Result<UpdateOu
     if is_descendant(place, base, own)? {
         return settle_in(place, &repo, base, &what);
     }
-    let mut merged = repo.merge_commits(
+    let with = stand_in(place, &repo, (own, base), merged)?;
+    let mut index = repo.merge_commits(
         &repo.find_commit(own)?,
-        &repo.find_commit(base)?,
+        &repo.find_commit(with)?,
         Some(&merge_options()),
     )?;
-    if merged.has_conflicts() {
-        return begin_merge(place, &repo, base, (&merged, &what));
+    if index.has_conflicts() {
+        return begin_merge(place, &repo, (base, with), (&index, &what));
     }
-    let tree = repo.find_tree(merged.write_tree_to(&repo)?)?;
+    let tree = repo.find_tree(index.write_tree_to(&repo)?)?;
     let author = &place.hello.author;
     let signature = Signature::now(&author.name, &author.email)?;
     let parents = [&repo.find_commit(own)?, &repo.find_commit(base)?];
     let message = merge_message(place);
     let commit = repo.commit(None, &signature, &signature, &message, &tree, &parents)?;
     settle_in(place, &repo, commit, &what)
+}
+
+/// A commit with the base branch's files from which all of `merged` can be reached, too: Git finds by it what both
+/// sides have in common. No branch leads to it.
+fn stand_in(
+    place: &GitSite,
+    repo: &Repository,
+    (own, base): (Oid, Oid),
+    merged: &[String],
+) -> Result<Oid, ToolError> {
+    let mut parents = vec![repo.find_commit(base)?];
+    for commit in merged {
+        let Ok(id) = Oid::from_str(commit) else { continue };
+        let Ok(commit) = repo.find_commit(id) else { continue };
+        let is_own = own == id || is_descendant(place, own, id)?;
+        if is_own && !is_descendant(place, base, id)? {
+            parents.push(commit);
+        }
+    }
+    if parents.len() == 1 {
+        return Ok(base);
+    }
+    let author = &place.hello.author;
+    let signature = Signature::now(&author.name, &author.email)?;
+    let tree = parents[0].tree()?;
+    let parents: Vec<&Commit<'_>> = parents.iter().collect();
+    Ok(repo.commit(None, &signature, &signature, "What counts as merged", &tree, &parents)?)
 }
 
 /// What a merge is called that is made here.
@@ -148,7 +182,7 @@ fn uncommitted_error() -> ToolError {
 fn begin_merge(
     place: &GitSite,
     repo: &Repository,
-    base: Oid,
+    (base, with): (Oid, Oid),
     (merged, what): (&Index, &str),
 ) -> Result<UpdateOutcome, ToolError> {
     if !is_clean(place, repo)? {
@@ -162,11 +196,16 @@ fn begin_merge(
             place.hello.base_branch
         )));
     }
-    let theirs = repo.find_annotated_commit(base)?;
+    let theirs = repo.find_annotated_commit(with)?;
     let mut checkout = CheckoutBuilder::new();
     checkout.safe().allow_conflicts(true);
     checkout.our_label(&place.hello.branch).their_label(&place.hello.base_branch);
     repo.merge(&[&theirs], Some(&mut merge_options()), Some(&mut checkout))?;
+    if with != base {
+        // The commit that ends the merge is one with the base branch.
+        std::fs::write(repo.path().join("MERGE_HEAD"), format!("{base}\n"))
+            .map_err(|error| ToolError::Failed(format!("the merge can't be begun: {error}")))?;
+    }
     let files = conflicting_files(merged)?;
     let why = format!(
         "{what} come in, and conflict with this branch in {}. Each of these files holds both sides between \
@@ -306,7 +345,7 @@ mod tests {
 
     fn updated(f: &GitFixture) -> UpdateOutcome {
         let key = update_key(&f.place).unwrap();
-        update_branch(&f.place, &key, false).unwrap()
+        update_branch(&f.place, &key, false, &[]).unwrap()
     }
 
     fn parents(f: &GitFixture) -> usize {
@@ -327,7 +366,7 @@ mod tests {
         f.merge(&[("c", "3")]);
         f.write("a", "dirty");
         let key = update_key(&f.place).unwrap();
-        let refused = update_branch(&f.place, &key, false).unwrap_err().to_string();
+        let refused = update_branch(&f.place, &key, false, &[]).unwrap_err().to_string();
         assert!(refused.contains("GitCommit"), "{refused}");
         f.write("a", "1");
         assert!(matches!(updated(&f), UpdateOutcome::Done(text) if text.contains("Run the tests")));
@@ -356,13 +395,39 @@ mod tests {
         f.write("README", "both\n");
         let key = update_key(&f.place).unwrap();
         assert!(matches!(
-            update_branch(&f.place, &key, true).unwrap(),
+            update_branch(&f.place, &key, true, &[]).unwrap(),
             UpdateOutcome::Conflict(..)
         ));
         assert_eq!(f.file("README"), "both\n");
         try_commit(&f, "Merge main").unwrap();
         assert_eq!((parents(&f), f.file("README")), (2, "both\n".to_owned()));
         assert!(matches!(updated(&f), UpdateOutcome::Done(text) if text.contains("already")));
+    }
+
+    #[test]
+    fn what_a_squashed_branch_below_brought_is_no_conflict() {
+        let f = fixture();
+        written(&f, "README", "below\n");
+        let below = [head_commit(&f.place).unwrap()];
+        written(&f, "README", "mine\n");
+        written(&f, "b", "mine\n");
+        f.merge(&[("README", "below\n")]);
+        f.merge(&[("b", "theirs\n")]);
+        let key = update_key(&f.place).unwrap();
+        let updated = update_branch(&f.place, &key, false, &below).unwrap();
+        let UpdateOutcome::Conflict(files, _) = updated else { panic!() };
+        assert_eq!((files, f.file("README")), (vec!["b".to_owned()], "mine\n".to_owned()));
+        f.write("b", "both\n");
+        try_commit(&f, "Merge main").unwrap();
+        let base = f.git(&f.place.tree(), &["rev-parse", "origin/main"]);
+        assert_eq!(f.git(&f.place.tree(), &["rev-parse", "HEAD^2"]), base);
+        // Without a conflict, it is the same.
+        written(&f, "README", "mine again\n");
+        f.merge(&[("c", "3\n")]);
+        let key = update_key(&f.place).unwrap();
+        let updated = update_branch(&f.place, &key, false, &below).unwrap();
+        assert!(matches!(updated, UpdateOutcome::Done(_)));
+        assert_eq!((f.file("README"), f.file("c")), ("mine again\n".into(), "3\n".into()));
     }
 
     #[test]
@@ -401,13 +466,13 @@ mod tests {
         f.merge(&[("c", "3")]);
         let key = update_key(&f.place).unwrap();
         assert!(matches!(
-            update_branch(&f.place, &key, false).unwrap(),
+            update_branch(&f.place, &key, false, &[]).unwrap(),
             UpdateOutcome::Conflict(..)
         ));
         // As if it had died before all files were there.
         std::fs::remove_file(f.place.tree().join("c")).unwrap();
         assert!(matches!(
-            update_branch(&f.place, &key, true).unwrap(),
+            update_branch(&f.place, &key, true, &[]).unwrap(),
             UpdateOutcome::Conflict(..)
         ));
         assert_eq!(f.file("c"), "3");
@@ -420,7 +485,7 @@ mod tests {
         f.commit_elsewhere("b", "2");
         f.merge(&[("c", "3")]);
         let key = update_key(&f.place).unwrap();
-        let refused = update_branch(&f.place, &key, false).unwrap_err().to_string();
+        let refused = update_branch(&f.place, &key, false, &[]).unwrap_err().to_string();
         assert!(refused.contains("call GitPush"), "{refused}");
         push_branch(&f.place).unwrap();
         assert!(matches!(updated(&f), UpdateOutcome::Done(_)));

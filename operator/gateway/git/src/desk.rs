@@ -102,6 +102,25 @@ impl BranchDesk {
         }
         all
     }
+
+    /// Whether a tip merges with the base branch, which has all that `merged` lead to.
+    pub async fn merge_above(
+        &self,
+        survey: &BranchSurvey,
+        tip: &str,
+        merged: &[String],
+    ) -> TriedMerge {
+        let key = (format!("{} {}", survey.base, merged.join(" ")), tip.to_owned());
+        let known = lock(&self.merges).get(&key).cloned();
+        if let Some(known) = known {
+            return known;
+        }
+        let tried = survey.merge_above(tip, merged).await;
+        if tried.text != TextMerge::Unknown {
+            keep_known(&self.merges, key, tried.clone());
+        }
+        tried
+    }
 }
 
 fn keep_known<V>(all: &Mutex<HashMap<(String, String), V>>, key: (String, String), value: V) {

@@ -10,6 +10,7 @@ mod definitions;
 mod desk;
 #[cfg(test)]
 mod fuzz;
+mod graft;
 pub mod guard;
 pub mod guides;
 mod host;
@@ -36,6 +37,7 @@ mod survey;
 #[cfg(test)]
 mod testing;
 mod train;
+mod upkeep;
 
 use std::convert::Infallible;
 use std::io;
@@ -73,6 +75,7 @@ use self::services::GitServices;
 pub use self::shown::ShownBranch;
 pub use self::survey::{BranchDistance, BranchSurvey, LostCommits, SurveyError};
 pub use self::train::{PushedBranch, TrainBench, TrainHead};
+pub use self::upkeep::{MadeMerge, UpkeepBench, UpkeepMerge};
 
 /// For a policy whose list of approvals can't be read.
 const ASKED_AS_BEFORE: &str = ", and people are asked before pushes and pull requests as it says, or each time if it is not known";

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::change::BranchChange;
 use super::command::{CommandError, GitRepository};
 use super::definitions::HEADERS;
+use super::graft;
 use super::host::RemoteRefs;
 use super::merges::{self, TriedMerge};
 use super::mirror::{RefSnapshot, RepoMirror};
@@ -97,6 +98,17 @@ impl BranchSurvey {
     /// Whether pairs of commits merge as text.
     pub async fn merges(&self, pairs: &[(String, String)]) -> Vec<TriedMerge> {
         merges::try_merges(self.mirror.git(), pairs).await
+    }
+
+    /// Whether a tip merges with the base branch, which has all that `merged` lead to.
+    pub(crate) async fn merge_above(&self, tip: &str, merged: &[String]) -> TriedMerge {
+        match graft::try_merge(self.mirror.git(), (&self.base, tip), merged).await {
+            Ok(tried) => tried,
+            Err(error) => {
+                tracing::warn!(tip, %error, "whether a stacked branch merges is not known");
+                TriedMerge::unknown()
+            }
+        }
     }
 
     /// How all branches' commits stand to the base branch.

@@ -8,15 +8,13 @@ use codebutler_crds::Repo;
 use codebutler_crds::wire::TextMerge;
 
 use super::command::{CommandError, GitRepository};
+use super::graft::{commit_merge, git_line, open_quarantine};
 use super::host::{GitHost, HostError, RefUpdate, RemoteRefs};
-use super::merges::{self, BOUNDS};
-use super::mirror::{MirrorError, PUSHES, RepoMirror};
+use super::merges;
+use super::mirror::{MirrorError, RepoMirror};
 use super::quarantine::push_request;
 use super::{Fresh, update_copy};
 use crate::services::GitServices;
-
-const NAME: &str = "CodeButler";
-const ADDRESS: &str = "codebutler@localhost";
 
 /// The remote at one moment.
 pub struct TrainBench {
@@ -137,15 +135,6 @@ impl TrainBench {
     }
 }
 
-/// The copy, with a folder of its own for new objects.
-fn open_quarantine(
-    mirror: &GitRepository,
-) -> Result<(GitRepository, tempfile::TempDir), CommandError> {
-    let beside = mirror.dir().parent().unwrap_or(mirror.dir());
-    let folder = tempfile::Builder::new().prefix(PUSHES).tempdir_in(beside)?;
-    Ok((mirror.with_quarantine(folder.path(), BOUNDS), folder))
-}
-
 async fn put_together(
     git: &GitRepository,
     base: &str,
@@ -189,24 +178,8 @@ async fn make_commit(
     number: u64,
     at: &str,
 ) -> Result<String, CommandError> {
-    let message = format!("Merge train: #{number}");
-    let mut arguments = vec!["commit-tree", tree, "-p", below];
-    arguments.extend(side.into_iter().flat_map(|side| ["-p", side]));
-    arguments.extend(["-m", &message]);
-    let date = format!("{at} +0000");
-    let mut command = git.command(&arguments);
-    for who in ["AUTHOR", "COMMITTER"] {
-        command.env(format!("GIT_{who}_NAME"), NAME);
-        command.env(format!("GIT_{who}_EMAIL"), ADDRESS);
-        command.env(format!("GIT_{who}_DATE"), &date);
-    }
-    let said = git.start_command(command, "commit-tree")?.finish(b"").await?;
-    Ok(String::from_utf8_lossy(&said).trim().to_owned())
-}
-
-async fn git_line(git: &GitRepository, arguments: &[&str]) -> Result<String, CommandError> {
-    let said = git.run(arguments, b"").await?;
-    Ok(String::from_utf8_lossy(&said).trim().to_owned())
+    let parents: Vec<&str> = std::iter::once(below).chain(side).collect();
+    commit_merge(git, tree, &parents, (&format!("Merge train: #{number}"), at)).await
 }
 
 #[cfg(test)]

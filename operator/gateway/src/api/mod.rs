@@ -2,6 +2,7 @@
 //! does is in the module of its name.
 
 mod approval;
+mod below;
 mod builds;
 mod comparisons;
 mod conversation;
@@ -112,6 +113,7 @@ fn list_endpoints() -> Vec<(String, &'static [Method], MethodRouter<SharedGatewa
         (path::COMPARISONS.into(), POST, post(comparisons::show_comparison)),
         (path::FILES.into(), GET, get(conversation::read_file)),
         (path::THREADS.into(), GET, get(threads::list_threads)),
+        (path::MERGED_BELOW.into(), GET, get(below::read_merged)),
         (path::APPROVALS.into(), POST, post(approval::ask_approval)),
         (path::RUNS.into(), POST, post(conversation::report_run)),
         (path::HISTORY.into(), BOTH, get(history::read_kept).post(history::tell_history)),

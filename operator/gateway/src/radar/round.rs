@@ -18,7 +18,7 @@ use super::decide::{RadarNotice, decide_radar, note_told, summarize_radar};
 use super::rewritten;
 use super::side::{BranchSide, MetBranch};
 use crate::overlap::open_threads;
-use crate::roadmap;
+use crate::roadmap::{self, stack};
 use crate::work::WorkServices;
 
 /// Messages of one look; the rest comes with the next one.
@@ -169,21 +169,6 @@ fn is_only_roadmap(contact: &BranchContact) -> bool {
         && contact.symbols.is_empty()
 }
 
-/// Whether a branch began on another one, or on one that did.
-fn is_stacked(branches: &[Branch], upper: &Thread, lower: &Thread) -> bool {
-    let mut next = roadmap::stack::stacked_on(upper);
-    // No more steps than there are branches: names may lead round.
-    for _ in branches {
-        let Some(name) = next else { return false };
-        if name == lower.name_any() {
-            return true;
-        }
-        let below = branches.iter().find(|branch| branch.thread.name_any() == name);
-        next = below.and_then(|branch| roadmap::stack::stacked_on(&branch.thread));
-    }
-    false
-}
-
 /// Those that touch, and whether they merge. Only what shares a file is tried.
 async fn pair_branches(
     gateway: &WorkServices,
@@ -214,8 +199,8 @@ async fn pair_branches(
         let merged = answer.unwrap_or_else(TriedMerge::unknown);
         let (one, other) = (&branches[sides.0].thread, &branches[sides.1].thread);
         let is_known = is_only_roadmap(&contact)
-            || is_stacked(branches, one, other)
-            || is_stacked(branches, other, one);
+            || stack::is_above(gateway, one, &other.name_any())
+            || stack::is_above(gateway, other, &one.name_any());
         // That they meet is no news to anybody, as long as both can be merged.
         if !(is_known && merged.text == TextMerge::Clean) {
             pairs.push(Pair { sides, contact, merged });
@@ -274,6 +259,9 @@ async fn find_behind(
     for branch in branches {
         let apart = apart.get(&branch.tip).filter(|_| !ends(branch));
         let left = match apart {
+            // What is below it is brought up to date, and it with that.
+            _ if stack::is_for_branch_below(gateway, &branch.thread) => Err(Standing::Current),
+            _ if stack::awaits_upkeep(gateway, &branch.thread) => Err(Standing::Unknown),
             None => Err(Standing::Unknown),
             Some(apart) if apart.behind == 0 || apart.ahead == 0 => Err(Standing::Current),
             Some(apart) => {
@@ -283,18 +271,30 @@ async fn find_behind(
         };
         found.push(left);
     }
+    let below: Vec<Vec<String>> =
+        branches.iter().map(|branch| stack::merged_below(gateway, &branch.thread)).collect();
     let tried: Vec<(&str, &str)> = branches
         .iter()
-        .zip(&found)
-        .filter(|(_, found)| found.is_ok())
+        .zip(found.iter().zip(&below))
+        .filter(|(_, (found, below))| found.is_ok() && below.is_empty())
         .map(|(branch, _)| (&*survey.base, &*branch.tip))
         .collect();
     let mut answers = gateway.branches.merges(survey, &tried).await.into_iter();
-    let mut past = |(behind, left)| {
-        let merged = answers.next().unwrap_or_else(TriedMerge::unknown);
-        Standing::Past(Past { behind, left, merged })
-    };
-    found.into_iter().map(|found| found.map_or_else(|known| known, &mut past)).collect()
+    let mut past = Vec::new();
+    for ((branch, found), below) in branches.iter().zip(found).zip(below) {
+        past.push(match found {
+            Err(known) => known,
+            Ok((behind, left)) => {
+                let merged = if below.is_empty() {
+                    answers.next().unwrap_or_else(TriedMerge::unknown)
+                } else {
+                    gateway.branches.merge_above(survey, &branch.tip, &below).await
+                };
+                Standing::Past(Past { behind, left, merged })
+            }
+        });
+    }
+    past
 }
 
 /// Does what is to be done about a base branch that has moved on, and takes note of it.

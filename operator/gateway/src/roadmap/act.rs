@@ -60,7 +60,8 @@ pub(super) async fn carry_out(
             if !may_still_decide(gateway, repo, &key, by).await? {
                 return Ok(());
             }
-            // On a branch that is merged at the same moment, an item would begin with what its base has under another name.
+            // The gateway would bring it up to date, but a merge of its own and a pull request for a branch that goes at
+            // once are worth nothing to anybody.
             if on.as_deref().is_some_and(|on| is_just_asked(facts, on)) {
                 return Ok(());
             }

@@ -44,7 +44,7 @@ impl Desk {
             let Some(thread) = threads.get(&item.id).filter(|_| own) else { continue };
             let key = ThreadKey::from(&**thread);
             let standing = facts.standing(item);
-            if let Some(due) = self.due_note(&key, &standing) {
+            if let Some(due) = self.due_note(&key, &standing, || facts.held_by(&item.id)) {
                 let done = note(gateway, repo, thread, (&item.id, &due)).await;
                 let done = done.unwrap_or_else(|error| {
                     tracing::warn!(thread = key.name, %error, "the roadmap does not say yet how an item stands");
@@ -66,8 +66,13 @@ impl Desk {
     }
 
     /// What is to be written of an item now.
-    fn due_note(&self, key: &ThreadKey, standing: &ItemStanding) -> Option<NotedStanding> {
-        let due = NotedStanding::of(standing)?;
+    fn due_note(
+        &self,
+        key: &ThreadKey,
+        standing: &ItemStanding,
+        held: impl Fn() -> Vec<(String, String)>,
+    ) -> Option<NotedStanding> {
+        let due = NotedStanding::of(standing)?.holding(held());
         let since = since_of(standing);
         if since.is_some_and(|since| !is_settled(since, Timestamp::now())) {
             return None;

@@ -2,7 +2,7 @@
 //! people approved, and the Threads of its items. Pure, and the same whenever it is asked: whoever dies between
 //! two steps is followed by somebody who decides the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use codebutler_crds::thread::{ApprovedItem, RoadmapProposal, RoadmapRun};
 use codebutler_crds::{NanoUsd, SlackTs};
@@ -101,6 +101,8 @@ pub enum ItemStanding {
     Asks(WaitingReason, Option<SlackTs>),
     /// It waits for others.
     Waits(Vec<String>),
+    /// It waits for these, and they are blocked.
+    Held(Vec<String>),
     /// It is next when a place is free.
     Next,
     /// The budget is used up.
@@ -185,24 +187,55 @@ impl RoadmapFacts<'_> {
         let Some(item) = self.item(id) else {
             return ItemStanding::Asks(WaitingReason::Gone, None);
         };
-        let why = match item.status {
-            _ if !item.is_sound => Some(WaitingReason::Faulty),
-            _ if item.hash() != approved.hash => Some(WaitingReason::Changed),
-            ItemStatus::Blocked => Some(WaitingReason::Blocked(
-                item.reason.clone().unwrap_or_else(|| "no reason".to_owned()),
-            )),
-            ItemStatus::InProgress => Some(WaitingReason::ByHand),
-            ItemStatus::Pending | ItemStatus::Done => None,
-        };
-        if let Some(why) = why {
+        if let Some(why) = find_trouble(item, approved) {
             return ItemStanding::Asks(why, None);
         }
         let waits = self.waits_for(item);
         if !waits.is_empty() && self.footing(&waits).is_none() {
-            return ItemStanding::Waits(waits);
+            let is_blocked = |id: &&String| self.is_blocked(id, &mut BTreeSet::new());
+            let held: Vec<String> = waits.iter().filter(is_blocked).cloned().collect();
+            return if held.is_empty() {
+                ItemStanding::Waits(waits)
+            } else {
+                ItemStanding::Held(held)
+            };
         }
         let is_dear = self.budget.is_some_and(|budget| self.cost >= budget);
         if is_dear { ItemStanding::TooDear } else { ItemStanding::Next }
+    }
+
+    /// Whether nothing goes on with an item until people do something about it, or about one that it waits for. `seen`:
+    /// those that were looked at already.
+    fn is_blocked<'b>(&'b self, id: &'b str, seen: &mut BTreeSet<&'b str>) -> bool {
+        let approved = self.run.items.iter().find(|approved| approved.id == id);
+        let Some(approved) = approved.filter(|_| seen.insert(id) && !self.is_done(id)) else {
+            return false;
+        };
+        if self.child(id).is_some() {
+            return matches!(self.standing(approved), ItemStanding::Asks(..));
+        }
+        let Some(item) = self.item(id) else { return true };
+        if find_trouble(item, approved).is_some() {
+            return true;
+        }
+        let mut waits = item.depends_on.iter().filter(|id| !self.is_done(id));
+        self.footing(&self.waits_for(item)).is_none() && waits.any(|id| self.is_blocked(id, seen))
+    }
+
+    /// Items without a Thread that are blocked because `id` is, by way of others too, each with why.
+    pub fn held_by(&self, id: &str) -> Vec<(String, String)> {
+        let mut held: Vec<(String, String)> = Vec::new();
+        loop {
+            let known = |own: &String| own == id || held.iter().any(|(held, _)| held == own);
+            let next = self.run.items.iter().filter(|item| !known(&item.id)).find_map(|item| {
+                let ItemStanding::Held(ids) = self.standing(item) else { return None };
+                ids.iter().any(known).then(|| (item.id.clone(), describe_held(&ids)))
+            });
+            match next {
+                Some(next) => held.push(next),
+                None => return held,
+            }
+        }
     }
 
     fn waits_for(&self, item: &RoadmapItem) -> Vec<String> {
@@ -286,6 +319,40 @@ impl RoadmapFacts<'_> {
     }
 }
 
+/// Why an item without a Thread waits for people.
+fn find_trouble(item: &RoadmapItem, approved: &ApprovedItem) -> Option<WaitingReason> {
+    match item.status {
+        _ if !item.is_sound => Some(WaitingReason::Faulty),
+        _ if item.hash() != approved.hash => Some(WaitingReason::Changed),
+        _ if is_open(item) => None,
+        ItemStatus::Blocked => Some(WaitingReason::Blocked(
+            item.reason.clone().unwrap_or_else(|| "no reason".to_owned()),
+        )),
+        ItemStatus::InProgress => Some(WaitingReason::ByHand),
+        ItemStatus::Pending | ItemStatus::Done => None,
+    }
+}
+
+/// Whether an item waits to be begun: what is written of it because another one was blocked is over with that.
+fn is_open(item: &RoadmapItem) -> bool {
+    let is_held = || item.reason.as_deref().is_some_and(is_held_reason);
+    item.status == ItemStatus::Pending || item.status == ItemStatus::Blocked && is_held()
+}
+
+const HELD: (&str, [&str; 2]) = ("waits for ", [", which is blocked", ", which are blocked"]);
+
+/// Why an item is blocked that waits for others.
+pub(super) fn describe_held(ids: &[String]) -> String {
+    let (begin, ends) = HELD;
+    format!("{begin}{}{}", ids.join(", "), ends[usize::from(ids.len() > 1)])
+}
+
+/// Whether a reason in the file is one of those.
+pub(super) fn is_held_reason(reason: &str) -> bool {
+    let (begin, ends) = HELD;
+    reason.starts_with(begin) && ends.iter().any(|end| reason.ends_with(end))
+}
+
 /// The number of the try that is due after a failure.
 fn may_retry(approved: &ApprovedItem, mark: &SlackTs) -> Option<u32> {
     // Told already, and not heard yet.
@@ -365,7 +432,7 @@ fn find_question(facts: &RoadmapFacts<'_>) -> Option<RoadmapStep> {
         }
     };
     let open = file.order().into_iter().filter(|item| {
-        let startable = item.is_sound && item.status == ItemStatus::Pending && can_begin(item);
+        let startable = item.is_sound && is_open(item) && can_begin(item);
         startable
             && match known(item) {
                 Some(own) if run.is_approved() => own.hash != item.hash(),

@@ -15,6 +15,7 @@ mod origin;
 mod orphan;
 mod shown;
 pub mod stack;
+mod upkeep;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -102,7 +103,11 @@ enum LookError {
 
 /// Looks after all roadmaps until the gateway stops. `poll`: how old the file may be.
 pub async fn run_roadmaps(gateway: &WorkServices, poll: Duration) {
-    tokio::join!(run_plans(gateway, poll), orphan::run_orphans(gateway));
+    tokio::join!(
+        run_plans(gateway, poll),
+        orphan::run_orphans(gateway),
+        Box::pin(upkeep::run_upkeep(gateway))
+    );
 }
 
 async fn run_plans(gateway: &WorkServices, poll: Duration) {

@@ -3,11 +3,11 @@
 //! moves a branch that people are asked about.
 
 use codebutler_gateway_core::github::{GitHub, GitHubError};
-use codebutler_roadmap::edit::{clear_field, set_field};
+use codebutler_roadmap::edit::{EditError, clear_field, set_field};
 use codebutler_roadmap::{ItemField, ItemStatus, RoadmapFile};
 
 use super::PATH;
-use super::decide::{ItemStanding, WaitingReason};
+use super::decide::{ItemStanding, WaitingReason, is_held_reason};
 use super::shown::describe_reason;
 
 /// Longest reason, in characters.
@@ -17,8 +17,11 @@ const REASON: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotedStanding {
     InProgress,
-    /// Why.
-    Blocked(String),
+    Blocked {
+        why: String,
+        /// Items that wait for it and have no branch of their own, each with why it is blocked, too.
+        held: Vec<(String, String)>,
+    },
 }
 
 impl NotedStanding {
@@ -27,24 +30,45 @@ impl NotedStanding {
         match standing {
             ItemStanding::Works => Some(Self::InProgress),
             ItemStanding::Asks(
-                why @ (WaitingReason::Question | WaitingReason::Failed | WaitingReason::Rests),
+                why @ (WaitingReason::Question
+                | WaitingReason::Failed
+                | WaitingReason::Rests
+                | WaitingReason::LostBase(_)),
                 _,
-            ) => Some(Self::Blocked(describe_reason(why).chars().take(REASON).collect())),
+            ) => {
+                let why = describe_reason(why).chars().take(REASON).collect();
+                Some(Self::Blocked { why, held: Vec::new() })
+            }
             _ => None,
+        }
+    }
+
+    /// The same with what waits for it.
+    pub(super) fn holding(self, items: Vec<(String, String)>) -> Self {
+        match self {
+            Self::InProgress => self,
+            Self::Blocked { why, .. } => Self::Blocked { why, held: items },
         }
     }
 
     const fn status(&self) -> ItemStatus {
         match self {
             Self::InProgress => ItemStatus::InProgress,
-            Self::Blocked(_) => ItemStatus::Blocked,
+            Self::Blocked { .. } => ItemStatus::Blocked,
         }
     }
 
     fn reason(&self) -> Option<&str> {
         match self {
             Self::InProgress => None,
-            Self::Blocked(why) => Some(why),
+            Self::Blocked { why, .. } => Some(why),
+        }
+    }
+
+    fn held(&self) -> &[(String, String)] {
+        match self {
+            Self::InProgress => &[],
+            Self::Blocked { held, .. } => held,
         }
     }
 
@@ -64,7 +88,36 @@ impl NotedStanding {
             None => clear_field(&edited, id, ItemField::Reason),
         }
         .ok()?;
+        edited = self.write_held(edited, id).ok()?;
         (edited != text).then_some(edited)
+    }
+
+    /// The file with what is blocked because this is, and without what was.
+    fn write_held(&self, text: String, id: &str) -> Result<String, EditError> {
+        let roadmap = RoadmapFile::read(&text);
+        let mut edited = text;
+        for item in roadmap.items.iter().filter(|item| item.id != id && item.is_sound) {
+            let is_held = item.status == ItemStatus::Blocked
+                && item.reason.as_deref().is_some_and(is_held_reason);
+            let why = self.held().iter().find(|(held, _)| *held == item.id).map(|(_, why)| why);
+            let reason = item.reason.as_ref();
+            match why {
+                Some(why)
+                    if item.status == ItemStatus::Pending || is_held && reason != Some(why) =>
+                {
+                    let blocked = ItemStatus::Blocked.as_str();
+                    edited = set_field(&edited, &item.id, ItemField::Status, blocked)?;
+                    edited = set_field(&edited, &item.id, ItemField::Reason, why)?;
+                }
+                None if is_held => {
+                    let pending = ItemStatus::Pending.as_str();
+                    edited = set_field(&edited, &item.id, ItemField::Status, pending)?;
+                    edited = clear_field(&edited, &item.id, ItemField::Reason)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(edited)
     }
 }
 
@@ -82,7 +135,7 @@ pub async fn note_item(
     let Some(edited) = standing.write(&text, id, branch) else { return Ok(true) };
     let how = match standing {
         NotedStanding::InProgress => "is in progress",
-        NotedStanding::Blocked(_) => "is blocked",
+        NotedStanding::Blocked { .. } => "is blocked",
     };
     let message = format!("Roadmap: item {id} {how}");
     github.replace_file((PATH, branch, &file.id), edited.as_bytes(), &message).await
@@ -104,7 +157,8 @@ mod tests {
         );
         assert!(working.ends_with("## 2. B\n- Acceptance criteria: b\n"), "{working}");
         assert_eq!(write(&NotedStanding::InProgress, &working), None, "said once");
-        let blocked = NotedStanding::Blocked("a question waits".to_owned());
+        let why = "a question waits".to_owned();
+        let blocked = NotedStanding::Blocked { why: why.clone(), held: Vec::new() };
         let waiting = write(&blocked, &working).unwrap();
         let item = RoadmapFile::read(&waiting).item("1").unwrap().clone();
         assert_eq!(
@@ -115,6 +169,18 @@ mod tests {
         assert_eq!(write(&blocked, &waiting), None);
         // Byte for byte what work on the branch has seen: nothing there gets in its way.
         assert_eq!(write(&NotedStanding::InProgress, &waiting).unwrap(), working);
+        // What waits for it, too.
+        let held = vec![("2".to_owned(), "waits for 1, which is blocked".to_owned())];
+        let both = NotedStanding::Blocked { why, held };
+        let file = working.replace("## 2. B\n", "## 2. B\n- Status: pending\n");
+        let holding = write(&both, &file).unwrap();
+        assert!(
+            holding
+                .contains("## 2. B\n- Status: blocked\n- Reason: waits for 1, which is blocked\n"),
+            "{holding}"
+        );
+        assert_eq!(write(&both, &holding), None);
+        assert_eq!(write(&NotedStanding::InProgress, &holding).unwrap(), file);
     }
 
     #[test]

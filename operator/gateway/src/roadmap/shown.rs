@@ -9,7 +9,7 @@ use codebutler_crds::wire::history::{HistoryEvent, ItemShown};
 use codebutler_roadmap::{RoadmapFile, RoadmapItem};
 use codebutler_slack::{ItemsQuestion, show_literally};
 
-use super::decide::{ItemStanding, RoadmapFacts, RoadmapRefusal, WaitingReason};
+use super::decide::{ItemStanding, RoadmapFacts, RoadmapRefusal, WaitingReason, describe_held};
 
 /// Characters of a message: Slack takes some more.
 const LIMIT: usize = 3600;
@@ -55,6 +55,7 @@ pub(super) fn item_event(
         ItemStanding::Next => ("next", None),
         ItemStanding::Waits(_) => ("waits", None),
         ItemStanding::Asks(why, _) => ("blocked", Some(describe_reason(&why))),
+        ItemStanding::Held(ids) => ("blocked", Some(describe_held(&ids))),
         ItemStanding::TooDear => ("blocked", Some(TOO_DEAR.to_owned())),
     };
     ItemShown {
@@ -246,7 +247,7 @@ pub(super) fn roadmap_dashboard(
         ItemStanding::Ready => 1,
         ItemStanding::Works => 2,
         ItemStanding::Next => 3,
-        ItemStanding::Waits(_) => 4,
+        ItemStanding::Held(_) | ItemStanding::Waits(_) => 4,
         ItemStanding::Merged => 5,
     };
     let mut sorted: Vec<_> = all.iter().collect();
@@ -276,6 +277,7 @@ fn describe_standing(standing: &ItemStanding) -> (&'static str, String) {
         ItemStanding::Works => (":arrows_counterclockwise:", "in progress".to_owned()),
         ItemStanding::Ready => (":inbox_tray:", "ready, waits for you to merge it".to_owned()),
         ItemStanding::Asks(why, _) => (":no_entry:", format!("blocked: {}", describe_reason(why))),
+        ItemStanding::Held(ids) => (":no_entry:", format!("blocked: {}", describe_held(ids))),
         ItemStanding::Waits(ids) => {
             (":hourglass_flowing_sand:", format!("waits for `{}`", ids.join("`, `")))
         }
@@ -330,9 +332,11 @@ pub(super) fn describe_blocked(
     };
     let place = facts.children.get(&item.id).and_then(|child| link(&child.thread));
     let place = place.map(|link| format!(" [Its thread]({link})")).unwrap_or_default();
-    let others = facts.run.items.iter().filter(
-        |other| matches!(facts.standing(other), ItemStanding::Waits(ids) if ids.contains(&item.id)),
-    );
+    let waits = |other: &&ApprovedItem| match facts.standing(other) {
+        ItemStanding::Waits(ids) | ItemStanding::Held(ids) => ids.contains(&item.id),
+        _ => false,
+    };
+    let others = facts.run.items.iter().filter(waits);
     let others: Vec<_> = others.map(|other| format!("`{}`", other.id)).collect();
     let others = if others.is_empty() {
         " All others go on.".to_owned()

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use codebutler_crds::thread::{StackStanding, ThreadState};
 use codebutler_crds::wire::{ErrorCode, StackedBranch};
 use codebutler_crds::{Repo, Thread, names};
 use codebutler_gateway_core::api_error::ApiError;
@@ -14,6 +15,9 @@ use super::child::ChildState;
 use super::freshest_thread;
 use crate::work::WorkServices;
 
+/// Steps down a stack: people may begin an item anew at any height.
+const MOST_BELOW: usize = 16;
+
 /// The Thread that an item's is stacked on, by name.
 pub fn stacked_on(thread: &Thread) -> Option<&str> {
     thread.spec.item.as_ref()?;
@@ -21,7 +25,7 @@ pub fn stacked_on(thread: &Thread) -> Option<&str> {
 }
 
 /// The Thread that an item's is stacked on: another item of the same roadmap.
-fn find_predecessor(gateway: &WorkServices, thread: &Thread) -> Option<Arc<Thread>> {
+pub(super) fn find_predecessor(gateway: &WorkServices, thread: &Thread) -> Option<Arc<Thread>> {
     let name = stacked_on(thread)?;
     let found = freshest_thread(gateway, &thread.namespace()?, name)?;
     let (own, other) = (&thread.spec, &found.spec);
@@ -34,6 +38,56 @@ fn open_branch(gateway: &WorkServices, thread: &Thread) -> Option<String> {
     let before = find_predecessor(gateway, thread)?;
     let over = matches!(ChildState::of(&before), ChildState::Merged | ChildState::Dropped);
     (!over).then(|| names::branch_name(&before.name_any()))
+}
+
+pub(super) fn is_active(thread: &Thread) -> bool {
+    thread.spec.state == ThreadState::Active && !thread.is_going()
+}
+
+pub(super) fn standing_of(thread: &Thread) -> StackStanding {
+    let known = thread.status.as_ref().and_then(|status| status.stack.as_deref());
+    known.cloned().unwrap_or_default()
+}
+
+/// Whether a Thread's branch is for another one's as yet.
+pub fn is_for_branch_below(gateway: &WorkServices, thread: &Thread) -> bool {
+    open_branch(gateway, thread).is_some()
+}
+
+/// Whether the predecessor is merged and the gateway has not done yet what follows from that.
+pub fn awaits_upkeep(gateway: &WorkServices, thread: &Thread) -> bool {
+    let before = find_predecessor(gateway, thread);
+    let merged = before.is_some_and(|before| ChildState::of(&before) == ChildState::Merged);
+    merged && !standing_of(thread).settled
+}
+
+/// Commits that a Thread's branch has of others that are merged: the base branch has all that they lead to.
+pub fn merged_below(gateway: &WorkServices, thread: &Thread) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut next = Arc::new(thread.clone());
+    for _ in 0..MOST_BELOW {
+        let Some(before) = find_predecessor(gateway, &next) else { break };
+        let standing = standing_of(&next);
+        if ChildState::of(&before) == ChildState::Merged && standing.settled {
+            found.extend(standing.has);
+        }
+        next = before;
+    }
+    found
+}
+
+/// Whether a Thread's branch began on another Thread's, or on one that did.
+pub fn is_above(gateway: &WorkServices, thread: &Thread, name: &str) -> bool {
+    let mut next = Arc::new(thread.clone());
+    // Names may lead round.
+    for _ in 0..MOST_BELOW {
+        if stacked_on(&next) == Some(name) {
+            return true;
+        }
+        let Some(before) = find_predecessor(gateway, &next) else { return false };
+        next = before;
+    }
+    false
 }
 
 /// True once the predecessor of a stacked item is merged, closed or gone.
@@ -77,19 +131,35 @@ fn is_lost(before: &Thread, thread: &Thread) -> bool {
 /// Why a stacked item can't be merged yet.
 pub fn find_unmet(gateway: &WorkServices, thread: &Thread) -> Option<String> {
     let before = find_predecessor(gateway, thread)?;
-    let pull = before.status.as_ref().and_then(|status| status.pull_request.as_ref());
-    let item = before.spec.item.as_deref().unwrap_or_default();
-    let what = pull.map_or_else(
-        || format!("item `{item}`"),
-        |pull| format!("[#{}]({}) (item `{item}`)", pull.number, pull.url),
-    );
+    let what = describe_item(&before);
     match ChildState::of(&before) {
-        ChildState::Merged => None,
+        ChildState::Merged => {
+            let waits = !standing_of(thread).settled;
+            waits.then(|| format!("is merged once its branch has what came with {what}"))
+        }
         ChildState::Dropped => is_lost(&before, thread).then(|| {
             format!("is built on {what}, which was closed without a merge: say here what becomes of that part")
         }),
         _ => Some(format!("is merged after {what}, on whose branch it is built")),
     }
+}
+
+/// An item, for people.
+pub(super) fn describe_item(thread: &Thread) -> String {
+    let pull = thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
+    let item = thread.spec.item.as_deref().unwrap_or_default();
+    pull.map_or_else(
+        || format!("item `{item}`"),
+        |pull| format!("[#{}]({}) (item `{item}`)", pull.number, pull.url),
+    )
+}
+
+/// Whether a host does not show yet that the gateway has put the base branch on a pull request's branch.
+pub fn is_behind_merge(thread: &Thread, head: &str) -> bool {
+    let merge = standing_of(thread).merge;
+    let closing = thread.status.as_ref().and_then(|status| status.closing.as_ref());
+    let decided = closing.and_then(|closing| closing.head.as_ref());
+    merge.is_some_and(|merge| merge.base && merge.from == head && decided == Some(&merge.to))
 }
 
 /// The page of the pull request on whose branch a Thread's is built.
@@ -99,10 +169,11 @@ pub fn find_needed(gateway: &WorkServices, thread: &Thread) -> Option<String> {
     Some(pull.url.clone())
 }
 
-/// The work that a stacked item begins with, as people were asked about it.
+/// The work that a stacked item has of the one below.
 pub fn find_below(gateway: &WorkServices, thread: &Thread) -> Option<StackedBranch> {
     let before = find_predecessor(gateway, thread)?;
-    let commit = before.status.as_ref()?.closing.as_ref()?.head.clone()?;
+    let asked = || before.status.as_ref()?.closing.as_ref()?.head.clone();
+    let commit = standing_of(thread).has.or_else(asked)?;
     Some(StackedBranch { item: before.spec.item.clone()?, commit })
 }
 

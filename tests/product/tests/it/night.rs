@@ -1,6 +1,8 @@
 //! A night in which a roadmap is worked off and nobody looks: nothing waits for what can wait, and people find one
 //! message in the morning.
 
+mod stacked;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

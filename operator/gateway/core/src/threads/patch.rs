@@ -53,6 +53,7 @@ fn status_fields(status: &ThreadStatus) -> Map<String, Value> {
         "planDetails": status.plan_details,
         "receipt": status.receipt,
         "radar": status.radar,
+        "stack": status.stack,
         "closing": status.closing,
         "approvals": list_value(&status.approvals),
         "standing": list_value(&status.standing),

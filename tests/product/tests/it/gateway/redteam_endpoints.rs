@@ -30,6 +30,25 @@ const ALL: [&str; 12] = [
     "ListThreads",
 ];
 
+/// What is read without a word of what.
+const PLAIN: [&str; 15] = [
+    "/v1/session",
+    "/v1/seat",
+    "/v1/inbox",
+    "/v1/threads",
+    "/v1/merged-below",
+    "/v1/pull-request",
+    "/v1/issues",
+    "/v1/history",
+    "/v1/history/lines",
+    "/v1/history/requests",
+    "/v1/git/info/refs",
+    "/v1/mcp/tools",
+    "/v1/mcp/resources",
+    "/v1/mcp/bridge",
+    "/v1/pulls",
+];
+
 /// The victim's thread is the world's own; the attacker's is another one of the same Repo, with the
 /// same roles.
 struct Siege {
@@ -134,25 +153,7 @@ impl Siege {
         let head = self.world.remote.head(&self.world.branch).await.unwrap();
         let chat = json!([{"role": "user", "content": "x"}]);
         Body::Json(match (method.as_str(), path) {
-            (
-                "GET",
-                "/v1/session"
-                | "/v1/seat"
-                | "/v1/inbox"
-                | "/v1/threads"
-                | "/v1/pull-request"
-                | "/v1/issues"
-                | "/v1/history"
-                | "/v1/history/lines"
-                | "/v1/history/requests"
-                | "/v1/git/info/refs"
-                | "/v1/mcp/tools"
-                | "/v1/mcp/resources"
-                | "/v1/mcp/bridge"
-                | "/v1/pulls",
-            ) => {
-                return Body::None;
-            }
+            ("GET", path) if PLAIN.contains(&path) => return Body::None,
             ("GET", "/v1/web/files") => {
                 let url = format!("{}/acme/shop/pull/{number}", self.world.github.url());
                 return Body::Query("url", url);
