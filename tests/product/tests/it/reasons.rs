@@ -93,6 +93,7 @@ const OTHERS: &[&str] = &[
     "Gateway",
     "Git",
     "GitPush",
+    "GitUpdate",
     "GrantBook",
     "Hold",
     "EditImage",
