@@ -35,7 +35,13 @@ async fn tracked_files_are_found_whatever_ignore_files_say() {
     write(&t, ".ignore", "vendor\n");
     write(&t, "dist/built.js", "needle built\n");
     let found = text(&t.toolbox, grep("needle", None)).await;
-    assert_eq!(found, "dist/kept.js:1:needle\nlogs/a.log:1:needle\nvendor/.hidden/x.js:1:needle");
+    let tracked = "dist/kept.js:1:needle\nlogs/a.log:1:needle\nvendor/.hidden/x.js:1:needle";
+    let ignored =
+        "(1 file that ignore files name matches too, `dist/built.js`: pass its folder as `path`)";
+    assert_eq!(found, format!("{tracked}\n{ignored}"));
+    let named = text(&t.toolbox, grep("needle", Some("dist"))).await;
+    assert_eq!(named, "dist/built.js:1:needle built\ndist/kept.js:1:needle");
+    assert_eq!(text(&t.toolbox, grep("needle$", None)).await, tracked);
     assert_eq!(text(&t.toolbox, glob("*.log")).await, "logs/a.log");
     assert_eq!(text(&t.toolbox, glob("dist/**")).await, "dist/kept.js");
     let none = text(&t.toolbox, grep("built", None)).await;
@@ -99,6 +105,46 @@ async fn a_match_far_out_in_a_long_line_is_shown_with_its_column() {
     let named = text(&t.toolbox, grep("needle here", Some("data.bin"))).await;
     assert!(named.starts_with("data.bin:") && named.contains("needle here"), "{named}");
     assert!(named.contains("is no text from byte"), "{named}");
+}
+
+const SHIFT_JIS: &[u8] = b"\x8f\xa4\x95i\x82\xcc\x91\xe5\x82\xab\x82\xb3\x82\xc6\x89\xbf\x8ai\x82\xf0\x95\x5c\x8e\xa6\x82\xb7\x82\xe9\x89\xe6\x96\xca\x82\xc5\x82\xb7\x81B\x83T\x83C\x83Y\x82\xcd\x91q\x8c\xc9\x82\xc5\x8am\x94F\x82\xb5\x82\xc4\x82\xad\x82\xbe\x82\xb3\x82\xa2\x81B\n";
+const GBK: &[u8] = b"\xd5\xe2\xb8\xf6\xb3\xcc\xd0\xf2\xcf\xd4\xca\xbe\xc9\xcc\xc6\xb7\xb5\xc4\xb4\xf3\xd0\xa1\xba\xcd\xbc\xdb\xb8\xf1\xa3\xac\xc7\xeb\xd4\xda\xb2\xd6\xbf\xe2\xd6\xd0\xc8\xb7\xc8\xcf\xb3\xdf\xb4\xe7\xa1\xa3\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_read_shows_of_other_encodings_is_found() {
+    let t = start().await;
+    let german = "// Die Größe der Tür ist für größere Häuser zu ändern.\nint size;\n";
+    let latin: Vec<u8> = german.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
+    let wide: Vec<u8> = german.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    write(&t, "latin.c", &latin);
+    write(&t, "wide.c", &wide);
+    write(&t, "japanese.txt", SHIFT_JIS);
+    write(&t, "chinese.txt", GBK);
+    write(&t, "picture.bin", b"\x89PNG\0\0\x01\x02size\0\xff\xfe\xfd");
+    let first = german.lines().next().unwrap();
+    let both = format!("latin.c:1:{first}\nwide.c:1:{first}");
+    for pattern in ["Größe", "Gr.{2}e", r"Gr\xf6\u00dfe", "zu ändern|price"] {
+        assert_eq!(text(&t.toolbox, grep(pattern, None)).await, both, "{pattern}");
+    }
+    let found = text(&t.toolbox, grep("サイズ", None)).await;
+    assert!(found.starts_with("japanese.txt:1:商品の大きさ"), "{found}");
+    let found = text(&t.toolbox, grep("商品", None)).await;
+    assert!(
+        found.contains("chinese.txt:1:这个程序显示商品") && found.contains("japanese.txt:1:"),
+        "{found}"
+    );
+    // Plain letters, too: where the file is no UTF-8, and where every other byte is none.
+    assert_eq!(text(&t.toolbox, grep("der T", None)).await, both);
+    assert_eq!(
+        text(&t.toolbox, grep("int size", None)).await,
+        "latin.c:2:int size;\nwide.c:2:int size;"
+    );
+    assert_eq!(text(&t.toolbox, grep("Größe", Some("wide.c"))).await, format!("wide.c:1:{first}"));
+    // What is too large to be decoded is said.
+    write(&t, "large.txt", latin.repeat(17 * 1024 * 1024 / latin.len()));
+    let none = text(&t.toolbox, grep("Höhe", None)).await;
+    assert!(none.starts_with("no match\n"), "{none}");
+    assert!(none.contains("(1 file in another encoding was not searched)"), "{none}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,6 @@
 //! Read, Write and Edit.
 
+mod decoded;
 mod edit;
 mod hints;
 mod large;
@@ -29,6 +30,7 @@ use super::paths::{LocatedPath, WorktreeRoot};
 use super::{ToolError, names};
 use crate::tool_args as args;
 
+pub use decoded::{DecodedFile, decode_file};
 pub use edit::{edit_files, plan_edit};
 pub use missing::not_found;
 pub use read::{DocumentPlace, FileRead, number_lines, read_file, show_bytes};

@@ -4,39 +4,32 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::SystemTime;
 
-use grep_matcher::Matcher as _;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use ignore::WalkState;
 use ignore::types::{Types, TypesBuilder};
 
 use super::glob::PathPattern;
+use super::matched::{ENOUGH_MATCHES, FoundLines, Page, shown_lines};
 use super::walk::{describe_error, walk_files, walk_ignored};
-use super::{ignored_note, modified_time};
+use super::{IGNORED, ignored_note, modified_time};
 use crate::tool_args::{self as args, GrepMode};
+use crate::toolbox::files::{DecodedFile, decode_file};
 use crate::toolbox::names::{locate_existing, unicode_forms};
 use crate::toolbox::paths::{LocatedPath, WorktreeRoot};
 use crate::toolbox::{ToolError, files};
-use codebutler_guides::text::clip_text;
 
-/// Lines that one Grep answers with: matches alone, and with the lines around them.
-const MAX_LINES: usize = 250;
-const MAX_LINES_AROUND: usize = 600;
-/// Files that one Grep names.
-const MAX_FILES: usize = 500;
-/// Matches after which a search stops looking: enough to show the first ones by path.
-const ENOUGH_MATCHES: usize = 10_000;
-/// Matches taken from one file.
-const MAX_PER_FILE: usize = 100;
-const MAX_LINE_CHARS: usize = 400;
+/// Files that ignore files name and that are gone through where others match.
+const IGNORED_TOO: usize = 1_000;
 /// Most lines that are shown before and after a match.
 const MAX_CONTEXT: u32 = 10;
 
 /// How a search goes through a file.
 struct FileSearch {
     matcher: RegexMatcher,
+    /// The pattern is of more than ASCII: files in other encodings are decoded.
+    decodes: bool,
     glob: Option<PathPattern>,
     kind: Option<Types>,
     inside: PathBuf,
@@ -51,29 +44,8 @@ struct FoundFiles {
     unreadable: Vec<String>,
     /// Files without text that were not gone through.
     binary: usize,
-}
-
-/// What was found in a file.
-struct FoundLines {
-    matcher: RegexMatcher,
-    path: String,
-    lines: Vec<MatchedLine>,
-    matches: usize,
-    /// There is more in it.
-    is_cut: bool,
-    /// From this byte on it is no text, and was not gone through.
-    binary: Option<u64>,
-    /// When it was changed, if that counts.
-    modified: Option<SystemTime>,
-    mode: GrepMode,
-}
-
-struct MatchedLine {
-    number: u64,
-    text: String,
-    is_match: bool,
-    /// Does not follow the line before it.
-    starts: bool,
+    /// Files in other encodings that were not gone through.
+    undecoded: usize,
 }
 
 /// Lines that match, as `path:line:text`, by path; those around them as `path-line-text`, with `--`
@@ -104,8 +76,9 @@ pub(crate) fn grep_files(tree: &WorktreeRoot, args: &args::GrepArgs) -> Result<S
         .binary_detection(binary)
         .build();
     let inside = at.full.strip_prefix(tree.root()).unwrap_or(Path::new("")).to_owned();
-    let search =
-        FileSearch { matcher, glob, kind, inside, mode, newest: args.newest == Some(true) };
+    let decodes = wants_more_than_ascii(&args.pattern);
+    let newest = args.newest == Some(true);
+    let search = FileSearch { matcher, decodes, glob, kind, inside, mode, newest };
     let (found, mut notes) = search.run(tree, &at, &searcher)?;
     notes.splice(..0, alike);
     let page = Page { offset: args.offset.unwrap_or(0) as usize, limit: args.limit };
@@ -143,6 +116,12 @@ fn build_matcher(args: &args::GrepArgs) -> Result<RegexMatcher, ToolError> {
         .map_err(|e| ToolError::refused(format!("`pattern` is not a regular expression: {e}")))
 }
 
+/// True if a match may hold characters that are other bytes in other encodings.
+fn wants_more_than_ascii(pattern: &str) -> bool {
+    let classes = [".", "[^", r"\w", r"\W", r"\S", r"\D", r"\p", r"\P", r"\x", r"\u", r"\U"];
+    !pattern.is_ascii() || classes.iter().any(|class| pattern.contains(class))
+}
+
 impl FileSearch {
     /// What is found, by path, and what is to be said of it.
     fn run(
@@ -154,24 +133,33 @@ impl FileSearch {
         let found = Mutex::new(FoundFiles::default());
         let count = AtomicUsize::new(0);
         let visit = |searcher: &mut Searcher, relative: &Path| {
-            self.visit(tree, searcher, relative, (&found, &count))
+            self.visit(tree, searcher, relative, (&found, &count), self.mode)
         };
         let mut walked = walk_files(tree, &at.full, false, searcher, visit);
         let is_empty = || found.lock().is_ok_and(|found| found.files.is_empty());
         let mut notes = Vec::new();
+        let named = at.full != tree.root();
         if is_empty() {
-            let named = at.full != tree.root();
             let look = |searcher: &mut Searcher, relative: &Path| {
                 if named { visit(searcher, relative) } else { WalkState::Quit }
             };
-            let ignored = walk_ignored(tree, &at.full, false, &walked, searcher, look);
+            let ignored = walk_ignored(tree, &at.full, (false, IGNORED), &walked, searcher, look);
             if !is_empty() {
                 notes.push("(ignore files name these, and Git does not track them)".to_owned());
             } else if let Some(why) = self.glob.as_ref().and_then(|glob| glob.wrong.clone()) {
                 return Err(ToolError::refused(why));
             } else if !named {
-                notes.extend(ignored_note(ignored));
+                notes.extend(ignored_note(ignored.first));
             }
+        } else if at.full.is_dir() {
+            let other = Mutex::new(FoundFiles::default());
+            let look = |searcher: &mut Searcher, relative: &Path| {
+                let to = (&other, &AtomicUsize::new(0));
+                self.visit(tree, searcher, relative, to, GrepMode::Files)
+            };
+            let ignored =
+                walk_ignored(tree, &at.full, (false, IGNORED_TOO), &walked, searcher, look);
+            notes.extend(matched_too(&other.into_inner().unwrap_or_default(), ignored.is_cut));
         }
         let mut found = found.into_inner().unwrap_or_default();
         if found.files.is_empty() && found.binary > 0 {
@@ -179,6 +167,11 @@ impl FileSearch {
                 "({} binary file(s) were not searched: name one as `path` to search it)",
                 found.binary
             ));
+        }
+        match found.undecoded {
+            0 => {}
+            1 => notes.push("(1 file in another encoding was not searched)".to_owned()),
+            n => notes.push(format!("({n} files in other encodings were not searched)")),
         }
         let odd = found.files.iter().find_map(|file| Some((&file.path, file.binary?)));
         if let Some((path, byte)) = odd {
@@ -196,6 +189,7 @@ impl FileSearch {
         searcher: &mut Searcher,
         relative: &Path,
         (found, count): (&Mutex<FoundFiles>, &AtomicUsize),
+        mode: GrepMode,
     ) -> WalkState {
         let wanted = self.glob.as_ref().is_none_or(|glob| glob.is_match(&self.inside, relative));
         let typed =
@@ -203,10 +197,26 @@ impl FileSearch {
         if !wanted || !typed {
             return WalkState::Continue;
         }
-        let mut file = FoundLines::new(self.matcher.clone(), self.mode);
+        let mut file = FoundLines::new(self.matcher.clone(), mode);
         let path = tree.root().join(relative);
-        let ended = searcher.search_path(&self.matcher, &path, &mut file);
+        let mut ended = searcher.search_path(&self.matcher, &path, &mut file);
         let shown = relative.to_string_lossy();
+        // UTF-16 looks like no text, and what is shown of a match has to be what Read shows.
+        if self.decodes || file.binary.is_some() || file.is_lossy {
+            match decode_file(tree, &path, &shown) {
+                DecodedFile::Text(text) => {
+                    file = FoundLines::new(self.matcher.clone(), mode);
+                    ended = searcher.search_slice(&self.matcher, text.as_bytes(), &mut file);
+                }
+                DecodedFile::Unknown if file.matches == 0 => {
+                    if let Ok(mut found) = found.lock() {
+                        found.undecoded += 1;
+                    }
+                    return WalkState::Continue;
+                }
+                DecodedFile::Unknown | DecodedFile::AsItIs => {}
+            }
+        }
         let vanished = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         let failed = ended.err().filter(|error| !vanished(error));
         if file.matches == 0 {
@@ -219,7 +229,7 @@ impl FileSearch {
             return WalkState::Continue;
         }
         // Where only files are told, they are what there can be too many of.
-        let counted = if self.mode == GrepMode::Content { file.matches } else { 1 };
+        let counted = if mode == GrepMode::Content { file.kept } else { 1 };
         let total = count.fetch_add(counted, Ordering::Relaxed) + counted;
         file.path = shown.into_owned();
         if self.newest {
@@ -229,31 +239,6 @@ impl FileSearch {
             found.files.push(file);
         }
         if total > ENOUGH_MATCHES { WalkState::Quit } else { WalkState::Continue }
-    }
-}
-
-/// Which part of what was found is shown.
-struct Page {
-    offset: usize,
-    limit: Option<u32>,
-}
-
-impl Page {
-    fn most(&self, most: usize) -> usize {
-        self.limit.map_or(most, |limit| (limit.max(1) as usize).min(most))
-    }
-
-    fn of_files(&self, lines: Vec<String>) -> String {
-        let (total, most) = (lines.len(), self.most(MAX_FILES));
-        let mut part: Vec<String> = lines.into_iter().skip(self.offset).take(most).collect();
-        if self.offset + part.len() < total || self.offset > 0 {
-            part.push(format!(
-                "({} of {total} files shown, from {} on: narrow `pattern`, `path` or `glob`, or pass `offset`)",
-                part.len(),
-                self.offset + 1
-            ));
-        }
-        part.join("\n")
     }
 }
 
@@ -276,129 +261,20 @@ fn of_type(name: &str) -> Result<Types, ToolError> {
     })
 }
 
-impl FoundLines {
-    fn new(matcher: RegexMatcher, mode: GrepMode) -> Self {
-        Self {
-            matcher,
-            path: String::new(),
-            lines: Vec::new(),
-            matches: 0,
-            is_cut: false,
-            binary: None,
-            modified: None,
-            mode,
+/// That files match which are left out for the sake of ignore files.
+fn matched_too(other: &FoundFiles, is_cut: bool) -> Option<String> {
+    let first = other.files.iter().map(|file| file.path.as_str()).min();
+    match (other.files.len(), first) {
+        (1, Some(first)) if !is_cut => Some(format!(
+            "(1 file that ignore files name matches too, `{first}`: pass its folder as `path`)"
+        )),
+        (0, _) | (_, None) => is_cut
+            .then(|| "(of the files that ignore files name only some were searched)".to_owned()),
+        (n, Some(first)) => {
+            let least = if is_cut { "at least " } else { "" };
+            Some(format!(
+                "({least}{n} files that ignore files name match too, such as `{first}`: pass their folder as `path`)"
+            ))
         }
     }
-
-    fn push(&mut self, number: Option<u64>, bytes: &[u8], is_match: bool) {
-        let number = number.unwrap_or_default();
-        let text = String::from_utf8_lossy(bytes);
-        let text = text.trim_end_matches(['\n', '\r']);
-        let found = is_match.then(|| self.matcher.find(bytes).ok().flatten()).flatten();
-        let text = match found {
-            Some(found) if text.len() > MAX_LINE_CHARS => {
-                let times = self.count_matches(bytes);
-                cut_around(bytes, (found.start(), found.end()), times)
-            }
-            _ => clip_text(text, MAX_LINE_CHARS),
-        };
-        // Of a binary file, what could move a terminal's cursor is no text.
-        let text = if self.binary.is_some() || text.contains('\0') {
-            text.replace(|c: char| c.is_control() && c != '\t', "\u{fffd}")
-        } else {
-            text
-        };
-        let starts = self.lines.last().is_none_or(|before| before.number + 1 != number);
-        self.lines.push(MatchedLine { number, text, is_match, starts });
-    }
-
-    fn count_matches(&self, bytes: &[u8]) -> usize {
-        let mut times = 0;
-        let _ = self.matcher.find_iter(bytes, |_| {
-            times += 1;
-            times < MAX_PER_FILE
-        });
-        times
-    }
-}
-
-/// A long line around its first match, with the place of that.
-fn cut_around(line: &[u8], (start, end): (usize, usize), times: usize) -> String {
-    let before = String::from_utf8_lossy(&line[..start]);
-    let all = String::from_utf8_lossy(line);
-    let all = all.trim_end_matches(['\n', '\r']);
-    let column = before.chars().count();
-    let total = all.chars().count();
-    let length = String::from_utf8_lossy(&line[start..end]).chars().count().min(MAX_LINE_CHARS);
-    let first = column.saturating_sub((MAX_LINE_CHARS - length) / 2);
-    let shown: String = all.chars().skip(first).take(MAX_LINE_CHARS).collect();
-    let left = if first > 0 { "…" } else { "" };
-    let right = if first + MAX_LINE_CHARS < total { "…" } else { "" };
-    let many = match times {
-        0 | 1 => String::new(),
-        MAX_PER_FILE.. => format!("; {MAX_PER_FILE} or more matches in it"),
-        times => format!("; {times} matches in it"),
-    };
-    format!("{left}{shown}{right} [column {} of {total}{many}]", column + 1)
-}
-
-impl Sink for FoundLines {
-    type Error = io::Error;
-
-    fn matched(&mut self, _: &Searcher, line: &SinkMatch<'_>) -> io::Result<bool> {
-        let most = if self.mode == GrepMode::Content { MAX_PER_FILE } else { ENOUGH_MATCHES };
-        if self.matches == most {
-            self.is_cut = true;
-            return Ok(false);
-        }
-        self.matches += 1;
-        if self.mode == GrepMode::Content {
-            // A match of several lines is shown line by line.
-            let first = line.line_number();
-            for (more, part) in line.lines().enumerate() {
-                self.push(first.map(|number| number + more as u64), part, true);
-            }
-        }
-        Ok(self.mode != GrepMode::Files)
-    }
-
-    fn binary_data(&mut self, searcher: &Searcher, offset: u64) -> io::Result<bool> {
-        self.binary = self.binary.or(Some(offset));
-        // Where it is no text, it is gone through only if it was asked for.
-        Ok(searcher.binary_detection().convert_byte().is_some())
-    }
-
-    fn context(&mut self, _: &Searcher, line: &SinkContext<'_>) -> io::Result<bool> {
-        self.push(line.line_number(), line.bytes(), false);
-        Ok(true)
-    }
-}
-
-fn shown_lines(found: &[FoundLines], around: bool, page: &Page) -> String {
-    let most = page.most(if around { MAX_LINES_AROUND } else { MAX_LINES });
-    let all = || found.iter().flat_map(|file| file.lines.iter().map(move |line| (file, line)));
-    let mut text = Vec::new();
-    let mut matches = 0;
-    for (file, line) in all().skip(page.offset).take(most) {
-        if around && line.starts && !text.is_empty() {
-            text.push("--".to_owned());
-        }
-        matches += usize::from(line.is_match);
-        let mark = if line.is_match { ':' } else { '-' };
-        text.push(format!("{}{mark}{}{mark}{}", file.path, line.number, line.text));
-    }
-    let total: usize = found.iter().map(|file| file.matches).sum();
-    if total > matches {
-        let many = if total > ENOUGH_MATCHES { "more than " } else { "" };
-        let total = total.min(ENOUGH_MATCHES);
-        text.push(format!(
-            "({matches} of {many}{total} matches shown: narrow `pattern`, `path` or `glob`)"
-        ));
-    } else if let Some(file) = found.iter().find(|file| file.is_cut) {
-        text.push(format!(
-            "(of `{}` only the first {MAX_PER_FILE} matches: narrow `pattern`, or Read it)",
-            file.path
-        ));
-    }
-    text.join("\n")
 }

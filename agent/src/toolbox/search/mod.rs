@@ -20,12 +20,15 @@ use walk::{build_walker, list_tracked, walk_ignored};
 
 mod glob;
 mod grep;
+mod matched;
 mod walk;
 
 pub(super) use grep::grep_files;
 
 /// Paths that one Glob answers with.
 const MAX_PATHS: usize = 500;
+/// Files that ignore files name and that are gone through where nothing else matches.
+const IGNORED: usize = 20_000;
 /// Names that look like others and are spelt out.
 const SPELT: usize = 5;
 
@@ -53,7 +56,7 @@ pub(super) fn find_files(tree: &WorktreeRoot, args: &args::GlobArgs) -> Result<S
     let walked = walk_files(tree, &at.full, true, &(), take);
     let mut notes: Vec<String> = alike.into_iter().collect();
     if found.lock().is_ok_and(|found| found.is_empty()) {
-        let ignored = walk_ignored(tree, &at.full, true, &walked, &(), take);
+        let ignored = walk_ignored(tree, &at.full, (true, IGNORED), &walked, &(), take).first;
         let matched = found.lock().is_ok_and(|found| !found.is_empty());
         match (ignored, &glob.wrong) {
             (Some(_), _) if matched => {
@@ -227,14 +230,22 @@ mod tests {
         find_files(tree, &args).unwrap_or_else(|e| format!("refused: {e}"))
     }
 
+    /// Of a search that matches in `target/c.rs` and `x.log` too, and in the first alone.
+    const BOTH_TOO: &str = "(2 files that ignore files name match too, such as `target/c.rs`: pass their folder as `path`)";
+    const ONE_TOO: &str =
+        "(1 file that ignore files name matches too, `target/c.rs`: pass its folder as `path`)";
+
     #[test]
     fn grep_respects_gitignore_and_git() {
         let (_dir, tree) = tree();
         assert_eq!(
             grep_for(&tree, "needle", None, None),
-            ".github/ci.yml:1:run: needle\nsrc/a.rs:2:needle two\nsrc/deep/b.py:1:needle = 1"
+            format!(
+                ".github/ci.yml:1:run: needle\nsrc/a.rs:2:needle two\nsrc/deep/b.py:1:needle = 1\n{BOTH_TOO}"
+            )
         );
-        assert_eq!(grep_for(&tree, "(?i)needle$", None, Some("*.rs")), "src/deep/b.rs:1:Needle");
+        let rust = grep_for(&tree, "(?i)needle$", None, Some("*.rs"));
+        assert_eq!(rust, format!("src/deep/b.rs:1:Needle\n{ONE_TOO}"));
         assert_eq!(grep_for(&tree, "needle", Some("src/deep"), None), "src/deep/b.py:1:needle = 1");
         assert_eq!(grep_for(&tree, "needle", Some("src/a.rs"), None), "src/a.rs:2:needle two");
         assert!(grep_for(&tree, "nothing", None, None).starts_with("no match\n(files that ignore"));
@@ -274,9 +285,41 @@ mod tests {
         fs::write(tree.root().join("one.txt"), "needle\n".repeat(130)).unwrap();
         fs::write(tree.root().join("one2.txt"), "needle\n".repeat(100)).unwrap();
         let text = grep_for(&tree, "needle", None, Some("one*"));
-        let note = "(of `one.txt` only the first 100 matches: narrow `pattern`, or Read it)";
+        let note = "(200 of 230 matches shown, of `one.txt` only the first 100: narrow `pattern`, `path` or `glob`)";
         assert!(text.ends_with(note), "{text}");
         assert_eq!(text.lines().count(), 201);
+        for n in 0..3 {
+            let path = tree.root().join(format!("huge{n}.txt"));
+            fs::write(path, "needle\n".repeat(3_000 * (n + 1))).unwrap();
+        }
+        let text = grep_for(&tree, "needle", None, Some("huge*"));
+        let note =
+            "(250 of 18000 matches shown, of `huge0.txt` and 2 more only the first 100: narrow";
+        assert!(text.contains(note), "{}", text.lines().last().unwrap());
+        fs::write(tree.root().join("huge0.txt"), "needle\n".repeat(12_000)).unwrap();
+        let text = grep_for(&tree, "needle", None, Some("huge0*"));
+        assert!(text.contains("(100 of more than 10000 matches shown"), "{text}");
+    }
+
+    #[test]
+    fn a_long_line_within_a_match_of_several_is_shown_around_it() {
+        let (_dir, tree) = tree();
+        let text =
+            format!("{}begin\nmiddle\n{}end{}\n", "a".repeat(900), "b".repeat(2), "c".repeat(900));
+        fs::write(tree.root().join("long.txt"), text).unwrap();
+        let args = args::GrepArgs {
+            pattern: "begin.middle.b*end".into(),
+            multiline: Some(true),
+            ..args::GrepArgs::default()
+        };
+        let shown = grep_files(&tree, &args).unwrap();
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(lines[0].ends_with("abegin [column 901 of 905]"), "{shown}");
+        assert_eq!(lines[1], "long.txt:2:middle");
+        assert!(
+            lines[2].starts_with("long.txt:3:bbendc") && lines[2].ends_with("[column 1 of 905]"),
+            "{shown}"
+        );
     }
 
     #[test]
@@ -327,12 +370,13 @@ mod tests {
         };
         let needle = || args::GrepArgs { pattern: "needle".into(), ..args::GrepArgs::default() };
         let files = || args::GrepArgs { mode: Some(args::GrepMode::Files), ..needle() };
-        assert_eq!(of(files()), ".github/ci.yml\nsrc/a.rs\nsrc/deep/b.py");
+        let all = format!(".github/ci.yml\nsrc/a.rs\nsrc/deep/b.py\n{BOTH_TOO}");
+        assert_eq!(of(files()), all);
         let first = of(args::GrepArgs { limit: Some(1), ..files() });
         assert!(first.starts_with(".github/ci.yml\n(1 of 3 files shown, from 1 on"), "{first}");
         assert!(of(args::GrepArgs { offset: Some(2), ..files() }).starts_with("src/deep/b.py\n("));
         let rust = args::GrepArgs { kind: Some("rust".into()), ignore_case: Some(true), ..files() };
-        assert_eq!(of(rust), "src/a.rs\nsrc/deep/b.rs");
+        assert_eq!(of(rust), format!("src/a.rs\nsrc/deep/b.rs\n{ONE_TOO}"));
         let unknown = args::GrepArgs { kind: Some("klingon".into()), ..needle() };
         assert!(of(unknown).starts_with("refused: `type`"));
         let count = args::GrepArgs {

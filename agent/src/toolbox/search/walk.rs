@@ -13,8 +13,6 @@ use crate::toolbox::paths::WorktreeRoot;
 use codebutler_guides::text::clip_text;
 
 const THREADS: usize = 4;
-/// Files that ignore files name and that are gone through where they were asked for.
-const IGNORED: usize = 20_000;
 /// Places that can't be read and are named.
 const NAMED: usize = 3;
 
@@ -78,15 +76,23 @@ pub fn walk_files<T: Clone + Send>(
     walked
 }
 
-/// As [`walk_files`], of the files that it left out for the sake of ignore files. Answers with the first of them.
+/// The files that a walk left out for the sake of ignore files.
+#[derive(Debug, Default)]
+pub(super) struct IgnoredFiles {
+    pub first: Option<PathBuf>,
+    /// There are more than were gone through.
+    pub is_cut: bool,
+}
+
+/// As [`walk_files`], of the files that it left out for the sake of ignore files, up to `most`.
 pub(super) fn walk_ignored<T: Clone + Send>(
     tree: &WorktreeRoot,
     from: &Path,
-    links: bool,
+    (links, most): (bool, usize),
     known: &WalkedFiles,
     with: &T,
     visit: impl Fn(&mut T, &Path) -> WalkState + Send + Sync,
-) -> Option<PathBuf> {
+) -> IgnoredFiles {
     let found = Mutex::new((0, None));
     let mut walker = build_walker(from);
     walker.standard_filters(false);
@@ -97,14 +103,15 @@ pub(super) fn walk_ignored<T: Clone + Send>(
         if let Ok(mut found) = found.lock() {
             found.0 += 1;
             found.1.get_or_insert_with(|| path.to_owned());
-            if found.0 > IGNORED {
+            if found.0 > most {
                 return WalkState::Quit;
             }
         }
         visit(own, path)
     };
     walk(tree, walker, links, with, &visit, &Mutex::default());
-    found.into_inner().ok().and_then(|(_, first)| first)
+    let (looked, first) = found.into_inner().unwrap_or_default();
+    IgnoredFiles { first, is_cut: looked > most }
 }
 
 /// Whether it was stopped.
