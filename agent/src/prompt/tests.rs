@@ -97,6 +97,7 @@ pub(super) fn guides() -> PromptGuides {
             hooks: vec![".husky/pre-commit".into()],
             submodules: vec!["vendor/sub".into()],
             branch: "People rewrote `t`.".into(),
+            branch_lost: false,
             nested: vec![],
             copies: false,
         },

@@ -303,7 +303,12 @@ impl Agent {
     async fn surroundings(&self) -> Result<RoleSurroundings, RunError> {
         let programs = self.session.tools.iter().any(|tool| tool == "Bash");
         match self.tools.toolbox.ask(ToolboxRequest::Surroundings { programs }).await? {
-            ToolboxReply::Surroundings(found) => Ok(found),
+            ToolboxReply::Surroundings(found) => {
+                if found.branch_lost && !found.branch.is_empty() {
+                    self.tell_once("branch", &found.branch).await?;
+                }
+                Ok(found)
+            }
             other => {
                 tracing::warn!(?other, "the surroundings are not known");
                 Ok(RoleSurroundings::default())

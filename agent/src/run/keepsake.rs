@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Agent;
+use super::{Agent, RunError};
 use crate::toolbox::client::ToolboxError;
 use crate::toolbox::protocol::{KeptSnapshot, ToolboxReply, ToolboxRequest};
 use crate::tools::{ToolFailure, ToolOutcome};
@@ -22,7 +22,10 @@ impl Agent {
         }
         let asked = self.tools.toolbox.ask(ToolboxRequest::Snapshot);
         Ok(match tokio::time::timeout(PATIENCE, asked).await {
-            Ok(Ok(ToolboxReply::Kept(kept))) => KeepOutcome::Kept(kept_note(&kept)),
+            Ok(Ok(ToolboxReply::Kept(kept))) => {
+                self.tell_of_unkept(&kept).await?;
+                KeepOutcome::Kept(kept_note(&kept))
+            }
             Ok(Ok(ToolboxReply::Refused(why) | ToolboxReply::Failed(why))) => {
                 KeepOutcome::Impossible(why)
             }
@@ -32,6 +35,22 @@ impl Agent {
             }
             Ok(Err(error)) => return Err(error.into()),
             Err(_) => KeepOutcome::Impossible("it takes too long".to_owned()),
+        })
+    }
+
+    /// People hear of files that could get lost, once for the same ones.
+    async fn tell_of_unkept(&self, kept: &KeptSnapshot) -> Result<(), ToolFailure> {
+        if kept.at_risk.is_empty() {
+            return Ok(());
+        }
+        let text = format!(
+            "I run a command that may remove files, and the snapshot that I keep before such commands lacks some: {}.",
+            kept.at_risk.join("; ")
+        );
+        self.tell_once("unkept", &text).await.map_err(|error| match error {
+            RunError::Closed => ToolFailure::Closed,
+            RunError::Gateway(error) => ToolFailure::Gateway(error),
+            other => ToolFailure::Fault(other.to_string()),
         })
     }
 }
@@ -71,14 +90,14 @@ pub(super) fn with_note(note: Option<&str>, done: ToolOutcome) -> ToolOutcome {
     }
 }
 
-fn kept_note(KeptSnapshot { name, left_out }: &KeptSnapshot) -> String {
+fn kept_note(KeptSnapshot { name, left_out, .. }: &KeptSnapshot) -> String {
     let mut out = format!(
         "[note] Before this, all files but ignored folders were kept in {name}. `git restore --source={name} -- PATH` brings back a \
          path (`.`: all), `git diff {name}` shows what differs."
     );
     if !left_out.is_empty() {
-        out.push_str(" Too large for it, so not kept: ");
-        out.push_str(&left_out.join(", "));
+        out.push_str(" Not kept: ");
+        out.push_str(&left_out.join("; "));
         out.push('.');
     }
     out

@@ -42,15 +42,17 @@ impl Agent {
         let WorktreeLeftover { committed, unpushed, left } = match self.answered(request).await? {
             ToolboxReply::Leftover(leftover) => leftover,
             ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => {
-                return self.not_kept(false, &why).await;
+                return self.not_kept(false, &why, "").await;
             }
             other => {
                 tracing::warn!(?other, "what is left of the run is not known");
                 return Ok(None);
             }
         };
+        self.tell_of_left(&left).await?;
         if !unpushed {
-            return Ok(None);
+            return Ok((!left.is_empty())
+                .then(|| format!("[CodeButler] Your run ended with files {}", in_none(&left))));
         }
         let commit = match self.answered(ToolboxRequest::Head).await? {
             ToolboxReply::Text(commit) => commit,
@@ -62,7 +64,7 @@ impl Agent {
             return Ok(None);
         };
         match pushed {
-            Ok(PushResult::Conflict(why)) => Ok(Some(not_pushed(committed, &why))),
+            Ok(PushResult::Conflict(why)) => Ok(Some(not_pushed(committed, &why, &left))),
             Ok(PushResult::Done(done)) => {
                 let run = self.transcript.state().run().map(|run| run.id.clone());
                 let what = if committed { &message } else { "commits of the run" };
@@ -70,19 +72,22 @@ impl Agent {
                 for record in &done.records {
                     self.keep(record)?;
                 }
-                let left = if left.is_empty() { left } else { format!(" In no commit: {left}.") };
-                let told = || {
-                    format!(
+                let mut told = Vec::new();
+                if committed {
+                    told.push(format!(
                         "[CodeButler] Your run ended with changes that you had not committed: they were \
-                         committed as `{message}` and pushed.{left}"
-                    )
-                };
-                Ok(committed.then(told))
+                         committed as `{message}` and pushed."
+                    ));
+                }
+                if !left.is_empty() {
+                    told.push(format!("[CodeButler] Your run ended with files {}", in_none(&left)));
+                }
+                Ok((!told.is_empty()).then(|| told.join("\n")))
             }
             Err(ToolFailure::Respond(why) | ToolFailure::Fault(why) | ToolFailure::Stop(why)) => {
                 // What must be in no commit of a push is in none by us.
                 self.tools.toolbox.ask(ToolboxRequest::TakeBack { message }).await?;
-                self.not_kept(committed, &why).await
+                self.not_kept(committed, &why, &left).await
             }
             Err(ToolFailure::Closed) => Err(RunError::Closed),
             Err(ToolFailure::Gateway(error)) => Err(RunError::Gateway(error)),
@@ -99,7 +104,21 @@ impl Agent {
         }
     }
 
-    async fn not_kept(&self, committed: bool, why: &str) -> Result<Option<String>, RunError> {
+    /// People hear of what is in no commit, once for the same files.
+    async fn tell_of_left(&self, left: &str) -> Result<(), RunError> {
+        if left.is_empty() {
+            return Ok(());
+        }
+        let text = format!("Some files of this thread's worktree are {}", in_none(left));
+        self.tell_once("left", &text).await
+    }
+
+    async fn not_kept(
+        &self,
+        committed: bool,
+        why: &str,
+        left: &str,
+    ) -> Result<Option<String>, RunError> {
         let why = clip_text(why.trim().trim_end_matches('.'), 400);
         // Whose own push was refused has said so.
         let known = self.transcript.state().run().is_some_and(|run| run.tried_push);
@@ -110,12 +129,18 @@ impl Agent {
             );
             self.tell_once("unpushed", &text).await?;
         }
-        Ok(Some(not_pushed(committed, &why)))
+        Ok(Some(not_pushed(committed, &why, left)))
     }
 }
 
 /// For the role.
-fn not_pushed(committed: bool, why: &str) -> String {
+fn not_pushed(committed: bool, why: &str, left: &str) -> String {
     let how = if committed { " You had not committed all of it: that is still so." } else { "" };
-    format!("[CodeButler] Your run ended with work that is not on the remote: {why}.{how}")
+    let left =
+        if left.is_empty() { String::new() } else { format!(" Some files are {}", in_none(left)) };
+    format!("[CodeButler] Your run ended with work that is not on the remote: {why}.{how}{left}")
+}
+
+fn in_none(left: &str) -> String {
+    format!("in no commit: {left}. They lie in this thread's volume alone.")
 }

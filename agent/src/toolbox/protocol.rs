@@ -293,6 +293,9 @@ pub struct RoleSurroundings {
     /// What people did to the thread's branch on the remote, in sentences.
     #[serde(default)]
     pub branch: String,
+    /// The remote has no such branch, and the volume never had it.
+    #[serde(default)]
+    pub branch_lost: bool,
     /// Files below the root of the base branch that say how to work in their folders.
     #[serde(default)]
     pub nested: Vec<String>,
@@ -316,8 +319,11 @@ pub struct WorktreeLeftover {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptSnapshot {
     pub name: String,
-    /// Files that are too large for it, the first ones by name.
+    /// Files that are in none of it: for each reason the first ones by name.
     pub left_out: Vec<String>,
+    /// Those of them that no ignore file names and no tool made.
+    #[serde(default)]
+    pub at_risk: Vec<String>,
 }
 
 /// What prepares a worktree.

@@ -35,6 +35,26 @@ async fn what_a_run_left_uncommitted_is_committed_and_pushed_at_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_in_no_commit_is_told_to_the_role_and_to_people() {
+    let make = calls(&[("Bash", json!({"command": "head -c 6000000 /dev/zero > data.bin"}))]);
+    let steps = vec![make, says("done"), says("and now?"), says("still?")];
+    let mut world = World::new(in_order(steps)).await;
+    for text in ["go", "go on", "go on"] {
+        world.gateway.lock().say(text, true);
+        world.one_pod().await;
+    }
+    let inner = world.gateway.lock();
+    let left = "`data.bin` (new, and larger than 5 MB)";
+    let told = inner.asked[2].iter().map(ToString::to_string).collect::<String>();
+    assert!(told.contains(&format!("in no commit: {left}")), "{told}");
+    // People hear of the same files once.
+    let posts = inner.post_texts();
+    let with = posts.iter().filter(|post| post.contains(left)).count();
+    assert_eq!((with, posts.len()), (1, 4), "{posts:?}");
+    assert_eq!(world.git(&["rev-list", "--count", "codebutler/t"]), "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_cut_short_leaves_nothing_in_the_volume_alone() {
     let mut world = World::new(in_order(vec![write("a"); 9])).await;
     {

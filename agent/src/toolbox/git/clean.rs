@@ -51,7 +51,7 @@ pub(super) fn differing_files(
     let mut new = Vec::new();
     let mut note_new = |file: &NewFile<'_>| {
         new.push(file.path.to_vec());
-        NewFileVerdict::Leave
+        NewFileVerdict::Pass
     };
     let mut rules = ScanRules::known(&ScanScope::All, FlagUse::Git, index_written(repo));
     rules.new = Some(&mut note_new);

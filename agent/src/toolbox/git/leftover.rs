@@ -3,21 +3,19 @@
 use git2::{Commit, DiffOptions, Index, IndexEntry, Repository, RepositoryState, Signature};
 
 use super::GitSite;
+use super::base::base_commit;
 use super::sealed::is_descendant;
 use super::seen::last_seen;
 use super::worktree::{
-    FlagUse, NewFile, NewFileVerdict, ScanRules, ScanScope, WorktreeScanner, index_written,
-    intents_left_out, move_entries, name_left, open_index, stage_changes,
+    FlagUse, LeftWhy, NewFile, NewFileVerdict, ScanRules, ScanScope, WorktreeScanner,
+    index_written, intents_left_out, move_entries, name_left, open_index, stage_changes,
 };
 use crate::toolbox::ToolError;
 use crate::toolbox::protocol::WorktreeLeftover;
 use codebutler_wire::break_ci_words;
 
 /// Larger files that Git does not know yet are not committed.
-const MAX_NEW: u64 = 5 * 1024 * 1024;
-/// Folders that tools make, where no .gitignore names them.
-pub(super) const MADE: [&str; 5] =
-    ["node_modules", "target", "__pycache__", ".venv", ".pytest_cache"];
+const MAX_NEW_MB: u64 = 5;
 
 /// Commits everything that differs from HEAD with `message`, if anything does, and says whether the
 /// remote lacks something. A repetition finds nothing to commit.
@@ -52,7 +50,14 @@ pub fn keep_leftover(place: &GitSite, message: &str) -> Result<WorktreeLeftover,
     let unpushed = match repo.refname_to_id(&place.remote_branch()) {
         Ok(remote) => remote != own && !is_descendant(place, remote, own)?,
         // Of a branch that is gone there, what it had is not new.
-        Err(_) => last_seen(place, &repo) != Some(own),
+        Err(_) => match last_seen(place, &repo) {
+            Some(known) => known != own,
+            // One that this volume never had begins at the base branch.
+            None => match base_commit(place) {
+                Ok(base) => base != own && !is_descendant(place, base, own)?,
+                Err(_) => true,
+            },
+        },
     };
     Ok(WorktreeLeftover { committed, unpushed, left })
 }
@@ -85,12 +90,14 @@ pub fn take_back(place: &GitSite, message: &str) -> Result<(), ToolError> {
 fn stage_all(place: &GitSite, repo: &Repository, index: &mut Index) -> Result<String, ToolError> {
     let entries: Vec<IndexEntry> = index.iter().collect();
     let mut judge = |file: &NewFile<'_>| match file.stat {
-        Some(stat) if stat.size > MAX_NEW => NewFileVerdict::Leave,
+        Some(stat) if stat.size > MAX_NEW_MB << 20 => {
+            NewFileVerdict::Leave(LeftWhy::TooLarge(MAX_NEW_MB))
+        }
         _ => NewFileVerdict::Take,
     };
     let mut rules = ScanRules::known(&ScanScope::All, FlagUse::Git, index_written(repo));
     rules.new = Some(&mut judge);
-    rules.made = &MADE;
+    rules.leave_made = true;
     let mut changes = WorktreeScanner::new(repo, &place.work).scan(&entries, rules)?;
     stage_changes(index, &mut changes)?;
     Ok(name_left(&changes.left))
@@ -130,22 +137,74 @@ mod tests {
         assert_eq!(keep_leftover(&f.place, "Work in progress by coder").unwrap(), none);
         f.write("src/new.rs", "fn a() {}\n");
         f.write("README", "changed\n");
-        f.write("a/node_modules/x.js", "x");
-        f.write("big", &"x".repeat(6 * 1024 * 1024));
+        f.write("package.json", "{}");
+        f.write("node_modules/x/package.json", "{}");
+        f.git(&f.place.tree(), &["add", "package.json"]);
         let kept = keep_leftover(&f.place, "Work in progress by coder").unwrap();
+        let made = "`node_modules/` (a tool made this folder, by what is in it)";
+        let left = |committed, unpushed| WorktreeLeftover {
+            left: made.to_owned(),
+            ..left(committed, unpushed)
+        };
         assert_eq!(kept, left(true, true));
         let git = |args: &[&str]| f.git(&f.place.tree(), args);
         assert_eq!(
             git(&["log", "-1", "--format=%an|%s"]),
             "CodeButler Coder|Work in progress by coder"
         );
-        assert_eq!(git(&["show", "--name-only", "--format="]), "README\nsrc/new.rs");
+        assert_eq!(git(&["show", "--name-only", "--format="]), "README\npackage.json\nsrc/new.rs");
         let again = keep_leftover(&f.place, "Work in progress by coder").unwrap();
         assert_eq!(again, left(false, true));
         push_branch(&f.place).unwrap();
-        assert_eq!(keep_leftover(&f.place, "Work in progress by coder").unwrap(), none);
+        assert_eq!(
+            keep_leftover(&f.place, "Work in progress by coder").unwrap(),
+            left(false, false)
+        );
         std::fs::remove_file(f.place.tree().join("README")).unwrap();
         assert!(keep_leftover(&f.place, "x").unwrap().committed);
+    }
+
+    #[test]
+    fn sources_in_folders_with_a_tools_name_are_committed_and_what_is_left_out_is_named() {
+        let f = GitFixture::new();
+        prepare_worktree(&f.place).unwrap();
+        f.write(".gitignore", "ignored/\n");
+        let tag = "Signature: 8a477f597d28d172789f06886806bc55\n";
+        let sources = [
+            "a/node_modules/own.js",
+            "b/__pycache__/notes.txt",
+            "c/.venv/notes.txt",
+            "d/.pytest_cache/notes.txt",
+            "src/target/audience.py",
+            "web/package.json",
+        ];
+        let made = [
+            ("py/.pytest_cache/CACHEDIR.TAG", tag),
+            ("py/.venv/pyvenv.cfg", "home = /usr\n"),
+            ("py/__pycache__/a.cpython-312.pyc", "x"),
+            ("rust/target/CACHEDIR.TAG", tag),
+            ("web/node_modules/@a/b/package.json", "{}"),
+            ("web/node_modules/pad/package.json", "{}"),
+            ("web/node_modules/.bin/pad", "x"),
+            ("ignored/target/out", "x"),
+        ];
+        for (path, text) in sources.iter().map(|path| (*path, "{}")).chain(made) {
+            f.write(path, text);
+        }
+        f.write("big", &"x".repeat(6 * 1024 * 1024));
+        let kept = keep_leftover(&f.place, "Work").unwrap();
+        let names = f.git(&f.place.tree(), &["show", "--name-only", "--format="]);
+        assert_eq!(names, format!(".gitignore\n{}", sources.join("\n")));
+        let folders = "`py/.pytest_cache/`, `py/.venv/`, `py/__pycache__/`, `rust/target/`, `web/node_modules/`";
+        assert_eq!(
+            kept.left,
+            format!(
+                "`big` (new, and larger than 5 MB); {folders} (a tool made this folder, by what is in it)"
+            )
+        );
+        // Where nothing else is committed, too.
+        let again = keep_leftover(&f.place, "Work").unwrap();
+        assert_eq!((again.committed, again.left), (false, kept.left));
     }
 
     #[test]

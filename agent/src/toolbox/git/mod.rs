@@ -23,6 +23,7 @@ mod libgit;
 mod lock;
 mod memory;
 mod opening;
+mod patch;
 mod prepare;
 mod proof;
 mod pruning;

@@ -11,7 +11,7 @@ use git2::{FileMode, Oid, Repository, RepositoryInitOptions};
 use super::clean::{is_clean, same_as};
 use super::control;
 use super::lock::WAIT_AT_START;
-use super::rewrite::{BranchRewrite, describe_missing, find_rewrite};
+use super::rewrite::{BranchRewrite, describe_lost, describe_missing, find_rewrite};
 use super::sealed::is_descendant;
 use super::seen::{last_seen, note_seen, write_note};
 use super::taking::{TakenOver, put_on_top};
@@ -140,7 +140,10 @@ fn clone_repository(place: &GitSite, head: CloneHead) -> Result<String, ToolErro
         RepositoryInitOptions::new().external_template(false).initial_head(&place.hello.branch),
     )?;
     place.fetch(&repo)?;
-    let tip = remote_tip(place, &repo)?;
+    let (tip, lost) = match head {
+        CloneHead::Branch => branch_tip(place, &repo)?,
+        CloneHead::Nowhere => (remote_tip(place, &repo)?, None),
+    };
     // For `git` on the command line; the toolbox itself does not read it.
     repo.remote("origin", &public_url(&place.hello.relay_url))?;
     match head {
@@ -152,12 +155,36 @@ fn clone_repository(place: &GitSite, head: CloneHead) -> Result<String, ToolErro
     }
     repo.checkout_head(Some(CheckoutBuilder::new().force()))?;
     encode_files(&repo, None)?;
-    if head == CloneHead::Branch {
-        note_seen(place, &repo, tip)?;
+    match &lost {
+        Some(why) => note_lost(place, why),
+        None if head == CloneHead::Branch => note_seen(place, &repo, tip)?,
+        None => {}
     }
     drop(repo);
     fs::rename(&fresh, place.tree()).map_err(io)?;
+    if let Some(why) = lost {
+        return Ok(format!("cloned at {}: {why}", short_id(tip)));
+    }
     Ok(format!("cloned {} at {}", place.hello.branch, short_id(tip)))
+}
+
+/// The commit at which the thread's branch begins here. Where it was deleted and this volume never had it, that is the
+/// base branch's, with the sentence for it: the branch is made once for each thread, before the first pod.
+fn branch_tip(place: &GitSite, repo: &Repository) -> Result<(Oid, Option<String>), ToolError> {
+    if let Ok(tip) = remote_tip(place, repo) {
+        return Ok((tip, None));
+    }
+    let base = repo.refname_to_id(&tracking_ref(&place.hello.base_branch)).map_err(|_| {
+        ToolError::refused(format!(
+            "the remote has neither a branch `{}` nor `{}`",
+            place.hello.branch, place.hello.base_branch
+        ))
+    })?;
+    Ok((base, Some(describe_lost(place))))
+}
+
+fn note_lost(place: &GitSite, why: &str) {
+    write_note(place, &format!("{}.", capitalize(why)));
 }
 
 fn remote_tip(place: &GitSite, repo: &Repository) -> Result<Oid, ToolError> {
@@ -168,7 +195,10 @@ fn remote_tip(place: &GitSite, repo: &Repository) -> Result<Oid, ToolError> {
 
 fn update_worktree(place: &GitSite, repo: &Repository) -> Result<String, ToolError> {
     let branch = &place.hello.branch;
-    let tip = remote_tip(place, repo)?;
+    let (tip, lost) = branch_tip(place, repo)?;
+    if let Some(why) = &lost {
+        note_lost(place, why);
+    }
     let clean = is_clean(place, repo)?;
     let on_branch = repo.head().is_ok_and(|head| head.name_bytes() == place.local().as_bytes());
     if !on_branch {
@@ -185,6 +215,9 @@ fn update_worktree(place: &GitSite, repo: &Repository) -> Result<String, ToolErr
         repo.set_head(&place.local())?;
     }
     let own = place.head_on_branch(repo)?;
+    if let Some(why) = lost {
+        return Ok(format!("{branch} is at {}: {why}", short_id(own)));
+    }
     if let Some(rewrite) = find_rewrite(place, repo, tip)? {
         return take_over_rewrite(place, repo, (own, tip), &rewrite);
     }
@@ -231,7 +264,7 @@ fn take_over_rewrite(
     (own, tip): (Oid, Oid),
     rewrite: &BranchRewrite,
 ) -> Result<String, ToolError> {
-    let told = rewrite.describe(place, repo)?;
+    let told = rewrite.describe(place, repo, own)?;
     let outcome = match put_on_top(place, repo, (own, tip), Some(rewrite)) {
         Ok(TakenOver::To(at)) if at == tip => format!("the worktree is at {} now", short_id(at)),
         Ok(TakenOver::To(at)) => {
@@ -382,9 +415,55 @@ mod tests {
         fs::write(&lock, "").unwrap();
         prepare_worktree(&f.place).unwrap();
         assert!(!lock.exists());
+        f.write("README", "uncommitted\n");
         f.place.hello.branch = "codebutler/nothing".to_owned();
-        let refused = prepare_worktree(&f.place).unwrap_err().to_string();
-        assert!(refused.contains("no branch `codebutler/nothing`"), "{refused}");
+        let said = prepare_worktree(&f.place).unwrap();
+        assert!(said.contains("uncommitted work"), "{said}");
+        assert_eq!(f.file("README"), "uncommitted\n");
+    }
+
+    #[test]
+    fn without_branch_and_volume_work_goes_on_from_the_base_branch() {
+        let mut f = GitFixture::new();
+        let remote = f.dir.path().join("remote.git");
+        f.commit_elsewhere("lost", "1\n");
+        f.merge(&[("base", "1\n")]);
+        f.git(&remote, &["branch", "-qD", "codebutler/t"]);
+        // A second role finds what the first one found.
+        for _ in 0..2 {
+            let said = prepare_worktree(&f.place).unwrap();
+            let why = "`codebutler/t` was deleted on the remote";
+            assert!(said.contains(why) && said.contains("from `main`"), "{said}");
+            let told = super::super::find_surroundings(&f.place).unwrap().branch;
+            assert!(told.contains(why), "{told}");
+            assert_eq!(
+                f.git(&f.place.tree(), &["symbolic-ref", "HEAD"]),
+                "refs/heads/codebutler/t"
+            );
+            assert_eq!(
+                (f.file("base"), f.place.tree().join("lost").exists()),
+                ("1\n".into(), false)
+            );
+        }
+        let branches = f.git(&remote, &["branch", "--format=%(refname:short)"]);
+        assert_eq!(branches, "main", "nothing is pushed before a role pushes");
+        assert!(!super::super::keep_leftover(&f.place, "Work").unwrap().unpushed);
+        f.write("a", "1\n");
+        assert!(super::super::keep_leftover(&f.place, "Work").unwrap().unpushed);
+        super::super::push_branch(&f.place).unwrap();
+        assert_eq!(f.git(&remote, &["show", "codebutler/t:a"]), "1");
+        assert_eq!(super::super::find_surroundings(&f.place).unwrap().branch, "");
+        assert!(prepare_worktree(&f.place).unwrap().starts_with("codebutler/t is at "));
+
+        // A seat's clone that such a thread takes.
+        let mut seat = GitFixture::new();
+        let thread = std::mem::replace(&mut seat.place.hello.branch, "main".to_owned());
+        prepare_base(&seat.place).unwrap();
+        seat.place.hello.branch = thread;
+        seat.git(&seat.dir.path().join("remote.git"), &["branch", "-qD", "codebutler/t"]);
+        f = seat;
+        assert!(prepare_worktree(&f.place).unwrap().contains("was deleted on the remote"));
+        assert_eq!(f.git(&f.place.tree(), &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
     }
 
     #[test]

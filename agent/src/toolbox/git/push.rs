@@ -58,7 +58,8 @@ fn push_after(place: &GitSite, mut meanwhile: impl FnMut()) -> Result<PushOutcom
                 )));
             }
             if rewrite.is_some() || !is_descendant(place, own, remote)? {
-                let told = rewrite.as_ref().map(|one| one.describe(place, &repo)).transpose()?;
+                let told =
+                    rewrite.as_ref().map(|one| one.describe(place, &repo, own)).transpose()?;
                 own = match put_on_top(place, &repo, (own, remote), rewrite.as_ref())? {
                     TakenOver::To(own) => own,
                     TakenOver::Conflict(files, why) => {

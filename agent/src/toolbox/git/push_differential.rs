@@ -17,7 +17,8 @@ use crate::toolbox::paths::WorktreeRoot;
 const SEQUENCES: u64 = 60;
 const STEPS: usize = 12;
 const THREADS: u64 = 4;
-const PATHS: [&str; 6] = ["README", "a", "b", "c", "src/one", "src/two"];
+/// Some whose changes look alike to who leaves out white space, or what binary files hold.
+const PATHS: [&str; 8] = ["README", "a", "b", "c", "src/one", "src/two", "logo.bin", "src/a.py"];
 const BRANCH: &str = "codebutler/t";
 
 enum Step {
@@ -165,7 +166,12 @@ impl Side {
         let write = |dir: &Path, path: &str, at: usize| {
             let path = dir.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, format!("{at}\n")).unwrap();
+            let text = match path.extension().and_then(|ending| ending.to_str()) {
+                Some("bin") => format!("\0{at}"),
+                Some("py") => format!("if a:\n{}b()\n", " ".repeat(at + 1)),
+                _ => format!("{at}\n"),
+            };
+            fs::write(path, text).unwrap();
         };
         let seed = self.f.dir.path().join("seed");
         match step {

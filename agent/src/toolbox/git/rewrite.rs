@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 
 use git2::{Oid, Repository, Sort};
 
+use super::patch::{PatchKey, is_contained, patch_key};
 use super::sealed::is_descendant;
-use super::seen::{keep_commit, last_seen};
+use super::seen::{KEPT, keep_commit, last_seen};
 use super::{GitSite, RemoteBranches, short_id};
 use crate::toolbox::ToolError;
 use codebutler_guides::text::{clip_text, plain_text};
@@ -20,14 +21,16 @@ const MAX_NAMED: usize = 10;
 pub(super) struct BranchRewrite {
     known: Oid,
     remote: Oid,
-    /// Commits that the branch had and whose changes are in none of it now.
+    /// Commits that the branch had and whose changes are not in it now.
     gone: Vec<Oid>,
+    /// Commits whose changes are in its files, in no commit of their own.
+    contained: Vec<Oid>,
     /// Commits that it has under another id.
     moved: Vec<Oid>,
     /// The commit that has all of what was there, as one.
     squashed: Option<Oid>,
     /// The changes that are gone, whichever commit makes them.
-    patches: HashSet<Oid>,
+    patches: HashSet<PatchKey>,
 }
 
 /// Compares what the remote had when this worktree took it over with what it has now.
@@ -46,21 +49,24 @@ pub(super) fn find_rewrite(
     };
     // As the commits themselves say, whatever a command wrote beside them.
     let repo = &place.open_sealed()?;
-    let before = newest(commits_apart(repo, known, &[remote])?);
+    // What came from the base branch is there, whatever happens to this one.
+    let base = super::base::base_commit(place).ok().filter(|id| repo.find_commit(*id).is_ok());
+    let elsewhere: Vec<Oid> = std::iter::once(remote).chain(base).collect();
+    let before = newest(commits_apart(repo, known, &elsewhere)?);
     let after = newest(commits_apart(repo, remote, &[known])?);
-    let there: HashSet<Oid> = after.iter().filter_map(|id| patch_of(repo, *id)).collect();
+    let there: HashSet<PatchKey> = after.iter().filter_map(|id| patch_key(repo, *id)).collect();
     let tree = repo.find_commit(known)?.tree_id();
     let squashed = after.iter().rev().copied();
     let mut squashed =
         squashed.filter(|id| repo.find_commit(*id).is_ok_and(|commit| commit.tree_id() == tree));
-    let is_moved = |id: &Oid| patch_of(repo, *id).is_some_and(|patch| there.contains(&patch));
+    let is_moved = |id: &Oid| patch_key(repo, *id).is_some_and(|patch| there.contains(&patch));
     let (moved, gone): (Vec<Oid>, Vec<Oid>) = before.into_iter().partition(is_moved);
     let squashed = if gone.is_empty() { None } else { squashed.next() };
-    let patches = match squashed {
-        Some(_) => HashSet::new(),
-        None => gone.iter().filter_map(|id| patch_of(repo, *id)).collect(),
-    };
-    Ok(Some(BranchRewrite { known, remote, gone, moved, squashed, patches }))
+    let now = repo.find_commit(remote)?.tree()?;
+    let is_there = |id: &Oid| squashed.is_some() || is_contained(repo, *id, &now);
+    let (contained, gone): (Vec<Oid>, Vec<Oid>) = gone.into_iter().partition(is_there);
+    let patches = gone.iter().filter_map(|id| patch_key(repo, *id)).collect();
+    Ok(Some(BranchRewrite { known, remote, gone, contained, moved, squashed, patches }))
 }
 
 /// Commits that `from` leads to and none of `but` does, oldest first.
@@ -78,29 +84,29 @@ pub(super) fn commits_apart(
     walk.collect()
 }
 
-/// The changes of a commit, whatever it stands on.
-fn patch_of(repo: &Repository, id: Oid) -> Option<Oid> {
-    let commit = repo.find_commit(id).ok()?;
-    let before = match commit.parent_count() {
-        0 => None,
-        1 => Some(commit.parent(0).ok()?.tree().ok()?),
-        _ => return None,
-    };
-    let diff = repo.diff_tree_to_tree(before.as_ref(), Some(&commit.tree().ok()?), None).ok()?;
-    diff.patchid(None).ok()
-}
-
 impl BranchRewrite {
-    /// Which of the commits up to `own` no person has taken away and the remote never had, oldest first.
-    pub(super) fn own_commits(&self, repo: &Repository, own: Oid) -> Result<Vec<Oid>, git2::Error> {
-        let mut commits = commits_apart(repo, own, &[self.known, self.remote])?;
-        commits
-            .retain(|id| !patch_of(repo, *id).is_some_and(|patch| self.patches.contains(&patch)));
-        Ok(commits)
+    /// The commits up to `own` that the remote never had, oldest first: those that no person has taken away, and
+    /// those that make a change again which somebody took away.
+    pub(super) fn own_commits(
+        &self,
+        repo: &Repository,
+        own: Oid,
+    ) -> Result<(Vec<Oid>, Vec<Oid>), git2::Error> {
+        let commits = commits_apart(repo, own, &[self.known, self.remote])?;
+        let is_again =
+            |id: &Oid| patch_key(repo, *id).is_some_and(|patch| self.patches.contains(&patch));
+        let (again, kept) = commits.into_iter().partition(is_again);
+        Ok((kept, again))
     }
 
-    /// What happened, with names and commits; what is gone is kept under a reference.
-    pub(super) fn describe(&self, place: &GitSite, repo: &Repository) -> Result<String, ToolError> {
+    /// What happened, with names and commits, and which commits up to `own` are left out; what is gone is kept under
+    /// references.
+    pub(super) fn describe(
+        &self,
+        place: &GitSite,
+        repo: &Repository,
+        own: Oid,
+    ) -> Result<String, ToolError> {
         let mut out = format!(
             "people rewrote `{}` on the remote: it was at {} and is at {}",
             place.hello.branch,
@@ -109,12 +115,28 @@ impl BranchRewrite {
         );
         if let Some(squashed) = self.squashed {
             let squashed = name_commit(repo, squashed);
-            let _ = write!(out, ". {} became one, {squashed}", name_commits(repo, &self.gone));
-        } else if !self.gone.is_empty() {
+            let _ = write!(out, ". {} became one, {squashed}", name_commits(repo, &self.contained));
+        } else if !self.contained.is_empty() {
+            let contained = name_commits(repo, &self.contained);
+            let _ = write!(out, ". Squashed, so still in it: {contained}");
+        }
+        if !self.gone.is_empty() {
             let _ = write!(out, ". No longer in it: {}", name_commits(repo, &self.gone));
         }
         if !self.moved.is_empty() {
             let _ = write!(out, ". In it under other ids: {}", name_commits(repo, &self.moved));
+        }
+        let (_, again) = self.own_commits(&place.open_sealed()?, own)?;
+        if !again.is_empty() {
+            for id in &again {
+                keep_commit(repo, *id)?;
+            }
+            let _ = write!(
+                out,
+                ". Of your own, left out because they make a change again that was taken away: {} (each is kept \
+                 as `{KEPT}` and its id; `git cherry-pick` brings it back if somebody asks for it)",
+                name_commits(repo, &again)
+            );
         }
         let kept = keep_commit(repo, self.known)?;
         let _ = write!(
@@ -154,6 +176,15 @@ pub(super) fn describe_missing(
     )
 }
 
+/// A branch that the remote has no longer, for a worktree that never had it.
+pub(super) fn describe_lost(place: &GitSite) -> String {
+    format!(
+        "`{}` was deleted on the remote, and this volume never had it: work goes on from `{}`, and the branch is made \
+         again when a role pushes",
+        place.hello.branch, place.hello.base_branch
+    )
+}
+
 fn name_commits(repo: &Repository, commits: &[Oid]) -> String {
     let named = commits.iter().rev().take(MAX_NAMED).map(|id| name_commit(repo, *id));
     let named = named.collect::<Vec<_>>().join(", ");
@@ -173,3 +204,6 @@ fn name_commit(repo: &Repository, id: Oid) -> String {
 fn harmless(text: &str) -> String {
     clip_text(&plain_text(text).replace(['`', '\n'], "'"), 80)
 }
+
+#[cfg(test)]
+mod tests;

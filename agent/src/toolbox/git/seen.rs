@@ -14,7 +14,7 @@ use crate::toolbox::ToolError;
 /// Under this the remote's last known commit is kept, so that it can't be collected.
 const SEEN: &str = "refs/codebutler/remote/";
 /// Under this commits are kept that people took off the branch.
-const KEPT: &str = "refs/codebutler/kept/";
+pub(super) const KEPT: &str = "refs/codebutler/kept/";
 
 fn seen_ref(place: &GitSite) -> String {
     format!("{SEEN}{}", place.hello.branch)

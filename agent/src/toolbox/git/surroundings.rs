@@ -9,7 +9,7 @@ use super::base::{self, FOLDER};
 use super::clean::differing_files;
 use super::history::format_date;
 use super::hooks::find_hooks;
-use super::seen::read_note;
+use super::seen::{last_seen, read_note};
 use super::worktree::SKIP;
 use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
@@ -39,6 +39,8 @@ pub fn find_surroundings(place: &GitSite) -> Result<RoleSurroundings, ToolError>
         hooks: find_hooks(&place.tree()),
         submodules: submodule_paths(&repo),
         branch: read_note(place),
+        branch_lost: last_seen(place, &repo).is_none()
+            && repo.refname_to_id(&place.remote_branch()).is_err(),
         nested: base::list_nested(&repo, &base)?,
         copies: false,
     })

@@ -33,7 +33,7 @@ pub(super) fn put_on_top(
     let branch = &place.hello.branch;
     let sealed = place.open_sealed()?;
     let commits = match rewrite {
-        Some(rewrite) => rewrite.own_commits(&sealed, own)?,
+        Some(rewrite) => rewrite.own_commits(&sealed, own)?.0,
         None => commits_apart(&sealed, own, &[remote])?,
     };
     // It was put there by hand already.

@@ -138,7 +138,7 @@ fn refuse_strangers(place: &GitSite, repo: &Repository, own: Oid) -> Result<(), 
     if let Some(rewrite) = find_rewrite(place, repo, remote)? {
         return Err(ToolError::refused(format!(
             "{}: call GitPush, which puts what is new of yours on top of it, then try again",
-            rewrite.describe(place, repo)?
+            rewrite.describe(place, repo, own)?
         )));
     }
     if remote == own || is_descendant(place, own, remote)? {

@@ -12,24 +12,22 @@ use git2::{Commit, Index, IndexEntry, IndexTime, Oid, Repository};
 use serde::{Deserialize, Serialize};
 
 use super::super::GitSite;
-use super::super::leftover::MADE;
 use super::super::worktree::{
-    ASSUMED, FileStat, FlagUse, NewFile, NewFileVerdict, SKIP, ScanLimit, ScanRules, ScanScope,
-    WorktreeChanges, WorktreeScanner, intents_left_out, stage_changes, written_at,
+    ASSUMED, FileStat, FlagUse, LeftAlone, LeftWhy, NewFile, NewFileVerdict, SKIP, ScanLimit,
+    ScanRules, ScanScope, WorktreeChanges, WorktreeScanner, intents_left_out, left_reasons,
+    stage_changes, written_at,
 };
 use crate::toolbox::ToolError;
 
-/// Files that Git does not know yet: one, and all of them, in bytes.
-const MAX_NEW: u64 = 16 * 1024 * 1024;
-const MAX_ALL_NEW: u64 = 256 * 1024 * 1024;
-/// Files that .gitignore names, such as settings: one, and all of them, in bytes. Ignored folders are
+/// Files that Git does not know yet: one, and all of them, in MB.
+const MAX_NEW: u64 = 16;
+const MAX_ALL_NEW: u64 = 256;
+/// Files that .gitignore names, such as settings: one, and all of them, in MB. Ignored folders are
 /// what tools make.
-const MAX_IGNORED: u64 = 1024 * 1024;
-const MAX_ALL_IGNORED: u64 = 16 * 1024 * 1024;
+const MAX_IGNORED: u64 = 1;
+const MAX_ALL_IGNORED: u64 = 16;
 /// Files that are read.
 const MAX_FILES: usize = 200_000;
-/// Files that are named because they are left out.
-const MAX_NAMED: usize = 5;
 /// A file that changed this shortly before may change again without looking different.
 const SETTLED: Duration = Duration::from_millis(100);
 /// In the flags of an entry: the file is in HEAD.
@@ -56,8 +54,10 @@ struct LastLook {
 pub(super) struct FoundWork {
     pub tree: Oid,
     pub staged: Option<Oid>,
-    /// Names of what is too large.
+    /// What is in no snapshot, with the reasons.
     pub left_out: Vec<String>,
+    /// Those of them that no ignore file names and no tool made.
+    pub at_risk: Vec<String>,
 }
 
 /// Looks at all files, ignored folders left out. `newest` is the tree of the newest snapshot, whose objects are
@@ -155,16 +155,16 @@ fn look_at_files(
         new: Some(&mut judge),
         known_new: Some(&new),
         ignored: true,
-        made: &MADE,
+        leave_made: true,
         limit: Some(ScanLimit { files: MAX_FILES, bytes: u64::MAX, why }),
     };
     let changes = WorktreeScanner::new(repo, &place.work).scan(&tracked, rules)?;
-    for left in &changes.left {
-        files.name(left.path.clone());
-    }
+    let left_out = left_reasons(&changes.left);
+    let at_risk = left_reasons(
+        &changes.left.iter().filter(|one| is_at_risk(one)).cloned().collect::<Vec<_>>(),
+    );
     let gone: Vec<Vec<u8>> =
         new.keys().filter(|path| !files.taken.contains(*path)).cloned().collect();
-    let left_out = files.left_out();
     let unchanged = changes.is_empty() && gone.is_empty() && changes.refreshed.is_empty();
     let look = LastLook {
         head: head_tree,
@@ -179,14 +179,14 @@ fn look_at_files(
             write_look(place, &look);
         }
         let tree = Oid::from_str(&look.tree)?;
-        return Ok(FoundWork { tree, staged: staged.tree, left_out });
+        return Ok(FoundWork { tree, staged: staged.tree, left_out, at_risk });
     }
     // A file of HEAD that comes back later is one of HEAD's then.
     let head = if changes.removed.is_empty() { look.head } else { String::new() };
     let tree = keep_files(repo, &mut known.files, (changes, gone), began)?;
     let known = stamp_of(&paths_of(place).0);
     write_look(place, &LastLook { tree: tree.to_string(), head, known, ..look });
-    Ok(FoundWork { tree, staged: staged.tree, left_out })
+    Ok(FoundWork { tree, staged: staged.tree, left_out, at_risk })
 }
 
 /// Brings what is known up to date; the tree of all files.
@@ -287,11 +287,14 @@ fn mark_skipped(repo: &Repository, tracked: &mut [IndexEntry]) {
     }
 }
 
+fn is_at_risk(left: &LeftAlone) -> bool {
+    !matches!(left.why, LeftWhy::Made | LeftWhy::Ignored(_) | LeftWhy::TooMany(MAX_ALL_IGNORED))
+}
+
 /// Which new files are taken along.
 struct KeptFiles<'a> {
     taken: HashSet<Vec<u8>>,
-    named: Vec<String>,
-    more: usize,
+    /// Bytes of new files and of ignored ones.
     new: u64,
     ignored: u64,
     known: &'a HashMap<Vec<u8>, IndexEntry>,
@@ -299,21 +302,28 @@ struct KeptFiles<'a> {
 
 impl<'a> KeptFiles<'a> {
     fn new(known: &'a HashMap<Vec<u8>, IndexEntry>) -> Self {
-        Self { taken: HashSet::new(), named: Vec::new(), more: 0, new: 0, ignored: 0, known }
+        Self { taken: HashSet::new(), new: 0, ignored: 0, known }
     }
 
     fn judge(&mut self, file: &NewFile<'_>) -> NewFileVerdict {
-        // A repository of its own.
-        let Some(stat) = file.stat else { return self.leave_out(file.path) };
+        let Some(stat) = file.stat else {
+            return NewFileVerdict::Leave(LeftWhy::OwnRepository);
+        };
         let is_link = stat.is_link();
         if file.ignored {
-            if is_link || stat.size > MAX_IGNORED || self.ignored + stat.size > MAX_ALL_IGNORED {
-                return NewFileVerdict::Leave;
+            if is_link || stat.size > MAX_IGNORED << 20 {
+                return NewFileVerdict::Leave(LeftWhy::Ignored(MAX_IGNORED));
+            }
+            if self.ignored + stat.size > MAX_ALL_IGNORED << 20 {
+                return NewFileVerdict::Leave(LeftWhy::TooMany(MAX_ALL_IGNORED));
             }
             self.ignored += stat.size;
         } else if !is_link {
-            if stat.size > MAX_NEW || self.new + stat.size > MAX_ALL_NEW {
-                return self.leave_out(file.path);
+            if stat.size > MAX_NEW << 20 {
+                return NewFileVerdict::Leave(LeftWhy::TooLarge(MAX_NEW));
+            }
+            if self.new + stat.size > MAX_ALL_NEW << 20 {
+                return NewFileVerdict::Leave(LeftWhy::TooMany(MAX_ALL_NEW));
             }
             self.new += stat.size;
         }
@@ -321,26 +331,5 @@ impl<'a> KeptFiles<'a> {
             self.taken.insert(file.path.to_vec());
         }
         NewFileVerdict::Take
-    }
-
-    fn leave_out(&mut self, path: &[u8]) -> NewFileVerdict {
-        self.name(String::from_utf8_lossy(path).into_owned());
-        NewFileVerdict::Leave
-    }
-
-    fn name(&mut self, path: String) {
-        if self.named.len() < MAX_NAMED {
-            self.named.push(path);
-        } else {
-            self.more += 1;
-        }
-    }
-
-    fn left_out(self) -> Vec<String> {
-        let mut named = self.named;
-        if self.more > 0 {
-            named.push(format!("{} more", self.more));
-        }
-        named
     }
 }

@@ -62,6 +62,8 @@ fn small_files_that_are_ignored_are_kept_and_ignored_folders_are_not() {
     for gone in ["target", "big.log", "link.log"] {
         assert!(!names.contains(gone), "{names}");
     }
+    let left = kept.left_out.join("; ");
+    assert!(left.contains("`big.log`, `link.log` (ignored, and "), "{left}");
     git(&f, &["clean", "-qfdx"]);
     restored(&f, &kept.name, ".");
     assert_eq!((f.file(".env"), f.file("sub/.env")), ("PORT=1\n".into(), "PORT=2\n".into()));
@@ -124,12 +126,30 @@ fn what_is_too_large_is_named_and_the_rest_is_kept() {
     let f = fixture();
     f.write("small", "s");
     f.write("big", &"x".repeat(17 * 1024 * 1024));
-    f.write("a/node_modules/x.js", "x");
+    f.write("a/package.json", "{}");
+    f.write("a/node_modules/x/package.json", "{}");
     git(&f, &["init", "-q", "nested"]);
     let kept = keep_work(&f.place).unwrap();
-    assert!(kept.left_out.iter().any(|name| name == "big"), "{:?}", kept.left_out);
+    let left = kept.left_out.join("; ");
+    assert!(left.contains("`big` (new, and larger than 16 MB)"), "{left}");
+    assert!(left.contains("`nested` (a repository of its own)"), "{left}");
+    assert!(left.contains("`a/node_modules/` (a tool made this folder"), "{left}");
     let names = git(&f, &["ls-tree", "-r", "--name-only", &kept.name]);
     assert!(names.contains("small") && !names.contains("node_modules"), "{names}");
+}
+
+#[test]
+fn sources_in_folders_with_a_tools_name_are_kept_before_they_are_removed() {
+    let f = fixture();
+    f.write(".gitignore", "");
+    f.write("src/target/audience.py", "one\n");
+    f.write("__pycache__/notes.txt", "two\n");
+    let kept = keep_work(&f.place).unwrap();
+    assert_eq!(kept.left_out, Vec::<String>::new());
+    git(&f, &["clean", "-qfdx"]);
+    restored(&f, &kept.name, ".");
+    assert_eq!(f.file("src/target/audience.py"), "one\n");
+    assert_eq!(f.file("__pycache__/notes.txt"), "two\n");
 }
 
 #[test]

@@ -31,6 +31,16 @@ pub(crate) enum LeftWhy {
     Unreadable,
     /// No name for a file in Git.
     Unnameable,
+    /// New, and larger than so many MB.
+    TooLarge(u64),
+    /// An ignored file that is larger than so many MB, or a link.
+    Ignored(u64),
+    /// There are too many new or ignored files already, of so many MB.
+    TooMany(u64),
+    /// A folder that a tool made.
+    Made,
+    /// A repository of its own.
+    OwnRepository,
 }
 
 impl fmt::Display for LeftWhy {
@@ -58,12 +68,22 @@ impl fmt::Display for LeftWhy {
             Self::NoCommit => f.write_str("a repository of its own without a commit"),
             Self::Unreadable => f.write_str("it can't be read"),
             Self::Unnameable => f.write_str("Git takes no such name"),
+            Self::TooLarge(most) => write!(f, "new, and larger than {most} MB"),
+            Self::Ignored(most) => write!(f, "ignored, and larger than {most} MB or a link"),
+            Self::TooMany(most) => write!(f, "together with others of its kind more than {most} MB"),
+            Self::Made => f.write_str("a tool made this folder, by what is in it"),
+            Self::OwnRepository => f.write_str("a repository of its own"),
         }
     }
 }
 
 /// All of them in a sentence for each reason, or nothing.
 pub(crate) fn name_left(left: &[LeftAlone]) -> String {
+    left_reasons(left).join("; ")
+}
+
+/// For each reason the first ones by name, and how many more there are.
+pub(crate) fn left_reasons(left: &[LeftAlone]) -> Vec<String> {
     let mut left: Vec<&LeftAlone> = left.iter().collect();
     left.sort_by(|a, b| (&a.why, &a.path).cmp(&(&b.why, &b.path)));
     left.dedup();
@@ -73,5 +93,5 @@ pub(crate) fn name_left(left: &[LeftAlone]) -> String {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         format!("`{}`{more} ({})", names.join("`, `"), group[0].why)
     });
-    same.collect::<Vec<_>>().join("; ")
+    same.collect()
 }

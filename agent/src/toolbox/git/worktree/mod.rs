@@ -6,6 +6,7 @@ mod content;
 mod encoding;
 mod index;
 mod left;
+mod made;
 mod moving;
 mod rules;
 mod scan;
@@ -17,7 +18,7 @@ mod walk;
 pub(super) use index::{
     ASSUMED, INTENT, SKIP, STAGE, conflicting_files, intents_left_out, open_index,
 };
-pub(super) use left::{LeftAlone, LeftWhy, name_left};
+pub(super) use left::{LeftAlone, LeftWhy, left_reasons, name_left};
 pub(super) use moving::{MoveOutcome, encode_files, move_entries, move_files};
 pub(super) use rules::{FlagUse, NewFile, NewFileVerdict, ScanLimit, ScanRules, ScanScope};
 pub(super) use scan::{WorktreeChanges, WorktreeScanner, stage_changes};

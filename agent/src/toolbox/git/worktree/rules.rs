@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use git2::IndexEntry;
 
+use super::left::LeftWhy;
 use super::stat::{FileStat, FileTime};
 use crate::toolbox::ToolError;
 
@@ -67,10 +68,13 @@ pub(crate) struct NewFile<'a> {
 }
 
 /// What becomes of a new file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NewFileVerdict {
     Take,
-    Leave,
+    /// It is named with the reason.
+    Leave(LeftWhy),
+    /// Somebody else keeps account of it.
+    Pass,
 }
 
 /// Most that is read.
@@ -93,8 +97,8 @@ pub(crate) struct ScanRules<'a> {
     pub known_new: Option<&'a HashMap<Vec<u8>, IndexEntry>>,
     /// Whether it is asked about files that an ignore file names one by one.
     pub ignored: bool,
-    /// Names of new folders that are passed over.
-    pub made: &'a [&'a str],
+    /// New folders that tools made are left alone.
+    pub leave_made: bool,
     pub limit: Option<ScanLimit>,
 }
 
@@ -108,7 +112,7 @@ impl<'a> ScanRules<'a> {
             new: None,
             known_new: None,
             ignored: false,
-            made: &[],
+            leave_made: false,
             limit: None,
         }
     }

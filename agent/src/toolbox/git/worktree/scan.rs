@@ -12,6 +12,7 @@ use super::super::control::{IN_FOLDERS, check_folder, odd_file};
 use super::content::{FileStore, StoredFile, names_encodings};
 use super::index::{ASSUMED, INTENT, SKIP, STAGE};
 use super::left::{LeftAlone, LeftWhy};
+use super::made::is_made;
 use super::rules::{FlagUse, NewFile, NewFileVerdict, ScanBudget, ScanRules};
 use super::settings::read_settings;
 use super::sparse::SparseCheckout;
@@ -288,11 +289,11 @@ impl<'r> WorktreeScanner<'r> {
             if !rules.scope.touches(&folder) || ignored.holds(&folder) {
                 continue;
             }
-            let name = folder.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-            if rules.made.iter().any(|made| made.as_bytes() == name) {
+            let path = Path::new(OsStr::from_bytes(&folder));
+            if rules.leave_made && is_made(&self.root.join(path)) {
+                changes.leave(&join_path(&folder, b""), LeftWhy::Made);
                 continue;
             }
-            let path = Path::new(OsStr::from_bytes(&folder));
             check_folder(&self.root.join(path), path, &IN_FOLDERS)?;
             if self.is_repository(&folder) {
                 if rules.scope.holds(&folder) {
@@ -352,8 +353,13 @@ impl<'r> WorktreeScanner<'r> {
             return Ok(());
         }
         let Some(judge) = rules.new.as_mut() else { return Ok(()) };
-        if judge(&NewFile { path, stat, ignored }) == NewFileVerdict::Leave {
-            return Ok(());
+        match judge(&NewFile { path, stat, ignored }) {
+            NewFileVerdict::Take => {}
+            NewFileVerdict::Leave(why) => {
+                changes.leave(path, why);
+                return Ok(());
+            }
+            NewFileVerdict::Pass => return Ok(()),
         }
         let Some(stat) = stat else {
             match self.store.nested_head(path) {
