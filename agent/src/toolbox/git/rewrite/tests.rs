@@ -3,8 +3,8 @@ use std::fs;
 use super::super::fixture::GitFixture;
 use super::super::push::{PushOutcome, push_branch};
 use super::super::{commit_files, head_commit, prepare_worktree};
+use crate::tool_args as args;
 use crate::toolbox::paths::WorktreeRoot;
-use crate::tools::args;
 
 fn fixture(path: &str, content: &[u8]) -> GitFixture {
     let f = GitFixture::new();
