@@ -186,10 +186,10 @@ impl Inner {
         account
     }
 
-    /// Whether messages of its channel are already heard with this Repo in mind.
+    /// Whether messages of its channel, if any are heard yet, are heard with this Repo in mind.
     fn is_listed(&self, repo: &Repo) -> bool {
-        let uid = repo.uid().unwrap_or_default();
-        repo.channel().is_none() || self.places.borrow().iter().any(|place| place.uid == uid)
+        let (places, uid) = (self.places.borrow(), repo.uid().unwrap_or_default());
+        repo.channel().is_none() || places.is_empty() || places.iter().any(|place| place.uid == uid)
     }
 
     /// What there is to tell of an app that works.
