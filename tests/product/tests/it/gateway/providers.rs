@@ -109,7 +109,7 @@ async fn answers_are_bounded_and_routed_as_the_role_says() {
     assert_eq!(status, 200, "{session}");
     assert_eq!(
         session["facts"][CLAUDE],
-        json!({"contextTokens": 1_000_000, "maxTokens": 128_000, "sees": true, "tools": true, "cache": "marked",
+        json!({"contextTokens": 1_000_000, "maxTokens": 128_000, "sees": true, "hears": false, "tools": true, "cache": "marked",
             "edits": "claudeNames"})
     );
     assert_eq!(session["facts"]["google/gemini-3.6-flash"]["cache"], "automatic");
