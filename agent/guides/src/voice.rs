@@ -135,7 +135,7 @@ fn imitates(line: &str) -> bool {
         || folded.strip_prefix("message").is_some_and(begins_address)
 }
 
-/// Whether what follows the word `message` says who speaks: a number, however it is introduced, or an author.
+/// True where the rest of a head that begins with `message` names a timestamp or an author.
 fn begins_address(rest: &str) -> bool {
     let rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric() && !BRACKETS.contains(c));
     let counts = |rest: &str| rest.starts_with(|c: char| c.is_numeric() || c == 'o');

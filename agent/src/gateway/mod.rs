@@ -215,7 +215,7 @@ impl GatewayClient {
         self.typed(|| Ok(self.request(Method::GET, path::THREADS)?.timeout(CALL_TIMEOUT))).await
     }
 
-    /// What counts as merged where the base branch is brought in.
+    /// Commits that count as merged where the base branch is brought in.
     pub async fn merged_below(&self) -> Result<MergedBelow, GatewayError> {
         self.typed(|| Ok(self.request(Method::GET, path::MERGED_BELOW)?.timeout(CALL_TIMEOUT)))
             .await

@@ -188,7 +188,7 @@ pub fn picture_message(text: &str, url: &str) -> Value {
     json!({"role": "user", "content": [{"type": "text", "text": text}, part]})
 }
 
-/// Whether a message has a sound for the model.
+/// True for a message that has a sound for the model.
 pub fn has_sound(message: &Value) -> bool {
     message["content"]
         .as_array()

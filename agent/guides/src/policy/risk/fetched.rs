@@ -20,7 +20,7 @@ const FOLDERS: [&str; 8] = [
 const ARCHIVES: [&str; 9] =
     [".tar.gz", ".tar.xz", ".tar.bz2", ".tar.zst", ".tgz", ".txz", ".tar", ".zip", ".7z"];
 
-/// What a script has brought from elsewhere.
+/// Files and folders that a script has brought from elsewhere.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FetchedFiles {
     files: Vec<String>,
@@ -42,7 +42,7 @@ impl FetchedFiles {
                 let archives = archives.filter(|word| fetched.is_file(word));
                 let stems: Vec<String> =
                     archives.map(|archive| archive_stem(base_name(archive)).to_owned()).collect();
-                // What comes through a pipe has no name.
+                // An archive that comes through a pipe has no name.
                 let piped = simple.from.iter().any(|from| brings(from));
                 if !stems.is_empty() || piped {
                     fetched.folders.extend(folders_of(simple));
@@ -53,7 +53,7 @@ impl FetchedFiles {
         fetched
     }
 
-    /// Whether a file is, or may be, one of those.
+    /// True for a file that is, or may be, one of those.
     pub(super) fn has(&self, file: &str) -> bool {
         let path = plain_path(file);
         let within = |folder: &String| {
@@ -125,7 +125,7 @@ fn plain_path(path: &str) -> &str {
     path.trim_start_matches("./")
 }
 
-/// Folders that a program is told to put things into.
+/// Folders that the options of a program name as its target.
 fn folders_of(simple: &PlainCommand) -> Vec<String> {
     let shapes = simple.shapes.get(1..).unwrap_or_default();
     let folders = shapes.iter().enumerate().filter_map(|(at, word)| {

@@ -122,7 +122,7 @@ fn is_near(path: &str) -> bool {
     !path.starts_with(['/', '~', HOLE]) && !path.split('/').any(|part| part == "..")
 }
 
-/// Files that a program is told to write by an option.
+/// Output files that the options of a program name.
 fn outputs_of(simple: &PlainCommand) -> impl Iterator<Item = String> {
     let shapes = simple.shapes.get(1..).unwrap_or_default();
     shapes.iter().enumerate().filter_map(|(at, word)| {
