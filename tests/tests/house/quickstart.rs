@@ -10,6 +10,10 @@ const USUAL: [&str; 16] = [
     "bash", "cat", "chmod", "cp", "dirname", "git", "grep", "install", "ldd", "ls", "mkdir",
     "mktemp", "rm", "sed", "sort", "strip",
 ];
+/// Those that build images, as they should be.
+const LINUX: (&str, &str) = ("uname", "echo Linux");
+const CARGO: (&str, &str) = ("cargo", "");
+const RUST: (&str, &str) = ("rustc", "echo 'rustc 1.99.0 (abc 2026-10-01)'");
 
 /// A machine with these programs alone, beside those that every machine has.
 struct Machine {
@@ -66,10 +70,10 @@ fn said(bytes: &[u8]) -> String {
 #[test]
 fn a_tool_that_is_missing_is_named_with_the_way_to_it_before_anything_changes() {
     for (name, tools) in [
-        ("kind", &["docker", "kind", "kubectl", "helm"][..]),
-        ("k3d", &["docker", "k3d", "kubectl", "helm"]),
+        ("kind", &["docker", "cargo", "kind", "kubectl", "helm"][..]),
+        ("k3d", &["docker", "cargo", "k3d", "kubectl", "helm"]),
     ] {
-        let output = Machine::with(&[]).run(&[&script(name)], &[]);
+        let output = Machine::with(&[LINUX]).run(&[&script(name)], &[]);
         let complaint = said(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{complaint}");
         for tool in tools {
@@ -77,12 +81,66 @@ fn a_tool_that_is_missing_is_named_with_the_way_to_it_before_anything_changes() 
         }
         assert!(complaint.contains("cargo demo"), "a way without Docker: {complaint}");
     }
-    let asleep =
-        Machine::with(&[("docker", "exit 1"), ("kind", ""), ("kubectl", ""), ("helm", "")]);
+    let rest = [LINUX, CARGO, RUST, ("kind", ""), ("kubectl", ""), ("helm", "")];
+    let asleep = Machine::with(&[&rest[..], &[("docker", "exit 1")]].concat());
     let output = asleep.run(&[&script("kind")], &[]);
     let complaint = said(&output.stderr);
     assert!(complaint.contains("docker does not answer: start it"), "{complaint}");
-    assert_eq!(asleep.asked(), ["docker info"], "nothing else was run");
+    assert!(!asleep.asked().iter().any(|line| line.starts_with("kind")), "{:?}", asleep.asked());
+}
+
+#[test]
+fn a_machine_that_can_t_build_the_images_is_told_before_anything_changes() {
+    let tools = [("docker", ""), ("kind", ""), ("k3d", ""), ("kubectl", ""), ("helm", "")];
+    let mac = ("uname", "echo Darwin");
+    let old = ("rustc", "echo 'rustc 1.80.1 (abc 2024-08-06)'");
+    for (name, arguments) in [("kind", &[][..]), ("k3d", &[]), ("cluster", &["r.example/x"])] {
+        for (machine, part) in [
+            ([mac, CARGO, RUST], "this is Darwin, and the images' programs are built on Linux"),
+            ([LINUX, CARGO, old], "Rust is 1.80.1, and 1."),
+        ] {
+            let machine = Machine::with(&[&tools[..], &machine].concat());
+            let script = script(name);
+            let line: Vec<&str> = [&*script].into_iter().chain(arguments.iter().copied()).collect();
+            let output = machine.run(&line, &[]);
+            let complaint = said(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{name}: {complaint}");
+            assert!(complaint.contains(part), "{name}: {complaint}");
+            let asked = machine.asked();
+            let changes = |line: &String| {
+                ["kind create", "k3d cluster", "helm"].iter().any(|one| line.starts_with(one))
+            };
+            assert!(!asked.iter().any(changes), "{name}: {asked:?}");
+        }
+    }
+}
+
+#[test]
+fn podman_builds_where_docker_sleeps() {
+    let machine = Machine::with(&[
+        LINUX,
+        CARGO,
+        RUST,
+        ("docker", "exit 1"),
+        ("podman", ""),
+        ("kind", "exit 3"),
+        ("kubectl", ""),
+        ("helm", ""),
+    ]);
+    let output = machine.run(&[&script("kind")], &[]);
+    assert!(!said(&output.stderr).contains("docker does not answer"), "{}", said(&output.stderr));
+    let asked = machine.asked();
+    assert!(asked.iter().any(|line| line == "kind create cluster --name codebutler"), "{asked:?}");
+}
+
+#[test]
+fn kubectl_asks_the_plugin_for_completions() {
+    let machine = Machine::with(&[("kubectl-codebutler", "printf 'threads\\tLists\\n:4\\n'")]);
+    // As kubectl calls it: by its name, from the PATH.
+    let program = top().join("operator/kubectl/kubectl_complete-codebutler");
+    let output = machine.run(&["-c", &format!("{} th", program.display())], &[]);
+    assert_eq!(said(&output.stdout), "threads\tLists\n:4\n", "{}", said(&output.stderr));
+    assert_eq!(machine.asked(), ["kubectl-codebutler __complete th"]);
 }
 
 #[test]
