@@ -14,6 +14,7 @@ mod reach;
 pub mod risk;
 pub mod rules;
 pub mod shell;
+mod spelling;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -40,13 +41,15 @@ pub struct RiskVerdict {
     pub tier: RiskTier,
     /// It could throw away what nothing else has: a snapshot of the worktree comes first.
     pub loses: bool,
+    /// Its output may write over a file: a snapshot is kept where one can be, without a word.
+    pub overwrites: bool,
     /// For people: which command, which rule.
     pub why: String,
 }
 
 impl RiskVerdict {
     fn of(tier: RiskTier, loses: bool, why: impl Into<String>) -> Self {
-        Self { tier, loses, why: why.into() }
+        Self { tier, loses, overwrites: false, why: why.into() }
     }
 
     fn reads(why: impl Into<String>) -> Self {
@@ -61,6 +64,11 @@ impl RiskVerdict {
     /// The same, and work could be lost.
     fn loses(why: impl Into<String>) -> Self {
         Self::of(RiskTier::WriteLocal, true, why)
+    }
+
+    /// The same, where only what it writes to can be.
+    fn overwrites(why: impl Into<String>) -> Self {
+        Self { overwrites: true, ..Self::local(why) }
     }
 
     fn visible(why: impl Into<String>) -> Self {
@@ -80,8 +88,9 @@ impl RiskVerdict {
     /// Both: the worse tier and its reason, and what either could lose.
     fn or(self, other: Self) -> Self {
         let loses = self.loses || other.loses;
+        let overwrites = self.overwrites || other.overwrites;
         let worse = (other.tier, other.loses) > (self.tier, self.loses);
-        Self { loses, ..if worse { other } else { self } }
+        Self { loses, overwrites, ..if worse { other } else { self } }
     }
 }
 

@@ -59,6 +59,7 @@ impl RiskRules {
             fitting.max_by_key(|rule| rule.len()).map(|rule| RuleVerdict {
                 verdict: RiskVerdict {
                     loses: false,
+                    overwrites: false,
                     tier,
                     why: format!("policy.json calls `{}` {word}", rule.join(" ")),
                 },

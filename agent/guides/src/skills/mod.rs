@@ -106,7 +106,7 @@ pub fn collect_skills(
         match read {
             Ok(skill) if skills.iter().all(|known| known.name != skill.name) => skills.push(skill),
             // The same skill for other tools, in another folder.
-            Ok(skill) => tracing::debug!(skill.path, "a skill of this name is there already"),
+            Ok(skill) => tracing::debug!(skill.path, "skill_shadowed"),
             Err(why) => wrong.push((path.clone(), why)),
         }
     }

@@ -9,7 +9,7 @@ use super::super::programs::CODE;
 use super::super::reach;
 use super::super::shell::{PlainCommand, ShellWord};
 use super::repository::code_reaches;
-use super::runs::judge_pipe;
+use super::runs::{brought_within, is_input, judge_pipe};
 use super::{CommandScene, first_plain, script_file};
 
 /// Interpreters, and the letters of options after which code follows.
@@ -37,6 +37,11 @@ const RUNS: &str =
 /// Requests that change something.
 const SENDS: &str = r#"(?i)(requests|httpx|axios|session|client|http)\.(post|put|patch|delete)\s*\(|method\s*[=:]\s*["'](post|put|patch|delete)|\.request\s*\(\s*["'](post|put|patch|delete)|urlopen\s*\([^)]*,|urlopen\s*\(.*data\s*=|Request\s*\(.*data\s*="#;
 
+/// Code that fetches something.
+const FETCHES: &str = r"(?i)\bfetch\s*\(|\bhttps?\.get\s*\(|urlopen|urlretrieve|\b(requests|httpx|axios)\b|Net::HTTP|open-uri|\bURI\.open|\bLWP\b|HTTP::Tiny|file_get_contents|curl_exec|\bsocket\b";
+/// Code that runs other code which it has as text.
+const EVALS: &str = r"(^|[^.\w])(exec|eval)\s*[()]|(^|[;{]\s*)eval\s+[$\w]|(globalThis|window|builtins)\.(eval|exec)\b|new\s+Function\b|\bvm\.\w*run|InThisContext|(instance|class|module)_eval|\bloadstring\b";
+
 static STRINGS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#""((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`([^`]*)`"#).ok());
 static STARTING: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(STARTS).ok());
@@ -49,6 +54,8 @@ static PIPED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 });
 static HIDING: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(HIDES).ok());
 static RUNNING: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(RUNS).ok());
+static FETCHING: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(FETCHES).ok());
+static EVALUATING: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(EVALS).ok());
 static SENDING: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(SENDS).ok());
 static ADDRESSES: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"https?://[^\s"'`)]+"#).ok());
@@ -91,18 +98,31 @@ pub(super) fn code_risk(
     if let Some(at) = rest.iter().position(is_code) {
         return Some(match rest.get(at + 1) {
             Some(Some(code)) => judge_code(name, code, scene),
-            _ => RiskVerdict::loses(format!("`{name}` runs code that is not known before")),
+            _ => judge_unknown_code(name, simple),
         });
     }
-    let file = first_plain(rest).filter(|word| word.as_deref() != Some("-"));
+    let file = first_plain(rest).filter(|word| !word.as_deref().is_some_and(is_input));
     Some(match file {
         Some(Some(file)) => run_file(name, file, rest, scene),
-        Some(None) => RiskVerdict::loses(format!("`{name}` runs code that is not known before")),
+        Some(None) => match &simple.fed {
+            Some(code) if !simple.piped => judge_code(name, code, scene),
+            _ => judge_unknown_code(name, simple),
+        },
         None => match simple.input.as_ref().or(simple.fed.as_ref()) {
             Some(code) => judge_code(name, code, scene),
             None => judge_pipe(name, simple, scene),
         },
     })
+}
+
+/// Code that is only known when it runs.
+fn judge_unknown_code(name: &str, simple: &PlainCommand) -> RiskVerdict {
+    match brought_within(simple) {
+        Some(from) => RiskVerdict::leaves(format!(
+            "`{name}` runs what `{from}` brings, which nobody has seen"
+        )),
+        None => RiskVerdict::loses(format!("`{name}` runs code that is not known before")),
+    }
 }
 
 /// Judges the programs that awk starts through a pipe, and the files that it writes.
@@ -129,6 +149,10 @@ fn joined_code<'a>(word: &'a str, letters: &str) -> Option<&'a str> {
         return Some(code);
     }
     let flags = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'))?;
+    // A library, module or folder, in one word with its option.
+    if flags.len() > 1 && flags.starts_with(|c| "rMICF".contains(c) && !letters.contains(c)) {
+        return None;
+    }
     let at = flags.find(|c| letters.contains(c))?;
     let (before, code) = (&flags[..at], &flags[at + 1..]);
     let plain = before.chars().all(|c| "abdlnpqswtTWEIOuvx0".contains(c));
@@ -198,6 +222,12 @@ fn judge_code(name: &str, code: &str, scene: &CommandScene<'_>) -> RiskVerdict {
             regex.find_iter(code).any(|url| !reach::is_local_url(url.as_str()))
         })
     };
+    let local = || ADDRESSES.as_ref().is_some_and(|regex| regex.is_match(code)) && !remote();
+    if has(&FETCHING) && has(&EVALUATING) && !local() {
+        return RiskVerdict::leaves(format!(
+            "`{name}` runs what it fetches, which nobody has seen"
+        ));
+    }
     if code_reaches(code) {
         return RiskVerdict::leaves(format!(
             "`{name}` runs code that changes the repository itself, snapshots and all"

@@ -124,7 +124,9 @@ fn judge_edits(texts: &[&str]) -> RiskVerdict {
 pub(super) fn edit_risk(name: &str, texts: &[&str]) -> Option<RiskVerdict> {
     let short = |flag: char| {
         let mut options = texts.iter().take_while(|text| text.starts_with('-'));
-        options.any(|text| !text.starts_with("--") && text.contains(flag))
+        // A library or folder may stand behind its option in one word.
+        let names = |text: &str| text.len() > 2 && text[1..].starts_with(['r', 'M', 'I', 'C']);
+        options.any(|text| !text.starts_with("--") && !names(text) && text.contains(flag))
     };
     let drops = match name {
         "perl" | "ruby" => short('i') && short('n'),

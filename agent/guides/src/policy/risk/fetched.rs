@@ -2,7 +2,7 @@
 
 use super::super::shell::PlainCommand;
 use super::files::unpacks;
-use super::runs::BRINGS;
+use super::runs::brings;
 
 /// Options after which, or joined to which, the name of the file stands.
 const NAMED: [&str; 6] = ["-o", "--output", "-O", "--output-document", "-out", "--outfile"];
@@ -28,14 +28,19 @@ pub(super) struct FetchedFiles {
     folders: Vec<String>,
     /// Names of archives that are unpacked, without their endings: so are the folders in them called mostly.
     unpacked: Vec<String>,
+    /// The script goes into such a folder, or unpacks there where it is what has no name.
+    here: bool,
 }
 
 impl FetchedFiles {
     pub(super) fn of(found: &[PlainCommand]) -> Self {
         let mut fetched = Self { files: fetched_files(found), ..Self::default() };
         for simple in found {
-            let Some(name) = program_name(simple) else { continue };
-            if name == "git" && simple.shapes.iter().any(|word| word == "clone") {
+            let Some(name) = simple.program() else { continue };
+            if matches!(name, "cd" | "pushd") {
+                let to = simple.words.iter().skip(1).flatten().find(|word| !word.starts_with('-'));
+                fetched.here |= to.is_some_and(|to| fetched.has(&format!("{to}/x")));
+            } else if name == "git" && simple.shapes.iter().any(|word| word == "clone") {
                 fetched.folders.extend(clone_folder(simple));
             } else if matches!(name, "tar" | "unzip" | "7z" | "cpio") && unpacks(name, simple) {
                 let archives = simple.words.iter().skip(1).flatten();
@@ -45,7 +50,9 @@ impl FetchedFiles {
                 // An archive that comes through a pipe has no name.
                 let piped = simple.from.iter().any(|from| brings(from));
                 if !stems.is_empty() || piped {
-                    fetched.folders.extend(folders_of(simple));
+                    let folders = folders_of(simple);
+                    fetched.here |= piped && folders.is_empty();
+                    fetched.folders.extend(folders);
                 }
                 fetched.unpacked.extend(stems);
             }
@@ -61,6 +68,7 @@ impl FetchedFiles {
         };
         let mut folders = path.rsplit('/').skip(1).filter(|part| !matches!(*part, "" | "." | ".."));
         self.is_file(file)
+            || (self.here && is_near(file))
             || self.folders.iter().any(within)
             || folders.any(|part| {
                 let alike =
@@ -75,13 +83,10 @@ impl FetchedFiles {
     }
 }
 
-fn program_name(simple: &PlainCommand) -> Option<&str> {
-    let name = simple.words.first()?.as_deref()?;
-    Some(base_name(name))
-}
-
-fn brings(name: &str) -> bool {
-    BRINGS.contains(&base_name(name))
+/// True for a path below where a script is, but for the programs that a project has of its build tool.
+fn is_near(path: &str) -> bool {
+    let leads_out = path.starts_with(['/', '~']) || path.split('/').any(|part| part == "..");
+    !leads_out && !matches!(base_name(path), "gradlew" | "mvnw")
 }
 
 fn base_name(path: &str) -> &str {
@@ -96,7 +101,7 @@ fn archive_stem(name: &str) -> &str {
 fn fetched_files(found: &[PlainCommand]) -> Vec<String> {
     let mut files = Vec::new();
     for simple in found {
-        let Some(name) = program_name(simple) else { continue };
+        let Some(name) = simple.program() else { continue };
         if brings(name) || simple.from.iter().any(|from| brings(from)) {
             files.extend(simple.writes.iter().flatten().cloned());
         }

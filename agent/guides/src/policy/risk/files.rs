@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::super::RiskVerdict;
 use super::super::shell::{HOLE, PlainCommand, ShellWord, printed_text};
-use super::spelling::{could_be, could_spell};
+use super::super::spelling::{could_be, could_spell};
 
 /// Parts of `.git` that hold the work itself, snapshots included.
 const HOLDS: [&str; 6] = ["objects", "refs", "HEAD", "packed-refs", "logs", "worktrees"];
@@ -46,16 +46,24 @@ pub(super) fn judge_redirect(simple: &PlainCommand, file: &ShellWord) -> RiskVer
             RiskVerdict::leaves("it writes over the repository's own data")
         }
         _ => {
+            if !simple.replaces.contains(file) || file.as_deref().is_some_and(is_elsewhere) {
+                return RiskVerdict::local("it writes a file");
+            }
             let name = simple.words.first().and_then(Option::as_deref);
             let empties = matches!(name, None | Some(":" | "true"))
                 || simple.words.iter().any(|word| word.as_deref() == Some("/dev/null"));
             if empties {
                 RiskVerdict::loses("it empties a file")
             } else {
-                RiskVerdict::local("it writes a file")
+                RiskVerdict::overwrites("its output may write over a file")
             }
         }
     }
+}
+
+/// A file that no snapshot of the worktree has.
+fn is_elsewhere(path: &str) -> bool {
+    path.starts_with(['/', '~']) && !path.starts_with(TREE)
 }
 
 /// Whether a script goes to where the worktree is a folder among others.
@@ -101,6 +109,11 @@ pub(super) fn file_risk(
         {
             Some(RiskVerdict::loses(format!("`{name}` may write over files")))
         }
+        "svn" | "hg" | "jj" | "fossil" | "bzr" | "brz" | "sl" | "darcs"
+            if throws_changes(name, texts) =>
+        {
+            Some(RiskVerdict::loses(format!("`{name}` throws changes away")))
+        }
         "ln" if short('f') || texts.contains(&"--force") => {
             Some(RiskVerdict::loses("`ln` replaces a file"))
         }
@@ -143,6 +156,29 @@ pub(super) fn file_risk(
         }
         _ => None,
     }
+}
+
+/// Whether another version control takes back what was changed.
+fn throws_changes(name: &str, texts: &[&str]) -> bool {
+    let verbs: &[&str] = match name {
+        "svn" => &["revert", "cleanup", "switch", "rm", "delete", "remove", "del"],
+        "jj" => &["restore", "abandon", "undo", "op", "operation"],
+        _ => &[
+            "revert",
+            "purge",
+            "clean",
+            "shelve",
+            "strip",
+            "rollback",
+            "remove",
+            "rm",
+            "clean-tree",
+        ],
+    };
+    let updates = ["update", "up", "co", "checkout", "goto"];
+    let cleans = texts.iter().any(|text| matches!(*text, "-C" | "--clean" | "--force"));
+    let verb = texts.iter().find(|text| !text.starts_with('-'));
+    verb.is_some_and(|verb| verbs.contains(verb) || (updates.contains(verb) && cleans))
 }
 
 /// A disk; memory, terminals and the like hold nothing.

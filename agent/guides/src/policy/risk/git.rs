@@ -122,6 +122,9 @@ fn verb_of(verb: &str, rest: &[&str], unseen: bool, scene: &CommandScene<'_>) ->
     }
     match verb {
         "push" => judge_push(rest, unseen),
+        "init" if rest.iter().any(|word| word.starts_with("--separate-git-dir")) => {
+            RiskVerdict::leaves("`git init` moves the repository itself, snapshots and all")
+        }
         "send-email" | "svn" | "p4" | "request-pull" | "imap-send"
             if verb != "svn" && verb != "p4" || has(&["dcommit", "submit"]) =>
         {

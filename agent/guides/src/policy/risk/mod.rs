@@ -1,8 +1,9 @@
 //! What a command does, as far as it is known. Pure.
 //!
 //! A command that stays in the sandbox never waits for people: what it could throw away is kept before.
-//! [`runs`] finds what a command runs in turn, [`targets`] what a build tool is told to do, [`git`],
-//! [`files`], [`edits`] and [`code`] what could be lost, [`send`] what reaches others.
+//! [`runs`] finds what a command runs in turn, [`search`] what it does to all that it finds, [`targets`] what a
+//! build tool is told to do, [`git`], [`files`], [`edits`] and [`code`] what could be lost, [`send`] what reaches
+//! others.
 
 mod around;
 mod code;
@@ -12,8 +13,8 @@ mod files;
 mod git;
 mod repository;
 mod runs;
+mod search;
 mod send;
-mod spelling;
 mod targets;
 
 use std::cell::Cell;
@@ -96,7 +97,8 @@ impl<'a> CommandScene<'a> {
             Some(writes) => own.or(writes),
             None => own,
         };
-        simple.writes.iter().fold(own, |worst, file| worst.or(files::judge_redirect(simple, file)))
+        let writes = simple.writes.iter().map(|file| files::judge_redirect(simple, file));
+        writes.fold(own, RiskVerdict::or)
     }
 
     /// The repository's rule for a command. A safe command runs, unless the words behind those of the rule make it
@@ -105,13 +107,18 @@ impl<'a> CommandScene<'a> {
         let RuleVerdict { verdict, words } = said;
         if verdict.tier < own.tier {
             let named = simple.with_words(words.into_iter().map(Some).collect());
-            let named = PlainCommand { sets: Vec::new(), writes: Vec::new(), ..named };
+            let named = PlainCommand {
+                sets: Vec::new(),
+                writes: Vec::new(),
+                replaces: Vec::new(),
+                ..named
+            };
             let at_most = judge_program(&named, self).tier;
             if own.tier > at_most {
                 return own;
             }
         }
-        RiskVerdict { loses: own.loses, ..verdict }
+        RiskVerdict { loses: own.loses, overwrites: own.overwrites, ..verdict }
     }
 
     /// True for a file that the script has brought from elsewhere.
@@ -124,6 +131,16 @@ impl<'a> CommandScene<'a> {
         let left = self.left.get();
         self.left.set(left.saturating_sub(1));
         left == 0
+    }
+
+    /// The command that stands behind an option, or behind the words of another one.
+    fn inner_words(&self, words: Vec<ShellWord>, simple: &PlainCommand) -> RiskVerdict {
+        match words.as_slice() {
+            [] => RiskVerdict::local("it runs nothing"),
+            // A whole command line in one word.
+            [Some(line)] if line.contains(char::is_whitespace) => self.script(line),
+            _ => self.inner(&simple.with_words(words)),
+        }
     }
 
     /// A command that another one runs.
@@ -153,7 +170,14 @@ fn judge_words(simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict {
     let Some(first) = simple.words.first() else { return RiskVerdict::reads("it runs nothing") };
     let rest = &simple.words[1..];
     let texts: Vec<&str> = rest.iter().filter_map(Option::as_deref).collect();
-    let Some(first) = first else { return judge_unknown(&texts, scene) };
+    let Some(first) = first else {
+        if let Some(from) = runs::brought_within(simple) {
+            return RiskVerdict::leaves(format!(
+                "it runs what `{from}` brings, which nobody has seen"
+            ));
+        }
+        return judge_unknown(&texts, scene);
+    };
     if first.trim().contains(char::is_whitespace) {
         // `$CMD x`, where the variable holds more than a name.
         let words = simple.words.iter().cloned().collect::<Option<Vec<_>>>();

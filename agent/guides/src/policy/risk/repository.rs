@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::super::RiskVerdict;
-use super::super::shell::{HOLE, PlainCommand};
+use super::super::shell::{HOLE, PlainCommand, is_root};
+use super::super::spelling::could_be;
 use super::files::{holds_work, is_git, unpacks};
-use super::spelling::could_be;
 
 /// Programs that change the files that they are given: move, remove, write over, take rights away.
 const CHANGES: &str = "mv rm cp ln install rsync chmod chown chgrp chattr setfacl tar unzip patch sed gsed perl tee dd \
@@ -63,6 +63,8 @@ impl RepositoryReach {
                 }
                 _ => {}
             }
+            // With such a list a star means hidden files, too.
+            reach.dotglob |= simple.sets.iter().any(|(name, _)| name == "GLOBIGNORE");
         }
         reach
     }
@@ -95,6 +97,10 @@ impl RepositoryReach {
         };
         if self.inside && (takes_away(name, simple) || fills()) {
             return leaves("works inside the repository itself");
+        }
+        if simple.lists && harms_given(name, simple) && simple.shapes.iter().any(|w| takes_list(w))
+        {
+            return leaves("is given all files, the repository itself among them");
         }
         if let Some(path) = shapes.find(|word| reaches(name, simple, word)) {
             let shown = path.replace(HOLE, "…");
@@ -140,6 +146,33 @@ fn program_name(simple: &PlainCommand) -> Option<&str> {
     Some(name.rsplit('/').next().unwrap_or(name))
 }
 
+/// True for a word in which names stand that are only known when it runs.
+fn takes_list(word: &str) -> bool {
+    word.contains(HOLE) || word.contains("{}")
+}
+
+/// Whether a program does harm to every file that it is given.
+pub(super) fn harms_given(name: &str, simple: &PlainCommand) -> bool {
+    let has = |options: &[&str]| simple.shapes.iter().any(|word| options.contains(&word.as_str()));
+    match name {
+        "rm" | "mv" | "truncate" | "unlink" | "shred" | "trash" | "rimraf" | "del-cli" | "srm"
+        | "rename" | "mmv" => true,
+        "chmod" => mode_of(simple).is_none_or(|mode| takes_reading(mode)),
+        "sed" | "gsed" | "perl" => is_in_place(simple),
+        "tar" => has(&["--remove-files"]),
+        "zip" => has(&["-m", "--move"]),
+        "rsync" => has(&["--remove-source-files"]),
+        _ => false,
+    }
+}
+
+fn is_in_place(simple: &PlainCommand) -> bool {
+    simple.shapes.iter().any(|word| {
+        word.starts_with("--in-place")
+            || (word.starts_with('-') && !word.starts_with("--") && word.contains('i'))
+    })
+}
+
 /// Copies and archives only read what they are given first.
 fn takes_away(name: &str, simple: &PlainCommand) -> bool {
     !matches!(name, "cp" | "tar" | "zip" | "tee" | "ln")
@@ -159,7 +192,13 @@ fn reaches(name: &str, simple: &PlainCommand, word: &str) -> bool {
         "cp" | "ln" | "install" | "rsync" => {
             let deletes = simple.shapes.iter().any(|w| w.starts_with("--delete"));
             let target = is_last || target_of(simple).is_some_and(|target| target == word);
-            (target && (holds_work(path) || is_whole(path) || deletes && could_hold(path)))
+            let brings = || {
+                let mut shapes = simple.shapes.iter().skip(1);
+                // With a slash at its end, `rsync` takes what is in a folder.
+                shapes.any(|w| is_whole(w) && !(name == "rsync" && w.ends_with('/')))
+            };
+            let replaces = target && could_hold(path) && (deletes || brings());
+            (target && (holds_work(path) || is_whole(path)) || replaces)
                 || simple.shapes.iter().any(|w| w == "--remove-source-files") && is_whole(path)
         }
         "tar" | "unzip" | "7z" | "cpio" => {
@@ -167,14 +206,9 @@ fn reaches(name: &str, simple: &PlainCommand, word: &str) -> bool {
             writes && (is_whole(path) || holds_work(path))
                 || simple.shapes.iter().any(|w| w == "--remove-files") && is_whole(path)
         }
-        "sed" | "gsed" | "perl" => {
-            let in_place = simple.shapes.iter().any(|w| {
-                w.starts_with("--in-place")
-                    || (w.starts_with('-') && !w.starts_with("--") && w.contains('i'))
-            });
-            in_place && holds_work(path)
-        }
-        "chmod" => (is_whole(path) || holds_work(path)) && takes_rights(simple),
+        "sed" | "gsed" | "perl" => is_in_place(simple) && holds_work(path),
+        "chmod" => (is_whole(path) || holds_work(path) || is_root(path)) && takes_rights(simple),
+        "chattr" | "setfacl" => is_whole(path) || holds_work(path) || is_root(path),
         // Without its option it takes no folder.
         "rm" => {
             let recursive = simple.shapes.iter().any(|w| {
@@ -195,13 +229,24 @@ fn target_of(simple: &PlainCommand) -> Option<&String> {
     simple.shapes.get(at + 1)
 }
 
+/// The mode that `chmod` is given.
+fn mode_of(simple: &PlainCommand) -> Option<&String> {
+    let is_option = |word: &str| {
+        let letters = word.strip_prefix('-').filter(|letters| !letters.is_empty());
+        word.starts_with("--") || letters.is_some_and(|l| l.chars().all(|c| "Rvfc".contains(c)))
+    };
+    simple.shapes.iter().skip(1).find(|word| !is_option(word))
+}
+
+fn is_numeric(mode: &str) -> bool {
+    !mode.is_empty() && mode.bytes().all(|b| b.is_ascii_digit())
+}
+
 /// True for a mode that leaves the owner less than everything.
 fn takes_rights(simple: &PlainCommand) -> bool {
-    let mode = simple.shapes.iter().skip(1).find(|word| !word.starts_with("--") && *word != "-R");
-    mode.is_none_or(|mode| {
+    mode_of(simple).is_none_or(|mode| {
         let digits = mode.trim_start_matches('0');
-        let numeric = !mode.is_empty() && mode.bytes().all(|b| b.is_ascii_digit());
-        if numeric {
+        if is_numeric(mode) {
             digits.len() < 3 || !digits.starts_with('7')
         } else {
             !mode.starts_with("u+")
@@ -210,6 +255,25 @@ fn takes_rights(simple: &PlainCommand) -> bool {
                 && !mode.starts_with('g')
                 && !mode.starts_with('o')
         }
+    })
+}
+
+/// True for a mode with which the owner can't read and write a file.
+fn takes_reading(mode: &str) -> bool {
+    if is_numeric(mode) {
+        let owner = mode.len().checked_sub(3).and_then(|at| mode.as_bytes().get(at));
+        return owner.is_none_or(|digit| !matches!(digit, b'6' | b'7'));
+    }
+    mode.split(',').any(|clause| {
+        let Some(at) = clause.find(['+', '-', '=']) else { return true };
+        let (who, rights) = (&clause[..at], &clause[at + 1..]);
+        let is_owners = who.is_empty() || who.contains(['u', 'a']);
+        let takes = match clause.as_bytes()[at] {
+            b'-' => rights.contains(['r', 'w']),
+            b'=' => !(rights.contains('r') && rights.contains('w')),
+            _ => false,
+        };
+        is_owners && takes
     })
 }
 

@@ -2,14 +2,20 @@
 
 use super::super::RiskVerdict;
 use super::super::programs::{RUNNERS, WRAPPERS};
-use super::super::shell::{HOLE, PlainCommand, ShellWord};
-use super::{CommandScene, files, first_plain, is_shell, script_file};
+use super::super::shell::{HOLE, PlainCommand, ShellWord, is_socket};
+use super::search::{find_risk, judge_listed};
+use super::{CommandScene, first_plain, is_shell, script_file};
 
 /// Programs that bring code from elsewhere, or out of what hides it.
 pub(super) const BRINGS: [&str; 17] = [
     "curl", "wget", "http", "https", "fetch", "nc", "ncat", "socat", "base64", "base32", "xxd",
     "openssl", "rev", "gpg", "gunzip", "zcat", "tr",
 ];
+
+/// Whether a program, or a connection, brings code.
+pub(super) fn brings(name: &str) -> bool {
+    is_socket(name) || BRINGS.contains(&name.rsplit('/').next().unwrap_or(name))
+}
 
 /// What a program runs in turn; nothing if it runs nothing else.
 pub(super) fn in_turn(
@@ -25,7 +31,7 @@ pub(super) fn in_turn(
         return Some(judge_shell(name, simple, rest, scene));
     }
     if let Some(inner) = run_by_manager(name, rest) {
-        return Some(inner_of(inner, simple, scene));
+        return Some(scene.inner_words(inner, simple));
     }
     match name {
         "yarn" if matches!(first_plain(rest), Some(Some(verb)) if verb.starts_with("workspace")) => {
@@ -35,7 +41,7 @@ pub(super) fn in_turn(
             // A name, or how the workspaces are gone through; options of that are yarn's own, too.
             let inner = rest.get(at.unwrap_or(0) + 2..).unwrap_or_default().to_vec();
             let yarn = std::iter::once(Some("yarn".to_owned())).chain(inner).collect();
-            (rest.len() > 2).then(|| inner_of(yarn, simple, scene))
+            (rest.len() > 2).then(|| scene.inner_words(yarn, simple))
         }
         "docker" | "podman" | "docker-compose" => in_container(simple, rest, scene),
         "go" | "deno" if rest.first().is_some_and(|word| word.as_deref() == Some("run")) => {
@@ -47,27 +53,20 @@ pub(super) fn in_turn(
         "eval" => Some(judge_eval(rest, scene)),
         "trap" => Some(judge_text(rest.first().cloned().flatten(), scene)),
         "source" | "." => Some(judge_source(simple, rest, scene)),
-        "find" | "fd" | "fdfind" => Some(find_risk(rest, simple, scene)),
+        "find" | "fd" | "fdfind" => Some(find_risk(name, rest, simple, scene)),
         "command" | "builtin"
             if rest.first().is_some_and(|w| matches!(w.as_deref(), Some("-v" | "-V"))) =>
         {
             Some(RiskVerdict::reads("it only looks"))
         }
+        // It runs the lines that it reads.
+        "parallel" if first_plain(rest).is_none() => Some(judge_pipe(name, simple, scene)),
         "su" | "runuser" | "script" | "nix-shell" | "watch" | "hyperfine" | "concurrently"
         | "flock" | "parallel" | "nix" | "devbox" | "entr" | "tmux" | "screen" => {
-            Some(judge_quoted(simple, rest, scene))
+            Some(judge_quoted(name, simple, rest, scene))
         }
         _ if WRAPPERS.contains(&name) => Some(judge_wrapped(name, simple, rest, scene)),
         _ => None,
-    }
-}
-
-fn inner_of(words: Vec<ShellWord>, simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict {
-    match words.as_slice() {
-        [] => RiskVerdict::local("it runs nothing"),
-        // A whole command line in one word.
-        [Some(line)] if line.contains(char::is_whitespace) => scene.script(line),
-        _ => scene.inner(&simple.with_words(words)),
     }
 }
 
@@ -90,11 +89,17 @@ pub(super) fn judge_unseen(why: &str, scene: &CommandScene<'_>) -> RiskVerdict {
 
 /// The program of a script that brings code from elsewhere, or out of what hides it.
 pub(super) fn brings_code(found: &[PlainCommand]) -> Option<String> {
-    let names = found.iter().filter_map(|one| one.words.first()?.as_deref());
-    let mut names = names.map(|name| name.rsplit('/').next().unwrap_or(name));
-    names
-        .find(|name| BRINGS.contains(name) && !matches!(*name, "tr" | "gunzip" | "zcat" | "gpg"))
-        .map(str::to_owned)
+    let is_one = |name: &&str| brings(name) && !matches!(*name, "tr" | "gunzip" | "zcat" | "gpg");
+    found.iter().find_map(|one| {
+        let files = one.reads.iter().chain(&one.writes).flatten().map(String::as_str);
+        let mut files = files.filter(|file| is_socket(file));
+        one.program().filter(is_one).or_else(|| files.next()).map(str::to_owned)
+    })
+}
+
+/// The program that brings what is among the words of a command, or is fed to it.
+pub(super) fn brought_within(simple: &PlainCommand) -> Option<&str> {
+    simple.within.iter().map(String::as_str).find(|name| brings(name) && *name != "tr")
 }
 
 /// Whether a program takes something out of what hides it.
@@ -128,6 +133,7 @@ fn judge_source(
     scene: &CommandScene<'_>,
 ) -> RiskVerdict {
     match rest.first() {
+        Some(Some(file)) if is_input(file) => judge_pipe("source", simple, scene),
         Some(Some(file)) => file_run(file, &[], scene),
         _ => judge_substitution(simple, scene),
     }
@@ -141,9 +147,14 @@ fn judge_substitution(simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVe
     }
 }
 
+/// True for a name of what a command reads.
+pub(super) fn is_input(file: &str) -> bool {
+    matches!(file, "-" | "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0")
+}
+
 /// A script by its file: what is known to be in it, or what its name promises.
 pub(super) fn file_run(file: &str, texts: &[&str], scene: &CommandScene<'_>) -> RiskVerdict {
-    if scene.has_fetched(file) {
+    if is_socket(file) || scene.has_fetched(file) {
         return RiskVerdict::leaves(format!(
             "it runs `{file}`, which it has just brought from elsewhere"
         ));
@@ -165,21 +176,32 @@ fn judge_shell(
         word.as_deref()
             .is_some_and(|w| w.starts_with('-') && !w.starts_with("--") && w.contains(flag))
     };
-    let options =
-        rest.iter().take_while(|w| w.as_deref().is_some_and(|w| w.starts_with(['-', '+'])));
-    let options = options.count();
+    let mut options = 0;
+    while let Some(Some(word)) = rest.get(options).filter(|w| {
+        w.as_deref().is_some_and(|w| w.starts_with(['-', '+']) && w.len() > 1 || w == "-")
+    }) {
+        options += 1 + usize::from(takes_value(word));
+    }
+    let options = options.min(rest.len());
+    let hidden = rest[..options].windows(2).any(|two| is_dotglob(&two[0], &two[1]))
+        || simple.sets.iter().any(|(name, value)| {
+            name == "BASHOPTS" && value.as_deref().is_none_or(|value| value.contains("dotglob"))
+        });
     if rest[..options].iter().any(|word| flag(word, 'n')) {
         return RiskVerdict::reads(format!("`{name}` only checks a script"));
     }
     if let Some(at) = rest[..options].iter().position(|word| flag(word, 'c')) {
         let code = rest[at + 1..].iter().find(|w| w.as_deref().is_none_or(|w| !w.starts_with('-')));
-        return judge_text(code.cloned().flatten(), scene);
+        let code = code.cloned().flatten();
+        // As if the script itself set the option.
+        let code = code.map(|code| if hidden { format!("shopt -s dotglob\n{code}") } else { code });
+        return judge_text(code, scene);
     }
     // With `-s` the words that follow are the script's arguments.
     let stdin = rest[..options].iter().any(|word| flag(word, 's'));
     let file = rest[options..].first().filter(|_| !stdin);
     match file {
-        Some(Some(file)) if !matches!(file.as_str(), "-" | "/dev/stdin") => {
+        Some(Some(file)) if !is_input(file) => {
             let texts: Vec<&str> =
                 rest[options + 1..].iter().filter_map(Option::as_deref).collect();
             file_run(file, &texts, scene)
@@ -187,6 +209,20 @@ fn judge_shell(
         Some(None) => judge_substitution(simple, scene),
         _ => judge_pipe(name, simple, scene),
     }
+}
+
+/// Options of a shell that take the word behind them.
+fn takes_value(option: &str) -> bool {
+    let cluster = option.starts_with(['-', '+']) && !option.starts_with("--");
+    cluster && option.ends_with(['o', 'O']) || matches!(option, "--rcfile" | "--init-file")
+}
+
+/// Whether an option makes a star mean hidden files, too.
+fn is_dotglob(option: &ShellWord, value: &ShellWord) -> bool {
+    option.as_deref().is_some_and(|option| option.starts_with('-') && takes_value(option))
+        && value.as_deref().is_some_and(|value| {
+            matches!(value.to_ascii_lowercase().replace('_', "").as_str(), "dotglob" | "globdots")
+        })
 }
 
 /// What comes through a pipe or a here-document.
@@ -198,9 +234,7 @@ pub(super) fn judge_pipe(
     if let Some(code) = simple.input.as_ref().or(simple.fed.as_ref()) {
         return scene.script(code);
     }
-    let brings =
-        simple.from.iter().find(|from| BRINGS.contains(&from.rsplit('/').next().unwrap_or(from)));
-    match brings {
+    match simple.from.iter().find(|from| brings(from)) {
         Some(from) => RiskVerdict::leaves(format!(
             "`{name}` runs what `{from}` brings, which nobody has seen"
         )),
@@ -248,17 +282,25 @@ fn after_options(rest: &[ShellWord], values: &str) -> Vec<ShellWord> {
 
 /// Programs that take a command line as one argument, after `-c` or as it is, or as words.
 fn judge_quoted(
+    name: &str,
     simple: &PlainCommand,
     rest: &[ShellWord],
     scene: &CommandScene<'_>,
 ) -> RiskVerdict {
     let lines = rest.iter().flatten().filter(|word| word.contains(char::is_whitespace));
     let own = lines.map(|line| scene.script(line)).reduce(RiskVerdict::or);
-    let words = (0..rest.len())
+    // What comes through the pipe is appended.
+    let come = (name == "parallel").then_some(None);
+    let mut words = (0..rest.len())
         .filter(|at| rest[*at].as_deref().is_some_and(|w| !w.starts_with('-')))
         .take(4)
-        .map(|at| scene.inner(&simple.with_words(rest[at..].to_vec())))
-        .find(RiskVerdict::asks);
+        .map(|at| rest[at..].iter().cloned().chain(come.clone()).collect())
+        .map(|words| scene.inner(&simple.with_words(words)));
+    let words = if name == "parallel" {
+        words.reduce(RiskVerdict::or)
+    } else {
+        words.find(RiskVerdict::asks)
+    };
     own.into_iter()
         .chain(words)
         .fold(RiskVerdict::local("it runs what it is given, in the sandbox"), RiskVerdict::or)
@@ -333,8 +375,13 @@ fn judge_wrapped(
         return RiskVerdict::reads("it runs nothing");
     }
     if name == "xargs" {
-        // What comes through the pipe is appended.
         let come = simple.input.as_ref().or(simple.fed.as_ref());
+        if let Some(mark) = replaced_mark(shapes.get(..at).unwrap_or_default()) {
+            for word in words.iter_mut().filter(|word| word.as_deref() == Some(mark)) {
+                *word = come.map(|text| text.trim_end().to_owned());
+            }
+        }
+        // What comes through the pipe is appended.
         match come {
             Some(text) => words.extend(text.split_whitespace().map(|word| Some(word.to_owned()))),
             None => words.push(None),
@@ -347,55 +394,21 @@ fn judge_wrapped(
     });
     let mut simple = simple.clone();
     simple.sets.extend(assigned);
-    inner_of(words, &simple, scene)
-}
-
-fn find_risk(rest: &[ShellWord], simple: &PlainCommand, scene: &CommandScene<'_>) -> RiskVerdict {
-    let mut worst = RiskVerdict::reads("it looks for files");
-    let has = |known: &[&str]| rest.iter().flatten().any(|word| known.contains(&word.as_str()));
-    let named = has(&["-name", "-iname", "-path", "-wholename", "-regex", "-iregex", "-empty"]);
-    // The repository itself is looked for, and not left out.
-    let git = rest
-        .windows(2)
-        .any(|two| two[0].as_deref() == Some("-name") && two[1].as_deref() == Some(".git"))
-        && !has(&["-prune", "-not", "!"]);
-    let begins = rest.iter().map(Option::as_deref);
-    let begins = begins.skip_while(|word| matches!(word, Some("-H" | "-L" | "-P")));
-    let mut starts = begins.map_while(|word| word.filter(|word| !word.starts_with('-')));
-    let inside = starts.any(|path| files::is_git(path) || files::holds_work(path));
-    let all = git || inside || (!named && is_all(rest));
-    for (at, word) in rest.iter().enumerate() {
-        let found = match word.as_deref() {
-            Some("-delete") if all => RiskVerdict::leaves(
-                "`find -delete` removes the repository itself, snapshots and all",
-            ),
-            Some("-delete") => RiskVerdict::loses("`find -delete` removes files"),
-            Some(
-                "-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "-X" | "--exec" | "--exec-batch",
-            ) => {
-                let words =
-                    rest[at + 1..].iter().take_while(|w| !matches!(w.as_deref(), Some(";" | "+")));
-                let found = inner_of(words.cloned().collect(), simple, scene);
-                if (git || inside) && found.loses {
-                    RiskVerdict::leaves("it removes the repository itself, snapshots and all")
-                } else {
-                    found
-                }
-            }
-            Some("-fprint" | "-fprintf" | "-fls") => RiskVerdict::local("find writes"),
-            _ => continue,
-        };
-        worst = worst.or(found);
-        if worst.asks() {
-            break;
-        }
+    if name == "xargs" && simple.lists {
+        let inner = simple.with_words(words.clone());
+        return judge_listed(scene.inner_words(words, &simple), &inner);
     }
-    worst
+    scene.inner_words(words, &simple)
 }
 
-/// Whether a search begins at the root of the worktree.
-fn is_all(rest: &[ShellWord]) -> bool {
-    first_plain(rest).is_none_or(|first| {
-        first.as_deref().is_none_or(|path| matches!(path, "." | "./" | ".." | "/" | "~"))
+/// The word for which `xargs` puts what it reads.
+fn replaced_mark(options: &[String]) -> Option<&str> {
+    options.iter().enumerate().find_map(|(at, option)| match option.as_str() {
+        "-I" => options.get(at + 1).map(String::as_str),
+        "-i" | "--replace" => Some("{}"),
+        option => {
+            let joined = option.strip_prefix("-I").or(option.strip_prefix("--replace="));
+            joined.or(option.strip_prefix("-i"))
+        }
     })
 }

@@ -32,7 +32,6 @@ const TIERS: &[(RiskTier, bool, &[&str])] = &[
             "npm test",
             "pytest -q",
             "make build",
-            "echo x > y",
             "sed -i s/a/b/ x",
             "sed -i 's/old/d;q/g; s|/a/d|b|' x",
             "sed -i -e '3a\\' -e 'added' x",
@@ -45,15 +44,13 @@ const TIERS: &[(RiskTier, bool, &[&str])] = &[
             "./run.sh",
             "bash test.sh",
             "python3 -c 'print(1)'",
-            "find . -name '*.bak' -exec grep x {} \\;  > out",
             "env A=1 cargo build",
             "timeout 10 make",
             "bash <<'E'\ncargo test\nE",
+            "echo x >> y",
+            "echo x > /tmp/y",
             "git add -A",
             "mkdir -p a",
-            "echo 'rm -rf /'  > notes",
-            "echo rm -rf x | cat > y",
-            "perl -pe 's/a/b/' x > y",
             "docker ps",
             "psql -c 'drop table x'",
         ],
@@ -62,6 +59,11 @@ const TIERS: &[(RiskTier, bool, &[&str])] = &[
         WriteLocal,
         true,
         &[
+            "echo x > y",
+            "find . -name '*.bak' -exec grep x {} \\;  > out",
+            "echo 'rm -rf /'  > notes",
+            "echo rm -rf x | cat > y",
+            "perl -pe 's/a/b/' x > y",
             "rm a.txt",
             "rm -rf x",
             "cd y && (rm -fr x)",
@@ -157,7 +159,7 @@ fn commands_have_the_tier_of_their_worst_part() {
     for (expected, loses, scripts) in TIERS {
         for script in *scripts {
             let found = policy.bash(script);
-            if found.tier != *expected || found.loses != *loses {
+            if found.tier != *expected || (found.loses || found.overwrites) != *loses {
                 wrong.push(format!("{script}: {found:?}, not {expected:?}"));
             }
         }

@@ -1,6 +1,6 @@
 //! Words and output that are known before anything runs. Pure.
 
-use super::{PlainCommand, ShellWord};
+use super::ShellWord;
 
 /// Stands for a part of a word that is only known when it runs: no argument can contain it.
 pub const HOLE: char = '\0';
@@ -10,53 +10,14 @@ pub(super) fn known_word(shape: &str) -> ShellWord {
     Some(shape.to_owned()).filter(|shape| !shape.contains(HOLE))
 }
 
-/// What a command puts out, where its words tell.
-pub fn printed_text(simple: &PlainCommand) -> Option<String> {
-    if !simple.writes.is_empty() {
-        return None;
-    }
-    let words: Option<Vec<&str>> = simple.words.iter().map(Option::as_deref).collect();
-    match words?.as_slice() {
-        ["echo", rest @ ..] => echo_words(rest),
-        ["printf", "--", format, values @ ..] | ["printf", format, values @ ..] => {
-            format_words(format, values)
-        }
-        ["cat"] | ["cat", "-"] => simple.input.clone().or_else(|| simple.fed.clone()),
-        ["pwd", ..] | ["git", "rev-parse", "--show-toplevel"] => Some(".".to_owned()),
-        _ => None,
-    }
+/// True where nothing is known of a word.
+pub(super) fn is_hole(shape: &str) -> bool {
+    shape.contains(HOLE) && shape.chars().all(|c| c == HOLE || c.is_whitespace())
 }
 
-fn echo_words(words: &[&str]) -> Option<String> {
-    let is_flag = |word: &&&str| {
-        word.len() > 1 && word.starts_with('-') && word[1..].chars().all(|c| "neE".contains(c))
-    };
-    let flags = words.iter().take_while(is_flag).count();
-    let text = words[flags..].join(" ");
-    if words[..flags].iter().any(|flag| flag.contains('e')) {
-        unescape_text(&text)
-    } else {
-        Some(text)
-    }
-}
-
-fn format_words(format: &str, values: &[&str]) -> Option<String> {
-    let mut values = values.iter();
-    let mut out = String::new();
-    let format = unescape_text(format)?;
-    let mut rest = format.chars();
-    while let Some(c) = rest.next() {
-        match c {
-            '%' => match rest.next()? {
-                's' | 'd' | 'b' => out.push_str(values.next().unwrap_or(&"")),
-                '%' => out.push('%'),
-                _ => return None,
-            },
-            c => out.push(c),
-        }
-    }
-    // The format is used again for what is left.
-    values.next().is_none().then_some(out)
+/// A connection to another host that a shell opens like a file.
+pub fn is_socket(path: &str) -> bool {
+    path.starts_with("/dev/tcp/") || path.starts_with("/dev/udp/")
 }
 
 /// Without the escapes of `$'…'` and `echo -e`; nothing if one is not known.

@@ -6,54 +6,24 @@ use std::io::Cursor;
 
 use brush_parser::ast::{
     self, AndOr, Command, CommandPrefixOrSuffixItem as Item, CompoundCommand, CompoundList,
-    IoFileRedirectKind, IoFileRedirectTarget, IoRedirect, SimpleCommand, Word,
+    IoFileRedirectKind as Kind, IoFileRedirectTarget, IoRedirect, SimpleCommand, Word,
 };
 use brush_parser::word::{Parameter, ParameterExpr, WordPiece, WordPieceWithSource};
 use brush_parser::{Parser, ParserOptions, word};
 
 mod known;
+mod listing;
+mod plain;
+mod printed;
 
-pub use known::{HOLE, printed_text};
-use known::{known_word, unescape_text};
+pub use known::{HOLE, is_socket};
+use known::{is_hole, known_word, unescape_text};
+pub use listing::{finds_repository, is_root};
+pub use plain::PlainCommand;
+pub use printed::printed_text;
 
 /// A word: its text, or nothing where that is only known when it runs.
 pub type ShellWord = Option<String>;
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlainCommand {
-    /// The program and its arguments.
-    pub words: Vec<ShellWord>,
-    /// The same, with [`HOLE`] for each part that is not known.
-    pub shapes: Vec<String>,
-    /// Files that it writes by redirection.
-    pub writes: Vec<ShellWord>,
-    /// Files that it reads by redirection.
-    pub reads: Vec<ShellWord>,
-    /// Variables that are set for it alone.
-    pub sets: Vec<(String, ShellWord)>,
-    /// What a here-document or here-string feeds it.
-    pub input: Option<String>,
-    /// Whether another command's output is its input.
-    pub piped: bool,
-    /// That output, where it is known.
-    pub fed: Option<String>,
-    /// The programs whose output comes through the pipe.
-    pub from: Vec<String>,
-}
-
-impl PlainCommand {
-    /// The same command with other words.
-    #[must_use]
-    pub fn with_words(&self, words: Vec<ShellWord>) -> Self {
-        let shape = |word: &ShellWord| word.clone().unwrap_or_else(|| HOLE.to_string());
-        Self { shapes: words.iter().map(shape).collect(), words, ..self.clone() }
-    }
-
-    fn push(&mut self, shape: String) {
-        self.words.push(known_word(&shape));
-        self.shapes.push(shape);
-    }
-}
 
 /// No shell would take it, or this parser does not.
 #[derive(Debug, PartialEq, Eq)]
@@ -81,27 +51,14 @@ struct Walk {
     variables: HashMap<String, String>,
     /// Functions of the script that may run what they are given.
     runners: HashSet<String>,
+    /// Variables that hold a list of all files.
+    listings: HashSet<String>,
+    /// Whether the command that is being read has such a list in its words.
+    lists: bool,
     depth: usize,
 }
 
 type ReadCommand = Result<(), UnparsedShell>;
-
-/// Programs that run what they are given.
-const RUNNERS: [&str; 12] = [
-    "eval", "exec", "command", "builtin", "env", "sh", "bash", "timeout", "nohup", "nice", "xargs",
-    "sudo",
-];
-
-/// Whether a command runs something that is only known when it runs.
-fn runs_unknown(simple: &PlainCommand) -> bool {
-    match simple.words.first() {
-        Some(None) => true,
-        Some(Some(name)) => {
-            RUNNERS.contains(&name.as_str()) && simple.words.iter().any(Option::is_none)
-        }
-        None => false,
-    }
-}
 
 fn first_is_in(simple: &PlainCommand, names: &HashSet<String>) -> bool {
     simple.words.first().and_then(Option::as_ref).is_some_and(|name| names.contains(name))
@@ -142,13 +99,15 @@ impl Walk {
                 [.., last] if place > 0 => printed_text(last),
                 _ => None,
             };
-            let from: Vec<_> =
-                self.found[start..].iter().filter_map(|one| one.words.first()?.clone()).collect();
+            let before_it = &self.found[start..];
+            let lists = place > 0 && before_it.last().is_some_and(PlainCommand::prints_all);
+            let from: Vec<_> = before_it.iter().flat_map(PlainCommand::sources).collect();
             self.command(command)?;
             if place > 0 {
                 // A loop that reads from a pipe feeds what is in it.
                 for found in &mut self.found[before..] {
                     found.piped = true;
+                    found.lists |= lists;
                     found.fed = found.fed.take().or_else(|| fed.clone());
                     found.from.extend(from.iter().cloned());
                 }
@@ -161,14 +120,21 @@ impl Walk {
         match command {
             Command::Simple(simple) => self.simple(simple),
             Command::Compound(compound, redirects) => {
+                let before = self.found.len();
                 self.compound(compound)?;
-                self.redirects(redirects.as_ref())
+                let outer = std::mem::take(&mut self.lists);
+                self.redirects(redirects.as_ref())?;
+                // A loop reads what it is redirected from.
+                if std::mem::replace(&mut self.lists, outer) {
+                    self.found[before..].iter_mut().for_each(|found| found.lists = true);
+                }
+                Ok(())
             }
             Command::Function(function) => {
                 let ast::FunctionBody(body, redirects) = &function.body;
                 let before = self.found.len();
                 self.compound(body)?;
-                if self.found[before..].iter().any(runs_unknown) {
+                if self.found[before..].iter().any(PlainCommand::runs_unknown) {
                     self.runners.insert(function.fname.to_string());
                 }
                 self.redirects(redirects.as_ref())
@@ -194,9 +160,12 @@ impl Walk {
             CompoundCommand::Subshell(shell) => self.list(&shell.list),
             CompoundCommand::ForClause(clause) => {
                 let mut values = Vec::new();
+                let outer = std::mem::take(&mut self.lists);
                 for value in clause.values.iter().flatten() {
                     values.push(known_word(&self.word(value)?));
                 }
+                let lists = std::mem::replace(&mut self.lists, outer);
+                self.keep_listing(&clause.variable_name, lists);
                 let all: Option<Vec<String>> = values.into_iter().collect();
                 match all {
                     Some(values) if !values.is_empty() && values.len() <= VALUES => {
@@ -262,6 +231,7 @@ impl Walk {
 
     fn simple(&mut self, simple: &SimpleCommand) -> ReadCommand {
         let mut out = PlainCommand::default();
+        let (before, outer) = (self.found.len(), std::mem::take(&mut self.lists));
         let named = simple.word_or_name.is_some();
         for item in simple.prefix.iter().flat_map(|prefix| &prefix.0) {
             self.item(item, &mut out, !named)?;
@@ -282,6 +252,9 @@ impl Walk {
                 self.script(alias.1)?;
             }
         }
+        out.lists = std::mem::replace(&mut self.lists, outer);
+        let within = self.found[before..].iter();
+        out.within = within.filter_map(PlainCommand::program).map(str::to_owned).collect();
         let given =
             first_is_in(&out, &self.runners).then(|| out.with_words(out.words[1..].to_vec()));
         self.found.push(out);
@@ -298,6 +271,7 @@ impl Walk {
                 Ok(())
             }
             Item::AssignmentWord(assignment, word) => {
+                let outer = std::mem::take(&mut self.lists);
                 let value = match &assignment.value {
                     ast::AssignmentValue::Scalar(value) => self.word(value)?,
                     ast::AssignmentValue::Array(values) => {
@@ -309,7 +283,9 @@ impl Walk {
                     }
                 };
                 let value = known_word(&value);
+                let lists = std::mem::replace(&mut self.lists, outer);
                 if let ast::AssignmentName::VariableName(name) = &assignment.name {
+                    self.keep_listing(name, lists);
                     out.sets.push((name.clone(), value.clone()));
                     match value.filter(|_| keeps) {
                         Some(value) => self.variables.insert(name.clone(), value),
@@ -329,6 +305,7 @@ impl Walk {
                 out.push(HOLE.to_string());
                 let before = self.found.len();
                 self.list(&shell.list)?;
+                self.note_listing(before);
                 if let [one] = &self.found[before..] {
                     out.fed = printed_text(one);
                 }
@@ -351,21 +328,35 @@ impl Walk {
     fn redirect(&mut self, redirect: &IoRedirect, out: &mut PlainCommand) -> ReadCommand {
         match redirect {
             IoRedirect::File(_, kind, target) => {
-                let reads =
-                    matches!(kind, IoFileRedirectKind::Read | IoFileRedirectKind::DuplicateInput);
+                let reads = matches!(kind, Kind::Read | Kind::DuplicateInput);
                 match target {
                     IoFileRedirectTarget::Filename(file) => {
                         let file = known_word(&self.word(file)?);
                         if reads {
                             out.reads.push(file);
                         } else {
+                            if !matches!(kind, Kind::Append | Kind::ReadAndWrite) {
+                                out.replaces.push(file.clone());
+                            }
                             out.writes.push(file);
                         }
                         Ok(())
                     }
-                    IoFileRedirectTarget::ProcessSubstitution(_, shell) => self.list(&shell.list),
-                    IoFileRedirectTarget::Duplicate(word) => self.word(word).map(drop),
-                    IoFileRedirectTarget::Fd(_) => Ok(()),
+                    IoFileRedirectTarget::ProcessSubstitution(_, shell) => {
+                        out.reads.extend(reads.then_some(None));
+                        let before = self.found.len();
+                        self.list(&shell.list)?;
+                        self.note_listing(before);
+                        Ok(())
+                    }
+                    IoFileRedirectTarget::Duplicate(word) => {
+                        out.reads.extend(reads.then_some(None));
+                        self.word(word).map(drop)
+                    }
+                    IoFileRedirectTarget::Fd(_) => {
+                        out.reads.extend(reads.then_some(None));
+                        Ok(())
+                    }
                 }
             }
             IoRedirect::HereDocument(_, document) => {
@@ -377,11 +368,16 @@ impl Walk {
             }
             IoRedirect::HereString(_, word) => {
                 let text = self.word(word)?;
-                out.input = Some(known_word(&text).unwrap_or_else(|| word.value.clone()));
+                if is_hole(&text) {
+                    out.reads.push(None);
+                } else {
+                    out.input = Some(known_word(&text).unwrap_or_else(|| word.value.clone()));
+                }
                 Ok(())
             }
-            IoRedirect::OutputAndError(file, _) => {
+            IoRedirect::OutputAndError(file, appends) => {
                 let file = known_word(&self.word(file)?);
+                out.replaces.extend((!appends).then(|| file.clone()));
                 out.writes.push(file);
                 Ok(())
             }
@@ -447,10 +443,24 @@ impl Walk {
         Ok(out)
     }
 
+    /// Whether the last command found since puts out a list of all files.
+    fn note_listing(&mut self, before: usize) {
+        self.lists |= self.found[before..].last().is_some_and(PlainCommand::prints_all);
+    }
+
+    fn keep_listing(&mut self, variable: &str, lists: bool) {
+        if lists {
+            self.listings.insert(variable.to_owned());
+        } else {
+            self.listings.remove(variable);
+        }
+    }
+
     /// What a script says, if that is known before it runs.
     fn output(&mut self, script: &str) -> Result<String, UnparsedShell> {
         let before = self.found.len();
         self.script(script)?;
+        self.note_listing(before);
         let said = match &self.found[before..] {
             [one] => printed_text(one),
             _ => None,
@@ -474,6 +484,7 @@ impl Walk {
                 "HOME" => Some("~".to_owned()),
                 _ => None,
             };
+            self.lists |= self.listings.contains(name);
             return Ok(self.variables.get(name).cloned().or(place));
         }
         let inner =
