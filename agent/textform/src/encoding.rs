@@ -157,21 +157,20 @@ impl TextEncoding {
                 }
             }
             Self::Legacy(encoding) => {
-                let mut start = 0;
-                // In pieces, so that a character that is missing can be named.
-                for (at, c) in text.char_indices() {
-                    if c.is_ascii() {
-                        continue;
-                    }
-                    out.extend_from_slice(&text.as_bytes()[start..at]);
-                    start = at + c.len_utf8();
-                    let (bytes, _, missing) = encoding.encode(&text[at..start]);
-                    if missing {
-                        return Err(at);
-                    }
-                    out.extend_from_slice(&bytes);
-                }
-                out.extend_from_slice(&text.as_bytes()[start..]);
+                // Some encoders write another character that looks alike: `¥` becomes a backslash.
+                let exact = |text: &str| {
+                    let (bytes, _, missing) = encoding.encode(text);
+                    let read =
+                        || encoding.decode_without_bom_handling_and_without_replacement(&bytes);
+                    let is_same = !missing && read().is_some_and(|read| read == text);
+                    is_same.then(|| bytes.into_owned())
+                };
+                let Some(bytes) = exact(text) else {
+                    let mut chars = text.char_indices();
+                    let odd = chars.find(|(at, c)| exact(&text[*at..*at + c.len_utf8()]).is_none());
+                    return Err(odd.map_or(0, |(at, _)| at));
+                };
+                out.extend_from_slice(&bytes);
             }
         }
         Ok(())

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use granit_parser::Parser;
+use granit_parser::{Event, Parser};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+
+use super::notebook::with_finite_numbers;
 
 /// A syntax that is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +18,10 @@ pub enum SyntaxKind {
     /// A JSON value in each line.
     JsonLines,
     /// YAML of any number of documents.
-    Yaml,
+    Yaml {
+        /// It is where the templates of a chart are.
+        is_in_templates: bool,
+    },
     /// TOML.
     Toml,
     /// XML.
@@ -47,7 +52,7 @@ impl SyntaxKind {
             }
             "jsonc" | "json5" | "hjson" | "code-workspace" => Self::Json { is_relaxed: true },
             "jsonl" | "ndjson" => Self::JsonLines,
-            "yaml" | "yml" => Self::Yaml,
+            "yaml" | "yml" => Self::Yaml { is_in_templates: is_in_templates(path) },
             "toml" => Self::Toml,
             "xml" | "svg" | "xsd" | "xsl" | "xslt" | "wsdl" | "plist" | "csproj" | "fsproj"
             | "vbproj" | "vcxproj" | "props" | "targets" | "nuspec" | "resx" | "xaml" | "pom"
@@ -58,7 +63,9 @@ impl SyntaxKind {
                     Self::Json { is_relaxed: false }
                 }
                 ".babelrc" | ".swcrc" | ".jshintrc" => Self::Json { is_relaxed: true },
-                ".clang-format" | ".clang-tidy" | ".yamllint" => Self::Yaml,
+                ".clang-format" | ".clang-tidy" | ".yamllint" => {
+                    Self::Yaml { is_in_templates: false }
+                }
                 _ => return None,
             },
         })
@@ -68,7 +75,7 @@ impl SyntaxKind {
         match self {
             Self::Json { .. } => "JSON",
             Self::JsonLines => "JSON in each line",
-            Self::Yaml => "YAML",
+            Self::Yaml { .. } => "YAML",
             Self::Toml => "TOML",
             Self::Xml => "XML",
             Self::Notebook => "JSON of a notebook",
@@ -78,12 +85,15 @@ impl SyntaxKind {
     /// What is wrong with a text.
     fn fault(self, text: &str) -> Option<String> {
         match self {
-            Self::Json { .. } | Self::Notebook => strict_json_fault(text),
+            Self::Json { .. } => strict_json_fault(text),
+            Self::Notebook => strict_json_fault(&with_finite_numbers(text)),
             Self::JsonLines => text.lines().enumerate().find_map(|(at, line)| {
                 let fault = (!line.trim().is_empty()).then(|| strict_json_fault(line))??;
                 Some(format!("line {}: {fault}", at + 1))
             }),
-            Self::Yaml => Parser::new_from_str(text).find_map(Result::err).map(|e| e.to_string()),
+            Self::Yaml { .. } => {
+                Parser::new_from_str(text).find_map(Result::err).map(|e| e.to_string())
+            }
             Self::Toml => toml::de::DeTable::parse(text).err().map(|error| {
                 let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
                 let place = line.map_or_else(String::new, |line| format!("line {line}: "));
@@ -114,7 +124,12 @@ pub fn compare_syntax(kind: SyntaxKind, before: &str, after: &str) -> Option<Bro
             _ => None,
         };
     }
-    if !is_strict || before.trim().is_empty() || (kind == SyntaxKind::Yaml && is_template(before)) {
+    if !is_strict || before.trim().is_empty() {
+        return None;
+    }
+    if let SyntaxKind::Yaml { is_in_templates } = kind
+        && is_template(before, is_in_templates)
+    {
         return None;
     }
     kind.fault(after).and_then(broken)
@@ -136,9 +151,25 @@ fn is_relaxed_name(path: &Path, name: &str) -> bool {
         || matches!(name, "typedoc.json" | "wrangler.json" | "babel.config.json" | ".babelrc.json")
 }
 
-/// A template of Helm or Jinja may happen to be YAML. `${{ … }}` of workflows is plain text in it.
-fn is_template(text: &str) -> bool {
-    text.contains("{%") || text.match_indices("{{").any(|(at, _)| !text[..at].ends_with('$'))
+/// Whether a file lies in the folder in which a chart has its templates.
+fn is_in_templates(path: &Path) -> bool {
+    path.parent()
+        .is_some_and(|folder| folder.components().any(|part| part.as_os_str() == "templates"))
+}
+
+/// A template of Helm or Jinja may happen to be YAML. In quotes, in the middle of a plain text or in a block of
+/// lines, `{{ … }}` is part of a value, as in workflows and rules; where a value begins it is a mapping of mappings
+/// to YAML, which nobody writes.
+fn is_template(text: &str, is_in_templates: bool) -> bool {
+    let mut marks = text.match_indices("{{");
+    if text.contains("{%") || (is_in_templates && marks.any(|(at, _)| !text[..at].ends_with('$'))) {
+        return true;
+    }
+    text.contains("{{")
+        && Parser::new_from_str(text).flatten().any(|(event, span)| {
+            let place = span.start.byte_offset().and_then(|at| text.get(at..));
+            matches!(event, Event::MappingStart(..)) && place.is_some_and(|at| at.starts_with("{{"))
+        })
 }
 
 fn strict_json_fault(text: &str) -> Option<String> {
@@ -176,6 +207,12 @@ mod tests {
             ("a.yaml", "a: 1\n---\nb: [1]\n", "a: 1\n---\nb: [1\n", "YAML"),
             ("a.yml", "a: 1\n", "a: 1\n  b: 2\n", "YAML"),
             ("ci.yml", "a: ${{ b }}\n", "a: ${{ b }}\nc: [\n", "YAML"),
+            ("ci.yml", "a: \"{{ b }}\"\n", "a: \"{{ b }}\"\nc: [\n", "YAML"),
+            ("site.yml", "- a: x == {{ b }}\n", "- a: x == {{ b }}\n b: 1\n", "YAML"),
+            ("rules.yaml", "a: |\n  {{ $value }} up\n", "a: |\n  {{ $value }} up\nb\n", "YAML"),
+            ("Taskfile.yml", "a: go {{.X}} # {{\n", "a: go {{.X}}\n  b: 1\n", "YAML"),
+            ("ci.yml", "a: 'é {{ b }}'\n", "a: 'é {{ b }}'\n- c\n", "YAML"),
+            ("templates/job.yml", "a: ${{ b }}\n", "a: ${{ b }}\nc: [\n", "YAML"),
             ("Cargo.toml", "[a]\nb = 1\n", "[a]\nb = \n", "line 2"),
             ("Cargo.toml", "[a]\nb = 1\n", "[a]\nb = 1\nb = 2\n", "line 3"),
             ("pom.xml", "<a><b/></a>", "<a><b></a>", "XML"),
@@ -195,6 +232,14 @@ mod tests {
             ("a.json", "{ /* x */ }", "{ /* x */ \"a\": 'b', }"),
             ("a.json5", "{a: 1}", "{a: 0xFF, b: .5, c: +1, d: Infinity,}"),
             ("chart.yaml", "a: {{ .Values.a }}\nb: {{ x }}\n", "a: {{ .Values.b }\n"),
+            ("chart.yaml", "é: x\n\na: {{ .Values.a }}\n", "a: {{ .Values.b }\n"),
+            ("a.yaml", "{{ a }}: 1\n", "{{ a }: 1\n"),
+            ("a.yaml", "# {% if x %}\na: 1\n", "# {% if x %}\na: 1\n  b: 2\n"),
+            (
+                "chart/templates/a.yaml",
+                "a: x-{{ .B }}\n",
+                "{{- if .C }}\na: x-{{ .B }}\n{{- end }}\n",
+            ),
             ("a.yaml", "a: 1\n---\nb: 2\n", "a: 1\n---\nb: 2\n---\nc: 3\n"),
             ("a.yaml", "", "a: ["),
             ("a.json", "", "{"),

@@ -109,3 +109,56 @@ fn a_character_that_an_encoding_lacks_is_named() {
     assert_eq!(form.encode("€").unwrap(), b"\x80");
     assert!(form.encode("→").is_err());
 }
+
+#[test]
+fn a_character_that_an_encoding_would_write_as_another_is_named() {
+    for (label, text) in
+        [("Shift_JIS", "価格は一円です"), ("EUC-JP", "価格は一円です"), ("ISO-2022-JP", "価格")]
+    {
+        let Some(encoding) = Encoding::for_label(label.as_bytes()) else { panic!("{label}") };
+        let form = TextForm { encoding: TextEncoding::Legacy(encoding), mark: false };
+        for odd in ["¥", "‾", "−"] {
+            let new = format!("{text}\n{odd}1,000\n");
+            if let Ok(bytes) = form.encode(&new) {
+                assert_eq!(form.decode(&bytes).as_deref(), Some(&*new), "{label} {odd}");
+            } else {
+                let fault = form.encode(&new).unwrap_err();
+                assert_eq!((fault.character.to_string().as_str(), fault.line), (odd, 2), "{label}");
+            }
+        }
+        assert_eq!(form.decode(&form.encode(text).unwrap()).as_deref(), Some(text), "{label}");
+    }
+}
+
+#[test]
+fn whatever_is_encoded_is_read_as_the_same_text() {
+    // Every character of the basic plane in every encoding that the Web knows.
+    let labels = [
+        "Shift_JIS",
+        "EUC-JP",
+        "EUC-KR",
+        "Big5",
+        "GBK",
+        "gb18030",
+        "windows-1252",
+        "windows-1251",
+        "KOI8-U",
+        "windows-1255",
+        "windows-1258",
+        "windows-874",
+        "macintosh",
+        "x-user-defined",
+        "IBM866",
+        "ISO-8859-8",
+    ];
+    for label in labels {
+        let Some(encoding) = Encoding::for_label(label.as_bytes()) else { panic!("{label}") };
+        let form = TextForm { encoding: TextEncoding::Legacy(encoding), mark: false };
+        for c in ('\0'..='\u{ffff}').filter(|c| !c.is_ascii_control()) {
+            let text = c.to_string();
+            if let Ok(bytes) = form.encode(&text) {
+                assert_eq!(form.encoding.decode(&bytes).as_deref(), Some(&*text), "{label} {c:?}");
+            }
+        }
+    }
+}

@@ -8,7 +8,7 @@ use jsonc_parser::common::Ranged as _;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
 use super::super::lines::LinedText;
-use super::literal::read_literal;
+use super::literal::{read_literal, with_finite_numbers};
 use super::outputs::{CellOutput, read_outputs};
 
 /// Why an edit of a notebook can't be carried out, or a text is none.
@@ -62,7 +62,9 @@ pub fn is_notebook_path(path: &Path) -> bool {
 impl NotebookText {
     /// The notebook that a JSON text is, if it is one.
     pub fn parse(json: &str) -> Option<Self> {
-        let parsed = parse_to_ast(json, &CollectOptions::default(), &strict_options()).ok()?;
+        // What is found in it is in `json` at the same place.
+        let finite = with_finite_numbers(json);
+        let parsed = parse_to_ast(&finite, &CollectOptions::default(), &strict_options()).ok()?;
         let Some(Value::Object(root)) = parsed.value else { return None };
         let mut book = Self {
             json: json.to_owned(),

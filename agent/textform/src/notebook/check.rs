@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::cells::NotebookFault;
+use super::literal::with_finite_numbers;
 
 /// Longest id of a cell.
 const MAX_ID: usize = 64;
@@ -12,7 +13,7 @@ const MAX_ID: usize = 64;
 /// What is wrong with a notebook that is to be written as a whole.
 pub fn check_notebook(json: &str) -> Result<(), NotebookFault> {
     let fault = |text: String| Err(NotebookFault(text));
-    let book: Value = match serde_json::from_str(json) {
+    let book: Value = match serde_json::from_str(&with_finite_numbers(json)) {
         Ok(book) => book,
         Err(error) => return fault(format!("is no JSON: {error}")),
     };

@@ -1,6 +1,10 @@
 //! String literals of JSON, and how a file writes its characters in them.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
+
+/// Numbers that no JSON has, and ones of the same length.
+const NON_FINITE: [(&str, &str); 2] = [("NaN", "0e0"), ("Infinity", "0e000000")];
 
 /// How a file writes characters beyond ASCII.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +113,46 @@ fn read_escape(text: &str) -> Option<(char, usize)> {
         _ => return None,
     };
     Some((simple, 2))
+}
+
+/// JSON of the same length with zeros for `NaN` and `Infinity`, which Python writes and Jupyter reads, though no
+/// standard has them.
+pub(crate) fn with_finite_numbers(json: &str) -> Cow<'_, str> {
+    if !NON_FINITE.iter().any(|(word, _)| json.contains(word)) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len());
+    let (mut in_string, mut is_escaped) = (false, false);
+    // Behind a sign only one of them is a number.
+    let mut last = ' ';
+    let mut rest = json;
+    while let Some(c) = rest.chars().next() {
+        let number = NON_FINITE.iter().find(|(word, _)| {
+            let after = rest.strip_prefix(word).map(|after| after.chars().next());
+            let is_whole = after.is_some_and(|next| next.is_none_or(|next| !is_word(next)));
+            is_whole && !is_word(last) && !(last == '-' && *word == "NaN")
+        });
+        if let Some((word, zero)) = number.filter(|_| !in_string) {
+            out.push_str(zero);
+            rest = &rest[word.len()..];
+            last = '0';
+            continue;
+        }
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = in_string,
+            '"' => in_string = !in_string,
+            _ => {}
+        }
+        out.push(c);
+        rest = &rest[c.len_utf8()..];
+        last = c;
+    }
+    Cow::Owned(out)
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '.' | '+')
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod view;
 
 pub use cells::{NotebookFault, NotebookText, is_notebook_path};
 pub use check::check_notebook;
+pub(crate) use literal::with_finite_numbers;
 pub use outputs::CellOutput;
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::literal::with_finite_numbers;
+
 /// What one cell has put out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellOutput {
@@ -13,7 +15,9 @@ pub struct CellOutput {
 
 /// The outputs of all cells, of which the last lines are given.
 pub(super) fn read_outputs(json: &str, last_lines: Vec<usize>) -> Vec<CellOutput> {
-    let Ok(notebook) = serde_json::from_str::<Value>(json) else { return Vec::new() };
+    let Ok(notebook) = serde_json::from_str::<Value>(&with_finite_numbers(json)) else {
+        return Vec::new();
+    };
     let sheets =
         notebook["worksheets"].as_array().into_iter().flatten().map(|sheet| &sheet["cells"]);
     let cells =

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use super::super::lines::LinedText;
 use super::super::pieces::align_pieces;
 use super::cells::{CellSpan, GroupSpan, NotebookFault, NotebookText, SourceSpan};
-use super::literal::{EscapeStyle, LiteralChar, split_literal};
+use super::literal::{EscapeStyle, LiteralChar, split_literal, with_finite_numbers};
 use super::view::{ViewCell, split_view};
 
 /// A cell of the new notebook.
@@ -376,7 +376,8 @@ impl JsonStyle {
 
 /// Notebooks of format 4.5 and later name their cells.
 fn has_ids(json: &str) -> bool {
-    let book: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
+    let book: serde_json::Value =
+        serde_json::from_str(&with_finite_numbers(json)).unwrap_or_default();
     book["nbformat"] == 4 && book["nbformat_minor"].as_u64().is_some_and(|minor| minor >= 5)
 }
 

@@ -1,5 +1,6 @@
 use super::super::lines::LinedText;
 use super::*;
+use crate::syntax::{SyntaxKind, compare_syntax};
 
 const BOOK: &str = r##"{
  "cells": [
@@ -187,4 +188,22 @@ fn a_notebook_that_jupyter_refuses_is_known() {
         let fault = check_notebook(&BOOK.replacen(from, to, 1)).unwrap_err().to_string();
         assert!(fault.contains(why), "{why}: {fault}");
     }
+}
+
+#[test]
+fn numbers_that_only_python_writes_are_kept_in_a_notebook() {
+    for odd in ["NaN", "Infinity", "-Infinity"] {
+        let book = BOOK.replacen("[ \"x\" ]", &format!("[ \"NaN, Infinity\", {odd} ]"), 1);
+        assert_ne!(book, BOOK);
+        let changed = edited(&book, "0.5", "1").unwrap();
+        assert_eq!(changed, book.replacen("rate = 0.5", "rate = 1", 1));
+        check_notebook(&book).unwrap();
+        assert!(!NotebookText::parse(&book).unwrap().outputs().is_empty());
+        assert!(edited(&book, "rate = 0.5\n", "rate = 1\n\n# [code]\nx\n").unwrap().contains(odd));
+        let broken = compare_syntax(SyntaxKind::Notebook, &book, &book.replacen(']', "", 1));
+        assert!(broken.is_some(), "{odd}");
+        assert_eq!(compare_syntax(SyntaxKind::Notebook, BOOK, &book), None);
+    }
+    let nan = |text: &str| NotebookText::parse(&BOOK.replacen("\"x\"", text, 1)).is_some();
+    assert!(!nan("NaNx") && !nan("xNaN") && !nan("-NaN") && !nan("+Infinity") && !nan("1NaN"));
 }
