@@ -130,7 +130,7 @@ pub(super) fn usable_text(
 ) -> Result<Option<String>, ToolError> {
     match file_text(repo, tree, path, max) {
         Err(ToolError::Refused(why)) => {
-            tracing::debug!(path, why, "a file of the base branch is passed over");
+            tracing::debug!(path, why, "base_file_skipped");
             Ok(None)
         }
         read => read,

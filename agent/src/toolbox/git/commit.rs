@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use git2::{Oid, Repository, RepositoryState, Signature};
 
 use super::clean::differing_files;
-use super::hooks::name_hooks;
+use super::hooks::{HookMoment, name_hooks};
+use super::opening::unfinished_error;
 use super::staging::{StagedCommit, stage_all, stage_named};
 use super::update::{other_parents, refuse_markers, stage_settled};
 use super::worktree::{WorktreeScanner, name_left, open_index};
@@ -15,6 +16,8 @@ use crate::toolbox::ToolError;
 use crate::toolbox::paths::WorktreeRoot;
 use codebutler_wire::break_ci_words;
 
+/// Where Git keeps what was not committed when a merge began.
+const SET_ASIDE: &str = "MERGE_AUTOSTASH";
 /// Files named in an answer.
 const MAX_NAMES: usize = 30;
 
@@ -34,8 +37,12 @@ pub fn commit_files(
     }
     let merges = repo.state() == RepositoryState::Merge;
     if !merges && repo.state() != RepositoryState::Clean {
+        return Err(unfinished_error(repo.state()));
+    }
+    if merges && repo.path().join(SET_ASIDE).exists() {
         return Err(ToolError::refused(
-            "a rebase is in progress: finish or abort it with `git` in Bash first",
+            "this merge has set changes aside (`git merge --autostash`): end it with `git commit` in Bash, which \
+             puts them back",
         ));
     }
     let head = place.head_on_branch(&repo)?;
@@ -75,8 +82,11 @@ pub fn commit_files(
         parents.extend(other_parents(&mut repo)?);
         refuse_markers(&repo, &index, &parents)?;
     }
-    index.write()?;
-    if !merges && staged.tree == repo.find_commit(head)?.tree_id() {
+    let is_same = !merges && staged.tree == repo.find_commit(head)?.tree_id();
+    if !is_same || args.paths.is_none() {
+        index.write()?;
+    }
+    if is_same {
         return Err(ToolError::refused(nothing_to_commit(place, &repo, args, &staged)?));
     }
     let author = &place.hello.author;
@@ -184,7 +194,7 @@ fn describe_commit(
         stats.deletions(),
         names.join(", ")
     );
-    for note in notes.iter().cloned().chain(name_hooks(&place.tree())) {
+    for note in notes.iter().cloned().chain(name_hooks(place, HookMoment::Commit)) {
         let _ = write!(out, "\n{}.", note.trim_end_matches('.'));
     }
     Ok(out)

@@ -256,7 +256,7 @@ pub(super) fn repair_git(git: &Path, branch: &str) -> Vec<String> {
         if inside == Path::new("HEAD")
             && let Err(error) = fs::write(&path, format!("ref: refs/heads/{branch}\n"))
         {
-            tracing::warn!(%error, "HEAD can't be written");
+            tracing::warn!(%error, "head_write_failed");
         }
         done.push(found.path.display().to_string());
         if done.len() > 100 {

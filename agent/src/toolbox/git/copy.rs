@@ -10,11 +10,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Component, Path, PathBuf};
 
-use git2::{Delta, Diff, Oid, Repository, RepositoryInitOptions};
+use git2::{Blob, Delta, Diff, Oid, Repository, RepositoryInitOptions};
 
 use super::GitSite;
 use super::control::{MAX_CONTROL, read_plain};
 use super::proof::tree_of_files;
+use super::worktree::is_stored_as;
 use crate::sandbox::{SandboxPlan, run_confined};
 use crate::toolbox::ToolError;
 use codebutler_guides::text::clip_text;
@@ -70,7 +71,7 @@ pub fn bring_copy(
         let repo = place.open()?;
         let (from, goal) = (repo.find_tree(base)?, repo.find_tree(tree)?);
         let diff = repo.diff_tree_to_tree(Some(&from), Some(&goal), None)?;
-        change_files(&repo, &diff, to).map_err(|e| copy_failure(&e))?;
+        change_files((&repo, &place.tree()), &diff, to).map_err(|e| copy_failure(&e))?;
         if fresh { lend_objects(place, &repo, to, &brought) } else { Ok(()) }
     };
     let done = run_confined(&plan, work);
@@ -94,7 +95,7 @@ fn list_references(repo: &Repository) -> Result<Vec<(String, Oid)>, ToolError> {
 }
 
 /// Does to the files what the worktree has done to its own.
-fn change_files(repo: &Repository, diff: &Diff<'_>, to: &Path) -> io::Result<()> {
+fn change_files((repo, tree): (&Repository, &Path), diff: &Diff<'_>, to: &Path) -> io::Result<()> {
     for delta in diff.deltas() {
         let old = delta.old_file().path().filter(|_| delta.status() != Delta::Added);
         let new = delta.new_file();
@@ -123,11 +124,21 @@ fn change_files(repo: &Repository, diff: &Diff<'_>, to: &Path) -> io::Result<()>
             symlink(std::ffi::OsStr::from_bytes(blob.content()), &path)?;
             continue;
         }
-        fs::write(&path, blob.content())?;
+        let lies = new.path().and_then(|own| as_it_lies(repo, own, &tree.join(own), &blob));
+        fs::write(&path, lies.as_deref().unwrap_or(blob.content()))?;
         let exec = mode == u32::from(git2::FileMode::BlobExecutable);
         fs::set_permissions(&path, Permissions::from_mode(if exec { 0o755 } else { 0o644 }))?;
     }
     Ok(())
+}
+
+/// The bytes of a file of the worktree that Git stores as this blob: with the line ends and in the encoding that
+/// the file has there. None if it is another one by now, or if a filter would make the blob of it.
+fn as_it_lies(repo: &Repository, path: &Path, full: &Path, blob: &Blob<'_>) -> Option<Vec<u8>> {
+    // Four bytes a character, and a line end of two.
+    let most = (blob.size() as u64).saturating_mul(8).saturating_add(8);
+    let bytes = read_plain(full, most)?;
+    (bytes == blob.content() || is_stored_as(repo, path, &bytes, blob.content())).then_some(bytes)
 }
 
 /// A path of a tree below the copy; none that would lead out of it or into its `.git`.
@@ -202,7 +213,7 @@ fn lend_objects(
     let copy = Repository::open(to)?;
     for (name, id) in references {
         if let Err(error) = copy.reference(name, *id, true, "as in the worktree") {
-            tracing::debug!(name = clip_text(name, 100), %error, "a reference is not in the copy");
+            tracing::debug!(name = clip_text(name, 100), %error, "reference_copy_failed");
         }
     }
     if branch == "HEAD" {
@@ -280,5 +291,57 @@ mod tests {
         assert_eq!(read(&f.place.tree().join(".git/config")), config);
         assert_eq!(read(&copy.join("src/b.rs")), "new\n");
         assert_eq!(f.git(&f.place.tree(), &["log", "--format=%s"]), "First");
+    }
+
+    #[test]
+    fn files_have_the_line_ends_and_encodings_of_the_worktree() {
+        let f = GitFixture::new();
+        prepare_worktree(&f.place).unwrap();
+        let copy = f.dir.path().join("copy");
+        f.write(
+            ".gitattributes",
+            "*.bat text eol=crlf\n*.rc text working-tree-encoding=UTF-16LE-BOM eol=crlf\n\
+             *.lat working-tree-encoding=ISO-8859-1\n*.big filter=lfs\n* text=auto\n",
+        );
+        let wide: Vec<u8> =
+            "\u{feff}é 1\r\n2\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let files: [(&str, &[u8]); 7] = [
+            ("a.bat", b"dir\r\npause\r\n"),
+            ("a.rc", &wide),
+            ("sub/a.lat", b"caf\xe9\n"),
+            ("mixed.txt", b"a\r\nb\nc"),
+            ("a.bin", b"\0a\r\n\xff"),
+            ("empty.rc", b""),
+            ("plain.txt", b"a\n"),
+        ];
+        let tree = f.place.tree();
+        for (path, bytes) in files {
+            f.write(path, "");
+            fs::write(tree.join(path), bytes).unwrap();
+        }
+        let same = |copy: &Path| {
+            let differs = files.iter().filter(|(path, _)| {
+                fs::read(copy.join(path)).ok() != fs::read(tree.join(path)).ok()
+            });
+            differs.map(|(path, _)| *path).collect::<Vec<_>>()
+        };
+        let first = bring_copy(&f.place, &copy, None).unwrap();
+        assert!(same(&copy).is_empty(), "{:?}", same(&copy));
+        fs::write(tree.join("a.bat"), "new\r\n").unwrap();
+        fs::set_permissions(tree.join("a.bat"), Permissions::from_mode(0o755)).unwrap();
+        let second = bring_copy(&f.place, &copy, Some(&first)).unwrap();
+        assert!(same(&copy).is_empty(), "{:?}", same(&copy));
+        assert_ne!(copy.join("a.bat").metadata().unwrap().permissions().mode() & 0o111, 0);
+        assert_eq!(snapshot_tree(&f.place, &copy).unwrap(), second.tree.to_string());
+        // Nothing but the file itself is read.
+        fs::remove_file(tree.join("plain.txt")).unwrap();
+        f.write("plain.bat", "x\r\n");
+        let secret = f.dir.path().join("secret.bat");
+        fs::write(&secret, "dir\r\n").unwrap();
+        fs::remove_file(tree.join("a.bat")).unwrap();
+        symlink(&secret, tree.join("a.bat")).unwrap();
+        bring_copy(&f.place, &copy, Some(&second)).unwrap();
+        assert!(copy.join("a.bat").symlink_metadata().unwrap().is_symlink());
+        assert_eq!(fs::read(copy.join("plain.bat")).unwrap(), b"x\r\n");
     }
 }

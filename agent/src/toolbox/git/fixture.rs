@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{BaseCommit, GitSite};
+use super::{BaseCommit, GitSite, ToldHooks};
 use crate::toolbox::protocol::{CommitAuthor, ToolboxHello};
 
 pub(crate) struct GitFixture {
@@ -30,7 +30,8 @@ impl GitFixture {
             },
             role: "coder".to_owned(),
         };
-        let fixture = Self { dir, place: GitSite { work, hello, base: BaseCommit::default() } };
+        let (base, hooks) = (BaseCommit::default(), ToldHooks::default());
+        let fixture = Self { dir, place: GitSite { work, hello, base, hooks } };
         fixture.git(fixture.dir.path(), &["init", "-q", "--bare", "-b", "main", "remote.git"]);
         fixture.git(fixture.dir.path(), &["clone", "-q", "remote.git", "seed"]);
         let seed = fixture.seed();

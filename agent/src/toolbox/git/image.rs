@@ -1,5 +1,6 @@
 //! A chosen image, committed by itself on top of the thread's branch. What lies in index and worktree beside it stays as it is.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use git2::build::TreeUpdateBuilder;
@@ -10,7 +11,7 @@ use super::learn::{UNDER_WAY, bring_file, stage_blobs};
 use crate::toolbox::ToolError;
 use crate::toolbox::icon::{is_icon, make_icon};
 use crate::toolbox::paths::WorktreeRoot;
-use crate::toolbox::show::check_ending;
+use crate::toolbox::pixels::fit_ending;
 use codebutler_wire::{MAX_IMAGE, break_ci_words};
 
 /// Commits an image at a path, and answers with the branch's commit; no commit is made of what is there already.
@@ -21,14 +22,8 @@ pub fn commit_image(
     message: &str,
 ) -> Result<String, ToolError> {
     let path = tree.locate(path)?.shown;
-    let made;
-    let bytes = if is_icon(&path) {
-        made = make_icon(bytes)?;
-        made.as_slice()
-    } else {
-        check_ending(bytes, &path)?;
-        bytes
-    };
+    let (made, _) = make_file(bytes, &path)?;
+    let bytes = &*made;
     if bytes.len() > MAX_IMAGE {
         return Err(ToolError::refused(format!("the image has {} bytes: too many", bytes.len())));
     }
@@ -61,7 +56,16 @@ pub fn commit_image(
     bring_file(place, &repo, &path, (old.as_deref(), bytes))?;
     stage_blobs(&repo, &[(path.as_str(), blob)])?;
     let id = repo.commit(Some("HEAD"), &signature, &signature, &message, &after, &[&parent])?;
+    place.hooks.owe();
     Ok(id.to_string())
+}
+
+/// The bytes that an image has at a path, and what was made of it, in a sentence.
+pub fn make_file<'b>(
+    bytes: &'b [u8],
+    path: &str,
+) -> Result<(Cow<'b, [u8]>, Option<&'static str>), ToolError> {
+    if is_icon(path) { Ok((Cow::Owned(make_icon(bytes)?), None)) } else { fit_ending(bytes, path) }
 }
 
 /// The content of a file of a commit, if it is one.

@@ -87,6 +87,7 @@ pub fn commit_learnings(
     bring_to_worktree(place, &repo, &pages)?;
     stage_blobs(&repo, &blobs)?;
     let id = repo.commit(Some("HEAD"), &signature, &signature, &message, &tree, &[&parent])?;
+    place.hooks.owe();
     Ok(id.to_string())
 }
 
@@ -231,7 +232,7 @@ pub mod bench {
     use git2::Repository;
 
     use super::super::base_guide;
-    use super::super::{BaseCommit, GitSite};
+    use super::super::{BaseCommit, GitSite, ToldHooks};
     use super::base::FOLDER;
     use super::check_citations;
     use crate::memory::{MemoryPage, serve_pages};
@@ -258,7 +259,12 @@ pub mod bench {
             author,
             role: "coder".to_owned(),
         };
-        let place = GitSite { work: work.to_owned(), hello, base: BaseCommit::default() };
+        let place = GitSite {
+            work: work.to_owned(),
+            hello,
+            base: BaseCommit::default(),
+            hooks: ToldHooks::default(),
+        };
         let repo = Repository::open(place.tree())?;
         place.base.set(repo.head()?.peel_to_commit()?.id());
         let mut texts = Vec::new();

@@ -4,6 +4,7 @@ use git2::{Commit, DiffOptions, Index, IndexEntry, Repository, RepositoryState, 
 
 use super::GitSite;
 use super::base::base_commit;
+use super::hooks::{HookMoment, name_hooks};
 use super::sealed::is_descendant;
 use super::seen::last_seen;
 use super::worktree::{
@@ -59,7 +60,8 @@ pub fn keep_leftover(place: &GitSite, message: &str) -> Result<WorktreeLeftover,
             },
         },
     };
-    Ok(WorktreeLeftover { committed, unpushed, left })
+    let hooks = committed.then(|| name_hooks(place, HookMoment::CommitAndPush)).flatten();
+    Ok(WorktreeLeftover { committed, unpushed, left, hooks: hooks.unwrap_or_default() })
 }
 
 /// Undoes the commits with `message` at the tip that the remote does not have, which leaves the
@@ -93,7 +95,9 @@ fn stage_all(place: &GitSite, repo: &Repository, index: &mut Index) -> Result<St
         Some(stat) if stat.size > MAX_NEW_MB << 20 => {
             NewFileVerdict::Leave(LeftWhy::TooLarge(MAX_NEW_MB))
         }
-        _ => NewFileVerdict::Take,
+        Some(_) => NewFileVerdict::Take,
+        // Nobody could fetch the commit that would be recorded of it.
+        None => NewFileVerdict::Leave(LeftWhy::OwnRepository),
     };
     let mut rules = ScanRules::known(&ScanScope::All, FlagUse::Git, index_written(repo));
     rules.new = Some(&mut judge);
@@ -126,7 +130,7 @@ mod tests {
     use super::*;
 
     fn left(committed: bool, unpushed: bool) -> WorktreeLeftover {
-        WorktreeLeftover { committed, unpushed, left: String::new() }
+        WorktreeLeftover { committed, unpushed, ..WorktreeLeftover::default() }
     }
 
     #[test]
@@ -227,5 +231,26 @@ mod tests {
             assert_eq!(git(&["status", "--porcelain"]), "?? b");
             assert_eq!(std::fs::read_to_string(f.place.tree().join("b")).unwrap(), "2\n");
         }
+    }
+
+    #[test]
+    fn a_repository_in_the_worktree_is_left_out_and_named() {
+        let f = GitFixture::new();
+        prepare_worktree(&f.place).unwrap();
+        let git = |args: &[&str]| f.git(&f.place.tree(), args);
+        git(&["init", "-q", "vendor/x"]);
+        f.write("vendor/x/a", "a\n");
+        f.write("own.rs", "fn a() {}\n");
+        git(&["-C", "vendor/x", "add", "-A"]);
+        git(&["-C", "vendor/x", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"]);
+        let kept = keep_leftover(&f.place, "Work").unwrap();
+        assert_eq!(git(&["show", "--name-only", "--format="]), "own.rs");
+        assert_eq!(kept.left, "`vendor/x` (a repository of its own)");
+        let again = keep_leftover(&f.place, "Work").unwrap();
+        assert_eq!((again.committed, again.left), (false, kept.left));
+        // One that Git was told of is what it says.
+        git(&["add", "vendor/x"]);
+        assert!(keep_leftover(&f.place, "Work").unwrap().committed);
+        assert_eq!(git(&["show", "--name-only", "--format="]), "vendor/x");
     }
 }

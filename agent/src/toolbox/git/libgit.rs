@@ -16,13 +16,13 @@ pub fn init_libgit() {
         // thing that the check would refuse.
         let done = unsafe { git2::opts::set_verify_owner_validation(false) };
         if let Err(error) = done {
-            tracing::warn!(%error, "libgit2 keeps its owner check");
+            tracing::warn!(%error, "libgit2_option_failed");
         }
         // The home of commands is theirs to write: ignore files and attributes there are not read.
         for level in [ConfigLevel::Global, ConfigLevel::XDG] {
             // SAFETY: as above: set once, before any other thread uses the library.
             if let Err(error) = unsafe { git2::opts::set_search_path(level, "") } {
-                tracing::warn!(%error, "libgit2 looks for files of a user");
+                tracing::warn!(%error, "libgit2_option_failed");
             }
         }
     });

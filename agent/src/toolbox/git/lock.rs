@@ -1,6 +1,6 @@
 //! Locks on the volume, which pods of a thread's roles share: each wait has an end.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -15,6 +15,8 @@ pub(super) const WAIT: Duration = Duration::from_secs(30);
 /// The same at the start of a run, when another pod may be cloning.
 pub(super) const WAIT_AT_START: Duration = Duration::from_secs(90);
 const LOOK: Duration = Duration::from_millis(20);
+/// A lock file of Git that nobody touched for this long belongs to a process that died.
+const STALE: Duration = Duration::from_secs(5);
 
 /// Released when dropped or when the process dies.
 pub(super) fn take_lock(path: &Path, wait: Duration) -> Result<File, ToolError> {
@@ -43,6 +45,37 @@ pub(super) fn take_lock(path: &Path, wait: Duration) -> Result<File, ToolError> 
 fn open_lock(path: &Path) -> io::Result<File> {
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     OpenOptions::new().write(true).create(true).truncate(false).custom_flags(flags).open(path)
+}
+
+/// Removes what a killed Git operation left locked. A lock in use is waited for: it moves on.
+pub(super) fn remove_stale_locks(git: &Path) {
+    for name in ["index.lock", "HEAD.lock", "config.lock", "packed-refs.lock"] {
+        let path = git.join(name);
+        let deadline = Instant::now() + STALE;
+        while path.exists() {
+            let age =
+                path.metadata().and_then(|m| m.modified()).ok().and_then(|t| t.elapsed().ok());
+            if age.is_some_and(|age| age > STALE) || Instant::now() > deadline {
+                tracing::warn!(name, "stale_lock_removed");
+                let _ = fs::remove_file(&path);
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    // Branch locks sit beside the branch, at any depth.
+    remove_lock_files(&git.join("refs"));
+}
+
+fn remove_lock_files(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_lock_files(&path);
+        } else if path.extension().is_some_and(|extension| extension == "lock") {
+            let _ = fs::remove_file(&path);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ const MAX_SHOWN: usize = 60_000;
 pub fn read_memory(place: &GitSite, file: Option<&str>) -> Result<String, ToolError> {
     // As it is now; where the remote is away, as it was when the run began.
     if let Err(error) = place.lock().and_then(|_lock| place.fetch(&place.open()?)) {
-        tracing::warn!(%error, "the base branch is not brought up to date");
+        tracing::warn!(%error, "base_branch_fetch_failed");
     }
     let names = memory_names(place)?;
     let list = || match &names[..] {

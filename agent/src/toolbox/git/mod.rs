@@ -39,6 +39,7 @@ mod staging;
 mod surroundings;
 mod taking;
 mod templates;
+mod tracked;
 mod update;
 mod worktree;
 
@@ -60,14 +61,15 @@ pub use commit::commit_files;
 pub use copy::{CopyState, bring_copy};
 pub use good::usable_guide;
 pub use history::{show_diff, show_log};
-pub use image::commit_image;
+pub use hooks::ToldHooks;
+pub use image::{commit_image, make_file};
 pub use journals::past_requests;
 pub use keepsake::keep_work;
 pub use learn::{UNDER_WAY, branch_page, check_citations, commit_learnings, quote_citation};
 pub use leftover::{keep_leftover, take_back};
 pub use libgit::init_libgit;
 pub use memory::read_memory;
-pub use prepare::{prepare_base, prepare_worktree};
+pub use prepare::{begin_worktree, prepare_base, prepare_worktree};
 pub use proof::{TOO_LARGE, find_standing, snapshot_tree, touched_files, unchanged_tree};
 pub use pruning::find_stale_learnings;
 pub use push::{PushOutcome, push_branch};
@@ -76,6 +78,7 @@ pub use show::show_commit;
 pub use skills::read_skills;
 pub use surroundings::find_surroundings;
 pub use templates::read_templates;
+pub(super) use tracked::tracked_made;
 pub use update::{UpdateOutcome, update_branch, update_key};
 
 /// Where Git works and for whom.
@@ -87,6 +90,7 @@ pub struct GitSite {
     pub hello: ToolboxHello,
     /// What the remote says of the base branch.
     pub base: BaseCommit,
+    pub hooks: ToldHooks,
 }
 
 impl From<git2::Error> for ToolError {

@@ -1,5 +1,7 @@
 //! Why a repository can't be opened, in a sentence that says what to do.
 
+use git2::RepositoryState;
+
 use crate::toolbox::ToolError;
 
 /// Explains what libgit2 says of a repository that it can't work in.
@@ -30,6 +32,21 @@ pub(super) fn explain_unopened(error: &git2::Error) -> ToolError {
         ));
     }
     ToolError::Refused(format!("Git: {said}"))
+}
+
+/// That something of Git's own is under way which only Git ends well.
+pub(super) fn unfinished_error(state: RepositoryState) -> ToolError {
+    let what = match state {
+        RepositoryState::CherryPick | RepositoryState::CherryPickSequence => "a cherry-pick",
+        RepositoryState::Revert | RepositoryState::RevertSequence => "a revert",
+        RepositoryState::Bisect => "a bisection",
+        RepositoryState::ApplyMailbox => "`git am`",
+        RepositoryState::Merge => "a merge",
+        _ => "a rebase",
+    };
+    ToolError::refused(format!(
+        "{what} is in progress: finish or abort it with `git` in Bash first"
+    ))
 }
 
 #[cfg(test)]

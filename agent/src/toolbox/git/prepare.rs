@@ -3,14 +3,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use git2::build::CheckoutBuilder;
 use git2::{FileMode, Oid, Repository, RepositoryInitOptions};
 
 use super::clean::{is_clean, same_as};
 use super::control;
-use super::lock::WAIT_AT_START;
+use super::lock::{WAIT_AT_START, remove_stale_locks};
 use super::rewrite::{BranchRewrite, describe_lost, describe_missing, find_rewrite};
 use super::sealed::is_descendant;
 use super::seen::{last_seen, note_seen, write_note};
@@ -20,20 +19,27 @@ use super::{GitSite, short_id, tracking_ref};
 use crate::relay::public_url;
 use crate::toolbox::ToolError;
 
-/// A lock file of Git that nobody touched for this long belongs to a process that died.
-const STALE: Duration = Duration::from_secs(5);
-
 /// Beside the worktree, where no command reaches: the clone in it is no thread's yet.
 const UNCLAIMED: &str = ".unclaimed";
 
 /// Clones or updates; says in a line what was done.
 pub fn prepare_worktree(place: &GitSite) -> Result<String, ToolError> {
+    begin_worktree(place, None)
+}
+
+/// The same. `made_at` is the commit of the base branch from which the thread's branch was just made on the remote,
+/// so that a clone that is at it has nothing to fetch.
+pub fn begin_worktree(place: &GitSite, made_at: Option<&str>) -> Result<String, ToolError> {
     let _lock = place.lock_within(WAIT_AT_START)?;
     if place.tree().join(".git").symlink_metadata().is_err() {
         claim_clone(place)?;
         return clone_repository(place, CloneHead::Branch);
     }
-    claim_clone(place)?;
+    if claim_clone(place)?
+        && let Some(done) = begin_at(place, made_at)?
+    {
+        return Ok(done);
+    }
     let repaired = repair_worktree(place);
     remove_stale_locks(&place.tree().join(".git"));
     let repo = place.open()?;
@@ -66,7 +72,7 @@ fn repair_worktree(place: &GitSite) -> Vec<String> {
     };
     done.extend(control::repair_folders(&tree, is_link));
     if !done.is_empty() {
-        tracing::warn!(files = done.join(", "), "files that Git can't read were put aside");
+        tracing::warn!(files = done.join(", "), "git_files_repaired");
     }
     done
 }
@@ -95,18 +101,38 @@ pub fn prepare_base(place: &GitSite) -> Result<String, ToolError> {
 }
 
 /// A clone that no thread had becomes this thread's. No command has run in it yet, or its configuration would not
-/// be written to.
-fn claim_clone(place: &GitSite) -> Result<(), ToolError> {
+/// be written to. True if it was nobody's until now.
+fn claim_clone(place: &GitSite) -> Result<bool, ToolError> {
     let mark = place.work.join(UNCLAIMED);
     if mark.symlink_metadata().is_err() {
-        return Ok(());
+        return Ok(false);
     }
     let git = place.tree().join(".git");
     if git.symlink_metadata().is_ok() {
         control::check_git(&git)?;
         track_branch(place, &Repository::open(place.tree())?)?;
     }
-    fs::remove_file(mark).map_err(|e| ToolError::Failed(format!("the worktree can't be made: {e}")))
+    fs::remove_file(mark)
+        .map_err(|e| ToolError::Failed(format!("the worktree can't be made: {e}")))?;
+    Ok(true)
+}
+
+/// Puts a clone that was just claimed on the thread's branch, as if it had been fetched, if the remote's branch is known
+/// to be at the same commit. No command has run in the clone, so that its references are what the remote said.
+fn begin_at(place: &GitSite, made_at: Option<&str>) -> Result<Option<String>, ToolError> {
+    let Some(tip) = made_at.and_then(|commit| Oid::from_str(commit).ok()) else { return Ok(None) };
+    remove_stale_locks(&place.tree().join(".git"));
+    let repo = place.open()?;
+    let base = repo.refname_to_id(&tracking_ref(&place.hello.base_branch));
+    let is_there = base.is_ok_and(|base| base == tip)
+        && repo.head().is_ok_and(|head| head.target() == Some(tip))
+        && repo.head_detached()?;
+    if !is_there {
+        return Ok(None);
+    }
+    place.base.set(tip);
+    repo.reference(&place.remote_branch(), tip, true, "made by the gateway")?;
+    update_worktree(place, &repo).map(Some)
 }
 
 /// HEAD of a new clone.
@@ -284,37 +310,6 @@ fn capitalize(text: &str) -> String {
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// Removes what a killed Git operation left locked. A lock in use is waited for: it moves on.
-fn remove_stale_locks(git: &Path) {
-    for name in ["index.lock", "HEAD.lock", "config.lock", "packed-refs.lock"] {
-        let path = git.join(name);
-        let deadline = Instant::now() + STALE;
-        while path.exists() {
-            let age =
-                path.metadata().and_then(|m| m.modified()).ok().and_then(|t| t.elapsed().ok());
-            if age.is_some_and(|age| age > STALE) || Instant::now() > deadline {
-                tracing::warn!(name, "removing a lock that a killed Git operation left");
-                let _ = fs::remove_file(&path);
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-    // Branch locks sit beside the branch, at any depth.
-    remove_lock_files(&git.join("refs"));
-}
-
-fn remove_lock_files(folder: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            remove_lock_files(&path);
-        } else if path.extension().is_some_and(|extension| extension == "lock") {
-            let _ = fs::remove_file(&path);
-        }
-    }
-}
-
 /// The point where the thread's branch left the base branch.
 pub(super) fn fork_point(place: &GitSite, repo: &Repository) -> Result<Oid, ToolError> {
     // What the remote said counts, where it was asked.
@@ -327,152 +322,4 @@ pub(super) fn fork_point(place: &GitSite, repo: &Repository) -> Result<Oid, Tool
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::fixture::GitFixture;
-    use super::*;
-
-    #[test]
-    fn a_clone_is_on_the_branch_and_a_second_role_finds_it() {
-        let f = GitFixture::new();
-        fs::create_dir(f.place.work.join("tree.new-dead")).unwrap();
-        assert!(prepare_worktree(&f.place).unwrap().starts_with("cloned codebutler/t at "));
-        assert_eq!(f.file("README"), "hello\n");
-        assert!(!f.place.work.join("tree.new-dead").exists());
-        assert!(prepare_worktree(&f.place).unwrap().starts_with("codebutler/t is at "));
-        assert_eq!(f.git(&f.place.tree(), &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
-        assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
-        assert_eq!(
-            f.git(&f.place.tree(), &["rev-parse", "--abbrev-ref", "@{u}"]),
-            "origin/codebutler/t"
-        );
-    }
-
-    #[test]
-    fn a_clone_of_the_base_branch_becomes_a_threads() {
-        let mut f = GitFixture::new();
-        let thread = f.place.hello.branch.clone();
-        f.place.hello.branch.clone_from(&f.place.hello.base_branch);
-        assert!(prepare_base(&f.place).unwrap().starts_with("cloned main at "));
-        assert!(prepare_base(&f.place).unwrap().starts_with("main is at "));
-        f.merge(&[("new.txt", "merged\n")]);
-        assert!(prepare_base(&f.place).unwrap().starts_with("main moved on to "));
-        assert_eq!(f.file("new.txt"), "merged\n");
-
-        // The thread's branch has more by then, and as if killed between branch and HEAD.
-        f.place.hello.branch = thread;
-        f.commit_elsewhere("README", "second\n");
-        prepare_worktree(&f.place).unwrap();
-        f.git(&f.place.tree(), &["checkout", "-q", "--detach"]);
-        prepare_worktree(&f.place).unwrap();
-        assert_eq!(f.file("README"), "second\n");
-        assert_eq!(f.git(&f.place.tree(), &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
-        assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
-        assert_eq!(
-            f.git(&f.place.tree(), &["branch", "--format=%(refname)"]),
-            "refs/heads/codebutler/t"
-        );
-        assert_eq!(
-            f.git(&f.place.tree(), &["rev-parse", "--abbrev-ref", "@{u}"]),
-            "origin/codebutler/t"
-        );
-    }
-
-    #[test]
-    fn a_clean_tree_moves_on_and_a_dirty_one_is_left_alone() {
-        let f = GitFixture::new();
-        prepare_worktree(&f.place).unwrap();
-        f.commit_elsewhere("README", "second\n");
-        assert!(prepare_worktree(&f.place).unwrap().contains("moved on"));
-        assert_eq!(f.file("README"), "second\n");
-        assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
-
-        f.write("README", "mine\n");
-        f.commit_elsewhere("README", "third\n");
-        assert!(prepare_worktree(&f.place).unwrap().contains("uncommitted work"));
-        assert_eq!(f.file("README"), "mine\n");
-
-        // As if killed between files and branch.
-        f.write("README", "third\n");
-        assert!(prepare_worktree(&f.place).unwrap().contains("moved on"));
-        assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
-    }
-
-    #[test]
-    fn an_untracked_file_in_the_way_is_not_overwritten() {
-        let f = GitFixture::new();
-        prepare_worktree(&f.place).unwrap();
-        f.write("new.txt", "mine\n");
-        f.commit_elsewhere("new.txt", "theirs\n");
-        assert!(prepare_worktree(&f.place).unwrap().contains("left as it is"));
-        assert_eq!(f.file("new.txt"), "mine\n");
-    }
-
-    #[test]
-    fn a_missing_branch_and_a_dead_lock_are_dealt_with() {
-        let mut f = GitFixture::new();
-        prepare_worktree(&f.place).unwrap();
-        let lock = f.place.tree().join(".git/refs/heads/codebutler/t.lock");
-        fs::write(&lock, "").unwrap();
-        prepare_worktree(&f.place).unwrap();
-        assert!(!lock.exists());
-        f.write("README", "uncommitted\n");
-        f.place.hello.branch = "codebutler/nothing".to_owned();
-        let said = prepare_worktree(&f.place).unwrap();
-        assert!(said.contains("uncommitted work"), "{said}");
-        assert_eq!(f.file("README"), "uncommitted\n");
-    }
-
-    #[test]
-    fn without_branch_and_volume_work_goes_on_from_the_base_branch() {
-        let mut f = GitFixture::new();
-        let remote = f.dir.path().join("remote.git");
-        f.commit_elsewhere("lost", "1\n");
-        f.merge(&[("base", "1\n")]);
-        f.git(&remote, &["branch", "-qD", "codebutler/t"]);
-        // A second role finds what the first one found.
-        for _ in 0..2 {
-            let said = prepare_worktree(&f.place).unwrap();
-            let why = "`codebutler/t` was deleted on the remote";
-            assert!(said.contains(why) && said.contains("from `main`"), "{said}");
-            let told = super::super::find_surroundings(&f.place).unwrap().branch;
-            assert!(told.contains(why), "{told}");
-            assert_eq!(
-                f.git(&f.place.tree(), &["symbolic-ref", "HEAD"]),
-                "refs/heads/codebutler/t"
-            );
-            assert_eq!(
-                (f.file("base"), f.place.tree().join("lost").exists()),
-                ("1\n".into(), false)
-            );
-        }
-        let branches = f.git(&remote, &["branch", "--format=%(refname:short)"]);
-        assert_eq!(branches, "main", "nothing is pushed before a role pushes");
-        assert!(!super::super::keep_leftover(&f.place, "Work").unwrap().unpushed);
-        f.write("a", "1\n");
-        assert!(super::super::keep_leftover(&f.place, "Work").unwrap().unpushed);
-        super::super::push_branch(&f.place).unwrap();
-        assert_eq!(f.git(&remote, &["show", "codebutler/t:a"]), "1");
-        assert_eq!(super::super::find_surroundings(&f.place).unwrap().branch, "");
-        assert!(prepare_worktree(&f.place).unwrap().starts_with("codebutler/t is at "));
-
-        // A seat's clone that such a thread takes.
-        let mut seat = GitFixture::new();
-        let thread = std::mem::replace(&mut seat.place.hello.branch, "main".to_owned());
-        prepare_base(&seat.place).unwrap();
-        seat.place.hello.branch = thread;
-        seat.git(&seat.dir.path().join("remote.git"), &["branch", "-qD", "codebutler/t"]);
-        f = seat;
-        assert!(prepare_worktree(&f.place).unwrap().contains("was deleted on the remote"));
-        assert_eq!(f.git(&f.place.tree(), &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
-    }
-
-    #[test]
-    fn a_repository_that_points_elsewhere_is_refused() {
-        let f = GitFixture::new();
-        prepare_worktree(&f.place).unwrap();
-        let outside = f.place.work.join("outside");
-        fs::create_dir(&outside).unwrap();
-        f.git(&f.place.tree(), &["config", "core.worktree", outside.to_str().unwrap()]);
-        assert!(prepare_worktree(&f.place).unwrap_err().to_string().contains("outside"));
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use git2::{PushOptions, RemoteCallbacks, RemoteRedirect, Repository};
 
+use super::hooks::{HookMoment, name_hooks};
 use super::rewrite::{describe_missing, find_rewrite};
 use super::sealed::is_descendant;
 use super::seen::{clear_note, last_seen, note_seen};
@@ -89,8 +90,10 @@ fn push_after(place: &GitSite, mut meanwhile: impl FnMut()) -> Result<PushOutcom
                 repo.reference(&place.remote_branch(), own, true, "pushed")?;
                 note_seen(place, &repo, own)?;
                 clear_note(place);
+                let hooks = name_hooks(place, HookMoment::Push)
+                    .map_or(String::new(), |named| format!(".\n{named}"));
                 return Ok(PushOutcome::Done(format!(
-                    "Pushed `{branch}` at {}{rebased}",
+                    "Pushed `{branch}` at {}{rebased}{hooks}",
                     short_id(own)
                 )));
             }

@@ -134,7 +134,7 @@ impl BranchRewrite {
             let _ = write!(
                 out,
                 ". Of your own, left out because they make a change again that was taken away: {} (each is kept \
-                 as `{KEPT}` and its id; `git cherry-pick` brings it back if somebody asks for it)",
+                 as `{KEPT}` and its id; `git cherry-pick -x` brings it back if somebody asks for it)",
                 name_commits(repo, &again)
             );
         }

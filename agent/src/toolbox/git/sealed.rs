@@ -105,7 +105,7 @@ pub(super) fn read_base<T>(
     };
     match attempt() {
         Err(ToolError::Failed(why)) => {
-            tracing::warn!(why, "the base branch is fetched again");
+            tracing::warn!(why, "base_branch_refetched");
             let again =
                 |error| ToolError::Failed(format!("{why}. It can't be fetched again: {error}"));
             place.refill_sealed().map_err(again)?;

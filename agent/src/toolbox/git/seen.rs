@@ -33,7 +33,7 @@ fn remove_links(repo: &Repository, name: &str) {
         if at.symlink_metadata().is_ok_and(|meta| meta.is_symlink())
             && let Err(error) = fs::remove_file(&at)
         {
-            tracing::warn!(%error, "a link among the references stays");
+            tracing::warn!(%error, "reference_link_removal_failed");
         }
     }
 }
@@ -72,7 +72,7 @@ fn note_path(place: &GitSite) -> PathBuf {
 /// Keeps what every role of the thread has to know of the branch until it is pushed again.
 pub(super) fn write_note(place: &GitSite, text: &str) {
     if let Err(error) = fs::write(note_path(place), text) {
-        tracing::warn!(%error, "what people did to the branch is not kept");
+        tracing::warn!(%error, "branch_note_write_failed");
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn read_note(place: &GitSite) -> String {
 pub(super) fn clear_note(place: &GitSite) {
     match fs::remove_file(note_path(place)) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            tracing::warn!(%error, "what people did to the branch is still noted");
+            tracing::warn!(%error, "branch_note_removal_failed");
         }
         _ => {}
     }

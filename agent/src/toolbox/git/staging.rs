@@ -78,6 +78,9 @@ pub(super) fn stage_named(
         return Err(ToolError::refused(format!("not committed: {}", name_left(&refused))));
     }
     stage_changes(index, &mut changes)?;
+    // What comes now counts only if something is committed.
+    index.write()?;
+    stage_unlisted(scanner, index, (&tip, &scope, &named))?;
     for gone in tip.iter().filter(|entry| scope.holds(&entry.path)).collect::<Vec<_>>() {
         let path = Path::new(OsStr::from_bytes(&gone.path));
         if index.get_path(path, 0).is_none() {
@@ -90,6 +93,30 @@ pub(super) fn stage_named(
         }
     }
     Ok(StagedCommit::of(tip.write_tree_to(repo)?, changes))
+}
+
+/// Stages files of the last commit that the index has lost and that are there: they are not gone, also where an
+/// ignore file names them, so that they are no new ones. One that is named by itself is meant to be taken out.
+fn stage_unlisted(
+    scanner: &WorktreeScanner<'_>,
+    index: &mut Index,
+    (tip, scope, named): (&Index, &ScanScope, &[Vec<u8>]),
+) -> Result<(), ToolError> {
+    for known in tip.iter().filter(|entry| scope.holds(&entry.path)) {
+        if named.contains(&known.path)
+            || index.get_path(Path::new(OsStr::from_bytes(&known.path)), 0).is_some()
+        {
+            continue;
+        }
+        match scanner.entry_of(&known.path)? {
+            Some(Ok(entry)) => index.add(&entry)?,
+            Some(Err(left)) => {
+                return Err(ToolError::refused(format!("not committed: {}", name_left(&[left]))));
+            }
+            None => {}
+        }
+    }
+    Ok(())
 }
 
 /// A path as Git names it; nothing for the worktree itself. The name that was given counts, not what a link leads

@@ -36,8 +36,9 @@ pub fn find_surroundings(place: &GitSite) -> Result<RoleSurroundings, ToolError>
         uncommitted: differing_files(place, &repo)?.len(),
         guides: changed_guides(&repo, &base)?,
         elsewhere: lfs_patterns(&repo, &base),
-        hooks: find_hooks(&place.tree()),
+        hooks: find_hooks(place),
         submodules: submodule_paths(&repo),
+        shows_pages: shows_pages(&repo),
         branch: read_note(place),
         branch_lost: last_seen(place, &repo).is_none()
             && repo.refname_to_id(&place.remote_branch()).is_err(),
@@ -87,6 +88,19 @@ fn changed_guides(repo: &Repository, base: &git2::Tree<'_>) -> Result<Vec<String
         clip_text(&path.to_string_lossy().replace(['`', '\n'], "?"), 120)
     };
     Ok(paths.map(named).take(MAX_GUIDES).collect())
+}
+
+/// Whether some files are shown to people as pages, or make what they look like.
+fn shows_pages(repo: &Repository) -> bool {
+    const KINDS: [&str; 18] = [
+        "html", "htm", "css", "scss", "sass", "less", "jsx", "tsx", "vue", "svelte", "astro",
+        "erb", "haml", "hbs", "ejs", "twig", "cshtml", "jinja",
+    ];
+    let is_page = |path: &[u8]| {
+        let kind = path.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
+        KINDS.iter().any(|known| kind.eq_ignore_ascii_case(known.as_bytes()))
+    };
+    repo.index().is_ok_and(|index| index.iter().any(|entry| is_page(&entry.path)))
 }
 
 /// Patterns of files whose contents are not here, as the top of the base branch's tree says.

@@ -7,10 +7,12 @@ use git2::build::CheckoutBuilder;
 use git2::{Commit, Index, MergeOptions, Oid, Repository, RepositoryState, ResetType, Signature};
 
 use super::clean::{is_clean, same_as};
+use super::hooks::{HookMoment, name_hooks};
+use super::opening::unfinished_error;
 use super::rewrite::find_rewrite;
 use super::sealed::is_descendant;
 use super::taking::settle_on;
-use super::worktree::{WorktreeScanner, conflicting_files, open_index};
+use super::worktree::{WorktreeScanner, conflicting_files, name_left, open_index};
 use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
 
@@ -56,9 +58,7 @@ pub fn update_branch(
         repo.reset(head.as_object(), ResetType::Hard, None)?;
         repo.cleanup_state()?;
     } else if repo.state() != RepositoryState::Clean {
-        return Err(ToolError::refused(
-            "a rebase or something like it is in progress: finish or abort it with `git` in Bash first",
-        ));
+        return Err(unfinished_error(repo.state()));
     }
     place.fetch(&repo)?;
     let (own, base) = (place.head_on_branch(&repo)?, super::base::base_commit(place)?);
@@ -167,9 +167,11 @@ fn settle_in(
         return Err(uncommitted_error());
     }
     settle_on(place, repo, place.head_on_branch(repo)?, to)?;
+    let hooks = name_hooks(place, HookMoment::Merge);
+    let hooks = hooks.map_or(String::new(), |named| format!(".\n{named}"));
     Ok(UpdateOutcome::Done(format!(
         "{what} came in without a conflict; the branch is at {}. Run the tests: what was tested before \
-         is not what is here now. Then GitPush",
+         is not what is here now. Then GitPush{hooks}",
         short_id(to)
     )))
 }
@@ -298,9 +300,12 @@ pub(super) fn stage_settled(
             return Err(unsettled_error(&path, line));
         }
         match scanner.entry_of(path.as_bytes())? {
-            Some(entry) => {
+            Some(Ok(entry)) => {
                 index.remove_path(Path::new(&path))?;
                 index.add(&entry)?;
+            }
+            Some(Err(left)) => {
+                return Err(ToolError::refused(format!("not committed: {}", name_left(&[left]))));
             }
             None => index.add_path(Path::new(&path))?,
         }

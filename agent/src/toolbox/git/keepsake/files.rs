@@ -212,7 +212,7 @@ fn keep_files(
     stage_changes(known, &mut changes)?;
     let tree = known.write_tree_to(repo)?;
     if let Err(error) = known.write() {
-        tracing::info!(%error, "what is known of the files is not kept");
+        tracing::info!(%error, "file_index_write_failed");
         let _ = known.path().map(fs::remove_file);
     }
     Ok(tree)
@@ -221,7 +221,7 @@ fn keep_files(
 fn write_look(place: &GitSite, look: &LastLook) {
     let text = serde_json::to_vec(look).unwrap_or_default();
     if let Err(error) = fs::write(paths_of(place).1, text) {
-        tracing::info!(%error, "what is known of the files is not kept");
+        tracing::info!(%error, "file_index_write_failed");
     }
 }
 

@@ -51,6 +51,40 @@ fn what_was_staged_before_stays_staged_when_a_file_is_named() {
 }
 
 #[test]
+fn a_folder_by_name_takes_no_file_out_of_the_branch_that_is_there() {
+    let f = fixture(&[("gen/a", "a\n"), ("gen/b", "b\n")]);
+    f.write(".gitignore", "gen/*\n");
+    git(&f, &["rm", "-rq", "--cached", "gen"]);
+    let refused = commit(&f, Some(&["gen"])).unwrap_err().to_string();
+    assert!(refused.contains("nothing to commit in `gen`"), "{refused}");
+    assert_eq!(git(&f, &["diff", "--cached", "--name-status"]), "D\tgen/a\nD\tgen/b");
+    f.write("gen/a", "new\n");
+    fs::remove_file(f.place.tree().join("gen/b")).unwrap();
+    commit(&f, Some(&["gen"])).unwrap();
+    assert_eq!(git(&f, &["show", "--name-status", "--format="]), "M\tgen/a\nD\tgen/b");
+    assert_eq!(git(&f, &["ls-files", "gen"]), "gen/a");
+}
+
+#[test]
+fn what_only_git_ends_well_is_left_to_it() {
+    let f = fixture(&[("a", "a\n")]);
+    git(&f, &["checkout", "-q", "-b", "side"]);
+    f.write("b", "b\n");
+    git(&f, &["add", "b"]);
+    git(&f, &["commit", "-qm", "Side"]);
+    git(&f, &["checkout", "-q", &f.place.hello.branch]);
+    f.write("a", "not committed\n");
+    git(&f, &["merge", "-q", "--autostash", "--no-commit", "--no-ff", "side"]);
+    let refused = commit(&f, None).unwrap_err().to_string();
+    assert!(refused.contains("set changes aside"), "{refused}");
+    git(&f, &["commit", "-qm", "Merge"]);
+    assert_eq!(f.file("a"), "not committed\n");
+    git(&f, &["revert", "--no-commit", "-m", "1", "HEAD"]);
+    let refused = commit(&f, None).unwrap_err().to_string();
+    assert!(refused.starts_with("a revert is in progress"), "{refused}");
+}
+
+#[test]
 fn a_sparse_checkout_loses_nothing() {
     let f = fixture(&[("src/a.rs", "a\n"), ("docs/a.md", "a\n"), ("docs/b.md", "b\n")]);
     git(&f, &["sparse-checkout", "set", "--no-sparse-index", "src"]);

@@ -107,9 +107,11 @@ impl<'r> FileStore<'r> {
             let is_same = |bytes: &[u8]| {
                 Oid::hash_object(ObjectType::Blob, bytes).is_ok_and(|id| id == old.id)
             };
-            // As the repository holds it, not converted yet.
-            if decoded.as_ref().is_some_and(|text| is_same(text.as_bytes())) || is_same(&bytes) {
+            if decoded.as_ref().is_some_and(|text| is_same(text.as_bytes())) {
                 return made(old.id);
+            }
+            if is_same(&bytes) {
+                return Ok(StoredFile::Entry(unconverted(stat, old)));
             }
         }
         match decoded {
@@ -146,10 +148,13 @@ impl<'r> FileStore<'r> {
         };
         let made = |id: Oid| Ok(StoredFile::Entry(stat.entry(path.to_vec(), id)));
         let raw = Oid::hash_object(ObjectType::Blob, &bytes)?;
-        if let Some(old) = old
-            && (raw == old.id || (filter == "lfs" && self.is_pointed_at(old.id, &bytes)))
-        {
-            return made(old.id);
+        if let Some(old) = old {
+            if filter == "lfs" && (raw == old.id || self.is_pointed_at(old.id, &bytes)) {
+                return made(old.id);
+            }
+            if raw == old.id {
+                return Ok(StoredFile::Entry(unconverted(stat, old)));
+            }
         }
         if filter == "lfs" && pointer_of(&bytes).is_some() {
             return made(self.repo.blob(&bytes)?);
@@ -173,6 +178,30 @@ impl<'r> FileStore<'r> {
             Repository::open_ext(self.path(path), RepositoryOpenFlags::NO_SEARCH, nothing).ok()?;
         nested.head().ok()?.peel_to_commit().ok().map(|commit| commit.id())
     }
+}
+
+/// Whether a file with these bytes is stored as `blob`, but for line ends and the encoding that `.gitattributes` names.
+pub(crate) fn is_stored_as(repo: &Repository, path: &Path, bytes: &[u8], blob: &[u8]) -> bool {
+    let value = repo.get_attr(path, ENCODING, AttrCheckFlags::FILE_THEN_INDEX).unwrap_or_default();
+    let encoding = match AttrValue::from_string(value) {
+        AttrValue::String(name) => WorktreeEncoding::named(name),
+        _ => None,
+    };
+    let decoded = encoding.and_then(|encoding| encoding.decode(bytes));
+    let stored = decoded.as_ref().map_or(bytes, |text| text.as_bytes());
+    without_returns(stored).eq(without_returns(blob))
+}
+
+/// Bytes with line ends of one.
+fn without_returns(bytes: &[u8]) -> impl Iterator<Item = &u8> {
+    let kept = |(at, byte): &(usize, &u8)| **byte != b'\r' || bytes.get(at + 1) != Some(&b'\n');
+    bytes.iter().enumerate().filter(kept).map(|(_, byte)| byte)
+}
+
+/// A file that lies in the worktree as the repository holds it, which is no change. Git would convert it and may see
+/// one: a size of zero has it look at the content by itself.
+fn unconverted(stat: &FileStat, old: &IndexEntry) -> IndexEntry {
+    IndexEntry { file_size: 0, ..stat.entry(old.path.clone(), old.id) }
 }
 
 fn is_utf8(name: &str) -> bool {

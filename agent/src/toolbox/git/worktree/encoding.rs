@@ -51,6 +51,10 @@ impl WorktreeEncoding {
     /// The text of a file in the worktree, as the repository holds it. None if the file is not in this
     /// encoding.
     pub(super) fn decode(self, bytes: &[u8]) -> Option<String> {
+        // Nothing is in any encoding, without a mark too.
+        if bytes.is_empty() {
+            return Some(String::new());
+        }
         match self {
             Self::Latin1 => Some(bytes.iter().map(|byte| char::from(*byte)).collect()),
             Self::Narrow(encoding) => {
@@ -78,6 +82,9 @@ impl WorktreeEncoding {
 
     /// The bytes of a file in the worktree. None if the text has a character that this encoding lacks.
     pub(super) fn encode(self, text: &str) -> Option<Vec<u8>> {
+        if text.is_empty() {
+            return Some(Vec::new());
+        }
         match self {
             Self::Latin1 => text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect(),
             Self::Narrow(encoding) => {
@@ -164,5 +171,7 @@ mod tests {
         assert_eq!(named("UTF-16LE").decode(b"\xff\xfea\0"), None);
         assert_eq!(named("UTF-16LE-BOM").decode(b"\xfe\xff\0a"), None);
         assert_eq!(named("UTF-16LE").decode(b"a"), None);
+        assert_eq!(named("UTF-16LE-BOM").decode(b"").as_deref(), Some(""));
+        assert_eq!(named("UTF-16LE-BOM").encode("").as_deref(), Some(b"".as_slice()));
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn open_index(repo: &Repository) -> Result<(Index, Option<String>), T
     let note = format!(
         "Git's index could not be read ({why}) and was made again from the last commit.{kept}"
     );
-    tracing::warn!(why, "the index was made again");
+    tracing::warn!(why, "git_index_rebuilt");
     Ok((index, Some(note)))
 }
 

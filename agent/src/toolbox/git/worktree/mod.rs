@@ -15,6 +15,7 @@ mod sparse;
 mod stat;
 mod walk;
 
+pub(super) use content::is_stored_as;
 pub(super) use index::{
     ASSUMED, INTENT, SKIP, STAGE, conflicting_files, intents_left_out, open_index,
 };
@@ -22,6 +23,6 @@ pub(super) use left::{LeftAlone, LeftWhy, left_reasons, name_left};
 pub(super) use moving::{MoveOutcome, encode_files, move_entries, move_files};
 pub(super) use rules::{FlagUse, NewFile, NewFileVerdict, ScanLimit, ScanRules, ScanScope};
 pub(super) use scan::{WorktreeChanges, WorktreeScanner, stage_changes};
-pub(super) use settings::carry_settings;
+pub(super) use settings::{carry_settings, read_configs, readable_path};
 pub(super) use stat::{FileStat, index_written, written_at};
 pub(super) use walk::GITLINK;

@@ -143,12 +143,17 @@ impl<'r> WorktreeScanner<'r> {
         Ok(changes)
     }
 
-    /// What an index holds of a file as it is now; none of what Git would not store as it lies there.
-    pub(crate) fn entry_of(&self, path: &[u8]) -> Result<Option<IndexEntry>, ToolError> {
+    /// What an index holds of a file as it is now, or the reason for which it can't be stored; none where no file
+    /// lies.
+    pub(crate) fn entry_of(
+        &self,
+        path: &[u8],
+    ) -> Result<Option<Result<IndexEntry, LeftAlone>>, ToolError> {
         let stat = self.store.path(path).symlink_metadata().ok().as_ref().and_then(FileStat::of);
-        let Some(stat) = stat else { return Ok(None) };
+        let Some(stat) = stat.filter(|_| !self.has_link_above(path)) else { return Ok(None) };
         let stat = self.see_mode(stat, None);
-        Ok(self.stored(path, &stat, None, FlagUse::Git)?.ok())
+        let stored = self.stored(path, &stat, None, FlagUse::Git)?;
+        Ok(Some(stored.map_err(|why| LeftAlone { path: show_path(path), why })))
     }
 
     /// A file as Git sees it, of which the index has that mode.

@@ -22,6 +22,9 @@ const LISTS: [(&str, &str, &str); 2] = [
 ];
 /// What libgit2 reads, in the part of the volume that is hidden from commands.
 const SETTINGS: &str = ".git-settings";
+/// Files that include each other, and how many are included in all.
+const MAX_DEPTH: usize = 10;
+const MAX_INCLUDED: usize = 32;
 /// Folders of an image in which such a file may lie.
 const IMAGE: [&str; 3] = ["/etc", "/usr", "/opt"];
 
@@ -43,8 +46,18 @@ impl Default for GitSettings {
     }
 }
 
-/// Reads the files that `git` on the command line would read. One that can't be read says nothing.
+/// Reads what `git` on the command line would read. A file that can't be read says nothing.
 pub(super) fn read_settings(git: &Path, work: Option<&Path>) -> GitSettings {
+    let mut settings = GitSettings::default();
+    for config in read_configs(git, work, false) {
+        read_file(&config, &mut settings);
+    }
+    settings
+}
+
+/// The files that `git` on the command line would read, with those that they include, in parts as Git goes through them.
+/// `conditional`: also what is included on a condition, as if that held.
+pub(crate) fn read_configs(git: &Path, work: Option<&Path>, conditional: bool) -> Vec<Config> {
     let mut files = vec![PathBuf::from("/etc/gitconfig")];
     if let Some(work) = work {
         files.push(work.join("home/.config/git/config"));
@@ -52,34 +65,101 @@ pub(super) fn read_settings(git: &Path, work: Option<&Path>) -> GitSettings {
     }
     files.push(git.join("config"));
     files.push(git.join("config.worktree"));
-    let mut settings = GitSettings::default();
+    let tree = git.parent().unwrap_or(git);
+    let mut reader =
+        ConfigReader { work: work.unwrap_or(tree), tree, conditional, files: 0, parts: Vec::new() };
     for file in files {
-        if let Some(text) = read_plain(&file, MAX_CONTROL)
-            && let Some(config) = parse_config(&text)
-        {
-            read_file(&config, &mut settings);
+        if let Some(text) = read_plain(&file, MAX_CONTROL) {
+            reader.read(&text, &file, 0);
         }
     }
-    settings
+    reader.parts
 }
 
-/// Reads a configuration without the files that it includes: libgit2 would open them, whatever they are.
-fn parse_config(text: &[u8]) -> Option<Config> {
-    let mut included = false;
-    let mut alone = Vec::with_capacity(text.len());
-    for line in text.split_inclusive(|byte| *byte == b'\n') {
-        if names_include(line) {
-            included = true;
-        } else if line.trim_ascii_start().starts_with(b"[") {
-            included = false;
+/// Reads configurations and what they include, which libgit2 would open whatever it is.
+struct ConfigReader<'a> {
+    work: &'a Path,
+    tree: &'a Path,
+    conditional: bool,
+    files: usize,
+    parts: Vec<Config>,
+}
+
+impl ConfigReader<'_> {
+    fn read(&mut self, text: &[u8], file: &Path, depth: usize) {
+        let (mut part, mut section) = (Vec::with_capacity(text.len()), Vec::new());
+        for line in text.split_inclusive(|byte| *byte == b'\n') {
+            let begins = names_include(line);
+            if begins || line.trim_ascii_start().starts_with(b"[") {
+                self.include(&std::mem::take(&mut section), file, depth);
+            }
+            if begins {
+                self.parts.extend(parse_config(&std::mem::take(&mut part)));
+            }
+            if begins || !section.is_empty() {
+                section.extend_from_slice(line);
+            } else {
+                part.extend_from_slice(line);
+            }
         }
-        if !included {
-            alone.extend_from_slice(line);
+        self.include(&section, file, depth);
+        self.parts.extend(parse_config(&part));
+    }
+
+    /// Reads what an `[include]` section names.
+    fn include(&mut self, section: &[u8], file: &Path, depth: usize) {
+        if section.is_empty() || depth >= MAX_DEPTH {
+            return;
         }
+        for named in included_paths(section, self.conditional) {
+            self.files += 1;
+            if self.files > MAX_INCLUDED {
+                return;
+            }
+            let named = match named.strip_prefix("~/") {
+                Some(rest) => self.work.join("home").join(rest),
+                None => file.parent().unwrap_or(file).join(named),
+            };
+            if let Some(text) = read_list(&named, self.work, self.tree) {
+                self.read(&text, &named, depth + 1);
+            }
+        }
+    }
+}
+
+/// The files that a section names. libgit2 reads it under another name, and so opens none of them.
+fn included_paths(section: &[u8], conditional: bool) -> Vec<String> {
+    let mut renamed = Vec::with_capacity(section.len() + 1);
+    let mut rest = section;
+    while let Some(at) = rest.windows(8).position(|part| part.eq_ignore_ascii_case(b"[include")) {
+        renamed.extend_from_slice(&rest[..at]);
+        renamed.extend_from_slice(b"[x");
+        rest = &rest[at + 1..];
+    }
+    renamed.extend_from_slice(rest);
+    let mut paths = Vec::new();
+    let Some(config) = parse_config(&renamed) else { return paths };
+    let Ok(entries) = config.entries(Some("^xinclude(if\\..*)?\\.path$")) else { return paths };
+    let _ = entries.for_each(|entry| {
+        let is_wanted = |name: &str| conditional || name == "xinclude.path";
+        if entry.has_value()
+            && entry.name().is_ok_and(is_wanted)
+            && let Ok(path) = entry.value()
+        {
+            paths.push(path.to_owned());
+        }
+    });
+    paths
+}
+
+/// Reads a configuration that includes nothing.
+fn parse_config(alone: &[u8]) -> Option<Config> {
+    if alone.is_empty() || alone.split(|byte| *byte == b'\n').any(names_include) {
+        return None;
     }
     let held = memfd_create("gitconfig", MFdFlags::MFD_CLOEXEC).ok()?;
     let mut held = fs::File::from(held);
-    held.write_all(&alone).ok()?;
+    held.write_all(alone).ok()?;
     let mut config =
         Config::open(Path::new(&format!("/proc/self/fd/{}", held.as_raw_fd()))).ok()?;
     config.snapshot().ok()
@@ -150,14 +230,21 @@ fn resolve(named: &str, work: &Path, tree: &Path) -> PathBuf {
     }
 }
 
-/// A list that a command could read as well: what the toolbox alone can read must not show in what is ignored.
+/// A file that a command could read as well: what the toolbox alone can read must not show in what is ignored.
 fn read_list(path: &Path, work: &Path, tree: &Path) -> Option<Vec<u8>> {
+    read_plain(&allowed_path(path, work, tree)?, MAX_CONTROL)
+}
+
+/// What a configuration names, where a command could read it, too.
+pub(crate) fn readable_path(named: &str, work: &Path, tree: &Path) -> Option<PathBuf> {
+    allowed_path(&resolve(named, work, tree), work, tree)
+}
+
+fn allowed_path(path: &Path, work: &Path, tree: &Path) -> Option<PathBuf> {
     let path = path.canonicalize().ok()?;
     let mut allowed = [work.join("home"), tree.to_owned()].into_iter();
     let is_own = allowed.any(|folder| folder.canonicalize().is_ok_and(|own| path.starts_with(own)));
-    (is_own || IMAGE.iter().any(|folder| path.starts_with(folder)))
-        .then(|| read_plain(&path, MAX_CONTROL))
-        .flatten()
+    (is_own || IMAGE.iter().any(|folder| path.starts_with(folder))).then_some(path)
 }
 
 /// Writes a file whole, and only where it says something else: libgit2 reads a changed one again. False in a process

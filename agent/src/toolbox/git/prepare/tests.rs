@@ -1,0 +1,210 @@
+use super::super::fixture::GitFixture;
+use super::*;
+
+#[test]
+fn a_clone_is_on_the_branch_and_a_second_role_finds_it() {
+    let f = GitFixture::new();
+    fs::create_dir(f.place.work.join("tree.new-dead")).unwrap();
+    assert!(prepare_worktree(&f.place).unwrap().starts_with("cloned codebutler/t at "));
+    assert_eq!(f.file("README"), "hello\n");
+    assert!(!f.place.work.join("tree.new-dead").exists());
+    assert!(prepare_worktree(&f.place).unwrap().starts_with("codebutler/t is at "));
+    assert_eq!(f.git(&f.place.tree(), &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
+    assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
+    assert_eq!(
+        f.git(&f.place.tree(), &["rev-parse", "--abbrev-ref", "@{u}"]),
+        "origin/codebutler/t"
+    );
+}
+
+#[test]
+fn a_clone_of_the_base_branch_becomes_a_threads() {
+    let mut f = GitFixture::new();
+    let thread = f.place.hello.branch.clone();
+    f.place.hello.branch.clone_from(&f.place.hello.base_branch);
+    assert!(prepare_base(&f.place).unwrap().starts_with("cloned main at "));
+    assert!(prepare_base(&f.place).unwrap().starts_with("main is at "));
+    f.merge(&[("new.txt", "merged\n")]);
+    assert!(prepare_base(&f.place).unwrap().starts_with("main moved on to "));
+    assert_eq!(f.file("new.txt"), "merged\n");
+
+    // The thread's branch has more by then, and as if killed between branch and HEAD.
+    f.place.hello.branch = thread;
+    f.commit_elsewhere("README", "second\n");
+    prepare_worktree(&f.place).unwrap();
+    f.git(&f.place.tree(), &["checkout", "-q", "--detach"]);
+    prepare_worktree(&f.place).unwrap();
+    assert_eq!(f.file("README"), "second\n");
+    assert_eq!(f.git(&f.place.tree(), &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
+    assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
+    assert_eq!(
+        f.git(&f.place.tree(), &["branch", "--format=%(refname)"]),
+        "refs/heads/codebutler/t"
+    );
+    assert_eq!(
+        f.git(&f.place.tree(), &["rev-parse", "--abbrev-ref", "@{u}"]),
+        "origin/codebutler/t"
+    );
+}
+
+/// A clone that waits for a thread; the commit that it and the remote's base branch are at.
+fn waiting_clone(f: &mut GitFixture) -> String {
+    let thread = std::mem::replace(&mut f.place.hello.branch, "main".to_owned());
+    prepare_base(&f.place).unwrap();
+    f.place.hello.branch = thread;
+    f.git(&f.place.tree(), &["rev-parse", "HEAD"])
+}
+
+/// Without a remote no fetch succeeds; a clone at the commit that the branch was made at needs none.
+#[test]
+fn a_clone_at_the_commit_of_a_new_branch_is_taken_without_a_fetch() {
+    let mut f = GitFixture::new();
+    let at = waiting_clone(&mut f);
+    let (remote, away) = (f.dir.path().join("remote.git"), f.dir.path().join("away.git"));
+    fs::rename(&remote, &away).unwrap();
+    let said = begin_worktree(&f.place, Some(&at)).unwrap();
+    assert!(said.starts_with("codebutler/t is at "), "{said}");
+    let of = |name: &str| f.git(&f.place.tree(), &["rev-parse", name]);
+    assert_eq!(f.git(&f.place.tree(), &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
+    assert_eq!(
+        (of("HEAD"), of("origin/codebutler/t"), of("origin/main")),
+        (at.clone(), at.clone(), at.clone())
+    );
+    assert_eq!(of("refs/codebutler/remote/codebutler/t"), at);
+    assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
+    let told = super::super::find_surroundings(&f.place).unwrap();
+    assert_eq!(told.apart, (0, 0));
+
+    // It works on as any other.
+    fs::rename(&away, &remote).unwrap();
+    f.write("a", "1\n");
+    assert!(super::super::keep_leftover(&f.place, "Work").unwrap().unpushed);
+    super::super::push_branch(&f.place).unwrap();
+    assert_eq!(f.git(&remote, &["show", "codebutler/t:a"]), "1");
+    assert!(prepare_worktree(&f.place).unwrap().starts_with("codebutler/t is at "));
+}
+
+#[test]
+fn a_clone_elsewhere_and_a_branch_that_was_there_are_fetched() {
+    // The base branch has moved on since the clone, and the thread's branch began there.
+    let mut behind = GitFixture::new();
+    waiting_clone(&mut behind);
+    behind.merge(&[("new.txt", "merged\n")]);
+    let remote = behind.dir.path().join("remote.git");
+    behind.git(&remote, &["branch", "-qf", "codebutler/t", "main"]);
+    let at = behind.git(&remote, &["rev-parse", "main"]);
+    begin_worktree(&behind.place, Some(&at)).unwrap();
+    assert_eq!(behind.file("new.txt"), "merged\n");
+    assert_eq!(behind.git(&behind.place.tree(), &["rev-parse", "origin/main"]), at);
+
+    // Nobody has made the branch now: it has work already.
+    let mut known = GitFixture::new();
+    waiting_clone(&mut known);
+    known.commit_elsewhere("README", "second\n");
+    begin_worktree(&known.place, None).unwrap();
+    assert_eq!(known.file("README"), "second\n");
+
+    // And a clone is new once: what a thread has worked in hears of the remote.
+    let mut taken = GitFixture::new();
+    let at = waiting_clone(&mut taken);
+    begin_worktree(&taken.place, Some(&at)).unwrap();
+    taken.commit_elsewhere("README", "second\n");
+    begin_worktree(&taken.place, Some(&at)).unwrap();
+    assert_eq!(taken.file("README"), "second\n");
+    let mut odd = GitFixture::new();
+    waiting_clone(&mut odd);
+    assert!(begin_worktree(&odd.place, Some("no commit")).is_ok());
+}
+
+#[test]
+fn a_clean_tree_moves_on_and_a_dirty_one_is_left_alone() {
+    let f = GitFixture::new();
+    prepare_worktree(&f.place).unwrap();
+    f.commit_elsewhere("README", "second\n");
+    assert!(prepare_worktree(&f.place).unwrap().contains("moved on"));
+    assert_eq!(f.file("README"), "second\n");
+    assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
+
+    f.write("README", "mine\n");
+    f.commit_elsewhere("README", "third\n");
+    assert!(prepare_worktree(&f.place).unwrap().contains("uncommitted work"));
+    assert_eq!(f.file("README"), "mine\n");
+
+    // As if killed between files and branch.
+    f.write("README", "third\n");
+    assert!(prepare_worktree(&f.place).unwrap().contains("moved on"));
+    assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
+}
+
+#[test]
+fn an_untracked_file_in_the_way_is_not_overwritten() {
+    let f = GitFixture::new();
+    prepare_worktree(&f.place).unwrap();
+    f.write("new.txt", "mine\n");
+    f.commit_elsewhere("new.txt", "theirs\n");
+    assert!(prepare_worktree(&f.place).unwrap().contains("left as it is"));
+    assert_eq!(f.file("new.txt"), "mine\n");
+}
+
+#[test]
+fn a_missing_branch_and_a_dead_lock_are_dealt_with() {
+    let mut f = GitFixture::new();
+    prepare_worktree(&f.place).unwrap();
+    let lock = f.place.tree().join(".git/refs/heads/codebutler/t.lock");
+    fs::write(&lock, "").unwrap();
+    prepare_worktree(&f.place).unwrap();
+    assert!(!lock.exists());
+    f.write("README", "uncommitted\n");
+    f.place.hello.branch = "codebutler/nothing".to_owned();
+    let said = prepare_worktree(&f.place).unwrap();
+    assert!(said.contains("uncommitted work"), "{said}");
+    assert_eq!(f.file("README"), "uncommitted\n");
+}
+
+#[test]
+fn without_branch_and_volume_work_goes_on_from_the_base_branch() {
+    let mut f = GitFixture::new();
+    let remote = f.dir.path().join("remote.git");
+    f.commit_elsewhere("lost", "1\n");
+    f.merge(&[("base", "1\n")]);
+    f.git(&remote, &["branch", "-qD", "codebutler/t"]);
+    // A second role finds what the first one found.
+    for _ in 0..2 {
+        let said = prepare_worktree(&f.place).unwrap();
+        let why = "`codebutler/t` was deleted on the remote";
+        assert!(said.contains(why) && said.contains("from `main`"), "{said}");
+        let told = super::super::find_surroundings(&f.place).unwrap().branch;
+        assert!(told.contains(why), "{told}");
+        assert_eq!(f.git(&f.place.tree(), &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
+        assert_eq!((f.file("base"), f.place.tree().join("lost").exists()), ("1\n".into(), false));
+    }
+    let branches = f.git(&remote, &["branch", "--format=%(refname:short)"]);
+    assert_eq!(branches, "main", "nothing is pushed before a role pushes");
+    assert!(!super::super::keep_leftover(&f.place, "Work").unwrap().unpushed);
+    f.write("a", "1\n");
+    assert!(super::super::keep_leftover(&f.place, "Work").unwrap().unpushed);
+    super::super::push_branch(&f.place).unwrap();
+    assert_eq!(f.git(&remote, &["show", "codebutler/t:a"]), "1");
+    assert_eq!(super::super::find_surroundings(&f.place).unwrap().branch, "");
+    assert!(prepare_worktree(&f.place).unwrap().starts_with("codebutler/t is at "));
+
+    // A seat's clone that such a thread takes.
+    let mut seat = GitFixture::new();
+    let thread = std::mem::replace(&mut seat.place.hello.branch, "main".to_owned());
+    prepare_base(&seat.place).unwrap();
+    seat.place.hello.branch = thread;
+    seat.git(&seat.dir.path().join("remote.git"), &["branch", "-qD", "codebutler/t"]);
+    f = seat;
+    assert!(prepare_worktree(&f.place).unwrap().contains("was deleted on the remote"));
+    assert_eq!(f.git(&f.place.tree(), &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
+}
+
+#[test]
+fn a_repository_that_points_elsewhere_is_refused() {
+    let f = GitFixture::new();
+    prepare_worktree(&f.place).unwrap();
+    let outside = f.place.work.join("outside");
+    fs::create_dir(&outside).unwrap();
+    f.git(&f.place.tree(), &["config", "core.worktree", outside.to_str().unwrap()]);
+    assert!(prepare_worktree(&f.place).unwrap_err().to_string().contains("outside"));
+}
