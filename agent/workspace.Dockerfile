@@ -2,7 +2,7 @@
 # thread gets somewhere. A repository with needs of its own names an image of its own. Nothing of CodeButler is in it: the agent's
 # container copies the toolbox in.
 #
-#   .ci/images     builds it with docker, podman or buildah
+#   .ci/images     builds it with docker, podman or buildah; with WORKSPACE_BROWSER=yes also codebutler-workspace-browser
 #
 # BASE may be any image with apt-get, such as your company's own mirror of Debian.
 ARG BASE=debian:13-slim
@@ -10,6 +10,8 @@ FROM ${BASE}
 # For builds behind a proxy, or with packages from a mirror of your own: /etc/apt of the base counts, unless PACKAGES names a mirror, such as
 # a dated snapshot.
 ARG PACKAGES=
+# Any word adds Chromium and a font, about 450 MB, for pictures of the pages that are built.
+ARG BROWSER=
 RUN if [ -n "${PACKAGES}" ]; then \
       . /etc/os-release && rm -f /etc/apt/sources.list.d/* \
       && echo "deb [check-valid-until=no] ${PACKAGES} ${VERSION_CODENAME} main" > /etc/apt/sources.list; \
@@ -19,7 +21,7 @@ RUN if [ -n "${PACKAGES}" ]; then \
       ca-certificates curl file git git-lfs jq less patch procps ripgrep unzip xz-utils zip \
       g++ gcc libc6-dev make pkg-config libffi-dev libssl-dev libsqlite3-dev sqlite3 zlib1g-dev \
       python-is-python3 python3 python3-dev python3-pip python3-venv \
-      nodejs npm \
+      nodejs npm ${BROWSER:+chromium fonts-liberation} \
  && apt-get clean \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/ldconfig /var/log/* /tmp/*
 # Programs ask who they are: pods run as this user, or as any other, whose HOME is a volume.

@@ -3,10 +3,14 @@
 //!
 //! Every attempt dials anew, so a wall that comes late is noticed by the pod that missed it.
 
+use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_wire::{EgressReport, EgressTrial, ErrorCode, RoleSession};
+use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use crate::args::RunArgs;
@@ -18,6 +22,10 @@ const STEP: Duration = Duration::from_millis(250);
 /// How long a Repo that can't be worked with is waited for, and how often it is tried.
 const REPO_PATIENCE: Duration = Duration::from_mins(10);
 const REPO_PAUSE: Duration = Duration::from_secs(5);
+/// A pod that waits for a Thread looks so often, and what it saw counts for so long: nothing else of its network changes
+/// when it is taken.
+const LOOK_AHEAD: Duration = Duration::from_mins(1);
+const COUNTS: Duration = Duration::from_mins(2);
 /// After so many times its grace, one pod's word counts alone.
 const OVERDUE: u32 = 3;
 
@@ -28,6 +36,7 @@ pub(super) struct EgressWall {
     /// A platform that tells no address leaves nothing to try.
     ways: Option<EgressWays>,
     grace: Duration,
+    ahead: SeenWall,
 }
 
 impl EgressWall {
@@ -36,24 +45,43 @@ impl EgressWall {
         let (node, dns) = (args.forbidden_node, &args.forbidden_dns);
         let inside = args.gateway_address;
         let ways = api_server.map(|address| EgressWays::new(inside, address, node, dns));
-        Self { gateway, ways, grace: Duration::from_secs(args.wall_grace) }
+        let grace = Duration::from_secs(args.wall_grace);
+        Self { gateway, ways, grace, ahead: SeenWall::default() }
+    }
+
+    /// Looks as long as nobody can be told, so that a Thread that takes the pod waits for no look.
+    pub(super) async fn look_ahead(&self) -> Infallible {
+        let Some(ways) = &self.ways else { return std::future::pending().await };
+        let began = Instant::now();
+        loop {
+            let stands = ways.reached().await.is_empty();
+            self.ahead.note(stands, Instant::now());
+            let may_come = !stands && began.elapsed() < self.grace;
+            sleep(if may_come { STEP } else { LOOK_AHEAD }).await;
+        }
     }
 
     /// Waits until the gateway lets the pod work: because nothing else can be reached, or because
     /// the Repo does not mind. It tells people what has to be mended.
     pub(super) async fn stands(&self) -> Result<(), GatewayError> {
         let Some(mut looks) = self.looks() else { return Ok(()) };
+        let mut seen = self.ahead.stands(Instant::now()).then(kept_in);
         loop {
-            let report = looks.next().await;
+            let ahead = seen.is_some();
+            let report = match seen.take() {
+                Some(report) => report,
+                None => looks.next().await,
+            };
             match self.gateway.egress(&report).await {
                 Ok(()) => {
-                    if report.reached {
+                    // What was seen before a Thread took the pod is looked at anew while its role begins.
+                    if report.reached || ahead {
                         tokio::spawn(looks.watch(self.gateway.clone()));
                     }
                     return Ok(());
                 }
                 Err(error) if is_waiting(&error) && looks.began.elapsed() < REPO_PATIENCE => {
-                    tracing::warn!(ways = ?report.ways, "not kept to the gateway");
+                    tracing::warn!(ways = ?report.ways, "egress_unenforced");
                 }
                 Err(error) => return Err(error),
             }
@@ -67,14 +95,14 @@ impl EgressWall {
         loop {
             match self.gateway.session().await {
                 Err(error) if is_waiting(&error) && Instant::now() < deadline => {
-                    tracing::warn!(%error, "waiting for the Repo to be mended");
+                    tracing::warn!(%error, "repo_unusable");
                 }
                 other => return other,
             }
             sleep(REPO_PAUSE).await;
             if let Some(mut looks) = self.looks() {
                 let told = self.gateway.egress(&looks.next().await).await;
-                let _ = told.inspect_err(|error| tracing::debug!(%error, "not kept in"));
+                let _ = told.inspect_err(|error| tracing::debug!(%error, "egress_report_failed"));
             }
         }
     }
@@ -83,6 +111,26 @@ impl EgressWall {
         let ways = self.ways.clone()?;
         Some(Looks { ways, grace: self.grace, began: Instant::now(), told: None })
     }
+}
+
+/// When a pod that waits found that nothing can be reached. Clones share it.
+#[derive(Clone, Default)]
+struct SeenWall(Arc<Mutex<Option<Instant>>>);
+
+impl SeenWall {
+    /// A look that found a way out takes back what the one before it found.
+    fn note(&self, stands: bool, now: Instant) {
+        *self.0.lock() = stands.then_some(now);
+    }
+
+    fn stands(&self, now: Instant) -> bool {
+        self.0.lock().is_some_and(|at| now.saturating_duration_since(at) < COUNTS)
+    }
+}
+
+/// What is told of a pod that can reach nothing.
+fn kept_in() -> EgressReport {
+    EgressReport { reached: false, ways: BTreeSet::new(), trial: EgressTrial::Begun }
 }
 
 /// Refused until somebody mends something.
@@ -122,14 +170,31 @@ impl Looks {
         }
     }
 
-    /// For the Repo's condition alone: the pod works meanwhile.
+    /// For the Repo's condition, and for people where it minds: the pod works meanwhile.
     async fn watch(mut self, gateway: GatewayClient) {
         loop {
             let report = self.next().await;
             let told = gateway.egress(&report).await;
-            if told.is_err() || !report.reached || report.trial == EgressTrial::Overdue {
+            let lost = told.is_err_and(|error| !is_waiting(&error));
+            if lost || !report.reached || report.trial == EgressTrial::Overdue {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_ahead_counts_for_a_while_and_until_one_finds_a_way_out() {
+        let (seen, now) = (SeenWall::default(), Instant::now());
+        assert!(!seen.stands(now), "nobody has looked");
+        seen.note(true, now);
+        assert!(seen.clone().stands(now + LOOK_AHEAD));
+        assert!(!seen.stands(now + COUNTS));
+        seen.note(false, now);
+        assert!(!seen.stands(now));
     }
 }

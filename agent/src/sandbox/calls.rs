@@ -60,7 +60,7 @@ const FORBIDDEN: [i64; 38] = [
 
 /// Fail as on a disk that has none: tools that copy attributes go on without. Landlock does not keep a command from
 /// changing those of files that it may not write.
-const ATTRIBUTES: [i64; 8] = [
+const ATTRIBUTES: [i64; 9] = [
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
     libc::SYS_fsetxattr,
@@ -69,12 +69,15 @@ const ATTRIBUTES: [i64; 8] = [
     libc::SYS_fremovexattr,
     SETXATTRAT,
     REMOVEXATTRAT,
+    FILE_SETATTR,
 ];
 /// Their numbers are the same on every processor.
 const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
-/// The flags of a file, by which it may be made immutable or append-only.
-const FILE_FLAGS: [u64; 3] = [0x4008_6602, 0x4004_6602, 0x401c_5820];
+const FILE_SETATTR: i64 = 469;
+/// Calls by which an owner changes a file that is open for reading alone: its flags, by which it may be made immutable or
+/// append-only, and its seal (fs-verity), which no owner takes back.
+const FILE_FLAGS: [u64; 4] = [0x4008_6602, 0x4004_6602, 0x401c_5820, 0x4080_6685];
 
 /// As if the kernel did not know them: programs fall back to what can be looked at.
 const UNKNOWN: [i64; 4] = [
@@ -94,6 +97,7 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWCGROUP,
 ];
 const SOCKETS: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+const F_SETLEASE: u64 = 1024;
 /// Typing into somebody's terminal.
 const TERMINAL: [u64; 2] = [0x5412, 0x541c];
 
@@ -113,6 +117,9 @@ pub(super) fn restrict_calls() -> Result<(), SandboxError> {
     let ioctls = TERMINAL.iter().chain(&FILE_FLAGS);
     let ioctls = ioctls.map(|call| seccomp_rule(&[(1, SeccompCmpOp::Eq, *call)]));
     forbidden.insert(libc::SYS_ioctl, ioctls.collect::<Result<_, _>>()?);
+    // A lease on a file holds up whoever opens it to write, for 45 seconds; it takes no more than reading it.
+    let lease = seccomp_rule(&[(1, SeccompCmpOp::Eq, F_SETLEASE)])?;
+    forbidden.insert(libc::SYS_fcntl, vec![lease]);
     // The limits of other processes: nothing else keeps those of one user apart, the toolbox' own among them.
     forbidden.insert(libc::SYS_prlimit64, vec![seccomp_rule(&[(0, SeccompCmpOp::Ne, 0)])?]);
     let none = libc::ENOTSUP.unsigned_abs();

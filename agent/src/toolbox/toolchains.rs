@@ -79,7 +79,7 @@ impl KnownPrograms {
         let versions = match ask(versions_script(wanted)).await {
             Ok(ran) => read_versions(wanted, &ran.output),
             Err(error) => {
-                tracing::debug!(%error, "no program said its version");
+                tracing::debug!(%error, "toolchain_versions_unknown");
                 return Vec::new();
             }
         };
