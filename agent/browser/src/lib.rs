@@ -59,7 +59,8 @@ impl ColorScheme {
 pub enum BrowserError {
     /// It is not in the image.
     #[error(
-        "no Chromium is installed here: the image of this repository's commands has to have one (Debian: `chromium`)"
+        "no Chromium is installed here, so you can't look at a page: say that instead of showing it, and go on. A person can \
+         give the image of this repository's commands one (Debian: `chromium` and `fonts-liberation`)"
     )]
     NotInstalled,
     /// It does not run here.

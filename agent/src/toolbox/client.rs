@@ -124,7 +124,7 @@ async fn carry_frames(
                 let Some(frame) = frame else { break };
                 let bytes = serde_json::to_vec(&frame).unwrap_or_default();
                 if let Err(error) = frames.send(Bytes::from(bytes)).await {
-                    tracing::error!(%error, "can't write to the toolbox");
+                    tracing::error!(%error, "toolbox_write_failed");
                     break;
                 }
             }
@@ -142,7 +142,7 @@ async fn carry_frames(
                         }
                     }
                     Err(error) => {
-                        tracing::error!(%error, "can't read from the toolbox");
+                        tracing::error!(%error, "toolbox_read_failed");
                         break;
                     }
                 }

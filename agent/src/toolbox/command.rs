@@ -23,6 +23,7 @@ use tokio::process::{Child, Command};
 use self::jobs::BackgroundJobs;
 use super::ToolError;
 use super::environment::CommandEnvironment;
+use super::image_folders::ImageDownloads;
 use super::oom::OomWatch;
 use super::output::{CommandOutput, OutputLogs};
 use super::paths::WorktreeRoot;
@@ -57,6 +58,7 @@ pub(super) struct CommandShell {
     level: Result<SandboxLevel, String>,
     plan: SandboxPlan,
     logs: Arc<OutputLogs>,
+    downloads: ImageDownloads,
     cgroup: PathBuf,
     /// Supervisors that live: what is below them is not a stray.
     supervisors: Mutex<Vec<i32>>,
@@ -132,12 +134,13 @@ impl CommandShell {
             level,
             plan,
             logs: Arc::new(logs),
+            downloads: ImageDownloads::default(),
             cgroup: cgroup.to_owned(),
             supervisors: Mutex::default(),
             jobs: Mutex::default(),
         };
         if let Err(why) = &shell.level {
-            tracing::error!(why, "commands are refused");
+            tracing::error!(why, "sandbox_unavailable");
         }
         shell
     }
@@ -146,6 +149,15 @@ impl CommandShell {
     pub(super) fn keep_output(&self, text: &str) -> Result<String, ToolError> {
         let kept = self.logs.keep(text);
         kept.map_err(|error| ToolError::refused(format!("it can't be kept: {error}")))
+    }
+
+    /// Links what the image has downloaded, where no command may write, to where commands have theirs.
+    pub(super) fn begin_downloads(&self) {
+        self.downloads.begin(self.environment.image(), self.environment.build());
+    }
+
+    pub(super) fn downloads(&self) -> &ImageDownloads {
+        &self.downloads
     }
 
     /// Runs no command, and says why.

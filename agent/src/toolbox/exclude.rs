@@ -13,10 +13,7 @@ use super::git::control::{MAX_CONTROL, is_plain, read_plain};
 pub(super) fn exclude_paths(git: &Path, wanted: &[&str]) {
     let path = git.join("info/exclude");
     if !is_plain(&path, MAX_CONTROL, false) {
-        tracing::warn!(
-            ?wanted,
-            "`.git/info/exclude` is no plain file: files are not kept out of commits"
-        );
+        tracing::warn!(?wanted, "exclude_file_unusable");
         return;
     }
     let known = read_plain(&path, MAX_CONTROL).unwrap_or_default();
@@ -35,6 +32,6 @@ pub(super) fn exclude_paths(git: &Path, wanted: &[&str]) {
         writeln!(file, "{gap}{}", missing.join("\n"))
     });
     if let Err(error) = written {
-        tracing::warn!(%error, ?wanted, "files are not kept out of commits");
+        tracing::warn!(%error, ?wanted, "exclude_file_unusable");
     }
 }

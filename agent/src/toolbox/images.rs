@@ -10,9 +10,10 @@ use super::ToolError;
 use super::attachments::KeptAttachments;
 use super::exclude::exclude_paths;
 use super::files::{self, load_file};
+use super::kinds::media_type;
 use super::paths::WorktreeRoot;
+use super::pixels::picture_sides;
 use super::protocol::WorktreePicture;
-use super::show::media_type;
 
 /// Their folder.
 const FOLDER: &str = ".codebutler/images";
@@ -33,7 +34,13 @@ pub(super) fn load_image(tree: &WorktreeRoot, path: &str) -> Result<WorktreePict
             bytes.len()
         )));
     }
-    Ok(WorktreePicture { media_type: media_type.to_owned(), data: STANDARD.encode(bytes), shown })
+    Ok(WorktreePicture {
+        media_type: media_type.to_owned(),
+        sides: picture_sides(&bytes),
+        data: STANDARD.encode(bytes),
+        shown,
+        note: String::new(),
+    })
 }
 
 /// Puts a kept file of the conversation into the folder of images; its path there.
@@ -59,8 +66,8 @@ pub(super) fn keep_image(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::toolbox::kinds::check_ending;
     use crate::toolbox::protocol::AttachmentPart;
-    use crate::toolbox::show::check_ending;
 
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\nrest";
 

@@ -16,12 +16,16 @@ mod exclude;
 pub mod files;
 pub mod git;
 mod icon;
+mod image_folders;
 mod images;
+mod jvm;
+mod kinds;
 mod modes;
 mod names;
 pub mod oom;
 mod output;
 mod paths;
+mod pixels;
 mod platform;
 pub(crate) mod processes;
 pub mod protocol;
@@ -116,10 +120,11 @@ async fn serve_once(args: &ToolboxArgs) -> Result<(), StartError> {
         stream = accept_one(&args.socket) => stream?,
         _ = terminate.recv() => return Ok(()),
     };
-    tracing::info!("connected");
+    tracing::info!("agent_connected");
+    shell.begin_downloads();
     tokio::select! {
-        () = server::serve_toolbox(stream, &args.work_dir, shell, copy) => tracing::info!("connection closed"),
-        _ = terminate.recv() => tracing::info!("told to stop"),
+        () = server::serve_toolbox(stream, &args.work_dir, shell, copy) => tracing::info!("agent_disconnected"),
+        _ = terminate.recv() => tracing::info!("shutdown_started"),
     }
     processes::kill_descendants(Vec::new).await;
     Ok(())
@@ -129,14 +134,21 @@ async fn serve_once(args: &ToolboxArgs) -> Result<(), StartError> {
 fn make_shell(args: &ToolboxArgs, copy: Option<&WorktreeCopy>) -> Result<CommandShell, StartError> {
     let tree = args.work_dir.join("tree");
     let build = copy.map_or_else(|| args.work_dir.join("build"), WorktreeCopy::build);
-    let environment = CommandEnvironment::inherit(&args.work_dir, &build);
     let ground = copy.map_or_else(|| tree.clone(), WorktreeCopy::tree);
+    // A volume that is not there after all is left out.
+    let mut writable: Vec<_> = args.writable.iter().filter(|path| path.is_dir()).cloned().collect();
+    writable.push(ground.clone());
+    let mut environment = CommandEnvironment::inherit(&args.work_dir, &build, &writable);
     for folder in environment.folders().iter().chain([&args.work_dir, &tree, &ground]) {
         make_folder(folder)?;
     }
+    environment.link_toolchains();
+    if let Err(error) = environment.image().copy_settings(&build) {
+        tracing::warn!(%error, "cargo_settings_copy_failed");
+    }
     let hide = [Some(args.work_dir.as_path()), args.socket.parent()];
     let plan = SandboxPlan {
-        write: own_folders(&environment, args).chain([ground]).collect(),
+        write: environment.folders().into_iter().chain(writable).collect(),
         read: copy.iter().map(|_| tree.clone()).collect(),
         hide: hide.into_iter().flatten().map(Path::to_owned).collect(),
     };
@@ -147,15 +159,6 @@ fn make_shell(args: &ToolboxArgs, copy: Option<&WorktreeCopy>) -> Result<Command
         (Some(_), SandboxMode::Runtime) => shell.refusing(copy::NEEDS_LANDLOCK),
         _ => shell,
     })
-}
-
-/// Where commands may write besides the worktree: a volume that is not there after all is left out.
-fn own_folders(
-    environment: &CommandEnvironment,
-    args: &ToolboxArgs,
-) -> impl Iterator<Item = PathBuf> {
-    let extra = args.writable.iter().filter(|path| path.is_dir()).cloned();
-    environment.folders().into_iter().chain(extra)
 }
 
 fn make_folder(path: &Path) -> Result<(), StartError> {

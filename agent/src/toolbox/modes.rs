@@ -30,7 +30,7 @@ const OWN: [&str; 15] = [
 ];
 /// Folders of which each entry is the own one of a role.
 const OF_ROLES: [&str; 3] = ["copy", "home", ".scratch"];
-/// Folders of tools: what is in them is in no commit, and is made again.
+/// Folders of tools: what is in them, and in no commit, is made again.
 const MADE: [&str; 5] = ["node_modules", "target", "__pycache__", ".venv", ".pytest_cache"];
 /// Files of a worktree whose modes are kept.
 const MAX_KEPT: usize = 300_000;
@@ -43,18 +43,50 @@ const BITS: u32 = 0o7777;
 #[derive(Debug, Default)]
 pub(super) struct KeptModes(HashMap<PathBuf, (u64, u32)>);
 
+/// What is kept of a worktree in folders of tools: paths in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum KeptMade {
+    Some(Vec<PathBuf>),
+    /// It is not known what Git has of them.
+    All,
+}
+
+/// Whether a path in a worktree is in a folder of tools.
+pub(super) fn is_made(path: &Path) -> bool {
+    path.parent().into_iter().flatten().any(|part| MADE.iter().any(|made| part == *made))
+}
+
 impl KeptModes {
     /// Of the toolbox' own files; with `tree`, also of everything in the worktree, for a command that may change
     /// nothing there.
-    pub(super) fn keep(work: &Path, tree: bool) -> Self {
+    pub(super) fn keep(work: &Path, tree: Option<KeptMade>) -> Self {
         let mut kept = Self::default();
         for path in own_files(work) {
             kept.note(&path);
         }
-        if tree {
-            kept.note_below(work.join("tree"));
+        let Some(made) = tree else { return kept };
+        let root = work.join("tree");
+        kept.note_below(root.clone(), made == KeptMade::All);
+        if let KeptMade::Some(paths) = made {
+            for path in paths {
+                kept.note_in(&root, &path);
+            }
         }
         kept
+    }
+
+    /// A file of the worktree, with the folders that it is in.
+    fn note_in(&mut self, root: &Path, path: &Path) {
+        let mut at = root.to_owned();
+        for part in path {
+            at.push(part);
+            if self.0.contains_key(&at) {
+                continue;
+            }
+            if self.0.len() >= MAX_KEPT || self.note(&at).is_none() {
+                return;
+            }
+        }
     }
 
     fn note(&mut self, path: &Path) -> Option<fs::Metadata> {
@@ -64,20 +96,18 @@ impl KeptModes {
         Some(meta)
     }
 
-    fn note_below(&mut self, folder: PathBuf) {
+    fn note_below(&mut self, folder: PathBuf, all: bool) {
         let mut waiting = vec![folder];
         while let Some(folder) = waiting.pop() {
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 if self.0.len() >= MAX_KEPT {
-                    tracing::warn!(
-                        "the worktree is too large for the modes of all files to be kept"
-                    );
+                    tracing::warn!("file_modes_incomplete");
                     return;
                 }
                 let path = entry.path();
                 let is_folder = self.note(&path).is_some_and(|meta| meta.is_dir());
                 let made = MADE.iter().any(|made| entry.file_name() == *made);
-                if is_folder && !made {
+                if is_folder && (all || !made) {
                     waiting.push(path);
                 }
             }
@@ -141,10 +171,10 @@ fn restore_one(path: &Path) {
     }
     match change_mode(path, meta.ino(), wanted) {
         Ok(()) => {
-            tracing::warn!(path = %path.display(), "rights that were taken away are given back");
+            tracing::warn!(path = %path.display(), "file_mode_restored");
         }
         // Not this user's: then it was not a command either.
-        Err(error) => tracing::debug!(path = %path.display(), %error, "rights stay as they are"),
+        Err(error) => tracing::debug!(path = %path.display(), %error, "file_mode_restore_failed"),
     }
 }
 
@@ -174,6 +204,33 @@ mod tests {
     }
 
     #[test]
+    fn what_git_has_in_a_folder_of_tools_is_kept_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path().join("tree");
+        fs::create_dir_all(tree.join("web/node_modules/pad")).unwrap();
+        let files = ["web/node_modules/pad/index.js", "web/node_modules/made.js"];
+        for file in files {
+            fs::write(tree.join(file), "x").unwrap();
+        }
+        let tracked = vec![PathBuf::from(files[0])];
+        assert!(
+            is_made(&tracked[0]) && !is_made(Path::new("target")) && !is_made(Path::new("a/b"))
+        );
+        for (made, count) in [(KeptMade::Some(tracked), 2), (KeptMade::All, 3)] {
+            let kept = KeptModes::keep(dir.path(), Some(made));
+            let paths = [files[0], files[1], "web/node_modules/pad"];
+            let before = paths.map(|path| mode(&tree.join(path)));
+            for path in paths {
+                set(&tree.join(path), 0o711);
+            }
+            assert_eq!(kept.restore(), count);
+            let after = paths.map(|path| mode(&tree.join(path)));
+            assert_eq!((before[0], before[2]), (after[0], after[2]));
+            set(&tree.join(files[1]), before[1]);
+        }
+    }
+
+    #[test]
     fn modes_that_a_command_changed_are_put_back() {
         let dir = tempfile::tempdir().unwrap();
         let work = dir.path();
@@ -185,7 +242,7 @@ mod tests {
             set(&work.join(file), 0o644);
         }
         std::os::unix::fs::symlink("README", work.join("tree/link")).unwrap();
-        let kept = KeptModes::keep(work, true);
+        let kept = KeptModes::keep(work, Some(KeptMade::Some(Vec::new())));
         for (path, to) in [
             ("tree/README", 0o755),
             ("tree/src/run.sh", 0),

@@ -7,7 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nix::fcntl::OFlag;
@@ -23,6 +23,12 @@ const MAX_TROUBLE: usize = 300;
 /// Longest file, in bytes, and how many a role keeps.
 const MAX_LOG: usize = 8 * 1024 * 1024;
 const MAX_LOGS: usize = 20;
+/// Commands may fill the folder: names in it that are looked at, files that go at once, and the highest number.
+const MAX_NAMES: usize = 10_000;
+const MAX_REMOVED: usize = 100;
+const MAX_NUMBER: u32 = 999_999;
+/// Names that are tried where the one that is next is taken.
+const TRIES: u32 = 20;
 /// The folder of these files, in the one for builds.
 const FOLDER: &str = "out";
 
@@ -161,24 +167,30 @@ impl OutputLogs {
         let flags = (OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits();
         let held = OpenOptions::new().read(true).custom_flags(flags).open(&place)?;
         let folder = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
-        let mut known: Vec<u32> = fs::read_dir(&folder)?
-            .flatten()
-            .filter_map(|entry| self.number(entry.file_name().to_str()?))
-            .collect();
-        known.sort_unstable();
-        let next = known.last().map_or(1, |last| last.saturating_add(1));
-        for old in known.iter().rev().skip(MAX_LOGS - 1) {
+        let known = self.numbers(&folder)?;
+        for old in known.iter().rev().skip(MAX_LOGS - 1).take(MAX_REMOVED) {
             let _ = fs::remove_file(folder.join(self.name(*old)));
         }
-        let name = self.name(next);
-        let flags = OFlag::O_NOFOLLOW.bits();
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .custom_flags(flags)
-            .mode(0o644)
-            .open(folder.join(&name))?;
-        Ok((file, place.join(name).display().to_string()))
+        let mut next = known.last().map_or(1, |last| last + 1);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).custom_flags(OFlag::O_NOFOLLOW.bits()).mode(0o644);
+        for step in 0..TRIES {
+            let name = self.name(next);
+            match options.open(folder.join(&name)) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => next += 1 << step,
+                opened => return Ok((opened?, place.join(name).display().to_string())),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Of the files that are there, in order: of so many names as are looked at.
+    fn numbers(&self, folder: &Path) -> io::Result<Vec<u32>> {
+        let names = fs::read_dir(folder)?.take(MAX_NAMES).flatten();
+        let numbers = names.filter_map(|entry| self.number(entry.file_name().to_str()?));
+        let mut known: Vec<u32> = numbers.filter(|number| *number < MAX_NUMBER).collect();
+        known.sort_unstable();
+        Ok(known)
     }
 
     /// Keeps a text in a new file; its path.
@@ -233,7 +245,7 @@ impl CommandOutput {
                     self.log = Some(log);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a long output is not kept");
+                    tracing::warn!(%error, "output_write_failed");
                     self.failed = true;
                 }
             }
@@ -264,7 +276,7 @@ impl OutputLog {
         let cut = if self.room == 0 { "\n[the rest is not kept]\n" } else { "" };
         let written = self.file.write_all(part).and_then(|()| self.file.write_all(cut.as_bytes()));
         if let Err(error) = written {
-            tracing::warn!(%error, "a long output is cut");
+            tracing::warn!(%error, "output_truncated");
             self.room = 0;
         }
     }
@@ -348,6 +360,23 @@ mod tests {
         let path = logs(&dir).keep(&text).unwrap();
         assert_eq!(path, dir.path().join("out/pm-0001.log").display().to_string());
         assert_eq!(fs::read_to_string(path).unwrap(), text);
+    }
+
+    #[test]
+    fn a_folder_that_a_command_has_filled_is_looked_at_in_part() {
+        let dir = tempfile::tempdir().unwrap();
+        let (logs, folder) = (logs(&dir), dir.path().join(FOLDER));
+        fs::create_dir(&folder).unwrap();
+        let count = MAX_NAMES + 2_000;
+        for n in 1..=count {
+            fs::write(folder.join(format!("pm-{n:04}.log")), "").unwrap();
+        }
+        fs::write(folder.join(format!("pm-{}.log", u32::MAX)), "").unwrap();
+        assert!(logs.numbers(&folder).unwrap().len() <= MAX_NAMES);
+        let kept = logs.keep("whole").unwrap();
+        assert_eq!(fs::read_to_string(kept).unwrap(), "whole");
+        let left = fs::read_dir(&folder).unwrap().count();
+        assert!(left >= count - MAX_REMOVED, "all went at once: {left} are left");
     }
 
     #[test]

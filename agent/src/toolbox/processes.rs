@@ -27,7 +27,7 @@ pub(crate) async fn kill_descendants(keep: impl Fn() -> Vec<i32>) {
         }
         tokio::time::sleep(kill_pause(round)).await;
     }
-    tracing::warn!("some processes of a command could not be killed");
+    tracing::warn!("process_kill_failed");
 }
 
 /// As [`kill_descendants`], for a process that does nothing else.

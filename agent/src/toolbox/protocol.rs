@@ -41,7 +41,11 @@ pub enum ToolboxRequest {
     /// First on the connection.
     Hello(ToolboxHello),
     /// Clone or fetch, and get on the thread's branch. → [`ToolboxReply::Text`]: what was done.
-    Prepare,
+    Prepare {
+        /// The commit of the base branch from which the thread's branch was just made on the remote: a clone that no
+        /// thread had and that is there already needs no fetch.
+        made_at: Option<String>,
+    },
     /// Clone or fetch the base branch, as long as no thread works here. → [`ToolboxReply::Text`]: what was done.
     PrepareBase,
     /// A file of the base branch's `.codebutler/`, as it was fetched last: what this thread can't change.
@@ -290,6 +294,9 @@ pub struct RoleSurroundings {
     /// Folders of submodules, which are not fetched.
     #[serde(default)]
     pub submodules: Vec<String>,
+    /// Whether some of its files are shown to people as pages.
+    #[serde(default)]
+    pub shows_pages: bool,
     /// What people did to the thread's branch on the remote, in sentences.
     #[serde(default)]
     pub branch: String,
@@ -304,7 +311,10 @@ pub struct RoleSurroundings {
     pub copies: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How a sentence begins that names hooks to the role.
+pub const HOOKS_NOT_RUN: &str = "The repository's hooks were not run";
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorktreeLeftover {
     /// There were changes, and they are committed now.
     pub committed: bool,
@@ -313,6 +323,9 @@ pub struct WorktreeLeftover {
     /// Files that differ and are in no commit, with the reasons; empty if there are none.
     #[serde(default)]
     pub left: String,
+    /// A sentence on hooks that the commit was made without, if the run was not told of them before.
+    #[serde(default)]
+    pub hooks: String,
 }
 
 /// A snapshot of index and worktree.
@@ -382,6 +395,8 @@ pub enum ImageRequest {
         moment: Option<PageMoment>,
         frames: Vec<(ScreenSize, ColorScheme)>,
     },
+    /// Checks whether an image may have this path, before people are asked. → [`ToolboxReply::Text`]: what is made of it
+    Check { image: String, path: String },
     /// Commits an image at a path, and nothing else. → [`ToolboxReply::Text`]: the branch's commit
     Commit { image: String, path: String, message: String },
 }
@@ -427,6 +442,12 @@ pub struct WorktreePicture {
     /// The file, in base64.
     pub data: String,
     pub shown: String,
+    /// What is different from the file, in a sentence; empty if nothing is.
+    #[serde(default)]
+    pub note: String,
+    /// Width and height, where they were looked at.
+    #[serde(default)]
+    pub sides: Option<(u32, u32)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

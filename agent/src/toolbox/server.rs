@@ -54,7 +54,7 @@ pub(super) async fn serve_toolbox(
             frame = frames.next() => {
                 let Some(Ok(frame)) = frame else { break };
                 let Ok(ToolboxFrame { id, request }) = serde_json::from_slice::<ToolboxFrame>(&frame) else {
-                    tracing::error!("not a frame of this protocol");
+                    tracing::error!("toolbox_frame_invalid");
                     break;
                 };
                 if let ToolboxRequest::Cancel { id } = request {
@@ -92,6 +92,7 @@ struct Toolbox {
     copy: Option<Arc<WorktreeCopy>>,
     hello: Mutex<Option<ToolboxHello>>,
     base: git::BaseCommit,
+    hooks: git::ToldHooks,
     programs: KnownPrograms,
     seen: Mutex<Arc<SeenFiles>>,
     /// One command at a time: what it leaves behind can be told from anything else only so.
@@ -107,6 +108,7 @@ impl Toolbox {
             copy: copy.map(Arc::new),
             hello: Mutex::default(),
             base: git::BaseCommit::default(),
+            hooks: git::ToldHooks::default(),
             programs: KnownPrograms::default(),
             seen: Mutex::default(),
             command: Arc::default(),
@@ -127,7 +129,7 @@ impl Toolbox {
         let scratch = self.work.join(".scratch");
         match request {
             ToolboxRequest::Hello(hello) => self.greet(hello, &scratch),
-            ToolboxRequest::Prepare => self.prepare(git::prepare_worktree).await,
+            ToolboxRequest::Prepare { made_at } => self.begin(made_at).await,
             ToolboxRequest::PrepareBase => self.prepare(git::prepare_base).await,
             request @ (ToolboxRequest::BaseGuide { .. }
             | ToolboxRequest::Memory { .. }
@@ -223,9 +225,13 @@ impl Toolbox {
         }
     }
 
+    async fn begin(&self, made_at: Option<String>) -> Result<ToolboxReply, ToolError> {
+        self.prepare(move |place| git::begin_worktree(place, made_at.as_deref())).await
+    }
+
     async fn prepare(
         &self,
-        how: fn(&GitSite) -> Result<String, ToolError>,
+        how: impl FnOnce(&GitSite) -> Result<String, ToolError> + Send + 'static,
     ) -> Result<ToolboxReply, ToolError> {
         let place = self.place()?;
         run_blocking(move || how(&place)).await.map(ToolboxReply::Text)
@@ -310,6 +316,8 @@ impl Toolbox {
             }
             ToolboxRequest::SetUp { plan, seconds } => {
                 let _turn = self.turn(true).await;
+                // What is missing is told with the first command that builds.
+                self.shell.downloads().linked().await;
                 let done = self.site(&self.tree()?)?.perform(&self.shell, &plan, seconds).await;
                 done.map(|done| ToolboxReply::SetUp(Some(done)))
             }
@@ -368,7 +376,7 @@ impl Toolbox {
         let (tree, unknown) = match tree {
             Ok(tree) => (tree, false),
             Err(error) => {
-                tracing::warn!(%error, "what was tested is not known");
+                tracing::warn!(%error, "tested_tree_unknown");
                 (None, matches!(error, ToolError::Refused(why) if why == git::TOO_LARGE))
             }
         };
@@ -382,8 +390,13 @@ impl Toolbox {
         if !needed {
             return Ok(KeptModes::default());
         }
-        let (work, tree) = (self.work.clone(), self.copy.is_some());
-        run_blocking(move || Ok(KeptModes::keep(&work, tree))).await
+        let (work, place) = (self.work.clone(), self.place()?);
+        let reads = self.copy.is_some();
+        run_blocking(move || {
+            let made = reads.then(|| git::tracked_made(&place));
+            Ok(KeptModes::keep(&work, made))
+        })
+        .await
     }
 
     /// The right to run a command, if one is to be run.
@@ -405,30 +418,30 @@ impl Toolbox {
         WorktreeRoot::open(&copy.tree())
     }
 
-    /// Sets a copy up before the first command that builds or tests in it.
+    /// Before a command that builds or tests: waits for what the image has downloaded, and sets a copy up.
     async fn ready(
         &self,
         ground: &WorktreeRoot,
         command: Option<&str>,
     ) -> Result<String, ToolError> {
-        match (&self.copy, command) {
-            (Some(copy), Some(command)) if is_build(command) => {
-                copy.set_up(self.site(ground)?, &self.shell).await
-            }
-            _ => Ok(String::new()),
+        if !command.is_some_and(is_build) {
+            return Ok(String::new());
+        }
+        let told = self.shell.downloads().ready().await;
+        match &self.copy {
+            Some(copy) => Ok(told + &copy.set_up(self.site(ground)?, &self.shell).await?),
+            None => Ok(told),
         }
     }
 
-    /// With what has to be said of a copy.
+    /// With what has to be said of a copy, and of what was done before the command.
     fn noted(&self, mut reply: ToolboxReply, ready: &str) -> ToolboxReply {
-        if let (
-            Some(copy),
-            ToolboxReply::Text(text)
-            | ToolboxReply::Tested { text, .. }
-            | ToolboxReply::Started { text, .. },
-        ) = (&self.copy, &mut reply)
+        if let ToolboxReply::Text(text)
+        | ToolboxReply::Tested { text, .. }
+        | ToolboxReply::Started { text, .. } = &mut reply
         {
-            text.insert_str(0, &(copy.note() + ready));
+            let note = self.copy.as_ref().map(|copy| copy.note()).unwrap_or_default();
+            text.insert_str(0, &(note + ready));
         }
         reply
     }
@@ -453,7 +466,8 @@ impl Toolbox {
     fn place(&self) -> Result<GitSite, ToolError> {
         let hello = self.hello.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let hello = hello.ok_or_else(|| ToolError::Failed("no hello yet".to_owned()))?;
-        Ok(GitSite { work: self.work.clone(), hello, base: self.base.clone() })
+        let (work, base, hooks) = (self.work.clone(), self.base.clone(), self.hooks.clone());
+        Ok(GitSite { work, hello, base, hooks })
     }
 }
 
@@ -479,7 +493,7 @@ impl Drop for Turn {
 async fn restore_modes(kept: KeptModes) -> Result<(), ToolError> {
     let changed = run_blocking(move || Ok(kept.restore())).await?;
     if changed > 0 {
-        tracing::warn!(changed, "modes that a command had changed were put back");
+        tracing::warn!(changed, "command_modes_restored");
     }
     Ok(())
 }

@@ -5,65 +5,96 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::ToolError;
 use super::paths::LocatedPath;
+use super::pixels::{ShrunkPicture, shrink_picture};
 use super::protocol::WorktreePicture;
 
 /// Largest picture, in bytes.
 const MAX_PICTURE: usize = 3 * 1024 * 1024;
+/// Longest side of one that is made smaller, in pixels: models see no more of a larger one.
+const SIDE: u32 = 1_568;
 
-/// The media type of a picture that models take, by its first bytes.
-pub(super) fn media_type(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
-        _ => None,
-    }
-}
-
-/// A picture.
+/// A picture. One that is too large for models is shown smaller.
 ///
 /// # Errors
-/// When it is too large.
+/// When it is too large and can't be made smaller.
 pub(super) fn read_picture(
     at: &LocatedPath,
     media_type: &str,
     bytes: &[u8],
 ) -> Result<WorktreePicture, ToolError> {
     let (shown, size) = (&at.shown, bytes.len());
-    if size > MAX_PICTURE {
-        return Err(ToolError::refused(format!(
-            "`{shown}` is a picture of {size} bytes, and {MAX_PICTURE} can be shown: make a smaller copy with \
-             Bash, and Read that"
-        )));
+    if size <= MAX_PICTURE {
+        return Ok(WorktreePicture {
+            media_type: media_type.to_owned(),
+            data: STANDARD.encode(bytes),
+            shown: shown.clone(),
+            note: String::new(),
+            sides: None,
+        });
     }
+    let smaller = shrink_picture(bytes, SIDE, MAX_PICTURE).map_err(|why| {
+        ToolError::refused(format!(
+            "`{shown}` is a picture of {size} bytes, of which {MAX_PICTURE} can be shown, and it can't be shown smaller \
+             ({why}): you do not see it. Make a PNG or JPEG copy of at most {SIDE} pixels with Bash, such as with \
+             ImageMagick, ffmpeg or Python's Pillow, and Read that"
+        ))
+    })?;
+    let ShrunkPicture { media_type, bytes, was: (width, height), is: (shown_width, shown_height) } =
+        smaller;
     Ok(WorktreePicture {
         media_type: media_type.to_owned(),
         data: STANDARD.encode(bytes),
         shown: shown.clone(),
+        note: format!(
+            " It is shown at {shown_width} × {shown_height} pixels: the file has {width} × {height} and {size} bytes."
+        ),
+        sides: None,
     })
 }
 
-/// The type of an image, if it is what the name of a file says.
-///
-/// # Errors
-/// With the endings that fit.
-pub(super) fn check_ending(bytes: &[u8], path: &str) -> Result<(), ToolError> {
-    let ending = path.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
-    let endings: &[&str] = match media_type(bytes) {
-        Some("image/png") => &["png"],
-        Some("image/jpeg") => &["jpg", "jpeg"],
-        Some("image/gif") => &["gif"],
-        Some("image/webp") => &["webp"],
-        _ => {
-            return Err(ToolError::refused("the image is none, whatever its name says".to_owned()));
-        }
-    };
-    if ending.is_some_and(|ending| endings.contains(&ending.as_str())) {
-        return Ok(());
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use image::{ImageFormat, Rgb, RgbImage};
+
+    use super::*;
+    use crate::toolbox::kinds::media_type;
+
+    fn noise(width: u32, height: u32, format: ImageFormat) -> Vec<u8> {
+        let mut seed = 1_u32;
+        let image = RgbImage::from_fn(width, height, |_, _| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let [a, b, c, _] = seed.to_be_bytes();
+            Rgb([a, b, c])
+        });
+        let mut bytes = Cursor::new(Vec::new());
+        image.write_to(&mut bytes, format).unwrap();
+        bytes.into_inner()
     }
-    Err(ToolError::refused(format!(
-        "the image's bytes are of another type than `{path}` says: choose a path that ends in .{}",
-        endings.join(" or .")
-    )))
+
+    #[test]
+    fn a_picture_that_is_too_large_is_shown_smaller_and_says_so() {
+        let at = LocatedPath { full: "/x".into(), shown: "big.png".to_owned() };
+        for (kind, format) in [("image/png", ImageFormat::Png), ("image/jpeg", ImageFormat::Jpeg)] {
+            let bytes = noise(3_000, 1_500, format);
+            assert!(bytes.len() > MAX_PICTURE, "{}", bytes.len());
+            let picture = read_picture(&at, kind, &bytes).unwrap();
+            let shown = STANDARD.decode(&picture.data).unwrap();
+            assert!(shown.len() <= MAX_PICTURE, "{}", shown.len());
+            assert_eq!(media_type(&shown), Some(&*picture.media_type));
+            assert!(
+                picture.note.contains("1568 × 784 pixels: the file has 3000 × 1500"),
+                "{}",
+                picture.note
+            );
+        }
+        let small = read_picture(&at, "image/png", b"\x89PNG\r\n\x1a\nrest").unwrap();
+        assert_eq!(small.note, "");
+        let webp = [b"RIFF\0\0\0\0WEBP".as_slice(), &vec![0; MAX_PICTURE]].concat();
+        let why = read_picture(&at, "image/webp", &webp).unwrap_err().to_string();
+        assert!(why.contains("you do not see it") && why.contains("with Bash"), "{why}");
+        let broken = [b"\x89PNG\r\n\x1a\n".as_slice(), &vec![0; MAX_PICTURE]].concat();
+        read_picture(&at, "image/png", &broken).unwrap_err();
+    }
 }

@@ -326,7 +326,7 @@ fn commit_steps(steps: &[EditStep], scratch: &Path) -> Result<(), ToolError> {
         let Err(error) = write_step(step, scratch, step.next.as_deref()) else { continue };
         for step in &steps[..done] {
             if let Err(error) = write_step(step, scratch, step.now.as_deref()) {
-                tracing::warn!(%error, "a file of an edit that failed was not put back");
+                tracing::warn!(%error, "edit_rollback_failed");
             }
         }
         return Err(error);

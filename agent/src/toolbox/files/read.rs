@@ -12,7 +12,7 @@ use codebutler_textform::{CellOutput, LinedText, TextForm, UnfitText, read_text}
 
 use super::super::paths::{LocatedPath, WorktreeRoot};
 use super::super::protocol::ToolboxReply;
-use super::super::{ToolError, names, show};
+use super::super::{ToolError, kinds, names, show};
 use super::hints::EncodingHints;
 use super::large::read_large;
 use super::opened::{CONVERT, OpenedFile, describe_mismatch, is_lfs_pointer};
@@ -61,10 +61,10 @@ pub fn read_file(
     let (at, alike) = names::locate_existing(tree, &args.path)?;
     let Some(size) = regular_size(&at)? else { return Err(not_found(tree, &at)) };
     let (mut file, head) = open_plain(&at)?;
-    if is_document(&head) && show::media_type(&head).is_none() {
+    if is_document(&head) && kinds::media_type(&head).is_none() {
         return Ok(FileRead::Document(DocumentPlace { at, part: None, file }));
     }
-    if size > MAX_FILE && show::media_type(&head).is_none() {
+    if size > MAX_FILE && kinds::media_type(&head).is_none() {
         let text = read_large(&at, file, args)?;
         let reply = ToolboxReply::Text(alike.unwrap_or_default() + &text);
         return Ok(FileRead::Shown(Box::new(reply)));
@@ -124,7 +124,7 @@ pub fn show_bytes(
     args: &args::ReadArgs,
 ) -> Result<ToolboxReply, ToolError> {
     let at = LocatedPath { full: shown.into(), shown: shown.to_owned() };
-    if let Some(media_type) = show::media_type(bytes) {
+    if let Some(media_type) = kinds::media_type(bytes) {
         return show::read_picture(&at, media_type, bytes).map(ToolboxReply::Picture);
     }
     match read_text(bytes, &EncodingHints::default().as_form()) {
@@ -147,7 +147,7 @@ fn show_file(
     alike: Option<String>,
     args: &args::ReadArgs,
 ) -> Result<ToolboxReply, ToolError> {
-    if let Some(media_type) = show::media_type(bytes) {
+    if let Some(media_type) = kinds::media_type(bytes) {
         return show::read_picture(at, media_type, bytes).map(ToolboxReply::Picture);
     }
     // Plain ASCII is the same in whatever is said of it.

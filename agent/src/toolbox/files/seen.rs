@@ -35,7 +35,7 @@ impl SeenFiles {
         if let Some(file) = &self.file
             && let Err(error) = keep_hashes(file, &hashes)
         {
-            tracing::warn!(%error, "what was read is not kept for after a restart");
+            tracing::warn!(%error, "read_files_write_failed");
         }
     }
 

@@ -43,6 +43,15 @@ impl Toolbox {
                 let keep = move || screenshots::keep_pictures((&beside, &scratch), &names, report);
                 run_blocking(keep).await.map(ToolboxReply::Screenshot)
             }
+            ImageRequest::Check { image, path } => {
+                let from = self.readable(&image)?;
+                let check = move || {
+                    let bytes = files::load_file(&from.locate(&image)?)?;
+                    let (_, told) = git::make_file(&bytes, &path)?;
+                    Ok(told.unwrap_or_default().to_owned())
+                };
+                run_blocking(check).await.map(ToolboxReply::Text)
+            }
             ImageRequest::Commit { image, path, message } => {
                 let (from, tree, place) = (self.readable(&image)?, self.tree()?, self.place()?);
                 let commit = move || {
