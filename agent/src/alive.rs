@@ -1,5 +1,5 @@
 //! Whether the agent's loop still turns. A task of the loop's own runtime touches a file; the kubelet's probe looks
-//! how old that is. The agent listens on no port that could be asked, and a pod's network lets nobody in.
+//! how old that is. A seat's probe looks for another one, which is there from the first clone on. The agent listens on no port that could be asked, and a pod's network lets nobody in.
 
 use std::fs::File;
 use std::io;
@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 /// Between two signs of life.
 const EVERY: Duration = Duration::from_secs(10);
 const FILE: &str = ".alive";
+const CLONED: &str = ".cloned";
 
 /// Gives a first sign of life, and the others while it is polled.
 ///
@@ -25,7 +26,7 @@ async fn keep_beating(path: PathBuf, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
         if let Err(error) = touch_file(&path) {
-            tracing::warn!(%error, "no sign of life can be given");
+            tracing::warn!(%error, "heartbeat_write_failed");
         }
     }
 }
@@ -40,7 +41,7 @@ pub(crate) fn judge_beats(dir: &Path, within: u64) -> ExitCode {
     if is_alive(&dir.join(FILE), SystemTime::now(), limit) {
         ExitCode::SUCCESS
     } else {
-        tracing::error!(within, "the agent's loop gave no sign of life");
+        tracing::error!(within, "heartbeat_missed");
         ExitCode::FAILURE
     }
 }
@@ -49,6 +50,19 @@ pub(crate) fn judge_beats(dir: &Path, within: u64) -> ExitCode {
 fn is_alive(path: &Path, now: SystemTime, limit: Duration) -> bool {
     let beat = path.metadata().and_then(|file| file.modified());
     beat.is_ok_and(|beat| now.duration_since(beat).unwrap_or_default() <= limit)
+}
+
+/// From now on the pod counts as one that a Thread can take.
+///
+/// # Errors
+/// When the file can't be made.
+pub(crate) fn note_clone(dir: &Path) -> io::Result<()> {
+    File::create(dir.join(CLONED)).map(drop)
+}
+
+/// The exit status of a seat's probe. It fails for as long as a clone takes, which is no error.
+pub(crate) fn judge_clone(dir: &Path) -> ExitCode {
+    if dir.join(CLONED).exists() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 #[cfg(test)]

@@ -48,6 +48,9 @@ pub enum AgentCommand {
     /// Whether the agent's loop still turns: 0 if it does, 1 if not; started by the kubelet.
     #[command(hide = true)]
     Alive(AliveArgs),
+    /// Whether a pod that waits for a Thread has a clone: 0 if it has, 1 if not; started by the kubelet.
+    #[command(hide = true)]
+    Cloned(ClonedArgs),
     /// One command in its sandbox; started by the toolbox.
     #[command(hide = true)]
     Exec(ExecArgs),
@@ -143,6 +146,14 @@ pub struct AliveArgs {
     /// Seconds within which it has to have been heard.
     #[arg(long, default_value_t = 120)]
     pub within: u64,
+}
+
+/// Where the loop says that it has a clone.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ClonedArgs {
+    /// The folder that the loop shares.
+    #[arg(long)]
+    pub share: PathBuf,
 }
 
 /// What `init` writes, and where.

@@ -104,7 +104,7 @@ impl Drop for Held {
         runtime.spawn(async move {
             let claim = BuildClaim { id, want: BuildWant::Release };
             if let Err(error) = gateway.build(&claim, Duration::ZERO).await {
-                tracing::debug!(%error, "a build slot was not given back: it runs out");
+                tracing::debug!(%error, "build_slot_release_failed");
             }
         });
     }
@@ -146,7 +146,7 @@ impl PodBuilds {
                 }
                 // A gateway of an earlier version, during an upgrade.
                 Err(GatewayError::Refused { code: ErrorCode::InvalidRequest, message }) => {
-                    tracing::warn!(message, "builds are not counted");
+                    tracing::warn!(detail = message, "build_slots_unsupported");
                     break;
                 }
                 Err(error) => return Err(error),
@@ -175,7 +175,7 @@ impl PodBuilds {
         );
         let message = PostMessage { key: format!("builds.{id}"), text, ..PostMessage::default() };
         if let Err(error) = self.gateway.post(&message).await {
-            tracing::debug!(%error, "that a build waits was not told");
+            tracing::debug!(%error, notice = "build_wait", "notice_post_failed");
         }
     }
 }
@@ -190,7 +190,7 @@ async fn renew_slot(gateway: GatewayClient, id: String) {
         tokio::time::sleep(RENEWAL).await;
         // What builds goes on building: stopping it would lose more than one build too many costs.
         if let Err(error) = gateway.build(&claim, Duration::ZERO).await {
-            tracing::warn!(%error, "a build slot was not renewed");
+            tracing::warn!(%error, "build_slot_renewal_failed");
         }
     }
 }

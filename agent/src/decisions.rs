@@ -81,7 +81,7 @@ impl DecisionLog {
         alternatives: &[&str],
         evidence: &str,
     ) {
-        tracing::info!(run, ?kind, chosen, "decided");
+        tracing::info!(run, ?kind, chosen, "decision_made");
         let decision = LoggedDecision {
             at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             run: run.to_owned(),
@@ -93,7 +93,7 @@ impl DecisionLog {
         let mut line = serde_json::to_vec(&decision).unwrap_or_default();
         line.push(b'\n');
         if let Err(error) = self.0.write_all(&line).and_then(|()| self.0.sync_data()) {
-            tracing::warn!(%error, "the decision log can't be written");
+            tracing::warn!(%error, "decision_log_write_failed");
         }
     }
 }

@@ -72,7 +72,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     match start_command(args.command) {
         Ok(code) => code,
         Err(error) => {
-            tracing::error!(error = format!("{error:#}"), "stopped");
+            tracing::error!(error = format!("{error:#}"), "process_failed");
             ExitCode::FAILURE
         }
     }
@@ -83,6 +83,7 @@ fn start_command(command: args::AgentCommand) -> anyhow::Result<ExitCode> {
         || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     match command {
         args::AgentCommand::Alive(args) => Ok(alive::judge_beats(&args.share, args.within)),
+        args::AgentCommand::Cloned(args) => Ok(alive::judge_clone(&args.share)),
         args::AgentCommand::Exec(args) => Ok(supervise::run_supervised(&args)),
         args::AgentCommand::ReadDocument(args) => {
             Ok(reading::run_reader(&args.name, args.part.as_deref()))
@@ -107,7 +108,10 @@ fn start_command(command: args::AgentCommand) -> anyhow::Result<ExitCode> {
             runtime.shutdown_background();
             match served {
                 Err(error) if error.is_denied() => {
-                    tracing::error!(error = format!("{:#}", anyhow::Error::new(error)), "stopped");
+                    tracing::error!(
+                        error = format!("{:#}", anyhow::Error::new(error)),
+                        "process_failed"
+                    );
                     Ok(ExitCode::from(exit_code::VOLUME_NOT_WRITABLE))
                 }
                 served => Ok(served.map(|()| ExitCode::SUCCESS)?),
@@ -153,6 +157,6 @@ fn log_to_stderr(filter: &str, format: args::LogFormat) {
         }
     };
     if let Some(error) = problem {
-        tracing::warn!(%error, filter, "unusable log filter, logging at `info`");
+        tracing::warn!(%error, filter, "log_filter_invalid");
     }
 }

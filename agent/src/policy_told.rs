@@ -105,7 +105,7 @@ fn print_verdict(
         command,
         tier: verdict.tier,
         asks: verdict.asks(),
-        snapshot: verdict.loses,
+        snapshot: verdict.loses || verdict.overwrites,
         why: &verdict.why,
     };
     if json {

@@ -160,7 +160,7 @@ impl GitRelay {
                     .with_upgrades()
                     .await;
                 if let Err(error) = served {
-                    tracing::debug!(%error, "relay connection ended");
+                    tracing::debug!(%error, "relay_connection_failed");
                 }
                 drop(place);
             };
@@ -186,7 +186,10 @@ impl GitRelay {
                 if is_own {
                     self.refuse(error.to_string(), error.may_pass());
                 }
-                tracing::warn!(error = format!("{:#}", anyhow::Error::new(error)), "relay");
+                tracing::warn!(
+                    error = format!("{:#}", anyhow::Error::new(error)),
+                    "relay_request_failed"
+                );
                 say_status(StatusCode::BAD_GATEWAY, "the gateway can't be reached: try again")
             }
         }

@@ -19,7 +19,7 @@ pub fn arm(at: Option<u64>) {
 
 pub fn point(name: &str) {
     let passed = PASSED.fetch_add(1, Ordering::Relaxed) + 1;
-    tracing::debug!(step = passed, name, "step");
+    tracing::debug!(step = passed, name, "step_reached");
     if passed == DIE_AT.load(Ordering::Relaxed) {
         let _ = raise(Signal::SIGKILL);
     }

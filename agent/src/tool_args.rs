@@ -67,6 +67,15 @@ pub struct EditArgs {
     pub patch: Option<String>,
 }
 
+/// Files that a patch names, in its order.
+pub fn patched_paths(patch: &str) -> impl Iterator<Item = &str> {
+    const HEADS: [&str; 4] =
+        ["*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: "];
+    let named =
+        patch.lines().filter_map(|line| HEADS.iter().find_map(|head| line.strip_prefix(*head)));
+    named.map(str::trim)
+}
+
 /// One replacement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

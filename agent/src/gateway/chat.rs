@@ -63,7 +63,7 @@ impl GatewayClient {
             if !error.is_on_the_way() || Instant::now() + pause > deadline {
                 return Err(error);
             }
-            tracing::debug!(%error, ?pause, "asking again");
+            tracing::debug!(%error, ?pause, "model_call_retried");
             tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }

@@ -1,17 +1,13 @@
-//! Images, through the gateway. A call may last for minutes and is paid for: what is sent a second time only asks what became
-//! of the first.
+//! Images, through the gateway.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use codebutler_wire::{
-    ComparisonShown, DrawImages, DrawnImages, ErrorCode, ImagePlaced, PlaceImage, ShowComparison,
-    path,
+    ComparisonShown, DrawImages, DrawnImages, ImagePlaced, PlaceImage, ShowComparison, path,
 };
 use reqwest::Method;
 
-use super::{
-    FIRST_PAUSE, GatewayClient, GatewayError, LONGEST_PAUSE, PATIENCE, parse_answer, send_once,
-};
+use super::{GatewayClient, GatewayError};
 
 /// Several images, one after the other, and their way into Slack.
 const CALL_LIMIT: Duration = Duration::from_mins(20);
@@ -24,33 +20,11 @@ impl GatewayClient {
     /// # Errors
     /// With what the gateway says, at once; without a word of it only after a while.
     pub async fn draw_images(&self, wanted: &DrawImages) -> Result<DrawnImages, GatewayError> {
-        let mut wanted = wanted.clone();
-        let (mut since, mut pause) = (Instant::now(), FIRST_PAUSE);
-        loop {
-            let began = Instant::now();
-            let request = self.request(Method::POST, path::DRAW);
-            let request = request.map(|request| request.json(&wanted).timeout(CALL_LIMIT));
-            let error = match send_once(request).await {
-                Ok(answered) => return parse_answer(&answered.body),
-                Err(error) => error,
-            };
-            if began.elapsed() > PATIENCE {
-                (since, pause) = (Instant::now(), FIRST_PAUSE);
-            }
-            if !error.may_pass() || since.elapsed() + pause > PATIENCE {
-                return Err(error);
-            }
-            // A refused call has begun nothing.
-            let refused = matches!(
-                error,
-                GatewayError::Refused { code: ErrorCode::Unavailable, .. }
-                    | GatewayError::Token { .. }
-            );
-            wanted.again |= !refused;
-            tracing::debug!(%error, ?pause, "asking for the images again");
-            tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
+        self.pay_once((wanted.again, CALL_LIMIT), |again| {
+            let wanted = DrawImages { again, ..wanted.clone() };
+            Ok(self.request(Method::POST, path::DRAW)?.json(&wanted))
+        })
+        .await
     }
 
     /// Shows people a page before and after a change.

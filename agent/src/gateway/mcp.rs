@@ -13,12 +13,15 @@ use super::{
     FIRST_PAUSE, GatewayClient, GatewayError, LONGEST_PAUSE, PATIENCE, parse_answer, send_once,
 };
 
-/// A server's call has ten minutes at most, and its pod may have to start before.
-pub const CALL_LIMIT: Duration = Duration::from_mins(12);
+/// A server's call has ten minutes at most, and its pod four minutes to start before.
+pub const CALL_LIMIT: Duration = Duration::from_mins(15);
 /// For a list, which the gateway has at hand.
 const LIST_LIMIT: Duration = Duration::from_secs(30);
 /// Retries of a list end after this time.
 const LIST_PATIENCE: Duration = Duration::from_secs(10);
+/// Said where the time for a call is over.
+pub const NO_ANSWER: &str =
+    "no answer in time. It may have been carried out all the same: look before you repeat it";
 /// Tools that a search answers with.
 const MOST_FOUND: &str = "8";
 
@@ -88,7 +91,7 @@ impl GatewayClient {
             if !error.may_pass() || is_over(&error) || since.elapsed() + pause > PATIENCE {
                 return Err(error);
             }
-            tracing::debug!(%error, ?pause, "asking the server again");
+            tracing::debug!(%error, ?pause, "server_request_retried");
             tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
@@ -109,10 +112,7 @@ pub fn explain_refusal(error: &GatewayError) -> Option<String> {
         } => None,
         GatewayError::Refused { message, .. } => Some(message.clone()),
         GatewayError::Unexpected { .. } => Some(error.to_string()),
-        error if is_over(error) => Some(format!(
-            "no answer within {} minutes. It may have been carried out all the same: look before you repeat it",
-            CALL_LIMIT.as_secs() / 60
-        )),
+        error if is_over(error) => Some(NO_ANSWER.to_owned()),
         _ => None,
     }
 }

@@ -8,6 +8,7 @@ mod chat;
 mod files;
 mod images;
 pub mod mcp;
+mod paid;
 mod token;
 mod upgrade;
 
@@ -23,8 +24,7 @@ use codebutler_wire::{
     LastWords, MergedBelow, OpenItemIssues, OpenPullRequest, OtherThread, PastConversations,
     PostComment, PostMessage, PostReview, PostedComment, PostedMessage, ProposeSplit, PullReading,
     PullRequestState, ReadPull, RemoteChanged, RepoIssue, RoleSession, RunProgress, RunReport,
-    SeatAnswer, SlackTs, SplitAsked, ThreadClosed, VersionedInbox, WebFetch, WebPage, WebResults,
-    WebSearch, path,
+    SeatAnswer, SlackTs, SplitAsked, ThreadClosed, VersionedInbox, WebFetch, WebPage, path,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
@@ -365,11 +365,6 @@ impl GatewayClient {
         self.send(path::WEB_FETCH, request).await
     }
 
-    /// What the web's search finds.
-    pub async fn web_search(&self, request: &WebSearch) -> Result<WebResults, GatewayError> {
-        self.send(path::WEB_SEARCH, request).await
-    }
-
     /// A request that the relay fills in and sends.
     pub fn raw(
         &self,
@@ -425,7 +420,7 @@ impl GatewayClient {
             if !error.may_pass() || Instant::now() + pause > deadline {
                 return Err(error);
             }
-            tracing::debug!(%error, ?pause, "trying again");
+            tracing::debug!(%error, ?pause, "gateway_request_retried");
             tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }

@@ -230,7 +230,7 @@ fn read_lines(path: &Path) -> Vec<Value> {
         file.take(MAX_BYTES).read_to_end(&mut text)
     };
     if let Err(error) = read() {
-        tracing::debug!(%error, path = %path.display(), "no such history");
+        tracing::debug!(%error, path = %path.display(), "transcript_missing");
     }
     String::from_utf8_lossy(&text)
         .lines()

@@ -100,6 +100,7 @@ pub(super) fn guides() -> PromptGuides {
             branch_lost: false,
             nested: vec![],
             copies: false,
+            shows_pages: false,
         },
         servers: false,
     }
@@ -147,6 +148,7 @@ fn what_changes_is_told_apart_and_nothing_else_changes() {
     session.test = Some("cargo test".into());
     session.pull_request = Some(PullRequest {
         number: 7,
+        title: String::new(),
         url: "https://x/7".into(),
         merge_commit: None,
         state: None,

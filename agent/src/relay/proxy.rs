@@ -47,7 +47,7 @@ pub(super) async fn answer_request(
             );
         }
         Err(error) => {
-            tracing::debug!(%error, "a connection was refused");
+            tracing::debug!(%error, "proxy_connection_refused");
             refused(&error.to_string());
             return refuse_request(StatusCode::FORBIDDEN, &error.to_string());
         }
@@ -68,7 +68,7 @@ pub(super) async fn answer_request(
         return Response::new(empty_body());
     }
     forward_request(request, tunnel).await.unwrap_or_else(|error| {
-        tracing::debug!(%error, "a plain request failed");
+        tracing::debug!(%error, "proxy_request_failed");
         refuse_request(StatusCode::BAD_GATEWAY, "the server did not answer properly")
     })
 }

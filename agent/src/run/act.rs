@@ -11,11 +11,13 @@ use super::watch::{CutReason, RunDeadline};
 use super::{Agent, RunError, progress, setup};
 use crate::decisions::LoggedKind;
 use crate::gateway::GatewayError;
+use crate::gateway::mcp::is_over;
 use crate::memory::LearningChange;
 use crate::model::ToolCall;
 use crate::step;
 use crate::tools::{
-    CallRisk, RoleTools, StartedCall, ToolContext, ToolFailure, ToolOutcome, approved_form,
+    CallRisk, RoleTool, RoleTools, StartedCall, ToolContext, ToolFailure, ToolOutcome,
+    approved_form,
 };
 use crate::transcript::{ActionConsent, ResultKind, RunOutcome, TranscriptRecord};
 use codebutler_guides::policy::CommandPolicy;
@@ -102,8 +104,16 @@ impl Agent {
         let cx = self.tools.clone();
         // The same ones after a crash: what a server was asked is found again by its key.
         let keyed = calls.iter().map(|open| (open, self.proposed_key(open))).collect::<Vec<_>>();
+        for (open, key) in &keyed {
+            let is_paid = tools.find(&open.call.name).is_ok_and(RoleTool::is_paid);
+            if is_paid && open.intent.is_none() {
+                let intent =
+                    TranscriptRecord::Intent { call: open.place, key: key.clone(), consent: None };
+                self.transcript.append(&intent)?;
+            }
+        }
         let work = stream::iter(&keyed)
-            .map(|(open, key)| carry_out(tools, &cx, &open.call, key, false))
+            .map(|(open, key)| carry_out(tools, &cx, &open.call, key, open.intent.is_some()))
             .buffered(SIDE_BY_SIDE)
             .collect::<Vec<_>>();
         let results = match self.bounded(deadline, work).await {
@@ -111,7 +121,7 @@ impl Agent {
             Err(cut) => return self.cut(cut).await.map(Some),
         };
         for (open, result) in calls.iter().zip(results) {
-            if let Some(ended) = self.conclude(open, result)? {
+            if let Some(ended) = self.conclude(open, result.map_err(lose_reading))? {
                 return Ok(Some(ended));
             }
         }
@@ -297,7 +307,7 @@ impl Agent {
                 )?;
             }
             Err(ToolFailure::Fault(why)) => {
-                tracing::warn!(why, "a tool call is wrong");
+                tracing::warn!(why, "tool_call_invalid");
                 self.result(
                     open,
                     format!("Error: {}", clip_text(&why, MAX_ERROR)),
@@ -414,6 +424,16 @@ pub(super) fn is_harmless(tools: &RoleTools, policy: &CommandPolicy, open: &Open
     tools.find(name).map_or(true, |tool| {
         tool.risk() == CallRisk::Reads && tool.verdict(policy, arguments).tier == RiskTier::Read
     })
+}
+
+/// What only reads has changed nothing: a run goes on without it where its answer does not come.
+fn lose_reading(failure: ToolFailure) -> ToolFailure {
+    match failure {
+        ToolFailure::Gateway(error) if is_over(&error) => ToolFailure::Respond(
+            "no answer came in time: try it once more, or go on without it".to_owned(),
+        ),
+        failure => failure,
+    }
 }
 
 async fn carry_out(

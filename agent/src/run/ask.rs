@@ -106,7 +106,7 @@ impl Agent {
                 Err(cut) => return self.cut(cut).await.map(Some),
             };
             if second.is_ok() {
-                tracing::warn!("refused with pictures: going on without");
+                tracing::warn!("model_pictures_refused");
                 self.transcript.append(&TranscriptRecord::Blind)?;
                 answer = second;
             }
@@ -158,7 +158,7 @@ impl Agent {
                 return self.wait(CallTrouble::Lost, &why, deadline, patience).await;
             }
             Err(UnreadableReply::Formless(why)) => {
-                tracing::warn!(why, "the model's reply is not readable");
+                tracing::warn!(why, "model_reply_unreadable");
                 self.transcript.append(&TranscriptRecord::Unreadable { why })?;
                 return Ok(None);
             }
@@ -172,7 +172,7 @@ impl Agent {
         let model::ModelReply { mut message, usage, model: by, .. } = reply;
         let record = match flaw {
             None => {
-                tracing::info!(tools = message.tool_calls.len(), "the model answered");
+                tracing::info!(tools = message.tool_calls.len(), "model_reply_received");
                 let state = self.transcript.state();
                 let turn = state.run().map_or(0, |run| run.turns);
                 ids::clean_ids(&mut message.tool_calls, state.chat(), turn);
@@ -188,7 +188,7 @@ impl Agent {
                 TranscriptRecord::Answer { message, usage, source: Some(source) }
             }
             Some(flaw) => {
-                tracing::warn!(?flaw, "the model's reply is no answer");
+                tracing::warn!(?flaw, "model_reply_invalid");
                 message.tool_calls.clear();
                 TranscriptRecord::Flawed { flaw, message, usage }
             }
@@ -235,7 +235,7 @@ impl Agent {
             }
             // The thread was asked: the decision `budget` wakes the role, and it goes on from here.
             ErrorCode::BudgetExceeded => {
-                tracing::info!(message, "waiting for a limit to give way");
+                tracing::info!(detail = message, "budget_exceeded");
                 self.out_of_money().await.map(Some)
             }
             ErrorCode::Unavailable => {
@@ -247,7 +247,7 @@ impl Agent {
             ErrorCode::ContextOverflow => self.overflowed(shown, &message),
             ErrorCode::ContentRefused => {
                 let flaw = ReplyFlaw::Refused { said: clip_text(&message, MAX_SAID) };
-                tracing::warn!(message, "the provider does not let this pass");
+                tracing::warn!(detail = message, "content_refused");
                 let message = model::AssistantMessage::default();
                 self.transcript.append(&TranscriptRecord::Flawed { flaw, message, usage: None })?;
                 Ok(None)
@@ -261,7 +261,7 @@ impl Agent {
                     let said = clip_text(message.trim().trim_end_matches('.'), MAX_TOLD);
                     return Ok(Some(failed_end(format!("{said}{}", self.remedy()))));
                 };
-                tracing::warn!(?quirk, message, "the provider wants it otherwise");
+                tracing::warn!(?quirk, detail = message, "provider_quirk_learned");
                 self.transcript.append(&TranscriptRecord::Learned { quirk })?;
                 Ok(None)
             }
@@ -282,7 +282,7 @@ impl Agent {
             );
             return Ok(Some(failed_end(reason)));
         }
-        tracing::warn!(shown, ?found, said, "the conversation is too long for the model");
+        tracing::warn!(shown, ?found, said, "context_overflowed");
         self.transcript.append(&TranscriptRecord::Overflowed { shown, window: found })?;
         Ok(None)
     }
@@ -298,7 +298,7 @@ impl Agent {
         let why = clip_text(why.trim().trim_end_matches('.'), MAX_SAID);
         let now = Instant::now();
         let Some(pause) = patience.pause(trouble, now, rand::random_range(0.5..1.5)) else {
-            tracing::warn!(why, "waited in vain");
+            tracing::warn!(why, "model_wait_expired");
             let times = match trouble {
                 CallTrouble::Lost => "I asked several times".to_owned(),
                 CallTrouble::Refused => "I asked twice".to_owned(),
@@ -306,7 +306,7 @@ impl Agent {
             };
             return Ok(Some(failed_end(format!("{why}. {times}{}", self.remedy()))));
         };
-        tracing::warn!(why, ?pause, "asking again later");
+        tracing::warn!(why, ?pause, "model_call_delayed");
         if patience.is_long(pause, now, self.tell_after) {
             self.tell_waiting(&why, patience.minutes()).await;
         }
@@ -329,7 +329,7 @@ impl Agent {
         let message = PostMessage { key, text, ..PostMessage::default() };
         let told = self.tools.gateway.post(&message);
         if let Ok(Err(error)) = tokio::time::timeout(Duration::from_secs(10), told).await {
-            tracing::warn!(%error, "that the model is waited for was not told");
+            tracing::warn!(%error, notice = "model_wait", "notice_post_failed");
         }
     }
 }

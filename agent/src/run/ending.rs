@@ -36,7 +36,7 @@ impl Agent {
             Err(error) => return Err(error.into()),
         };
         let Some(why) = why else { return Ok(false) };
-        tracing::info!(why, "the run goes on");
+        tracing::info!(why, "run_continued");
         self.transcript.append(&TranscriptRecord::Held { why })?;
         step::point("after last words");
         Ok(true)

@@ -131,7 +131,7 @@ impl Agent {
                 Ok(None)
             }
             other => {
-                tracing::warn!(file, ?other, "a guide of the repository can't be used");
+                tracing::warn!(file, ?other, "guide_unusable");
                 Ok(None)
             }
         }
@@ -216,7 +216,7 @@ impl Agent {
             }
             ToolboxReply::Failed(why) => Err(RunError::Repository(why)),
             other => {
-                tracing::warn!(?other, "what the memory rests on can't be looked up");
+                tracing::warn!(?other, request = "citations", "toolbox_request_failed");
                 Ok(HashMap::new())
             }
         }
@@ -231,7 +231,7 @@ impl Agent {
             ToolboxReply::Research(pages) => Ok(research_index(&pages)),
             ToolboxReply::Failed(why) => Err(RunError::Repository(why)),
             other => {
-                tracing::warn!(?other, "what was found out before is not known");
+                tracing::warn!(?other, request = "research", "toolbox_request_failed");
                 Ok(None)
             }
         }
@@ -256,7 +256,7 @@ impl Agent {
             }
             ToolboxReply::Failed(why) => Err(RunError::Repository(why)),
             other => {
-                tracing::warn!(?other, "what the project tells everybody is not known");
+                tracing::warn!(?other, request = "conventions", "toolbox_request_failed");
                 Ok(Vec::new())
             }
         }
@@ -293,7 +293,7 @@ impl Agent {
                 Ok(files.into_iter().map(|(path, text)| GuideFile { path, text }).collect())
             }
             other => {
-                tracing::warn!(?other, "templates for pull requests are not known");
+                tracing::warn!(?other, request = "pull_templates", "toolbox_request_failed");
                 Ok(Vec::new())
             }
         }
@@ -310,7 +310,7 @@ impl Agent {
                 Ok(found)
             }
             other => {
-                tracing::warn!(?other, "the surroundings are not known");
+                tracing::warn!(?other, request = "surroundings", "toolbox_request_failed");
                 Ok(RoleSurroundings::default())
             }
         }
@@ -318,7 +318,7 @@ impl Agent {
 
     /// Says something in the thread that is wrong with the repository: the same words once.
     pub(super) async fn tell_once(&self, what: &str, text: &str) -> Result<(), RunError> {
-        tracing::warn!(what, "something of the repository can't be used");
+        tracing::warn!(what, "repository_problem_posted");
         let key = format!("{what}.{}", &hex::encode(Sha256::digest(text))[..16]);
         let message = PostMessage { key, text: text.to_owned(), ..PostMessage::default() };
         match self.tools.gateway.post(&message).await {

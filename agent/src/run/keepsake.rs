@@ -17,11 +17,17 @@ impl Agent {
         &self,
         verdict: &RiskVerdict,
     ) -> Result<KeepOutcome, ToolFailure> {
-        if !verdict.loses {
+        if !verdict.loses && !verdict.overwrites {
             return Ok(KeepOutcome::Unneeded);
         }
         let asked = self.tools.toolbox.ask(ToolboxRequest::Snapshot);
-        Ok(match tokio::time::timeout(PATIENCE, asked).await {
+        let kept = tokio::time::timeout(PATIENCE, asked).await;
+        if !verdict.loses {
+            // Commands that write a file are common, and most of these files are new: nobody is asked about them, and
+            // no result begins with a note.
+            return Ok(KeepOutcome::Unneeded);
+        }
+        Ok(match kept {
             Ok(Ok(ToolboxReply::Kept(kept))) => {
                 self.tell_of_unkept(&kept).await?;
                 KeepOutcome::Kept(kept_note(&kept))

@@ -89,7 +89,7 @@ impl Agent {
             Ok(text) => text,
             // Its end is another role's: what is not on record is tried again in the next run.
             Err(why) if why.contains(UNDER_WAY) => {
-                tracing::info!(why, "learnings wait");
+                tracing::info!(why, "learning_delayed");
                 let text = format!("What is to be remembered waits: {UNDER_WAY}.");
                 return self.tell_once("learn-later", &text).await;
             }

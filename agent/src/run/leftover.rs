@@ -39,16 +39,17 @@ impl Agent {
         }
         let message = format!("Work in progress by {}", self.session.role);
         let request = ToolboxRequest::Keep { message: message.clone() };
-        let WorktreeLeftover { committed, unpushed, left } = match self.answered(request).await? {
+        let kept = match self.answered(request).await? {
             ToolboxReply::Leftover(leftover) => leftover,
             ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => {
                 return self.not_kept(false, &why, "").await;
             }
             other => {
-                tracing::warn!(?other, "what is left of the run is not known");
+                tracing::warn!(?other, request = "leftover", "toolbox_request_failed");
                 return Ok(None);
             }
         };
+        let WorktreeLeftover { committed, unpushed, left, hooks } = kept;
         self.tell_of_left(&left).await?;
         if !unpushed {
             return Ok((!left.is_empty())
@@ -78,6 +79,9 @@ impl Agent {
                         "[CodeButler] Your run ended with changes that you had not committed: they were \
                          committed as `{message}` and pushed."
                     ));
+                }
+                if !hooks.is_empty() {
+                    told.push(format!("[CodeButler] {hooks}."));
                 }
                 if !left.is_empty() {
                     told.push(format!("[CodeButler] Your run ended with files {}", in_none(&left)));

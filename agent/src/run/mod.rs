@@ -19,6 +19,7 @@ mod leftover;
 mod look_back;
 mod mail;
 mod notice;
+mod offer;
 mod patience;
 mod pictures;
 mod progress;
@@ -121,7 +122,7 @@ pub async fn run_agent(args: RunArgs) -> ExitCode {
         tokio::select! {
             biased;
             _ = terminate.recv() => {
-                tracing::info!("told to stop");
+                tracing::info!("shutdown_started");
                 // Whoever takes a pod away says so, or not: this is not the end of its work.
                 ExitCode::from(exit_code::TOLD_TO_STOP)
             }
@@ -135,7 +136,7 @@ fn code_of(ended: Result<(), RunError>) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(RunError::Closed) => {
-            tracing::info!("the thread is closed");
+            tracing::info!("thread_closed");
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -153,7 +154,7 @@ fn code_of(ended: Result<(), RunError>) -> ExitCode {
                 }
                 _ => ExitCode::FAILURE,
             };
-            tracing::error!(error = format!("{:#}", anyhow::Error::new(error)), "stopped");
+            tracing::error!(error = format!("{:#}", anyhow::Error::new(error)), "process_failed");
             code
         }
     }
@@ -170,7 +171,10 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
     let relay = GitRelay::start(args.relay, gateway.clone()).await.map_err(RunError::Relay)?;
     let wall = EgressWall::new(gateway.clone(), &args);
     let connected = if args.seat {
-        Some(unclaimed::await_thread(&args, &gateway, &relay).await?)
+        Some(tokio::select! {
+            toolbox = unclaimed::await_thread(&args, &gateway, &relay) => toolbox?,
+            never = wall.look_ahead() => match never {},
+        })
     } else {
         None
     };
@@ -241,7 +245,7 @@ async fn read_early(gateway: &GatewayClient, transcript: &OpenTranscript) -> Opt
         _ => BEGINNING.parse().ok()?,
     };
     let inbox = gateway.inbox(&after, None, Duration::ZERO).await;
-    let inbox = inbox.inspect_err(|error| tracing::debug!(%error, "the inbox was not read early"));
+    let inbox = inbox.inspect_err(|error| tracing::debug!(%error, "inbox_read_failed"));
     inbox.ok().map(|found| found.inbox)
 }
 
@@ -356,7 +360,7 @@ impl Agent {
             }
             self.settle(&mail).await?;
             if left.is_zero() && stuck.is_none() {
-                tracing::info!("nothing more to do");
+                tracing::info!("agent_finished");
                 return Ok(());
             }
             stuck = self.watch_for_ghosts(stuck, asked, wait).await?;
@@ -388,7 +392,7 @@ impl Agent {
     async fn begin(&mut self, mail: RoleMail, brief: bool) -> Result<(), RunError> {
         let run = format!("{:016x}", rand::random::<u64>());
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        tracing::info!(run, messages = mail.messages.len(), "run started");
+        tracing::info!(run, messages = mail.messages.len(), "run_started");
         self.transcript.append(&TranscriptRecord::RunStarted { run, at, brief })?;
         self.take(mail).await
     }
@@ -401,9 +405,9 @@ impl Agent {
     }
 
     async fn take(&mut self, mail: RoleMail) -> Result<(), RunError> {
-        let RoleMail { messages, pending, version, .. } = mail;
+        let RoleMail { mut messages, pending, version, .. } = mail;
         if !messages.is_empty() || !pending.is_empty() {
-            let pictures = self.pictures(&messages).await?;
+            let pictures = self.pictures(&mut messages).await?;
             self.transcript.append(&TranscriptRecord::Taken { messages, pending, pictures })?;
         }
         // Not before it is in the transcript: until then it has to come again.
@@ -421,7 +425,7 @@ impl Agent {
         let ended = self.turns(just_started).await;
         self.telling = None;
         let (outcome, reason) = ended?;
-        tracing::info!(?outcome, reason, "run ended");
+        tracing::info!(?outcome, reason, "run_ended");
         if outcome != RunOutcome::Closed {
             self.keep_leftovers().await?;
         }

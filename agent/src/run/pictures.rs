@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use codebutler_wire::{SharedPicture, ThreadMessage};
+use codebutler_wire::{SharedPicture, SlackTs, ThreadMessage};
 
 use super::{Agent, RunError};
 use crate::gateway::GatewayError;
@@ -13,33 +13,58 @@ use codebutler_guides::text::clip_text;
 const AT_ONCE: usize = 4;
 
 impl Agent {
-    /// What the messages show, oldest first. What can't be got is left out: its name stands in the
-    /// message.
+    /// What the messages show, oldest first. Of what can't be got, its message says why.
     pub(super) async fn pictures(
         &self,
-        messages: &[ThreadMessage],
+        messages: &mut [ThreadMessage],
     ) -> Result<Vec<ModelPicture>, RunError> {
-        let all = messages
-            .iter()
-            .flat_map(|message| message.pictures.iter().map(|picture| (&message.ts, picture)));
-        let all: Vec<_> = all.collect();
+        let count: usize = messages.iter().map(|message| message.pictures.len()).sum();
+        let mut older = count.saturating_sub(AT_ONCE);
         let mut got = Vec::new();
-        for (ts, SharedPicture { id, name }) in &all[all.len().saturating_sub(AT_ONCE)..] {
-            let (media_type, bytes) = match self.tools.gateway.picture(ts, id).await {
-                Ok(picture) => picture,
-                Err(GatewayError::Refused { code, message }) => {
-                    tracing::warn!(?code, message, "a picture can't be shown");
-                    continue;
+        for message in messages {
+            for picture in &message.pictures {
+                let unseen = if older > 0 {
+                    older -= 1;
+                    Some(format!("only the newest {AT_ONCE} are"))
+                } else {
+                    match self.picture(&message.ts, picture).await? {
+                        Ok(picture) => {
+                            got.push(picture);
+                            None
+                        }
+                        Err(why) => Some(why),
+                    }
+                };
+                if let Some(why) = unseen {
+                    let (name, id) = (clip_text(&picture.name, 80), &picture.id);
+                    let note =
+                        format!("[picture {name}: not shown: {why}. Read `slack:{id}` to see it]");
+                    message.text = format!("{}\n\n{note}", message.text);
                 }
-                Err(error) => return Err(error.into()),
-            };
-            if !media_type.starts_with("image/") || media_type.len() > 40 {
-                tracing::warn!(media_type = clip_text(&media_type, 40), "a picture that is none");
-                continue;
             }
-            let url = format!("data:{media_type};base64,{}", STANDARD.encode(&bytes));
-            got.push(ModelPicture { shown: clip_text(name, 80), url });
         }
         Ok(got)
+    }
+
+    /// A picture, or why it can't be shown.
+    async fn picture(
+        &self,
+        ts: &SlackTs,
+        SharedPicture { id, name }: &SharedPicture,
+    ) -> Result<Result<ModelPicture, String>, RunError> {
+        let (media_type, bytes) = match self.tools.gateway.picture(ts, id).await {
+            Ok(picture) => picture,
+            Err(GatewayError::Refused { code, message }) => {
+                tracing::warn!(?code, detail = message, "picture_unreadable");
+                return Ok(Err(clip_text(message.trim_end_matches('.'), 200)));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if !media_type.starts_with("image/") || media_type.len() > 40 {
+            tracing::warn!(media_type = clip_text(&media_type, 40), "picture_invalid");
+            return Ok(Err("it is no picture".to_owned()));
+        }
+        let url = format!("data:{media_type};base64,{}", STANDARD.encode(&bytes));
+        Ok(Ok(ModelPicture { shown: clip_text(name, 80), url }))
     }
 }

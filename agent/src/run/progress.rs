@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tracing::Instrument as _;
 
 use crate::gateway::GatewayClient;
+use crate::tool_args::patched_paths;
 use codebutler_guides::text::clip_text;
 
 /// Between two reports at least, and at most.
@@ -109,7 +110,7 @@ async fn tell_progress(
     loop {
         let progress = news.borrow_and_update().clone();
         if let Err(error) = gateway.progress(&progress).await {
-            tracing::debug!(%error, "what the run does was not told");
+            tracing::debug!(%error, notice = "progress", "notice_post_failed");
         }
         tokio::time::sleep(PAUSE).await;
         let changed = match tokio::time::timeout(HEARTBEAT, news.changed()).await {
@@ -129,6 +130,8 @@ async fn tell_progress(
 pub(super) fn of_call(name: &str, arguments: &str) -> String {
     let value: Value = serde_json::from_str(arguments).unwrap_or_default();
     let about = TELLING.iter().find_map(|key| value.get(*key)?.as_str());
+    let patch = || patched_paths(value.get("patch")?.as_str()?).next();
+    let about = about.or_else(patch);
     let about = about.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
     let name = show_tool_name(name);
     match about {
@@ -147,6 +150,7 @@ mod tests {
             ("Bash", r#"{"timeout": 5, "command": "\n cargo test\ntrue"}"#, "Bash cargo test"),
             ("Read", r#"{"path": "src/lib.rs"}"#, "Read src/lib.rs"),
             ("SendMessage", r#"{"message": "secret plans"}"#, "SendMessage"),
+            ("Edit", r#"{"patch": "*** Begin Patch\n*** Add File: b.rs\n+x"}"#, "Edit b.rs"),
             ("Broken", "{", "Broken"),
             ("mcp__sentry__search", r#"{"query": "crash"}"#, "sentry: search crash"),
         ] {

@@ -119,7 +119,7 @@ impl Agent {
             .await;
             return Ok(Some(since));
         }
-        tracing::warn!("there is mail that Slack does not show: it was deleted");
+        tracing::warn!("message_missing");
         let moment = SystemTime::now() - LATE;
         let secs = moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         self.report_done(format!("{secs}.000000").parse().ok(), vec![]).await?;

@@ -97,7 +97,7 @@ impl Agent {
             Some(ReviewFault::Reminder(why)) => (why, true),
             None => return self.pass_verdict(&gate, text, &id),
         };
-        tracing::info!(why, "a verdict is not said like that");
+        tracing::info!(why, "verdict_corrected");
         self.transcript.append(&TranscriptRecord::ReviewCorrected { why, reminder })?;
         Ok(SpokenWords::Again)
     }

@@ -86,7 +86,7 @@ impl Agent {
         }
         if self.transcript.state().run().is_some() {
             let (outcome, reason) = self.turns(false).await?;
-            tracing::info!(?outcome, reason, "run ended");
+            tracing::info!(?outcome, reason, "run_ended");
             self.transcript.append(&TranscriptRecord::RunEnded { outcome, reason })?;
         }
         let answered = match self.transcript.state().last() {

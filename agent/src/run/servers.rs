@@ -91,8 +91,8 @@ impl ServerList {
             Ok(Err(GatewayError::Unexpected { status, .. })) if status.as_u16() == 404 => {
                 self.known = Some(McpTools::default());
             }
-            Ok(Err(error)) => tracing::warn!(%error, "tools of servers are not listed"),
-            Err(error) => tracing::warn!(%error, "tools of servers are not listed"),
+            Ok(Err(error)) => tracing::warn!(%error, "server_tools_unlisted"),
+            Err(error) => tracing::warn!(%error, "server_tools_unlisted"),
         }
     }
 

@@ -156,7 +156,7 @@ fn setup_fact(plan: &SetUp, ended: &SetUpEnd) -> String {
 }
 
 fn unknown_reply(reply: &ToolboxReply) -> String {
-    tracing::warn!(?reply, "the worktree was not set up");
+    tracing::warn!(?reply, "worktree_setup_failed");
     let why = match reply {
         ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => clip_text(why, 200),
         _ => "the toolbox gave a strange answer".to_owned(),

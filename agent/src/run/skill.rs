@@ -28,7 +28,7 @@ impl Agent {
             ToolboxReply::Skills(files) => files,
             ToolboxReply::Failed(why) => return Err(RunError::Repository(why)),
             other => {
-                tracing::warn!(?other, "the repository's skills are not known");
+                tracing::warn!(?other, request = "skills", "toolbox_request_failed");
                 Vec::new()
             }
         };
@@ -121,14 +121,14 @@ impl Agent {
         let files = match self.tools.toolbox.ask(ToolboxRequest::PastRequests).await? {
             ToolboxReply::Files(files) => files,
             other => {
-                tracing::warn!(?other, "what earlier conversations began with is not known");
+                tracing::warn!(?other, request = "openings", "toolbox_request_failed");
                 return Ok(None);
             }
         };
         let kept = match self.tools.gateway.past_conversations().await {
             Ok(kept) => kept.conversations,
             Err(error) => {
-                tracing::warn!(%error, "the history does not say what conversations began with");
+                tracing::warn!(%error, "history_read_failed");
                 Vec::new()
             }
         };

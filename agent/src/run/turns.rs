@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::compact::CompactionOutcome;
+use super::offer::{self, OfferFacts};
 use super::patience::CallPatience;
 use super::review::SpokenWords;
 use super::seat::ConversationSeat;
@@ -98,7 +99,7 @@ impl Agent {
                     if let Some(ended) = self.find_skills().await? {
                         return Ok(ended);
                     }
-                    view.suit(self.edit_form(), self.useless_tools());
+                    view.suit(self.edit_form(), self.useless_tools(view.shows_pages));
                     view.look_first(self.looks_first());
                     self.offer_servers(servers.as_mut(), view)?;
                     match self.compact(view, deadline, patience).await? {
@@ -185,7 +186,7 @@ impl Agent {
         self.begin_first_look()?;
         let brief = guides.for_plan(&self.session.base_branch);
         let tools = RoleTools::new(&self.session.tools).deciding(&self.session.decisions);
-        let view = RunView::new(system, tools);
+        let view = RunView::new(system, tools, guides.surroundings.shows_pages);
         Ok(Ok(Box::new(RunGround { facts, brief, deadline, view, servers })))
     }
 
@@ -282,57 +283,13 @@ impl Agent {
         Ok(self.transcript.append(&record)?)
     }
 
-    /// Tools of no use now: the conversation asks for no memory and no map, and names no other work at GitHub.
-    fn useless_tools(&self) -> Vec<&'static str> {
-        const LOOKING_BACK: [&str; 3] = ["ReviewThread", "AskRoles", "ProposeLearnings"];
-        const MAPS: [&str; 2] = ["WriteMap", "ProposeMaps"];
-        const OTHERS_WORK: [&str; 2] = ["GHPull", "GHChangeIssue"];
-        const PAGE_WORDS: [&str; 19] = [
-            "page",
-            "screen",
-            "css",
-            "html",
-            "button",
-            "layout",
-            "browser",
-            "website",
-            "dark mode",
-            "theme",
-            "frontend",
-            "front end",
-            "looks like",
-            "style",
-            "colour",
-            "color",
-            "responsive",
-            "headline",
-            "banner",
-        ];
-        const GITHUB_WORDS: [&str; 9] =
-            ["pull", "review", "issue", "github", "ticket", "#", "merge", "status", "contribut"];
-        let (state, session) = (self.transcript.state(), &self.session);
-        let mut useless = Vec::new();
-        if !state.names_any(&["map", "learn"]) {
-            useless.extend(MAPS);
-        }
-        if !state.names_any(&PAGE_WORDS) {
-            useless.push("Screenshot");
-        }
-        if !state.names_any(&GITHUB_WORDS) {
-            useless.extend(OTHERS_WORK);
-        }
-        if !self.tools.thread.looks_back {
-            let approved = session.plan.as_ref().is_some_and(|plan| plan.approved_by.is_some());
-            // A person, or a skill, may want something remembered at any time.
-            let asked = state.run().is_none_or(|run| run.review.asked_by.is_none())
-                || state.names_any(&["proposelearnings"]);
-            useless.extend(if approved && !asked {
-                &LOOKING_BACK[..]
-            } else {
-                &LOOKING_BACK[1..2]
-            });
-        }
-        useless
+    /// Tools of no use now.
+    fn useless_tools(&self, shows_pages: bool) -> Vec<&'static str> {
+        let (plan, thread) = (self.session.plan.as_ref(), &self.tools.thread);
+        let facts =
+            OfferFacts { shows_pages, looks_back: thread.looks_back, explores: thread.explores };
+        let approved = plan.is_some_and(|plan| plan.approved_by.is_some());
+        offer::useless_tools(self.transcript.state(), facts, approved)
     }
 
     /// Tells the gateway that it runs; of several conversations, the desk has.
@@ -354,19 +311,22 @@ impl Agent {
         loop {
             tries += 1;
             step::point("before prepare");
-            let RelayedRequest { reply, said, .. } =
-                self.tools.through_relay(&ToolboxRequest::Prepare).await?;
+            // Only what this session has made is where the base branch was.
+            let on_base = tries == 1 && self.session.stacked_on.is_none();
+            let made_at = self.session.base_commit.clone().filter(|_| on_base);
+            let request = ToolboxRequest::Prepare { made_at };
+            let RelayedRequest { reply, said, .. } = self.tools.through_relay(&request).await?;
             step::point("after prepare");
             let why = match reply {
                 ToolboxReply::Text(done) => {
-                    tracing::info!(done, "worktree ready");
+                    tracing::info!(done, "worktree_ready");
                     return Ok(None);
                 }
                 ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => why,
                 other => format!("{other:?}"),
             };
             let why = said.unwrap_or(why);
-            tracing::warn!(why, tries, "the worktree is not ready");
+            tracing::warn!(why, tries, "worktree_prepare_failed");
             if tries >= PREPARATIONS {
                 return Ok(Some(failed_end(format!(
                     "the worktree could not be made ready: {}",

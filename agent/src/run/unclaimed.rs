@@ -1,6 +1,8 @@
 //! A pod that was made before anybody has written: it waits until a Thread takes it, with a clone of the base
 //! branch. Its token opens nothing but that question and fetches, and no command runs before it is answered.
 
+use std::mem::{Discriminant, discriminant};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,6 +14,7 @@ use tracing::Instrument as _;
 
 use super::RunError;
 use super::turns::PREPARING;
+use crate::alive;
 use crate::args::RunArgs;
 use crate::gateway::{GatewayClient, GatewayError};
 use crate::relay::GitRelay;
@@ -26,8 +29,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 const UNKNOWN: Duration = Duration::from_mins(10);
 /// Interval of fetches of the base branch; the first run of a Thread that takes the pod fetches newer commits.
 const REFRESH: Duration = Duration::from_mins(5);
-/// After a clone or fetch that failed.
+/// After a clone or fetch that failed: a clone begins from nothing, so each that follows waits twice as long.
 const AGAIN: Duration = Duration::from_secs(20);
+const MOST_AGAIN: Duration = Duration::from_mins(10);
 
 /// Returns once a Thread has taken the pod, with the toolbox, which takes one connection only.
 pub(super) async fn await_thread(
@@ -37,6 +41,7 @@ pub(super) async fn await_thread(
 ) -> Result<ToolboxClient, RunError> {
     let toolbox = ToolboxClient::connect(&args.socket).await?;
     let mut known = Instant::now();
+    let mut told = ToldCauses::default();
     let mut clone: Option<CloneTask> = None;
     let mut wait = Duration::ZERO;
     loop {
@@ -49,7 +54,7 @@ pub(super) async fn await_thread(
         };
         match answer {
             Ok(SeatAnswer { thread: Some(thread), .. }) => {
-                tracing::info!(thread, "taken");
+                tracing::info!(thread, "pod_claimed");
                 if let Some(clone) = clone {
                     clone.settle().await?;
                 }
@@ -57,17 +62,35 @@ pub(super) async fn await_thread(
             }
             Ok(SeatAnswer { thread: None, base_branch }) => {
                 (wait, known) = (LONG_POLL, Instant::now());
+                told = ToldCauses::default();
                 if clone.is_none() {
                     let hello = hello_for(&base_branch, &args.role, relay);
-                    clone = Some(CloneTask::start(toolbox.clone(), hello));
+                    clone = Some(CloneTask::start(toolbox.clone(), hello, args.share.clone()));
                 }
             }
             Err(error) if outlasts(&error, known) => {
-                tracing::debug!(%error, "not known whether a Thread has taken the pod");
+                if told.is_new(&error) {
+                    tracing::warn!(%error, "pod_claim_unknown");
+                }
                 sleep(PAUSE).await;
             }
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+/// Causes that the log has of questions without an answer, since the last answer: the pod may wait for hours.
+#[derive(Debug, Default)]
+struct ToldCauses(Vec<(Discriminant<GatewayError>, Option<ErrorCode>)>);
+
+impl ToldCauses {
+    fn is_new(&mut self, error: &GatewayError) -> bool {
+        let cause = (discriminant(error), error.code());
+        let new = !self.0.contains(&cause);
+        if new {
+            self.0.push(cause);
+        }
+        new
     }
 }
 
@@ -99,9 +122,9 @@ struct CloneTask {
 }
 
 impl CloneTask {
-    fn start(toolbox: ToolboxClient, hello: ToolboxHello) -> Self {
+    fn start(toolbox: ToolboxClient, hello: ToolboxHello, share: Option<PathBuf>) -> Self {
         let busy = Arc::<Mutex<()>>::default();
-        let work = keep_clone(toolbox, hello, Arc::clone(&busy)).in_current_span();
+        let work = keep_clone(toolbox, hello, Arc::clone(&busy), share).in_current_span();
         Self { task: tokio::spawn(work), busy }
     }
 
@@ -136,30 +159,72 @@ impl Drop for CloneTask {
     }
 }
 
-/// Ends with what the toolbox failed by.
+/// Ends with what the toolbox failed by. In `share` the kubelet finds that there is a clone.
 async fn keep_clone(
     toolbox: ToolboxClient,
     hello: ToolboxHello,
     busy: Arc<Mutex<()>>,
+    share: Option<PathBuf>,
 ) -> ToolboxError {
     if let Err(error) = toolbox.ask(ToolboxRequest::Hello(hello)).await {
         return error;
     }
+    let mut failures = 0;
     loop {
         let held = busy.lock().await;
         let done = toolbox.ask(ToolboxRequest::PrepareBase).await;
         drop(held);
-        let pause = match done {
+        match done {
             Ok(ToolboxReply::Text(done)) => {
-                tracing::info!(done, "the clone is ready");
-                REFRESH
+                tracing::info!(done, "clone_ready");
+                failures = 0;
+                if let Some(Err(error)) = share.as_deref().map(alive::note_clone) {
+                    tracing::warn!(%error, "clone_mark_failed");
+                }
             }
             Ok(other) => {
-                tracing::warn!(?other, "no clone of the base branch yet");
-                AGAIN
+                failures += 1;
+                tracing::warn!(
+                    ?other,
+                    failures,
+                    request = "prepare_base",
+                    "toolbox_request_failed"
+                );
             }
             Err(error) => return error,
-        };
-        sleep(pause).await;
+        }
+        sleep(pause_after(failures)).await;
+    }
+}
+
+/// Until the next clone or fetch, after so many that failed in a row.
+fn pause_after(failures: u32) -> Duration {
+    match failures.checked_sub(1) {
+        None => REFRESH,
+        Some(before) => AGAIN.saturating_mul(2_u32.saturating_pow(before)).min(MOST_AGAIN),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_clone_that_fails_is_followed_later_by_the_next_one() {
+        let pauses = (0..8).map(|failures| pause_after(failures).as_secs());
+        assert_eq!(pauses.collect::<Vec<_>>(), [300, 20, 40, 80, 160, 320, 600, 600]);
+        assert_eq!(pause_after(u32::MAX), MOST_AGAIN);
+    }
+
+    #[test]
+    fn a_gateway_that_does_not_answer_is_told_once_for_each_cause() {
+        let refused =
+            |code| GatewayError::Refused { code, message: format!("{:?}", Instant::now()) };
+        let mut told = ToldCauses::default();
+        assert!(told.is_new(&GatewayError::Away("git".to_owned())));
+        assert!(!told.is_new(&GatewayError::Away("git again".to_owned())));
+        assert!(told.is_new(&refused(ErrorCode::Unavailable)));
+        assert!(told.is_new(&refused(ErrorCode::NotRegistered)));
+        assert!(!told.is_new(&refused(ErrorCode::Unavailable)));
     }
 }

@@ -19,17 +19,28 @@ pub(super) struct RunView {
     pub told: usize,
     /// The same tools, to carry calls out.
     pub tools: RoleTools,
+    /// The repository has files that people see as pages.
+    pub shows_pages: bool,
     reads_back: bool,
     looks_first: bool,
 }
 
 impl RunView {
     /// What each call of a run is given.
-    pub(super) fn new(system: SystemText, tools: RoleTools) -> Self {
+    pub(super) fn new(system: SystemText, tools: RoleTools, shows_pages: bool) -> Self {
         let SystemText { text: system, shared } = system;
         let specs = tools.specs();
         let told = prompt::told_length(&system, &specs);
-        Self { system, shared, specs, told, tools, reads_back: false, looks_first: false }
+        Self {
+            system,
+            shared,
+            specs,
+            told,
+            tools,
+            shows_pages,
+            reads_back: false,
+            looks_first: false,
+        }
     }
 
     /// Offers the tools in the form that the model knows which answers now, and those that are of use.

@@ -122,7 +122,7 @@ async fn await_stop(gateway: GatewayClient, role: String, mut after: SlackTs) ->
                     after = after.max(newest);
                 }
             }
-            Err(error) => tracing::debug!(%error, "can't listen for a stop"),
+            Err(error) => tracing::debug!(%error, "stop_stream_failed"),
         }
         sleep(PAUSE).await;
     }

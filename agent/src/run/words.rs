@@ -169,7 +169,7 @@ impl Agent {
             let message = PostMessage { key, text, ..PostMessage::default() };
             // Whether or not this is heard, the gateway has asked.
             if let Err(error) = self.tools.gateway.post(&message).await {
-                tracing::warn!(%error, "where the run stands was not told");
+                tracing::warn!(%error, notice = "budget_pause", "notice_post_failed");
             }
         }
         Ok((RunOutcome::Waiting, None))

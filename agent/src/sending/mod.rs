@@ -69,7 +69,7 @@ impl HistorySender {
     pub(crate) async fn finish(mut self) {
         self.ends.notify_one();
         if tokio::time::timeout(FAREWELL, &mut self.task).await.is_err() {
-            tracing::info!("the end of the transcript was not sent");
+            tracing::info!("transcript_flush_failed");
         }
     }
 }
@@ -126,11 +126,11 @@ impl Sender {
                 Ok(()) if ending => return,
                 Ok(()) => pause = FIRST_PAUSE,
                 Err(error) if error.is_final() => {
-                    tracing::debug!(%error, "the history is not sent");
+                    tracing::debug!(%error, "history_send_failed");
                     return;
                 }
                 Err(error) => {
-                    tracing::debug!(%error, ?pause, "the history is sent later");
+                    tracing::debug!(%error, ?pause, "history_send_delayed");
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                     growth.0.news.notify_one();

@@ -45,16 +45,16 @@ async fn keep_bridge(gateway: &GatewayClient, socket: &Path) {
         let begun = Instant::now();
         match gateway.upgrade(path::MCP_BRIDGE, &[], BRIDGE_UPGRADE).await {
             Ok(mut line) => {
-                tracing::info!("connected to the gateway");
+                tracing::info!("gateway_connected");
                 if await_start(&mut line).await {
                     let socket = socket.to_owned();
                     tokio::spawn(async move { couple_session(line, &socket).await });
                     pause = FIRST_PAUSE;
                     continue;
                 }
-                tracing::info!("the gateway is gone: connecting anew");
+                tracing::info!("gateway_disconnected");
             }
-            Err(error) => tracing::warn!(%error, "the gateway does not take the connection"),
+            Err(error) => tracing::warn!(%error, "gateway_connect_failed"),
         }
         if begun.elapsed() > LONGEST_PAUSE {
             pause = FIRST_PAUSE;
@@ -81,8 +81,8 @@ async fn await_start(line: &mut (impl AsyncRead + Unpin)) -> bool {
 async fn couple_session(line: impl AsyncRead + AsyncWrite, socket: &Path) {
     let server = match timeout(CONNECT, UnixStream::connect(socket)).await {
         Ok(Ok(server)) => server,
-        Ok(Err(error)) => return tracing::warn!(%error, "the server's container does not answer"),
-        Err(_) => return tracing::warn!("the server's container does not answer"),
+        Ok(Err(error)) => return tracing::warn!(%error, "server_container_unreachable"),
+        Err(_) => return tracing::warn!("server_container_unreachable"),
     };
     let (line_read, line_write) = tokio::io::split(line);
     let (server_read, server_write) = server.into_split();

@@ -102,7 +102,7 @@ async fn serve_session(
         }
         Err(why) => ProgramExit { not_started: Some(why), ..ProgramExit::default() },
     };
-    tracing::info!(?exit, "a program has ended");
+    tracing::info!(?exit, "server_program_exited");
     let exit = serde_json::to_vec(&exit).unwrap_or_default();
     let last = async {
         let _ = frames.send(frame(FrameKind::Exit, &exit)).await;
@@ -147,7 +147,7 @@ async fn carry_input(mut read: impl AsyncRead + Unpin, mut input: ChildStdin) {
     while let Ok(Ok(count @ 1..)) = timeout(SILENCE, read.read(&mut buffer)).await {
         let arrived = match frames.push(&buffer[..count]) {
             Ok(arrived) => arrived,
-            Err(error) => return tracing::warn!(%error, "the connection is ended"),
+            Err(error) => return tracing::warn!(%error, "bridge_frame_invalid"),
         };
         for frame in arrived.into_iter().filter(|frame| frame.kind == FrameKind::Input) {
             if frame.bytes.is_empty() || input.write_all(&frame.bytes).await.is_err() {

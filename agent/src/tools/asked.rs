@@ -1,7 +1,7 @@
 //! What the toolbox answers, as a tool's result.
 
 use super::{ToolContext, ToolFailure, ToolOutcome};
-use crate::toolbox::protocol::{ImageRequest, ToolboxReply, ToolboxRequest};
+use crate::toolbox::protocol::{ImageRequest, ToolboxReply, ToolboxRequest, WorktreePicture};
 
 pub(super) async fn ask_text(
     cx: &ToolContext,
@@ -19,11 +19,19 @@ pub(super) fn read_reply(reply: ToolboxReply) -> Result<String, ToolFailure> {
     }
 }
 
-/// A picture that a model may change, or that people are shown; in base64.
+/// A picture that people are shown; in base64.
 pub(super) async fn load_picture(cx: &ToolContext, path: &str) -> Result<String, ToolFailure> {
+    load_source(cx, path).await.map(|picture| picture.data)
+}
+
+/// A picture that a model may change.
+pub(super) async fn load_source(
+    cx: &ToolContext,
+    path: &str,
+) -> Result<WorktreePicture, ToolFailure> {
     let wanted = ImageRequest::Load { path: path.to_owned() };
     match cx.toolbox.ask(ToolboxRequest::Image(wanted)).await? {
-        ToolboxReply::Picture(picture) => Ok(picture.data),
+        ToolboxReply::Picture(picture) => Ok(picture),
         ToolboxReply::Refused(why) => Err(ToolFailure::Respond(why)),
         ToolboxReply::Failed(why) => Err(ToolFailure::Stop(why)),
         other => Err(ToolFailure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),

@@ -121,7 +121,7 @@ pub(super) async fn find_attachment(
 }
 
 fn explain_cut(error: &GatewayError) -> ToolFailure {
-    tracing::warn!(%error, "a file was cut off");
+    tracing::warn!(%error, "attachment_truncated");
     ToolFailure::Respond("the file was cut off on its way: try again".to_owned())
 }
 

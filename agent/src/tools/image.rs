@@ -7,13 +7,13 @@ use codebutler_wire::{DrawImages, DrawnImages, ImageQuality, ImageSize, PlaceIma
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::asked::{ask_text, load_picture};
+use super::asked::{ask_text, load_source};
 use super::attachment::{keep_attachment, split_path};
 use super::{
     CallRisk, Handler, PushResult, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome,
 };
 use crate::gateway::mcp::explain_refusal;
-use crate::toolbox::protocol::{ImageRequest, ToolboxRequest};
+use crate::toolbox::protocol::{ImageRequest, ToolboxRequest, WorktreePicture};
 
 /// In the order in which the model sees them.
 pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
@@ -85,7 +85,7 @@ pub(super) struct EditArgs {
     /// Variants, 1 to 4; 1 if absent.
     #[serde(default)]
     pub count: Option<u8>,
-    /// `square` if absent.
+    /// The shape of the first image if absent.
     #[serde(default)]
     pub size: Option<ImageSize>,
     /// `medium` if absent.
@@ -120,14 +120,17 @@ impl Handler for EditImage {
         for image in &args.images {
             sources.push(load_image(cx, image).await?);
         }
+        let shape = keep_shape(args.size, sources[0].sides);
+        let sources = sources.into_iter().map(|source| source.data).collect();
         let mask = match &args.mask {
-            Some(mask) => Some(load_image(cx, mask).await?),
+            Some(mask) => Some(load_image(cx, mask).await?.data),
             None => None,
         };
         let wanted = DrawImages {
             prompt: args.prompt,
             count: args.count.unwrap_or(1),
-            size: args.size.unwrap_or_default(),
+            size: shape.0,
+            sides: shape.1,
             quality: args.quality.unwrap_or_default(),
             transparent: args.transparent.unwrap_or_default(),
             sources,
@@ -166,6 +169,9 @@ impl Handler for KeepImage {
     ) -> Result<ToolOutcome, ToolFailure> {
         let image = find_image(cx, &args.image).await?;
         let path = args.path.trim().trim_start_matches("./").to_owned();
+        // Before people are asked about a path that can't be had.
+        let check = ImageRequest::Check { image: image.clone(), path: path.clone() };
+        let made = ask_text(cx, ToolboxRequest::Image(check)).await?;
         // Before anything is committed that could not be pushed.
         let wanted = PlaceImage { path: path.clone(), image: args.image.clone() };
         cx.gateway.place_image(&wanted).await?;
@@ -178,8 +184,10 @@ impl Handler for KeepImage {
         .await?;
         match cx.push(&commit).await? {
             PushResult::Done(done) => {
-                let text =
-                    format!("Committed as `{path}` on this conversation's branch. {}", done.text);
+                let done_as = format!("Committed as `{path}` on this conversation's branch.");
+                let parts = [done_as.as_str(), &made, &done.text];
+                let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+                let text = text.join(" ");
                 Ok(ToolOutcome { text, ..*done })
             }
             PushResult::Conflict(why) => Err(ToolFailure::Respond(why)),
@@ -250,9 +258,20 @@ async fn find_image(cx: &ToolContext, image: &str) -> Result<String, ToolFailure
     }
 }
 
-/// An image in base64.
-async fn load_image(cx: &ToolContext, image: &str) -> Result<String, ToolFailure> {
-    load_picture(cx, &find_image(cx, image).await?).await
+async fn load_image(cx: &ToolContext, image: &str) -> Result<WorktreePicture, ToolFailure> {
+    load_source(cx, &find_image(cx, image).await?).await
+}
+
+/// The size of a changed image, and the sides that it keeps: those of its source, unless another size was asked for.
+fn keep_shape(
+    wanted: Option<ImageSize>,
+    sides: Option<(u32, u32)>,
+) -> (ImageSize, Option<(u32, u32)>) {
+    match (wanted, sides) {
+        (Some(size), _) => (size, None),
+        (None, Some((width, height))) => (ImageSize::nearest(width, height), sides),
+        (None, None) => (ImageSize::default(), None),
+    }
 }
 
 #[cfg(test)]
@@ -260,6 +279,18 @@ mod tests {
     use codebutler_wire::{DrawnImage, NanoUsd};
 
     use super::*;
+
+    #[test]
+    fn a_changed_image_keeps_its_shape_unless_another_is_asked_for() {
+        let of = |wanted, sides| keep_shape(wanted, sides);
+        let wide = Some((1_920, 1_080));
+        assert_eq!(of(None, wide), (ImageSize::Landscape, wide));
+        assert_eq!(of(None, Some((3, 4))).0, ImageSize::Portrait);
+        assert_eq!(of(None, Some((100, 90))).0, ImageSize::Square);
+        assert_eq!(of(Some(ImageSize::Square), wide), (ImageSize::Square, None));
+        assert_eq!(of(None, None), (ImageSize::Square, None));
+        assert_eq!(ImageSize::nearest(0, 0), ImageSize::Square);
+    }
 
     #[test]
     fn the_model_is_told_where_each_image_is_and_what_they_cost() {

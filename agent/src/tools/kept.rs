@@ -14,7 +14,7 @@ impl ToolContext {
             let page = match self.gateway.history_lines(behind).await {
                 Ok(page) => page,
                 Err(error) => {
-                    tracing::warn!(%error, "history not read");
+                    tracing::warn!(%error, "history_read_failed");
                     kept.miss(error.to_string());
                     return kept;
                 }

@@ -17,8 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use self::checks::{check_form, find_marks};
 use self::evidence::link_all;
-use self::form::{exceeds_card, show_change, show_marks, show_retrospective, show_stale};
-use self::improve::{post_improvements, without_improvements};
+use self::form::{
+    exceeds_card, show_change, show_marks, show_retrospective, show_stale, show_summary,
+};
+use self::improve::post_improvements;
 use self::todos::{find_todos, show_todos};
 use super::whole::post_whole;
 use super::{
@@ -275,7 +277,7 @@ impl Handler for ProposeLearnings {
         let whole_text = show_retrospective(&args, &cx.thread) + &rest;
         let kept = keep_journal(cx, &whole_text, marks).await?;
         let improvements = post_improvements(cx, &call, &args).await?;
-        let mut text = show_retrospective(&without_improvements(&args), &cx.thread) + &rest;
+        let mut text = show_summary(&args, &cx.thread) + &rest;
         if let Some(kept) = &kept {
             text = format!("{text}\n{kept}");
         }
@@ -285,7 +287,7 @@ impl Handler for ProposeLearnings {
         }
         let waits = !changes.is_empty();
         if waits {
-            text = format!("{text}\n\n{ASK}");
+            text = format!("{text}\n{ASK}");
         }
         let key = call.key.to_owned();
         let message = wire::PostMessage {

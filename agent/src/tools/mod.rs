@@ -210,14 +210,12 @@ impl From<GatewayError> for ToolFailure {
     fn from(error: GatewayError) -> Self {
         match error {
             GatewayError::Refused { code: ErrorCode::ThreadClosed, .. } => Self::Closed,
+            // Away, or not the agent of this role any more.
             GatewayError::Refused {
-                code:
-                    ErrorCode::Forbidden
-                    | ErrorCode::NeedsApproval
-                    | ErrorCode::InvalidRequest
-                    | ErrorCode::Upstream,
-                message,
-            } => Self::Respond(message),
+                code: ErrorCode::Unavailable | ErrorCode::NotRegistered | ErrorCode::Unauthenticated,
+                ..
+            } => Self::Gateway(error),
+            GatewayError::Refused { message, .. } => Self::Respond(message),
             GatewayError::Unexpected { .. } => Self::Respond(error.to_string()),
             other => Self::Gateway(other),
         }
@@ -250,6 +248,10 @@ pub trait RoleTool: Send + Sync {
     fn schema(&self) -> Value;
     /// What a call can do.
     fn risk(&self) -> CallRisk;
+    /// It costs money by itself: it is recorded before it is made, though it may only read.
+    fn is_paid(&self) -> bool {
+        false
+    }
     /// How much harm this call can do here.
     fn verdict(&self, policy: &CommandPolicy, arguments: &str) -> RiskVerdict;
     /// By which the effect of a call is found again. Recorded before [`RoleTool::call`]; `proposed` is
@@ -276,6 +278,7 @@ trait Handler: Send + Sync + 'static {
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
     const RISK: CallRisk;
+    const PAID: bool = false;
 
     /// How much harm it can do, by the tool alone unless its arguments say more.
     fn verdict(&self, policy: &CommandPolicy, _args: &Self::Args) -> RiskVerdict {
@@ -322,6 +325,10 @@ impl<H: Handler> RoleTool for H {
 
     fn risk(&self) -> CallRisk {
         H::RISK
+    }
+
+    fn is_paid(&self) -> bool {
+        H::PAID
     }
 
     fn verdict(&self, policy: &CommandPolicy, arguments: &str) -> RiskVerdict {

@@ -16,7 +16,7 @@ impl ToolContext {
         match self.toolbox.ask(ToolboxRequest::Touched).await? {
             ToolboxReply::Names(touched) => Ok(files_beside(&self.planned, touched)),
             other => {
-                tracing::warn!(?other, "what the branch changes is not known");
+                tracing::warn!(?other, request = "touched", "toolbox_request_failed");
                 Ok(Vec::new())
             }
         }

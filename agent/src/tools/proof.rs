@@ -51,7 +51,7 @@ impl ToolContext {
                 Ok(Some(TestProof { commit, test, changed, uncommitted }))
             }
             other => {
-                tracing::warn!(?other, "how the worktree stands is not known");
+                tracing::warn!(?other, request = "standing", "toolbox_request_failed");
                 Ok(None)
             }
         }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::{ToolContext, ToolFailure, ToolOutcome, plan};
 use crate::gateway::{GatewayError, PATIENCE};
 use crate::toolbox::client::ToolboxError;
-use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
+use crate::toolbox::protocol::{HOOKS_NOT_RUN, ToolboxReply, ToolboxRequest};
 use crate::transcript::{ResultKind, TranscriptRecord};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -29,6 +29,14 @@ pub struct RelayedRequest {
     pub said: Option<String>,
     /// Whether it is the gateway that was away, all the time.
     pub away: bool,
+}
+
+impl ToolOutcome {
+    /// The hooks that a push names, on a line of their own: for an answer that says nothing else of it.
+    pub(super) fn hooks_named(&self) -> String {
+        let named = self.text.lines().find(|line| line.starts_with(HOOKS_NOT_RUN));
+        named.map_or(String::new(), |named| format!("\n{}.", named.trim_end_matches('.')))
+    }
 }
 
 impl ToolContext {
@@ -54,7 +62,7 @@ impl ToolContext {
                     away,
                 });
             }
-            tracing::info!(?pause, "the gateway is away: Git tries again");
+            tracing::info!(?pause, "push_retried");
             sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }

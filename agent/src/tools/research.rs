@@ -78,9 +78,10 @@ impl Handler for KeepResearch {
         };
         let commit = ask_text(cx, request).await?;
         match cx.push(&commit).await? {
-            PushResult::Done(_) => Ok(ToolOutcome::plain(format!(
+            PushResult::Done(done) => Ok(ToolOutcome::plain(format!(
                 "Kept as `.codebutler/{path}` on this conversation's branch. It is merged with its pull request; until then \
-                 only your answer in the conversation says it."
+                 only your answer in the conversation says it.{}",
+                done.hooks_named()
             ))),
             PushResult::Conflict(why) => Err(ToolFailure::Respond(why)),
         }

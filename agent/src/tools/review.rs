@@ -55,9 +55,9 @@ pub struct RiskMatrix {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RiskPoint {
-    pub level: RiskLevel,
     /// One sentence.
     pub why: String,
+    pub level: RiskLevel,
 }
 
 /// How risky a change is.

@@ -130,11 +130,12 @@ impl Handler for GhOpenIssues {
         let commit = commit_page(cx, noted, issues.len()).await?;
         let lines: Vec<_> =
             issues.iter().map(|one| format!("- item {}: {}", one.item, one.url)).collect();
-        if let PushResult::Conflict(why) = cx.push(&commit).await? {
-            return Err(ToolFailure::Respond(why));
-        }
+        let hooks = match cx.push(&commit).await? {
+            PushResult::Done(done) => done.hooks_named(),
+            PushResult::Conflict(why) => return Err(ToolFailure::Respond(why)),
+        };
         let told = open_pull_request(cx, &lines).await?;
-        Ok(ToolOutcome::plain(format!("{}\n{told}", lines.join("\n"))))
+        Ok(ToolOutcome::plain(format!("{}\n{told}{hooks}", lines.join("\n"))))
     }
 }
 

@@ -33,7 +33,7 @@ impl RoleTools {
         let known =
             |name: &str| is_tool_pattern(name) || tools.iter().any(|tool| tool.name() == name);
         for name in names.iter().filter(|name| !known(name)) {
-            tracing::warn!(name, "the role has a tool that does not exist");
+            tracing::warn!(name, "tool_unknown");
         }
         Self {
             own: tools,

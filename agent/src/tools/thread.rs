@@ -191,7 +191,7 @@ impl Handler for SendMessage {
         });
         let plan = decision == Some(wire::AskedDecision::Plan);
         let files = args.files.filter(|_| plan).unwrap_or_default();
-        let pictures = read_pictures(cx, &args.pictures).await?;
+        let (pictures, smaller) = read_pictures(cx, &args.pictures).await?;
         let message = wire::PostMessage {
             key,
             text,
@@ -214,26 +214,30 @@ impl Handler for SendMessage {
         } else {
             (ResultKind::Plain, "")
         };
-        let text = format!("Posted as message {ts}.{then}{}", show_overlaps(&overlaps));
+        let text = format!("Posted as message {ts}.{then}{smaller}{}", show_overlaps(&overlaps));
         Ok(ToolOutcome::of(text, kind).recording(record))
     }
 }
 
-/// Pictures as Read would show them: within the worktree, and nothing but pictures.
+/// Pictures as Read would show them: within the worktree, and nothing but pictures. And which of them are smaller than their
+/// files.
 async fn read_pictures(
     cx: &ToolContext,
     paths: &[String],
-) -> Result<Vec<wire::OwnPicture>, ToolFailure> {
+) -> Result<(Vec<wire::OwnPicture>, String), ToolFailure> {
     if paths.len() > wire::MAX_PICTURES {
         let most = wire::MAX_PICTURES;
         return Err(ToolFailure::Respond(format!("a message shows at most {most} pictures")));
     }
-    let mut pictures = Vec::new();
+    let (mut pictures, mut smaller) = (Vec::new(), String::new());
     for path in paths {
         let read = args::ReadArgs { path: path.clone(), ..args::ReadArgs::default() };
         match cx.toolbox.ask(ToolboxRequest::Read(read)).await? {
-            ToolboxReply::Picture(WorktreePicture { data, .. }) => {
+            ToolboxReply::Picture(WorktreePicture { data, note, .. }) => {
                 pictures.push(wire::OwnPicture { data });
+                if !note.is_empty() {
+                    smaller = format!("{smaller} `{path}`:{note}");
+                }
             }
             ToolboxReply::Refused(why) => return Err(ToolFailure::Respond(why)),
             ToolboxReply::Failed(why) => return Err(ToolFailure::Stop(why)),
@@ -244,7 +248,7 @@ async fn read_pictures(
             }
         }
     }
-    Ok(pictures)
+    Ok((pictures, smaller))
 }
 
 struct CloseThread;

@@ -105,8 +105,9 @@ impl Handler for Read {
         let args = locate_attachment(cx, args).await?;
         match cx.toolbox.ask(ToolboxRequest::Read(args)).await? {
             ToolboxReply::Text(text) => Ok(ToolOutcome::plain(text)),
-            ToolboxReply::Picture(WorktreePicture { media_type, data, shown }) => {
-                let text = format!("`{shown}` follows as a picture, if you can be shown any.");
+            ToolboxReply::Picture(WorktreePicture { media_type, data, shown, note, .. }) => {
+                let text =
+                    format!("`{shown}` follows as a picture, if you can be shown any.{note}");
                 let url = format!("data:{media_type};base64,{data}");
                 let record = TranscriptRecord::Picture(transcript::ModelPicture { shown, url });
                 Ok(ToolOutcome::plain(text).recording([record]))

@@ -395,7 +395,7 @@ impl OpenTranscript {
             )?;
         let length = file.metadata().map_err(fail)?.len();
         if good < length {
-            tracing::warn!(bytes = length - good, "removing a line that was cut off by a crash");
+            tracing::warn!(bytes = length - good, "transcript_line_removed");
             file.set_len(good).map_err(fail)?;
             file.sync_all().map_err(fail)?;
         }

@@ -208,7 +208,7 @@ fn hide_results(chat: &mut [ShownMessage<'_>], old: usize, mut to_hide: usize) {
         let text = shown.message["content"].as_str().unwrap_or_default();
         let head = clip_text(text, HEAD.min(length / 10));
         let text = format!(
-            "{head}\n[CodeButler] The rest of {length} characters of an old result is hidden: call the tool \
+            "{head}\n[note] The rest of {length} characters of an old result is hidden: call the tool \
              again."
         );
         shown.message.to_mut()["content"] = json!(text);

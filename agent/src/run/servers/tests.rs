@@ -15,13 +15,7 @@ fn tool(name: &str) -> McpTool {
 }
 
 fn server(name: &str) -> McpServer {
-    McpServer {
-        name: name.into(),
-        available: true,
-        resources: false,
-        prompts: Vec::new(),
-        prompt_forms: Vec::new(),
-    }
+    McpServer { name: name.into(), available: true, ..McpServer::default() }
 }
 
 fn list(tools: &[&str]) -> McpTools {

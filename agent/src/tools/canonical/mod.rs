@@ -13,6 +13,7 @@ mod names;
 
 use serde_json::{Map, Value};
 
+use super::family::call_in_form;
 use super::{RoleTool, RoleTools, ToolFailure};
 use crate::model::{AssistantMessage, ToolCall, WrittenCall};
 
@@ -27,14 +28,16 @@ impl RoleTools {
             let made = std::mem::replace(call, one);
             let known = message.written.iter().any(|written| written.call == place);
             let is_offered = made.name == self.offered_name(&call.name) && made.is_whole();
-            if !known && is_offered && made.arguments != call.arguments {
-                message.written.push(WrittenCall {
-                    call: place,
-                    name: made.name,
-                    arguments: made.arguments,
-                    free: false,
-                });
-            }
+            let shown = if is_offered {
+                let (name, arguments) = (made.name, made.arguments);
+                let differs = arguments != call.arguments;
+                differs.then_some(WrittenCall { call: place, name, arguments, free: false })
+            } else {
+                // Later it is to find itself calling what it is offered.
+                call_in_form(self.form(), &call.name, &call.arguments)
+            };
+            let shown = shown.filter(|_| !known);
+            message.written.extend(shown.map(|shown| WrittenCall { call: place, ..shown }));
         }
         message
     }

@@ -154,6 +154,25 @@ fn another_family_is_shown_earlier_calls_in_its_own_form() {
 }
 
 #[test]
+fn a_call_under_another_name_is_shown_in_the_form_that_is_offered() {
+    let edit = json!({"path": "a.rs", "edits": [{"old": "a", "new": "b"}]}).to_string();
+    let patched =
+        json!({"input": "*** Begin Patch\n*** Update File: a.rs\n@@\n-a\n+b\n*** End Patch"});
+    let shown = |form, name: &str, arguments: &str| {
+        let chat = answered(form, &recorded(name, arguments)).to_chat(None);
+        let function = &chat["tool_calls"][0]["function"];
+        (function["name"].clone(), function["arguments"].as_str().unwrap().to_owned())
+    };
+    let by_patch = shown(EditForm::Patch, "Edit", &edit);
+    assert_eq!(by_patch, (json!("apply_patch"), patched.to_string()));
+    // Claude knows no such tool under another name than its own.
+    let given = json!({"path": "a.rs", "old_string": "a", "new_string": "b"}).to_string();
+    let (name, arguments) = shown(EditForm::ClaudeNames, "str_replace", &given);
+    assert_eq!(name, "Edit");
+    assert!(arguments.contains("old_string") && !arguments.contains("edits"), "{arguments}");
+}
+
+#[test]
 fn a_refused_call_names_the_tools_that_are_offered() {
     let error = tools(EditForm::Patch).find("Teleport").err().unwrap().to_string();
     assert!(error.contains("apply_patch") && !error.contains(" Edit,"), "{error}");

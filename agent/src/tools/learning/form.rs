@@ -15,6 +15,8 @@ use codebutler_guides::text::clip_text;
 const MAX_POINT: usize = 300;
 /// Entries that should go, as they are listed.
 const MAX_STALE: usize = 30;
+/// Where a section has nothing.
+const NO_POINT: &str = "None worth a line.";
 
 const fn severity_word(severity: FrictionSeverity) -> &'static str {
     match severity {
@@ -24,53 +26,82 @@ const fn severity_word(severity: FrictionSeverity) -> &'static str {
     }
 }
 
-/// Markdown; the cost is the ledger's, no model writes it.
+/// As the journal keeps it: with the exact cost of each role. The cost is the ledger's, no model writes it.
 pub(super) fn show_retrospective(args: &ProposeArgs, thread: &ThreadFacts) -> String {
-    let usage = &thread.usage;
-    let mut out = String::from("**Retrospective**\n\n**Went well**\n");
-    for (n, GoodObservation { what, evidence }) in args.went_well.iter().enumerate() {
-        let _ = writeln!(out, "{}. {} ({})", n + 1, one_point(what), one_point(evidence));
-    }
-    out.push_str("\n**Friction**\n");
-    for (n, friction) in args.frictions.iter().enumerate() {
-        let ThreadFriction { what, cause, evidence, severity } = friction;
-        let severity = severity_word(*severity);
-        let _ = writeln!(
-            out,
-            "{}. [{severity}] {} Cause: {} ({})",
-            n + 1,
-            one_sentence(what),
-            one_sentence(cause),
-            one_point(evidence)
-        );
-    }
-    if args.frictions.is_empty() {
-        out.push_str("None worth a line.\n");
+    let mut out = String::from("**Retrospective**\n");
+    for (title, points) in list_points(args) {
+        let _ = writeln!(out, "\n**{title}**");
+        for (n, point) in points.iter().enumerate() {
+            let _ = writeln!(out, "{}. {point}", n + 1);
+        }
+        if points.is_empty() {
+            let _ = writeln!(out, "{NO_POINT}");
+        }
     }
     for improvement in list_improvements(args) {
         let _ = writeln!(out, "\n{}", improvement.text);
     }
-    if !args.tips.is_empty() {
-        out.push_str("\n**For the next request**\n");
-        for (n, tip) in args.tips.iter().enumerate() {
-            let _ = writeln!(out, "{}. {}", n + 1, one_sentence(tip));
-        }
-    }
-    let total: NanoUsd = usage
-        .iter()
-        .map(|(_, usage)| usage.cost)
-        .fold(NanoUsd(0), |a, b| NanoUsd(a.0.saturating_add(b.0)));
-    let roles: Vec<_> = usage
+    let roles: Vec<_> = thread
+        .usage
         .iter()
         .filter(|(_, usage)| usage.calls > 0)
         .map(|(role, usage)| format!("{role} ${} in {} calls", usage.cost, usage.calls))
         .collect();
-    let _ = write!(out, "\n**Cost so far** ${total}: {}", roles.join(", "));
+    let _ = write!(out, "\n**Cost so far** ${}: {}", total_cost(thread), roles.join(", "));
     if let Some(limit) = thread.look_back.limit {
         let cost = thread.look_back.cost;
         let _ = write!(out, "\n**Retrospective** ${cost} of at most ${limit}");
     }
     out
+}
+
+/// As people read it on a phone: a section of one point is a line, and costs are in cents.
+pub(super) fn show_summary(args: &ProposeArgs, thread: &ThreadFacts) -> String {
+    let mut out = String::from("**Retrospective**");
+    for (title, points) in list_points(args) {
+        let _ = write!(out, "\n**{title}**");
+        match &points[..] {
+            [] => {
+                let _ = write!(out, " {NO_POINT}");
+            }
+            [point] => {
+                let _ = write!(out, " {point}");
+            }
+            points => {
+                for (n, point) in points.iter().enumerate() {
+                    let _ = write!(out, "\n{}. {point}", n + 1);
+                }
+            }
+        }
+    }
+    let _ = write!(out, "\n**Cost so far** {}", total_cost(thread).in_cents());
+    if thread.look_back.limit.is_some() {
+        let _ = write!(out, ", {} of it for this", thread.look_back.cost.in_cents());
+    }
+    out
+}
+
+/// Sections and what stands in them; without tips there is no section of them.
+fn list_points(args: &ProposeArgs) -> Vec<(&'static str, Vec<String>)> {
+    let good = args.went_well.iter();
+    let good = good.map(|GoodObservation { what, evidence }| {
+        format!("{} ({})", one_point(what), one_point(evidence))
+    });
+    let frictions = args.frictions.iter();
+    let frictions = frictions.map(|ThreadFriction { what, cause, evidence, severity }| {
+        let (severity, evidence) = (severity_word(*severity), one_point(evidence));
+        format!("[{severity}] {} Cause: {} ({evidence})", one_sentence(what), one_sentence(cause))
+    });
+    let tips: Vec<_> = args.tips.iter().map(|tip| one_sentence(tip)).collect();
+    let mut all = vec![("Went well", good.collect()), ("Friction", frictions.collect())];
+    if !tips.is_empty() {
+        all.push(("For the next request", tips));
+    }
+    all
+}
+
+fn total_cost(thread: &ThreadFacts) -> NanoUsd {
+    thread.usage.iter().map(|(_, usage)| usage.cost).sum()
 }
 
 /// All that a retrospective would do otherwise, as people see it.

@@ -29,14 +29,3 @@ pub(super) async fn post_improvements(
     let wire::PostedMessage { ts, .. } = cx.gateway.post(&message).await?;
     Ok(Some(SuggestedImprovements { message: ts, items }))
 }
-
-/// The same retrospective without them.
-pub(super) fn without_improvements(args: &ProposeArgs) -> ProposeArgs {
-    ProposeArgs {
-        process_change: None,
-        prompt_change: None,
-        skill: None,
-        guardrail: None,
-        ..args.clone()
-    }
-}

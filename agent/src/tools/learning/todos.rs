@@ -17,7 +17,7 @@ pub(super) async fn find_todos(cx: &ToolContext) -> Result<Vec<(String, String)>
         ToolboxReply::Text(diff) => Ok(added_todos(&diff)),
         // Nobody's work waits for it.
         other => {
-            tracing::debug!(?other, "the notes that the change adds are not known");
+            tracing::debug!(?other, request = "git_diff", "toolbox_request_failed");
             Ok(Vec::new())
         }
     }

@@ -100,11 +100,11 @@ async fn keep_whole(cx: &ToolContext, whole: &str) -> String {
             format!("All of it, {length} bytes, is in `{path}`: Read it from an offset.")
         }
         Ok(ToolboxReply::Refused(why) | ToolboxReply::Failed(why)) => {
-            tracing::warn!(why, "a long result of a server is not kept");
+            tracing::warn!(why, "result_write_failed");
             format!("All of it is {length} bytes, which could not be kept: ask for less.")
         }
         Ok(other) => {
-            tracing::warn!(?other, "a long result of a server is not kept");
+            tracing::warn!(?other, "result_write_failed");
             format!("All of it is {length} bytes, which could not be kept: ask for less.")
         }
         Err(error) => {
@@ -112,7 +112,7 @@ async fn keep_whole(cx: &ToolContext, whole: &str) -> String {
                 ToolboxError::TooLarge => "it is too long to be kept",
                 _ => "it could not be kept",
             };
-            tracing::warn!(%error, "a long result of a server is not kept");
+            tracing::warn!(%error, "result_write_failed");
             format!("All of it is {length} bytes: {why}. Ask for less.")
         }
     }

@@ -14,6 +14,7 @@ use super::{OpenAnswer, TranscriptState};
 use crate::model::judge::ReplyFlaw;
 use crate::model::quirk::ModelQuirk;
 use crate::model::{self, AnswerSource, AssistantMessage, EARLIER};
+use crate::tool_args::patched_paths;
 
 /// What a summary and all beside it take, in bytes, where the transcript does not say.
 const ROOM: usize = 48_000;
@@ -147,9 +148,11 @@ impl TranscriptState {
         for call in calls {
             let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
             let path = ["path", "file_path"].iter().find_map(|key| arguments[*key].as_str());
-            let Some(path) = path.filter(|path| path.len() < 300) else { continue };
-            self.changed.retain(|known| known != path);
-            self.changed.push(path.to_owned());
+            let patched = patched_paths(arguments["patch"].as_str().unwrap_or_default());
+            for path in path.into_iter().chain(patched).filter(|path| path.len() < 300) {
+                self.changed.retain(|known| known != path);
+                self.changed.push(path.to_owned());
+            }
         }
         let old = self.changed.len().saturating_sub(FILES);
         self.changed.drain(..old);

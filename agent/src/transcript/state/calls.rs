@@ -124,9 +124,7 @@ impl TranscriptState {
         let missing: Vec<_> = answer
             .open_calls()
             .map(|(_, call)| match &answer.allowed {
-                None => {
-                    model::tool_message(&call.id, &format!("[CodeButler] Not carried out: {why}."))
-                }
+                None => model::tool_message(&call.id, &format!("[note] Not carried out: {why}.")),
                 Some(_) => model::user_message(STILL_COUNTS),
             })
             .collect();

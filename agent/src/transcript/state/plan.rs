@@ -47,12 +47,21 @@ impl TranscriptState {
         of("user").any(heard) || (of("tool").any(is_posted) && of("assistant").any(said))
     }
 
-    /// True if a message to the model has one of these words, given in small letters.
+    /// True if a message to the model has one of these words, given in small letters, or a longer one with it.
     pub fn names_any(&self, words: &[&str]) -> bool {
+        self.told_texts().any(|text| words.iter().any(|word| text.contains(word)))
+    }
+
+    /// The same, of whole words.
+    pub fn names_whole(&self, words: &[&str]) -> bool {
+        let is_one = |word: &str| words.contains(&word);
+        self.told_texts().any(|text| text.split(|c: char| !c.is_alphanumeric()).any(is_one))
+    }
+
+    fn told_texts(&self) -> impl Iterator<Item = String> {
         let told = self.chat.iter().filter(|message| message["role"] == "user");
         let texts = told.filter_map(|message| message["content"].as_str());
-        let mut texts = texts.filter(|text| !text.starts_with(FACTS)).map(str::to_lowercase);
-        texts.any(|text| words.iter().any(|word| text.contains(word)))
+        texts.filter(|text| !text.starts_with(FACTS)).map(str::to_lowercase)
     }
 
     pub(super) fn show_plan(

@@ -2,8 +2,9 @@
 //! the rest of a conversation, and never for these: however poor it is, the task, the rules, what is not
 //! answered yet and what was promised stay. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use codebutler_guides::text::{common_limit, shorten_text};
 use codebutler_wire::{MessageAuthor, SlackTs, ThreadMessage};
@@ -26,19 +27,27 @@ const FRAME: usize = 230;
 /// Own messages that are remembered.
 const POSTS: usize = 60;
 /// Words of a message that lays down how to work, in the languages in which decisions are understood, too.
-const RULES: &str = "never always must mustn't don't not only rule rules important required forbidden \
+static RULES: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    split_words(
+        "never always must mustn't don't not only rule rules important required forbidden \
     nie niemals immer muss müssen nicht nur kein keine keinen regel regeln wichtig verboten \
     nunca jamás siempre debe deben solo sólo no regla reglas importante obligatorio prohibido \
-    jamais toujours doit doivent pas uniquement règle règles obligatoire interdit";
+    jamais toujours doit doivent pas uniquement règle règles obligatoire interdit",
+    )
+});
 
 /// The same where words have no gaps between them.
 const RULES_WITHIN: [&str; 7] = ["禁止", "必ず", "しないで", "触らない", "不要", "必须", "不得"];
 
 /// Words of one that says what is going to be done.
-const PROMISES: &str = "will i'll we'll promise later tomorrow afterwards until \
+static PROMISES: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    split_words(
+        "will i'll we'll promise later tomorrow afterwards until \
     werde werden später morgen danach bis noch verspreche \
     haré haremos voy vamos luego mañana después prometo \
-    vais ferai ferons demain après promets";
+    vais ferai ferons demain après promets",
+    )
+});
 
 /// What was said so far.
 #[derive(Debug, Default)]
@@ -282,7 +291,7 @@ impl OwnPost {
 
     /// Whether it may say what the role is going to do: rather one too many.
     fn promises(&self) -> bool {
-        has_word(&self.text, PROMISES)
+        has_word(&self.text, &PROMISES)
     }
 }
 
@@ -340,9 +349,10 @@ impl SaidWords {
         };
         let note = format!("\n[CodeButler] In part: {READ_BACK} with `message` shows all of it.");
         let mut room = most.saturating_sub(note.len());
+        let mut part = message.clone();
         loop {
-            let text = shorten_text(&message.text, room, note_gap);
-            let shown = show_message(&ThreadMessage { text, ..message.clone() }) + &note;
+            part.text = shorten_text(&message.text, room, note_gap);
+            let shown = show_message(&part) + &note;
             // Each of its lines has a mark, and there is a head before them.
             let over = shown.len().saturating_sub(most);
             if over == 0 || room < 40 {
@@ -375,12 +385,16 @@ impl SaidWords {
 }
 
 fn lays_down(text: &str) -> bool {
-    has_word(text, RULES) || RULES_WITHIN.iter().any(|part| text.contains(part))
+    has_word(text, &RULES) || RULES_WITHIN.iter().any(|part| text.contains(part))
 }
 
-fn has_word(text: &str, known: &str) -> bool {
+fn split_words(list: &'static str) -> HashSet<&'static str> {
+    list.split_whitespace().collect()
+}
+
+fn has_word(text: &str, known: &HashSet<&str>) -> bool {
     let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '\'').map(str::to_lowercase);
-    words.any(|word| known.split_whitespace().any(|one| one == word))
+    words.any(|word| known.contains(&*word))
 }
 
 fn is_person(message: &ThreadMessage) -> bool {
