@@ -2,6 +2,7 @@
 //! the conversation, and a real Git server behind it. What it knows is in [`known`].
 
 mod known;
+mod seat;
 mod servers;
 mod tls;
 mod web;
@@ -92,6 +93,7 @@ impl Gateway {
             .route("/v1/chat/completions", post(chat))
             .route("/v1/git/{*path}", any(git))
             .merge(servers::routes())
+            .merge(seat::routes())
             .merge(web::routes())
             .layer(middleware::from_fn_with_state(gateway.clone(), guard))
             .with_state(gateway.clone());

@@ -11,7 +11,7 @@ use codebutler_agent::toolbox::protocol::{ToolboxReply, ToolboxRequest};
 use codebutler_wire::{PendingItem, RoleState};
 
 use crate::toolbox::{Box, bash, start, start_with, text};
-use crate::world::{World, in_order, says, until};
+use crate::world::{World, git, in_order, says, until};
 
 async fn run(t: &Box, command: &str) -> String {
     let root = t.world.dir.path().canonicalize().unwrap();
@@ -43,7 +43,10 @@ async fn modes_that_a_command_changes_are_put_back_and_git_works_on() {
     let parent = text(&t.toolbox, ToolboxRequest::Head).await;
     let commit = args::GitCommit { message: "Add new".into(), paths: None };
     text(&t.toolbox, ToolboxRequest::GitCommit { commit, parent }).await;
-    assert!(matches!(t.toolbox.ask(ToolboxRequest::Prepare).await.unwrap(), ToolboxReply::Text(_)));
+    assert!(matches!(
+        t.toolbox.ask(ToolboxRequest::Prepare { made_at: None }).await.unwrap(),
+        ToolboxReply::Text(_)
+    ));
     assert!(mode(&t.world.path("work/.git.lock")) & 0o600 == 0o600);
 }
 
@@ -54,7 +57,13 @@ async fn a_role_that_only_reads_changes_no_mode_and_no_attribute_of_the_worktree
     fs::write(t.world.path("work/copy/pm/tree/note"), "theirs\n").unwrap();
     fs::create_dir_all(t.world.tree("src")).unwrap();
     fs::write(t.world.tree("src/run.sh"), "true\n").unwrap();
+    // Projects without a package manager at hand keep what it would fetch.
+    fs::create_dir_all(t.world.tree("node_modules/pad")).unwrap();
+    fs::write(t.world.tree("node_modules/pad/index.js"), "pad\n").unwrap();
+    git(&t.world.tree(""), &["add", "--force", "node_modules"]);
     for (path, to) in [
+        ("tree/node_modules/pad/index.js", "755"),
+        ("tree/node_modules/pad", "000"),
         ("tree/README", "755"),
         ("tree/README", "000"),
         ("tree/src/run.sh", "777"),
@@ -76,6 +85,18 @@ async fn a_role_that_only_reads_changes_no_mode_and_no_attribute_of_the_worktree
                       except OSError as e: print(e.strerror)";
     let said = run(&t, &format!("python3 - <<'P'\n{attributes}\nP")).await;
     assert!(!said.contains("set\n") && said.contains("not supported"), "{said}");
+    // Sealed by fs-verity, a file could be written by nobody any more.
+    let seal = "import fcntl, struct\nwith open('ROOT/work/tree/README') as f:\n    \
+                try: fcntl.ioctl(f, 0x40806685, struct.pack('=4I', 1, 1, 4096, 0) + bytes(112)); print('sealed')\n    \
+                except OSError as e: print(e.strerror)";
+    let said = run(&t, &format!("python3 - <<'P'\n{seal}\nP")).await;
+    assert!(said.contains("not permitted"), "{said}");
+    // Leased, it could be opened to be written after 45 seconds only.
+    let lease = "import fcntl\nwith open('ROOT/work/tree/README') as f:\n    \
+                 try: fcntl.fcntl(f, 1024, fcntl.F_RDLCK); print('leased')\n    \
+                 except OSError as e: print(e.strerror)";
+    let said = run(&t, &format!("python3 - <<'P'\n{lease}\nP")).await;
+    assert!(said.contains("not permitted"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -175,5 +175,5 @@ async fn each_line_of_a_structured_log_says_whose_it_is() {
         );
         assert!(line["timestamp"].is_string() && line["level"].is_string(), "{line}");
     }
-    assert!(lines.iter().any(|line| line["fields"]["message"] == "run started"), "{text}");
+    assert!(lines.iter().any(|line| line["fields"]["message"] == "run_started"), "{text}");
 }

@@ -18,7 +18,7 @@ async fn uncommitted_work_survives_what_throws_it_away() {
     let mut world = World::new(in_order(vec![
         bash("mkdir src; echo precious > src/a.rs; echo changed >> README.md"),
         bash("rm -rf src && git checkout ."),
-        bash("git restore --source=refs/codebutler/snap/1 -- ."),
+        bash("git restore --source=refs/codebutler/snap/2 -- ."),
         bash("git gc -q; cat src/a.rs README.md"),
         says("All there."),
     ]))
@@ -31,7 +31,8 @@ async fn uncommitted_work_survives_what_throws_it_away() {
     let told = results(inner.asked.last().unwrap()).into_iter().map(str::to_owned);
     let told: Vec<String> = told.collect();
     assert!(!told[0].contains("refs/codebutler"), "{}", told[0]);
-    let note = "`git restore --source=refs/codebutler/snap/1 -- PATH` brings back a path";
+    // The first one was kept without a word, before output was written to a file.
+    let note = "`git restore --source=refs/codebutler/snap/2 -- PATH` brings back a path";
     assert!(told[1].contains(note) && told[1].contains("exit code 0"), "{}", told[1]);
     assert!(told[3].contains("precious") && told[3].contains("changed"), "{}", told[3]);
     drop(inner);

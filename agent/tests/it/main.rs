@@ -23,6 +23,8 @@ mod pictures;
 mod plans;
 mod redteam;
 mod screenshots;
+mod searching;
+mod seat;
 mod server_pod;
 mod servers;
 mod setup;

@@ -40,7 +40,9 @@ async fn a_model_that_sees_is_shown_what_people_send() {
         assert_eq!(seen(asked), ["[CodeButler] `a.png`:", "[CodeButler] `b.png`:"]);
     }
     let parts = inner.asked[0][1]["content"].as_array().unwrap();
-    assert!(parts[0]["text"].as_str().unwrap().ends_with("> look"), "{parts:?}");
+    let told = parts[0]["text"].as_str().unwrap();
+    let why = "[picture gone: not shown: no such picture. Read `slack:Fgone` to see it]";
+    assert!(told.ends_with(&format!("> look\n> \n> {why}")), "{told}");
     let url = parts.iter().find_map(|part| part["image_url"]["url"].as_str());
     assert_eq!(url, Some("data:image/png;base64,iVBORw0KGgoAAA=="));
     // Got once: what was taken is kept.

@@ -25,13 +25,7 @@ fn tool(name: &str, reads: bool) -> McpTool {
 }
 
 fn server(name: &str) -> McpServer {
-    McpServer {
-        name: name.into(),
-        available: true,
-        resources: false,
-        prompts: vec![],
-        prompt_forms: vec![],
-    }
+    McpServer { name: name.into(), available: true, ..McpServer::default() }
 }
 
 /// A role that may use all tools of servers, where `tracker` has these.

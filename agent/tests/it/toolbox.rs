@@ -48,7 +48,10 @@ pub(crate) async fn start_with(args: &[&str]) -> Box {
     let process = world.toolbox_command(&socket).args(args).spawn().unwrap();
     let toolbox = ToolboxClient::connect(&socket).await.unwrap();
     toolbox.ask(ToolboxRequest::Hello(hello(&world))).await.unwrap();
-    assert!(matches!(toolbox.ask(ToolboxRequest::Prepare).await.unwrap(), ToolboxReply::Text(_)));
+    assert!(matches!(
+        toolbox.ask(ToolboxRequest::Prepare { made_at: None }).await.unwrap(),
+        ToolboxReply::Text(_)
+    ));
     Box { world, process, toolbox, socket }
 }
 
@@ -98,6 +101,82 @@ async fn a_command_shows_what_it_did() {
     );
     let signal = text(&t.toolbox, bash("kill -TERM $$", None)).await;
     assert!(signal.contains("signal"), "{signal}");
+}
+
+/// As the official images of Rust and Go have it: their folders are the image's, and not a command's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn downloads_have_a_place_whatever_folders_the_image_names() {
+    let world = World::new(in_order(vec![])).await;
+    let (socket, image) = (world.path("run/toolbox.sock"), world.path("image"));
+    let cargo = image.join("cargo");
+    fs::create_dir_all(cargo.join("bin")).unwrap();
+    fs::write(cargo.join("config.toml"), "[net]\n").unwrap();
+    let _process = world
+        .toolbox_command(&socket)
+        .env("CARGO_HOME", &cargo)
+        .env("GOPATH", image.join("go"))
+        .env("PIP_CACHE_DIR", image.join("pip"))
+        .spawn()
+        .unwrap();
+    let toolbox = ToolboxClient::connect(&socket).await.unwrap();
+    toolbox.ask(ToolboxRequest::Hello(hello(&world))).await.unwrap();
+    toolbox.ask(ToolboxRequest::Prepare { made_at: None }).await.unwrap();
+    let download = "mkdir -p $CARGO_HOME/registry/src $GOPATH/pkg/mod \
+                    $PIP_CACHE_DIR && cat $CARGO_HOME/config.toml && touch $CARGO_HOME/registry/src/a";
+    let out = text(&toolbox, bash(download, None)).await;
+    assert!(out.starts_with("[net]\n[exit code 0"), "{out}");
+    // Beside the worktree, where all roles of the conversation find it.
+    assert!(world.path("work/build/cargo/registry/src/a").exists());
+    assert!(!image.join("go").exists() && !image.join("pip").exists());
+    let outside = text(&toolbox, bash(&format!("touch {}/a", cargo.display()), None)).await;
+    assert!(!outside.contains("[exit code 0"), "{outside}");
+}
+
+/// As an image that brings everything has it: more than could be copied before the agent gives up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn downloads_and_toolchains_of_an_image_keep_nobody_waiting() {
+    let world = World::new(in_order(vec![])).await;
+    let (socket, image) = (world.path("run/toolbox.sock"), world.path("image"));
+    let cache = image.join("cargo/registry/cache/i");
+    fs::create_dir_all(&cache).unwrap();
+    fs::File::create(cache.join("a-1.0.0.crate")).unwrap().set_len(1 << 40).unwrap();
+    let rustc = image.join("rustup/toolchains/1.90.0/bin/rustc");
+    fs::create_dir_all(rustc.parent().unwrap()).unwrap();
+    fs::write(&rustc, "#!/bin/sh\n").unwrap();
+    let _process = world
+        .toolbox_command(&socket)
+        .env("CARGO_HOME", image.join("cargo"))
+        .env("RUSTUP_HOME", image.join("rustup"))
+        .env("MAVEN_OPTS", "-Xmx1g")
+        .spawn()
+        .unwrap();
+    let toolbox = ToolboxClient::connect(&socket).await.unwrap();
+    let proxy = "http://127.0.0.1:9".to_owned();
+    toolbox.ask(ToolboxRequest::Hello(ToolboxHello { proxy, ..hello(&world) })).await.unwrap();
+    toolbox.ask(ToolboxRequest::Prepare { made_at: None }).await.unwrap();
+    // One that builds, so that it waits for the links.
+    let build =
+        "cargo build --offline >/dev/null 2>&1; stat -L -c %s $CARGO_HOME/registry/cache/i/*.crate";
+    let out = text(&toolbox, bash(build, None)).await;
+    assert!(out.starts_with("1099511627776\n[exit code 0"), "{out}");
+    let copied = world.path("work/build/cargo/registry/cache/i/a-1.0.0.crate");
+    assert!(copied.symlink_metadata().unwrap().is_symlink());
+
+    let more =
+        "cat $RUSTUP_HOME/toolchains/1.90.0/bin/rustc && touch $RUSTUP_HOME/toolchains/1.91.0";
+    let out = text(&toolbox, bash(more, None)).await;
+    assert!(out.starts_with("#!/bin/sh\n[exit code 0"), "{out}");
+    let installed = "mkdir -p $GOPATH/bin && printf '#!/bin/sh\necho installed' > $GOPATH/bin/own-tool && \
+                     chmod +x $GOPATH/bin/own-tool && own-tool";
+    let out = text(&toolbox, bash(installed, None)).await;
+    assert!(out.starts_with("installed\n"), "{out}");
+    let out = text(&toolbox, bash("echo $MAVEN_OPTS; echo $GRADLE_OPTS", None)).await;
+    let mut lines = out.lines();
+    let (maven, gradle) = (lines.next().unwrap(), lines.next().unwrap());
+    assert!(maven.starts_with("-Xmx1g ") && maven.contains("maven.repo.local"), "{maven}");
+    for options in [maven, gradle] {
+        assert!(options.contains("-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9"), "{options}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -253,20 +332,17 @@ async fn each_line_of_the_toolboxs_log_says_whose_it_is() {
         .unwrap();
     let toolbox = ToolboxClient::connect(&socket).await.unwrap();
     toolbox.ask(ToolboxRequest::Hello(hello(&world))).await.unwrap();
-    toolbox.ask(ToolboxRequest::Prepare).await.unwrap();
+    toolbox.ask(ToolboxRequest::Prepare { made_at: None }).await.unwrap();
     // Said by a thread of its own: a lock that nobody holds.
     fs::write(world.tree(".git/index.lock"), "").unwrap();
-    toolbox.ask(ToolboxRequest::Prepare).await.unwrap();
+    toolbox.ask(ToolboxRequest::Prepare { made_at: None }).await.unwrap();
     assert!(!text(&toolbox, bash("env", None)).await.contains("CODEBUTLER_"));
     drop(toolbox);
     assert!(process.wait().await.unwrap().success());
     let lines = fs::read_to_string(world.path("log")).unwrap();
     let lines: Vec<serde_json::Value> =
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(
-        lines.iter().any(|l| l["fields"]["message"].as_str().unwrap().contains("lock")),
-        "{lines:?}"
-    );
+    assert!(lines.iter().any(|l| l["fields"]["message"] == "stale_lock_removed"), "{lines:?}");
     assert!(lines.len() >= 3, "{lines:?}");
     for line in &lines {
         assert_eq!(

@@ -6,9 +6,9 @@ use std::time::Instant;
 use axum::http::StatusCode;
 use codebutler_wire::history::ToldEntry;
 use codebutler_wire::{
-    ApprovalRequest, ApprovalState, BuildWant, ErrorCode, MessageAuthor, OtherThread, PendingItem,
-    PostMessage, RoleCard, RoleSession, RunReport, ShowComparison, SlackTs, ThreadMessage,
-    ThreadOverlap,
+    ApprovalRequest, ApprovalState, BuildWant, EgressReport, ErrorCode, MessageAuthor, OtherThread,
+    PendingItem, PostMessage, RoleCard, RoleSession, RunReport, ShowComparison, SlackTs,
+    ThreadMessage, ThreadOverlap, WebSearch,
 };
 use serde_json::Value;
 
@@ -47,6 +47,9 @@ pub(crate) struct Inner {
     /// Name and content, by id.
     pub files: HashMap<String, (String, Vec<u8>)>,
     pub files_got: usize,
+    /// Searches as they were sent, and the keys of those that were made.
+    pub searches: Vec<WebSearch>,
+    pub searched: Vec<String>,
     pub others: Vec<OtherThread>,
     /// What journals told, by journal.
     pub history: BTreeMap<String, Vec<ToldEntry>>,
@@ -77,6 +80,10 @@ pub(crate) struct Inner {
     pub builds: Vec<BuildWant>,
     /// Of the company.
     pub servers: Servers,
+    /// True once a Thread has taken the pod that waits for one.
+    pub seat_taken: bool,
+    /// Reports of pods on ways out.
+    pub egress: Vec<EgressReport>,
     pub(super) model: Model,
     clock: u32,
 }
@@ -159,6 +166,8 @@ impl Inner {
             comparison_notes: Vec::new(),
             files: HashMap::new(),
             files_got: 0,
+            searches: Vec::new(),
+            searched: Vec::new(),
             history: BTreeMap::new(),
             others: vec![],
             overlaps: vec![],
@@ -175,6 +184,8 @@ impl Inner {
             building: 0,
             builds: vec![],
             servers: Servers::default(),
+            seat_taken: false,
+            egress: vec![],
             model,
             clock: 1000,
         }

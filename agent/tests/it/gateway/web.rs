@@ -1,11 +1,11 @@
-//! Documents of the web: those of the world's files whose name is a URL.
+//! Documents of the web: those of the world's files whose name is a URL. And searches.
 
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use codebutler_wire::{ErrorCode, FILE_NAME, WebFetch, WebPage};
+use codebutler_wire::{ErrorCode, FILE_NAME, WebFetch, WebPage, WebResult, WebResults, WebSearch};
 use serde::Deserialize;
 
 use super::{Gateway, refuse};
@@ -16,7 +16,28 @@ struct WantedDocument {
 }
 
 pub(super) fn routes() -> Router<Gateway> {
-    Router::new().route("/v1/web/fetch", post(fetch)).route("/v1/web/files", get(file))
+    Router::new()
+        .route("/v1/web/fetch", post(fetch))
+        .route("/v1/web/files", get(file))
+        .route("/v1/web/search", post(search))
+}
+
+/// Made once for a key; what may have been made by a gateway that is gone is not made.
+async fn search(State(gateway): State<Gateway>, Json(wanted): Json<WebSearch>) -> Response {
+    let mut inner = gateway.lock();
+    inner.searches.push(wanted.clone());
+    if !inner.searched.contains(&wanted.key) {
+        if wanted.again {
+            return refuse(StatusCode::BAD_GATEWAY, ErrorCode::Upstream, "it may be lost");
+        }
+        inner.searched.push(wanted.key);
+    }
+    let hit = WebResult {
+        title: "Guide".to_owned(),
+        url: "https://docs.invalid/".to_owned(),
+        snippet: "It says so.".to_owned(),
+    };
+    Json(WebResults { results: vec![hit], note: None }).into_response()
 }
 
 async fn fetch(State(gateway): State<Gateway>, Json(wanted): Json<WebFetch>) -> Response {
