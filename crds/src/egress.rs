@@ -13,7 +13,7 @@ pub enum EgressPreset {
     Npm,
     /// Python: pip, uv, Poetry.
     Pypi,
-    /// Rust: Cargo.
+    /// Rust: Cargo, rustup.
     Crates,
     /// Go modules.
     Go,
@@ -124,8 +124,12 @@ const PYPI: PresetFacts = PresetFacts {
 
 const CRATES: PresetFacts = PresetFacts {
     name: "crates",
-    source: "<https://index.crates.io/config.json>",
-    hosts: &[host("index.crates.io", "the sparse index"), host("static.crates.io", "crates")],
+    source: "<https://index.crates.io/config.json>; the default `RUSTUP_DIST_SERVER` of rustup",
+    hosts: &[
+        host("index.crates.io", "the sparse index"),
+        host("static.crates.io", "crates"),
+        host("static.rust-lang.org", "toolchains that a `rust-toolchain.toml` asks for"),
+    ],
 };
 
 const GO: PresetFacts = PresetFacts {

@@ -177,6 +177,11 @@ pub struct McpOauth {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 256)))]
     pub scopes: Vec<String>,
+    /// The issuer that its authorization server calls itself, where that is not the address at which its metadata is
+    /// found, as RFC 8414 wants it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^https?://[^/@?#\s]+(/[^?#\s]*)?$"), length(max = 1024))]
+    pub issuer: Option<String>,
 }
 
 /// For whom a server runs.
@@ -265,6 +270,10 @@ pub struct ThreadMcpServer {
     /// Its pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<McpPod>,
+    /// Slack user id of who was sent a link to sign in, until a call gets through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub sign_in: Option<String>,
     /// Tools that people have allowed for this Thread: hashes of their names and definitions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
@@ -304,6 +313,12 @@ pub struct McpPod {
     /// A sentence about what keeps it from working. (Controller.)
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub trouble: String,
+    /// What it waits for while it starts, such as its image. (Controller.)
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub waits: String,
+    /// A hash of the revisions of its Secrets: a pod that was started with others is replaced. (Gateway.)
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub secrets: String,
 }
 
 const fn idle_seconds() -> u32 {

@@ -158,6 +158,8 @@ pub enum ModelApi {
     OpenAi,
     /// OpenAI's models at Azure.
     Azure,
+    /// As api.anthropic.com: chat is OpenAI's, and the list wants the key in a header of its own.
+    Anthropic,
     /// Any other.
     Plain,
 }

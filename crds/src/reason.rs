@@ -52,7 +52,7 @@ reasons! {
         Known at "ModelsKnown": "The provider has the models of all roles.", "";
         McpServerNotReady at "McpServersReady, event": "A server of `spec.mcpServers` can't be used; roles go on without its tools.", "Correct the field, the Secret or the server that the sentence names.";
         McpServerStarted at "event": "A server of `spec.mcpServers` has got a pod.", "";
-        McpServersNotStarted at "McpServersReady": "A server of `spec.mcpServers` with an `image` was never started: it starts when a role first uses it, and only then shows that it works. All others answer.", "";
+        McpServersNotStarted at "McpServersReady": "A server of `spec.mcpServers` with an `image` was never started, or is starting: it starts when a role first uses it, and only then shows that it works. All others answer.", "";
         McpServersReady at "McpServersReady, event": "Each server of `spec.mcpServers` answered when it was last asked or used.", "";
         McpSignInNeeded at "McpServersReady, event": "A server of `spec.mcpServers` with `oauth` wants a person to sign in.", "Write in a thread whose role uses it and sign in with the link that comes, or change what the sentence names.";
         MissingScope at "SlackReachable, event": "The Slack app lacks scopes.", "Add those that are named and install the app again.";
@@ -79,7 +79,7 @@ reasons! {
         RoleNotFound at "Ready, Stalled, event": "`spec.roles` names an AgentRole that does not exist.", "Create it, or take it out.";
         RoleTwice at "Ready, Stalled, event": "Two AgentRoles of `spec.roles` are the same role.", "Take one out.";
         ScheduleInvalid at "SchedulesValid, event": "A schedule can't be read, or names no time that ever comes, so that it begins nothing.", "Correct `cron` or `timeZone` of the schedule that is named.";
-        ScheduleMissed at "event": "Runs of a schedule did not begin within its `startingDeadlineSeconds`, or a newer one began instead: no gateway served, or the events before say what refused them.", "Start what is still wanted by hand; the next run says it, too.";
+        ScheduleMissed at "event": "Runs of a schedule did not begin within its `startingDeadlineSeconds`, a newer one began instead, or the conversation of an earlier one was open: no gateway served, or the events before say what refused them.", "Start what is still wanted by hand; the next run says it, too.";
         SeatFailed at "SeatsReady, event": "A seat of `spec.warm` failed or does not start; Threads start pods of their own.", "See the pod that the sentence names.";
         SeatScheduleInvalid at "SeatsReady, event": "`spec.warm.schedule` can't be read, or names no time that ever comes: no seats wait.", "Correct it.";
         SeatsAsleep at "SeatsReady": "No seats are wanted now: nobody has written for `idleSeconds`, or the Repo is suspended.", "";
@@ -108,6 +108,7 @@ reasons! {
     }
     Thread {
         Absent at "WorktreeReady": "There is no volume: not yet, or not any more.", "";
+        ActionAsked at "AwaitingUser": "A role asks whether it may do something.", "Answer in the conversation.";
         Admitted at "event": "It was this Thread's turn.", "";
         AgentHangs at "Ready, Stalled, event": "Agents of a role said nothing any more, several times in a row.", "See `kubectl logs POD -c agent` and the node; delete the pod, or write a message.";
         AgentHung at "Ready, Reconciling, event": "An agent that had something to do said nothing for ten minutes (`agents.silenceSeconds`); its pod is replaced.", "Nothing: the role goes on from its transcript.";
@@ -117,6 +118,7 @@ reasons! {
         Bound at "WorktreeReady": "The worktree's volume exists.", "";
         BudgetNear at "event": "A budget is nearly used up (`spec.limits.budget.warnAt`).", "Raise it, or wait until it is renewed.";
         BudgetReached at "event": "A limit of the Repo is reached, and the thread says so.", "Answer in the thread, or raise `spec.limits`.";
+        ChoiceAsked at "AwaitingUser": "A role asks for one of several answers.", "Choose one in the conversation.";
         Closed at "Ready, Finished, event": "Somebody closed it; pods and volume are removed.", "";
         Closing at "Ready, Reconciling": "Pods and volume are being removed.", "";
         Collected at "Finished, event": "Nobody had written for three days.", "A message in the conversation begins it anew.";
@@ -132,9 +134,11 @@ reasons! {
         GatewayRefuses at "Ready, Reconciling, event": "The gateway does not let a role work.", "See the Repo's conditions and `kubectl logs POD -c agent`.";
         Gathering at "Ready, Reconciling": "A burst of messages is waited for (`spec.slack.debounceSeconds`).", "";
         ImageNotPulled at "Ready, Reconciling, event": "An image can't be pulled.", "Correct the image, or let nodes pull it (`images.pullSecrets`).";
+        LearningsAsked at "AwaitingUser": "A role asks which learnings are kept.", "Answer in the conversation.";
         LimitReached at "BudgetExceeded": "A limit of the Repo is reached.", "Answer in the thread, or raise `spec.limits`.";
         Lost at "WorktreeReady": "The volume behind the claim is gone.", "Nothing: it is made again.";
         McpServerStarted at "event": "A server of `spec.mcpServers` has got a pod.", "";
+        MergeAsked at "AwaitingUser": "The work is ready: people are asked how the thread ends.", "Answer in the conversation.";
         Merged at "Finished": "Its pull request was merged.", "";
         NameTaken at "Ready, Stalled, event": "An object that belongs to somebody else has the name that a pod or volume needs.", "Delete or rename that object.";
         NoFreeSlot at "Queued": "All places of the Repo are taken.", "Wait, or raise `spec.limits.concurrentThreads` or `concurrentRuns`.";
@@ -149,14 +153,17 @@ reasons! {
         ParentElsewhere at "Ready, Stalled, event": "`spec.parent` belongs to another Repo.", "Make the Thread anew with another parent.";
         ParentNotFound at "Ready, Stalled, event": "`spec.parent` does not exist.", "Create it, or delete this Thread.";
         ParentTooDeep at "Ready, Stalled, event": "Too many Threads are parts of each other.", "Make the Thread anew with another parent.";
+        PartsAsked at "AwaitingUser": "People are asked whether the request is built in parts.", "Answer in the conversation.";
         Pending at "WorktreeReady": "The claim waits for a volume, which may need its first pod.", "";
         PlanApproved at "event": "Somebody approved exactly the plan with this hash.", "";
+        PlanAsked at "AwaitingUser": "A plan waits for a yes.", "Approve or change it in the conversation.";
         PodEnding at "Ready, Reconciling": "An old pod is on its way out.", "";
         PodEvicted at "Ready, Reconciling": "The cluster took the pod away; another one follows.", "Nothing; if it keeps happening, raise the role's requests or priority.";
         PodFailed at "Ready, Reconciling, event": "A pod failed; the next attempt follows.", "";
         PodFailing at "Ready, Stalled, event": "Pods of a role failed five times in a row.", "See `kubectl logs`; delete the pod, or write a message.";
         PodNotEnding at "Ready, Reconciling, event": "A pod does not go: its node may be lost.", "If it is, `kubectl delete pod POD --force`.";
         PodNotStarted at "Ready, Reconciling, event": "A pod with a node has not started for two minutes.", "See `kubectl describe pod`.";
+        PodReplaced at "event": "A role's pod was lost or ended before its work; another one was made.", "Nothing: the role goes on from its transcript.";
         PodStarted at "event": "A role's first pod was made.", "";
         PodStarting at "Ready, Reconciling": "A pod is on its way.", "";
         PodUnschedulable at "Ready, Reconciling, event": "No node takes a pod, and no autoscaler adds one.", "Add room or raise the autoscaler's limits, or change resources, node selector or tolerations.";
@@ -174,14 +181,19 @@ reasons! {
         RepoNotPrepared at "Ready, Reconciling": "The Repo is being prepared.", "See the Repo's conditions.";
         RepoNotReady at "Opened": "The Repo is not ready.", "See the Repo's conditions.";
         RepoSuspended at "Suspended, Ready, Opened": "The Repo is suspended.", "Unset its `spec.suspend`.";
+        RoadmapAsked at "AwaitingUser": "People are asked whether the roadmap is developed.", "Answer in the conversation.";
+        RoadmapDone at "Ready": "Each item of the roadmap that was approved is merged, and nothing is to be done.", "";
         RoleNotFound at "Ready, Stalled, Opened, event": "No AgentRole of the Repo is the role that has mail.", "Add one to the Repo's `spec.roles`.";
         Rolled at "event": "An idle pod is replaced, since its AgentRole or Repo has changed.", "";
         SandboxUnavailable at "Ready, Stalled, event": "The pod's node can't confine commands: its kernel has no Landlock of version 2.", "Give the role other nodes (`spec.pods.nodeSelector`), or a runtime class with `workspace.sandbox: Runtime`.";
         ChannelNotFound at "Opened": "The Repo's channel does not exist.", "See the Repo's conditions.";
         SeatTaken at "event": "A role began in a pod that waited for it (`spec.warm` of the Repo).", "";
+        SignInAsked at "AwaitingUser": "A server of `spec.mcpServers` that a role needs wants somebody to sign in.", "Open the link that they were sent.";
         SlackNotReachable at "Opened": "Slack can't be worked with.", "See the Repo's condition SlackReachable.";
         SlackRefused at "Opened": "Slack refuses the first message, with the code that is named.", "Look the code up in Slack's documentation.";
         Suspended at "event": "A pod sleeps, since its role has nothing to do.", "";
+        TakeBackAsked at "AwaitingUser": "A part was merged without the others: people are asked whether it is taken back.", "Answer in the conversation.";
+        TrainAsked at "AwaitingUser": "People are asked whether the pull requests are merged one behind the other.", "Answer in the conversation.";
         VolumeCreated at "event": "The worktree's volume claim was made.", "";
         VolumeEnding at "Ready, Reconciling": "The old volume claim is on its way out.", "";
         VolumeExpanded at "event": "The volume grows to what the Repo asks for.", "";

@@ -23,9 +23,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::decisions::{
-    ActionApproval, ApprovalAnswer, ClosingChoice, HeardRecording, MergeWait, OfferAnswer,
-    OfferKind, PlanDetails, PlanEstimate, RoleOffer, StandingApproval, TestReceipt, ThreadClosing,
-    ThreadImages,
+    ActionApproval, ApprovalAnswer, BegunRecording, ClosingChoice, HeardRecording, MergeWait,
+    OfferAnswer, OfferKind, PlanDetails, PlanEstimate, RoleOffer, SettledQuestion,
+    StandingApproval, TestReceipt, ThreadClosing, ThreadImages,
 };
 pub use self::feedback::{AnswerFeedback, MOST_FEEDBACK};
 pub use self::handover::{
@@ -33,12 +33,14 @@ pub use self::handover::{
 };
 pub use self::parts::{LandedHalf, RequestPart, RequestSplit, SplitEnd};
 pub use self::pictures::{MOST_VIEWS, PushedView, ThreadPictures};
-pub use self::radar::{BaseStanding, BranchMeeting, BranchRadar, MOST_MEETINGS};
+pub use self::radar::{BaseStanding, BranchMeeting, BranchPush, BranchRadar, ForkPoint};
+pub use self::radar::{MOST_MEETINGS, MOST_REMOVED, RemovedCommit};
 pub use self::roadmap::{ApprovedItem, RoadmapEnd, RoadmapProposal, RoadmapRun};
 pub use self::stack::{StackMerge, StackStanding};
 pub use self::train::{
     MOST_CARS, MergeTrain, TrainCar, TrainEnd, TrainProposal, TrainRound, TrainStep,
 };
+pub use self::waiting::{MOST_SPEAKERS, PeopleQuestion, is_user};
 use crate::mcp::ThreadMcp;
 use crate::spelling::pull_request;
 use crate::spend::ThreadBudget;
@@ -69,11 +71,12 @@ pub use codebutler_wire::{
     printcolumn = r#"{"name":"Waits","type":"string","jsonPath":".status.waits"}"#,
     printcolumn = r#"{"name":"Role","type":"string","jsonPath":".status.activeRole"}"#,
     printcolumn = r#"{"name":"PR","type":"integer","jsonPath":".status.pullRequest.number"}"#,
-    printcolumn = r#"{"name":"Cost","type":"string","jsonPath":".status.cost"}"#,
+    printcolumn = r#"{"name":"Cost","type":"string","jsonPath":".status.shownCost"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase","priority":1}"#,
     printcolumn = r#"{"name":"Queue","type":"integer","jsonPath":".status.queuePosition","priority":1}"#,
     printcolumn = r#"{"name":"Branch","type":"string","jsonPath":".status.branch","priority":1}"#,
+    printcolumn = r#"{"name":"Title","type":"string","jsonPath":".status.pullRequest.title","priority":1}"#,
     printcolumn = r#"{"name":"Radar","type":"string","jsonPath":".status.radar.summary","priority":1}"#,
     printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
     selectable = ".spec.repo",
@@ -256,6 +259,10 @@ pub struct ThreadStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub heard: Vec<HeardRecording>,
+    /// Recordings that are being written down: each is paid for once, whatever becomes of a gateway. (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub hearing: Vec<BegunRecording>,
     /// Newest message that shows that it is finished, or that is older than one that does. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished: Option<SlackTs>,
@@ -311,6 +318,10 @@ pub struct ThreadStatus {
     /// USD spent by all roles. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<NanoUsd>,
+    /// The same in cents, as people read it. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 24))]
+    pub shown_cost: Option<String>,
     /// Money that is granted, flagged, raised or asked for. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Box<ThreadBudget>>,
@@ -319,6 +330,10 @@ pub struct ThreadStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub speaker: Option<String>,
+    /// Slack user ids of those who spoke or decided last, the latest at the end: questions call them. (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_SPEAKERS), inner(length(max = 64)))]
+    pub speakers: Vec<String>,
     /// When anything last happened in the conversation. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_activity: Option<Time>,
@@ -338,22 +353,6 @@ pub struct ReplicaClaim {
     pub by: String,
     /// When it did. A claim that is not fulfilled soon is nobody's.
     pub since: Time,
-}
-
-/// A question whose message does not show yet that it is settled.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SettledQuestion {
-    /// The message with the buttons.
-    pub ts: SlackTs,
-    /// What was chosen; a newer question replaced it if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 32))]
-    pub choice: Option<String>,
-    /// Slack user id of who chose.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
-    pub user: Option<String>,
 }
 
 /// A run whose message in the thread shows what it does.

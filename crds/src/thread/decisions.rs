@@ -9,6 +9,22 @@ use codebutler_wire::{NanoUsd, PlanComplexity};
 use crate::SlackTs;
 use crate::spelling::{SpelledWord, optional_word, word};
 
+/// A question whose message does not show yet that it is settled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SettledQuestion {
+    /// The message with the buttons.
+    pub ts: SlackTs,
+    /// What was chosen; a newer question replaced it if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub choice: Option<String>,
+    /// Slack user id of who chose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub user: Option<String>,
+}
+
 /// One action that people were asked about: a yes is for exactly what the hash stands for, once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -94,6 +110,17 @@ pub struct HeardRecording {
     /// A correction was announced.
     #[serde(default)]
     pub corrected: bool,
+}
+
+/// A recording that is being written down: somebody pays for it already.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BegunRecording {
+    /// Slack's id of the file.
+    #[schemars(length(max = 64))]
+    pub file: String,
+    /// When it was begun.
+    pub since: Time,
 }
 
 /// A message with buttons of a role's own making.

@@ -96,6 +96,12 @@ impl RequestSplit {
         self.approved_by.is_none() && self.ended.is_none() && !self.declined
     }
 
+    /// Whether people are asked what becomes of a part that was merged without the others.
+    #[must_use]
+    pub fn asks_to_take_back(&self) -> bool {
+        self.halves.iter().any(|half| half.undo.is_none())
+    }
+
     /// A part by its number.
     #[must_use]
     pub fn part(&self, number: u32) -> Option<&RequestPart> {

@@ -13,6 +13,10 @@ pub struct PullRequest {
     pub number: u64,
     /// Its page.
     pub url: String,
+    /// One line.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 256))]
+    pub title: String,
     /// The squash commit on the base branch, once merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_commit: Option<String>,
@@ -34,7 +38,8 @@ impl PullRequest {
     #[must_use]
     pub fn of(number: u64, url: &str) -> Self {
         let url = url.to_owned();
-        Self { number, url, merge_commit: None, state: None, seen: None, updated: None }
+        let (title, merge_commit) = (String::new(), None);
+        Self { number, url, title, merge_commit, state: None, seen: None, updated: None }
     }
 }
 

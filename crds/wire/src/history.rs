@@ -349,6 +349,9 @@ pub struct ModelCall {
     pub reasoning: u64,
     /// USD.
     pub cost: NanoUsd,
+    /// The provider told neither the cost nor what it goes by: it is estimated.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
     /// How long it took; absent if it was told after the fact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub millis: Option<u64>,

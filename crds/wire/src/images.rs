@@ -27,6 +27,22 @@ pub enum ImageSize {
     Portrait,
 }
 
+impl ImageSize {
+    /// The one whose shape is most like that of a picture.
+    #[must_use]
+    pub fn nearest(width: u32, height: u32) -> Self {
+        // Half-way, as ratios go, between a square and three to two.
+        let is_longer = |one: u32, other: u32| u64::from(one) * 10_000 > u64::from(other) * 12_247;
+        if is_longer(width, height) {
+            Self::Landscape
+        } else if is_longer(height, width) {
+            Self::Portrait
+        } else {
+            Self::Square
+        }
+    }
+}
+
 /// How much work goes into an image, and how much money.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -55,6 +71,9 @@ pub struct DrawImages {
     /// Their form.
     #[serde(default)]
     pub size: ImageSize,
+    /// Width and height of an image whose shape is kept as well as a model can, where no form was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sides: Option<(u32, u32)>,
     /// How much work goes into each.
     #[serde(default)]
     pub quality: ImageQuality,

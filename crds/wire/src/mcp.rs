@@ -84,13 +84,19 @@ pub struct McpTool {
 }
 
 /// A server of a role.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServer {
     /// Name in `spec.mcpServers`.
     pub name: String,
     /// It answered when it was last asked.
     pub available: bool,
+    /// Its purpose in its own words, masked, in one line: given where some of its tools are found by a search alone.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub about: String,
+    /// Tools of it that the role may use, given likewise.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tools: u32,
     /// It has resources.
     #[serde(default)]
     pub resources: bool,
@@ -100,6 +106,11 @@ pub struct McpServer {
     /// The same with what they are for and filled in with, as far as the server says it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prompt_forms: Vec<McpPromptForm>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A prompt of a server and what it is filled in with. All texts are the server's, masked, in one line each.

@@ -44,6 +44,30 @@ impl NanoUsd {
         Self(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
+    /// An amount that was spent, as people read it everywhere: `$0.73`, rounded to the nearest cent. What costs less
+    /// than a cent costs something all the same: `<$0.01`. Limits are shown as somebody wrote them, and exact amounts
+    /// stay in exports, the API and the pages' titles.
+    #[must_use]
+    pub fn in_cents(self) -> String {
+        const CENT: u64 = NANOS / 100;
+        match self.0 {
+            0 => "$0.00".to_owned(),
+            1..CENT => "<$0.01".to_owned(),
+            nanos => {
+                let cents = nanos / CENT + u64::from(nanos % CENT >= CENT / 2);
+                let dollars = (cents / 100).to_string();
+                let mut grouped = String::new();
+                for (index, digit) in dollars.char_indices() {
+                    if index > 0 && (dollars.len() - index).is_multiple_of(3) {
+                        grouped.push(',');
+                    }
+                    grouped.push(digit);
+                }
+                format!("${grouped}.{:02}", cents % 100)
+            }
+        }
+    }
+
     /// Reads a provider's figure from its JSON text (`0.00125`, `1.25e-3`), rounding up what is
     /// finer than a nano-dollar, so that nothing billed is lost.
     ///
@@ -157,6 +181,24 @@ mod tests {
         }
         for text in ["", "-1", "1,5", "NaN", "1e99", ".", "0x1", "99999999999999999999"] {
             assert!(NanoUsd::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_amount_for_people_is_in_cents_and_never_shows_a_cost_as_nothing() {
+        for (nanos, shown) in [
+            (0, "$0.00"),
+            (1, "<$0.01"),
+            (9_999_999, "<$0.01"),
+            (10_000_000, "$0.01"),
+            (14_999_999, "$0.01"),
+            (727_483_960, "$0.73"),
+            (725_000_000, "$0.73"),
+            (12_000_000_000, "$12.00"),
+            (1_234_567_000_000, "$1,234.57"),
+            (u64::MAX, "$18,446,744,073.71"),
+        ] {
+            assert_eq!(NanoUsd(nanos).in_cents(), shown);
         }
     }
 

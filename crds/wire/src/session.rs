@@ -65,7 +65,8 @@ pub struct RoleSession {
     pub branch: String,
     /// The branch that a pull request targets.
     pub base_branch: String,
-    /// The commit of the base branch from which `branch` was made, if this call made it.
+    /// The commit of the base branch from which this call made `branch`, which is at it; nothing if it did not make it, or
+    /// has added to it.
     pub base_commit: Option<String>,
     /// Another item's work from which `branch` was made, where that was not to wait for its merge.
     #[serde(default, skip_serializing_if = "Option::is_none")]

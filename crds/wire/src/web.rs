@@ -87,11 +87,18 @@ pub struct WebPage {
 }
 
 /// A question to the web.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WebSearch {
     /// Words to look for.
     pub query: String,
+    /// Identity of the search: the same key is the same search, which is paid for once. At most 64 characters of
+    /// `[A-Za-z0-9_.:-]`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
+    /// It may have arrived before: what it found is looked for, and nothing is searched.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
 }
 
 /// What was found, best first. Untrusted.
@@ -100,6 +107,9 @@ pub struct WebSearch {
 pub struct WebResults {
     /// At most ten.
     pub results: Vec<WebResult>,
+    /// A sentence about what is missing, or why there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// One of them.
