@@ -1,65 +1,121 @@
-//! Files of a change that say how roles work: guides, prompts, skills, policies. They count from the merge on, for
-//! every later conversation, so whoever is asked to merge is shown them by name. What is looked for is what agents
-//! read of a repository, and what other tools do, since people keep those in step.
+//! Files of a change that say how roles work: guides, prompts, skills, policies, and what those lead on to. They count
+//! from the merge on, for every later conversation, so whoever is asked to merge is shown them by name. What is
+//! looked for is what agents read of a repository, and what other tools do, since people keep those in step.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebutler_crds::{Repo, Thread};
 use codebutler_gateway_core::github::{GitHub, GitHubError, PullFiles};
+use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_git::SurveyError;
+use codebutler_git::services::GitServices;
+use codebutler_git::steering::{SteeringLeads, SteeringSurvey, steers_roles};
+use tokio::time::timeout;
 
-/// Folders, wherever they are.
-const FOLDERS: [&str; 7] =
-    [".codebutler", ".agents", ".claude", ".cursor", ".codex", ".gemini", ".github/instructions"];
-/// Files, wherever they are.
-const FILES: [&str; 13] = [
-    "agents.md",
-    "agents.override.md",
-    "agent.md",
-    "claude.md",
-    "claude.local.md",
-    "gemini.md",
-    "contributing",
-    "contributing.md",
-    "contributing.rst",
-    "copilot-instructions.md",
-    ".cursorrules",
-    ".windsurfrules",
-    ".clinerules",
-];
-/// Read as instructions by whoever opens a pull request: a file, or a folder of them.
-const TEMPLATE: &str = "pull_request_template";
 /// Paths that are named.
 const NAMED: usize = 10;
 /// Of a path.
 const LONGEST: usize = 200;
+/// How long a copy of the repository is waited for: people wait for the question.
+const PATIENCE: Duration = Duration::from_mins(1);
+const UNLED: &str =
+    ":warning: Which other files steer roles, by links and references, is not known";
 
 /// What of a pull request steers roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SteeringFiles {
-    paths: Vec<String>,
+    /// With the file that leads there, for one that does not steer by its own name.
+    paths: BTreeMap<String, Option<String>>,
     /// Only so many files were looked at.
     looked_at: Option<usize>,
+    /// What is known of where files lead.
+    leads: KnownLeads,
 }
 
-impl SteeringFiles {
-    /// Of these, in their order.
-    pub fn among(files: &PullFiles) -> Self {
-        let mut paths: Vec<String> =
-            files.paths.iter().filter(|path| steers_roles(path)).cloned().collect();
-        paths.sort_unstable();
-        paths.dedup();
-        Self { paths, looked_at: files.is_cut.then_some(files.paths.len()) }
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum KnownLeads {
+    #[default]
+    All,
+    Some,
+    /// Why none are.
+    None(String),
+}
+
+/// Looks for what steers roles in the pull requests of a Repo.
+pub struct SteeringSearch {
+    survey: Result<SteeringSurvey, SurveyError>,
+}
+
+impl SteeringSearch {
+    /// In its branches as they are now.
+    pub async fn begin(gateway: &Arc<GitServices>, repo: &Arc<Repo>, thread: &ThreadKey) -> Self {
+        let taken = SteeringSurvey::take(gateway, repo, thread);
+        let survey = timeout(PATIENCE, taken).await.unwrap_or_else(|_| Err(late()));
+        Self { survey }
     }
 
-    /// Of a pull request.
+    /// In one of them, at a commit.
     ///
     /// # Errors
     /// When GitHub does not say.
-    pub async fn of_pull(github: &GitHub, number: u64) -> Result<Self, GitHubError> {
-        github.changed_by(number).await.map(|files| Self::among(&files))
+    pub async fn search(
+        &self,
+        github: &GitHub,
+        number: u64,
+        head: &str,
+    ) -> Result<SteeringFiles, GitHubError> {
+        let files = github.changed_by(number).await?;
+        let leads = match &self.survey {
+            Ok(survey) => {
+                timeout(PATIENCE, survey.leads(head)).await.unwrap_or_else(|_| Err(late()))
+            }
+            Err(error) => return Ok(SteeringFiles::among(&files, Err(error.to_string()))),
+        };
+        Ok(SteeringFiles::among(&files, leads.map_err(|error| error.to_string())))
+    }
+}
+
+impl SteeringSearch {
+    /// What merging a commit of a Thread's branch would put back on the base branch, in a sentence.
+    pub async fn removed_from_base(&self, thread: &Thread, head: &str) -> Option<String> {
+        // That the branches can't be read is said of the files.
+        let survey = self.survey.as_ref().ok()?;
+        let found = timeout(PATIENCE, survey.removed_from_base(thread, head)).await;
+        match found.unwrap_or_else(|_| Err(late())) {
+            Ok(found) => found.map(|found| found.warn()),
+            Err(error) => Some(format!(
+                ":warning: Whether it puts back what was taken off the base branch is not known: {error}"
+            )),
+        }
+    }
+}
+
+impl SteeringFiles {
+    /// Of these.
+    fn among(files: &PullFiles, leads: Result<SteeringLeads, String>) -> Self {
+        let (leads, known) = match leads {
+            Ok(leads) if leads.is_cut => (leads, KnownLeads::Some),
+            Ok(leads) => (leads, KnownLeads::All),
+            Err(why) => (SteeringLeads::default(), KnownLeads::None(why)),
+        };
+        let steering = |path: &String| {
+            let by =
+                if steers_roles(path) { None } else { Some(leads.leading_to(path)?.to_owned()) };
+            Some((path.clone(), by))
+        };
+        let paths = files.paths.iter().filter_map(steering).collect();
+        Self { paths, looked_at: files.is_cut.then_some(files.paths.len()), leads: known }
     }
 
     /// A sentence for the people who decide, if there is anything to say.
     pub fn sentence(&self) -> Option<String> {
-        let named = self.paths.iter().take(NAMED).map(|path| show_path(path));
-        let named: Vec<String> = named.collect();
+        let show = |(path, by): (&String, &Option<String>)| match by {
+            None => show_path(path),
+            Some(by) => format!("{} (by {})", show_path(path), show_path(by)),
+        };
+        let named: Vec<String> = self.paths.iter().take(NAMED).map(show).collect();
         let more = self.paths.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let steers = (!named.is_empty()).then(|| {
@@ -71,32 +127,23 @@ impl SteeringFiles {
         let unseen = self.looked_at.map(|count| {
             format!(":warning: Only {count} of its files were looked at for what steers roles")
         });
-        let parts: Vec<String> = steers.into_iter().chain(unseen).collect();
+        let unled = match &self.leads {
+            KnownLeads::All => None,
+            KnownLeads::Some => Some(format!("{UNLED} in part")),
+            KnownLeads::None(why) => Some(format!("{UNLED}: {why}")),
+        };
+        let parts: Vec<String> = steers.into_iter().chain(unseen).chain(unled).collect();
         (!parts.is_empty()).then(|| parts.join(". "))
     }
+}
+
+fn late() -> SurveyError {
+    SurveyError::Git("the copy of the repository takes too long".to_owned())
 }
 
 /// Said where the files can't be had.
 pub fn describe_unknown(error: &GitHubError) -> String {
     format!(":warning: Whether it changes what steers roles is not known: {error}")
-}
-
-/// Whether roles, or tools like them, read this path as instructions. Case does not count: some file systems find
-/// a file under each spelling.
-fn steers_roles(path: &str) -> bool {
-    let folded = path.to_lowercase();
-    let name = folded.rsplit('/').next().unwrap_or_default();
-    let slashed = format!("/{folded}");
-    // What happened in a conversation. Roles write it in each, and are shown parts of it as somebody's words.
-    if folded.starts_with(".codebutler/journals/") {
-        return false;
-    }
-    let is_template = |part: &str| part.split('.').next() == Some(TEMPLATE);
-    FILES.contains(&name)
-        || folded.split('/').any(is_template)
-        || FOLDERS.iter().any(|folder| {
-            slashed.contains(&format!("/{folder}/")) || slashed.ends_with(&format!("/{folder}"))
-        })
 }
 
 fn show_path(path: &str) -> String {
@@ -110,35 +157,15 @@ mod tests {
 
     fn said(paths: &[&str], is_cut: bool) -> Option<String> {
         let paths = paths.iter().map(ToString::to_string).collect();
-        SteeringFiles::among(&PullFiles { paths, is_cut }).sentence()
+        let leads = Ok(SteeringLeads::default());
+        SteeringFiles::among(&PullFiles { paths, is_cut }, leads).sentence()
     }
 
     #[test]
     fn files_that_steer_roles_are_named_and_no_others() {
-        let others =
-            ["src/main.rs", "docs/agents/readme.md", "codebutler.md", ".codebutler/journals/a.md"];
-        assert_eq!(said(&others, false), None);
-        for path in [
-            ".codebutler/policy.json",
-            ".codebutler/roles/coder.md",
-            ".CodeButler/skills/a.md",
-            ".codebutler",
-            "AGENTS.md",
-            "web/agents.md",
-            "CLAUDE.md",
-            "GEMINI.md",
-            ".claude/skills/x/SKILL.md",
-            ".agents/skills/x/SKILL.md",
-            ".cursor/rules/a.mdc",
-            ".cursorrules",
-            ".github/copilot-instructions.md",
-            ".github/CONTRIBUTING.md",
-            "docs/PULL_REQUEST_TEMPLATE.md",
-            ".github/pull_request_template/release.md",
-        ] {
-            let said = said(&["src/main.rs", path], false).unwrap();
-            assert!(said.contains(&format!("`{path}`")) && !said.contains("main.rs"), "{said}");
-        }
+        assert_eq!(said(&["src/main.rs", "docs/style.md"], false), None);
+        let named = said(&["web/AGENTS.md", "src/main.rs", ".codebutler/pm.md"], false).unwrap();
+        assert!(named.ends_with("from the merge on: `.codebutler/pm.md`, `web/AGENTS.md`"));
         let many: Vec<String> = (0..12).map(|n| format!(".codebutler/{n:02}.md")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert!(said(&many, false).unwrap().ends_with("`.codebutler/09.md` and 2 more"));
@@ -146,5 +173,17 @@ mod tests {
             said(&["a"], true).unwrap().contains("Only 1 of its files"),
             "none is passed over silently"
         );
+    }
+
+    #[test]
+    fn who_decides_is_told_what_is_not_known() {
+        let files = PullFiles { paths: vec!["docs/style.md".to_owned()], is_cut: false };
+        let cut = SteeringLeads { is_cut: true, ..SteeringLeads::default() };
+        for (leads, end) in
+            [(Ok(cut), "is not known in part"), (Err("away".to_owned()), "is not known: away")]
+        {
+            let said = SteeringFiles::among(&files, leads).sentence().unwrap();
+            assert!(said.ends_with(end), "{said}");
+        }
     }
 }

@@ -118,6 +118,7 @@ impl GitHubServer {
             rules: RepositoryRules::default(),
             people: BTreeMap::new(),
             tips: BTreeMap::new(),
+            activity: Vec::new(),
             pushed_at: Timestamp::now(),
             queue: Vec::new(),
             auto_merge: Vec::new(),

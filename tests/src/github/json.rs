@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 pub(super) use self::pulls::{PullDetail, change_json, changes_json, pull_in_full, pull_json};
 use super::git::CommitObject;
 use super::state::{
-    HostedCheck, HostedIssue, HostedPull, HostedRepository, LineComment, PullComment, PullReview,
+    BranchActivity, HostedCheck, HostedIssue, HostedPull, HostedRepository, LineComment,
+    PullComment, PullReview,
 };
 use super::urls::GitHubUrls;
 
@@ -24,6 +25,17 @@ fn whole_second(time: Timestamp) -> String {
 
 fn node_id(kind: &str, id: impl std::fmt::Display) -> String {
     format!("{kind}_{id}")
+}
+
+/// A move of a branch.
+pub(super) fn activity_json(urls: &GitHubUrls, entry: &BranchActivity) -> Value {
+    let commit = |id: &Option<String>| id.clone().unwrap_or_else(|| "0".repeat(40));
+    json!({
+        "id": entry.id, "node_id": node_id("PSH", entry.id),
+        "before": commit(&entry.before), "after": commit(&entry.after),
+        "ref": format!("refs/heads/{}", entry.branch), "timestamp": whole_second(entry.at),
+        "activity_type": entry.kind, "actor": entry.actor.as_ref().map(|login| user_json(urls, login)),
+    })
 }
 
 pub(super) fn user_json(urls: &GitHubUrls, login: &str) -> Value {

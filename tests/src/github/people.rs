@@ -53,6 +53,27 @@ impl DrivenRepository {
         act(repository).await
     }
 
+    /// Moves a branch to a commit wherever that is, or deletes it, as one of the people.
+    ///
+    /// # Errors
+    /// When git refuses.
+    pub async fn force_push(
+        &self,
+        login: &str,
+        branch: &str,
+        commit: Option<&str>,
+    ) -> Result<(), GitHubError> {
+        let name = format!("refs/heads/{branch}");
+        self.with(async |repository| {
+            match commit {
+                Some(commit) => repository.git.run(&["update-ref", &name, commit]).await?,
+                None => repository.git.run(&["update-ref", "-d", &name]).await?,
+            };
+            Ok(repository.refresh_by(Some(login)).await?)
+        })
+        .await
+    }
+
     fn said(&self, login: &str, standing: PersonStanding, body: &str) -> PullComment {
         PullComment {
             id: self.shared.next_id(),

@@ -107,6 +107,26 @@ impl DrivenRepository {
         .await
     }
 
+    /// Renames a branch: pull requests follow, and so does the default branch.
+    ///
+    /// # Errors
+    /// When there is no such branch.
+    pub async fn rename_branch(&self, from: &str, to: &str) -> Result<(), GitHubError> {
+        self.with(async |repository| {
+            repository.git.run(&["branch", "-m", from, to]).await?;
+            if repository.default_branch == from {
+                to.clone_into(&mut repository.default_branch);
+            }
+            for pull in repository.pulls.values_mut() {
+                for name in [&mut pull.base, &mut pull.head].into_iter().filter(|n| *n == from) {
+                    to.clone_into(name);
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
     /// The pull requests in the merge queue.
     ///
     /// # Errors

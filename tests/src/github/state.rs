@@ -1,7 +1,7 @@
 //! What the host remembers besides Git: pull requests, comments, reviews.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -33,9 +33,24 @@ pub(super) struct HostedRepository {
     /// Branches as last seen, and when that changed.
     pub tips: BTreeMap<String, String>,
     pub pushed_at: Timestamp,
+    /// Oldest first.
+    pub activity: Vec<BranchActivity>,
     /// Pull requests in the merge queue, and those that GitHub puts there or merges when it may.
     pub queue: Vec<u64>,
     pub auto_merge: Vec<u64>,
+}
+
+/// A move of a branch.
+#[derive(Clone, Debug)]
+pub(super) struct BranchActivity {
+    pub id: u64,
+    pub branch: String,
+    pub before: Option<String>,
+    pub after: Option<String>,
+    pub at: Timestamp,
+    pub kind: &'static str,
+    /// Nobody for what came to the repository past the host.
+    pub actor: Option<String>,
 }
 
 /// A release.
@@ -222,10 +237,35 @@ impl HostedRepository {
         (self.pulls.len() + self.issues.len()) as u64 + 1
     }
 
+    async fn note_activity(&mut self, now: &BTreeMap<String, String>, actor: Option<&str>) {
+        let names: BTreeSet<String> = self.tips.keys().chain(now.keys()).cloned().collect();
+        for branch in names {
+            let (before, after) = (self.tips.get(&branch).cloned(), now.get(&branch).cloned());
+            let kind = match (&before, &after) {
+                _ if before == after => continue,
+                (None, _) => "branch_creation",
+                (_, None) => "branch_deletion",
+                (Some(before), Some(after)) => {
+                    let forward = ["merge-base", "--is-ancestor", before, after];
+                    if self.git.succeeds(&forward).await { "push" } else { "force_push" }
+                }
+            };
+            let (id, at) = (self.activity.len() as u64 + 1, Timestamp::now());
+            let actor = actor.map(str::to_owned);
+            self.activity.push(BranchActivity { id, branch, before, after, at, kind, actor });
+        }
+    }
+
     /// Brings open pull requests up to date with what was pushed meanwhile.
     pub(super) async fn refresh(&mut self) -> Result<(), GitError> {
+        self.refresh_by(None).await
+    }
+
+    /// The same with what somebody did just now.
+    pub(super) async fn refresh_by(&mut self, actor: Option<&str>) -> Result<(), GitError> {
         let branches = self.git.branches().await?;
         if self.tips != branches {
+            self.note_activity(&branches, actor).await;
             self.tips.clone_from(&branches);
             self.pushed_at = Timestamp::now();
         }

@@ -29,16 +29,11 @@ impl RepoMirrors {
             let Some(gone) = self.take_away(&folder) else { continue };
             match std::fs::remove_dir_all(&gone) {
                 Ok(()) => taken = taken.saturating_sub(size),
-                Err(error) => tracing::warn!(%error, "a copy of a repository can't be removed"),
+                Err(error) => tracing::warn!(%error, "mirror_removal_failed"),
             }
         }
         if taken > most {
-            tracing::warn!(
-                taken,
-                limit,
-                "copies of repositories that are in use take nearly all of their room: raise \
-                 gateway.gitCacheSize"
-            );
+            tracing::warn!(taken, limit, "git_cache_full");
         }
         taken
     }
@@ -71,7 +66,7 @@ impl RepoMirrors {
             return None;
         }
         known.retain(|_, mirror| mirror.git().dir() != folder);
-        tracing::info!("a copy of a repository that nobody uses makes room for others");
+        tracing::info!("mirror_evicted");
         Some(gone)
     }
 }

@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use codebutler_gateway_core::low_priority::NICE;
+use codebutler_gateway_core::low_priority::lower_own_priority;
 use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
     RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 use nix::libc;
-use rustix::process::{Pid, Resource, Rlimit, prlimit, setpriority_process};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
@@ -161,6 +161,8 @@ pub(crate) fn spawn_confined(
         let confined = std::thread::Builder::new().name("git".to_owned());
         let confined = confined.spawn_scoped(scope, || {
             let _entered = runtime.enter();
+            // As the gateway's own long work: messages and streams come first.
+            lower_own_priority();
             restrict_thread(folders)?;
             command.spawn()
         });
@@ -175,8 +177,6 @@ fn limit_child(child: &Child, bounds: CommandBounds) -> io::Result<()> {
     let Some(pid) = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) else {
         return Ok(());
     };
-    // As the gateway's own long work: messages and streams come first.
-    let _ = setpriority_process(Some(pid), NICE);
     for (resource, most) in [
         (Resource::Core, 0),
         (Resource::Data, bounds.memory),

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use codebutler_crds::Repo;
 use codebutler_crds::wire::TextMerge;
+use codebutler_gateway_core::redact::SecretRedactor;
 use kube::ResourceExt as _;
 use tokio::sync::Notify;
 
-use super::{BranchChange, BranchSurvey, TriedMerge};
+use super::command::CommandError;
+use super::{BranchChange, BranchSurvey, RemovedFromBase, TriedMerge};
 
 /// What is kept of commits: all is forgotten beyond that.
 const MOST_KEPT: usize = 20_000;
@@ -22,6 +24,8 @@ pub struct BranchDesk {
     changes: Mutex<HashMap<(String, String), Arc<BranchChange>>>,
     /// The newest common commit, by base and tip.
     left: Mutex<HashMap<(String, String), String>>,
+    /// What was taken off the base branch, by that and what it had, and tip.
+    removed: Mutex<HashMap<(String, String), Option<RemovedFromBase>>>,
     /// By two tips, the lesser first.
     merges: Mutex<HashMap<(String, String), TriedMerge>>,
 }
@@ -55,7 +59,7 @@ impl BranchDesk {
                 Some(change)
             }
             Err(error) => {
-                tracing::warn!(tip, %error, "what a branch changes is not known");
+                tracing::warn!(tip, %error, "branch_diff_failed");
                 None
             }
         }
@@ -73,10 +77,29 @@ impl BranchDesk {
                 Some(left)
             }
             Err(error) => {
-                tracing::warn!(tip, %error, "where a branch left the base branch is not known");
+                tracing::warn!(tip, %error, "branch_base_unknown");
                 None
             }
         }
+    }
+
+    /// What the base branch had up to a commit and has no more, and a branch has. `fork`: that commit and the branch's tip.
+    ///
+    /// # Errors
+    /// When Git can't tell.
+    pub(crate) async fn removed(
+        &self,
+        survey: &BranchSurvey,
+        fork: (&str, &str),
+        base: (&str, &SecretRedactor),
+    ) -> Result<Option<RemovedFromBase>, CommandError> {
+        let key = (format!("{} {}", survey.base, fork.0), fork.1.to_owned());
+        if let Some(known) = lock(&self.removed).get(&key) {
+            return Ok(known.clone());
+        }
+        let found = survey.removed(fork, base).await?;
+        keep_known(&self.removed, key, found.clone());
+        Ok(found)
     }
 
     /// Whether pairs of tips merge: each is tried once. What could not be tried is tried again.

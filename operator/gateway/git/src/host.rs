@@ -63,6 +63,11 @@ pub enum HostError {
     /// The host has trouble of its own.
     #[error("{0} failed with status {1}: try again")]
     Status(String, u16),
+    /// Its history is cut off, so that what roles are told of it would be wrong.
+    #[error(
+        "{0} has a shallow clone there, whose history is cut off: run `git fetch --unshallow` in it"
+    )]
+    Shallow(String),
     /// An answer that is none.
     #[error("{0} does not speak Git's protocol 2: {1}")]
     Protocol(String, String),
@@ -72,7 +77,7 @@ impl HostError {
     /// Whether somebody has to correct the Repo.
     pub const fn is_about_repo(&self) -> bool {
         match self {
-            Self::Repo(_) | Self::Moved(_) | Self::Barred(..) => true,
+            Self::Repo(_) | Self::Moved(_) | Self::Barred(..) | Self::Shallow(_) => true,
             Self::Credentials(error) => error.is_about_repo(),
             Self::Unreachable(_) | Self::Renewed(_) | Self::Status(..) | Self::Protocol(..) => {
                 false
@@ -85,7 +90,11 @@ impl HostError {
         match self {
             Self::Unreachable(_) | Self::Renewed(_) | Self::Status(..) => true,
             Self::Credentials(error) => !error.is_about_repo(),
-            Self::Repo(_) | Self::Moved(_) | Self::Barred(..) | Self::Protocol(..) => false,
+            Self::Repo(_)
+            | Self::Moved(_)
+            | Self::Barred(..)
+            | Self::Shallow(_)
+            | Self::Protocol(..) => false,
         }
     }
 }
@@ -197,7 +206,11 @@ impl GitHost {
             buffer.extend_from_slice(&chunk);
             let wrong = |error: PacketError| self.nonsense(&error.to_string());
             while let Some((packet, used)) = pktline::read_packet(&buffer).map_err(wrong)? {
-                if let Some(data) = sections.read(packet).map_err(|why| self.nonsense(&why))? {
+                let data = sections.read(packet).map_err(|why| self.nonsense(&why))?;
+                if sections.is_cut_off() {
+                    return Err(HostError::Shallow(self.remote.host.clone()));
+                }
+                if let Some(data) = data {
                     // The reader says itself why it wants no more.
                     if pack.write_all(data).await.is_err() {
                         return Ok(());
@@ -318,7 +331,7 @@ impl GitHost {
 
     fn unsent(&self, error: reqwest::Error) -> HostError {
         let (host, error) = (&self.remote.host, error.without_url());
-        tracing::warn!(%error, host, "the Git host failed");
+        tracing::warn!(%error, host, "git_host_failed");
         find_trouble(&error).map_or_else(|| self.away(), |why| HostError::Barred(host.clone(), why))
     }
 

@@ -2,12 +2,15 @@
 //! brought up to date first; what they push is received into a [`quarantine`], judged by [`rules`], and
 //! only then passed on to the [`host`] with the Repo's credential.
 
+mod branch_look;
 mod cache;
 mod change;
 mod command;
 mod confine;
 mod definitions;
 mod desk;
+mod fork;
+mod fork_look;
 #[cfg(test)]
 mod fuzz;
 mod graft;
@@ -17,6 +20,7 @@ mod host;
 mod lfs;
 mod merges;
 pub mod mirror;
+mod named;
 pub mod outcome;
 mod outline;
 mod pictures;
@@ -28,11 +32,13 @@ mod quarantine;
 mod reader;
 mod receive;
 mod remark;
+mod removed;
 mod rules;
 mod serve;
 mod service;
 pub mod services;
 mod shown;
+pub mod steering;
 mod survey;
 #[cfg(test)]
 mod testing;
@@ -45,8 +51,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::{IntoResponse as _, Response};
-use codebutler_crds::Repo;
 use codebutler_crds::wire::ErrorCode;
+use codebutler_crds::{Repo, Thread};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::github::GitHub;
@@ -64,6 +70,8 @@ use tokio::time::error::Elapsed;
 pub use self::change::BranchChange;
 pub use self::confine::allow_without_landlock;
 pub use self::desk::BranchDesk;
+pub use self::fork::RemovedFromBase;
+pub use self::fork_look::look_at_fork;
 use self::host::{GitHost, HostError};
 pub use self::merges::TriedMerge;
 use self::mirror::{MirrorError, RefSnapshot, RepoMirror};
@@ -72,8 +80,8 @@ use self::quarantine::ReceiveError;
 pub use self::receive::receive_pack;
 pub use self::serve::{info_refs, upload_pack};
 use self::services::GitServices;
-pub use self::shown::ShownBranch;
-pub use self::survey::{BranchDistance, BranchSurvey, LostCommits, SurveyError};
+pub use self::shown::{ComparedCommits, ShownBranch};
+pub use self::survey::{BranchDistance, BranchSurvey, SurveyError};
 pub use self::train::{PushedBranch, TrainBench, TrainHead};
 pub use self::upkeep::{MadeMerge, UpkeepBench, UpkeepMerge};
 
@@ -107,7 +115,12 @@ async fn open_bench(
     caller: &ProvenCaller,
     fresh: Fresh,
 ) -> Result<Bench, GitError> {
-    bench_of(gateway, &caller.repo, &caller.key(), fresh).await
+    let bench = bench_of(gateway, &caller.repo, &caller.key(), fresh).await?;
+    if bench.mirror.has_moved() {
+        // Whatever people did to a branch, roles that are at work hear of it soon.
+        gateway.branches.touch(&caller.repo);
+    }
+    Ok(bench)
 }
 
 /// The same for a Repo; `thread` is told what is wrong with its policy.
@@ -126,6 +139,11 @@ async fn bench_of(
         {
             outcome = try_bench(&shared, &repo, &thread, &mirror, fresh).await;
         }
+        if let Ok(bench) = &outcome
+            && let Some(why) = explain_missing_base(&shared, &repo, &bench.snapshot).await
+        {
+            outcome = Err(why.into());
+        }
         match &outcome {
             Ok(Bench { snapshot: RefSnapshot { stale: Some(why), .. }, .. }) => {
                 shared.conditions.git_fails(&repo, why).await;
@@ -138,7 +156,7 @@ async fn bench_of(
                 complain_about(&shared, &repo, &thread, &error.to_string()).await;
             }
             Err(error) => {
-                tracing::warn!(repo = repo.name_any(), %error, cause = ?error, "no copy to work with");
+                tracing::warn!(repo = repo.name_any(), %error, cause = ?error, "mirror_fetch_failed");
             }
         }
         outcome
@@ -147,6 +165,22 @@ async fn bench_of(
     let done = done.map_err(io::Error::other);
     let done = done.and_then(|done| done.ok_or_else(|| io::Error::other("the gateway stops")));
     done.map_err(MirrorError::Folder)?.map_err(GitError::from)
+}
+
+/// A role without the base branch has neither the repository's guides nor its rules for commands: it does not work then.
+async fn explain_missing_base(
+    gateway: &GitServices,
+    repo: &Repo,
+    snapshot: &RefSnapshot,
+) -> Option<HostError> {
+    let base = &repo.spec.git.branch;
+    if snapshot.refs.contains_key(&format!("refs/heads/{base}")) {
+        return None;
+    }
+    Some(match GitHub::of(&gateway.context, repo).await {
+        Ok(github) => github.no_base(base).await.into(),
+        Err(error) => error.into(),
+    })
 }
 
 /// The branches of a Repo as its remote has them now. `thread` is told what is wrong with the repository's
@@ -161,7 +195,20 @@ pub async fn take_survey(
 ) -> Result<BranchSurvey, SurveyError> {
     let bench = bench_of(gateway, repo, thread, Fresh::IfPossible).await;
     let Bench { mirror, snapshot, .. } = bench.map_err(|e| SurveyError::Git(e.to_string()))?;
+    // Who takes a survey looks at all of them.
+    mirror.has_moved();
     BranchSurvey::of(mirror, snapshot, &repo.spec.git.branch)
+}
+
+/// Finds out what people did to a Thread's branch since it was looked at last: it is remembered, and told once. `thread`
+/// is what was known of it before the survey was taken.
+pub async fn look_at_branch(
+    gateway: &GitServices,
+    repo: &Repo,
+    survey: &BranchSurvey,
+    thread: &Thread,
+) {
+    branch_look::look_at_branch(gateway, repo, &survey.view(), thread).await;
 }
 
 /// Brings the copy of a Repo up to date for whoever reads it without a Thread that could be told anything.
@@ -226,7 +273,7 @@ pub async fn tidy_copies(gateway: &GitServices) {
         let (mirrors, repos) = (gateway.mirrors.clone(), gateway.context.repos.state());
         let done = tokio::task::spawn_blocking(move || mirrors.keep_only(&repos)).await;
         if let Err(error) = done {
-            tracing::warn!(%error, "copies of Repos that are gone stay");
+            tracing::warn!(%error, "mirror_cleanup_failed");
         }
         make_room(gateway).await;
     }
@@ -245,7 +292,7 @@ async fn make_room(gateway: &GitServices) {
     let mirrors = gateway.mirrors.clone();
     match tokio::task::spawn_blocking(move || mirrors.make_room()).await {
         Ok(bytes) => gateway.metrics.git_cache(bytes),
-        Err(error) => tracing::warn!(%error, "what copies of repositories take is not known"),
+        Err(error) => tracing::warn!(%error, "git_cache_size_unknown"),
     }
 }
 
@@ -320,7 +367,7 @@ fn post_once(gateway: &GitServices, thread: &ThreadKey, about: &str, text: Strin
     let (notices, thread) = (Arc::clone(&gateway.notices), thread.clone());
     gateway.calls.spawn(async move {
         if let Err(error) = notices.post_notice(&thread, &key, &text).await {
-            tracing::warn!(%error, key, "a file's mistake could not be posted in the thread");
+            tracing::warn!(%error, key, thread = thread.name, notice = "file_mistake", "notice_post_failed");
         }
     });
 }
@@ -387,7 +434,7 @@ fn finish_answer(
         _ => (StatusCode::OK, "failed"),
     };
     let name = repo.name_any();
-    tracing::warn!(repo = name, service, %error, cause = ?error, "a Git request failed");
+    tracing::warn!(repo = name, service, %error, cause = ?error, "git_request_failed");
     gateway.metrics.git_request(repo, service, outcome);
     if status == StatusCode::OK {
         return refuse_client(service, kind, &error);

@@ -46,7 +46,7 @@ pub(crate) async fn try_merges(
         match try_batch(mirror, batch).await {
             Ok(found) => answers.extend(found),
             Err(error) if batch.len() == 1 => {
-                tracing::warn!(%error, "whether two commits merge is not known");
+                tracing::warn!(%error, "merge_check_failed");
                 answers.push(TriedMerge::unknown());
             }
             Err(_) => {

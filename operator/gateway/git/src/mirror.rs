@@ -127,9 +127,9 @@ impl RepoMirrors {
             known.retain(|_, mirror| mirror.git.dir() != path);
             match std::fs::remove_dir_all(&path) {
                 Ok(()) => {
-                    tracing::info!(folder = name, "the copy of a Repo that is gone is removed");
+                    tracing::info!(folder = name, "mirror_removed");
                 }
-                Err(error) => tracing::warn!(folder = name, %error, "a copy can't be removed"),
+                Err(error) => tracing::warn!(folder = name, %error, "mirror_removal_failed"),
             }
         }
     }
@@ -152,6 +152,10 @@ pub struct RepoMirror {
     pub(super) used: AtomicU64,
     /// Whether something was fetched since somebody looked at its size.
     grown: AtomicBool,
+    /// Whether a ref of the remote's moved since somebody looked at that.
+    moved: AtomicBool,
+    /// Whether the remote's history could not be had when it was asked for last, though its refs could.
+    refused: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -166,18 +170,31 @@ impl RepoMirror {
         // A folder that is there already was left by another process, however that ended.
         let suspect = AtomicBool::new(true);
         let (used, grown) = (AtomicU64::default(), AtomicBool::default());
+        let (moved, refused) = (AtomicBool::default(), AtomicBool::default());
         Self {
             git: GitRepository::at(dir),
             suspect,
             last: tokio::sync::Mutex::default(),
             used,
             grown,
+            moved,
+            refused,
         }
     }
 
     /// Whether it has grown since this was last asked.
     pub fn has_grown(&self) -> bool {
         self.grown.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether a ref has moved, come or gone since this was last asked.
+    pub fn has_moved(&self) -> bool {
+        self.moved.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether somebody has to mend the remote before there is a copy of it.
+    pub fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// The repository, to run commands in.
@@ -215,12 +232,14 @@ impl RepoMirror {
         let theirs = host.refs().await?;
         let outcome = match self.update(host, &theirs, base).await {
             Err(MirrorError::Command(error)) => {
-                tracing::warn!(%error, "a copy of a repository is damaged: it is made anew");
+                tracing::warn!(%error, "mirror_damaged");
                 self.discard()?;
                 self.update(host, &theirs, base).await
             }
             outcome => outcome,
         };
+        let is_refused = matches!(&outcome, Err(MirrorError::Host(error)) if error.is_about_repo());
+        self.refused.store(is_refused, Ordering::Relaxed);
         if let Err(error) = outcome {
             self.suspect();
             return Err(error);
@@ -279,8 +298,13 @@ impl RepoMirror {
             [("deleted", ref_deletions(&ours, theirs)), ("moved", ref_moves(&ours, theirs))]
         {
             if !command.is_empty() {
-                tracing::debug!(refs = command.lines().count(), "{name} in a copy of a repository");
+                tracing::debug!(
+                    refs = command.lines().count(),
+                    change = name,
+                    "mirror_refs_changed"
+                );
                 self.git.run(&["update-ref", "--stdin"], command.as_bytes()).await?;
+                self.moved.store(true, Ordering::Relaxed);
             }
         }
         if !wants.is_empty() {

@@ -118,7 +118,7 @@ pub async fn end_pictures(
         }
         Err(error) => {
             // The Thread ends all the same: a person can delete the ref.
-            tracing::warn!(thread = thread.name_any(), %error, "its pictures stay on the Git host");
+            tracing::warn!(thread = thread.name_any(), %error, "picture_removal_failed");
             Ok(())
         }
     }

@@ -16,8 +16,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use tokio::time::MissedTickBehavior;
 
+use super::GitError;
 use super::confine::{GitConfinement, NO_LANDLOCK};
 use super::host::{GitHost, HostError};
+use super::mirror::MirrorError;
 use super::remark::git_remark;
 use crate::services::GitServices;
 
@@ -66,7 +68,7 @@ fn git_condition(repo: &Repo) -> Option<&Condition> {
 }
 
 /// Asks until the gateway stops.
-pub async fn run_probe(gateway: &GitServices) {
+pub async fn run_probe(gateway: &Arc<GitServices>) {
     let (asked, secrets) = (Mutex::new(HashMap::new()), PolledRevisions::default());
     let mut ticks = tokio::time::interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -83,7 +85,7 @@ pub async fn run_probe(gateway: &GitServices) {
 }
 
 async fn probe_repo(
-    gateway: &GitServices,
+    gateway: &Arc<GitServices>,
     repo: Arc<Repo>,
     asked: &Mutex<HashMap<RepoKey, Asked>>,
     secrets: &PolledRevisions,
@@ -117,7 +119,7 @@ async fn tell_answer(gateway: &GitServices, repo: &Repo, answer: Result<(), No>)
         }
         // A hiccup is no news about what was right.
         Err(no) if no.passes && git_condition(repo).is_some_and(|c| c.status == "True") => {
-            tracing::info!(repo = repo.name_any(), why = no.why, "Git did not answer");
+            tracing::info!(repo = repo.name_any(), why = no.why, "git_unreachable");
             true
         }
         Err(no) => gateway.conditions.git_fails(repo, &no.why).await,
@@ -149,7 +151,7 @@ impl From<GitHubError> for No {
 }
 
 /// Git's own protocol, which copies are made with, and the API, which branches are made with.
-async fn ask_host(gateway: &GitServices, repo: &Arc<Repo>) -> Result<(), No> {
+async fn ask_host(gateway: &Arc<GitServices>, repo: &Arc<Repo>) -> Result<(), No> {
     if GitConfinement::current() == GitConfinement::Refused {
         return Err(No { why: NO_LANDLOCK.to_owned(), passes: false });
     }
@@ -164,6 +166,14 @@ async fn ask_host(gateway: &GitServices, repo: &Arc<Repo>) -> Result<(), No> {
     let has_base = refs.contains_key(&format!("refs/heads/{base}"));
     if !has_base || github.tip(base).await?.is_none() {
         return Err(github.no_base(base).await.into());
+    }
+    // Refs alone don't tell whether what a copy was refused for is mended.
+    if gateway.mirrors.of(repo).is_refused() {
+        super::read_copy(gateway, repo).await.map_err(|error| {
+            let passes =
+                !matches!(&error, GitError::Mirror(MirrorError::Host(no)) if no.is_about_repo());
+            No { why: error.to_string(), passes }
+        })?;
     }
     Ok(())
 }

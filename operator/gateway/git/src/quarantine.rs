@@ -14,6 +14,7 @@ use std::sync::Arc;
 use axum::body::BodyDataStream;
 use bytes::{Bytes, BytesMut};
 use codebutler_crds::policy::PolicySpec;
+use codebutler_crds::thread::RemovedCommit;
 use codebutler_gateway_core::low_priority::run_low_priority;
 use codebutler_gateway_core::redact::SecretRedactor;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -21,11 +22,13 @@ use tokio::io::AsyncWriteExt as _;
 use tokio_util::io::ReaderStream;
 
 use self::history::CommitTrees;
-use self::objects::ObjectReader;
+pub(crate) use self::objects::ObjectReader;
 use super::command::{CommandError, GitRepository};
 use super::confine::CommandBounds;
 use super::guard::PathGuard;
 use super::host::{RefUpdate, RemoteRefs};
+use super::named::BroughtBack;
+use super::removed;
 use super::rules::{self, FileChange, IncomingPush, NewCommit, PushViolation};
 
 /// Most objects of one push.
@@ -178,7 +181,20 @@ impl PushQuarantine {
             commits.push(history.rewritten(&self.git, known, new, guard).await?);
         }
         self.accept(&mut commits, &mut history, place, guard).await?;
-        Ok(IncomingPush { fast_forward, commits, blobs })
+        Ok(IncomingPush { fast_forward, commits, back: Vec::new(), blobs })
+    }
+
+    /// The removed commits that the push would put back on the branch.
+    pub(crate) async fn brought_back(
+        &self,
+        place: &PushBase<'_>,
+        removed: &[RemovedCommit],
+        incoming: &IncomingPush,
+    ) -> Result<Vec<BroughtBack>, ReceiveError> {
+        let RefUpdate { old, new, .. } = place.update;
+        let there: Vec<&str> = old.as_deref().into_iter().chain(place.base_tip()).collect();
+        let pushed = (&**new, &*there);
+        Ok(removed::find_brought_back(&self.git, pushed, removed, &incoming.commits).await?)
     }
 
     /// Notes which merges bring in something else than the base branch.

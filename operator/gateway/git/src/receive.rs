@@ -7,8 +7,9 @@ use axum::body::{Body, BodyDataStream};
 use axum::extract::State;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
+use codebutler_crds::thread::{BranchPush, RemovedCommit};
 use codebutler_crds::wire::history::HistoryEvent;
-use codebutler_crds::{ThreadStatus, names};
+use codebutler_crds::{Thread, ThreadStatus, names};
 use codebutler_gateway_core::approval;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::consent::GuardedEffect;
@@ -22,6 +23,7 @@ use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use kube::ResourceExt as _;
 
+use super::branch_look;
 use super::guard::{PathGuard, UnusablePatterns};
 use super::host::{GitHost, HostError, RefUpdate};
 use super::lfs;
@@ -30,6 +32,7 @@ use super::push::{self, PushCommand, PushRequest, PusherRights};
 use super::quarantine::{PushBase, PushQuarantine, ReceiveError};
 use super::rules::{self, IncomingPush, PushRules};
 use super::service::PUSH;
+use super::survey::RemoteView;
 use super::{Answered, Bench, Fresh, GitError, RESULT, finish_answer, git_answer, open_bench};
 use crate::services::GitServices;
 
@@ -43,6 +46,8 @@ const SUBJECTS: usize = 50;
 const MEMORY: &str = ".codebutler/";
 /// How long the list of refs may take, and what is thrown away of a refused push.
 const STALL: Duration = Duration::from_mins(2);
+/// How long a push waits until the copy has what it brought.
+const KEEPING: Duration = Duration::from_secs(5);
 /// How long a push may take, however slowly it comes.
 const PATIENCE: Duration = Duration::from_mins(20);
 
@@ -121,7 +126,7 @@ async fn receive_push(
 /// Git shows nothing of an answer that is no report: the report says what went wrong.
 fn report_failure(caller: &ProvenCaller, error: &GitError) -> Told {
     let repo = caller.repo.name_any();
-    tracing::warn!(repo, %error, cause = ?error, "a push failed");
+    tracing::warn!(repo, %error, cause = ?error, "push_failed");
     let message = format!("CodeButler: nothing was pushed: {error}.");
     Told { failed: true, ..Told::new("the push failed", message) }
 }
@@ -135,7 +140,7 @@ fn respond_push(
     let refused = refs.iter().filter(|(_, reason)| !reason.is_empty()).count();
     if refused > 0 && !failed {
         let thread = caller.thread.name_any();
-        tracing::warn!(thread, role = caller.role_name(), refused, "refused a push");
+        tracing::warn!(thread, role = caller.role_name(), refused, "push_refused");
     }
     let outcome = match refused {
         _ if failed => "failed",
@@ -153,7 +158,10 @@ async fn pass_push(
     rest: Bytes,
     stream: &mut BodyDataStream,
 ) -> Result<Told, GitError> {
+    let known = known_thread(gateway, caller);
     let Bench { host, mirror, snapshot } = open_bench(gateway, caller, Fresh::Must).await?;
+    let view = RemoteView { git: mirror.git(), refs: &snapshot.refs };
+    branch_look::look_at_branch(gateway, &caller.repo, &view, &known).await;
     let current = snapshot.refs.get(&command.name).cloned();
     if current.as_ref() == Some(&command.new) {
         // An earlier try whose answer was lost, or somebody else's.
@@ -172,7 +180,9 @@ async fn pass_push(
     let images = approval::image_paths(&gateway.context, caller).await?;
     let guard = PathGuard::new(&caller.repo.spec.policy, caller.role.spec.push.as_ref(), &images);
     let judged = (guard, &redactor);
-    let looked = look_into(caller, &quarantine, &place, judged, (rest, stream)).await;
+    let radar = known_thread(gateway, caller).status.as_ref().and_then(|known| known.radar.clone());
+    let removed = radar.map(|radar| radar.removed.clone()).unwrap_or_default();
+    let looked = look_into(caller, &quarantine, (&place, &removed), judged, (rest, stream)).await;
     let incoming = match looked {
         Ok(Ok(incoming)) => incoming,
         Ok(Err(refused)) => return Ok(refused),
@@ -204,6 +214,8 @@ async fn pass_push(
         let message = "CodeButler has not pushed this: the plan is not approved any more.";
         return Ok(Told::new("the plan is not approved", message));
     }
+    let own = BranchPush { from: update.old.clone(), to: update.new.clone() };
+    branch_look::announce_push(gateway, &caller.key(), &own).await;
     step::point("a push is passed on");
     let mut sent = host.push(&update, quarantine.request(&place)?).await;
     if matches!(sent, Err(HostError::Renewed(_))) {
@@ -215,11 +227,14 @@ async fn pass_push(
             None => {
                 gateway.consent.spend(caller, &standing).await;
                 carry_receipt(gateway, caller, &update, &incoming).await;
-                note_own_rewrite(gateway, caller, &update, &incoming).await;
+                branch_look::note_push(gateway, &caller.key(), &own, true).await;
                 gateway.branches.touch(&caller.repo);
                 Told::new("", redactor.mask(verdict.said.trim()))
             }
-            Some(why) => Told::new(redactor.mask(&why), redactor.mask(verdict.said.trim())),
+            Some(why) => {
+                branch_look::note_push(gateway, &caller.key(), &own, false).await;
+                Told::new(redactor.mask(&why), redactor.mask(verdict.said.trim()))
+            }
         },
         Err(error) if error.is_about_repo() => {
             super::complain_about(gateway, &caller.repo, &caller.key(), &error.to_string()).await;
@@ -228,7 +243,7 @@ async fn pass_push(
         Err(error) => {
             let told = look_again(&host, &update, &error).await;
             if told.reason.is_empty() {
-                note_own_rewrite(gateway, caller, &update, &incoming).await;
+                branch_look::note_push(gateway, &caller.key(), &own, true).await;
                 gateway.branches.touch(&caller.repo);
                 gateway.consent.spend(caller, &standing).await;
             }
@@ -236,9 +251,19 @@ async fn pass_push(
         }
     };
     if told.reason.is_empty() {
+        keep_copy(gateway, caller).await;
         tell_history(gateway, caller, &update, &incoming, &redactor);
     }
     Ok(told)
+}
+
+/// Has the copy hold what was pushed: what people remove a moment later can be named then.
+async fn keep_copy(gateway: &Arc<GitServices>, caller: &ProvenCaller) {
+    match tokio::time::timeout(KEEPING, super::read_copy(gateway, &caller.repo)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "mirror_update_failed"),
+        Err(_) => tracing::warn!("mirror_update_timed_out"),
+    }
 }
 
 /// Puts a push into the Thread's history.
@@ -287,33 +312,21 @@ async fn carry_receipt(
     };
     if let Err(error) = gateway.threads.update(&caller.key(), carry).await {
         // People are told that it was not tested, which is the careful side.
-        tracing::warn!(%error, "a test run is not carried over");
+        tracing::warn!(%error, part = "test_receipt", "thread_status_write_failed");
     }
 }
 
-/// What a role may rewrite itself, no person has: nobody is told that somebody did.
-async fn note_own_rewrite(
-    gateway: &Arc<GitServices>,
-    caller: &ProvenCaller,
-    update: &RefUpdate,
-    incoming: &IncomingPush,
-) {
-    if incoming.fast_forward {
-        return;
-    }
-    let note = |status: &mut ThreadStatus| {
-        status.radar.get_or_insert_default().tip = Some(update.new.clone());
-    };
-    if let Err(error) = gateway.threads.update(&caller.key(), note).await {
-        tracing::warn!(%error, "that a role rewrote its branch is not on record");
-    }
+/// The Thread as it is known now: who pushes may have begun long ago.
+fn known_thread(gateway: &GitServices, caller: &ProvenCaller) -> Arc<Thread> {
+    let known = gateway.threads.freshest(&caller.key(), gateway.context.thread(&caller.key()));
+    known.unwrap_or_else(|| Arc::clone(&caller.thread))
 }
 
 /// Takes the pack in and looks at all of it; tells what it would bring, or why it is refused.
 async fn look_into(
     caller: &ProvenCaller,
     quarantine: &PushQuarantine,
-    place: &PushBase<'_>,
+    (place, removed): (&PushBase<'_>, &[RemovedCommit]),
     (guard, redactor): (Result<PathGuard, UnusablePatterns>, &Arc<SecretRedactor>),
     (rest, stream): (Bytes, &mut BodyDataStream),
 ) -> Result<Result<IncomingPush, Told>, ReceiveError> {
@@ -322,7 +335,8 @@ async fn look_into(
     let guard = guard.map_err(|error| ReceiveError::Refused(error.to_string()))?;
     let max_bytes = u64::from(policy.push_mib()) << 20;
     quarantine.receive(rest, stream, max_bytes).await?;
-    let incoming = quarantine.incoming(place, &guard).await?;
+    let mut incoming = quarantine.incoming(place, &guard).await?;
+    incoming.back = quarantine.brought_back(place, removed, &incoming).await?;
     let branch = place.update.name.trim_start_matches("refs/heads/");
     let rules = PushRules {
         branch: branch.to_owned(),
@@ -355,7 +369,7 @@ async fn in_background<T: Send + 'static>(
 
 /// Nobody knows what became of a push: the branch does.
 async fn look_again(host: &GitHost, update: &RefUpdate, error: &HostError) -> Told {
-    tracing::warn!(%error, "a push has no answer: looking at the branch");
+    tracing::warn!(%error, "push_outcome_unknown");
     match host.refs().await {
         Ok(refs) if refs.get(&update.name) == Some(&update.new) => Told::new(
             "",

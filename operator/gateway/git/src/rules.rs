@@ -10,6 +10,7 @@ use codebutler_crds::wire::has_ci_words;
 use codebutler_gateway_core::redact::SecretRedactor;
 
 use super::guard::{GuardedReason, PathGuard};
+use super::named::{BroughtBack, harmless, short_id};
 
 /// Internal addresses belong into a repository's own configuration: they are no secret there.
 const HARMLESS_IN_FILES: &str = "internal-address";
@@ -48,6 +49,8 @@ pub(crate) struct IncomingPush {
     pub fast_forward: bool,
     /// New commits, parents first.
     pub commits: Vec<NewCommit>,
+    /// Commits that people removed from the branch, and that would be on it again.
+    pub back: Vec<BroughtBack>,
     /// Sizes in bytes of the contents that the remote does not have.
     pub blobs: BTreeMap<String, u64>,
 }
@@ -68,6 +71,8 @@ pub(crate) struct PushRules {
 pub(crate) enum PushViolation {
     /// It would take back commits.
     Rewrite,
+    /// It would put back a commit that people removed.
+    Removed(BroughtBack),
     /// A merge brings in another branch than the base branch: the merge's short id and the other side's.
     Foreign(String, String),
     /// A file that it may not touch.
@@ -89,6 +94,9 @@ impl PushViolation {
     pub(crate) fn reason(&self) -> String {
         match self {
             Self::Rewrite => "non-fast-forward".to_owned(),
+            Self::Removed(back) => {
+                format!("{} was removed from the branch", short_id(&back.removed.id))
+            }
             Self::Foreign(id, other) => {
                 format!("{id} merges {other}, which is not on the base branch")
             }
@@ -108,6 +116,15 @@ impl PushViolation {
             Self::Rewrite => format!(
                 "this role may not take back what is on {branch}: fetch, and put your commits on top"
             ),
+            Self::Removed(BroughtBack { id, removed, noticed }) => {
+                let (what, again) = (removed.describe(), short_id(id));
+                let again = if *id == removed.id {
+                    String::new()
+                } else {
+                    format!(", and {again} makes the same change")
+                };
+                format!("{what} was removed from {branch} by somebody (noticed {noticed}){again}")
+            }
             Self::Foreign(id, other) => format!(
                 "{id} merges {other}, which is on another branch: only the base branch may be merged in \
                  (GitUpdate does that), as people have accepted it"
@@ -149,11 +166,24 @@ pub(crate) fn explain_violations(violations: &[PushViolation], rules: &PushRules
     let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
     let again = "Secrets, large and protected files must be in no commit of the push: amend or \
                  rebase those that hold them.";
-    let again = if violations == [PushViolation::Rewrite] { "" } else { again };
+    let is_of_branch = |violation: &&PushViolation| {
+        matches!(violation, PushViolation::Rewrite | PushViolation::Removed(_))
+    };
+    let again = if violations.iter().all(|one| is_of_branch(&one)) { "" } else { again };
+    let removed = violations.iter().find_map(|violation| match violation {
+        PushViolation::Removed(back) => Some(format!(
+            "\nWhat people removed stays away: GitUpdate takes their branch over and puts your own commits on top. If somebody \
+             asks in the thread to have it back, they push it themselves, or you make it again on top of the branch with \
+             `git cherry-pick -x {}`.",
+            short_id(&back.removed.id)
+        )),
+        _ => None,
+    });
     format!(
-        "CodeButler refused the push of {}:{}{more}\n{again}",
+        "CodeButler refused the push of {}:{}{more}\n{again}{}",
         rules.branch,
-        lines.collect::<String>()
+        lines.collect::<String>(),
+        removed.unwrap_or_default()
     )
 }
 
@@ -171,6 +201,11 @@ pub(crate) fn judge_rules(incoming: &IncomingPush, rules: &PushRules) -> BTreeSe
     let mut wrong = BTreeSet::new();
     if !incoming.fast_forward && !rules.rewrite {
         wrong.insert(PushViolation::Rewrite);
+    }
+    for back in &incoming.back {
+        let mut back = back.clone();
+        back.removed.subject = harmless(&rules.redactor.mask(&back.removed.subject));
+        wrong.insert(PushViolation::Removed(back));
     }
     let most = u64::from(rules.max_file_mib) << 20;
     let short = |id: &str| id.chars().take(10).collect::<String>();

@@ -155,7 +155,7 @@ async fn send_pieces(
         }
     }
     if let Err(error) = running.rest().await {
-        tracing::warn!(%error, "a fetch failed");
+        tracing::warn!(%error, "fetch_failed");
         if !is_the_callers(&error) {
             mirror.suspect();
         }

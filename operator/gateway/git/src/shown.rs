@@ -21,6 +21,65 @@ pub struct ShownBranch<'a> {
     pub tip: &'a str,
 }
 
+/// What a branch is compared with, where that is not the base branch as it is now.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ComparedCommits {
+    pub base: Option<String>,
+    /// What the pull request became on the base branch.
+    pub merge: Option<String>,
+}
+
+impl GitRepository {
+    /// Once `merged`, a branch is part of the base branch in one form or another: it is compared with what was there
+    /// before. An item that builds on another one is compared with what it has of that, `below`.
+    ///
+    /// # Errors
+    /// When Git can't tell.
+    pub async fn compared_commits(
+        &self,
+        merged: Option<&str>,
+        below: Option<&str>,
+    ) -> Result<ComparedCommits, CommandError> {
+        if let Some(merge) = merged
+            && let Some(before) = self.first_parent(merge).await?
+        {
+            let (base, merge) = (Some(before), Some(merge.to_owned()));
+            return Ok(ComparedCommits { base, merge });
+        }
+        let base = match below {
+            Some(below) if self.has_commit(below).await? => Some(below.to_owned()),
+            _ => None,
+        };
+        Ok(ComparedCommits { base, merge: None })
+    }
+
+    /// The commit that another one follows on its branch, if both are there.
+    ///
+    /// # Errors
+    /// When Git can't tell.
+    async fn first_parent(&self, commit: &str) -> Result<Option<String>, CommandError> {
+        let parent = format!("{commit}^1^{{commit}}");
+        let asked = ["rev-parse", "--verify", "--quiet", "--end-of-options", &parent];
+        match self.run(&asked, b"").await {
+            Ok(said) => Ok(Some(String::from_utf8_lossy(&said).trim().to_owned())),
+            Err(CommandError::Failed { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether there is a commit with this id.
+    ///
+    /// # Errors
+    /// When Git can't tell.
+    pub async fn has_commit(&self, commit: &str) -> Result<bool, CommandError> {
+        match self.run(&["cat-file", "-e", &format!("{commit}^{{commit}}")], b"").await {
+            Ok(_) => Ok(true),
+            Err(CommandError::Failed { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 impl ShownBranch<'_> {
     /// Output of `git diff --numstat -z`.
     ///
@@ -90,6 +149,28 @@ mod tests {
         let whole = String::from_utf8(branch.patch(&[]).await.unwrap()).unwrap();
         assert!(whole.contains("-one") && whole.contains("+two"), "{whole}");
         assert!(!whole.contains("of the base"), "{whole}");
+        assert_eq!(git.first_parent(&tip).await.unwrap(), Some(first.clone()));
+        assert_eq!(git.first_parent(&first).await.unwrap(), None);
+        let missing = "1".repeat(40);
+        assert_eq!(git.first_parent(&missing).await.unwrap(), None);
+        assert!(git.has_commit(&tip).await.unwrap() && !git.has_commit(&missing).await.unwrap());
+        // Squashed, it is compared with what was there before, and one that builds on another with that.
+        let squashed = shop.commit(&[&base], &[("a.txt", "two\n"), (odd, "new\n")]);
+        let merged = git.compared_commits(Some(&squashed), Some(&first)).await.unwrap();
+        let known = |base: &String, merge: Option<&String>| ComparedCommits {
+            base: Some(base.clone()),
+            merge: merge.cloned(),
+        };
+        assert_eq!(merged, known(&base, Some(&squashed)));
+        let after = ShownBranch { git: &git, base: &base, tip: &squashed };
+        let counts = String::from_utf8(after.counts().await.unwrap()).unwrap();
+        assert!(counts.contains("a.txt") && !counts.contains("base.txt"), "{counts:?}");
+        let next = shop.commit(&[&tip], &[("c.txt", "three\n")]);
+        assert_eq!(git.compared_commits(None, Some(&tip)).await.unwrap(), known(&tip, None));
+        let stacked = ShownBranch { git: &git, base: &tip, tip: &next };
+        assert_eq!(stacked.counts().await.unwrap(), b"1\t0\tc.txt\0");
+        let none = git.compared_commits(Some(&missing), Some(&missing)).await.unwrap();
+        assert_eq!(none, ComparedCommits::default());
         let unknown = ShownBranch { git: &git, base: &base, tip: &"1".repeat(40) };
         assert!(unknown.counts().await.is_err());
     }

@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use codebutler_gateway_core::redact::SecretRedactor;
+
 use super::change::BranchChange;
 use super::command::{CommandError, GitRepository};
 use super::definitions::HEADERS;
+use super::fork::{self, RemovedFromBase};
 use super::graft;
 use super::host::RemoteRefs;
 use super::merges::{self, TriedMerge};
@@ -32,19 +35,16 @@ pub struct BranchDistance {
     pub behind: u64,
 }
 
-/// Commits that a branch had and has no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LostCommits {
-    None,
-    Some(u64),
-    /// A copy of what there is now does not have them.
-    Unknown,
+/// The remote as a look found it.
+pub(crate) struct RemoteView<'v> {
+    pub git: &'v GitRepository,
+    pub refs: &'v RemoteRefs,
 }
 
 /// The remote's branches at one moment.
 #[derive(Clone)]
 pub struct BranchSurvey {
-    mirror: Arc<RepoMirror>,
+    pub(super) mirror: Arc<RepoMirror>,
     refs: Arc<RemoteRefs>,
     /// The tip of the base branch.
     pub base: String,
@@ -74,17 +74,8 @@ impl BranchSurvey {
         tip.filter(|tip| *tip != self.base)
     }
 
-    /// What a branch is at.
-    pub fn commit_of(&self, branch: &str) -> Option<&str> {
-        self.refs.get(&format!("refs/heads/{branch}")).map(String::as_str)
-    }
-
-    /// Which of the commits up to `before` are not in `now`.
-    ///
-    /// # Errors
-    /// When Git can't tell.
-    pub async fn lost(&self, before: &str, now: &str) -> Result<LostCommits, CommandError> {
-        find_lost(self.mirror.git(), before, now).await
+    pub(super) fn view(&self) -> RemoteView<'_> {
+        RemoteView { git: self.mirror.git(), refs: &self.refs }
     }
 
     /// How a commit differs from where it left the base branch.
@@ -105,7 +96,7 @@ impl BranchSurvey {
         match graft::try_merge(self.mirror.git(), (&self.base, tip), merged).await {
             Ok(tried) => tried,
             Err(error) => {
-                tracing::warn!(tip, %error, "whether a stacked branch merges is not known");
+                tracing::warn!(tip, %error, "merge_check_failed");
                 TriedMerge::unknown()
             }
         }
@@ -141,22 +132,15 @@ impl BranchSurvey {
     }
 }
 
-async fn find_lost(
-    git: &GitRepository,
-    before: &str,
-    now: &str,
-) -> Result<LostCommits, CommandError> {
-    if !git.asks(&["cat-file", "-e", before]).await? {
-        return Ok(LostCommits::Unknown);
+impl BranchSurvey {
+    /// What the base branch had up to a commit and has no more, and a tip has.
+    pub(crate) async fn removed(
+        &self,
+        fork: (&str, &str),
+        (base, redactor): (&str, &SecretRedactor),
+    ) -> Result<Option<RemovedFromBase>, CommandError> {
+        fork::find_removed(self.mirror.git(), (base, &self.base), fork, redactor).await
     }
-    if git.asks(&["merge-base", "--is-ancestor", before, now]).await? {
-        return Ok(LostCommits::None);
-    }
-    let count = git.run(&["rev-list", "--count", before, "--not", now], b"").await?;
-    Ok(String::from_utf8_lossy(&count)
-        .trim()
-        .parse()
-        .map_or(LostCommits::Unknown, LostCommits::Some))
 }
 
 /// What `git diff` says; of a change that is too large to be read whole only files and lines.
@@ -184,26 +168,6 @@ async fn read_change(
 mod tests {
     use super::*;
     use crate::testing::TestRepository;
-
-    #[tokio::test]
-    async fn a_branch_that_people_rewrote_has_lost_commits() {
-        let shop = TestRepository::new();
-        let first = shop.commit(&[], &[("a", "1")]);
-        let second = shop.commit(&[&first], &[("a", "2")]);
-        let third = shop.commit(&[&second], &[("a", "3")]);
-        let other = shop.commit(&[&first], &[("a", "4")]);
-        let git = shop.git();
-        for (before, now, lost) in [
-            (&first, &third, LostCommits::None),
-            (&third, &third, LostCommits::None),
-            (&third, &second, LostCommits::Some(1)),
-            (&third, &first, LostCommits::Some(2)),
-            (&third, &other, LostCommits::Some(2)),
-            (&"1".repeat(40), &third, LostCommits::Unknown),
-        ] {
-            assert_eq!(find_lost(&git, before, now).await.unwrap(), lost, "{before} {now}");
-        }
-    }
 
     #[tokio::test]
     async fn a_branchs_change_is_what_it_did_since_it_left_the_base() {

@@ -57,6 +57,29 @@ impl TestRepository {
         self.run(&arguments, "")
     }
 
+    /// A commit with its parent's files, and links that say this.
+    pub(crate) fn link(&self, parent: &str, links: &[(&str, &str)]) -> String {
+        let entry = |(path, target): &(&str, &str)| {
+            let blob = self.run(&["hash-object", "-w", "--stdin"], target);
+            format!("120000,{blob},{path}")
+        };
+        self.put(parent, &links.iter().map(entry).collect::<Vec<_>>())
+    }
+
+    /// A commit with its parent's files, and a submodule.
+    pub(crate) fn module(&self, parent: &str, path: &str) -> String {
+        self.put(parent, &[format!("160000,{parent},{path}")])
+    }
+
+    fn put(&self, parent: &str, entries: &[String]) -> String {
+        self.run(&["read-tree", parent], "");
+        for entry in entries {
+            self.run(&["update-index", "--add", "--cacheinfo", entry], "");
+        }
+        let tree = self.run(&["write-tree"], "");
+        self.run(&["commit-tree", &tree, "-m", "Put", "-p", parent], "")
+    }
+
     /// How many objects there are.
     pub(crate) fn objects(&self) -> String {
         self.run(&["count-objects"], "")

@@ -60,6 +60,9 @@ pub(super) fn decide_radar(
     let radar = BranchRadar {
         summary: summarize_met(&met),
         tip: before.tip.clone(),
+        pushing: before.pushing.clone(),
+        removed: before.removed.clone(),
+        fork: before.fork.clone(),
         size: own.size,
         meets: kept.clone().map(meeting).collect(),
         base: None,

@@ -11,7 +11,6 @@
 mod contact;
 mod current;
 mod decide;
-mod rewritten;
 mod round;
 mod side;
 mod words;

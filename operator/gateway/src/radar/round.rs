@@ -9,13 +9,14 @@ use codebutler_crds::{Repo, Thread, ThreadStatus};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::dispatch::RepoTeam;
 use codebutler_gateway_core::thread_key::ThreadKey;
-use codebutler_git::{BranchChange, BranchSurvey, TriedMerge, take_survey};
+use codebutler_git::{
+    BranchChange, BranchSurvey, TriedMerge, look_at_branch, look_at_fork, take_survey,
+};
 use kube::ResourceExt as _;
 
 use super::contact::{BranchContact, compare_branches};
 use super::current::{self, RadarResponse, judge_base};
 use super::decide::{RadarNotice, decide_radar, note_told, summarize_radar};
-use super::rewritten;
 use super::side::{BranchSide, MetBranch};
 use crate::overlap::open_threads;
 use crate::roadmap::{self, stack};
@@ -79,12 +80,13 @@ pub(super) async fn look_around(
     let survey = match take_survey(&gateway.git, repo, &ThreadKey::from(&**first)).await {
         Ok(survey) => survey,
         Err(error) => {
-            tracing::warn!(repo = repo.name_any(), %error, "branches are not compared");
+            tracing::warn!(repo = repo.name_any(), %error, "branch_survey_failed");
             return;
         }
     };
     for thread in &threads {
-        rewritten::look_for_rewrite(gateway, &survey, thread).await;
+        look_at_branch(&gateway.git, repo, &survey, thread).await;
+        look_at_fork(&gateway.git, repo, &survey, thread).await;
     }
     let branches = observe_branches(gateway, &survey, threads).await;
     let past = find_behind(gateway, repo, &survey, &branches).await;
@@ -248,7 +250,7 @@ async fn find_behind(
     branches: &[Branch],
 ) -> Vec<Standing> {
     let apart = survey.apart().await.unwrap_or_else(|error| {
-        tracing::warn!(repo = repo.name_any(), %error, "how far branches are behind is not known");
+        tracing::warn!(repo = repo.name_any(), %error, "branch_comparison_failed");
         HashMap::new()
     });
     let ends = |branch: &Branch| {
@@ -322,7 +324,7 @@ async fn answer_base(
     match done {
         Ok(()) => after.base.iter_mut().for_each(|base| base.told = Some(base.text)),
         Err(error) => {
-            tracing::warn!(thread = key.name, %error, "a thread was not told that it is behind");
+            tracing::warn!(thread = key.name, %error, notice = "branch_behind", "notice_post_failed");
         }
     }
 }
@@ -332,7 +334,7 @@ async fn end_offer(gateway: &WorkServices, branch: &Branch) {
     let offered = branch.thread.status.as_ref().is_some_and(|status| status.update_offer.is_some());
     let key = ThreadKey::from(&*branch.thread);
     if offered && let Err(error) = gateway.slack.end_update_offer(&key).await {
-        tracing::warn!(thread = key.name, %error, "an offer was not taken back");
+        tracing::warn!(thread = key.name, %error, "update_offer_removal_failed");
     }
 }
 
@@ -370,19 +372,20 @@ async fn settle_radar(
         match tell_word(gateway, repo, &key, &word).await {
             Ok(()) => note_told(&mut after, &word.of),
             Err(error) => {
-                tracing::warn!(thread = key.name, %error, "a thread was not told of another branch");
+                tracing::warn!(thread = key.name, %error, notice = "branch_overlap", "notice_post_failed");
                 break;
             }
         }
     }
     let write = |status: &mut ThreadStatus| {
         // Known on its own, and maybe newer than what this look began with.
-        let tip = status.radar.as_ref().and_then(|known| known.tip.clone());
-        status.radar = Some(Box::new(BranchRadar { tip, ..after.clone() }));
+        let known = status.radar.take().map(|known| *known).unwrap_or_default();
+        let BranchRadar { tip, pushing, removed, fork, .. } = known;
+        status.radar = Some(Box::new(BranchRadar { tip, pushing, removed, fork, ..after.clone() }));
     };
     let written = gateway.threads.update(&key, write).await;
     if let Err(error) = written {
-        tracing::warn!(thread = key.name, %error, "how a branch stands to others was not written");
+        tracing::warn!(thread = key.name, %error, part = "branch_radar", "thread_status_write_failed");
     }
 }
 

@@ -65,7 +65,7 @@ struct TrainReconciler<'a> {
 }
 
 impl ThreadReconciler for TrainReconciler<'_> {
-    const TROUBLE: &'static str = "a merge train has to wait";
+    const NAME: &'static str = "merge_train";
     type Error = TrainError;
 
     async fn reconcile(&mut self, key: &ThreadKey, _: &Thread) -> Result<FollowUp, TrainError> {
@@ -202,7 +202,7 @@ async fn complain(gateway: &WorkServices, key: &ThreadKey, error: &TrainError) {
     let wanted = wanted.as_deref().and_then(train_of).map(|train| train.wanted.to_string());
     let id = format!("train-waits:{}", wanted.unwrap_or_default());
     if let Err(error) = gateway.slack.notice(key, &id, &text).await {
-        tracing::warn!(thread = key.name, %error, "why a merge train waits was not told");
+        tracing::warn!(thread = key.name, %error, notice = "merge_train", "notice_post_failed");
     }
 }
 

@@ -1,6 +1,8 @@
 //! Which pull requests are ready: an open Thread asks whether to merge exactly this commit, and nobody has
 //! answered.
 
+use std::sync::Arc;
+
 use codebutler_crds::thread::{MOST_CARS, MergeTrain, TrainCar};
 use codebutler_crds::wire::ChangeSize;
 use codebutler_crds::{Repo, Thread, ThreadStatus};
@@ -9,12 +11,13 @@ use codebutler_gateway_core::thread_key::ThreadKey;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::OnceCell;
 
 use super::host::{TrainError, why_gone};
 use super::shown::{self, ReadyPull, ShownPull};
 use super::{is_open, other_train};
 use crate::parts;
-use crate::steering::SteeringFiles;
+use crate::steering::SteeringSearch;
 use crate::work::WorkServices;
 
 /// What was found, in the order of merging: the smaller first, then the older.
@@ -23,7 +26,7 @@ type Found = (Vec<ReadyPull>, Vec<(u64, String)>);
 /// Asks about everything that is ready, or says that nothing is.
 pub(super) async fn ask_train(
     gateway: &WorkServices,
-    repo: &Repo,
+    repo: &Arc<Repo>,
     github: &GitHub,
     parent: &Thread,
     train: &MergeTrain,
@@ -73,12 +76,13 @@ async fn refuse_train(
 
 async fn find_ready(
     gateway: &WorkServices,
-    repo: &Repo,
+    repo: &Arc<Repo>,
     github: &GitHub,
     parent: &Thread,
 ) -> Result<Found, TrainError> {
     let mut found = Vec::new();
     let mut others = Vec::new();
+    let (steering, key) = (OnceCell::new(), ThreadKey::from(parent));
     for thread in gateway.context.attended.all() {
         let same = thread.namespace() == parent.namespace() && thread.spec.repo == parent.spec.repo;
         if !same || !is_open(&thread) {
@@ -99,8 +103,12 @@ async fn find_ready(
             others.push((car.number, why));
             continue;
         }
-        let steers = SteeringFiles::of_pull(github, car.number).await?;
-        found.push((thread, ready_pull(car, &pull, &status, &steers)));
+        let search = SteeringSearch::begin(&gateway.git, repo, &key);
+        let search = steering.get_or_init(|| search).await;
+        let steers = search.search(github, car.number, &car.head).await?;
+        let restores = search.removed_from_base(&thread, &car.head).await;
+        let warnings = steers.sentence().into_iter().chain(restores).collect();
+        found.push((thread, ready_pull(car, &pull, &status, warnings)));
     }
     // By size where each is known.
     let sized = found.iter().all(|(_, one)| one.size.is_some());
@@ -134,14 +142,14 @@ fn ready_pull(
     car: TrainCar,
     pull: &GitHubPull,
     status: &ThreadStatus,
-    steers: &SteeringFiles,
+    warnings: Vec<String>,
 ) -> ReadyPull {
     let receipt = status.receipt.as_ref().filter(|receipt| receipt.commit == car.head);
     ReadyPull {
         tested: receipt.map(|receipt| receipt.exit_code),
         size: pull.size(),
         title: pull.title.clone(),
-        steers: steers.sentence(),
+        warnings,
         car,
     }
 }

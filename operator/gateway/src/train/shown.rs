@@ -28,8 +28,8 @@ pub(super) struct ReadyPull {
     pub size: Option<ChangeSize>,
     /// How its own Thread has tested this commit: the exit code.
     pub tested: Option<i32>,
-    /// What of it steers roles, in a sentence.
-    pub steers: Option<String>,
+    /// What of it steers roles, and what it puts back, in a sentence each.
+    pub warnings: Vec<String>,
 }
 
 fn count_noun(n: usize, noun: &str) -> String {
@@ -57,7 +57,7 @@ pub(super) fn merging_question(
     shown: impl Fn(&TrainCar) -> Option<ShownPull>,
 ) -> String {
     let row = |one: &ReadyPull| {
-        let ReadyPull { car, title, size, tested, steers } = one;
+        let ReadyPull { car, title, size, tested, warnings } = one;
         let title = cut_title(title);
         let size = size.map(|ChangeSize { files, lines }| {
             let count = |n: u64, noun| count_noun(usize::try_from(n).unwrap_or(usize::MAX), noun);
@@ -70,10 +70,10 @@ pub(super) fn merging_question(
         let facts: Vec<_> = size.into_iter().chain(tested).collect();
         let facts =
             if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
-        let steers = steers.as_ref().map(|steers| format!("\n  {steers}")).unwrap_or_default();
+        let warnings = warnings.iter().fold(String::new(), |all, warning| all + "\n  " + warning);
         let head = car.head.get(..SHORT).unwrap_or(&car.head);
         format!(
-            "- {} {title}{facts} at `{head}`{steers}",
+            "- {} {title}{facts} at `{head}`{warnings}",
             pull_link(car.number, shown(car).as_ref())
         )
     };
@@ -205,12 +205,14 @@ mod tests {
 
     #[test]
     fn people_see_what_they_decide_about() {
+        let warnings = ["Changes what steers roles: `AGENTS.md`", "Puts back 1 commit"];
+        let warnings: Vec<String> = warnings.map(str::to_owned).into();
         let ready = |number, tested| ReadyPull {
             car: TrainCar::ready("t", number, "h"),
             title: "Write *cents*".into(),
             size: (number < 3).then_some(ChangeSize { files: 1, lines: 5 }),
             tested,
-            steers: (number == 3).then(|| "Changes what steers roles: `AGENTS.md`".to_owned()),
+            warnings: if number == 3 { warnings.clone() } else { Vec::new() },
         };
         let others = [(9, "it has new commits".to_owned())];
         let all = [ready(1, Some(0)), ready(2, Some(3)), ready(3, None)];
@@ -221,6 +223,7 @@ mod tests {
         - #2 Write cents (1 file, 5 lines, :x: its tests failed in its thread) at `h`
         - #3 Write cents at `h`
           Changes what steers roles: `AGENTS.md`
+          Puts back 1 commit
 
         Not among them: #9 (it has new commits).
         ");

@@ -1,5 +1,6 @@
 //! The REST API: who may call it, and where each call goes.
 
+mod activity;
 mod app;
 mod commits;
 mod graphql;
@@ -51,6 +52,7 @@ pub(super) fn build_router() -> Router<Arc<Shared>> {
         .route(&api("/app/installations/{id}/access_tokens"), post(app::create_token))
         .route(&repo("/installation"), get(app::of_repository))
         .route(&repo(""), get(read_repository))
+        .route(&repo("/activity"), get(activity::list_activity))
         .route(&repo("/branches"), get(refs::list_branches))
         .route(&repo("/branches/{*branch}"), get(refs::read_branch))
         .route(&repo("/collaborators/{login}/permission"), get(read_permission))

@@ -186,13 +186,13 @@ pub(super) async fn update_ref(
         return Err(ApiError::unprocessable("Update is not a fast forward"));
     }
     repo.git.update_ref(&name, &body.sha, &old).await?;
-    repo.refresh().await?;
+    repo.refresh_by(Some(&caller.login)).await?;
     Ok(Json(json::reference_json(&caller.urls, repo, &name, &body.sha)).into_response())
 }
 
 pub(super) async fn delete_ref(
     State(shared): Host,
-    _: Caller,
+    caller: Caller,
     Path(path): Path<RefPath>,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
@@ -204,6 +204,6 @@ pub(super) async fn delete_ref(
     let missing = || ApiError::unprocessable("Reference does not exist");
     let old = repo.git.commit_id(&name).await.ok_or_else(missing)?;
     repo.git.run(&["update-ref", "-d", &name, &old]).await?;
-    repo.refresh().await?;
+    repo.refresh_by(Some(&caller.login)).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -120,6 +120,7 @@ fn is_ref(name: &str) -> bool {
 pub(super) struct FetchSections {
     in_pack: bool,
     ended: bool,
+    is_cut_off: bool,
 }
 
 impl FetchSections {
@@ -134,7 +135,9 @@ impl FetchSections {
                 if let Some(why) = line.strip_prefix(b"ERR ") {
                     return Err(String::from_utf8_lossy(why).chars().take(200).collect());
                 }
-                self.in_pack = line.strip_suffix(b"\n").unwrap_or(line) == b"packfile";
+                let line = line.strip_suffix(b"\n").unwrap_or(line);
+                self.is_cut_off |= line.starts_with(b"shallow ");
+                self.in_pack = line == b"packfile";
                 Ok(None)
             }
             PktLine::Data([1, data @ ..]) => Ok(Some(data)),
@@ -143,6 +146,11 @@ impl FetchSections {
             }
             PktLine::Data(_) | PktLine::Delimiter | PktLine::ResponseEnd => Ok(None),
         }
+    }
+
+    /// Whether the remote's own history is cut off somewhere: no depth is ever asked for.
+    pub(super) const fn is_cut_off(&self) -> bool {
+        self.is_cut_off
     }
 
     /// Whether a pack has come to its end.
@@ -282,6 +290,10 @@ mod tests {
     fn a_pack_is_taken_from_its_band_and_counts_when_it_has_ended() {
         let mut sections = FetchSections::default();
         assert_eq!(sections.read(PktLine::Data(b"shallow-info\n")), Ok(None));
+        assert!(!sections.is_cut_off());
+        let end = format!("shallow {ID}\n");
+        assert_eq!(sections.read(PktLine::Data(end.as_bytes())), Ok(None));
+        assert!(sections.is_cut_off(), "nobody asked for that");
         assert_eq!(sections.read(PktLine::Delimiter), Ok(None));
         assert_eq!(sections.read(PktLine::Data(b"packfile\n")), Ok(None));
         assert_eq!(sections.read(PktLine::Data(b"\x01PACK")), Ok(Some(&b"PACK"[..])));

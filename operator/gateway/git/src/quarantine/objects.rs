@@ -14,7 +14,7 @@ const MAX_OBJECT: u64 = 128 * 1024 * 1024;
 const MAX_SMALL: u64 = 4 * 1024 * 1024;
 
 /// A `git cat-file` that is asked for one object after another.
-pub(super) struct ObjectReader {
+pub(crate) struct ObjectReader {
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     _running: tokio::process::Child,
@@ -22,7 +22,7 @@ pub(super) struct ObjectReader {
 
 impl ObjectReader {
     /// Opens the repository's objects.
-    pub(super) fn open(git: &GitRepository) -> Result<Self, CommandError> {
+    pub(crate) fn open(git: &GitRepository) -> Result<Self, CommandError> {
         let (stdin, stdout, running) = git.start(&["cat-file", "--batch"])?.apart()?;
         Ok(Self { stdin, stdout: BufReader::new(stdout), _running: running })
     }
@@ -37,31 +37,60 @@ impl ObjectReader {
         self.read_up_to(id, MAX_SMALL).await
     }
 
+    /// An object's content, unless that has more bytes.
+    pub(crate) async fn read_or_skip(
+        &mut self,
+        id: &str,
+        most: u64,
+    ) -> Result<Option<Vec<u8>>, CommandError> {
+        let work = async {
+            let size = self.ask(id).await?;
+            if size <= most {
+                return self.content(size).await.map(Some);
+            }
+            let mut content = (&mut self.stdout).take(size + 1);
+            tokio::io::copy(&mut content, &mut tokio::io::sink()).await?;
+            Ok(None)
+        };
+        tokio::time::timeout(PATIENCE, work).await.map_err(late)?
+    }
+
     async fn read_up_to(&mut self, id: &str, most: u64) -> Result<Vec<u8>, CommandError> {
         if !is_object(id) {
             return Ok(Vec::new());
         }
-        let late = |_| CommandError::TooLong("cat-file".to_owned());
-        tokio::time::timeout(PATIENCE, self.ask(id, most)).await.map_err(late)?
+        let work = async {
+            let size = self.ask(id).await?;
+            if size > most {
+                return Err(CommandError::TooMuch("cat-file".to_owned()));
+            }
+            self.content(size).await
+        };
+        tokio::time::timeout(PATIENCE, work).await.map_err(late)?
     }
 
-    async fn ask(&mut self, id: &str, most: u64) -> Result<Vec<u8>, CommandError> {
+    /// Asks for an object; its size.
+    async fn ask(&mut self, id: &str) -> Result<u64, CommandError> {
         self.stdin.write_all(format!("{id}\n").as_bytes()).await?;
         let mut head = String::new();
         (&mut self.stdout).take(256).read_line(&mut head).await?;
         let size = head.trim_end().rsplit(' ').next().and_then(|size| size.parse::<u64>().ok());
-        let Some(size) = size else {
+        size.ok_or_else(|| {
             let said = format!("{id} is missing");
-            return Err(CommandError::Failed { command: "cat-file".to_owned(), code: 1, said });
-        };
-        if size > most {
-            return Err(CommandError::TooMuch("cat-file".to_owned()));
-        }
+            CommandError::Failed { command: "cat-file".to_owned(), code: 1, said }
+        })
+    }
+
+    async fn content(&mut self, size: u64) -> Result<Vec<u8>, CommandError> {
         let mut bytes = Vec::new();
         (&mut self.stdout).take(size + 1).read_to_end(&mut bytes).await?;
         bytes.pop();
         Ok(bytes)
     }
+}
+
+fn late(_: tokio::time::error::Elapsed) -> CommandError {
+    CommandError::TooLong("cat-file".to_owned())
 }
 
 /// Tree and parents of a commit.

@@ -1,6 +1,7 @@
 use codebutler_crds::policy::PolicySpec;
 
 use super::*;
+use crate::named::NamedCommit;
 
 fn token() -> String {
     ["ghp", &"a1B2".repeat(9)].join("_")
@@ -25,7 +26,7 @@ fn commit(changes: Vec<FileChange>) -> IncomingPush {
     let id = "1234567890abcdef".to_owned();
     let text = "tree x\nauthor A <a@example.com> 1 +0000\n\nAdd a test\n".to_owned();
     let commits = vec![NewCommit { id, text, changes: changes.into(), ..NewCommit::default() }];
-    IncomingPush { fast_forward: true, commits, blobs: BTreeMap::new() }
+    IncomingPush { fast_forward: true, commits, ..IncomingPush::default() }
 }
 
 #[test]
@@ -45,6 +46,31 @@ fn protected_files_may_neither_change_nor_go_but_may_be_as_accepted() {
         assert_eq!(judged(&incoming, false), ["protected file .github/workflows/ci.yml"]);
         incoming.commits[0].accepted.insert(".github/workflows/ci.yml".to_owned());
         assert_eq!(judged(&incoming, false), [""; 0]);
+    }
+}
+
+#[test]
+fn what_people_removed_is_named_with_what_to_do() {
+    let mut incoming = commit(vec![]);
+    let removed = NamedCommit {
+        id: "fedcba0987654321".to_owned(),
+        subject: "Add a key".to_owned(),
+        author: "Ana".to_owned(),
+    };
+    let noticed = "2026-11-25 10:00 UTC".to_owned();
+    incoming.back.push(BroughtBack { id: removed.id.clone(), removed: removed.clone(), noticed });
+    assert_eq!(judged(&incoming, false), ["fedcba0987 was removed from the branch"]);
+    incoming.back[0].id = "1234567890abcdef".to_owned();
+    let rules = rules(true);
+    let wrong: Vec<PushViolation> = judge_rules(&incoming, &rules).into_iter().collect();
+    let message = explain_violations(&wrong, &rules);
+    for part in [
+        "`fedcba0987 Add a key (Ana)` was removed from codebutler/t by somebody (noticed 2026-11-25 10:00 UTC), and \
+         1234567890 makes the same change\n",
+        "GitUpdate takes their branch over",
+        "`git cherry-pick -x fedcba0987`",
+    ] {
+        assert!(message.contains(part), "{part}: {message}");
     }
 }
 
