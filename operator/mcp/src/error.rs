@@ -74,6 +74,16 @@ pub enum McpError {
         /// Header `WWW-Authenticate`, as it came.
         challenge: String,
     },
+    /// What it was sent as credentials is valid, and lacks a right (`insufficient_scope`). The request was not carried out.
+    #[error(
+        "the server wants the right `{scope}`, which what it is sent as credentials does not give"
+    )]
+    Scope {
+        /// Header `WWW-Authenticate`, as it came.
+        challenge: String,
+        /// The scope that it names.
+        scope: String,
+    },
     /// It can't be reached, or may not be.
     #[error("the server can't be reached: {0}")]
     Unreachable(String),
@@ -94,6 +104,11 @@ impl McpError {
     /// True if a new session may help. A call that failed so may still have run.
     pub fn is_lost_connection(&self) -> bool {
         matches!(self, Self::Closed { .. } | Self::Unreachable(_) | Self::EndedAtStart { .. })
+    }
+
+    /// True where the server takes no more requests for a while: it has not carried this one out.
+    pub const fn is_limit(&self) -> bool {
+        matches!(self, Self::Status { status: 429, .. })
     }
 
     /// True for the server's own words about one request, which are an answer for the model.

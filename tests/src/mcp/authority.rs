@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use axum::body::Bytes;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use base64::Engine as _;
@@ -37,6 +37,14 @@ struct AskedCode {
 struct GivenRefresh {
     client: String,
     resource: String,
+    scope: String,
+    grant: u64,
+}
+
+/// An access token that was given.
+struct GivenAccess {
+    resource: String,
+    scope: String,
     grant: u64,
 }
 
@@ -44,12 +52,17 @@ struct GivenRefresh {
 struct AuthorityBook {
     life: Option<u64>,
     refuses: bool,
+    /// Errors of tokens have a status of success and words of their own.
+    is_like_github: bool,
+    /// The issuer that it calls itself, in place of its address.
+    issuer: Option<String>,
+    /// A page for people stands where its metadata is looked for first.
+    has_front_page: bool,
     resources: HashSet<String>,
     /// Redirect addresses and the secret of each client.
     clients: HashMap<String, (Vec<String>, Option<String>)>,
     codes: HashMap<String, AskedCode>,
-    /// Resource and grant of each access token.
-    access: HashMap<String, (String, u64)>,
+    access: HashMap<String, GivenAccess>,
     refresh: HashMap<String, GivenRefresh>,
     /// Refresh tokens that were replaced.
     spent: HashMap<String, u64>,
@@ -60,7 +73,7 @@ struct AuthorityBook {
 
 impl AuthorityBook {
     fn end_grant(&mut self, grant: u64) {
-        self.access.retain(|_, (_, own)| *own != grant);
+        self.access.retain(|_, given| given.grant != grant);
         self.refresh.retain(|_, given| given.grant != grant);
     }
 }
@@ -78,7 +91,18 @@ impl AuthorityState {
 
     /// True if an access token is good at a resource.
     pub(super) fn accepts(&self, token: &str, resource: &str) -> bool {
-        self.book.lock().access.get(token).is_some_and(|(own, _)| own == resource)
+        self.book.lock().access.get(token).is_some_and(|given| given.resource == resource)
+    }
+
+    /// True if an access token gives a right.
+    pub(super) fn gives(&self, token: &str, right: &str) -> bool {
+        let book = self.book.lock();
+        let given = book.access.get(token);
+        given.is_some_and(|given| given.scope.split_whitespace().any(|scope| scope == right))
+    }
+
+    fn issuer(&self) -> String {
+        self.book.lock().issuer.clone().unwrap_or_else(|| self.origin().to_owned())
     }
 
     /// The metadata of a resource (RFC 9728).
@@ -108,7 +132,8 @@ impl SignInAuthority {
     pub async fn start() -> std::io::Result<Self> {
         let state = Arc::new(AuthorityState { origin: OnceLock::new(), book: Mutex::default() });
         let router = Router::new()
-            .route("/.well-known/oauth-authorization-server", get(serve_metadata))
+            .route("/.well-known/oauth-authorization-server", get(serve_first))
+            .route("/.well-known/openid-configuration", get(serve_metadata))
             .route("/register", post(register_client))
             .route("/authorize", get(authorize_person))
             .route("/token", post(give_tokens))
@@ -136,6 +161,21 @@ impl SignInAuthority {
     /// Access tokens that are given from now on last so many seconds.
     pub fn set_life(&self, seconds: u64) {
         self.state.book.lock().life = Some(seconds);
+    }
+
+    /// Answers errors about tokens with a status of success, and in other words than the standard's, as GitHub does.
+    pub fn speak_like_github(&self) {
+        self.state.book.lock().is_like_github = true;
+    }
+
+    /// Calls itself this issuer, wherever its metadata is.
+    pub fn call_itself(&self, issuer: &str) {
+        self.state.book.lock().issuer = Some(issuer.to_owned());
+    }
+
+    /// Shows people a page where its metadata is looked for first.
+    pub fn show_front_page(&self) {
+        self.state.book.lock().has_front_page = true;
     }
 
     /// No access token is good any more; refresh tokens are.
@@ -173,10 +213,17 @@ fn random_text(kind: &str) -> String {
     format!("{kind}-{}", uuid::Uuid::new_v4().simple())
 }
 
+async fn serve_first(state: Shared) -> Response {
+    if state.book.lock().has_front_page {
+        return Html("<!doctype html><title>Welcome</title>").into_response();
+    }
+    serve_metadata(state).await.into_response()
+}
+
 async fn serve_metadata(State(state): Shared) -> Json<Value> {
     let at = |path: &str| format!("{}{path}", state.origin());
     Json(json!({
-        "issuer": state.origin(),
+        "issuer": state.issuer(),
         "authorization_endpoint": at("/authorize"),
         "token_endpoint": at("/token"),
         "registration_endpoint": at("/register"),
@@ -227,6 +274,7 @@ async fn register_client(State(state): Shared, Json(asked): Json<Value>) -> Resp
 
 async fn authorize_person(State(state): Shared, Query(asked): Query<FormFields>) -> Response {
     let of = |name: &str| asked.get(name).map(String::as_str).unwrap_or_default();
+    let issuer = state.issuer();
     let mut book = state.book.lock();
     // Errors about the client or its address are shown here: nobody is sent there.
     let Some((redirects, _)) = book.clients.get(of("client_id")) else {
@@ -251,7 +299,7 @@ async fn authorize_person(State(state): Shared, Query(asked): Query<FormFields>)
         () if book.refuses => Some("access_denied"),
         () => None,
     };
-    back.query_pairs_mut().append_pair("state", of("state")).append_pair("iss", state.origin());
+    back.query_pairs_mut().append_pair("state", of("state")).append_pair("iss", &issuer);
     if let Some(error) = error {
         back.query_pairs_mut().append_pair("error", error);
         return Redirect::to(back.as_str()).into_response();
@@ -278,6 +326,18 @@ async fn give_tokens(State(state): Shared, headers: HeaderMap, body: Bytes) -> R
     let form: FormFields = url::form_urlencoded::parse(&body).into_owned().collect();
     let of = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
     let mut book = state.book.lock();
+    let is_like_github = book.is_like_github;
+    let bad = |error: &str, about: &str| {
+        if is_like_github {
+            let own = if of("grant_type") == "refresh_token" {
+                "bad_refresh_token"
+            } else {
+                "bad_verification_code"
+            };
+            return refuse_request(StatusCode::OK, own, about);
+        }
+        bad(error, about)
+    };
     let client = of("client_id").to_owned();
     let secret = book.clients.get(&client).map(|(_, secret)| secret.as_deref().unwrap_or_default());
     if secret != Some(of("client_secret")) {
@@ -313,14 +373,16 @@ async fn give_tokens(State(state): Shared, headers: HeaderMap, body: Bytes) -> R
                 return bad("invalid_grant", "the refresh token was given for another request");
             }
             book.refreshes += 1;
-            (given.resource, "mcp:tools".to_owned(), given.grant)
+            (given.resource, given.scope, given.grant)
         }
         _ => return bad("unsupported_grant_type", "authorization_code or refresh_token"),
     };
     let (access, refresh) = (random_text("access"), random_text("refresh"));
     book.secrets.extend([access.clone(), refresh.clone()]);
-    book.access.insert(access.clone(), (resource.clone(), grant));
-    book.refresh.insert(refresh.clone(), GivenRefresh { client, resource, grant });
+    let given = GivenAccess { resource: resource.clone(), scope: scope.clone(), grant };
+    book.access.insert(access.clone(), given);
+    let given = GivenRefresh { client, resource, scope: scope.clone(), grant };
+    book.refresh.insert(refresh.clone(), given);
     let mut answer = Json(json!({
         "access_token": access, "token_type": "Bearer", "expires_in": book.life.unwrap_or(LIFE),
         "refresh_token": refresh, "scope": scope,

@@ -5,6 +5,7 @@ mod answer;
 mod asking;
 pub mod authority;
 mod content;
+mod refusing;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
@@ -22,6 +23,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 
 use self::answer::{json_response, respond, rpc_error, rpc_result};
 use self::authority::{AuthorityState, SignInAuthority};
+use self::refusing::{refuse_call, refuse_token, take_failure};
 use crate::serving::RunningServer;
 
 /// Versions that it speaks.
@@ -73,6 +75,12 @@ struct PlayedServer {
     asking: Mutex<BTreeMap<String, Value>>,
     /// Calls of tools are refused like a token that is no longer good.
     refuses_calls: AtomicBool,
+    /// The right that calls of tools take.
+    wanted_right: Mutex<Option<String>>,
+    /// Seconds after which it takes calls of tools again.
+    limit: Mutex<Option<u32>>,
+    /// What it says it is for.
+    about: Mutex<String>,
     prompts: Mutex<BTreeMap<String, String>>,
     /// Sessions, with their version, and whether the greeting is over.
     sessions: Mutex<HashMap<String, (String, bool)>>,
@@ -121,6 +129,9 @@ impl McpServer {
             resources: Mutex::default(),
             asking: Mutex::default(),
             refuses_calls: AtomicBool::new(false),
+            wanted_right: Mutex::default(),
+            limit: Mutex::default(),
+            about: Mutex::default(),
             prompts: Mutex::default(),
             sessions: Mutex::default(),
             calls: Mutex::default(),
@@ -174,6 +185,21 @@ impl McpServer {
     /// Answers calls of tools with 401 from now on, whatever token comes with them, or no more.
     pub fn refuse_calls(&self, refuses: bool) {
         self.state.refuses_calls.store(refuses, Ordering::SeqCst);
+    }
+
+    /// Answers calls of tools with 403 from now on, unless their token gives this right.
+    pub fn want_right(&self, right: &str) {
+        *self.state.wanted_right.lock() = Some(right.to_owned());
+    }
+
+    /// Answers calls of tools with 429 from now on, and says after how many seconds to come again; or no more.
+    pub fn limit_calls(&self, seconds: Option<u32>) {
+        *self.state.limit.lock() = seconds;
+    }
+
+    /// Says from the next session on what it is for.
+    pub fn set_purpose(&self, about: &str) {
+        about.clone_into(&mut self.state.about.lock());
     }
 
     /// Adds a prompt with a text, in which `{topic}` is its argument.
@@ -245,6 +271,11 @@ async fn handle_request(
             return refuse_token(&format!("Bearer {error}resource_metadata=\"{metadata}\""));
         }
     }
+    let is_call = serde_json::from_slice::<Value>(&body)
+        .is_ok_and(|message| message["method"] == "tools/call");
+    if let Some(refused) = refuse_call(&state, header("authorization")).filter(|_| is_call) {
+        return refused;
+    }
     if uri.path() != "/mcp" {
         return respond(StatusCode::NOT_FOUND, "text/plain", "nothing is here");
     }
@@ -280,21 +311,6 @@ async fn handle_request(
         },
         _ => respond(StatusCode::METHOD_NOT_ALLOWED, "text/plain", ""),
     }
-}
-
-fn refuse_token(challenge: &str) -> Response {
-    let mut refused = respond(StatusCode::UNAUTHORIZED, "text/plain", "no such token");
-    if let Ok(challenge) = http::HeaderValue::from_str(challenge) {
-        refused.headers_mut().insert("www-authenticate", challenge);
-    }
-    refused
-}
-
-fn take_failure(state: &PlayedServer) -> Option<String> {
-    let mut failing = state.failing.lock();
-    let (words, left) = failing.take()?;
-    *failing = (left > 1).then(|| (words.clone(), left - 1));
-    Some(words)
 }
 
 /// The session of a request, which also has to name the version that was agreed on.
@@ -374,7 +390,9 @@ fn greet_client(state: &PlayedServer, message: &Value) -> Response {
     }
     let result = json!({
         "protocolVersion": version, "capabilities": capabilities,
-        "serverInfo": {"name": "testbed", "version": "1.2.3"},
+        "serverInfo": {
+            "name": "testbed", "version": "1.2.3", "description": state.about.lock().clone(),
+        },
     });
     let mut response = json_response(StatusCode::OK, &rpc_result(&message["id"], &result));
     if let Ok(value) = http::HeaderValue::try_from(session) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::Repo;
+use codebutler_crds::mcp::McpServerSpec;
 use codebutler_mcp_file::{FileProblem, MCP_FILE, McpFile, ProblemKind, read_mcp_file};
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
@@ -13,6 +14,8 @@ use parking_lot::Mutex;
 use crate::mcp_grants::GrantBook;
 use crate::repo_key::RepoKey;
 
+/// What is said of a start holds for so long: who waits for it says it again and again.
+const START: Duration = Duration::from_secs(15);
 /// Time before a repository that could not be read is asked again.
 const AGAIN: Duration = Duration::from_mins(1);
 
@@ -53,6 +56,14 @@ impl RepositoryChoice {
     }
 }
 
+/// The latest session with a server, with the entry that it had.
+#[derive(Debug)]
+struct KnownSession {
+    spec: McpServerSpec,
+    at: Instant,
+    outcome: SessionOutcome,
+}
+
 /// Outcome of a session with a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionOutcome {
@@ -74,7 +85,16 @@ struct FactBook {
     /// By repository and branch, with the commit.
     choices: HashMap<String, (String, Arc<RepositoryChoice>)>,
     missed: HashMap<String, Instant>,
-    sessions: HashMap<(RepoKey, String), (Instant, SessionOutcome)>,
+    sessions: HashMap<(RepoKey, String), KnownSession>,
+    starts: HashMap<(RepoKey, String), KnownStart>,
+}
+
+/// A pod of a server that somebody waits for.
+#[derive(Debug)]
+struct KnownStart {
+    spec: McpServerSpec,
+    at: Instant,
+    waits: String,
 }
 
 /// Facts by Repo. Cheap to clone; clones share them.
@@ -115,26 +135,52 @@ impl McpFacts {
     }
 
     /// Keeps the latest outcome of a session of a Thread with a server.
-    pub fn report_session(&self, repo: &Repo, server: &str, outcome: SessionOutcome) {
-        let key = (RepoKey::from(repo), server.to_owned());
-        self.book.lock().sessions.insert(key, (Instant::now(), outcome));
+    pub fn report_session(&self, repo: &Repo, spec: &McpServerSpec, outcome: SessionOutcome) {
+        let key = (RepoKey::from(repo), spec.name.clone());
+        let known = KnownSession { spec: spec.clone(), at: Instant::now(), outcome };
+        let mut book = self.book.lock();
+        book.starts.remove(&key);
+        book.sessions.insert(key, known);
     }
 
-    /// The latest outcome of a session with a server after some moment.
-    pub fn session_since(
+    /// The latest outcome of a session with a server that has this entry; with a moment, one after it.
+    pub fn session_outcome(
         &self,
         repo: &RepoKey,
-        server: &str,
-        since: Instant,
+        spec: &McpServerSpec,
+        since: Option<Instant>,
     ) -> Option<SessionOutcome> {
         let book = self.book.lock();
-        let (at, outcome) = book.sessions.get(&(repo.clone(), server.to_owned()))?;
-        (*at >= since).then(|| outcome.clone())
+        let known = book.sessions.get(&(repo.clone(), spec.name.clone()))?;
+        let counts = known.spec == *spec && since.is_none_or(|since| known.at >= since);
+        counts.then(|| known.outcome.clone())
     }
 
-    /// Forgets Repos that are gone.
-    pub fn keep_only(&self, is_kept: impl Fn(&RepoKey) -> bool) {
-        self.book.lock().sessions.retain(|(repo, _), _| is_kept(repo));
+    /// Keeps what the pod of a server waits for that is starting.
+    pub fn report_start(&self, repo: &Repo, spec: &McpServerSpec, waits: &str) {
+        let key = (RepoKey::from(repo), spec.name.clone());
+        let start = KnownStart { spec: spec.clone(), at: Instant::now(), waits: waits.to_owned() };
+        self.book.lock().starts.insert(key, start);
+    }
+
+    /// What the pod of a server with this entry waits for, if it is starting and somebody waits for it.
+    pub fn start_of(&self, repo: &RepoKey, spec: &McpServerSpec) -> Option<String> {
+        let book = self.book.lock();
+        let known = book.starts.get(&(repo.clone(), spec.name.clone()))?;
+        (known.spec == *spec && known.at.elapsed() < START).then(|| known.waits.clone())
+    }
+
+    /// Forgets Repos that are gone, and servers that they name no more.
+    pub fn keep_only(
+        &self,
+        is_kept: impl Fn(&RepoKey) -> bool,
+        is_named: impl Fn(&RepoKey, &str) -> bool,
+    ) {
+        {
+            let mut book = self.book.lock();
+            book.sessions.retain(|(repo, server), _| is_named(repo, server));
+            book.starts.retain(|(repo, server), _| is_named(repo, server));
+        }
         self.grants.keep_only(is_kept);
     }
 }
@@ -147,7 +193,40 @@ fn branch_key(repo: &Repo) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn an_outcome_counts_for_the_entry_that_it_had_alone() {
+        let repo = json!({
+            "metadata": {"namespace": "team", "name": "shop"},
+            "spec": {
+                "git": {"url": "https://example.com/acme/shop", "credentials": {"name": "git"}},
+                "slack": {"channel": "C0123ABCD", "credentials": {"name": "slack"}},
+                "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
+            },
+        });
+        let repo: Repo = serde_json::from_value(repo).unwrap();
+        let key = RepoKey::from(&repo);
+        let entry = |image: &str| -> McpServerSpec {
+            serde_json::from_value(json!({"name": "db", "image": image})).unwrap()
+        };
+        let facts = McpFacts::default();
+        let before = Instant::now();
+        facts.report_session(&repo, &entry("acme/db:1"), SessionOutcome::Failed("away".to_owned()));
+        let outcome = |image: &str, since| facts.session_outcome(&key, &entry(image), since);
+        assert!(outcome("acme/db:1", None).is_some(), "before anybody looked at the server");
+        assert!(outcome("acme/db:1", Some(before)).is_some());
+        assert!(outcome("acme/db:1", Some(Instant::now())).is_none(), "its Secret has changed");
+        assert!(outcome("acme/db:2", None).is_none(), "another entry");
+        facts.report_start(&repo, &entry("acme/db:2"), "its node pulls image `acme/db:2`");
+        let start = |image: &str| facts.start_of(&key, &entry(image));
+        assert!(start("acme/db:2").is_some_and(|waits| waits.contains("pulls image")));
+        assert!(start("acme/db:1").is_none(), "another entry");
+        facts.keep_only(|_| true, |_, server| server != "db");
+        assert!(outcome("acme/db:1", None).is_none() && start("acme/db:2").is_none());
+    }
 
     #[test]
     fn a_mistake_is_kept_with_its_place_beside_what_can_be_read() {

@@ -123,7 +123,7 @@ async fn show_people(
                 Ok(Err(error)) => error.to_string(),
                 _ => "it took too long".to_owned(),
             };
-            tracing::warn!(%server, why, "what a server means for people is not shown");
+            tracing::warn!(%server, why, "server_result_post_failed");
             "a part of this result is for people alone, and could not be shown in the thread"
                 .to_owned()
         }

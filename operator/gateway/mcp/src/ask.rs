@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use codebutler_crds::SlackTs;
+use codebutler_crds::{SlackTs, ThreadStatus};
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_runtime::recent::RecentMap;
@@ -16,13 +16,17 @@ use tokio::time::timeout;
 use super::McpServers;
 use super::link::LinkError;
 use super::place::ServerPlace;
-use super::sign_in::{PersonalLink, ServerGrant, SignInAsker, SignInError, begin_sign_in};
+use super::sign_in::{
+    PersonalLink, ServerGrant, SignInAsker, SignInError, begin_sign_in, has_right,
+};
 use super::words::WordGuard;
 
 /// Questions that are remembered.
 const REMEMBERED: usize = 1024;
 /// The wait for a link before the model is answered.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Characters of a right's name.
+const SCOPE: usize = 200;
 /// Time before a sign-in that could not begin is tried again.
 const AGAIN: Duration = Duration::from_mins(1);
 
@@ -34,6 +38,8 @@ struct AskKey {
     role: String,
     server: String,
     mail: Option<SlackTs>,
+    /// The right that a sign-in lacks.
+    scope: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -101,7 +107,19 @@ pub async fn explain_failure(
     error: &LinkError,
     guard: &WordGuard,
 ) -> String {
-    let LinkError::SignIn { challenge, .. } = error else { return guard.error(error) };
+    let (challenge, scope) = match error {
+        LinkError::SignIn { challenge, .. } => (challenge, None),
+        LinkError::Scope { challenge, scope, has_sign_in: true, .. } => (challenge, Some(scope)),
+        error => return guard.error(error),
+    };
+    if let Some(scope) = scope
+        && has_right(&servers.context, place, scope).await
+    {
+        let refused = format!(
+            "{error} by what the server says, though it was granted: the account that has signed in may not do this"
+        );
+        return guard.error(&refused);
+    }
     let status = caller.thread.status.as_ref();
     let role = status.and_then(|status| status.roles.get(caller.role_name()));
     let key = AskKey {
@@ -110,13 +128,21 @@ pub async fn explain_failure(
         role: caller.role_name().to_owned(),
         server: place.spec.name.clone(),
         mail: role.and_then(|role| role.inbox.clone()),
+        scope: scope.cloned(),
     };
     if servers.asks.begin(&key) {
         let asking = ask_person(Arc::clone(servers), place.clone(), challenge.clone(), key.clone());
         let task = servers.tasks.spawn(asking);
         let _ = timeout(PATIENCE, task).await;
     }
-    guard.error(&servers.asks.state(&key))
+    let state = servers.asks.state(&key);
+    match scope {
+        None => guard.error(&state),
+        Some(scope) => {
+            let short: String = scope.chars().take(SCOPE).collect();
+            guard.error(&format!("the sign-in lacks the right `{short}`: {state}"))
+        }
+    }
 }
 
 async fn ask_person(servers: Arc<McpServers>, place: ServerPlace, challenge: String, key: AskKey) {
@@ -125,7 +151,7 @@ async fn ask_person(servers: Arc<McpServers>, place: ServerPlace, challenge: Str
         Some(user) => match send_link(&servers, &place, &challenge, &key, &user).await {
             Ok(()) => AskState::Sent(user),
             Err(why) => {
-                tracing::warn!(server = key.server, why, "a sign-in can't begin");
+                tracing::warn!(server = key.server, why, "server_sign_in_start_failed");
                 AskState::Failed(Instant::now(), why)
             }
         },
@@ -147,19 +173,35 @@ async fn send_link(
     let begun = begin_sign_in(context, place, challenge, &asker).await;
     let link = begun.map_err(|error| guard.error(&error))?;
     let server = &key.server;
-    let sent = servers.people.whisper(thread, user, &write_link(server, &link)).await;
+    let missing = key.scope.as_deref().map(|scope| guard.line(scope, SCOPE));
+    let text = write_link(server, &link, missing.as_deref());
+    let sent = servers.people.whisper(thread, user, &text).await;
     sent.map_err(|error| guard.error(&error.message))?;
-    if link.was_lost {
+    let note = |status: &mut ThreadStatus| {
+        let known = status.mcp.get_or_insert_default().servers.entry(server.clone()).or_default();
+        known.sign_in = Some(user.to_owned());
+    };
+    // It says only for whom the thread waits.
+    servers.threads.update(thread, note).await.ok();
+    if link.was_lost && missing.is_none() {
         report_loss(servers, place, key, user).await;
     }
     Ok(())
 }
 
-fn write_link(server: &str, link: &PersonalLink) -> String {
+fn write_link(server: &str, link: &PersonalLink, missing: Option<&str>) -> String {
     let PersonalLink { address, host, .. } = link;
+    let wish = match missing {
+        None => format!("The server `{server}` wants a person to sign in at `{host}`"),
+        Some(scope) => format!(
+            "The server `{server}` wants the right `{}` for what a role was asked to do, and the sign-in does not give it. \
+             To add it, sign in at `{host}` once more",
+            scope.replace('`', "'")
+        ),
+    };
     format!(
-        ":key: The server `{server}` wants a person to sign in at `{host}`: <{address}|Sign in to {server}>. Only you see \
-         this link, and it works for 15 minutes. What you allow there is used by this Repo's roles, for all who talk to them."
+        ":key: {wish}: <{address}|Sign in to {server}>. Only you see this link, and it works for 15 minutes. What you allow \
+         there is used by this Repo's roles, for all who talk to them."
     )
 }
 
@@ -171,9 +213,17 @@ async fn report_loss(servers: &McpServers, place: &ServerPlace, key: &AskKey, us
     );
     let mail = key.mail.as_ref().map(ToString::to_string).unwrap_or_default();
     let line = format!("mcp-lost-{server}-{mail}");
-    if let Err(error) = servers.people.post_notice(&key.thread, &line, &text).await {
-        tracing::warn!(server = place.spec.name, %error, "a lost sign-in is not said in the thread");
+    if let Err(error) = servers.people.post_to(&key.thread, &line, &text, &[user.to_owned()]).await
+    {
+        tracing::warn!(server = place.spec.name, %error, thread = key.thread.name, notice = "sign_in_lost", "notice_post_failed");
     }
+}
+
+/// The sentence of the Repo's condition for a server that wants another right for whatever it is asked.
+pub fn describe_missing(scope: &str) -> String {
+    format!(
+        "the sign-in lacks the right `{scope}`: a person who writes in a thread whose role uses it gets a link there"
+    )
 }
 
 /// The sentence of the Repo's condition for a server that wants a sign-in.
@@ -202,6 +252,7 @@ mod tests {
             role: "coder".into(),
             server: "linear".into(),
             mail: mail.parse().ok(),
+            scope: None,
         }
     }
 
@@ -211,6 +262,11 @@ mod tests {
         assert!(asks.begin(&key("1.000001")) && !asks.begin(&key("1.000001")));
         asks.keep(key("1.000001"), AskState::Sent("U1".into()));
         assert!(!asks.begin(&key("1.000001")) && asks.begin(&key("2.000001")));
+        let wider = AskKey { scope: Some("files:write".into()), ..key("1.000001") };
+        assert!(
+            asks.begin(&wider) && !asks.begin(&wider),
+            "a missing right is a question of its own"
+        );
         let failed = |at| AskState::Failed(at, "no address".into());
         asks.keep(key("2.000001"), failed(Instant::now()));
         assert!(!asks.begin(&key("2.000001")));
@@ -226,7 +282,11 @@ mod tests {
             host: "auth.linear.app".into(),
             was_lost: false,
         };
-        let text = write_link("linear", &link);
+        let wider = write_link("linear", &link, Some("issues:`write"));
+        assert!(
+            wider.contains("wants the right `issues:'write`") && wider.contains("Only you see")
+        );
+        let text = write_link("linear", &link, None);
         assert!(text.contains("`auth.linear.app`") && text.contains("Only you see"), "{text}");
         assert!(text.contains("linear/t|Sign in to linear>"), "{text}");
     }

@@ -80,7 +80,7 @@ pub(crate) async fn check_entry(
         }
         return Ok(secrets);
     }
-    Ok(check_secrets(context, &namespace, spec).await?)
+    Ok(check_secrets(context, &namespace, spec).await?.values)
 }
 
 fn named(wanted: &McpSecretKey) -> SecretRef {

@@ -77,7 +77,7 @@ pub async fn read_choice(context: &GatewayContext, repo: &Repo) -> Option<Arc<Re
         Err(_) => "GitHub takes too long".to_owned(),
     };
     context.mcp.miss(repo);
-    tracing::warn!(repo = repo.name_any(), why, "the repository's choice of servers is unknown");
+    tracing::warn!(repo = repo.name_any(), why, "server_choice_unknown");
     None
 }
 

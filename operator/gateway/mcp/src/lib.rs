@@ -29,6 +29,7 @@ pub mod sessions;
 pub mod sign_in;
 mod status;
 mod trouble;
+mod turned_away;
 mod words;
 
 use std::sync::Arc;

@@ -14,6 +14,7 @@ use codebutler_mcp::{HttpDialer, McpError, ServerLink};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
+use super::bridges::ServerSecrets;
 use super::dialer::SessionDialer;
 use super::place::ServerPlace;
 use super::sign_in::{ServerGrant, SignedDialer};
@@ -41,6 +42,9 @@ pub enum LinkError {
     /// Something that passes by itself, and is no fault of the server: its Thread is over, its entry was changed just now.
     #[error("{0}")]
     Passing(String),
+    /// Its pod is not there yet, and nothing is known to be wrong: the text says what it waits for.
+    #[error("it is still starting ({0})")]
+    Starting(String),
     /// The server's credentials.
     #[error(
         "the server does not accept what it is sent as credentials (401): check `headers` of the server in \
@@ -54,6 +58,21 @@ pub enum LinkError {
         challenge: String,
         /// Time of the answer, in seconds since 1970.
         at: i64,
+    },
+    /// A person has signed in, or a Secret is sent, and the server wants a right that this does not give.
+    #[error(
+        "the server wants the right `{scope}`, which {} does not give",
+        if *.has_sign_in { "the sign-in" } else { "the token in `headers` of its entry in `spec.mcpServers`" }
+    )]
+    Scope {
+        /// Header `WWW-Authenticate`, as it came.
+        challenge: String,
+        /// The missing right.
+        scope: String,
+        /// Time of the answer, in seconds since 1970.
+        at: i64,
+        /// People sign in to it.
+        has_sign_in: bool,
     },
     /// The session.
     #[error(transparent)]
@@ -69,8 +88,23 @@ impl LinkError {
     /// True where nothing is wrong with the server: nobody can correct anything, and the next use may succeed.
     pub const fn is_passing(&self) -> bool {
         match self {
-            Self::NoRoom(_) | Self::Passing(_) | Self::Full(_) => true,
+            Self::NoRoom(_) | Self::Passing(_) | Self::Starting(_) | Self::Full(_) => true,
             Self::Secret(error) => matches!(error, SecretError::Unreadable { .. }),
+            Self::Server(error) => error.is_limit(),
+            _ => false,
+        }
+    }
+
+    /// True where a person is asked to sign in, or to sign in once more with another right.
+    pub const fn is_sign_in(&self) -> bool {
+        matches!(self, Self::SignIn { .. } | Self::Scope { has_sign_in: true, .. })
+    }
+
+    /// True where the server has refused a request before it looked at it: it did not run.
+    pub const fn is_turned_away(&self) -> bool {
+        match self {
+            Self::Credentials | Self::SignIn { .. } | Self::Scope { .. } => true,
+            Self::Server(error) => error.is_limit(),
             _ => false,
         }
     }
@@ -82,6 +116,10 @@ impl LinkError {
                 Self::SignIn { challenge, at: seconds_now() }
             }
             McpError::SignIn { .. } => Self::Credentials,
+            McpError::Scope { challenge, scope } => {
+                let (at, has_sign_in) = (seconds_now(), spec.oauth.is_some());
+                Self::Scope { challenge, scope, at, has_sign_in }
+            }
             error => Self::Server(error),
         }
     }
@@ -99,6 +137,10 @@ pub trait PodLinks: Send + Sync {
     /// True while the pod of a server runs, as far as that is known.
     fn has_pod(&self, place: &ServerPlace) -> bool;
 
+    /// The Secrets of a server's pod, where they are others than those that had this mark: none at all, if they may not
+    /// be used any more.
+    async fn new_secrets(&self, place: &ServerPlace, mark: &str) -> Option<ServerSecrets>;
+
     /// Keeps the pod of a server whose session is in use.
     async fn keep_pod(&self, place: &ServerPlace);
 
@@ -115,6 +157,10 @@ impl PodLinks for NoPods {
         false
     }
 
+    async fn new_secrets(&self, _: &ServerPlace, _: &str) -> Option<ServerSecrets> {
+        None
+    }
+
     async fn keep_pod(&self, _: &ServerPlace) {}
 
     async fn release_pod(&self, _: &ServerPlace) {}
@@ -129,8 +175,8 @@ impl PodLinks for NoPods {
 pub struct OpenedLink {
     /// The way to the server.
     pub link: ServerLink,
-    /// Values of Secrets.
-    pub secrets: Vec<String>,
+    /// Its Secrets.
+    pub secrets: ServerSecrets,
     /// The grant whose tokens it is sent, of a server that people sign in to.
     pub grant: Option<ServerGrant>,
 }
@@ -161,6 +207,7 @@ pub async fn open_link(
         Some(grant) => Arc::new(SignedDialer::new(dialer, grant.clone())),
         None => Arc::new(dialer),
     };
+    let secrets = ServerSecrets { values: secrets, ..ServerSecrets::default() };
     Ok(OpenedLink { link: ServerLink::Http { dialer, url, headers }, secrets, grant })
 }
 

@@ -8,7 +8,7 @@ use codebutler_gateway_core::context::GatewayContext;
 use codebutler_mcp::{McpError, ServerLink, ServerSession};
 use codebutler_runtime::apply::shorten_text;
 
-use super::ask::describe_need;
+use super::ask::{describe_missing, describe_need};
 use super::check::check_entry;
 use super::link::{LinkError, NoPods, OpenedLink, open_link};
 use super::place::ServerPlace;
@@ -46,6 +46,8 @@ pub(crate) enum ServerOutcome {
     },
     /// It has not been started.
     Waits,
+    /// Its pod is starting for a role: what it waits for, masked.
+    Starts(String),
     /// It can't be used.
     Fails {
         /// Kind.
@@ -118,6 +120,10 @@ async fn ask_server(
             let message = mask(&describe_need(checked.map(|stored| stored.lost)));
             ServerOutcome::Fails { kind: FailureKind::SignIn, message }
         }
+        Err(LinkError::Scope { scope, has_sign_in: true, .. }) => ServerOutcome::Fails {
+            kind: FailureKind::SignIn,
+            message: mask(&describe_missing(scope)),
+        },
         Err(error) => {
             let kind = match error {
                 LinkError::Url(_) | LinkError::Header(_) => FailureKind::Entry,

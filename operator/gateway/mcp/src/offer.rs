@@ -1,6 +1,7 @@
 //! The tools that a model is shown: named, with schemas that its provider takes, within bounds; the others are found
 //! by a search.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,7 +89,7 @@ pub async fn list_tools(
     let known = join_all(looks).await;
     let guard_for = |secrets: &[String]| WordGuard::new(redactor.clone(), secrets);
     let look = ModelLook { dialect: choose_dialect(caller), redactor: &redactor };
-    let mut tools = offer_tools(&role, &known, search, &look);
+    let (mut tools, counts) = offer_tools(&role, &known, search, &look);
     tools.notices.clone_from(&role.notices);
     for one in &known {
         if let ToolsOutlook::Failed(error) = &one.outlook {
@@ -96,7 +97,13 @@ pub async fn list_tools(
         }
         let away = servers.sessions.failure(&one.server.place, AWAY);
         let reads = role.rights.reads(&one.server.place.spec.name);
-        tools.servers.push(describe_server(one, away.is_none(), reads, &guard_for));
+        let mut server = describe_server(one, away.is_none(), reads, &guard_for);
+        if tools.hidden > 0 {
+            // Whoever searches has to know among what.
+            server.tools = counts.get(&server.name).copied().unwrap_or_default();
+            server.about = describe_purpose(one, &guard_for);
+        }
+        tools.servers.push(server);
         let secrets = servers.sessions.known_secrets(&one.server.place);
         let plain = guard_for(&secrets);
         let why = match &one.outlook {
@@ -111,7 +118,7 @@ pub async fn list_tools(
 }
 
 /// The dialect that all models of a role take.
-fn choose_dialect(caller: &ProvenCaller) -> SchemaDialect {
+pub(crate) fn choose_dialect(caller: &ProvenCaller) -> SchemaDialect {
     let is_gemini = |model: &str| model.to_ascii_lowercase().contains("gemini");
     if caller.role.spec.model.talking().any(|(_, model)| is_gemini(model)) {
         SchemaDialect::Gemini
@@ -126,14 +133,15 @@ fn offer_tools(
     known: &[KnownServer<'_>],
     search: Option<&ToolSearch>,
     look: &ModelLook<'_>,
-) -> McpTools {
-    let mut tools = Vec::new();
+) -> (McpTools, HashMap<String, u32>) {
+    let (mut tools, mut counts) = (Vec::new(), HashMap::new());
     for KnownServer { server, outlook } in known {
         let ToolsOutlook::Known(list) = outlook else { continue };
         let described = describe_tools(list, &server.place.spec, look);
         for (index, tool) in described.iter().enumerate() {
             if server.filter.allows(&list.tools[index].name) && role.rights.allows(&tool.name) {
                 tools.push(tool.clone());
+                *counts.entry(server.place.spec.name.clone()).or_default() += 1;
             }
         }
     }
@@ -148,7 +156,15 @@ fn offer_tools(
     let hidden = u32::try_from(tools.len() - chosen.len()).unwrap_or(u32::MAX);
     let mut tools: Vec<Option<McpTool>> = tools.into_iter().map(Some).collect();
     let tools = chosen.into_iter().filter_map(|index| tools.get_mut(index)?.take()).collect();
-    McpTools { tools, hidden, ..McpTools::default() }
+    (McpTools { tools, hidden, ..McpTools::default() }, counts)
+}
+
+/// The purpose of a server, in its own words.
+fn describe_purpose(known: &KnownServer<'_>, guard_for: &dyn Fn(&[String]) -> WordGuard) -> String {
+    match &known.outlook {
+        ToolsOutlook::Known(list) => guard_for(&list.secrets).line(&list.about, ABOUT),
+        _ => String::new(),
+    }
 }
 
 /// The best of the tools that were found, as many as fit: they stay in the role's requests.
@@ -253,13 +269,8 @@ fn describe_server(
         ToolsOutlook::Known(list) => Some(list),
         _ => None,
     };
-    let mut server = McpServer {
-        name,
-        available: list.is_some() && is_there,
-        resources: false,
-        prompts: Vec::new(),
-        prompt_forms: Vec::new(),
-    };
+    let available = list.is_some() && is_there;
+    let mut server = McpServer { name, available, ..McpServer::default() };
     if let Some(list) = list.filter(|_| reads) {
         let guard = guard_for(&list.secrets);
         let shown = list.prompts.iter().take(PROMPTS);

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use codebutler_crds::Thread;
 
 use crate::bridges::{
-    BridgeServices, PodLink, PodLinkError, has_pod, keep_pod, open_pod_link, release_pod,
+    BridgeServices, PodLink, PodLinkError, ServerSecrets, find_new_secrets, has_pod, keep_pod,
+    open_pod_link, release_pod,
 };
 use crate::place::ServerPlace;
 use crate::{LinkError, OpenedLink, PodLinks};
@@ -33,23 +34,28 @@ impl PodLinks for BridgedPods {
         let opened = open_pod_link(&self.0, &place.repo, thread.as_ref(), name).await;
         let PodLink { link, secrets } = opened.map_err(|error| match error {
             PodLinkError::NoRoom(why) => LinkError::NoRoom(why),
+            PodLinkError::Late { waits, .. } => LinkError::Starting(waits),
             error if error.is_passing() => LinkError::Passing(error.to_string()),
             error => LinkError::Pod(error.to_string()),
         })?;
         Ok(OpenedLink { link, secrets, grant: None })
     }
 
+    async fn new_secrets(&self, place: &ServerPlace, mark: &str) -> Option<ServerSecrets> {
+        find_new_secrets(&self.0, &place.repo, &place.spec, mark).await
+    }
+
     async fn keep_pod(&self, place: &ServerPlace) {
         let (thread, name) = (self.thread(place), &place.spec.name);
         if let Err(error) = keep_pod(&self.0, &place.repo, thread.as_ref(), name).await {
-            tracing::warn!(%error, server = name, "the pod of a server is not kept");
+            tracing::warn!(%error, server = name, "server_pod_renewal_failed");
         }
     }
 
     async fn release_pod(&self, place: &ServerPlace) {
         let (thread, name) = (self.thread(place), &place.spec.name);
         if let Err(error) = release_pod(&self.0, &place.repo, thread.as_ref(), name).await {
-            tracing::warn!(%error, server = name, "the pod of a server is not given up");
+            tracing::warn!(%error, server = name, "server_pod_release_failed");
         }
     }
 }

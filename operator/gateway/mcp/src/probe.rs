@@ -85,8 +85,8 @@ struct LookKey {
 struct ServerLook {
     /// Of the entry and its Secrets.
     fingerprint: String,
-    /// When this entry was first seen.
-    begun: Instant,
+    /// When the entry or a Secret of it has changed, if that was seen: what a session found before says nothing then.
+    changed: Option<Instant>,
     /// When a look at it was begun, or else ended.
     at: Option<Instant>,
     is_running: bool,
@@ -99,10 +99,9 @@ struct ServerLook {
 
 impl ServerLook {
     fn new(fingerprint: String) -> Self {
-        let begun = Instant::now();
         Self {
             fingerprint,
-            begun,
+            changed: None,
             at: None,
             is_running: false,
             failures: 0,
@@ -177,15 +176,15 @@ impl ServerProbe<'_> {
             repos.filter(|repo| repo.metadata.deletion_timestamp.is_none()).collect();
         let known: HashMap<RepoKey, &Arc<Repo>> =
             repos.iter().map(|repo| (RepoKey::from(&**repo), repo)).collect();
-        let is_named = |key: &LookKey| {
-            known.get(&key.repo).is_some_and(|repo| {
-                repo.spec.mcp_servers.iter().any(|server| server.name == key.server)
-            })
+        let is_named = |repo: &RepoKey, server: &str| {
+            known
+                .get(repo)
+                .is_some_and(|repo| repo.spec.mcp_servers.iter().any(|spec| spec.name == server))
         };
-        self.looks.retain(|key, _| is_named(key));
+        self.looks.retain(|key, _| is_named(&key.repo, &key.server));
         self.ready.retain(|key, _| known.contains_key(key));
         self.choosing.retain(|key| known.contains_key(key));
-        context.mcp.keep_only(|key| known.contains_key(key));
+        context.mcp.keep_only(|key| known.contains_key(key), is_named);
         for repo in &repos {
             if repo.spec.mcp_servers.is_empty() && !has_status(repo) {
                 continue;
@@ -222,7 +221,8 @@ impl ServerProbe<'_> {
         let look =
             self.looks.entry(key.clone()).or_insert_with(|| ServerLook::new(fingerprint.clone()));
         if look.fingerprint != fingerprint {
-            *look = ServerLook::new(fingerprint.clone());
+            let changed = Some(Instant::now());
+            *look = ServerLook { changed, ..ServerLook::new(fingerprint.clone()) };
         }
         if !look.is_due() {
             return;
@@ -275,7 +275,7 @@ impl ServerProbe<'_> {
             }
             Ok(EndedTask::Nothing) => return,
             Err(error) => {
-                tracing::error!(%error, "a look at a server ended early; it is repeated");
+                tracing::error!(%error, "server_probe_crashed");
                 return;
             }
         };
@@ -314,7 +314,7 @@ impl ServerProbe<'_> {
         }
         // Only a role's own session starts a server with an image.
         let mask = |words: &str| mask_words(context, repo, &look.secrets, words);
-        let used = match context.mcp.session_since(&key.repo, &name, look.begun) {
+        let used = match context.mcp.session_outcome(&key.repo, spec, look.changed) {
             Some(SessionOutcome::Answered { version, tools, remark }) => {
                 let (version, remark) = (mask(&version), mask(&remark));
                 Some(ServerOutcome::Answers { version, tools, remark })
@@ -328,6 +328,11 @@ impl ServerProbe<'_> {
                 recall_outcome(entries, &name, &look.fingerprint)
             }
         };
+        let answers = matches!(used, Some(ServerOutcome::Answers { .. }));
+        if let Some(waits) = context.mcp.start_of(&key.repo, spec).filter(|_| !answers) {
+            // A pod of one that has answered before says nothing about it before it has failed.
+            return ServerStanding::seen(name, Some(ServerOutcome::Starts(mask(&waits))));
+        }
         let used_spec = used.as_ref().map(|_| look.fingerprint.clone()).unwrap_or_default();
         ServerStanding { name, outcome: used.or(outcome), used_spec }
     }

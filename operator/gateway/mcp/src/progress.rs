@@ -2,6 +2,7 @@
 //! reports without an end costs nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::personal::PersonalNotices;
@@ -13,6 +14,8 @@ use super::words::WordGuard;
 
 /// Characters of a server's words.
 const WORDS: usize = 120;
+/// Between looks at what a start waits for.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// Shows the steps of a call until it ends, and answers what it does.
 pub(crate) async fn watch_call<T>(
@@ -31,6 +34,34 @@ pub(crate) async fn watch_call<T>(
                 return answer;
             }
             Some(step) = steps.recv() => people.show_progress(caller, &describe_step(&step, guard)),
+        }
+    }
+}
+
+/// Shows what the start of a server waits for until that is over, and answers what it comes to.
+pub(crate) async fn watch_start<T>(
+    people: &Arc<dyn PersonalNotices>,
+    caller: &ProvenCaller,
+    find_start: impl Fn() -> Option<String>,
+    starting: impl Future<Output = T>,
+) -> T {
+    pin!(starting);
+    let mut is_shown = false;
+    loop {
+        tokio::select! {
+            biased;
+            started = &mut starting => {
+                if is_shown {
+                    people.show_progress(caller, "");
+                }
+                return started;
+            }
+            () = tokio::time::sleep(LOOK) => {
+                if let Some(line) = find_start() {
+                    is_shown = true;
+                    people.show_progress(caller, &line);
+                }
+            }
         }
     }
 }

@@ -27,6 +27,7 @@ use super::link::LinkError;
 use super::offer::{judge_tool, show_prompt_name};
 use super::refusal::{McpRefusal, closest_names};
 use super::sessions::{ServerList, SessionUse, is_sign_in};
+use super::turned_away::refuse_request;
 use super::words::WordGuard;
 
 /// The wait for the resources of one server.
@@ -284,8 +285,8 @@ impl Reading<'_> {
             return Err(McpRefusal::Secret(method.to_owned()).into());
         }
         let away = async |error: &LinkError| {
-            let why = explain_failure(servers, caller, &server.place, error, &plain).await;
-            ApiError::from(McpRefusal::Away { server: name.clone(), why })
+            let refused = (method, error);
+            ApiError::from(refuse_request(servers, caller, &server.place, refused, &plain).await)
         };
         let open = match servers.sessions.open(&server.place).await {
             Ok(open) => open,
@@ -320,7 +321,7 @@ impl Reading<'_> {
             }
             Err(error) => {
                 let error = LinkError::of_session(error, &server.place.spec);
-                if matches!(error, LinkError::Credentials | LinkError::SignIn { .. }) {
+                if error.is_turned_away() {
                     servers.sessions.post_trouble(&server.place, &error);
                     return Err(away(&error).await);
                 }

@@ -37,6 +37,37 @@ pub enum McpRefusal {
         /// The reason, masked.
         why: String,
     },
+    /// A server whose pod is not there yet.
+    #[error(
+        "the server `{server}` is still starting ({waits}), so `{tool}` was not run. Nothing is wrong with it: go on with \
+         something else, and try again in a minute"
+    )]
+    Starting {
+        /// Name of the server.
+        server: String,
+        /// Name of the tool for models.
+        tool: String,
+        /// What its pod waits for, masked.
+        waits: String,
+    },
+    /// A server that takes no more requests for a while.
+    #[error("`{tool}` was not run: {why}. Try again {when}")]
+    Limited {
+        /// Name of the tool for models.
+        tool: String,
+        /// The server's words, masked.
+        why: String,
+        /// Such as `in 30 s`.
+        when: String,
+    },
+    /// A right that the server wants.
+    #[error("`{tool}` was not run: {why}. Go on without it meanwhile")]
+    NoRight {
+        /// Name of the tool for models.
+        tool: String,
+        /// The right, and who was asked for it, masked.
+        why: String,
+    },
     /// `maxCalls`.
     #[error(
         "the {most} calls of the server `{server}` that this thread may make are used up (`maxCalls` in \
@@ -95,9 +126,12 @@ impl From<McpRefusal> for ApiError {
                 ErrorCode::InvalidRequest
             }
             McpRefusal::Forbidden { .. } | McpRefusal::UsedUp { .. } => ErrorCode::Forbidden,
-            McpRefusal::Away { .. } | McpRefusal::Repeated(_) | McpRefusal::NoResult { .. } => {
-                ErrorCode::Upstream
-            }
+            McpRefusal::Away { .. }
+            | McpRefusal::Starting { .. }
+            | McpRefusal::Limited { .. }
+            | McpRefusal::NoRight { .. }
+            | McpRefusal::Repeated(_)
+            | McpRefusal::NoResult { .. } => ErrorCode::Upstream,
         };
         Self::new(code, refusal.to_string())
     }

@@ -5,6 +5,7 @@
 mod kept;
 mod lists;
 mod room;
+mod secrets;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub(crate) use self::kept::setup_look;
 use self::lists::describe_list;
 pub use self::lists::{DescribedTools, ServerList, ToolsOutlook};
 pub(crate) use self::lists::{count_tools, read_list};
+use super::bridges::ServerSecrets;
 use super::link::{LinkError, PodLinks};
 use super::place::{ServerPlace, SessionKey};
 use super::questions::{CallerMark, SessionCallers};
@@ -62,7 +64,7 @@ pub struct OpenSession {
     key: SessionKey,
     session: ServerSession,
     fingerprint: String,
-    secrets: Vec<String>,
+    sent: Mutex<ServerSecrets>,
     grant: Option<ServerGrant>,
     callers: Arc<SessionCallers>,
     /// Its server, where it runs in a pod.
@@ -109,7 +111,7 @@ impl Drop for SessionUse {
 
 impl OpenSession {
     fn secrets(&self) -> Vec<String> {
-        let mut secrets = self.secrets.clone();
+        let mut secrets = self.sent.lock().all();
         secrets.extend(self.grant.iter().flat_map(ServerGrant::secrets));
         secrets
     }
@@ -124,11 +126,13 @@ type SharedFailure = Arc<LinkError>;
 
 struct PoolState {
     open: HashMap<SessionKey, Arc<OpenSession>>,
+    /// Sessions whose pods have old Secrets: their calls end before those are replaced.
+    retiring: Vec<Arc<OpenSession>>,
     failed: RecentMap<SessionKey, (Instant, String, SharedFailure)>,
     lists: RecentMap<SessionKey, (String, Arc<ServerList>)>,
     /// When servers were first asked for a list that none of them has given since.
     asked: RecentMap<SessionKey, (String, Instant)>,
-    /// Values that servers were sent as credentials: their last words can have them.
+    /// Values that servers were sent as credentials, now and lately: their last words can have them.
     secrets: RecentMap<SessionKey, Vec<String>>,
 }
 
@@ -168,6 +172,7 @@ impl SessionPool {
         let SessionWays { context, pods, trouble, people, asker } = ways;
         let state = PoolState {
             open: HashMap::new(),
+            retiring: Vec::new(),
             failed: RecentMap::new(REMEMBERED),
             lists: RecentMap::new(REMEMBERED),
             asked: RecentMap::new(REMEMBERED),
@@ -228,11 +233,6 @@ impl SessionPool {
         self.0.trouble.post(place, error, &guard);
     }
 
-    /// Values that a server was sent as credentials when it was last connected to.
-    pub fn known_secrets(&self, place: &ServerPlace) -> Vec<String> {
-        self.0.state.lock().secrets.get(&place.key).cloned().unwrap_or_default()
-    }
-
     fn report_list(&self, place: &ServerPlace) {
         if let Some(list) = self.known_list(place) {
             self.report(place, describe_list(place, &list));
@@ -241,7 +241,8 @@ impl SessionPool {
 
     /// Lets people see in the Repo's status what a role's session has found.
     fn report(&self, place: &ServerPlace, outcome: SessionOutcome) {
-        self.0.context.mcp.report_session(&place.repo, &place.spec.name, outcome);
+        let outcome = self.mask_outcome(place, outcome);
+        self.0.context.mcp.report_session(&place.repo, &place.spec, outcome);
     }
 
     /// The latest failure to open it, if it is not older than `age`.
@@ -259,7 +260,8 @@ impl SessionPool {
 
     /// Forgets all sessions at the end of the term, without a word to their servers.
     pub fn forget_all(&self) {
-        self.0.state.lock().open.clear();
+        let mut state = self.0.state.lock();
+        (state.open, state.retiring) = (HashMap::new(), Vec::new());
         self.0.metrics.mcp_sessions(0);
     }
 
@@ -295,7 +297,7 @@ impl SessionPool {
             Err(LinkError::Server(error))
                 if place.spec.url.is_some() && begun.elapsed() < MOMENT =>
             {
-                tracing::info!(server = place.spec.name, %error, "a server is asked once more");
+                tracing::info!(server = place.spec.name, %error, "server_connection_retried");
                 tokio::time::sleep(PAUSE).await;
                 self.connect(place).await
             }
@@ -306,10 +308,11 @@ impl SessionPool {
     async fn connect(&self, place: &ServerPlace) -> Result<SessionUse, LinkError> {
         self.make_room(place)?;
         let parts = &self.0;
+        self.await_retired(&place.key).await;
         let opened = self.open_way(place).await?;
         let callers = Arc::<SessionCallers>::default();
         let setup = self.setup(place, &callers);
-        parts.state.lock().secrets.insert(place.key.clone(), opened.secrets.clone());
+        self.remember_secrets(&place.key, &opened.secrets.all());
         let session = Box::pin(ServerSession::open(opened.link, setup)).await;
         let (session, events) =
             session.map_err(|error| LinkError::of_session(error, &place.spec))?;
@@ -317,7 +320,7 @@ impl SessionPool {
             key: place.key.clone(),
             session,
             fingerprint: place.fingerprint(),
-            secrets: opened.secrets,
+            sent: Mutex::new(opened.secrets),
             grant: opened.grant,
             callers,
             pod: place.spec.image.is_some().then(|| place.clone()),
@@ -362,7 +365,7 @@ impl SessionPool {
 
     /// An entry of a server's log is shown where its one call is waited for.
     fn show_log(&self, open: &OpenSession, level: &str, text: &str) {
-        tracing::debug!(server = open.key.server, level, "a server has logged");
+        tracing::debug!(server = open.key.server, severity = level, "server_log_received");
         if let Some((caller, guard)) = open.callers.only_one().filter(|_| level != "debug") {
             self.0.people.show_progress(&caller, &guard.line(text, LOG));
         }
@@ -394,15 +397,20 @@ impl SessionPool {
                         refreshed = Instant::now();
                         let listed = self.current_list(&open).await;
                         if let Err(error) = listed {
-                            tracing::debug!(%error, "a changed list was not read");
+                            tracing::debug!(%error, "server_list_refresh_failed");
                         }
                     }
                     Some(SessionEvent::Log { level, text, .. }) => self.show_log(&open, &level, &text),
-                    Some(event) => tracing::debug!(server = open.key.server, ?event, "a server says"),
+                    Some(event) => tracing::debug!(server = open.key.server, ?event, "server_event_received"),
                 },
                 () = tokio::time::sleep(tick) => {}
             }
             if open.session.is_closed() || open.is_idle(idle) || !self.holds(&open) {
+                break;
+            }
+            if self.has_old_secrets(&open).await {
+                tracing::info!(server = open.key.server, "server_secrets_changed");
+                self.retire(&open);
                 break;
             }
             self.keep_pod_in_use(&open).await;
@@ -414,6 +422,7 @@ impl SessionPool {
             self.keep_pod_in_use(&open).await;
         }
         open.session.close().await;
+        self.forget_retired(&open);
     }
 }
 

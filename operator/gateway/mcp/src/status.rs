@@ -20,6 +20,8 @@ const ATTEMPTS: u32 = 8;
 const MESSAGE: usize = 4000;
 /// Message of a server that has not been started.
 const WAITS: &str = "not started yet; starts on first use";
+/// Beginning of the message of one that is starting.
+const STARTS: &str = "is starting: ";
 
 /// One server as it stands; no outcome where there is no certain one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,15 +86,16 @@ fn write_entry(
             (true, version.clone(), *tools, remark.clone())
         }
         Some(ServerOutcome::Waits) => (false, String::new(), 0, WAITS.to_owned()),
+        Some(ServerOutcome::Starts(waits)) => (false, String::new(), 0, format!("{STARTS}{waits}")),
         Some(ServerOutcome::Fails { message, .. }) => {
             // Its version and tools at its last answer are still the best guess.
             let known = before.cloned().unwrap_or_default();
             (false, known.version, known.tools, message.clone())
         }
     };
-    let is_same = |entry: &&McpServerStatus| {
-        entry.ready == ready && (entry.message == WAITS) == (message == WAITS)
-    };
+    let stage = |message: &str| (message == WAITS, message.starts_with(STARTS));
+    let is_same =
+        |entry: &&McpServerStatus| entry.ready == ready && stage(&entry.message) == stage(&message);
     let since = before.filter(is_same).and_then(|entry| entry.since.clone());
     let since = Some(since.unwrap_or_else(|| now.clone()));
     let (name, used_spec) = (standing.name.clone(), standing.used_spec.clone());
@@ -147,6 +150,10 @@ fn judge_servers(
                 has_waiting = true;
                 usable.push(format!("`{name}`: {WAITS}"));
             }
+            Some(ServerOutcome::Starts(waits)) => {
+                has_waiting = true;
+                usable.push(format!("`{name}` {STARTS}{waits}"));
+            }
             Some(ServerOutcome::Answers { version, tools, remark }) => {
                 usable.push(describe_usable(name, version, *tools, remark) + &since(name));
             }
@@ -186,7 +193,7 @@ pub(crate) async fn publish_servers(
     let entries = match update_entries(client, repo, standings).await {
         Ok(entries) => entries,
         Err(error) => {
-            tracing::warn!(repo = repo.name_any(), %error, "the status of servers is not written");
+            tracing::warn!(repo = repo.name_any(), %error, "server_status_write_failed");
             return before;
         }
     };
@@ -308,6 +315,16 @@ mod tests {
         let waits = (ServersState::NotStarted, "McpServersNotStarted");
         assert_eq!((verdict.state, verdict.reason), waits);
         assert_eq!(verdict.message, format!("{docs}; `db`: not started yet; starts on first use"));
+        let starts = ServerOutcome::Starts("its node pulls image `acme/db`".to_owned());
+        let starts = [standing("docs", Some(answers(1))), standing("db", Some(starts))];
+        let entries = write_entries(&starts, &entries, &at(0));
+        let verdict = judge_servers(&starts, &entries).unwrap();
+        assert_eq!((verdict.state, verdict.reason), waits);
+        assert_eq!(
+            verdict.message,
+            format!("{docs}; `db` is starting: its node pulls image `acme/db`")
+        );
+        assert_eq!(entries[1].message, "is starting: its node pulls image `acme/db`");
         let failing = [
             standing("docs", Some(answers(1))),
             standing("issues", Some(fails(FailureKind::SignIn))),

@@ -34,7 +34,7 @@ impl TroubleDesk {
     /// Posts in the background why a server can't be used, unless the thread has that line already.
     pub fn post(&self, place: &ServerPlace, error: &LinkError, guard: &WordGuard) {
         // A person who is to sign in is asked elsewhere, and too many sessions or pods are no fault of the server.
-        if error.is_passing() || matches!(error, LinkError::SignIn { .. }) {
+        if error.is_passing() || error.is_sign_in() {
             return;
         }
         let Some(thread) = place.thread.clone() else { return };
@@ -47,7 +47,7 @@ impl TroubleDesk {
         let notices = Arc::clone(&self.notices);
         drop(self.tasks.spawn(async move {
             if let Err(error) = notices.post_notice(&thread, &key, &text).await {
-                tracing::warn!(%thread, %error, "a server's trouble could not be posted in the thread");
+                tracing::warn!(%thread, %error, notice = "server_trouble", "notice_post_failed");
             }
         }));
     }
@@ -82,6 +82,25 @@ mod tests {
         async fn post_notice(&self, _: &ThreadKey, _: &str, text: &str) -> Result<(), ApiError> {
             self.0.lock().push(text.to_owned());
             Ok(())
+        }
+
+        async fn post_to(
+            &self,
+            thread: &ThreadKey,
+            key: &str,
+            text: &str,
+            _: &[String],
+        ) -> Result<(), ApiError> {
+            self.post_notice(thread, key, text).await
+        }
+
+        async fn post_in_runs(
+            &self,
+            thread: &ThreadKey,
+            key: &str,
+            text: &str,
+        ) -> Result<(), ApiError> {
+            self.post_notice(thread, key, text).await
         }
     }
 

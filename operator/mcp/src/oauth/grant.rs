@@ -1,7 +1,6 @@
 //! From a registered client to tokens, and to newer ones.
 
 use std::fmt;
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -240,63 +239,6 @@ fn write_basic(id: &str, secret: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{}:{}", encode(id), encode(secret))))
 }
 
-/// Tokens for one resource.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ServerTokens {
-    /// For header `Authorization`.
-    pub access_token: String,
-    /// For newer ones.
-    pub refresh_token: Option<String>,
-    /// Lifetime of the access token from now on.
-    pub lasts: Option<Duration>,
-    /// The scope that was granted.
-    pub scope: Option<String>,
-}
-
-impl fmt::Debug for ServerTokens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerTokens")
-            .field("lasts", &self.lasts)
-            .field("scope", &self.scope)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Reads the answer of a token endpoint. A refresh may leave out the refresh token: the `old` one stays good then.
-pub fn read_tokens(
-    status: u16,
-    body: &[u8],
-    old: Option<&str>,
-) -> Result<ServerTokens, TokenError> {
-    let value: Value = serde_json::from_slice(body).unwrap_or_default();
-    let text_at = |field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
-    if !(200..300).contains(&status) {
-        let about =
-            text_at("error_description").map(|about| format!(": {about}")).unwrap_or_default();
-        return Err(match text_at("error").as_deref() {
-            Some("invalid_grant" | "invalid_client" | "unauthorized_client") => {
-                TokenError::Lost(cut(&about))
-            }
-            Some(error) => TokenError::Refused(cut(&format!("{error}{about}"))),
-            None => TokenError::Refused(format!("status {status}")),
-        });
-    }
-    if !text_at("token_type").is_some_and(|kind| kind.eq_ignore_ascii_case("bearer")) {
-        return Err(TokenError::Form("token_type"));
-    }
-    let seconds = value
-        .get("expires_in")
-        .and_then(|seconds| seconds.as_u64().or_else(|| seconds.as_str()?.parse().ok()));
-    Ok(ServerTokens {
-        access_token: text_at("access_token")
-            .filter(|token| !token.is_empty())
-            .ok_or(TokenError::Form("access_token"))?,
-        refresh_token: text_at("refresh_token").or_else(|| old.map(str::to_owned)),
-        lasts: seconds.map(Duration::from_secs),
-        scope: text_at("scope"),
-    })
-}
-
 /// The body to post to a registration endpoint, as JSON.
 pub fn registration_request(
     client_name: &str,
@@ -331,7 +273,7 @@ pub fn read_registration(status: u16, body: &[u8]) -> Result<ClientRegistration,
     Ok(ClientRegistration { client_id, client_secret: text_at("client_secret") })
 }
 
-fn cut(words: &str) -> String {
+pub(super) fn cut(words: &str) -> String {
     codebutler_mcp_file::clean_text(words).chars().take(WORDS).collect()
 }
 
@@ -396,28 +338,6 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_read_and_a_lost_grant_is_told_from_an_outage() {
-        let good = br#"{"access_token":"t","token_type":"bearer","expires_in":"3600"}"#;
-        let tokens = read_tokens(200, good, Some("old")).unwrap();
-        assert_eq!(
-            (tokens.refresh_token.as_deref(), tokens.lasts),
-            (Some("old"), Some(Duration::from_hours(1)))
-        );
-        let lost =
-            read_tokens(400, br#"{"error":"invalid_grant","error_description":"revoked"}"#, None);
-        assert_eq!(lost, Err(TokenError::Lost(": revoked".into())));
-        assert_eq!(
-            read_tokens(503, b"<html>", None),
-            Err(TokenError::Refused("status 503".into()))
-        );
-        assert_eq!(
-            read_tokens(200, br#"{"access_token":"t","token_type":"mac"}"#, None),
-            Err(TokenError::Form("token_type"))
-        );
-        assert_eq!(read_tokens(200, b"{}", None), Err(TokenError::Form("token_type")));
-    }
-
-    #[test]
     fn a_secret_goes_into_a_header_where_a_server_takes_it_nowhere_else() {
         let client =
             ClientRegistration { client_id: "a:b".into(), client_secret: Some("c d".into()) };
@@ -439,14 +359,8 @@ mod tests {
             request.body.contains("client_secret=s3cret")
                 && request.body.contains("refresh_token=r3fresh")
         );
-        let tokens = read_tokens(
-            200,
-            br#"{"access_token":"acc3ss","token_type":"Bearer"}"#,
-            Some("r3fresh"),
-        )
-        .unwrap();
-        let shown = format!("{client:?} {request:?} {tokens:?} {:?}", link.pkce);
-        for secret in ["s3cret", "r3fresh", "acc3ss", &link.pkce.verifier] {
+        let shown = format!("{client:?} {request:?} {:?}", link.pkce);
+        for secret in ["s3cret", "r3fresh", &link.pkce.verifier] {
             assert!(!shown.contains(secret), "{shown}");
         }
     }

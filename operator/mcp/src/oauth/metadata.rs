@@ -21,6 +21,31 @@ pub enum MetadataError {
         /// Whose it is.
         found: String,
     },
+    /// RFC 8414 wants the issuer to be the address at which its metadata is looked for.
+    #[error(
+        "the authorization server that is named as `{expected}` calls itself the issuer `{found}` (RFC 8414 wants both to \
+         be the same): if you know that this is right, write `issuer: {found}` in `oauth` of the server in \
+         `spec.mcpServers`"
+    )]
+    Issuer {
+        /// Where it was looked for.
+        expected: String,
+        /// What it calls itself.
+        found: String,
+    },
+    /// Neither that nor what a person has stated.
+    #[error(
+        "the authorization server that is named as `{expected}` calls itself the issuer `{found}`, and not `{stated}` as \
+         `oauth.issuer` says: correct `oauth.issuer` of the server in `spec.mcpServers`"
+    )]
+    OtherIssuer {
+        /// Where it was looked for.
+        expected: String,
+        /// What it calls itself.
+        found: String,
+        /// What a person has stated.
+        stated: String,
+    },
     /// An address without TLS.
     #[error("`{0}` is not an https address")]
     Plain(String),
@@ -38,6 +63,13 @@ pub struct ResourceChallenge {
     pub scope: Option<String>,
     /// `invalid_token`, `insufficient_scope`, …
     pub error: Option<String>,
+}
+
+impl ResourceChallenge {
+    /// True where a valid token lacks a right.
+    pub fn lacks_scope(&self) -> bool {
+        self.error.as_deref() == Some("insufficient_scope")
+    }
 }
 
 /// RFC 9728.
@@ -65,20 +97,34 @@ impl ProtectedResource {
     }
 }
 
-/// The scope to ask for: that of the entry, else that of the challenge, else all that the resource names. Tokens that
-/// last need `offline_access` where the authorization server has it.
+/// The scope to ask for: that of the entry, else that of the challenge, else all that the resource names. Where a right
+/// is missing, it is asked for besides those that there are: `had`. Tokens that last need `offline_access` where the
+/// authorization server has it.
 pub fn choose_scope(
-    wanted: &[String],
+    (wanted, had): (&[String], Option<&str>),
     challenge: &ResourceChallenge,
     resource: &ProtectedResource,
     server: &AuthorizationServer,
 ) -> Option<String> {
-    if !wanted.is_empty() {
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let missing = challenge.scope.as_deref().filter(|_| challenge.lacks_scope());
+    if !wanted.is_empty() && missing.is_none() {
         return Some(wanted.join(" "));
     }
-    let mut scope = match &challenge.scope {
-        Some(scope) => scope.split_whitespace().map(str::to_owned).collect(),
-        None => resource.scopes.clone(),
+    let mut scope = match (&challenge.scope, missing) {
+        (_, Some(missing)) => {
+            let before =
+                if wanted.is_empty() { words(had.unwrap_or_default()) } else { wanted.to_vec() };
+            let mut all = before;
+            for one in words(missing) {
+                if !all.contains(&one) {
+                    all.push(one);
+                }
+            }
+            all
+        }
+        (Some(scope), None) => words(scope),
+        (None, None) => resource.scopes.clone(),
     };
     let offline = "offline_access";
     if server.scopes.iter().any(|one| one == offline) && !scope.iter().any(|one| one == offline) {
@@ -226,16 +272,25 @@ pub fn read_protected_resource(
     })
 }
 
-/// Reads an authorization server's metadata. Its issuer has to be the one that was asked for.
+/// Reads an authorization server's metadata. Its issuer has to be the one that was asked for, or the one that a person
+/// has `stated`.
 pub fn read_authorization_server(
     body: &[u8],
     issuer: &Url,
+    stated: Option<&str>,
 ) -> Result<AuthorizationServer, MetadataError> {
     let value = read_object(body)?;
     let found =
         value.get("issuer").and_then(Value::as_str).ok_or(MetadataError::Field("issuer"))?;
-    if found.trim_end_matches('/') != issuer.as_str().trim_end_matches('/') {
-        return Err(MetadataError::Other { expected: issuer.to_string(), found: found.to_owned() });
+    let is = |expected: &str| found.trim_end_matches('/') == expected.trim_end_matches('/');
+    if !is(issuer.as_str()) && !stated.is_some_and(is) {
+        let (expected, found) = (issuer.to_string(), found.chars().take(200).collect());
+        return Err(match stated {
+            None => MetadataError::Issuer { expected, found },
+            Some(stated) => {
+                MetadataError::OtherIssuer { expected, found, stated: stated.to_owned() }
+            }
+        });
     }
     if !texts_at(&value, "code_challenge_methods_supported").iter().any(|method| method == "S256") {
         return Err(MetadataError::NoPkce);
@@ -359,13 +414,19 @@ mod tests {
             "scopes_supported": ["all", "offline_access"],
         });
         let issuer = &resource.authorization_servers[0];
-        let server = read_authorization_server(body.to_string().as_bytes(), issuer).unwrap();
+        let server = read_authorization_server(body.to_string().as_bytes(), issuer, None).unwrap();
         let asked = read_challenge("Bearer scope=\"read offline_access\"");
         let scope = |wanted: &[String], challenge: &ResourceChallenge| {
-            choose_scope(wanted, challenge, &resource, &server)
+            choose_scope((wanted, Some("read offline_access")), challenge, &resource, &server)
         };
         assert_eq!(scope(&["own".to_owned()], &asked).as_deref(), Some("own"));
         assert_eq!(scope(&[], &asked).as_deref(), Some("read offline_access"));
+        let lacks = read_challenge("Bearer error=\"insufficient_scope\", scope=\"write read\"");
+        assert_eq!(scope(&[], &lacks).as_deref(), Some("read offline_access write"));
+        assert_eq!(
+            scope(&["own".to_owned()], &lacks).as_deref(),
+            Some("own write read offline_access")
+        );
         let none = ResourceChallenge::default();
         assert_eq!(scope(&[], &none).as_deref(), Some("all offline_access"));
         assert!(ProtectedResource::of_origin(&url("http://m.example/mcp")).is_err());
@@ -408,15 +469,27 @@ mod tests {
         let read = |change: fn(&mut Value)| {
             let mut body = good.clone();
             change(&mut body);
-            read_authorization_server(body.to_string().as_bytes(), &issuer)
+            read_authorization_server(body.to_string().as_bytes(), &issuer, None)
         };
         assert!(read(|_| {}).is_ok_and(
             |server| server.allows_public_clients && server.registration_endpoint.is_none()
         ));
-        assert!(matches!(
-            read(|body| body["issuer"] = json!("https://b.example")),
-            Err(MetadataError::Other { .. })
-        ));
+        let other = read(|body| body["issuer"] = json!("https://b.example")).unwrap_err();
+        assert!(matches!(other, MetadataError::Issuer { .. }), "{other:?}");
+        assert!(
+            other.to_string().contains("write `issuer: https://b.example` in `oauth`"),
+            "{other}"
+        );
+        let mut foreign = good.clone();
+        foreign["issuer"] = json!("https://b.example");
+        let stated = |stated: &str, body: &Value| {
+            read_authorization_server(body.to_string().as_bytes(), &issuer, Some(stated))
+        };
+        let server = stated("https://b.example/", &foreign).unwrap();
+        assert_eq!(server.issuer, "https://b.example", "a person has stated it");
+        assert!(stated("https://b.example", &good).is_ok(), "it is what RFC 8414 wants by now");
+        let wrong = stated("https://c.example", &foreign).unwrap_err().to_string();
+        assert!(wrong.contains("and not `https://c.example` as `oauth.issuer` says"), "{wrong}");
         assert_eq!(
             read(|body| body["code_challenge_methods_supported"] = json!(["plain"])),
             Err(MetadataError::NoPkce)

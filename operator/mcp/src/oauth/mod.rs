@@ -5,13 +5,15 @@
 
 mod grant;
 mod metadata;
+mod tokens;
 
 pub use grant::{
-    AuthorizationLink, ClientRegistration, PkcePair, ServerTokens, TokenError, TokenRequest,
-    read_registration, read_tokens, registration_request,
+    AuthorizationLink, ClientRegistration, PkcePair, TokenError, TokenRequest, read_registration,
+    registration_request,
 };
 pub use metadata::{
     AuthorizationServer, MetadataError, ProtectedResource, ResourceChallenge,
     authorization_server_urls, choose_scope, read_authorization_server, read_challenge,
     read_protected_resource, resource_metadata_urls,
 };
+pub use tokens::{ServerTokens, read_tokens};

@@ -34,7 +34,7 @@ use crate::error::McpError;
 use crate::events::{EventStream, open_events};
 use crate::limits::SessionLimits;
 use crate::wire::events_http::EventsTransport;
-use crate::wire::http::{HttpChannel, HttpFault};
+use crate::wire::http::HttpChannel;
 use crate::wire::{HttpDialer, Intake, PipeTransport, ServerGreeting, read_error_lines};
 
 /// Calls that one session may have under way over HTTP; more wait.
@@ -92,6 +92,8 @@ pub struct ServerFacts {
     pub name: String,
     /// Its version; empty where it says none.
     pub version: String,
+    /// Its purpose; empty where it says none.
+    pub about: String,
     /// Instructions for its use.
     pub instructions: Option<String>,
     capabilities: Map<String, Value>,
@@ -99,8 +101,21 @@ pub struct ServerFacts {
 
 impl ServerFacts {
     fn new(greeting: ServerGreeting) -> Self {
-        let ServerGreeting { protocol, name, version, instructions, capabilities } = greeting;
-        Self { protocol, name, version, instructions, capabilities }
+        let ServerGreeting { protocol, name, version, about, instructions, capabilities } =
+            greeting;
+        Self { protocol, name, version, about, instructions, capabilities }
+    }
+
+    /// Its purpose in a few words: its own description, or else the beginning of its instructions.
+    pub fn purpose(&self) -> &str {
+        let about = self.about.trim();
+        if !about.is_empty() {
+            return about;
+        }
+        let text = self.instructions.as_deref().unwrap_or_default();
+        let lines = text.lines().map(|line| line.trim_start_matches(['#', ' ']).trim());
+        let line = lines.into_iter().find(|line| !line.is_empty()).unwrap_or_default();
+        line.split_inclusive(". ").next().unwrap_or_default().trim()
     }
 
     /// True if it declares `tools`, `resources`, `prompts`, `logging` or `completions`.
@@ -233,7 +248,7 @@ async fn greet_server(
     match EventsTransport::open(channel, &url).await {
         Ok(transport) => serve(transport, setup, intake).await.map(|running| (running, None)),
         // The answer to the newer form is the better reason, unless a sign-in can help.
-        Err(fault @ HttpFault::SignIn { .. }) => Err(fault.into()),
+        Err(fault) if fault.is_about_credentials() => Err(fault.into()),
         Err(_) => first.map(|running| (running, None)),
     }
 }
@@ -287,5 +302,30 @@ fn read_start_error(error: ClientInitializeError, intake: &Intake) -> McpError {
             let reason = crate::events::cut_text(&other.to_string());
             McpError::Unreadable { method: "initialize".to_owned(), reason }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_purpose_is_what_a_server_says_of_itself_or_begins_its_instructions_with() {
+        let purpose = |about: &str, instructions: Option<&str>| {
+            let greeting = ServerGreeting {
+                protocol: String::new(),
+                name: "x".to_owned(),
+                version: String::new(),
+                about: about.to_owned(),
+                instructions: instructions.map(str::to_owned),
+                capabilities: Map::new(),
+            };
+            ServerFacts::new(greeting).purpose().to_owned()
+        };
+        assert_eq!(purpose(" Issues. ", Some("Use it well.")), "Issues.");
+        let long = "\n# Tracker of issues. Call `search` first.\nMore.";
+        assert_eq!(purpose("", Some(long)), "Tracker of issues.");
+        assert_eq!(purpose("", Some("one line")), "one line");
+        assert_eq!(purpose("", None), "");
     }
 }

@@ -1,5 +1,6 @@
 //! Tools of servers, made fit for models: names, schemas, search, risk, and what was approved of them.
 
+mod arguments;
 mod name;
 mod pattern;
 mod pin;
@@ -13,6 +14,7 @@ use codebutler_mcp_file::clean_text;
 
 use crate::weight::weigh;
 
+pub use arguments::restore_arguments;
 pub use name::{NAME_LENGTH, NamedTools, assign_names, name_tool};
 pub use pattern::{NamePatterns, PatternError, ToolFilter};
 pub use pin::{ChangedTool, PinReview, PinnedTool, review_pins};

@@ -2,14 +2,14 @@
 //! missing types; a schema that a provider refuses costs a role all of its tools, so whatever can't be kept is left
 //! out with a note, and only the server checks the arguments in full.
 
-mod parse;
+pub(super) mod parse;
 mod plain;
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use parse::{decode_pointer, guess_type, is_plain_property, merge_branches};
+use parse::{add_hint, decode_pointer, drop_twins, guess_type, is_plain_property, merge_branches};
 use plain::{CONDITIONS, plain_fields};
 
 use crate::weight::weigh;
@@ -59,11 +59,14 @@ pub struct CleanSchema {
 
 /// Bytes of the least schema, in a full dialect and in Gemini's, which has to say "any JSON" in words.
 const SCHEMA: usize = 20;
-const GEMINI_SCHEMA: usize = 46;
+const GEMINI_SCHEMA: usize = 60;
 /// Bytes more of an object, and around a property's name.
 const OBJECT: usize = 20;
 const PROPERTY: usize = 6;
 const TOO_MANY: &str = "parts that are nested too deeply, or too many, are left open";
+/// What Gemini is asked for where it can't be told of a value: the gateway parses it.
+const ANY_TEXT: &str = "any JSON, as text";
+const OBJECT_TEXT: &str = "a JSON object, as text";
 const TYPES: [&str; 7] = ["object", "array", "string", "number", "integer", "boolean", "null"];
 /// Makes a tool's schema fit for a provider.
 pub fn clean_schema(
@@ -82,7 +85,8 @@ pub fn clean_schema(
         notes: BTreeSet::new(),
         open: Vec::new(),
     };
-    let merged = cleaner.as_object_schema(schema);
+    let mut merged = cleaner.as_object_schema(schema);
+    merged.insert("type".to_owned(), json!("object"));
     let mut clean = cleaner.clean(&Value::Object(merged), 0);
     if let Some(fields) = clean.as_object_mut() {
         fields.insert("type".to_owned(), json!("object"));
@@ -219,6 +223,9 @@ impl Cleaner<'_> {
             && !clean.contains_key("anyOf")
         {
             clean.insert("type".to_owned(), json!("string"));
+            if !fields.contains_key("enum") && !fields.contains_key("const") {
+                add_hint(&mut clean, ANY_TEXT);
+            }
         }
         Value::Object(clean)
     }
@@ -226,7 +233,7 @@ impl Cleaner<'_> {
     fn anything(&self) -> Value {
         match self.dialect {
             // It has no way to say it.
-            SchemaDialect::Gemini => json!({"type": "string", "description": "any JSON"}),
+            SchemaDialect::Gemini => json!({"type": "string", "description": ANY_TEXT}),
             _ => json!({}),
         }
     }
@@ -263,7 +270,11 @@ impl Cleaner<'_> {
 
     fn keep_plain(&mut self, fields: &Map<String, Value>, clean: &mut Map<String, Value>) {
         let is_gemini = self.dialect == SchemaDialect::Gemini;
-        for (keyword, value) in plain_fields(fields, is_gemini, self.bounds.description_chars) {
+        let (plain, unfit) = plain_fields(fields, is_gemini, self.bounds.description_chars);
+        for keyword in unfit {
+            self.note(format!("`{keyword}` with a value that it can't have is left out"));
+        }
+        for (keyword, value) in plain {
             if self.spend(keyword.len() + 4 + weigh(&value)) {
                 clean.insert(keyword.to_owned(), value);
             }
@@ -292,6 +303,12 @@ impl Cleaner<'_> {
         }
         is_nullable |= types.contains(&"null");
         types.retain(|one| *one != "null");
+        if types.len() > 1 && types.contains(&"object") {
+            // An object without properties is refused there.
+            types.retain(|one| !["object", "string"].contains(one));
+            types.push("string");
+            add_hint(clean, OBJECT_TEXT);
+        }
         match &*types {
             [] => {}
             [one] => drop(clean.insert("type".to_owned(), json!(one))),
@@ -325,6 +342,7 @@ impl Cleaner<'_> {
         if !self.spend(choices.iter().map(|choice| weigh(choice) + 2).sum::<usize>() + 8) {
             return;
         }
+        let choices = drop_twins(choices);
         if self.dialect != SchemaDialect::Gemini {
             clean.insert("enum".to_owned(), Value::Array(choices));
             return;
@@ -432,7 +450,7 @@ impl Cleaner<'_> {
         if self.dialect == SchemaDialect::Gemini && properties.is_empty() && depth > 0 {
             // An object without properties is refused there, except at the top.
             clean.insert("type".to_owned(), json!("string"));
-            clean.entry("description").or_insert_with(|| json!("a JSON object, as text"));
+            add_hint(clean, OBJECT_TEXT);
             return;
         }
         clean.insert("properties".to_owned(), Value::Object(properties));

@@ -21,6 +21,7 @@ use super::intake::{Intake, in_sdk_form};
 use super::repair::{UNREADABLE_CODE, too_large};
 use super::sse::events_for_sdk;
 use crate::error::McpError;
+use crate::oauth::read_challenge;
 
 /// Bytes of an error's body that are looked at.
 const ERROR_BYTES: usize = 16 << 10;
@@ -36,6 +37,8 @@ pub(crate) enum HttpFault {
     Dial(#[from] DialError),
     #[error("a sign-in is needed")]
     SignIn { challenge: String },
+    #[error("the right `{scope}` is missing")]
+    Scope { challenge: String, scope: String },
     #[error("status {status}")]
     Status { status: u16, retry_after: Option<String>, text: Option<String> },
     #[error("{0}")]
@@ -47,12 +50,33 @@ impl From<HttpFault> for McpError {
         match fault {
             HttpFault::Dial(DialError(reason)) => Self::Unreachable(reason),
             HttpFault::SignIn { challenge } => Self::SignIn { challenge },
+            HttpFault::Scope { challenge, scope } => Self::Scope { challenge, scope },
             HttpFault::Status { status, retry_after, text } => {
                 Self::Status { status, retry_after, text }
             }
             HttpFault::Form(reason) => Self::Unreadable { method: "HTTP".to_owned(), reason },
         }
     }
+}
+
+impl HttpFault {
+    /// True where the server has not looked at the request for want of a sign-in or a right.
+    pub(crate) const fn is_about_credentials(&self) -> bool {
+        matches!(self, Self::SignIn { .. } | Self::Scope { .. })
+    }
+}
+
+/// The right that a token lacks that is valid otherwise (RFC 6750). Without a name of it, there is nothing to ask for.
+fn missing_right(status: StatusCode, challenge: Option<&str>) -> Option<HttpFault> {
+    let challenge = challenge.filter(|_| status == StatusCode::FORBIDDEN)?;
+    let read = read_challenge(challenge);
+    let lacks = read.lacks_scope();
+    let scope = read.scope.filter(|_| lacks)?;
+    // People and models read them; no right has such letters.
+    let is_plain =
+        |one: &&str| one.bytes().all(|b| b.is_ascii_graphic() && !b"<>`\"\\".contains(&b));
+    let scope = scope.split_whitespace().filter(is_plain).collect::<Vec<_>>().join(" ");
+    (!scope.is_empty()).then(|| HttpFault::Scope { challenge: challenge.to_owned(), scope })
 }
 
 type SdkResult<T> = Result<T, StreamableHttpError<HttpFault>>;
@@ -107,6 +131,9 @@ impl HttpChannel {
         let status = response.status();
         let challenge = header_text(&response, WWW_AUTHENTICATE);
         let retry_after = header_text(&response, RETRY_AFTER);
+        if let Some(fault) = missing_right(status, challenge.as_deref()) {
+            return (fault, Bytes::new());
+        }
         if status == StatusCode::UNAUTHORIZED
             || (status == StatusCode::FORBIDDEN && challenge.is_some())
         {
@@ -191,7 +218,7 @@ impl HttpChannel {
                     | StatusCode::TOO_MANY_REQUESTS
             );
         if let (true, Some(id), Some(error)) =
-            (is_refused && !matches!(fault, HttpFault::SignIn { .. }), request_id, error)
+            (is_refused && !fault.is_about_credentials(), request_id, error)
         {
             // Servers put an id of their own into it.
             let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});

@@ -34,6 +34,8 @@ pub(crate) struct ServerGreeting {
     pub protocol: String,
     pub name: String,
     pub version: String,
+    /// Its purpose, as newer servers say it.
+    pub about: String,
     pub instructions: Option<String>,
     pub capabilities: Map<String, Value>,
 }
@@ -259,10 +261,7 @@ pub(crate) fn in_sdk_form(mut message: Value) -> Option<ServerJsonRpcMessage> {
     } else {
         serde_json::from_value(message)
     };
-    read.inspect_err(
-        |error| tracing::debug!(%error, "a message of a tool server has no known form"),
-    )
-    .ok()
+    read.inspect_err(|error| tracing::debug!(%error, "server_message_unknown")).ok()
 }
 
 fn read_greeting(result: &Value) -> ServerGreeting {
@@ -278,6 +277,7 @@ fn read_greeting(result: &Value) -> ServerGreeting {
         protocol: if protocol.is_empty() { VERSIONS[0].to_owned() } else { protocol },
         name: text(info.and_then(|info| info.get("name"))),
         version: text(info.and_then(|info| info.get("version"))),
+        about: text(info.and_then(|info| info.get("description"))),
         instructions: result.get("instructions").and_then(Value::as_str).map(cut_text),
         capabilities: result
             .get("capabilities")

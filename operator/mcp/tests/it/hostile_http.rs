@@ -193,7 +193,8 @@ async fn a_refusal_is_given_with_its_status_and_what_to_do() {
             "limited" => respond(429, &[("retry-after", "30")], "slow down"),
             "broken" => respond(503, &[], "<h1>down</h1>"),
             "signin" => respond(401, &[("www-authenticate", "Bearer scope=\"a\"")], ""),
-            "scope" => respond(403, &[("www-authenticate", "Bearer error=\"insufficient_scope\"")], ""),
+            "scope" => respond(403, &[("www-authenticate", "Bearer error=\"insufficient_scope\", scope=\"files:write <!channel> files:read\"")], ""),
+            "unnamed" => respond(403, &[("www-authenticate", "Bearer error=\"insufficient_scope\"")], ""),
             _ => json_answer(400, &json!({"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32602, "message": "no such tool"}})),
         })
     })
@@ -206,12 +207,18 @@ async fn a_refusal_is_given_with_its_status_and_what_to_do() {
         text: Some(text.into()),
     };
     assert_eq!(call(&session, "limited").await, Err(status(429, Some("30"), "slow down")));
+    assert!(call(&session, "limited").await.is_err_and(|error| error.is_limit()));
     assert_eq!(call(&session, "broken").await, Err(status(503, None, "<h1>down</h1>")));
     assert_eq!(
         call(&session, "signin").await,
         Err(McpError::SignIn { challenge: "Bearer scope=\"a\"".into() })
     );
-    assert!(matches!(call(&session, "scope").await, Err(McpError::SignIn { .. })));
+    let missing = call(&session, "scope").await.unwrap_err();
+    assert!(
+        matches!(&missing, McpError::Scope { scope, .. } if scope == "files:write files:read"),
+        "{missing:?}"
+    );
+    assert!(matches!(call(&session, "unnamed").await, Err(McpError::SignIn { .. })));
     assert_eq!(
         call(&session, "other").await,
         Err(McpError::Refused { code: -32602, message: "no such tool".into() })

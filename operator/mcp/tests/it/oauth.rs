@@ -76,7 +76,7 @@ async fn a_person_signs_in_to_the_sdks_own_example() {
     let resource = read_protected_resource(&body, &server).unwrap();
     let issuer = &resource.authorization_servers[0];
     let body = first_found(&dialer, authorization_server_urls(issuer)).await;
-    let authority = read_authorization_server(&body, issuer).unwrap();
+    let authority = read_authorization_server(&body, issuer, None).unwrap();
 
     let back: Url = "http://localhost:9/back".parse().unwrap();
     let register = authority.registration_endpoint.clone().unwrap();

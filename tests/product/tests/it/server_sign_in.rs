@@ -10,6 +10,7 @@ use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::slack::MessageView;
 use codebutler_testbed::stack::PagesAccess;
 use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::signing_in::Browsing;
@@ -27,6 +28,11 @@ impl Library {
     /// A team whose coder may use a server that people sign in to.
     async fn open(script: ModelScript, pages: PagesAccess) -> Self {
         let authority = SignInAuthority::start().await.unwrap();
+        Self::open_at(authority, script, pages).await
+    }
+
+    /// The same with an authority that was prepared.
+    async fn open_at(authority: SignInAuthority, script: ModelScript, pages: PagesAccess) -> Self {
         let server = McpServer::start_signed(&authority).await.unwrap();
         let tool = json!({
             "name": "search", "description": "Searches.", "annotations": {"readOnlyHint": true},
@@ -68,6 +74,16 @@ impl Library {
             "metadata": {"name": "codebutler-mcp-tokens", "namespace": stack.place.team},
         });
         stack.cluster.apply_yaml(&secret.to_string()).await.unwrap();
+    }
+
+    /// The person of the newest link signs in.
+    async fn sign_in(&self, root: &str, others: usize) -> String {
+        let (link, only) = self.link(root, others).await;
+        let mut browsing = Browsing::sign_in(&self.team, &only, None, "/").await;
+        let there = follow(&mut browsing, &link).await;
+        let (status, text) = browsing.open(&there).await;
+        assert!(status == 200 && text.contains("You are signed in to docs"), "{status} {text}");
+        there
     }
 
     /// The newest link that was sent after so many others, and the person who alone sees it.
@@ -154,7 +170,9 @@ async fn one_person_signs_in_and_the_role_calls_renews_and_loses_the_grant() {
     authority.revoke();
     team.says("ben", Some(&root), "@codebutler.coder once more");
     let said = team.message(&root, "no longer valid").await;
-    assert!(said.ephemeral_for.is_none() && said.shown.contains(&ben), "{}", said.shown);
+    // Who asks is called by it.
+    let called = format!("<@{ben}>");
+    assert!(said.ephemeral_for.is_none() && said.text.contains(&called), "{}", said.text);
     let (_, only) = library.link(&root, 1).await;
     assert_eq!(only, ben);
     team.message(&root, "I can't look any more.").await;
@@ -188,7 +206,9 @@ async fn a_call_that_is_refused_after_a_sign_in_is_said_in_the_thread() {
     let there = follow(&mut browsing, &link).await;
     assert_eq!(browsing.open(&there).await.0, 200);
     let said = team.message(&root, "no longer valid").await;
-    assert!(said.ephemeral_for.is_none() && said.shown.contains(&ana), "{}", said.shown);
+    // Who asks is called by it.
+    let called = format!("<@{ana}>");
+    assert!(said.ephemeral_for.is_none() && said.text.contains(&called), "{}", said.text);
     library.link(&root, 1).await;
     team.message(&root, "They refuse me.").await;
     assert!(server.calls().is_empty());
@@ -226,5 +246,111 @@ async fn a_sign_in_that_is_refused_or_has_no_address_is_said_with_the_remedy() {
     library
         .condition("McpSignInNeeded", "set `pages.enabled`, `pages.url` and `pages.signIn`")
         .await;
+    library.team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_that_is_lost_in_other_words_than_the_standards_is_asked_for_again() {
+    let search = || ScriptStep::tool(TOOL, json!({"q": "tax"}));
+    let steps = vec![
+        ScriptStep::say("I need the docs."),
+        search(),
+        ScriptStep::say("It is on the page."),
+        search(),
+        ScriptStep::say("I can't look any more."),
+    ];
+    let library = Library::open(ModelScript::of("coder", steps), PagesAccess::Slack).await;
+    let Library { team, authority, server } = &library;
+    library.create_tokens().await;
+    let root = team.says("ana", None, "@codebutler.coder where is the tax?");
+    team.message(&root, "I need the docs.").await;
+    library.sign_in(&root, 0).await;
+    team.message(&root, "It is on the page.").await;
+
+    authority.speak_like_github();
+    authority.revoke();
+    team.says("ana", Some(&root), "@codebutler.coder once more");
+    team.message(&root, "no longer valid").await;
+    library.link(&root, 1).await;
+    team.message(&root, "I can't look any more.").await;
+    assert_eq!(server.calls().len(), 1);
+    library.condition("McpSignInNeeded", "no longer valid").await;
+    library.team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_issuer_that_is_not_its_address_is_stated_by_a_person() {
+    let script = ModelScript::of(
+        "coder",
+        vec![
+            ScriptStep::say("I need the docs."),
+            ScriptStep::tool(TOOL, json!({"q": "tax"})),
+            ScriptStep::say("It is on the page."),
+        ],
+    );
+    let authority = SignInAuthority::start().await.unwrap();
+    // As Atlassian's and Slack's do, and with a page for people where its metadata is looked for first.
+    authority.call_itself("https://issuer.example/tenant");
+    authority.show_front_page();
+    let library = Library::open_at(authority, script, PagesAccess::Slack).await;
+    let Library { team, server, .. } = &library;
+    library.create_tokens().await;
+    let said = library.condition("McpSignInNeeded", "calls itself the issuer").await;
+    assert!(said.contains("write `issuer: https://issuer.example/tenant` in `oauth`"), "{said}");
+
+    let stack = &team.stack;
+    let repos = Api::<Repo>::namespaced(stack.cluster.client(), &stack.place.team);
+    let mut servers = json!(repos.get("shop").await.unwrap().spec.mcp_servers);
+    let mut state = async |issuer: &str| {
+        servers[0]["oauth"] = json!({"issuer": issuer});
+        let patch = json!({"spec": {"mcpServers": servers}});
+        repos.patch("shop", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    };
+    state("https://wrong.example").await;
+    let wrong = "and not `https://wrong.example` as `oauth.issuer` says";
+    library.condition("McpSignInNeeded", wrong).await;
+    state("https://issuer.example/tenant").await;
+    library.condition("McpSignInNeeded", "one who writes in a thread").await;
+    let root = team.says("ana", None, "@codebutler.coder where is the tax?");
+    library.sign_in(&root, 0).await;
+    team.message(&root, "It is on the page.").await;
+    assert_eq!(server.calls().len(), 1);
+    library.team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_right_is_named_and_its_person_can_add_it() {
+    let search = || ScriptStep::tool(TOOL, json!({"q": "tax"}));
+    let steps = vec![
+        ScriptStep::say("I need the docs."),
+        search(),
+        ScriptStep::say("I lack a right."),
+        search(),
+        ScriptStep::say("It is on the page."),
+    ];
+    let library = Library::open(ModelScript::of("coder", steps), PagesAccess::Slack).await;
+    let Library { team, server, .. } = &library;
+    library.create_tokens().await;
+    let root = team.says("ana", None, "@codebutler.coder where is the tax?");
+    team.message(&root, "I need the docs.").await;
+    server.want_right("files:read");
+    let first = library.sign_in(&root, 0).await;
+    assert!(first.contains("scope=mcp%3Atools+offline_access"), "{first}");
+    team.message(&root, "I lack a right.").await;
+    let told = team.stack.models.requests().last().unwrap().body["messages"].to_string();
+    assert!(told.contains("was not run: the sign-in lacks the right `files:read`"), "{told}");
+    let (link, _) = library.link(&root, 1).await;
+    assert!(link.contains("/sign-in/server/"), "{link}");
+    let messages = team.messages(&root);
+    let asked = messages.iter().rfind(|one| one.text.contains("/sign-in/server/")).unwrap();
+    assert!(asked.text.contains("wants the right `files:read`"), "{}", asked.text);
+    assert!(!messages.iter().any(|one| one.shown.contains("no longer valid")), "{messages:?}");
+
+    // It is asked for beside the earlier ones.
+    let wider = library.sign_in(&root, 1).await;
+    assert!(wider.contains("scope=mcp%3Atools+offline_access+files%3Aread"), "{wider}");
+    team.message(&root, "It is on the page.").await;
+    assert_eq!(server.calls().len(), 1);
+    library.condition("McpServersReady", "`docs` 1.2.3 has 1 tool").await;
     library.team.stop().await;
 }

@@ -1,12 +1,13 @@
 //! Secrets in a server's environment: may they go where the server may connect to?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use codebutler_crds::mcp::McpServerSpec;
 use codebutler_crds::names;
 use codebutler_crds::repo::SecretRef;
 use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::secrets::SecretError;
+use sha2::{Digest as _, Sha256};
 
 /// Why a server may not have a Secret.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +38,48 @@ impl ServerSecretError {
     }
 }
 
-/// Checks all Secrets of a server's environment; answers their values, which its answers must not show.
+/// The Secrets of a server's environment. No Debug: they are secrets.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ServerSecrets {
+    /// Values that the server has.
+    pub values: Vec<String>,
+    /// Values that it had before, while somebody could still hear of them.
+    pub older: Vec<String>,
+    /// Another one once a Secret is another one, and empty without any. It is a hash of their revisions: those who can
+    /// read it could try values against a hash of these.
+    pub mark: String,
+}
+
+impl ServerSecrets {
+    /// Puts others in their place; the earlier ones are masked still.
+    pub fn replace(&mut self, now: Self) {
+        let Self { values, older, .. } = std::mem::replace(self, now);
+        let before = values.into_iter().chain(older);
+        let gone = before.filter(|value| !self.values.contains(value)).collect::<Vec<_>>();
+        self.older.extend(gone);
+    }
+
+    /// All values that the server's answers must not show.
+    pub fn all(&self) -> Vec<String> {
+        self.values.iter().chain(&self.older).cloned().collect()
+    }
+}
+
+/// Names of the Secrets of a server's environment, each once, in order.
+pub(super) fn secret_names(spec: &McpServerSpec) -> BTreeSet<&str> {
+    let secrets = spec.env.iter().filter_map(|value| value.secret.as_ref());
+    secrets.map(|secret| secret.name.as_str()).collect()
+}
+
+/// The mark of Secrets with these revisions, in the order of their names.
+pub(super) fn mark_of(revisions: &[String]) -> String {
+    if revisions.is_empty() {
+        return String::new();
+    }
+    hex::encode(&Sha256::digest(revisions.join("\n"))[..12])
+}
+
+/// Checks all Secrets of a server's environment, and answers them.
 ///
 /// # Errors
 /// A sentence that names Secret, host or key, and never a value.
@@ -45,8 +87,8 @@ pub async fn check_secrets(
     context: &GatewayContext,
     namespace: &str,
     spec: &McpServerSpec,
-) -> Result<Vec<String>, ServerSecretError> {
-    let mut values = Vec::new();
+) -> Result<ServerSecrets, ServerSecretError> {
+    let (mut values, mut revisions) = (Vec::new(), Vec::new());
     let mut keys: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for secret in spec.env.iter().filter_map(|value| value.secret.as_ref()) {
         keys.entry(&secret.name).or_default().push(&secret.key);
@@ -54,6 +96,7 @@ pub async fn check_secrets(
     for (name, keys) in keys {
         let reference = SecretRef { name: name.to_owned() };
         let opened = context.read_secret(namespace, &reference).await?;
+        revisions.push(opened.revision());
         for key in keys {
             values.push(opened.value(key)?);
         }
@@ -68,7 +111,7 @@ pub async fn check_secrets(
             return Err(ServerSecretError::Host { secret: secret(), server: server_name(), host });
         }
     }
-    Ok(values)
+    Ok(ServerSecrets { values, older: Vec::new(), mark: mark_of(&revisions) })
 }
 
 fn read_hosts(annotation: &str) -> Vec<String> {
@@ -88,6 +131,25 @@ fn allows_host(allowed: &[String], host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mark_changes_with_each_revision_and_old_values_stay_masked() {
+        let mark = |texts: &[&str]| {
+            mark_of(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(mark(&[]), "");
+        assert_ne!(mark(&["u1/1"]), mark(&["u1/2"]));
+        assert_ne!(mark(&["u1/1", "u2/1"]), mark(&["u2/1", "u1/1"]));
+        let secrets = |value: &str, mark: &str| ServerSecrets {
+            values: vec![value.to_owned()],
+            older: Vec::new(),
+            mark: mark.to_owned(),
+        };
+        let mut known = secrets("old", "a");
+        known.replace(secrets("new", "b"));
+        known.replace(secrets("new", "c"));
+        assert!(known.values == ["new"] && known.all() == ["new", "old"] && known.mark == "c");
+    }
 
     #[test]
     fn a_secret_goes_to_no_host_that_its_annotation_does_not_name() {

@@ -33,7 +33,7 @@ pub async fn open_bridge(
     tokio::spawn(shutdown.run_until_cancelled_owned(async move {
         match upgraded.await {
             Ok(line) => desk.hold(&pod, &uid, Box::new(TokioIo::new(line))).await,
-            Err(error) => tracing::debug!(%error, "a bridge has not taken up its connection"),
+            Err(error) => tracing::debug!(%error, "bridge_handshake_failed"),
         }
     }));
     let mut answer = Body::empty().into_response();

@@ -114,7 +114,7 @@ async fn carry_program(
         while let Ok(Ok(count @ 1..)) = timeout(SILENCE, read.read(&mut buffer)).await {
             let arrived = match frames.push(&buffer[..count]) {
                 Ok(arrived) => arrived,
-                Err(error) => return tracing::warn!(%error, "the connection of a server is ended"),
+                Err(error) => return tracing::warn!(%error, "bridge_frame_invalid"),
             };
             if to.take(arrived).await {
                 return;

@@ -8,7 +8,9 @@ mod link;
 mod pod_link;
 mod services;
 
-pub use self::check::{ServerSecretError, check_secrets};
+pub use self::check::{ServerSecretError, ServerSecrets, check_secrets};
 pub use self::desk::BridgeDesk;
-pub use self::pod_link::{PodLink, PodLinkError, has_pod, keep_pod, open_pod_link, release_pod};
-pub use self::services::BridgeServices;
+pub use self::pod_link::{
+    PodLink, PodLinkError, find_new_secrets, has_pod, keep_pod, open_pod_link, release_pod,
+};
+pub use self::services::{BridgeServices, StartPatience};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::mcp::{McpPod, McpScope};
+use codebutler_crds::mcp::{McpPod, McpScope, McpServerSpec};
 use codebutler_crds::wire::NotStarted;
-use codebutler_crds::{Repo, Thread};
+use codebutler_crds::{Repo, Thread, names};
 use codebutler_gateway_core::caller::ProvenServer;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::writes;
@@ -15,14 +15,12 @@ use jiff::{SignedDuration, Timestamp};
 use kube::api::Patch;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout};
 
-use super::check::{ServerSecretError, check_secrets};
+use super::check::{ServerSecretError, ServerSecrets, check_secrets, mark_of, secret_names};
 use super::link::{StartError, begin_program};
-use super::services::BridgeServices;
+use super::services::{BridgeServices, StartPatience};
 
-/// Time for a pod to be there and to connect.
-const PATIENCE: Duration = Duration::from_mins(1);
 /// Between looks at what the controller says of it.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -50,12 +48,19 @@ pub enum PodLinkError {
     /// The same, where it gets no pod before another server's is gone.
     #[error("{0}")]
     NoRoom(String),
-    /// It does not come.
+    /// It does not come, and nobody says that anything is wrong: a large image takes minutes, and so does a new node.
     #[error(
-        "the pod of server `{server}` was not ready within {} seconds: see `kubectl -n {namespace} describe pod {pod}`",
-        PATIENCE.as_secs()
+        "the server `{server}` is still starting ({waits}). Nothing is known to be wrong with it: try again in a minute"
     )]
-    Late { server: String, namespace: String, pod: String },
+    Late { server: String, waits: String },
+    /// It runs, and its bridge says nothing.
+    #[error(
+        "the pod of server `{server}` runs, but has not connected to the gateway within {} seconds: see `kubectl -n \
+         {namespace} logs {pod} -c {}`",
+        .patience.as_secs(),
+        names::pod::BRIDGE
+    )]
+    Silent { server: String, namespace: String, pod: String, patience: Duration },
     /// The image has no such program.
     #[error(
         "the image of server `{server}` has no program `{program}`: correct `command` or `image` of the server in \
@@ -83,6 +88,7 @@ impl PodLinkError {
             | Self::Changed(_)
             | Self::Busy(_)
             | Self::NoRoom(_)
+            | Self::Late { .. }
             | Self::Unwritten { .. } => true,
             Self::Secret(error) => error.is_passing(),
             _ => false,
@@ -94,8 +100,8 @@ impl PodLinkError {
 pub struct PodLink {
     /// The streams of its program.
     pub link: ServerLink,
-    /// Values of the Secrets in its environment: its answers must not show them.
-    pub secrets: Vec<String>,
+    /// The Secrets in its environment: its answers must not show them.
+    pub secrets: ServerSecrets,
 }
 
 /// A session's way to a server in a pod: of `thread` if its scope is that, else of the Repo. It waits for the pod.
@@ -108,51 +114,139 @@ pub async fn open_pod_link(
     thread: Option<&Arc<Thread>>,
     name: &str,
 ) -> Result<PodLink, PodLinkError> {
-    let mut server = find_server(services, repo, thread, name)?;
+    let server = find_server(services, repo, thread, name)?;
     if server.is_over() {
         return Err(PodLinkError::Closed);
     }
     let secrets = check_server(services, &server).await?;
-    let asked = ask_for_pod(services, &server).await?;
-    let deadline = Instant::now() + PATIENCE;
-    let stop = services.shutdown.child_token();
-    loop {
-        let said = server.pod().filter(|known| known.wanted.as_ref().map(|at| at.0) >= Some(asked));
+    let asked = ask_for_pod(services, &server, Some(&secrets.mark)).await?;
+    let begun = Instant::now();
+    let (since, kept, seen) = (begun, begun, SeenPod::default());
+    PodWait { services, server, secrets, asked, begun, since, kept, seen }.open().await
+}
+
+/// What the controller has said of a pod.
+#[derive(Default, PartialEq)]
+struct SeenPod {
+    uid: Option<String>,
+    waits: String,
+}
+
+/// A pod that is waited for.
+struct PodWait<'a> {
+    services: &'a BridgeServices,
+    server: ProvenServer,
+    secrets: ServerSecrets,
+    asked: Timestamp,
+    begun: Instant,
+    /// When the controller has last said something else of it.
+    since: Instant,
+    /// When it was last said that it is wanted.
+    kept: Instant,
+    seen: SeenPod,
+}
+
+impl PodWait<'_> {
+    async fn open(mut self) -> Result<PodLink, PodLinkError> {
+        let stop = self.services.shutdown.child_token();
+        loop {
+            self.look()?;
+            let arrival = self.services.desk.arrival();
+            if let Some(uid) = self.seen.uid.clone()
+                && let Some(line) = self.services.desk.take(&self.server.key(), &uid).await
+                && self.is_current().await?
+            {
+                match begin_program(line, stop.clone()).await {
+                    Ok(streams) => {
+                        let link = ServerLink::Pipe {
+                            reader: Box::new(streams.output),
+                            writer: Box::new(streams.input),
+                            errors: Some(Box::new(streams.errors)),
+                        };
+                        return Ok(PodLink { link, secrets: self.secrets });
+                    }
+                    // A pod that is about to go: the next one connects too.
+                    Err(StartError::Broken) => {}
+                    Err(error) => return Err(explain_start(error, &self.server.spec.name)),
+                }
+            }
+            let _ = timeout(LOOK, arrival).await;
+            self.check_patience()?;
+            self.server = refresh_server(self.services, &self.server)?;
+            // However short its time without a use is: it is wanted until it is there.
+            if self.kept.elapsed()
+                >= Duration::from_secs((self.server.spec.idle_seconds / 3).into())
+            {
+                ask_for_pod(self.services, &self.server, None).await?;
+                self.kept = Instant::now();
+            }
+        }
+    }
+
+    /// Takes what the controller says now.
+    fn look(&mut self) -> Result<(), PodLinkError> {
+        let is_asked = |known: &&McpPod| {
+            known.wanted.as_ref().map(|at| at.0) >= Some(self.asked)
+                && known.secrets == self.secrets.mark
+        };
+        let said = self.server.pod().filter(is_asked);
+        let now =
+            said.map(|known| SeenPod { uid: known.pod_uid.clone(), waits: known.waits.clone() });
         if let Some(trouble) = said.map(|known| &known.trouble).filter(|said| !said.is_empty()) {
             let is_full = trouble.contains(NO_ROOM);
             let explain = if is_full { PodLinkError::NoRoom } else { PodLinkError::Pod };
             return Err(explain(trouble.clone()));
         }
-        let arrival = services.desk.arrival();
-        let uid = said.and_then(|known| known.pod_uid.as_deref());
-        if let Some(uid) = uid
-            && let Some(line) = services.desk.take(&server.key(), uid).await
-        {
-            match begin_program(line, stop.clone()).await {
-                Ok(streams) => {
-                    let link = ServerLink::Pipe {
-                        reader: Box::new(streams.output),
-                        writer: Box::new(streams.input),
-                        errors: Some(Box::new(streams.errors)),
-                    };
-                    return Ok(PodLink { link, secrets });
-                }
-                // A pod that is about to go: the next one connects too.
-                Err(StartError::Broken) => {}
-                Err(error) => return Err(explain_start(error, name)),
+        let now = now.unwrap_or_default();
+        if now != self.seen {
+            (self.seen, self.since) = (now, Instant::now());
+        }
+        if !self.seen.waits.is_empty() {
+            let (facts, server) = (&self.services.context.mcp, &self.server);
+            facts.report_start(&server.repo, &server.spec, &self.seen.waits);
+        }
+        Ok(())
+    }
+
+    /// False where its Secrets were changed while it started: another one is asked for, which has the new ones for sure.
+    async fn is_current(&mut self) -> Result<bool, PodLinkError> {
+        let now = check_server(self.services, &self.server).await?;
+        let is_same = now.mark == self.secrets.mark;
+        self.secrets.replace(now);
+        if !is_same {
+            self.asked = ask_for_pod(self.services, &self.server, Some(&self.secrets.mark)).await?;
+        }
+        Ok(is_same)
+    }
+
+    fn check_patience(&self) -> Result<(), PodLinkError> {
+        let StartPatience { step, whole } = self.services.patience;
+        let (server, is_quiet) = (self.server.spec.name.clone(), self.since.elapsed() >= step);
+        let SeenPod { uid, waits } = &self.seen;
+        match (uid, waits.is_empty()) {
+            (Some(_), true) if is_quiet => {
+                let ThreadKey { namespace, name: pod } = self.server.key();
+                Err(PodLinkError::Silent { server, namespace, pod, patience: step })
             }
+            (Some(_), false) if self.begun.elapsed() >= whole => {
+                Err(PodLinkError::Late { server, waits: waits.clone() })
+            }
+            (None, _) if is_quiet => {
+                let none = "no pod has been made for it yet";
+                let waits = if waits.is_empty() { none } else { waits };
+                Err(PodLinkError::Late { server, waits: waits.to_owned() })
+            }
+            // A pod that comes and goes.
+            _ if self.begun.elapsed() >= whole * 2 => {
+                let waits = "its pod is made again and again".to_owned();
+                Err(PodLinkError::Late { server, waits })
+            }
+            _ => Ok(()),
         }
-        let soon = deadline.min(Instant::now() + LOOK);
-        let _ = timeout_at(soon, arrival).await;
-        if Instant::now() >= deadline {
-            let ThreadKey { namespace, name: pod } = server.key();
-            return Err(PodLinkError::Late { server: name.to_owned(), namespace, pod });
-        }
-        server = refresh_server(services, &server)?;
     }
 }
 
-/// True while the pod of a server runs, as far as the caches know.
+/// True while the pod of a server runs, as far as the caches know. One that is starting does not.
 pub fn has_pod(
     services: &BridgeServices,
     repo: &Arc<Repo>,
@@ -160,7 +254,8 @@ pub fn has_pod(
     name: &str,
 ) -> bool {
     let server = find_server(services, repo, thread, name);
-    server.is_ok_and(|server| server.pod().is_some_and(|known| known.pod_uid.is_some()))
+    let runs = |known: &McpPod| known.pod_uid.is_some() && known.waits.is_empty();
+    server.is_ok_and(|server| server.pod().is_some_and(runs))
 }
 
 /// Keeps the pod of a server whose session is in use. To be called with each call: it writes seldom.
@@ -174,11 +269,35 @@ pub async fn keep_pod(
     name: &str,
 ) -> Result<(), PodLinkError> {
     let server = find_server(services, repo, thread, name)?;
-    if is_fresh(&server, Timestamp::now()).is_some() {
+    if is_fresh(&server, None, Timestamp::now()).is_some() {
         return Ok(());
     }
     check_server(services, &server).await?;
-    ask_for_pod(services, &server).await.map(drop)
+    // Its Secrets may be others by now: the session sees that, and ends before its pod does.
+    ask_for_pod(services, &server, None).await.map(drop)
+}
+
+/// The Secrets of a server, where they are others than those that had this mark: none at all, if they may not be used
+/// any more. It asks seldom.
+pub async fn find_new_secrets(
+    services: &BridgeServices,
+    repo: &Arc<Repo>,
+    spec: &McpServerSpec,
+    mark: &str,
+) -> Option<ServerSecrets> {
+    let namespace = repo.namespace().unwrap_or_default();
+    let mut revisions = Vec::new();
+    for name in secret_names(spec) {
+        revisions.push(services.revisions.of(&services.context, &namespace, name).await?);
+    }
+    if mark_of(&revisions) == mark {
+        return None;
+    }
+    match check_secrets(&services.context, &namespace, spec).await {
+        Ok(secrets) => (secrets.mark != mark).then_some(secrets),
+        Err(error) if error.is_passing() => None,
+        Err(_) => Some(ServerSecrets::default()),
+    }
 }
 
 /// Gives up the pod of a server that is not in use. The next session asks for another one.
@@ -212,7 +331,7 @@ fn find_server(
 async fn check_server(
     services: &BridgeServices,
     server: &ProvenServer,
-) -> Result<Vec<String>, ServerSecretError> {
+) -> Result<ServerSecrets, ServerSecretError> {
     let namespace = server.repo.namespace().unwrap_or_default();
     check_secrets(&services.context, &namespace, &server.spec).await
 }
@@ -239,21 +358,26 @@ fn refresh_server(
     Ok(found)
 }
 
-/// When the pod was asked for, where that is not long ago.
-fn is_fresh(server: &ProvenServer, now: Timestamp) -> Option<Timestamp> {
+/// When the pod was asked for, where that is not long ago, and with the Secrets of this mark.
+fn is_fresh(server: &ProvenServer, mark: Option<&str>, now: Timestamp) -> Option<Timestamp> {
     let known = server.pod().filter(|known| known.spec == fingerprint_server(&server.spec))?;
+    if mark.is_some_and(|mark| known.secrets != mark) {
+        return None;
+    }
     let asked = known.wanted.as_ref()?.0;
     let third = SignedDuration::from_secs(i64::from(server.spec.idle_seconds) / 3);
     (now.duration_since(asked) < third).then_some(asked)
 }
 
-/// Writes that the pod is wanted, unless it was written lately; answers when.
+/// Writes that the pod is wanted, unless it was written lately; answers when. With the mark of Secrets, one that was
+/// started with others does not speak for the server any more, and is replaced.
 async fn ask_for_pod(
     services: &BridgeServices,
     server: &ProvenServer,
+    mark: Option<&str>,
 ) -> Result<Timestamp, PodLinkError> {
     let now = Timestamp::now();
-    if let Some(asked) = is_fresh(server, now) {
+    if let Some(asked) = is_fresh(server, mark, now) {
         return Ok(asked);
     }
     // As it is stored: in whole seconds.
@@ -266,6 +390,12 @@ async fn ask_for_pod(
     let mut pod = serde_json::to_value(pod).unwrap_or_default();
     // What was wrong with an earlier one says nothing of the next.
     pod["trouble"] = Value::Null;
+    if let Some(mark) = mark {
+        pod["secrets"] = Some(mark).filter(|mark| !mark.is_empty()).into();
+        if server.pod().is_some_and(|known| known.secrets != mark) {
+            pod["podUID"] = Value::Null;
+        }
+    }
     write_pod(services, server, &pod).await?;
     Ok(now)
 }
@@ -318,6 +448,7 @@ mod tests {
             PodLinkError::Changed(name()),
             PodLinkError::Busy(name()),
             PodLinkError::NoRoom(name()),
+            PodLinkError::Late { server: name(), waits: "its node pulls image `x`".to_owned() },
         ] {
             assert!(passing.is_passing(), "{passing}");
         }
@@ -325,6 +456,12 @@ mod tests {
             PodLinkError::Pod("its image can't be pulled".to_owned()),
             PodLinkError::NoProgram { server: name(), program: name() },
             PodLinkError::NotStarted { server: name(), why: name() },
+            PodLinkError::Silent {
+                server: name(),
+                namespace: name(),
+                pod: name(),
+                patience: Duration::from_mins(1),
+            },
         ] {
             assert!(!lasting.is_passing(), "{lasting}");
         }

@@ -15,7 +15,7 @@ use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::explain_unwritten;
-use codebutler_mcp::tools::{ServerTool, ToolRisk, name_tool};
+use codebutler_mcp::tools::{ServerTool, ToolRisk, name_tool, restore_arguments};
 use codebutler_mcp::{McpError, ToolCall};
 use kube::ResourceExt as _;
 use serde_json::{Map, Value, json};
@@ -33,18 +33,20 @@ use self::usage::{CallStart, KeptForm, begin_call, check_start, mark_key, see_to
 use super::McpServers;
 use super::access::{RoleServer, RoleServers};
 use super::answer::{AnswerSource, hand_on};
-use super::ask::explain_failure;
 use super::link::LinkError;
-use super::offer::judge_tool;
-use super::progress::watch_call;
+use super::offer::{choose_dialect, judge_tool};
+use super::progress::{watch_call, watch_start};
 use super::refusal::{McpRefusal, closest_names};
 use super::sessions::{SessionUse, is_sign_in};
+use super::turned_away::refuse_request;
 use super::words::WordGuard;
 
 /// Bytes of a key.
 const KEY: usize = 200;
 /// Steps of progress that wait to be shown.
 const STEPS: usize = 8;
+/// Characters of the line about a start.
+const START: usize = 160;
 /// Bytes of arguments.
 const ARGUMENTS: usize = 1 << 20;
 
@@ -52,6 +54,7 @@ const ARGUMENTS: usize = 1 << 20;
 struct ReadyCall {
     open: SessionUse,
     tool: ServerTool,
+    arguments: Map<String, Value>,
     guard: WordGuard,
     approval: CallApproval,
     reads: bool,
@@ -180,7 +183,7 @@ impl CallRun {
             let why = WordGuard::new(redactor.clone(), &secrets).error(error);
             McpRefusal::Away { server: self.name().to_owned(), why }
         };
-        let (open, tool, names) = match self.find_tool().await {
+        let (open, tool, names) = match self.find_tool(&plain).await {
             Ok(found) => found,
             Err(error) => {
                 servers.sessions.post_trouble(&self.server.place, &error);
@@ -194,10 +197,17 @@ impl CallRun {
             let closest = closest_names(&call.tool, names.iter().map(String::as_str));
             return Err(McpRefusal::Unknown { name: call.tool.clone(), closest }.into());
         };
+        let dialect = choose_dialect(caller);
+        let restored = restore_arguments(&tool.input_schema, self.arguments.clone(), dialect);
+        let arguments = Value::Object(restored.clone());
+        // What stood inside of a text may have been hidden there.
+        if plain.finds_secret(&arguments) {
+            return Err(McpRefusal::Secret(call.tool.clone()).into());
+        }
         let judged = judge_tool(&tool, &self.server.place.spec);
         let judged = judged.map_err(|error| away(&error))?;
         let length =
-            || serde_json::to_string_pretty(&call.arguments).map_or(0, |text| text.chars().count());
+            || serde_json::to_string_pretty(&arguments).map_or(0, |text| text.chars().count());
         if judged.risk == ToolRisk::AsksAlways && length() > MOST_CHARS {
             let text = format!(
                 "people have to read the arguments of `{}` before it runs, and these are longer than {MOST_CHARS} \
@@ -209,7 +219,6 @@ impl CallRun {
         let reads = judged.risk == ToolRisk::Runs;
         // People are asked about nothing that can't happen.
         self.check(reads)?;
-        let arguments = Value::Object(self.arguments.clone());
         let wanted = WantedCall {
             name: &call.tool,
             server: self.name(),
@@ -221,15 +230,22 @@ impl CallRun {
         };
         let approval = approve_call(servers, caller, &wanted).await?;
         self.begin(reads, approval.form.as_ref()).await?;
-        Ok(ReadyCall { open, tool, guard, approval, reads })
+        Ok(ReadyCall { open, tool, arguments: restored, guard, approval, reads })
     }
 
     /// The session, and the tool as its server describes it now; else the names of those that it has.
     async fn find_tool(
         &self,
+        plain: &WordGuard,
     ) -> Result<(SessionUse, Option<ServerTool>, Vec<String>), Arc<LinkError>> {
         let place = &self.server.place;
-        let (open, list) = self.servers.sessions.open_listed(place).await?;
+        let sessions = &self.servers.sessions;
+        let find_start = || {
+            let waits = sessions.start_of(place)?;
+            Some(plain.line(&format!("{} is starting: {waits}", self.name()), START))
+        };
+        let (people, opening) = (&self.servers.people, Box::pin(sessions.open_listed(place)));
+        let (open, list) = watch_start(people, &self.caller, find_start, opening).await?;
         let list = list.map_err(|error| Arc::new(LinkError::of_session(error, &place.spec)))?;
         let usable = || list.tools.iter().filter(|tool| self.server.filter.allows(&tool.name));
         let full_name = |tool: &ServerTool| name_tool(self.name(), &tool.name);
@@ -284,7 +300,8 @@ impl CallRun {
 
     /// Sends it. From here on it may have run, whatever comes back.
     async fn send(&self, ready: ReadyCall) -> CallEnd {
-        let ReadyCall { open, tool, guard, approval, reads } = ready;
+        let ReadyCall { open, tool, arguments, guard, approval, reads } = ready;
+        let recorded = json!(arguments).to_string();
         if let Some(standing) = &approval.standing {
             // Before it is sent: a yes is for one call, even if its answer is lost.
             self.servers.consent.spend(&self.caller, standing).await;
@@ -293,7 +310,7 @@ impl CallRun {
         let (sender, steps) = mpsc::channel(STEPS);
         let request = ToolCall {
             name: tool.name.clone(),
-            arguments: self.arguments.clone(),
+            arguments,
             progress: Some(sender),
             cancel: self.cancel.clone(),
         };
@@ -325,7 +342,7 @@ impl CallRun {
             key: &self.call.key,
             server: self.name(),
             tool: &tool.name,
-            arguments: Value::Object(self.arguments.clone()).to_string(),
+            arguments: recorded,
             approved_by: approval.by,
             model,
         };
@@ -337,14 +354,13 @@ impl CallRun {
     /// The server can't be used now.
     async fn refuse_away(&self, error: &LinkError, guard: &WordGuard) -> ApiError {
         let (servers, caller, place) = (&self.servers, &self.caller, &self.server.place);
-        let why = explain_failure(servers, caller, place, error, guard).await;
-        McpRefusal::Away { server: self.name().to_owned(), why }.into()
+        refuse_request(servers, caller, place, (self.call.tool.as_str(), error), guard).await.into()
     }
 
     async fn no_result(&self, error: McpError, guard: &WordGuard, reads: bool) -> ApiError {
         let error = LinkError::of_session(error, &self.server.place.spec);
         // The server has refused it before it looked at it.
-        if matches!(error, LinkError::Credentials | LinkError::SignIn { .. }) {
+        if error.is_turned_away() {
             self.servers.sessions.post_trouble(&self.server.place, &error);
             return self.refuse_away(&error, guard).await;
         }
@@ -361,7 +377,7 @@ fn count_later(servers: &Arc<McpServers>, thread: ThreadKey, name: &str) {
             begin_call(status, &name, None, None);
         };
         if let Err(error) = own.threads.update(&thread, count).await {
-            tracing::warn!(%error, "a call of a server's tool is not counted");
+            tracing::warn!(%error, thread = thread.name, part = "tool_calls", "thread_status_write_failed");
         }
     }));
 }

@@ -80,7 +80,7 @@ pub fn record_call(
     tracing::info!(
         repo = %format_args!("{}/{}", caller.key().namespace, caller.thread.spec.repo),
         thread = %caller.key(), role = caller.role_name(), server, tool, arguments = hash,
-        outcome, bytes, approved_by = by, ms = millis, model_answers, cost_usd = %cost, "a tool of a server was called"
+        outcome, bytes, approved_by = by, ms = millis, model_answers, cost_usd = %cost, "server_tool_called"
     );
     let event = HistoryEvent::McpCall {
         server: (*server).to_owned(),

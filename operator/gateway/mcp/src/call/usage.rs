@@ -89,6 +89,7 @@ pub(super) fn begin_call(
         return start;
     }
     let server = server_entry(status, server);
+    server.sign_in = None;
     server.calls = server.calls.saturating_add(1);
     server.keys.extend(mark.map(str::to_owned));
     let old = server.keys.len().saturating_sub(KEYS);
@@ -213,7 +214,10 @@ mod tests {
         assert_eq!(begin(None, Some(2)), CallStart::UsedUp);
         assert_eq!(begin(Some("a"), Some(2)), CallStart::Repeated, "a lost answer comes first");
         assert_eq!(begin(None, None), CallStart::Begins);
-        assert_eq!(status.mcp.unwrap().servers["db"].calls, 3);
+        server_entry(&mut status, "db").sign_in = Some("U1".to_owned());
+        assert_eq!(begin_call(&mut status, "db", None, None), CallStart::Begins);
+        assert_eq!(status.mcp.as_ref().unwrap().servers["db"].sign_in, None);
+        assert_eq!(status.mcp.unwrap().servers["db"].calls, 4);
     }
 
     #[test]

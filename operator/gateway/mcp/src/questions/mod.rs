@@ -62,7 +62,8 @@ impl QuestionHandler for SessionQuestions {
         let Some((caller, guard, count)) = self.callers.count_question() else {
             tracing::info!(
                 server = self.server,
-                "a question of a server is about no one person's call: declined"
+                why = "it belongs to no single call",
+                "server_question_declined"
             );
             return QuestionAnswer::Declined;
         };
@@ -143,11 +144,7 @@ impl QuestionRun {
             }
         }
         if form.left_out > 0 {
-            tracing::info!(
-                server = self.server,
-                left_out = form.left_out,
-                "optional fields of a form are not asked"
-            );
+            tracing::info!(server = self.server, left_out = form.left_out, "form_fields_skipped");
         }
         QuestionAnswer::Accepted(Value::Object(values))
     }
@@ -240,7 +237,7 @@ impl QuestionRun {
         match self.people.whisper(&self.caller.key(), user, &text).await {
             Ok(()) => QuestionAnswer::Accepted(Value::Null),
             Err(error) => {
-                tracing::warn!(server = self.server, %error, "a link is not shown to its person");
+                tracing::warn!(server = self.server, %error, "server_link_post_failed");
                 QuestionAnswer::Cancelled
             }
         }
@@ -291,7 +288,7 @@ impl QuestionRun {
             Ok(None) if self.over.is_cancelled() => Err(QuestionAnswer::Cancelled),
             Ok(None) => Err(self.decline("no answer came within 5 minutes").await),
             Err(error) => {
-                tracing::warn!(server = self.server, %error, "a question of a server is not asked");
+                tracing::warn!(server = self.server, %error, "server_question_failed");
                 Err(QuestionAnswer::Cancelled)
             }
         }
@@ -300,13 +297,13 @@ impl QuestionRun {
     /// One line in the thread for each call: a server can't fill a thread with them.
     async fn decline(&self, why: &str) -> QuestionAnswer {
         if !self.callers.begin_decline(&self.caller) {
-            tracing::info!(server = self.server, why, "another question of a server is declined");
+            tracing::info!(server = self.server, why, "server_question_declined");
             return QuestionAnswer::Declined;
         }
         let text = format!("A question of the server `{}` was declined: {why}.", self.server);
         let key = format!("mcp-no-{:016x}", rand::random::<u64>());
         if let Err(error) = self.people.post_notice(&self.caller.key(), &key, &text).await {
-            tracing::warn!(server = self.server, %error, "a declined question is not said in the thread");
+            tracing::warn!(server = self.server, %error, notice = "question_declined", "notice_post_failed");
         }
         QuestionAnswer::Declined
     }

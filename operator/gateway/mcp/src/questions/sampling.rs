@@ -41,7 +41,7 @@ impl SamplingHandler for SessionSampling {
             thread = %caller.key(),
             role = caller.role_name(),
             count,
-            "mcp_sampling"
+            "sampling_requested"
         );
         let body = write_request(&request, self.limits.max_tokens, |text| guard.mask(text));
         let answer = (self.asker)(caller.clone(), body).await;

@@ -11,6 +11,7 @@ use codebutler_mcp::session::{
     SamplingRequest, ServerQuestion,
 };
 
+use super::secrets::add_secrets;
 use super::{ServerList, SessionPool, setup_session};
 use crate::place::ServerPlace;
 use crate::questions::sampling::SessionSampling;
@@ -50,8 +51,13 @@ impl SessionPool {
         if is_open && is_known {
             return;
         }
-        state.secrets.insert(place.key.clone(), list.secrets.clone());
+        add_secrets(&mut state.secrets, &place.key, &list.secrets);
         state.lists.insert(place.key.clone(), (fingerprint, Arc::new(list)));
+    }
+
+    /// What the pod of a server waits for, while it is starting.
+    pub fn start_of(&self, place: &ServerPlace) -> Option<String> {
+        self.0.context.mcp.start_of(&(&*place.repo).into(), &place.spec)
     }
 
     /// The time that somebody may still wait for the first list of a server: it is waited for once, however many ask,

@@ -46,6 +46,8 @@ pub struct ServerList {
     pub has_resources: bool,
     /// Its own version.
     pub version: String,
+    /// What it says it is for.
+    pub about: String,
     /// Values that it was sent as credentials, to be masked in its words.
     pub secrets: Vec<String>,
     /// The tools as models are shown them.
@@ -100,6 +102,11 @@ impl SessionPool {
         if let Some(failure) = self.failure(place, STALE)
             && !self.is_over(place, &failure).await
         {
+            if matches!(*failure, LinkError::Starting(_)) {
+                // Nothing is wrong with it, so it goes on starting for as long as a role wants its tools.
+                drop(self.ask_later(place));
+                return ToolsOutlook::Asked;
+            }
             // Nobody waits again for a server that is away.
             if self.failure(place, AGAIN).is_none() {
                 drop(self.ask_later(place));
@@ -115,7 +122,9 @@ impl SessionPool {
 
     /// True if a person has signed in since.
     async fn is_over(&self, place: &ServerPlace, failure: &LinkError) -> bool {
-        let LinkError::SignIn { at, .. } = failure else { return false };
+        let (LinkError::SignIn { at, .. } | LinkError::Scope { at, .. }) = failure else {
+            return false;
+        };
         has_signed_in(&self.0.context, place, *at).await
     }
 
@@ -276,6 +285,7 @@ pub(crate) async fn read_list(
         prompts: prompts.items,
         has_resources: facts.has("resources"),
         version: facts.version.clone(),
+        about: facts.purpose().to_owned(),
         secrets,
         described: Mutex::default(),
         at: Instant::now(),

@@ -42,7 +42,7 @@ impl SessionPool {
         if !self.remove_unused(&open) {
             return false;
         }
-        tracing::info!(server = open.key.server, "its pod gives way to that of another server");
+        tracing::info!(server = open.key.server, "server_pod_evicted");
         self.0.pods.release_pod(&pod).await;
         true
     }

@@ -12,7 +12,7 @@ use url::Url;
 use super::super::place::ServerPlace;
 use super::SignInError;
 use super::client::{read_client, register_client};
-use super::discover::{ServerAuthority, discover_authority};
+use super::discover::{ServerAuthority, SignInWish, discover_authority};
 use super::stored::{PendingSignIn, StoredClient, StoredSignIn, read_stored, update_stored};
 
 /// Path of a person's link, and of the page to which they come back.
@@ -53,7 +53,7 @@ pub async fn check_sign_in(
 ) -> Result<StoredSignIn, SignInError> {
     let redirect = redirect_address(context)?;
     let stored = read_stored(context, place).await?;
-    let found = find_authority(context, place, challenge).await?;
+    let found = find_authority(context, place, challenge, &stored).await?;
     let named = read_client(context, place, &found.authority).await?;
     let can_register = found.authority.registration_endpoint.is_some();
     if named.is_none() && !can_register && known_client(&stored, &found, &redirect).is_none() {
@@ -74,7 +74,7 @@ pub async fn begin_sign_in(
 ) -> Result<PersonalLink, SignInError> {
     let redirect = redirect_address(context)?;
     let stored = read_stored(context, place).await?;
-    let found = find_authority(context, place, challenge).await?;
+    let found = find_authority(context, place, challenge, &stored).await?;
     let named = read_client(context, place, &found.authority).await?;
     let registered = match (&named, known_client(&stored, &found, &redirect)) {
         (Some(_), _) => None,
@@ -94,6 +94,7 @@ pub async fn begin_sign_in(
         client: client.clone(),
         user: asker.user.to_owned(),
         thread: asker.thread.to_owned(),
+        scope,
         role: asker.role.to_owned(),
         until: seconds_now() + LIFE,
     };
@@ -116,10 +117,17 @@ async fn find_authority(
     context: &GatewayContext,
     place: &ServerPlace,
     challenge: &str,
+    stored: &StoredSignIn,
 ) -> Result<ServerAuthority, SignInError> {
     let url = Url::parse(place.spec.url.as_deref().unwrap_or_default())?;
-    let scopes = place.spec.oauth.as_ref().map_or(&[][..], |oauth| &oauth.scopes);
-    discover_authority(context, &url, challenge, scopes).await
+    let oauth = place.spec.oauth.as_ref();
+    let wish = SignInWish {
+        server: &url,
+        scopes: oauth.map_or(&[][..], |oauth| &oauth.scopes),
+        issuer: oauth.and_then(|oauth| oauth.issuer.as_deref()),
+        had: stored.tokens.as_ref().and_then(|tokens| tokens.scope.as_deref()),
+    };
+    discover_authority(context, &wish, challenge).await
 }
 
 /// The client that was registered at this authorization server for this address.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use codebutler_gateway_core::context::GatewayContext;
 use codebutler_mcp::HttpDialer as _;
 use codebutler_mcp::oauth::{
-    AuthorizationServer, ProtectedResource, authorization_server_urls, choose_scope,
+    AuthorizationServer, MetadataError, ProtectedResource, authorization_server_urls, choose_scope,
     read_authorization_server, read_challenge, read_protected_resource, resource_metadata_urls,
 };
 use futures::StreamExt as _;
@@ -36,22 +36,41 @@ pub(super) struct ServerAuthority {
     pub scope: Option<String>,
 }
 
+/// The entry of a server as far as it says how people sign in, and what they have allowed so far.
+pub(super) struct SignInWish<'a> {
+    /// The server's address.
+    pub server: &'a Url,
+    /// Scopes of the entry.
+    pub scopes: &'a [String],
+    /// The issuer that a person has stated.
+    pub issuer: Option<&'a str>,
+    /// The scope of the tokens that there are.
+    pub had: Option<&'a str>,
+}
+
 /// Finds the place where people sign in for a server, which answered with this challenge.
 pub(super) async fn discover_authority(
     context: &GatewayContext,
-    server: &Url,
+    wish: &SignInWish<'_>,
     challenge: &str,
-    scopes: &[String],
 ) -> Result<ServerAuthority, SignInError> {
-    let challenge = read_challenge(challenge);
-    let resource = match first_found(context, resource_metadata_urls(server, &challenge)).await? {
-        Some(body) => read_protected_resource(&body, server)?,
+    let (server, challenge) = (wish.server, read_challenge(challenge));
+    let urls = resource_metadata_urls(server, &challenge);
+    let read = |body: &[u8]| read_protected_resource(body, server);
+    let resource = match first_usable(context, urls, read).await? {
+        Some(resource) => resource,
         None => ProtectedResource::of_origin(server)?,
     };
+    let mut named: Vec<Url> =
+        resource.authorization_servers.iter().take(SERVERS).cloned().collect();
+    // Where the server names the wrong address, a person's word leads to the right one.
+    let stated = wish.issuer.map(Url::parse).transpose().map_err(SignInError::Issuer)?;
+    named.extend(stated.filter(|stated| !resource.authorization_servers.contains(stated)));
     let mut failure = None;
-    for issuer in resource.authorization_servers.iter().take(SERVERS) {
-        match read_authority(context, issuer).await {
+    for issuer in &named {
+        match read_authority(context, issuer, wish.issuer).await {
             Ok(authority) => {
+                let scopes = (wish.scopes, wish.had);
                 let scope = choose_scope(scopes, &challenge, &resource, &authority);
                 return Ok(ServerAuthority { authority, resource: resource.resource, scope });
             }
@@ -64,23 +83,30 @@ pub(super) async fn discover_authority(
 async fn read_authority(
     context: &GatewayContext,
     issuer: &Url,
+    stated: Option<&str>,
 ) -> Result<AuthorizationServer, SignInError> {
-    match first_found(context, authorization_server_urls(issuer)).await? {
-        Some(body) => Ok(read_authorization_server(&body, issuer)?),
-        None => Err(SignInError::NoMetadata(issuer.to_string())),
-    }
+    let read = |body: &[u8]| read_authorization_server(body, issuer, stated);
+    let found = first_usable(context, authorization_server_urls(issuer), read).await?;
+    found.ok_or_else(|| SignInError::NoMetadata(issuer.to_string()))
 }
 
-/// The first of these addresses that has something.
-async fn first_found(
+/// What the first of these addresses says that has something usable. Servers answer addresses that they do not know with
+/// their front page, too: what is no JSON is not there.
+async fn first_usable<T>(
     context: &GatewayContext,
     urls: Vec<Url>,
-) -> Result<Option<Vec<u8>>, SignInError> {
+    read: impl Fn(&[u8]) -> Result<T, MetadataError>,
+) -> Result<Option<T>, SignInError> {
     let mut failure = None;
     for url in urls {
         let request = Request::get(url.as_str()).header(ACCEPT, "application/json");
         match send_request(context, request, Bytes::new()).await {
-            Ok((StatusCode::OK, body)) => return Ok(Some(body)),
+            Ok((StatusCode::OK, body)) => match read(&body) {
+                Ok(found) => return Ok(Some(found)),
+                Err(MetadataError::Form) => {}
+                // The first mistake is the one that a person can act on.
+                Err(error) => failure = failure.or(Some(SignInError::Metadata(error))),
+            },
             Ok(_) => {}
             Err(error) => failure = failure.or(Some(error)),
         }

@@ -109,7 +109,8 @@ pub async fn finish_sign_in(
     let (authority, resource) = (&pending.client.authority, &pending.client.resource);
     let request = TokenRequest::of_code(authority, &client, &pending.link, &code, resource);
     let tokens = match request_tokens(context, request, None).await {
-        Ok(tokens) => StoredTokens::new(tokens, &pending.user).map_err(SignInError::Token)?,
+        Ok(tokens) => StoredTokens::new(tokens, &pending.user, pending.scope.as_ref())
+            .map_err(SignInError::Token)?,
         Err(error) => {
             // The client may be what is not accepted: the next sign-in registers anew.
             let forget = |stored: &mut StoredSignIn| {
@@ -120,7 +121,7 @@ pub async fn finish_sign_in(
             if matches!(error, SignInError::Token(TokenError::Lost(_)))
                 && let Err(error) = update_stored(context, place, forget).await
             {
-                tracing::warn!(%error, "a client that is not accepted is not forgotten");
+                tracing::warn!(%error, "oauth_client_removal_failed");
             }
             return Err(error.into());
         }

@@ -19,7 +19,7 @@ pub use self::begin::{DONE, OPEN, PersonalLink, SignInAsker, begin_sign_in, chec
 pub use self::finish::{SignInVisit, VisitError, finish_sign_in, open_visit};
 pub use self::renew::ServerGrant;
 pub use self::signed::SignedDialer;
-pub use self::stored::{StoreError, has_signed_in};
+pub use self::stored::{StoreError, has_right, has_signed_in};
 
 /// A sign-in that can't begin or end. None of its words is a secret.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +36,9 @@ pub enum SignInError {
     /// The Repo's entry.
     #[error("its `url` is no URL: {0}")]
     Url(#[from] url::ParseError),
+    /// The Repo's entry.
+    #[error("its `oauth.issuer` is no URL: {0}")]
+    Issuer(url::ParseError),
     /// Metadata of another form, or of another server.
     #[error("{0}")]
     Metadata(#[from] MetadataError),

@@ -54,7 +54,7 @@ impl ServerGrant {
         let (own, spent) = (self.clone(), spent.map(str::to_owned));
         let renewing = tokio::spawn(async move { own.renew(spent.as_deref()).await });
         renewing.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "a renewal of a token ended early");
+            tracing::error!(%error, "token_renewal_crashed");
             Ok(None)
         })
     }
@@ -89,7 +89,7 @@ impl ServerGrant {
             }
             Err(error) if is_spent || token.is_over() => Err(error),
             Err(error) => {
-                tracing::warn!(server = self.place.spec.name, %error, "a token is not renewed yet");
+                tracing::warn!(server = self.place.spec.name, %error, "token_renewal_failed");
                 Ok(Some(self.adopt(token)))
             }
         }
@@ -117,7 +117,7 @@ impl ServerGrant {
         if let Some(refresh) = &given.refresh_token {
             self.cell.mask(refresh);
         }
-        let newer = StoredTokens::new(given, &tokens.by)?;
+        let newer = StoredTokens::new(given, &tokens.by, tokens.scope.as_ref())?;
         for attempt in 1.. {
             let kept = update_stored(&self.context, &self.place, |stored| {
                 // A person who has signed in meanwhile has brought better ones.
@@ -128,13 +128,13 @@ impl ServerGrant {
             match kept.await {
                 Ok(()) => break,
                 Err(error) if attempt < ATTEMPTS => {
-                    tracing::warn!(server = self.place.spec.name, %error, "renewed tokens are not kept yet");
+                    tracing::warn!(server = self.place.spec.name, %error, "token_write_failed");
                     tokio::time::sleep(AGAIN).await;
                 }
                 Err(error) => {
                     tracing::error!(
                         server = self.place.spec.name, %error,
-                        "renewed tokens are not kept: a person has to sign in again once they end"
+                        "token_write_abandoned"
                     );
                     break;
                 }
@@ -149,7 +149,7 @@ impl ServerGrant {
         tracing::warn!(
             repo = self.place.key.repo,
             server = self.place.spec.name,
-            "a sign-in is not valid any more"
+            "server_sign_in_expired"
         );
         let lose = |stored: &mut StoredSignIn| {
             if stored.tokens.as_ref() == Some(tokens) {
@@ -158,7 +158,7 @@ impl ServerGrant {
             }
         };
         if let Err(error) = update_stored(&self.context, &self.place, lose).await {
-            tracing::warn!(%error, "a lost sign-in is not on record");
+            tracing::warn!(%error, server = self.place.spec.name, "server_sign_in_write_failed");
         }
         self.cell.keep(None);
     }

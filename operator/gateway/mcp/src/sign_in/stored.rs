@@ -73,14 +73,17 @@ pub struct StoredTokens {
     pub since: i64,
     /// Slack user id of the person who signed in.
     pub by: String,
+    /// The scope that was granted, as far as it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
 }
 
 impl StoredTokens {
-    /// Tokens that were given now.
+    /// Tokens that were given now. A server that says nothing of their scope has granted the one that was `asked` for.
     ///
     /// # Errors
     /// When a token is none that can be sent.
-    pub fn new(tokens: ServerTokens, by: &str) -> Result<Self, TokenError> {
+    pub fn new(tokens: ServerTokens, by: &str, asked: Option<&String>) -> Result<Self, TokenError> {
         let fits = |token: &str| token.len() <= TOKEN && HeaderValue::from_str(token).is_ok();
         if !fits(&tokens.access_token) {
             return Err(TokenError::Form("access_token"));
@@ -89,7 +92,17 @@ impl StoredTokens {
         let now = seconds_now();
         let lasts = tokens.lasts.map(|lasts| i64::try_from(lasts.as_secs()).unwrap_or(i64::MAX));
         let until = lasts.map(|lasts| now.saturating_add(lasts));
-        Ok(Self { access: tokens.access_token, refresh, until, since: now, by: by.to_owned() })
+        let scope = tokens.scope.filter(|scope| !scope.is_empty()).or_else(|| asked.cloned());
+        let (access, by) = (tokens.access_token, by.to_owned());
+        Ok(Self { access, refresh, until, since: now, by, scope })
+    }
+
+    /// True if a scope is known to be granted.
+    pub fn has_scope(&self, wanted: &str) -> bool {
+        // Slack separates with commas.
+        let is_apart = |letter: char| letter.is_whitespace() || letter == ',';
+        let granted = self.scope.as_deref().unwrap_or_default();
+        wanted.split_whitespace().all(|one| granted.split(is_apart).any(|granted| granted == one))
     }
 
     /// The access token.
@@ -125,6 +138,9 @@ pub struct PendingSignIn {
     pub user: String,
     /// The Thread in which it was asked for.
     pub thread: String,
+    /// The scope that is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
     /// The role that needs it.
     pub role: String,
     /// End of the link, in seconds since 1970.
@@ -195,6 +211,12 @@ pub(super) async fn read_stored(
 pub async fn has_signed_in(context: &GatewayContext, place: &ServerPlace, since: i64) -> bool {
     let stored = read_stored(context, place).await;
     stored.is_ok_and(|stored| stored.tokens.is_some_and(|tokens| tokens.since >= since))
+}
+
+/// True if the tokens that there are give a right already: signing in again would give no more.
+pub async fn has_right(context: &GatewayContext, place: &ServerPlace, scope: &str) -> bool {
+    let stored = read_stored(context, place).await;
+    stored.is_ok_and(|stored| stored.tokens.is_some_and(|tokens| tokens.has_scope(scope)))
 }
 
 /// Changes what is kept of a server, and answers what the change does.

@@ -50,8 +50,26 @@ pub(super) fn merge_branches(
     }
 }
 
+/// Each choice once: some checkers want that.
+pub(super) fn drop_twins(choices: Vec<Value>) -> Vec<Value> {
+    let mut unique = Vec::new();
+    for choice in choices {
+        if !unique.contains(&choice) {
+            unique.push(choice);
+        }
+    }
+    unique
+}
+
+/// Says behind a description in which form a value is wanted.
+pub(super) fn add_hint(clean: &mut Map<String, Value>, hint: &str) {
+    let about = clean.get("description").and_then(Value::as_str).unwrap_or_default();
+    let about = if about.is_empty() { hint.to_owned() } else { format!("{about} ({hint})") };
+    clean.insert("description".to_owned(), json!(about));
+}
+
 /// The type that other keywords speak of.
-pub(super) fn guess_type(fields: &Map<String, Value>) -> Option<&'static str> {
+pub(in crate::tools) fn guess_type(fields: &Map<String, Value>) -> Option<&'static str> {
     let has = |keywords: &[&str]| keywords.iter().any(|keyword| fields.contains_key(*keyword));
     if has(&["properties", "additionalProperties", "patternProperties"])
         || fields.get("required").is_some_and(Value::is_array)
@@ -82,7 +100,7 @@ pub(super) fn is_plain_property(name: &str) -> bool {
 }
 
 /// References are percent-encoded; `~0` and `~1` are decoded by the look-up.
-pub(super) fn decode_pointer(pointer: &str) -> String {
+pub(in crate::tools) fn decode_pointer(pointer: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = pointer.as_bytes();
     while let [first, tail @ ..] = rest {

@@ -53,42 +53,87 @@ pub(super) const CONDITIONS: [&str; 9] = [
     "propertyNames",
 ];
 
-/// The keywords of a schema that a provider takes, with their values.
+/// Limits above it limit nothing, and some checkers can't read them.
+const LARGEST: u64 = i32::MAX as u64;
+
+/// The keywords of a schema that a provider takes, with their values, and those whose value is none that they can have:
+/// a provider that looks at one of these refuses the whole request.
 pub(super) fn plain_fields(
     fields: &Map<String, Value>,
     is_gemini: bool,
     description_chars: usize,
-) -> Vec<(&'static str, Value)> {
+) -> (Vec<(&'static str, Value)>, Vec<&'static str>) {
     let kept: &[&'static str] = if is_gemini { &GEMINI } else { &PLAIN };
-    let mut plain = Vec::new();
+    let (mut plain, mut unfit) = (Vec::new(), Vec::new());
     for keyword in kept {
         let Some(value) = fields.get(*keyword) else { continue };
-        let value = match (*keyword, value) {
-            ("title" | "description", Value::String(text)) => {
-                let text = codebutler_mcp_file::clean_text(text);
-                json!(text.chars().take(description_chars).collect::<String>())
-            }
-            ("format" | "pattern", Value::String(_))
-            | ("default", _)
-            | ("examples", Value::Array(_))
-            | ("uniqueItems" | "readOnly" | "deprecated", Value::Bool(_)) => value.clone(),
-            // Draft-04 had a flag beside the limit.
-            ("exclusiveMinimum", Value::Bool(true)) => match fields.get("minimum") {
-                Some(limit) => limit.clone(),
-                None => continue,
-            },
-            ("exclusiveMaximum", Value::Bool(true)) => match fields.get("maximum") {
-                Some(limit) => limit.clone(),
-                None => continue,
-            },
-            ("title" | "description" | "format" | "pattern" | "examples", _) => continue,
-            (_, Value::Number(_)) => value.clone(),
-            _ => continue,
-        };
-        plain.push((*keyword, value));
+        match fit_value(keyword, value, fields, description_chars) {
+            Fit::Kept(value) => plain.push((*keyword, value)),
+            Fit::Idle => {}
+            Fit::Unfit => unfit.push(*keyword),
+        }
     }
     if is_gemini && fields.get("format") == Some(&json!("date-time")) {
         plain.push(("format", json!("date-time")));
     }
-    plain
+    (plain, unfit)
+}
+
+enum Fit {
+    /// The value that a provider takes.
+    Kept(Value),
+    /// It means nothing.
+    Idle,
+    /// No value that the keyword can have.
+    Unfit,
+}
+
+fn fit_value(
+    keyword: &str,
+    value: &Value,
+    fields: &Map<String, Value>,
+    description_chars: usize,
+) -> Fit {
+    let kept = |fits: bool| if fits { Fit::Kept(value.clone()) } else { Fit::Unfit };
+    match keyword {
+        "title" | "description" => value.as_str().map_or(Fit::Unfit, |text| {
+            let text = codebutler_mcp_file::clean_text(text);
+            Fit::Kept(json!(text.chars().take(description_chars).collect::<String>()))
+        }),
+        "format" | "pattern" => kept(value.is_string()),
+        "default" => kept(true),
+        "examples" => kept(value.is_array()),
+        "uniqueItems" | "readOnly" | "deprecated" => kept(value.is_boolean()),
+        "minimum" | "maximum" => kept(value.is_number()),
+        "multipleOf" => kept(value.as_f64().is_some_and(|step| step > 0.0)),
+        // Draft-04 had a flag beside the limit.
+        "exclusiveMinimum" => fit_exclusive(value, fields.get("minimum")),
+        "exclusiveMaximum" => fit_exclusive(value, fields.get("maximum")),
+        // Counts: of letters, entries and properties.
+        _ => read_count(value).map_or(Fit::Unfit, |count| Fit::Kept(json!(count))),
+    }
+}
+
+fn fit_exclusive(value: &Value, limit: Option<&Value>) -> Fit {
+    match (value, limit) {
+        (Value::Number(_), _) => Fit::Kept(value.clone()),
+        (Value::Bool(true), Some(limit @ Value::Number(_))) => Fit::Kept(limit.clone()),
+        (Value::Bool(_), _) => Fit::Idle,
+        _ => Fit::Unfit,
+    }
+}
+
+/// A whole number from zero on; some write it with a fraction of zero.
+fn read_count(value: &Value) -> Option<u64> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is whole, and neither negative nor large"
+    )]
+    let whole = value.as_u64().or_else(|| {
+        let number = value.as_f64()?;
+        let fits = number.fract() == 0.0 && (0.0..=f64::from(i32::MAX)).contains(&number);
+        fits.then_some(number as u64)
+    });
+    whole.filter(|count| *count <= LARGEST)
 }

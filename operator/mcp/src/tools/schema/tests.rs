@@ -99,7 +99,25 @@ fn types_are_given_as_each_provider_takes_them() {
             json!({"anyOf": [{"type": "string"}, {"type": "boolean"}]}),
         ),
         (json!({"type": "any"}), OpenAi, json!({})),
-        (json!({"type": "any"}), Gemini, json!({"type": "string"})),
+        (
+            json!({"type": "any"}),
+            Gemini,
+            json!({"type": "string", "description": "any JSON, as text"}),
+        ),
+        (
+            json!({"type": ["object", "string", "null"], "description": "A filter."}),
+            Gemini,
+            json!({"type": "string", "description": "A filter. (a JSON object, as text)", "nullable": true}),
+        ),
+        (
+            json!({"type": ["object", "array"]}),
+            Gemini,
+            json!({
+                "description": "a JSON object, as text",
+                "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}],
+            }),
+        ),
+        (json!({"enum": ["a", "a"]}), OpenAi, json!({"type": "string", "enum": ["a"]})),
         (json!(true), OpenAi, json!({})),
         (json!({"enum": ["a", "b"]}), OpenAi, json!({"type": "string", "enum": ["a", "b"]})),
         (
@@ -143,6 +161,58 @@ fn types_are_given_as_each_provider_takes_them() {
     ] {
         assert_eq!(argument(schema.clone(), dialect), expected, "{schema} for {dialect:?}");
     }
+}
+
+#[test]
+fn keywords_with_a_value_that_they_can_not_have_are_left_out_and_noted() {
+    let fields = [
+        ("minLength", json!(-1)),
+        ("maxLength", json!(2.5)),
+        ("minItems", json!("1")),
+        ("maxItems", json!(1e300)),
+        ("minProperties", json!([])),
+        ("maxProperties", json!(18_446_744_073_709_551_615_u64)),
+        ("minimum", json!("0")),
+        ("maximum", json!(null)),
+        ("multipleOf", json!(0)),
+        ("exclusiveMinimum", json!("x")),
+        ("exclusiveMaximum", json!({})),
+        ("uniqueItems", json!(1)),
+        ("pattern", json!(7)),
+        ("title", json!(["x"])),
+        ("examples", json!("x")),
+        ("readOnly", json!("yes")),
+    ];
+    for dialect in ALL {
+        for (keyword, value) in &fields {
+            let mut schema = json!({"type": "string"});
+            schema[*keyword] = value.clone();
+            let mut whole = json!({"type": "object", "properties": {}});
+            whole["properties"]["a"] = schema;
+            let cleaned = clean(whole, dialect);
+            assert_eq!(cleaned.schema["properties"]["a"], json!({"type": "string"}), "{keyword}");
+            let is_known = dialect != SchemaDialect::Gemini
+                || ![
+                    "multipleOf",
+                    "exclusiveMinimum",
+                    "exclusiveMaximum",
+                    "uniqueItems",
+                    "examples",
+                    "readOnly",
+                ]
+                .contains(keyword);
+            assert_eq!(
+                cleaned.notes.iter().any(|note| note.contains(keyword)),
+                is_known,
+                "{keyword}"
+            );
+        }
+    }
+    let good = json!({"type": "string", "minLength": 0, "maxLength": 3.0});
+    let kept = argument(good, SchemaDialect::Anthropic);
+    assert_eq!(kept, json!({"type": "string", "minLength": 0, "maxLength": 3}));
+    let flags = json!({"type": "number", "exclusiveMinimum": true, "minimum": "x", "exclusiveMaximum": false});
+    assert_eq!(argument(flags, SchemaDialect::OpenAi), json!({"type": "number"}));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use codebutler_crds::AgentRole;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::revoke_allowances;
 use codebutler_testbed::mcp::ToolAnswer;
+use codebutler_testbed::slack::CallFault;
 use serde_json::{Value, json};
 
 use super::mcp::{Office, SECRET, TOOLS, code, names, reading, sentence, tool};
@@ -91,6 +92,24 @@ async fn a_yes_to_a_tool_ends_with_the_word_revoke_and_with_its_givers_membershi
     }
     let status = world.thread().await.status.unwrap();
     assert!(status.mcp.unwrap().servers["tracker"].allowed.is_empty());
+}
+
+#[tokio::test]
+async fn a_yes_waits_while_it_is_not_known_whether_its_giver_is_still_there() {
+    for (said, counts) in [("channel_not_found", false), ("missing_scope", true)] {
+        let office = Office::open(json!({})).await;
+        office.changes(form(&json!({}), "Posts a line."), "posted").await;
+        office.is_asked("k1", "post", 1).await;
+        office.approve().await;
+        office.call_until(200, "k2", "post", json!({"text": "one"})).await;
+        // From here on it is a yes that was given before.
+        let fault = CallFault::Error(said.to_owned());
+        office.world.slack.fail_next("conversations.members", 1000, &fault);
+        let (status, answer) = office.call("k3", "post", json!({"text": "one"})).await;
+        assert_eq!(status == 200, counts, "{said}: {answer}");
+        assert_eq!(office.server.calls().len(), 1 + usize::from(counts), "{said}: {answer}");
+        assert_eq!(office.questions().len(), 1, "{said}: the yes is not over: {answer}");
+    }
 }
 
 #[tokio::test]

@@ -170,7 +170,7 @@ async fn check_record(team: &Team, root: &str, approver: &str) {
     let audited = |tool: &str, parts: &[&str]| {
         let named = format!("tool=\"{tool}\"");
         let line = audit.lines().find(|line| {
-            line.contains("a tool of a server was called")
+            line.contains("server_tool_called")
                 && (line.contains(&named) || line.contains(&format!("tool={tool} ")))
         });
         let line = line.unwrap_or_else(|| panic!("no line about {tool}: {audit}"));

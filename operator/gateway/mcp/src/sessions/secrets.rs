@@ -1,0 +1,132 @@
+//! Secrets of servers over time. Whatever a server was sent stays masked in its words. A program in a pod has the Secrets
+//! with which its pod was started, so where these are others by now, its session ends when its calls have, and the pod
+//! is replaced for the next one.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use codebutler_gateway_core::mcp_facts::SessionOutcome;
+use codebutler_runtime::recent::RecentMap;
+use tokio::time::sleep;
+
+use super::{OpenSession, SessionPool};
+use crate::place::{ServerPlace, SessionKey};
+use crate::words::WordGuard;
+
+/// Values of one server that are masked.
+const MASKED: usize = 32;
+/// The wait for calls that still work with old Secrets: longer than any call.
+const DRAIN: Duration = Duration::from_mins(11);
+/// Between looks whether they have ended.
+const LOOK: Duration = Duration::from_millis(500);
+
+impl SessionPool {
+    /// Values that a server was sent as credentials, now and lately.
+    pub fn known_secrets(&self, place: &ServerPlace) -> Vec<String> {
+        self.0.state.lock().secrets.get(&place.key).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn remember_secrets(&self, key: &SessionKey, values: &[String]) {
+        add_secrets(&mut self.0.state.lock().secrets, key, values);
+    }
+
+    /// What a session has found, without the secrets that its server was sent.
+    pub(super) fn mask_outcome(
+        &self,
+        place: &ServerPlace,
+        outcome: SessionOutcome,
+    ) -> SessionOutcome {
+        let redactor = self.0.context.redactors.of(&place.repo);
+        let guard = WordGuard::new(redactor, &self.known_secrets(place));
+        match outcome {
+            SessionOutcome::Answered { version, tools, remark } => SessionOutcome::Answered {
+                version: guard.mask(&version),
+                tools,
+                remark: guard.mask(&remark),
+            },
+            SessionOutcome::Failed(words) => SessionOutcome::Failed(guard.mask(&words)),
+        }
+    }
+
+    /// True once the Secrets of a session's pod are others than it was started with.
+    pub(super) async fn has_old_secrets(&self, open: &OpenSession) -> bool {
+        let Some(place) = &open.pod else { return false };
+        let mark = open.sent.lock().mark.clone();
+        // Without Secrets there is nothing to ask.
+        if mark.is_empty() {
+            return false;
+        }
+        let Some(new) = self.0.pods.new_secrets(place, &mark).await else { return false };
+        self.remember_secrets(&open.key, &new.values);
+        let mut sent = open.sent.lock();
+        let is_old = new.values != sent.values;
+        // Another annotation alone makes no other Secret.
+        sent.replace(new);
+        is_old
+    }
+
+    /// Takes a session out of the list whose pod has old Secrets. Calls under way go on.
+    pub(super) fn retire(&self, open: &Arc<OpenSession>) {
+        let mut state = self.0.state.lock();
+        if state.open.get(&open.key).is_some_and(|known| Arc::ptr_eq(known, open)) {
+            state.open.remove(&open.key);
+            self.0.metrics.mcp_sessions(state.open.len());
+            state.retiring.push(Arc::clone(open));
+        }
+    }
+
+    pub(super) fn forget_retired(&self, open: &Arc<OpenSession>) {
+        self.0.state.lock().retiring.retain(|known| !Arc::ptr_eq(known, open));
+    }
+
+    /// Waits for the end of calls in the pod that is to be replaced.
+    pub(super) async fn await_retired(&self, key: &SessionKey) {
+        let works = |open: &Arc<OpenSession>| {
+            let runs = open.running.load(Ordering::SeqCst) > 0 && !open.session.is_closed();
+            open.key == *key && runs
+        };
+        let begun = Instant::now();
+        while begun.elapsed() < DRAIN && self.0.state.lock().retiring.iter().any(works) {
+            sleep(LOOK).await;
+        }
+    }
+}
+
+/// Adds values to those of a server that are masked; the oldest give way.
+pub(super) fn add_secrets(
+    known: &mut RecentMap<SessionKey, Vec<String>>,
+    key: &SessionKey,
+    values: &[String],
+) {
+    let mut all = known.get(key).cloned().unwrap_or_default();
+    all.retain(|value| !values.contains(value));
+    all.extend_from_slice(values);
+    let old = all.len().saturating_sub(MASKED);
+    all.drain(..old);
+    known.insert(key.clone(), all);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_was_sent_stays_masked_after_it_was_replaced() {
+        let key = SessionKey {
+            namespace: "team".into(),
+            repo: "shop".into(),
+            server: "db".into(),
+            thread: None,
+        };
+        let mut known = RecentMap::new(4);
+        for value in ["old", "new", "old", "newer"] {
+            add_secrets(&mut known, &key, &[value.to_owned()]);
+        }
+        assert_eq!(known.get(&key).cloned().unwrap(), ["new", "old", "newer"]);
+        for n in 0..100 {
+            add_secrets(&mut known, &key, &[format!("value-{n}")]);
+        }
+        assert_eq!(known.get(&key).map_or(0, |all| all.len()), MASKED);
+    }
+}
