@@ -1,5 +1,6 @@
 //! The watches: which kinds, how much of them, and who looks again when one of them changes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,6 +22,7 @@ use super::queues::{ControllerQueues, QueueReceivers};
 use super::serving::ServingGateway;
 use super::slots::RepoSlots;
 use super::thread::CacheFence;
+use super::thread::room::lacks_room;
 use crate::args::ControllerArgs;
 
 /// Views on everything that is watched.
@@ -155,19 +157,9 @@ pub(crate) fn is_open(thread: &Thread) -> bool {
     thread.spec.state == ThreadState::Active
 }
 
-/// True for a Thread with work that waits for a node.
-pub(crate) fn lacks_node(thread: &Thread) -> bool {
-    is_open(thread) && ready_reason(thread) == Some("PodUnschedulable")
-}
-
 /// True for a Thread with work that waits for room in its namespace's quota.
 pub(crate) fn lacks_quota(thread: &Thread) -> bool {
     is_open(thread) && ready_reason(thread) == Some("QuotaExceeded")
-}
-
-/// True for a Thread with work that waits for either.
-pub(crate) fn lacks_room(thread: &Thread) -> bool {
-    lacks_node(thread) || lacks_quota(thread)
 }
 
 fn ready_reason(thread: &Thread) -> Option<&str> {
@@ -294,8 +286,8 @@ fn on_thread(
                 let parts = parts.names(&ObjectKey::of(&*thread));
                 queues.threads(&thread.namespace().unwrap_or_default(), parts);
             }
-            let lacked = before.as_ref().is_some_and(|before| lacks_room(before));
-            if lacked != (touch == ObjectTouch::Seen && lacks_room(&thread)) {
+            let lacked = before.as_ref().is_some_and(|before| lacks_quota(before));
+            if lacked != (touch == ObjectTouch::Seen && lacks_quota(&thread)) {
                 queues.warm_repos();
             }
             let open = |thread: &Thread| is_open(thread);
@@ -318,9 +310,32 @@ fn on_pod(
     [roles, servers]: [Arc<ObjectIndex<Pod, Pod>>; 2],
     queues: ControllerQueues,
 ) -> impl FnMut(&Event<Pod>) {
+    let mut waiting = [WaitingOwners::default(), WaitingOwners::default()];
     move |event| {
         let touched = [roles.apply(event), servers.apply(event)];
         touched.iter().flatten().for_each(|thread| queues.thread(thread));
+        let mut changed = false;
+        for ((known, touched), pods) in waiting.iter_mut().zip(&touched).zip([&roles, &servers]) {
+            changed |= known.note(touched, pods);
+        }
+        if changed {
+            queues.warm_repos();
+        }
+    }
+}
+
+/// Owners of pods that wait for room on a node. Seats hold it, or may be made again once nobody waits.
+#[derive(Default)]
+struct WaitingOwners(BTreeSet<ObjectKey>);
+
+impl WaitingOwners {
+    /// True if one of `touched` waits now and did not, or no more.
+    fn note(&mut self, touched: &[ObjectKey], pods: &ObjectIndex<Pod, Pod>) -> bool {
+        touched.iter().fold(false, |changed, owner| {
+            let waits = pods.of(owner).iter().any(|pod| lacks_room(pod));
+            let is_new = if waits { self.0.insert(owner.clone()) } else { self.0.remove(owner) };
+            changed | is_new
+        })
     }
 }
 
@@ -328,9 +343,13 @@ fn on_repo_pod(
     [servers, seats]: [Arc<ObjectIndex<Pod, Pod>>; 2],
     queues: ControllerQueues,
 ) -> impl FnMut(&Event<Pod>) {
+    let mut waiting = WaitingOwners::default();
     move |event| {
         let touched = [servers.apply(event), seats.apply(event)];
         touched.iter().flatten().for_each(|repo| queues.repo(repo));
+        if waiting.note(&touched[0], &servers) {
+            queues.warm_repos();
+        }
     }
 }
 

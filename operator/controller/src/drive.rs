@@ -140,7 +140,7 @@ fn follow_up<K: Resource<DynamicType = ()>>(
         Err(LookError::Apply(ApplyError::Stale { .. })) => FollowUp::requeue(STALE),
         Err(error) => {
             let (delay, error) = (backoff.failed(key.clone()), join_causes(&error));
-            tracing::warn!(kind = kind_name::<K>(), object = %key, error, ?delay, "failed, trying again");
+            tracing::warn!(kind = kind_name::<K>(), object = %key, error, ?delay, "reconcile_failed");
             FollowUp::requeue(delay)
         }
     }

@@ -56,7 +56,7 @@ impl VolumeHomes {
     /// Asks. Who may not ask knows nothing, and that is an answer too.
     pub(crate) async fn look(&self, thread: &ObjectKey, claim: &PersistentVolumeClaim) {
         let home = self.ask(claim).await.unwrap_or_else(|error| {
-            tracing::debug!(%thread, %error, "where the volume is, is not known");
+            tracing::debug!(%thread, %error, "volume_home_unknown");
             VolumeHome::Somewhere(Vec::new())
         });
         let mut known = self.known.lock();

@@ -99,6 +99,16 @@ impl<K: Resource, V> ObjectIndex<K, V> {
         groups.iter().map(named).collect()
     }
 
+    /// Finds of `find` in all objects, each with the owner of its object.
+    pub(crate) fn find_all<T>(&self, find: impl Fn(&V) -> Option<T>) -> Vec<(ObjectKey, T)> {
+        let groups = self.groups.read();
+        let all = groups.iter().flat_map(|(owner, group)| {
+            let values = group.values().filter_map(IndexEntry::current);
+            values.filter_map(|value| Some((owner.clone(), find(value)?))).collect::<Vec<_>>()
+        });
+        all.collect()
+    }
+
     /// How many are in each group, which costs the same however many these are.
     pub(crate) fn counts(&self) -> Vec<(ObjectKey, usize)> {
         let groups = self.groups.read();

@@ -113,16 +113,14 @@ fn log_watch_error<K: Resource<DynamicType = ()>>(error: &watcher::Error) {
     match status_code(error) {
         404 => tracing::warn!(
             %kind,
-            "the cluster does not know this kind: install CodeButler's CustomResourceDefinitions; \
-             waiting for them"
+            "crd_missing"
         ),
         403 => tracing::warn!(
             %kind,
-            "this ServiceAccount may not watch this kind: install the controller's Roles and \
-             their bindings; waiting for them"
+            "watch_forbidden"
         ),
-        410 => tracing::debug!(%kind, "the watch expired, listing again"),
-        _ => tracing::warn!(%kind, %error, "watching failed, trying again"),
+        410 => tracing::debug!(%kind, "watch_expired"),
+        _ => tracing::warn!(%kind, %error, "watch_failed"),
     }
 }
 

@@ -73,7 +73,7 @@ pub async fn run_controller(mut args: ControllerArgs) -> anyhow::Result<()> {
     let stopping = stop.clone();
     tokio::spawn(async move {
         tokio::select! { _ = term.recv() => {} _ = int.recv() => {} }
-        tracing::info!("stopping");
+        tracing::info!("shutdown_started");
         stopping.cancel();
     });
     serve_controller(args, client, stop).await
@@ -116,7 +116,7 @@ pub async fn serve_controller(
     }
     // A standby is ready too: not acting is what it is there for.
     ready.set(true);
-    tracing::info!("caches are synced");
+    tracing::info!("caches_synced");
     let settings = args.lease.settings(&args.namespace, LEASE);
     let replica = Replica { args, client, caches, slots, fence, queues, metrics };
     while !stop.is_cancelled() {
@@ -135,7 +135,7 @@ pub async fn serve_controller(
         }
         context.looks.cut().await;
         replica.metrics.follows();
-        tracing::error!("the lease is lost: nothing is decided here until it is held again");
+        tracing::error!("leadership_lost");
     }
     Ok(())
 }
@@ -269,7 +269,7 @@ async fn prime_slots(
         match thread::prime_queue(client, scope, known, given).await {
             Ok(unread) => return unread,
             Err(error) => {
-                tracing::warn!(%error, "which roles run is not known yet, trying again");
+                tracing::warn!(%error, "running_roles_unknown");
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
         }

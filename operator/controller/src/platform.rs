@@ -19,7 +19,7 @@ pub(crate) async fn settle_namespaces(client: &Client, args: &mut ControllerArgs
     let version = loop {
         match client.apiserver_version().await {
             Ok(version) => break version,
-            Err(error) => tracing::warn!(%error, "which Kubernetes this is, is not known yet"),
+            Err(error) => tracing::warn!(%error, "cluster_version_unknown"),
         }
         tokio::time::sleep(PAUSE).await;
     };
@@ -46,12 +46,12 @@ pub(crate) async fn settle_user(client: &Client, args: &mut ControllerArgs) {
     let groups = loop {
         match client.list_api_groups().await {
             Ok(groups) => break groups.groups,
-            Err(error) => tracing::warn!(%error, "what the cluster is, is not known yet"),
+            Err(error) => tracing::warn!(%error, "cluster_platform_unknown"),
         }
         tokio::time::sleep(PAUSE).await;
     };
     if groups.iter().any(|group| group.name == OPENSHIFT) {
-        tracing::info!("on OpenShift: the platform chooses the users of agent pods");
+        tracing::info!("openshift_detected");
         args.agent_pods.security_context = Some(PodUser::default());
     }
 }

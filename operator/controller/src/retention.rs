@@ -80,7 +80,7 @@ async fn retire_round(context: &ControllerContext) -> bool {
             None => delete_threads(context, &key, &due).await,
         };
         if let Err(error) = retired {
-            tracing::info!(repo = %key, %error, "closed threads stay for now");
+            tracing::info!(repo = %key, %error, "thread_deletion_delayed");
             done = false;
         }
     }
@@ -171,7 +171,7 @@ fn audit_line(repo: &ObjectKey, line: &ClosedThread) {
         plan_approved_by = line.plan_approved_by,
         closed_by = line.closed_by,
         cost = line.cost.map(|cost| cost.to_string()),
-        "a closed thread is deleted"
+        "thread_deleted"
     );
 }
 

@@ -97,7 +97,7 @@ impl ScaleUps {
         let said = match events.list(&about).await {
             Ok(found) => ScaleUp::of(&found.items),
             Err(error) => {
-                tracing::debug!(namespace, %error, "what an autoscaler says is not known");
+                tracing::debug!(namespace, %error, "autoscaler_status_unknown");
                 ScaleUp::Unknown
             }
         };

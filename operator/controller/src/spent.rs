@@ -19,8 +19,8 @@ const REMEMBERED: usize = 1024;
 pub(crate) struct SpentSeats {
     /// Since when.
     pods: Mutex<RecentMap<String, Timestamp>>,
-    /// The last time of that, by Repo.
-    last: Mutex<HashMap<ObjectKey, Timestamp>>,
+    /// The last time of that, by Repo, and when the newest of them was made.
+    last: Mutex<HashMap<ObjectKey, (Timestamp, Timestamp)>>,
 }
 
 impl Default for SpentSeats {
@@ -31,11 +31,13 @@ impl Default for SpentSeats {
 
 impl SpentSeats {
     /// A Thread tries to take this one.
-    pub(crate) fn spend(&self, repo: &Repo, pod: Option<String>, now: Timestamp) {
-        if let Some(pod) = pod {
-            self.pods.lock().insert(pod, now);
-            self.last.lock().insert(ObjectKey::of(repo), now);
-        }
+    pub(crate) fn spend(&self, repo: &Repo, pod: &Pod, now: Timestamp) {
+        let Some(uid) = pod.uid() else { return };
+        self.pods.lock().insert(uid, now);
+        let made = pod.metadata.creation_timestamp.as_ref().map_or(now, |made| made.0);
+        let mut last = self.last.lock();
+        let newest = last.get(&ObjectKey::of(repo)).map_or(made, |(_, newest)| made.max(*newest));
+        last.insert(ObjectKey::of(repo), (now, newest));
     }
 
     /// Since when somebody has it, or tries to.
@@ -44,6 +46,11 @@ impl SpentSeats {
     }
 
     pub(crate) fn last(&self, repo: &ObjectKey) -> Option<Timestamp> {
-        self.last.lock().get(repo).copied()
+        self.last.lock().get(repo).map(|(last, _)| *last)
+    }
+
+    /// The time at which the newest of the Repo's taken seats was made.
+    pub(crate) fn newest_made(&self, repo: &ObjectKey) -> Option<Timestamp> {
+        self.last.lock().get(repo).map(|(_, made)| *made)
     }
 }

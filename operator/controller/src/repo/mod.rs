@@ -42,7 +42,7 @@ pub(crate) async fn reconcile_repo(
     match perform_plan(&repo, decide(&observed), &context).await {
         // Decide again, knowing that: the decision is then what to tell.
         Err(ApplyError::Refused(refusal)) => {
-            tracing::warn!(repo = %ObjectKey::of(&*repo), %refusal, "refused");
+            tracing::warn!(repo = %ObjectKey::of(&*repo), %refusal, "object_refused");
             observed.refusal = Some(refusal);
             perform_plan(&repo, decide(&observed), &context).await?;
             Ok(FollowUp::requeue(RETRY_REFUSED))

@@ -1,6 +1,6 @@
 //! Decides which seats a Repo is to have. Pure: no clock, no network, no cache.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,21 +16,22 @@ use kube::ResourceExt as _;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use super::failures::{clone_limit, find_failure, start_limit};
 use crate::args::ControllerArgs;
 use crate::gateway::{GatewayAddress, GatewayNotFound};
 use crate::refusals;
-use crate::thread::life::{PodLife, find_trouble};
+use crate::seat_memory::{FailedSeats, SeatFailure};
+use crate::thread::life::{self, PodLife};
 use crate::thread::pod::{ANNOTATION_CONFIG, PodInput, PodOwner};
+use crate::thread::room::taken_by;
 use crate::thread::security;
 
-/// A seat that failed stays this long, for its log; none is made in its place until then.
-const FAILED: SignedDuration = SignedDuration::from_mins(1);
 /// Between tries of a refused seat, and of seats that were given up for work: what they wait for is not watched.
 const RETRY: Duration = Duration::from_mins(1);
 /// The next seat is made so long after one was taken: the role that took it begins first.
 const AFTER_TAKING: SignedDuration = SignedDuration::from_secs(3);
-/// A seat that has not started after this long is no seat: it takes room, and nobody can use it.
-const STARTS: SignedDuration = SignedDuration::from_mins(5);
+/// A seat that runs and is not ready after this long is told to people. It stays for longer: its agent goes on trying.
+const CLONES: SignedDuration = SignedDuration::from_mins(5);
 
 /// The facts that a decision on a Repo's seats is made from.
 pub(super) struct SeatsView<'a> {
@@ -47,6 +48,8 @@ pub(super) struct SeatsView<'a> {
     pub pods: &'a [Arc<Pod>],
     /// The API server's latest refusal.
     pub refusal: Option<&'a ApplyRefusal>,
+    /// The failures of its seats, those of now among them.
+    pub failed: Option<&'a FailedSeats>,
     /// True while work of some Thread waits for room.
     pub waits: bool,
     /// The last time that anything happened in a Thread of the Repo.
@@ -207,6 +210,29 @@ struct SeatMaker<'a> {
     args: &'a ControllerArgs,
 }
 
+/// Everything that seats are made from: where it is another, they may fare otherwise.
+pub(super) fn describe_making(
+    repo: &Repo,
+    role: &AgentRole,
+    gateway: &GatewayAddress,
+    args: &ControllerArgs,
+) -> String {
+    let config = SeatMaker { repo, role, gateway, args }.input("").config();
+    let uid = repo.uid().unwrap_or_default();
+    format!("{uid}/{}/{config}", repo.metadata.generation.unwrap_or_default())
+}
+
+/// Names of the resources that a seat takes of a node.
+pub(super) fn describe_taking(
+    repo: &Repo,
+    role: &AgentRole,
+    gateway: &GatewayAddress,
+    args: &ControllerArgs,
+) -> BTreeSet<String> {
+    let pod = SeatMaker { repo, role, gateway, args }.input("").build();
+    pod.spec.as_ref().map(taken_by).unwrap_or_default()
+}
+
 impl<'a> SeatMaker<'a> {
     fn input<'b>(&'b self, seat: &'b str) -> PodInput<'b>
     where
@@ -254,17 +280,27 @@ fn fill_seats(
         // What it lets wait beyond the others goes when it is no longer young.
         plan.look_again_in(RETRY);
     }
-    let there = seats.kept + seats.failed;
-    let due = view.taken.and_then(|taken| taken.checked_add(AFTER_TAKING).ok());
-    if let Some(due) = due.filter(|due| *due > view.now && there < wanted) {
-        plan.look_again_at(due, view.now);
-    } else if view.refusal.is_none() {
-        for number in there..wanted {
-            let seat = names::seat_name(&repo.name_any(), seat_id(view, number));
-            plan.create.push(NewSeat { pod: made.input(&seat).build(), seat });
-        }
+    for number in 0..missing_seats(view, wanted - seats.kept, plan) {
+        let seat = names::seat_name(&repo.name_any(), seat_id(view, number));
+        plan.create.push(NewSeat { pod: made.input(&seat).build(), seat });
     }
     judge_seats(view, &seats, wanted, plan)
+}
+
+/// The number of seats to make now, where there is room for so many. Of those that failed the places stay free until the
+/// next try; others are none the worse for it.
+fn missing_seats(view: &SeatsView, room: u32, plan: &mut SeatsPlan) -> u32 {
+    let mut missing = room;
+    if let Some(failed) = view.failed.filter(|failed| failed.due > view.now && room > 0) {
+        plan.look_again_at(failed.due, view.now);
+        missing = room.saturating_sub(failed.places);
+    }
+    let taken = view.taken.and_then(|taken| taken.checked_add(AFTER_TAKING).ok());
+    if let Some(due) = taken.filter(|due| *due > view.now && missing > 0) {
+        plan.look_again_at(due, view.now);
+        return 0;
+    }
+    if view.refusal.is_none() { missing } else { 0 }
 }
 
 fn judge_seats(
@@ -280,24 +316,37 @@ fn judge_seats(
         let message = format!("seats are refused: {said}; {cold}");
         return SeatsVerdict::bad("SeatsRefused", message);
     }
-    if let Some(why) = seats.troubles.first() {
-        return SeatsVerdict::bad("SeatFailed", format!("{why}; {cold}"));
-    }
     let ready = plan.status.ready;
+    let failed = view.failed.filter(|failed| failed.due > view.now && ready < wanted);
+    let again = failed.map(|failed| format!("; the next one is tried at {:.0}", failed.due));
+    let again = again.unwrap_or_default();
+    if let Some(why) = failed.map(|failed| &failed.why).or(seats.troubles.first()) {
+        return SeatsVerdict::bad("SeatFailed", format!("{why}{again}; {cold}"));
+    }
     if ready < wanted {
         return SeatsVerdict::passing("SeatsStarting", format!("{ready} of {wanted} seats wait"));
     }
     SeatsVerdict::good("SeatsReady", format!("{ready} of {wanted} seats wait"))
 }
 
+/// How far a seat is, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum SeatStage {
+    /// With its clone.
+    Ready,
+    Running,
+    Starting,
+}
+
 /// The seats by what is to become of them.
 #[derive(Default)]
 struct SortedSeats<'a> {
-    /// As they would be made now, those that run first.
-    fitting: Vec<(&'a Arc<Pod>, bool)>,
+    /// As they would be made now, those that are ready first.
+    fitting: Vec<(&'a Arc<Pod>, SeatStage)>,
     /// Made from an earlier version of Repo, role or installation.
-    outdated: Vec<(&'a Arc<Pod>, bool)>,
-    failed: u32,
+    outdated: Vec<(&'a Arc<Pod>, SeatStage)>,
+    /// Kept for their logs.
+    failed: Vec<&'a Arc<Pod>>,
     kept: u32,
     ready: u32,
     troubles: Vec<String>,
@@ -305,63 +354,72 @@ struct SortedSeats<'a> {
 
 impl<'a> SortedSeats<'a> {
     fn sort(&mut self, view: &SeatsView, pod: &'a Arc<Pod>, fits: bool, plan: &mut SeatsPlan) {
-        let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
-        let running = match PodLife::of(pod) {
-            PodLife::Running => true,
-            PodLife::Failed { at, why, .. } => {
-                let due = at.saturating_add(FAILED).unwrap_or(view.now);
-                if due <= view.now || !fits {
-                    plan.delete.extend(pod.uid());
-                    return;
-                }
-                plan.look_again_at(due, view.now);
-                self.failed += 1;
-                self.troubles.push(format!(
-                    "seat `{name}` failed ({why}): see `kubectl -n {namespace} logs {name} --all-containers`; another \
-                     one follows"
-                ));
-                return;
+        if let Some(SeatFailure { ended, .. }) = find_failure(pod, view.now) {
+            // None is remembered once it is over.
+            let kept = ended && fits && view.failed.is_some_and(|failed| failed.due > view.now);
+            if kept {
+                self.failed.push(pod);
+            } else {
+                plan.delete.extend(pod.uid());
             }
+            return;
+        }
+        let stage = match PodLife::of(pod) {
             PodLife::Succeeded => {
                 plan.delete.extend(pod.uid());
                 return;
             }
+            _ if life::is_ready(pod) => SeatStage::Ready,
+            PodLife::Running => {
+                self.watch_clone(view, pod, plan);
+                SeatStage::Running
+            }
             _ => {
-                let made = pod.metadata.creation_timestamp.as_ref().map_or(view.now, |time| time.0);
-                let due = made.saturating_add(STARTS).unwrap_or(view.now);
-                let trouble = find_trouble(pod, view.now);
-                if due <= view.now {
-                    // It takes room, and nobody can use it.
-                    plan.delete.extend(pod.uid());
-                    let why = trouble.map(|trouble| trouble.message).unwrap_or_default();
-                    self.troubles.push(format!(
-                        "seat `{name}` did not start within {} min and is made anew: {why}",
-                        STARTS.as_mins()
-                    ));
-                    return;
-                }
-                plan.look_again_at(due, view.now);
+                plan.look_again_at(start_limit(pod, view.now), view.now);
+                let trouble = life::find_trouble(pod, view.now);
                 if let Some(trouble) = trouble.filter(|trouble| trouble.passes.is_none()) {
+                    let name = pod.name_any();
                     self.troubles
                         .push(format!("seat `{name}` does not start: {}", trouble.message));
                 }
-                false
+                SeatStage::Starting
             }
         };
-        if fits { &mut self.fitting } else { &mut self.outdated }.push((pod, running));
+        if fits { &mut self.fitting } else { &mut self.outdated }.push((pod, stage));
     }
 
-    /// Up to `wanted` seats stay. One that is outdated serves nobody: it goes as soon as it is known. Those that run
-    /// stay before those that start.
+    fn watch_clone(&mut self, view: &SeatsView, pod: &Pod, plan: &mut SeatsPlan) {
+        let since = life::agent_since(pod).unwrap_or(view.now);
+        let due = since.saturating_add(CLONES).unwrap_or(view.now);
+        if let Some(limit) = clone_limit(pod, view.now) {
+            plan.look_again_at(limit, view.now);
+        }
+        if due > view.now {
+            plan.look_again_at(due, view.now);
+            return;
+        }
+        let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
+        self.troubles.push(format!(
+            "seat `{name}` has not been ready for {} min, which it is with a clone of the base branch: its log says what \
+             is in the way, see `kubectl -n {namespace} logs {name} -c agent`",
+            CLONES.as_mins()
+        ));
+    }
+
+    /// Up to `wanted` seats stay. One that is outdated serves nobody: it goes as soon as it is known. Those that are
+    /// ready stay before those that start. What failed keeps nobody's place, and nobody waits for it where none is missing.
     fn keep(&mut self, wanted: u32, plan: &mut SeatsPlan) -> Vec<&'a Arc<Pod>> {
         plan.delete.extend(self.outdated.iter().filter_map(|(pod, _)| pod.uid()));
-        self.fitting.sort_by_key(|(pod, running)| (!running, pod.name_any()));
-        let room = usize::try_from(wanted.saturating_sub(self.failed)).unwrap_or(usize::MAX);
+        self.fitting.sort_by_key(|(pod, stage)| (*stage, pod.name_any()));
+        let room = usize::try_from(wanted).unwrap_or(usize::MAX);
         let rest = self.fitting.split_off(room.min(self.fitting.len()));
         plan.delete.extend(rest.iter().filter_map(|(pod, _)| pod.uid()));
         self.kept = u32::try_from(self.fitting.len()).unwrap_or(u32::MAX);
-        let running = self.fitting.iter().filter(|(_, running)| *running).count();
-        self.ready = u32::try_from(running).unwrap_or(u32::MAX);
+        if self.kept >= wanted {
+            plan.delete.extend(self.failed.iter().filter_map(|pod| pod.uid()));
+        }
+        let ready = self.fitting.iter().filter(|(_, stage)| *stage == SeatStage::Ready).count();
+        self.ready = u32::try_from(ready).unwrap_or(u32::MAX);
         self.fitting.iter().map(|(pod, _)| *pod).collect()
     }
 }

@@ -5,11 +5,12 @@
 //! here, when all else about it is done.
 
 mod decide;
+mod failures;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,10 +24,12 @@ use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::{Value, json};
 
-use self::decide::{NewSeat, SeatsPlan, SeatsView, plan_seats};
-use super::caches::{lacks_node, lacks_quota, lacks_room};
+use self::decide::{NewSeat, SeatsPlan, SeatsView, describe_making, describe_taking, plan_seats};
+use self::failures::{find_failure, newest_ready};
+use super::caches::lacks_quota;
 use super::context::ControllerContext;
 use super::index::ObjectKey;
+use super::thread::room::lacking;
 use super::thread::vacant::{own_seats, spent_seats, waited};
 use super::thread::volume;
 use super::{repo, servers};
@@ -86,7 +89,7 @@ async fn tend_seats(
     }
     if pods.is_empty() {
         // What was given up has made room: nobody tells those that a quota had refused.
-        for thread in context.all_threads.state_filter(lacks_room) {
+        for thread in context.all_threads.state_filter(lacks_quota) {
             context.queues.thread(&ObjectKey::of(&*thread));
         }
     }
@@ -167,19 +170,32 @@ fn decide(
         .iter()
         .filter_map(|name| context.all_threads.get(&ObjectRef::new(name).within(&key.namespace)));
     let threads: Vec<_> = threads.collect();
+    let roles = context.roles_of(repo);
+    let role = roles.first().map(|role| &**role);
+    let made_with = role.zip(gateway.as_ref().ok());
+    let taken =
+        made_with.map(|(role, gateway)| describe_taking(repo, role, gateway, &context.args));
+    let failed = made_with.and_then(|(role, gateway)| {
+        let made_from = describe_making(repo, role, gateway, &context.args);
+        let seen = pods.iter().filter_map(|pod| find_failure(pod, now)).collect();
+        let ready = newest_ready(pods.iter().map(|pod| &**pod));
+        let served = ready.into_iter().chain(context.spent.newest_made(&key)).max();
+        context.seat_memory.count_failures(&key, made_from, seen, served)
+    });
     let begun = |thread: &&Arc<Thread>| {
         let made = thread.metadata.creation_timestamp.as_ref();
         made.is_some_and(|made| now.duration_since(made.0) < RECENT)
     };
     plan_seats(&SeatsView {
         repo,
-        role: context.roles_of(repo).first().map(|role| &**role),
+        role,
         gateway: gateway.as_ref(),
         prepared: repo::observe::is_prepared(context, repo),
         args: &context.args,
         pods,
         refusal,
-        waits: work_waits(&key.namespace, context),
+        failed: failed.as_ref(),
+        waits: work_waits(&key.namespace, &taken.unwrap_or_default(), context),
         activity: threads.iter().filter_map(|thread| newest_activity(thread)).max(),
         taken: context.spent.last(&key),
         begun: u32::try_from(threads.iter().filter(begun).count()).unwrap_or(u32::MAX),
@@ -187,12 +203,18 @@ fn decide(
     })
 }
 
-/// True if work waits for room that seats have: of any Repo where a node is full, of the same namespace where its quota is.
-fn work_waits(namespace: &str, context: &ControllerContext) -> bool {
+/// True if work waits for room that seats have: of any Repo where nodes lack what they have `taken`, of the same namespace
+/// where its quota is full.
+fn work_waits(namespace: &str, taken: &BTreeSet<String>, context: &ControllerContext) -> bool {
     let full =
         |thread: &Thread| lacks_quota(thread) && thread.namespace().as_deref() == Some(namespace);
-    let nodeless = context.all_threads.state_filter(lacks_node);
-    let nodeless: Vec<_> = nodeless.iter().map(|thread| ObjectKey::of(&**thread)).collect();
+    // Of the pods, and not of what is told of them: people hear of it minutes later.
+    let lacks = |pod: &Pod| {
+        let lacks = lacking(pod);
+        (!lacks.is_empty()).then(|| lacks.iter().any(|name| taken.contains(name)))
+    };
+    let all = [&context.pods, &context.server_pods, &context.repo_server_pods];
+    let nodeless: Vec<_> = all.iter().flat_map(|pods| pods.find_all(lacks)).collect();
     context.seat_memory.waits(&nodeless, context.clock.now())
         || !context.all_threads.state_filter(full).is_empty()
 }

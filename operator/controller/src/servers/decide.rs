@@ -5,21 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::mcp::{McpPod, McpScope, McpServerSpec, McpWorktree};
-use codebutler_crds::names::pod as path;
 use codebutler_crds::{Repo, names};
-use codebutler_runtime::apply::shorten_text;
 use codebutler_runtime::server_spec::{NO_ROOM, fingerprint_server};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::pod::{ANNOTATION_CONFIG, ServerOwner, ServerPodInput};
+use super::pod::{ANNOTATION_CONFIG, ANNOTATION_SECRETS, ServerOwner, ServerPodInput};
+use super::standing::{is_ready, tell_trouble, tell_wait};
 use crate::args::ControllerArgs;
 use crate::gateway::{GatewayAddress, GatewayNotFound};
 use crate::labels;
-use crate::thread::life::{PodLife, find_trouble};
+use crate::thread::life::PodLife;
 
 /// Pods of servers that a Thread has at once, and a Repo of its own.
 pub(super) const MOST_PODS: usize = 8;
@@ -70,11 +69,19 @@ pub(super) struct OwnPod {
     pub pod_uid: Option<String>,
     /// What keeps it from working.
     pub trouble: String,
+    /// What it waits for while it starts.
+    pub waits: String,
 }
 
 impl OwnPod {
     fn of(pod: &McpPod) -> Self {
-        Self { pod_uid: pod.pod_uid.clone(), trouble: pod.trouble.clone() }
+        let McpPod { pod_uid, trouble, waits, .. } = pod.clone();
+        Self { pod_uid, trouble, waits }
+    }
+
+    /// Without a pod that speaks for the server yet.
+    fn waiting(waits: &str) -> Self {
+        Self { waits: waits.to_owned(), ..Self::default() }
     }
 }
 
@@ -92,9 +99,13 @@ impl ServersPlan {
             if own.pod_uid != before.pod_uid {
                 changed.insert("podUID".to_owned(), json!(own.pod_uid));
             }
-            if own.trouble != before.trouble {
-                let trouble = Some(&own.trouble).filter(|trouble| !trouble.is_empty());
-                changed.insert("trouble".to_owned(), json!(trouble));
+            for (field, words, said) in
+                [("trouble", &own.trouble, &before.trouble), ("waits", &own.waits, &before.waits)]
+            {
+                if words != said {
+                    let words = Some(words).filter(|words| !words.is_empty());
+                    changed.insert(field.to_owned(), json!(words));
+                }
             }
             if !changed.is_empty() {
                 patch.insert(name.clone(), at(Value::Object(changed)));
@@ -124,7 +135,7 @@ pub(super) fn plan_servers(view: &ServersView) -> ServersPlan {
     for name in view.known.keys() {
         // What nobody wants has no pod that could speak for it; why it did not work may still be read.
         let known = view.known.get(name).map(OwnPod::of).unwrap_or_default();
-        plan.own.insert(name.clone(), OwnPod { pod_uid: None, ..known });
+        plan.own.insert(name.clone(), OwnPod { pod_uid: None, waits: String::new(), ..known });
     }
     let mut room = MOST_PODS;
     for (server, left) in wanted {
@@ -160,7 +171,7 @@ fn plan_server(
     room: &mut usize,
     plan: &mut ServersPlan,
 ) -> OwnPod {
-    let trouble = |trouble: String| OwnPod { pod_uid: None, trouble };
+    let trouble = |trouble: String| OwnPod { trouble, ..OwnPod::default() };
     let (Some(repo), Ok(gateway)) = (view.repo, view.gateway) else {
         return trouble(view.gateway.err().map(ToString::to_string).unwrap_or_default());
     };
@@ -173,15 +184,19 @@ fn plan_server(
     };
     *room = left;
     let (owner, args, user) = (view.owner, view.args, view.user);
-    let input = ServerPodInput { owner, repo, server, gateway, args, user };
+    let secrets = view.known.get(&server.name).map_or("", |known| &known.secrets);
+    let input = ServerPodInput { owner, repo, server, secrets, gateway, args, user };
     let name = names::mcp_pod_name(&owner.name(), &server.name);
     let Some(pod) = view.pods.iter().find(|pod| pod.name_any() == name) else {
         if !has_worktree(view.owner, server) {
             plan.look_again_in(LOOK);
-        } else if view.prepared {
-            plan.create.insert(server.name.clone(), input.build());
+            return OwnPod::waiting("no role has cloned the repository into its worktree yet");
         }
-        return OwnPod::default();
+        if view.prepared {
+            plan.create.insert(server.name.clone(), input.build());
+            return OwnPod::default();
+        }
+        return OwnPod::waiting("the Repo's account and network policy are being made");
     };
     let life = PodLife::of(pod);
     if life == PodLife::Ending {
@@ -189,7 +204,9 @@ fn plan_server(
     }
     let config = pod.annotations().get(ANNOTATION_CONFIG);
     let made = input.build();
-    let changed = config != Some(&input.config()) || labels::lacks_labels(&**pod, made.labels());
+    let changed = config != Some(&input.config())
+        || labels::lacks_labels(&**pod, made.labels())
+        || has_old_secrets(pod, secrets);
     if changed || !life.is_live() {
         plan.delete.extend(pod.uid());
         return OwnPod::default();
@@ -198,7 +215,15 @@ fn plan_server(
         plan.look_again_in(LOOK);
     }
     let trouble = tell_trouble(pod, &server.name, view.now).unwrap_or_default();
-    OwnPod { pod_uid: pod.uid(), trouble }
+    let waits = tell_wait(pod, view.now).filter(|_| trouble.is_empty()).unwrap_or_default();
+    OwnPod { pod_uid: pod.uid(), trouble, waits }
+}
+
+/// True for a pod that was started with other values of its Secrets than those that the gateway has seen since. An older
+/// gateway names none.
+fn has_old_secrets(pod: &Pod, secrets: &str) -> bool {
+    let started = pod.annotations().get(ANNOTATION_SECRETS).map_or("", String::as_str);
+    !secrets.is_empty() && started != secrets
 }
 
 /// False where a server is to read a worktree that no role has cloned yet. The clone is put in place of an empty folder,
@@ -211,38 +236,4 @@ fn has_worktree(owner: ServerOwner<'_>, server: &McpServerSpec) -> bool {
     let mut roles = thread.status.iter().flat_map(|status| status.roles.values());
     // A run clones before it asks its model.
     roles.any(|role| role.turns > 0)
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|known| known.type_ == "Ready" && known.status == "True")
-}
-
-/// What keeps a pod from working, and what to do about it.
-fn tell_trouble(pod: &Pod, server: &str, now: Timestamp) -> Option<String> {
-    let status = pod.status.as_ref()?;
-    let containers = status.container_statuses.iter().flatten();
-    let program = containers.into_iter().find(|found| found.name == path::SERVER);
-    if let Some(said) = program.and_then(|found| tell_waiting(found, server)) {
-        return Some(said);
-    }
-    find_trouble(pod, now).filter(|found| found.passes.is_none()).map(|found| found.message)
-}
-
-/// The kubelet's words on the server's own container.
-fn tell_waiting(container: &ContainerStatus, server: &str) -> Option<String> {
-    let waiting = container.state.as_ref()?.waiting.as_ref()?;
-    let said = shorten_text(waiting.message.as_deref().unwrap_or("no reason given"), 300);
-    match waiting.reason.as_deref()? {
-        "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => Some(format!(
-            "image `{}` can't be pulled ({said}): correct `image` of server `{server}` in spec.mcpServers of the Repo, or \
-             let nodes pull it (spec.pods.imagePullSecrets)",
-            container.image
-        )),
-        "CreateContainerConfigError" => Some(format!(
-            "the container can't be created ({said}): correct `env` of server `{server}` in spec.mcpServers of the Repo, or \
-             the Secret that it names"
-        )),
-        _ => None,
-    }
 }

@@ -5,6 +5,7 @@
 
 mod decide;
 mod pod;
+mod standing;
 
 #[cfg(test)]
 mod tests;
@@ -168,7 +169,7 @@ impl Tended<'_> {
             return Ok((plan, again));
         }
         for (server, why) in refused {
-            tracing::warn!(server, why, "the pod of a server was refused");
+            tracing::warn!(server, why, "server_pod_refused");
             plan.own.entry(server).or_default().trouble = why;
         }
         let again = plan.again.map_or(RETRY_REFUSED, |again| again.min(RETRY_REFUSED));

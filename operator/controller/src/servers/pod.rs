@@ -29,6 +29,8 @@ use crate::thread::{security, volume, volumes};
 
 /// Annotation: a hash of all that a change of the Repo can change about the pod.
 pub(super) const ANNOTATION_CONFIG: &str = "codebutler.dev/config";
+/// Annotation: the gateway's hash of the revisions of its Secrets. The controller reads no Secret.
+pub(super) const ANNOTATION_SECRETS: &str = "codebutler.dev/secrets";
 /// Volume with the program's `HOME`.
 const HOME: &str = "home";
 /// Before the names of variables with a Secret's value that stands inside of another one.
@@ -71,6 +73,8 @@ pub(super) struct ServerPodInput<'a> {
     pub repo: &'a Repo,
     /// The server.
     pub server: &'a McpServerSpec,
+    /// What [`ANNOTATION_SECRETS`] says of a pod made now; empty if nothing is known.
+    pub secrets: &'a str,
     /// Where the bridge connects to.
     pub gateway: &'a GatewayAddress,
     /// The installation's settings.
@@ -95,6 +99,9 @@ impl ServerPodInput<'_> {
             (ANNOTATION_CONFIG.to_owned(), self.config()),
             ("kubectl.kubernetes.io/default-container".to_owned(), path::SERVER.to_owned()),
         ]);
+        if !self.secrets.is_empty() {
+            annotations.insert(ANNOTATION_SECRETS.to_owned(), self.secrets.to_owned());
+        }
         metadata.annotations = Some(annotations);
         Pod { metadata, spec: Some(self.spec(&settings)), status: None }
     }

@@ -86,6 +86,12 @@ impl World {
         self.pods = vec![Arc::new(pod)];
     }
 
+    /// As an older controller has made it.
+    fn start_without_mark(&mut self) {
+        let pod = Arc::make_mut(&mut self.pods[0]);
+        pod.metadata.annotations.as_mut().unwrap().remove("codebutler.dev/secrets");
+    }
+
     fn says(&mut self, status: Value) {
         let pod = Arc::make_mut(&mut self.pods[0]);
         pod.status = Some(serde_json::from_value(status).unwrap());
@@ -128,6 +134,7 @@ fn the_worktree_is_there_to_read_only_for_a_server_that_is_to_have_it() {
     let before = world.plan();
     assert!(before.create.is_empty(), "no role has cloned it yet: it would stay empty");
     assert!(before.again.is_some() && before.own["db"].trouble.is_empty(), "{before:?}");
+    assert!(before.own["db"].waits.contains("no role has cloned"), "{before:?}");
     let status = json!({"roles": {"coder": {"turns": 1}}});
     world.thread = testing::thread(&status);
     let plan = world.plan();
@@ -225,6 +232,100 @@ fn what_keeps_a_pod_from_working_is_a_sentence_that_says_what_to_do() {
     assert!(trouble.contains("`env` of server `db`"), "{trouble}");
     world.says(json!({"phase": "Running"}));
     assert_eq!(patch(&world), Some(json!({"db": {"pod": {"podUID": UID}}})), "it works");
+}
+
+#[test]
+fn a_pod_that_starts_slowly_says_what_it_waits_for_and_that_is_no_trouble() {
+    let mut world = World::new(server());
+    world.start();
+    let made = world.now - SignedDuration::from_secs(20);
+    Arc::make_mut(&mut world.pods[0]).metadata.creation_timestamp = Some(Time(made));
+    let condition = |type_: &str, value: &str| json!({"type": type_, "status": value, "lastTransitionTime": made.to_string()});
+    let container = |name: &str, state: Value| {
+        json!({"name": name, "image": format!("acme/{name}:3"), "imageID": "", "ready": false,
+            "restartCount": 0, "state": state})
+    };
+    let waiting = |reason: &str| json!({"waiting": {"reason": reason, "message": "words"}});
+    let started = json!({"terminated": {"exitCode": 0}});
+    let scheduled = [condition("PodScheduled", "True"), condition("Ready", "False")];
+    let status = |install: &Value, server: Value, more: Option<Value>| {
+        let conditions: Vec<Value> = scheduled.iter().cloned().chain(more).collect();
+        json!({
+            "phase": "Pending", "conditions": conditions,
+            "initContainerStatuses": [container("install", install.clone())],
+            // As the kubelet sorts them.
+            "containerStatuses": [
+                container("bridge", waiting("PodInitializing")), container("server", server),
+            ],
+        })
+    };
+    let unscheduled = json!({
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are there",
+        "lastTransitionTime": made.to_string(),
+    });
+    let sandbox = condition("PodReadyToStartContainers", "False");
+    let pulling = waiting("PodInitializing");
+    for (said, words) in [
+        (json!({"phase": "Pending"}), "its pod waits for a node"),
+        (
+            json!({"phase": "Pending", "conditions": [unscheduled]}),
+            "its pod waits for a node (0/3 nodes are there)",
+        ),
+        (status(&pulling, pulling.clone(), Some(sandbox)), "its node sets up volumes and network"),
+        (status(&pulling, pulling.clone(), None), "its node pulls image `acme/install:3`"),
+        (status(&started, pulling.clone(), None), "its node pulls image `acme/server:3`"),
+        (
+            status(&started, waiting("ErrImagePull"), None),
+            "image `acme/server:3` could not be pulled, which its node tries again",
+        ),
+    ] {
+        world.says(said);
+        let own = world.plan().own["db"].clone();
+        assert_eq!((&*own.waits, &*own.trouble), (words, ""));
+        assert_eq!(own.pod_uid.as_deref(), Some(UID));
+    }
+    // A real trouble is said instead, and one that starts at once says nothing.
+    world.says(status(&started, waiting("ImagePullBackOff"), None));
+    let own = world.plan().own["db"].clone();
+    assert!(own.waits.is_empty() && own.trouble.contains("can't be pulled"), "{own:?}");
+    world.says(json!({"phase": "Running", "conditions": [condition("Ready", "True")]}));
+    assert_eq!(world.plan().own["db"].waits, "");
+    world.says(json!({"phase": "Pending"}));
+    world.now = made + SignedDuration::from_secs(2);
+    assert_eq!(world.plan().own["db"].waits, "");
+    // Unschedulable for long is a trouble.
+    world.now = made + SignedDuration::from_mins(4);
+    let server = world.repo.spec.mcp_servers[0].clone();
+    world.want(&server);
+    let unscheduled = json!({
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node",
+        "lastTransitionTime": made.to_string(),
+    });
+    world.says(json!({"phase": "Pending", "conditions": [unscheduled]}));
+    let own = world.plan().own["db"].clone();
+    assert!(own.waits.is_empty() && own.trouble.contains("can't be scheduled"), "{own:?}");
+}
+
+#[test]
+fn a_pod_that_was_started_with_other_secrets_is_replaced() {
+    let mut world = World::new(server());
+    let mark = |world: &mut World, mark: &str| {
+        world.known.get_mut("db").unwrap().secrets = mark.to_owned();
+    };
+    mark(&mut world, "mark-1");
+    world.start();
+    let made = world.pods[0].metadata.annotations.clone().unwrap();
+    assert_eq!(made["codebutler.dev/secrets"], "mark-1");
+    assert_eq!(world.deleted(), Vec::<String>::new());
+    mark(&mut world, "mark-2");
+    assert_eq!(world.deleted(), [UID]);
+    assert_eq!(world.plan().own["db"].pod_uid, None, "it does not speak for the server any more");
+    // A gateway that says nothing of them replaces nothing, and one that has learnt to does.
+    mark(&mut world, "");
+    assert_eq!(world.deleted(), Vec::<String>::new());
+    world.start_without_mark();
+    mark(&mut world, "mark-2");
+    assert_eq!(world.deleted(), [UID]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use codebutler_crds::thread::{RoleState, ThreadState};
+use codebutler_crds::thread::{PeopleQuestion, RoadmapEnd, RoleState, ThreadState};
 use codebutler_crds::{Thread, condition};
 use codebutler_runtime::notice::EventNotice;
 use jiff::Timestamp;
@@ -20,7 +20,7 @@ use super::status::OwnThreadStatus;
 use super::view::{
     RoleView, ThreadView, find_definition, is_idle, not_ending, pod_id, role_of, time_to_end,
 };
-use super::waits::find_wait;
+use super::waits::{find_wait, reason_of};
 use super::{disruption, seat, volume, volume_need};
 use crate::args::ControllerArgs;
 use crate::health::{HealthLevel, ObjectHealth};
@@ -262,11 +262,19 @@ fn tell_progress(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPl
         .filter(|(_, role)| role.state == Some(RoleState::Waiting))
         .map(|(name, _)| format!("`{name}`"))
         .collect();
-    let awaiting = !busy && view.status.pending.is_empty() && !asks.is_empty();
-    let (reason, message) = if awaiting {
-        ("Asked", format!("{} waits for an answer in the Slack thread", asks.join(", ")))
-    } else {
-        ("NothingAsked", "no role waits for a person".to_owned())
+    let mut questions = view.status.questions_of_roles();
+    if asks.is_empty() {
+        // A merge that somebody holds back is open and waits for nobody.
+        questions.retain(|question| question.is_own());
+    }
+    let asked = questions.first().filter(|_| !busy && view.status.pending.is_empty());
+    let awaiting = asked.is_some();
+    let (reason, message) = match asked {
+        Some(first) => {
+            let who = if asks.is_empty() { "CodeButler".to_owned() } else { asks.join(", ") };
+            (reason_of(*first), format!("{who} waits for people {}", name_deeds(&questions)))
+        }
+        None => ("NothingAsked", "nobody waits for a person".to_owned()),
     };
     condition::set_condition(
         &mut plan.status.conditions,
@@ -307,14 +315,26 @@ fn tell_budget(view: &ThreadView, plan: &mut ThreadPlan) {
 fn at_rest(view: &ThreadView, pods: &[(String, &Pod)]) -> ObjectHealth {
     let live = pods.iter().filter(|(_, pod)| PodLife::of(pod).is_live());
     let awake: Vec<_> = live.map(|(role, _)| format!("`{role}`")).collect();
-    if awake.is_empty() && (view.status.waits_for_people() || view.status.asks_for_money()) {
-        let message = "people were asked something: answer in the Slack thread";
-        ObjectHealth::new(HealthLevel::Ready, "Asked", message)
-    } else if awake.is_empty() {
-        ObjectHealth::new(HealthLevel::Ready, "Asleep", "nothing to do")
+    let questions = view.status.people_questions();
+    let ended = view.status.roadmap.as_ref().and_then(|run| run.ended);
+    let (reason, message) = if !awake.is_empty() {
+        ("Awake", format!("awake: {}", awake.join(", ")))
+    } else if !questions.is_empty() {
+        ("Asked", format!("people were asked {}", name_deeds(&questions)))
+    } else if view.status.asks_for_money() {
+        ("Asked", "people were asked to raise a limit: answer in the Slack thread".to_owned())
+    } else if ended == Some(RoadmapEnd::Done) {
+        ("RoadmapDone", "each approved item of the roadmap is merged; nothing to do".to_owned())
     } else {
-        ObjectHealth::new(HealthLevel::Ready, "Awake", format!("awake: {}", awake.join(", ")))
-    }
+        ("Asleep", "nothing to do".to_owned())
+    };
+    ObjectHealth::new(HealthLevel::Ready, reason, message)
+}
+
+/// What people are to do, and where.
+fn name_deeds(questions: &[PeopleQuestion]) -> String {
+    let deeds: Vec<_> = questions.iter().map(|question| question.deed()).collect();
+    format!("{}: answer in the Slack thread", deeds.join(" and "))
 }
 
 fn worktree_ready(

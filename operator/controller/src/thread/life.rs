@@ -312,11 +312,31 @@ pub(crate) fn unscheduled_since(pod: &Pod) -> Option<Timestamp> {
     Some(scheduled.last_transition_time.as_ref()?.0)
 }
 
+/// True for the agent that does what it is there for: in a seat, once it has its clone. Containers that a cluster adds
+/// to each pod have their own reasons not to be ready.
+pub(crate) fn is_ready(pod: &Pod) -> bool {
+    PodLife::of(pod) == PodLife::Running && agent_status(pod).is_some_and(|agent| agent.ready)
+}
+
+/// For how long the agent of a pod that has ended was not ready before, if the cluster did not take the pod away. The
+/// kubelet notes when that changes, which the end of one that never was does not.
+pub(crate) fn ended_unready(pod: &Pod) -> Option<SignedDuration> {
+    let status = pod.status.as_ref().filter(|status| !is_taken_away(status))?;
+    let ended = find_end(agent_status(pod)?)?.finished_at.as_ref()?.0;
+    let conditions = status.conditions.as_ref()?;
+    let ready = conditions.iter().find(|c| c.type_ == "Ready" && c.status == "False")?;
+    Some(ended.duration_since(ready.last_transition_time.as_ref()?.0))
+}
+
 /// Since when the agent of a pod runs.
 pub(crate) fn agent_since(pod: &Pod) -> Option<Timestamp> {
-    let mut containers = pod.status.as_ref()?.container_statuses.iter().flatten();
-    let running = containers.find(|c| c.name == AGENT)?.state.as_ref()?.running.as_ref()?;
+    let running = agent_status(pod)?.state.as_ref()?.running.as_ref()?;
     Some(running.started_at.as_ref()?.0)
+}
+
+fn agent_status(pod: &Pod) -> Option<&ContainerStatus> {
+    let mut containers = pod.status.as_ref()?.container_statuses.iter().flatten();
+    containers.find(|c| c.name == AGENT)
 }
 
 fn all_containers(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {

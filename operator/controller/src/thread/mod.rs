@@ -14,6 +14,7 @@ pub(crate) mod pod;
 mod queue;
 mod repair;
 mod role;
+pub(crate) mod room;
 mod scale_up;
 mod seat;
 pub(crate) mod security;
@@ -41,7 +42,7 @@ use codebutler_runtime::notice::EventNotice;
 use codebutler_runtime::queue::FollowUp;
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
 use kube::{Resource as _, ResourceExt as _};
-use plan::ThreadPlan;
+use plan::{PodBegin, ThreadPlan};
 use serde_json::Value;
 
 use super::context::ControllerContext;
@@ -76,7 +77,7 @@ pub(crate) async fn reconcile_thread(
     let key = ObjectKey::of(&*thread);
     let Some(refusal) = find_refusal(&context, &key, &done) else { return done };
     // Decide again, knowing that: the decision is then what to tell.
-    tracing::warn!(thread = %key, %refusal, "refused");
+    tracing::warn!(thread = %key, %refusal, "object_refused");
     let failed = matches!(refusal, ApplyRefusal::NotAccepted { .. });
     let mut observed = observe::observe_thread(&context, &thread);
     observed.refusal = Some(refusal);
@@ -170,7 +171,7 @@ async fn apply_plan(
                 context.rewritten.made(&new.pod, &pod);
                 context.metrics.pod_started(&repo, role);
                 plan.status.roles.entry(role.clone()).or_default().pod_uid = pod.uid();
-                told.push(tell_started(role, &pod, new.woken));
+                told.push(tell_started(role, &pod, new.begins));
             }
             MadeObject::Found(pod) => {
                 repair::repair_pod(thread, role, &pod, context).await?;
@@ -201,7 +202,7 @@ async fn apply_plan(
     remove_children(thread, &plan, context).await?;
     if plan.release {
         apply.release(thread, names::FINALIZER).await?;
-        tracing::warn!(thread = %ObjectKey::of(thread), "let go untold: no gateway did");
+        tracing::warn!(thread = %ObjectKey::of(thread), "finalizer_removed");
     }
     Ok(plan.again.map_or_else(FollowUp::await_change, FollowUp::requeue))
 }
@@ -291,8 +292,17 @@ async fn expand_claim(
     }
 }
 
-fn tell_started(role: &str, pod: &Pod, woken: bool) -> ToldNotice {
-    let (reason, verb) = if woken { ("Woken", "woken") } else { ("PodStarted", "started") };
-    let note = format!("role `{role}` {verb} in pod `{}`", pod.name_any());
+fn tell_started(role: &str, pod: &Pod, begins: PodBegin) -> ToldNotice {
+    let name = pod.name_any();
+    let (reason, note) = match begins {
+        PodBegin::First => ("PodStarted", format!("role `{role}` started in pod `{name}`")),
+        PodBegin::Woken => ("Woken", format!("role `{role}` woken in pod `{name}`")),
+        PodBegin::Replaced => {
+            let note = format!(
+                "pod `{name}` takes the place of one of role `{role}` that is gone; the role goes on from its transcript"
+            );
+            ("PodReplaced", note)
+        }
+    };
     (Some(pod.object_ref(&())), EventNotice::normal(reason, note))
 }

@@ -85,11 +85,21 @@ pub(super) enum LabelRepair {
     Unseen,
 }
 
+/// Why a pod begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) enum PodBegin {
+    /// The role has not worked in this Thread before.
+    First,
+    /// It has, and slept.
+    Woken,
+    /// The one before it was lost, or ended before its work did.
+    Replaced,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct NewPod {
     pub pod: Box<Pod>,
-    /// Whether the role has worked in this Thread before.
-    pub woken: bool,
+    pub begins: PodBegin,
     /// A seat to take instead: volume and pod are made where another Thread is quicker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seat: Option<Arc<Pod>>,

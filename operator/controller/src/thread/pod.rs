@@ -262,6 +262,7 @@ impl PodInput<'_> {
                 volumes::in_dir_of(volumes::TOKEN, path::TOKEN_FILE),
                 volumes::in_dir_of(volumes::CA, path::CA_FILE),
             ]),
+            startup_probe: matches!(self.owner, PodOwner::Seat(_)).then(clone_probe),
             liveness_probe: Some(liveness_probe()),
             resources: Some(size::resources_of(
                 resources.and_then(|all| all.agent.as_ref()),
@@ -322,6 +323,19 @@ fn liveness_probe() -> Probe {
         period_seconds: Some(30),
         timeout_seconds: Some(10),
         failure_threshold: Some(4),
+        ..Probe::default()
+    }
+}
+
+/// A seat is ready with its first clone. Nobody asks after that. One that takes too long is given up before the kubelet
+/// would end it, as long as there is a controller.
+fn clone_probe() -> Probe {
+    let command = [path::IMAGE_BINARY, "cloned", "--share", path::BIN_DIR];
+    Probe {
+        exec: Some(ExecAction { command: Some(to_words(&command)) }),
+        period_seconds: Some(3),
+        timeout_seconds: Some(10),
+        failure_threshold: Some(700),
         ..Probe::default()
     }
 }

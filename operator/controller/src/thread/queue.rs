@@ -83,9 +83,7 @@ pub(crate) async fn prime_queue(
                 tracing::warn!(
                     namespace,
                     %error,
-                    "this ServiceAccount may not work on Threads in one of its namespaces: install \
-                     the controller's Role there, or take it out of `namespaces`; going on with \
-                     the others"
+                    "namespace_forbidden"
                 );
                 fence.unread(namespace);
                 unread.push(namespace.to_owned());
@@ -110,7 +108,7 @@ pub(crate) async fn prime_late(
             let known = (&*context.slots, &*context.fence);
             match prime_in(&client, &threads, &context.all_threads, known).await {
                 Ok(()) => {
-                    tracing::info!(namespace, "its Threads may be worked on by now");
+                    tracing::info!(namespace, "namespace_allowed");
                     context.fence.read(&namespace);
                     let threads =
                         context.all_threads.state().into_iter().map(|t| ObjectKey::of(&*t));
@@ -119,7 +117,7 @@ pub(crate) async fn prime_late(
                         .for_each(|thread| context.queues.thread(&thread));
                 }
                 Err(error) => {
-                    tracing::debug!(namespace, %error, "its Threads can't be taken over yet");
+                    tracing::debug!(namespace, %error, "namespace_still_forbidden");
                     still.push(namespace);
                 }
             }

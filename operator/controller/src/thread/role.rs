@@ -10,7 +10,7 @@ use kube::ResourceExt as _;
 
 use super::life::{self, FailureCause, PodLife, PodTrouble};
 use super::observe::RoleAdmission;
-use super::plan::{GonePod, NewPod, ThreadPlan};
+use super::plan::{GonePod, NewPod, PodBegin, ThreadPlan};
 use super::view::{
     RoleView, ThreadView, has_moved, is_outdated, not_ending, pod_id, pod_input, tell_starting,
     tell_unknown, time_to_end,
@@ -70,9 +70,10 @@ pub(super) fn decide_role(
 }
 
 fn without_pod(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) -> Option<ObjectHealth> {
-    if let Some(own) = plan.status.roles.get_mut(role.name)
-        && let Some(uid) = own.pod_uid.take()
-    {
+    let own = plan.status.roles.get_mut(role.name);
+    let lost = own.and_then(|own| own.pod_uid.take());
+    let was_lost = lost.is_some();
+    if let Some(uid) = lost {
         let name = names::pod_name(&view.thread.name_any(), role.name);
         plan.verify_gone.insert(role.name.to_owned(), GonePod { name, uid });
     }
@@ -113,11 +114,23 @@ fn without_pod(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) -> Opt
         return Some(describe_queue(view));
     }
     let input = pod_input(view, definition, gateway);
-    let woken = view.status.roles.get(role.name).is_some_and(|status| status.done.is_some());
+    let begins = begin_of(view, role.name, was_lost);
     let seat = seat::find_seat(view, role.name, &input);
-    let new = NewPod { pod: Box::new(input.build()), woken, seat };
+    let new = NewPod { pod: Box::new(input.build()), begins, seat };
     plan.create_pods.insert(role.name.to_owned(), new);
     Some(tell_starting(role.name))
+}
+
+fn begin_of(view: &ThreadView, role: &str, was_lost: bool) -> PodBegin {
+    let own = view.status.roles.get(role);
+    let failed = own.is_some_and(|own| own.failures > 0);
+    if was_lost || failed || view.status.is_running(role) {
+        PodBegin::Replaced
+    } else if own.is_some_and(|own| own.done.is_some()) {
+        PodBegin::Woken
+    } else {
+        PodBegin::First
+    }
 }
 
 fn judge_live(

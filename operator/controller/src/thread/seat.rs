@@ -135,7 +135,7 @@ async fn take_pod(
     let Some(repo) = context.repo(&key, &thread.spec.repo) else { return Ok(None) };
     let (name, uid) = (seat.name_any(), seat.uid());
     // Others look for another one, whoever gets this.
-    context.spent.spend(&repo, uid.clone(), context.clock.now());
+    context.spent.spend(&repo, &seat, context.clock.now());
     let labels = labels::of_pod(thread, role);
     let annotations: BTreeMap<String, String> =
         [(ANNOTATION_WOKEN_FOR.to_owned(), woken_for(thread, role))].into();
@@ -154,7 +154,7 @@ async fn take_pod(
                 seen = Arc::new(found);
             }
             Err(ApplyError::Refused(refusal)) => {
-                tracing::warn!(seat = name, %refusal, "a seat can't be taken");
+                tracing::warn!(seat = name, %refusal, "warm_pod_refused");
                 break;
             }
             Err(error) => return Err(error),

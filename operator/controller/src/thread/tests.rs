@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use super::desired::plan_thread;
 use super::lineage::ThreadLineage;
 use super::observe::{ObservedThread, RoleAdmission};
-use super::plan::ThreadPlan;
+use super::plan::{PodBegin, ThreadPlan};
 use super::{pod, security, volume};
 use crate::gateway::GatewayAddress;
 use crate::testing;
@@ -216,7 +216,8 @@ fn a_pod_with_nothing_left_to_do_goes_and_mail_wakes_its_role_again() {
     woken.status.as_mut().unwrap().roles.get_mut("pm").unwrap().inbox =
         Some("1767268750.000000".parse().unwrap());
     let plan = plan(&woken, &world);
-    assert!(plan.create_pods["pm"].woken && plan.create_volume.is_none());
+    assert_eq!(plan.create_pods["pm"].begins, PodBegin::Woken);
+    assert!(plan.create_volume.is_none());
 }
 
 #[test]

@@ -9,17 +9,17 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::life::PodLife;
+use super::life;
 use crate::context::ControllerContext;
 use crate::index::ObjectKey;
 
-/// The seats of a Repo that a Thread can take, the oldest first.
+/// The seats of a Repo that a Thread can take, the oldest first: they have their clone.
 pub(crate) fn free_seats(context: &ControllerContext, repo: &Repo) -> Vec<Arc<Pod>> {
     if repo.spec.warm.is_none() {
         return Vec::new();
     }
     let mut free = own_seats(context, repo);
-    free.retain(|pod| PodLife::of(pod) == PodLife::Running);
+    free.retain(|pod| life::is_ready(pod));
     free.sort_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0));
     free
 }

@@ -1,5 +1,6 @@
 //! For whom or what a Thread waits, in one word of `kubectl get threads`. Pure.
 
+use codebutler_crds::thread::PeopleQuestion;
 use codebutler_crds::{ThreadStatus, condition};
 
 use super::status::OwnThreadStatus;
@@ -28,5 +29,22 @@ pub(super) fn find_wait(
         Some("person")
     } else {
         None
+    }
+}
+
+/// The reason of `AwaitingUser`.
+pub(super) const fn reason_of(question: PeopleQuestion) -> &'static str {
+    match question {
+        PeopleQuestion::Plan => "PlanAsked",
+        PeopleQuestion::Merge => "MergeAsked",
+        PeopleQuestion::Action => "ActionAsked",
+        PeopleQuestion::Choice => "ChoiceAsked",
+        PeopleQuestion::Learnings => "LearningsAsked",
+        PeopleQuestion::Roadmap => "RoadmapAsked",
+        PeopleQuestion::Train => "TrainAsked",
+        PeopleQuestion::Parts => "PartsAsked",
+        PeopleQuestion::TakeBack => "TakeBackAsked",
+        PeopleQuestion::SignIn => "SignInAsked",
+        PeopleQuestion::Words => "Asked",
     }
 }

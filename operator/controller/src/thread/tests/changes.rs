@@ -37,12 +37,69 @@ fn who_looks_at_threads_sees_for_whom_one_waits() {
     let open = json!({"ts": MAIL, "hash": "aa", "role": "pm"});
     assert_eq!(waits(json!({"plan": open})), person);
     assert_eq!(waits(json!({"closing": {"ts": MAIL, "role": "lead"}})), person);
+    let train = json!({"wanted": MAIL, "by": "U1", "proposal": {"ts": MAIL, "cars": []}});
+    assert_eq!(waits(json!({"train": train})), person);
     let idle = ("Asleep".to_owned(), None);
     let approved = json!({"ts": MAIL, "hash": "aa", "role": "pm", "approvedBy": "U1"});
     assert_eq!(waits(json!({"plan": approved})), idle);
     assert_eq!(waits(json!({})), idle);
     let limit = json!({"ask": {"ts": MAIL, "limit": "perThread", "roles": ["pm"]}});
     assert_eq!(waits(json!({"budget": limit})).1.as_deref(), Some("budget"));
+}
+
+#[test]
+fn a_question_of_codebutler_itself_is_named_where_people_look() {
+    let item = json!({"id": "1", "hash": "h"});
+    let roadmap = json!({"wanted": MAIL, "by": "U1", "proposal": {"ts": MAIL, "items": [item]}});
+    let train = json!({"wanted": MAIL, "by": "U1", "proposal": {"ts": MAIL, "cars": []}});
+    let half = json!({"part": 1, "asked": MAIL});
+    let parts = json!({"asked": MAIL, "role": "pm", "approvedBy": "U1",
+        "parts": [{"title": "a", "request": "b"}], "halves": [half]});
+    for (status, reason, deed) in [
+        (json!({"roadmap": roadmap}), "RoadmapAsked", "to start the roadmap"),
+        (json!({"train": train}), "TrainAsked", "to start the merge train"),
+        (json!({"split": parts}), "TakeBackAsked", "what becomes of a merged part"),
+    ] {
+        let plan = plan(&testing::thread(&status), &world());
+        let mut told = plan.status.conditions.iter();
+        let told = told.find(|c| c.type_ == condition::AWAITING_USER).unwrap();
+        assert_eq!((told.status.as_str(), told.reason.as_str()), ("True", reason));
+        assert!(told.message.contains(deed), "{}", told.message);
+        assert!(ready(&plan).1.contains(deed), "{}", ready(&plan).1);
+        assert_eq!(plan.status.waits.as_deref(), Some("person"));
+    }
+    let held = json!({"closing": {"ts": MAIL, "role": "lead"},
+        "roles": {"lead": {"inbox": MAIL, "done": MAIL, "state": "Idle"}}});
+    let plan = plan(&testing::thread(&held), &world());
+    assert!(!condition::is_true(&plan.status.conditions, condition::AWAITING_USER));
+    // A role that asked names what it asked.
+    let asked = json!({"closing": {"ts": MAIL, "role": "lead"},
+        "roles": {"lead": {"inbox": MAIL, "done": MAIL, "state": "Waiting"}}});
+    let plan = self::plan(&testing::thread(&asked), &world());
+    let told = plan.status.conditions.iter().find(|c| c.type_ == condition::AWAITING_USER).unwrap();
+    assert_eq!(told.reason, "MergeAsked");
+    assert!(told.message.starts_with("`lead` waits for people to decide"), "{}", told.message);
+}
+
+#[test]
+fn a_roadmap_that_is_done_says_so() {
+    let run = json!({"wanted": MAIL, "by": "U1", "approvedBy": "U1", "ended": "done",
+        "items": [{"id": "1", "hash": "h"}]});
+    let done = plan(&testing::thread(&json!({"roadmap": run})), &world());
+    assert_eq!(ready(&done).0, "RoadmapDone");
+}
+
+#[test]
+fn a_pod_that_takes_the_place_of_one_that_is_lost_is_told_as_that() {
+    let begins = |roles: Value| {
+        let plan = plan(&testing::thread(&json!({"roles": {"pm": roles}})), &world());
+        plan.create_pods["pm"].begins
+    };
+    assert_eq!(begins(json!({"inbox": MAIL})), PodBegin::First);
+    assert_eq!(begins(json!({"inbox": LATER, "done": MAIL, "state": "Idle"})), PodBegin::Woken);
+    assert_eq!(begins(json!({"inbox": MAIL, "state": "Running"})), PodBegin::Replaced);
+    assert_eq!(begins(json!({"inbox": MAIL, "failures": 1})), PodBegin::Replaced);
+    assert_eq!(begins(json!({"inbox": MAIL, "podUID": "gone"})), PodBegin::Replaced);
 }
 
 #[test]
