@@ -27,6 +27,8 @@ pub enum PlayedCatalogue {
     Ollama,
     /// The same, with the window.
     Vllm,
+    /// Anthropic's: a list for who sends the key in `x-api-key` and names a version, and for no bearer.
+    Anthropic,
 }
 
 impl SharedModels {
@@ -68,8 +70,13 @@ pub(super) async fn serve_models(
     Query(page): Query<CataloguePage>,
 ) -> Response {
     let catalogue = shared.options.catalogue;
-    if catalogue != PlayedCatalogue::OpenRouter && !is_authorised(&shared, &headers) {
-        return refuse_key();
+    let is_shown = match catalogue {
+        PlayedCatalogue::OpenRouter => true,
+        PlayedCatalogue::Anthropic => is_authorised_at_anthropic(&shared, &headers),
+        _ => is_authorised(&shared, &headers),
+    };
+    if !is_shown {
+        return refuse_key(&shared);
     }
     let limit = page.limit.unwrap_or(PAGE).min(PAGE);
     let mut shown = shared.cards();
@@ -85,8 +92,17 @@ pub(super) async fn serve_models(
             let all = json!({"data": data, "total_count": total, "links": links});
             axum::Json(all).into_response()
         }
+        PlayedCatalogue::Anthropic => {
+            let all = json!({"data": data, "has_more": false, "first_id": null, "last_id": null});
+            axum::Json(all).into_response()
+        }
         _ => axum::Json(json!({"object": "list", "data": data})).into_response(),
     }
+}
+
+fn is_authorised_at_anthropic(shared: &SharedModels, headers: &HeaderMap) -> bool {
+    let own = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    own("x-api-key") == Some(shared.options.api_key.as_str()) && own("anthropic-version").is_some()
 }
 
 fn catalogue_entry(catalogue: PlayedCatalogue, card: &ModelCard) -> Value {
@@ -95,6 +111,10 @@ fn catalogue_entry(catalogue: PlayedCatalogue, card: &ModelCard) -> Value {
         PlayedCatalogue::OpenRouter => card.json(),
         PlayedCatalogue::OpenAi => bare("system"),
         PlayedCatalogue::Ollama => bare("library"),
+        PlayedCatalogue::Anthropic => json!({
+            "type": "model", "id": card.id, "display_name": card.id,
+            "created_at": "2026-02-04T00:00:00Z", "max_input_tokens": card.context_length,
+        }),
         PlayedCatalogue::Vllm => {
             let mut entry = bare("vllm");
             entry["max_model_len"] = card.context_length.into();
@@ -113,7 +133,7 @@ pub(super) async fn serve_key(
         return unknown_path();
     }
     if !is_authorised(&shared, &headers) {
-        return refuse_key();
+        return refuse_key(&shared);
     }
     let key = json!({"label": "sk-or-v1-...", "limit": null, "limit_remaining": null, "usage": 0});
     axum::Json(json!({"data": key})).into_response()
@@ -128,7 +148,7 @@ pub(super) async fn serve_model(
         return unknown_path();
     }
     if !is_authorised(&shared, &headers) {
-        return refuse_key();
+        return refuse_key(&shared);
     }
     match shared.card(&format!("{author}/{slug}")) {
         Some(card) => axum::Json(json!({"data": card.json()})).into_response(),

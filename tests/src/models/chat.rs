@@ -41,7 +41,7 @@ pub(super) async fn serve_chat(
     let response = if is_authorised(&shared, &headers) {
         answer_chat(&shared, place, &request).await
     } else {
-        refuse_key()
+        refuse_key(&shared)
     };
     let status = response.status().as_u16();
     shared.ledger().requests.push(ModelRequest { role, body: request, status });
@@ -124,6 +124,9 @@ fn unknown_model(catalogue: PlayedCatalogue, model: &str) -> Response {
         }
         PlayedCatalogue::OpenAi => {
             plain_error(404, "invalid_request_error", &"model_not_found".into(), &text)
+        }
+        PlayedCatalogue::Anthropic => {
+            plain_error(404, "not_found_error", &Value::Null, &format!("model: {model}"))
         }
         PlayedCatalogue::Ollama => {
             let text = format!("model \"{model}\" not found, try pulling it first");

@@ -113,7 +113,7 @@ pub(super) async fn serve_generation(
         return unknown_path();
     }
     if !is_authorised(&shared, &headers) {
-        return refuse_key();
+        return refuse_key(&shared);
     }
     let id = asked.id.unwrap_or_default();
     let found = shared.ledger().generations.get(&id).cloned();

@@ -250,6 +250,9 @@ fn read_drawing_chat(body: &Value) -> Result<ImageCall, String> {
         match name.as_str() {
             "aspect_ratio" if value.as_str().is_some_and(|ratio| RATIOS.contains(&ratio)) => {}
             "image_size" if matches!(value.as_str(), Some("1K" | "2K" | "4K")) => {}
+            "quality" if value.as_str().is_some_and(|one| QUALITIES.contains(&one)) => {}
+            "background" if value.as_str().is_some_and(|one| BACKGROUNDS.contains(&one)) => {}
+            "output_format" if value.as_str().is_some_and(|one| FORMATS.contains(&one)) => {}
             _ => return Err(format!("image_config.{name}: Invalid option")),
         }
     }

@@ -67,7 +67,7 @@ async fn answer_images(
     call: Result<ImageCall, ImageRefusal>,
 ) -> Response {
     if !is_authorised(shared, headers) {
-        return refuse_key();
+        return refuse_key(shared);
     }
     pass_gate(&shared.gate).await;
     let role = model_role(&request["model"]);
@@ -153,7 +153,7 @@ pub(super) async fn serve_transcriptions(
     body: Bytes,
 ) -> Response {
     if !is_authorised(&shared, &headers) {
-        return refuse_key();
+        return refuse_key(&shared);
     }
     pass_gate(&shared.gate).await;
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());

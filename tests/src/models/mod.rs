@@ -32,9 +32,10 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::http::{HeaderMap, header};
-use axum::response::Response;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 pub use self::card::{CacheRule, ModelCard, PriceCard, PriceOverride};
@@ -46,7 +47,7 @@ pub use self::meter::count_tokens;
 pub use self::mischief::{MischiefKind, MischiefList, ModelMischief, RandomMischief};
 pub use self::options::ModelOptions;
 pub use self::otherwise::OtherwiseAnswers;
-use self::respond::error_response;
+use self::respond::{error_response, plain_error};
 pub(crate) use self::script::amount;
 pub use self::script::{
     FaultKind, ModelScript, RoleScript, ScriptFault, ScriptStep, ScriptUsage, ScriptedConversation,
@@ -266,8 +267,25 @@ fn is_authorised(shared: &SharedModels, headers: &HeaderMap) -> bool {
     value.and_then(|v| v.strip_prefix("Bearer ")) == Some(shared.options.api_key.as_str())
 }
 
-fn refuse_key() -> Response {
-    error_response(401, "User not found.")
+/// In the words of whose list is played.
+fn refuse_key(shared: &SharedModels) -> Response {
+    let refuse = |body: Value| (StatusCode::UNAUTHORIZED, axum::Json(body)).into_response();
+    match shared.options.catalogue {
+        PlayedCatalogue::OpenRouter | PlayedCatalogue::Ollama => {
+            error_response(401, "User not found.")
+        }
+        PlayedCatalogue::OpenAi => plain_error(
+            401,
+            "invalid_request_error",
+            &json!("invalid_api_key"),
+            "Incorrect API key provided.",
+        ),
+        PlayedCatalogue::Vllm => refuse(json!({"error": "Unauthorized"})),
+        PlayedCatalogue::Anthropic => {
+            let error = json!({"type": "authentication_error", "message": "invalid x-api-key"});
+            refuse(json!({"type": "error", "error": error}))
+        }
+    }
 }
 
 fn unknown_path() -> Response {

@@ -1,5 +1,6 @@
 //! What one call of a model used and cost.
 
+use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::ModelPrice;
 use codebutler_crds::thread::TokenUsage;
 
@@ -7,6 +8,7 @@ use crate::estimate;
 
 /// A provider's answer, as far as it is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is said, or not, by itself")]
 pub struct ProviderBill {
     /// One call's tokens and money.
     pub usage: TokenUsage,
@@ -21,6 +23,8 @@ pub struct ProviderBill {
     pub images: u64,
     /// Seconds of sound that were heard, rounded up.
     pub seconds: Option<u64>,
+    /// What it is billed by, or its price, was not told: it is estimated.
+    pub estimated: bool,
     /// Searches of the web that the model made.
     pub searches: u64,
     /// Tokens of images among those that were sent.
@@ -34,10 +38,21 @@ impl ProviderBill {
         let Some(price) = price.filter(|_| !self.priced) else { return self };
         let mut words = self.usage;
         words.prompt_tokens = words.prompt_tokens.saturating_sub(self.image_tokens);
-        self.usage.cost = estimate::price_tokens(&words, price)
+        let tokens = estimate::price_tokens(&words, price);
+        // A recording is billed by its tokens or by its length, never by both.
+        let (tokens, heard) = match self.seconds {
+            Some(seconds) if tokens == NanoUsd::ZERO => {
+                (tokens, estimate::price_sound(seconds, price))
+            }
+            _ => {
+                self.estimated = false;
+                (tokens, NanoUsd::ZERO)
+            }
+        };
+        self.usage.cost = tokens
             + estimate::price_sent_images(self.image_tokens, price)
             + estimate::estimate_images(self.images, price)
-            + estimate::price_sound(self.seconds.unwrap_or(0), price)
+            + heard
             + estimate::price_searches(self.searches, price);
         self.priced = true;
         self

@@ -1,5 +1,7 @@
 //! What an image is: told by its first bytes, never by its name or by what somebody says of it.
 
+use memchr::memmem;
+
 /// Types of images that models take, and that people are shown.
 pub const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
@@ -11,6 +13,31 @@ pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
         [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(IMAGE_TYPES[2]),
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(IMAGE_TYPES[3]),
         _ => None,
+    }
+}
+
+/// Bytes of a PNG before its pixels, in which its form is told.
+const HEAD: usize = 16 << 10;
+
+/// True for images that can have a transparent background, as far as their form goes.
+pub fn may_shine_through(bytes: &[u8]) -> bool {
+    match media_type(bytes) {
+        // Its colour type, or a colour that stands for nothing.
+        Some("image/png") => {
+            let head = &bytes[..bytes.len().min(HEAD)];
+            let pixels = memmem::find(head, b"IDAT").unwrap_or(head.len());
+            matches!(head.get(25), Some(4 | 6)) || memmem::find(&head[..pixels], b"tRNS").is_some()
+        }
+        Some("image/webp") => {
+            let flags = match bytes.get(12..16) {
+                Some(b"VP8X") => bytes.get(20),
+                Some(b"VP8L") => bytes.get(24),
+                _ => None,
+            };
+            flags.is_some_and(|flags| flags & 0x10 != 0)
+        }
+        Some("image/gif") => true,
+        _ => false,
     }
 }
 
@@ -34,6 +61,19 @@ mod tests {
         for path in ["favicon.ico.sh", "png", "public/logo.svg", "a.png/index.html"] {
             assert!(!is_image_path(path), "{path}");
         }
+    }
+
+    #[test]
+    fn a_transparent_background_is_told_by_the_form() {
+        let png = |colors: u8, chunk: &[u8]| {
+            let head: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08";
+            [head, &[colors, 0, 0, 0, 0, 0, 0, 0][..], chunk, b"IDAT tRNS"].concat()
+        };
+        assert!(may_shine_through(&png(6, b"")) && may_shine_through(&png(3, b"tRNS")));
+        assert!(!may_shine_through(&png(2, b"")), "pixels may have any bytes");
+        assert!(!may_shine_through(b"\xff\xd8\xff\xe0"));
+        assert!(may_shine_through(b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0\x10\0\0\0"));
+        assert!(!may_shine_through(b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\x10\0\0\0"));
     }
 
     #[test]

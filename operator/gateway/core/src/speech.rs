@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use codebutler_runtime::tasks::TaskGroup;
 use futures::future::BoxFuture;
 
 use crate::caller::ProvenCaller;
@@ -24,6 +25,14 @@ pub struct SpeechError {
     pub sentence: String,
     /// It may have cost something: then it is not tried again.
     pub is_billed: bool,
+}
+
+/// Who writes recordings of conversations down, and the tasks that do: a call that has begun is paid for, so they are served
+/// to their end.
+#[derive(Clone)]
+pub struct SpeechDesk {
+    pub scribe: SpeechScribe,
+    pub tasks: TaskGroup,
 }
 
 /// Transcribes a recording for a role, or says why it can't.

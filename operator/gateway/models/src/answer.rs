@@ -72,13 +72,10 @@ pub(crate) async fn read_whole(
     }
     let (bill, failure) = (billing::read_bill(&answer), billing::find_failure(&answer));
     let bill = bill.map(|bill| match job {
-        // Who says nothing of the length is billed by the bytes.
         // A chat about a recording is billed by its tokens.
-        ModelJob::Speech(recording)
-            if bill.completed && bill.seconds.is_none() && !recording::is_chat(&answer) =>
-        {
+        ModelJob::Speech(recording) if bill.completed && !recording::is_chat(&answer) => {
             let bytes = u64::try_from(recording.sound.len()).unwrap_or(u64::MAX);
-            ProviderBill { seconds: Some(estimate::sound_seconds(bytes)), ..bill }
+            with_length(bill, bytes)
         }
         // Told only where it is in the cost already.
         ModelJob::Search(_) if bill.completed => ProviderBill { searches: 1, ..bill },
@@ -88,6 +85,15 @@ pub(crate) async fn read_whole(
     Ok(ReadAnswer { answer, bill, failure, is_uncounted })
 }
 
+/// The length of a recording by its bytes, where none is told: it is billed only where no tokens are.
+fn with_length(bill: ProviderBill, bytes: u64) -> ProviderBill {
+    if bill.seconds.is_some() {
+        return bill;
+    }
+    let seconds = Some(estimate::sound_seconds(bytes));
+    ProviderBill { seconds, estimated: !bill.priced, ..bill }
+}
+
 fn is_stream(response: &reqwest::Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
@@ -95,6 +101,8 @@ fn is_stream(response: &reqwest::Response) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use codebutler_crds::NanoUsd;
+    use codebutler_crds::limits::ModelPrice;
     use codebutler_crds::thread::TokenUsage;
 
     use super::*;
@@ -110,6 +118,7 @@ mod tests {
                 completed,
                 images: 0,
                 seconds: None,
+                estimated: false,
                 searches: 0,
                 image_tokens: 0,
             }
@@ -131,5 +140,30 @@ mod tests {
             assert_eq!(found, end, "{told:?} {failed}");
         }
         assert_eq!(of_bill(None, false), GrantEnd::Flag);
+    }
+
+    #[test]
+    fn a_recording_is_billed_by_what_is_told_and_else_by_its_bytes() {
+        let price = ModelPrice {
+            prompt: NanoUsd(2_500_000_000),
+            completion: NanoUsd(10_000_000_000),
+            audio_minute: NanoUsd(6_000_000),
+            ..ModelPrice::default()
+        };
+        let of = |usage: &str| {
+            let answer = format!(r#"{{"text":"hi"{usage}}}"#);
+            let bill = with_length(billing::read_bill(answer.as_bytes()).unwrap(), 60_000);
+            let bill = bill.at(Some(&price));
+            (bill.usage.cost.0, bill.estimated)
+        };
+        let tokens = r#","usage":{"type":"tokens","input_tokens":600,"output_tokens":45}"#;
+        assert_eq!(of(tokens), (600 * 2_500 + 45 * 10_000, false), "not by its bytes as well");
+        let length = r#","usage":{"type":"duration","seconds":30}"#;
+        assert_eq!(of(length), (3_000_000, false));
+        let cost = r#","usage":{"seconds":30,"cost":0.002}"#;
+        assert_eq!(of(cost), (2_000_000, false));
+        for nothing in ["", r#","usage":null"#, r#","usage":{}"#] {
+            assert_eq!(of(nothing), (6_000_000, true), "{nothing}");
+        }
     }
 }

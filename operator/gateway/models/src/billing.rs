@@ -159,6 +159,7 @@ pub fn read_bill(body: &[u8]) -> Option<ProviderBill> {
             .and_then(|usage| usage.seconds)
             .or(answer.duration)
             .and_then(whole_seconds),
+        estimated: false,
         searches: 0,
         image_tokens: reported
             .and_then(|usage| Details::read(usage.input_tokens_details).images)
@@ -249,6 +250,7 @@ mod tests {
                 completed: true,
                 images: 0,
                 seconds: None,
+                estimated: false,
                 searches: 0,
                 image_tokens: 0,
             };
@@ -342,6 +344,13 @@ mod tests {
         assert_eq!(cost(r#"{"data":[{"b64_json":"x"},{"b64_json":"y"}]}"#), 80_000_000);
         assert_eq!(cost(r#"{"text":"hi","usage":{"type":"duration","seconds":30}}"#), 3_000_000);
         assert_eq!(cost(r#"{"text":"hi","duration":59.2}"#), 6_000_000);
+        // gpt-4o-transcribe bills tokens, however long the recording was.
+        let tokens_of_sound = r#"{"text":"hi","duration":59.2,"usage":{"type":"tokens","input_tokens":14,"output_tokens":45,
+            "input_token_details":{"text_tokens":0,"audio_tokens":14},"total_tokens":59}}"#;
+        assert_eq!(cost(tokens_of_sound), 14 * 1_000 + 45 * 2_000);
+        let by_minute = ModelPrice { audio_minute: NanoUsd(6_000_000), ..ModelPrice::default() };
+        let bill = read_bill(tokens_of_sound.as_bytes()).unwrap().at(Some(&by_minute));
+        assert_eq!(bill.usage.cost, NanoUsd(6_000_000), "where only minutes have a price");
         // OpenAI's images: words, images that were sent, and the tokens of those that were made.
         let made = r#"{"created":1,"data":[],"usage":{"total_tokens":1380,"input_tokens":323,"output_tokens":1057,
             "input_tokens_details":{"text_tokens":13,"image_tokens":310}}}"#;

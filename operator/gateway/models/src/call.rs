@@ -73,7 +73,7 @@ pub(crate) async fn make_call(
             thread = caller.thread.name_any(),
             role = caller.role_name(),
             %error,
-            "a model call failed"
+            "model_call_failed"
         );
     }
     made.bill
@@ -297,7 +297,7 @@ async fn begin_call<'a>(
                 upstream = fresh;
             }
             Err(error) if shape.collects && error.is_about_streams() => {
-                tracing::info!(model, %error, "asking for the whole answer at once");
+                tracing::info!(model, %error, "model_streaming_refused");
                 let key = (RepoKey::from(&*caller.repo), model.to_owned());
                 gateway.models.wholes.lock().insert(key);
                 shape.collects = false;
@@ -313,7 +313,7 @@ async fn begin_call<'a>(
                 };
                 shape.affordable = Some(tokens);
                 gateway.budget.report_short_credit(caller, (model, upstream.secret()), tokens);
-                tracing::warn!(model, tokens, %error, "asking for a shorter answer");
+                tracing::warn!(model, tokens, %error, "answer_limit_reduced");
                 question.body = job.body(model, &shape).map_err(|_| ModelError::Garbled)?.1;
             }
         }
@@ -334,14 +334,14 @@ async fn open_call(
             match gateway.budget.ask_money(caller, &exceeded).await {
                 Ok(sentence) => Err(ModelError::Exceeded(sentence)),
                 Err(error) => {
-                    tracing::warn!(%error, "the thread could not be asked for more money");
+                    tracing::warn!(%error, "budget_question_failed");
                     Err(ModelError::Unrecorded)
                 }
             }
         }
         Err(error) => {
             let error = anyhow::Error::new(error);
-            tracing::warn!(error = format!("{error:#}"), "a call was not let through");
+            tracing::warn!(error = format!("{error:#}"), "model_call_blocked");
             Err(ModelError::Unrecorded)
         }
     }

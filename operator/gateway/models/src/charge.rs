@@ -2,7 +2,6 @@
 
 use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::ModelPrice;
-use codebutler_crds::thread::TokenUsage;
 use codebutler_crds::wire::history::ModelCall;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::estimate;
@@ -49,17 +48,14 @@ pub(crate) fn charge_call(
     if let Some(prices) = terms.prices.filter(|_| !is_named) {
         bill.usage.cost += prices.per_request();
     }
-    if !bill.priced && terms.unlisted == estimate::UNKNOWN {
-        tracing::warn!(
-            repo = caller.repo.name_any(),
-            model,
-            "the provider names no cost and spec.model.prices has none: its calls count as those of \
-             a large model"
-        );
+    let is_guessed = !bill.priced && terms.unlisted == estimate::UNKNOWN;
+    if is_guessed {
+        tracing::warn!(repo = caller.repo.name_any(), model, "model_price_missing");
     }
-    let bill = bill.at(Some(&terms.unlisted));
+    let mut bill = bill.at(Some(&terms.unlisted));
+    bill.estimated |= is_guessed;
     gateway.models.calibration.learn(caller, model, terms.estimate, bill.usage.cost);
-    keep_call(gateway, caller, &call, bill.usage, made);
+    keep_call(gateway, caller, &call, &bill, made);
     for near in call.settle(caller, bill.usage) {
         gateway.metrics.warned(caller, near.limit);
         gateway.budget.report_near(caller, near);
@@ -72,7 +68,7 @@ fn keep_call(
     gateway: &ModelServices,
     caller: &ProvenCaller,
     call: &BilledCall,
-    usage: TokenUsage,
+    bill: &ProviderBill,
     made: &MadeCall,
 ) {
     let own = || format!("{:016x}", rand::random::<u64>());
@@ -82,8 +78,9 @@ fn keep_call(
     let told = trace::record_call(ModelCall {
         provider: made.provider.clone(),
         effort: effort.and_then(|effort| effort.as_str().map(ToOwned::to_owned)),
+        estimated: bill.estimated,
         millis: u64::try_from(made.begun.elapsed().as_millis()).ok(),
-        ..billing::told_call(&made.model, &usage)
+        ..billing::told_call(&made.model, &bill.usage)
     });
     gateway.context.history.call(&caller.key(), caller.role_name(), &id, told);
 }

@@ -4,7 +4,12 @@
 use codebutler_crds::model::{ModelApi, ModelProvider};
 use codebutler_gateway_core::dial::is_outside;
 use codebutler_gateway_core::egress::address::is_public;
+use http::header::{AUTHORIZATION, InvalidHeaderValue};
+use http::{HeaderMap, HeaderValue};
 use url::{Host, Url};
+
+/// The version of Anthropic's API that is spoken; it wants to be told.
+const ANTHROPIC_VERSION: &str = "2023-06-01";
 
 /// The kind of API behind a base URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +19,8 @@ pub enum ApiDialect {
     OpenAi,
     /// OpenAI's API under the roof of Azure.
     Azure,
+    /// api.anthropic.com: OpenAI's words for chat, and Anthropic's own for everything else.
+    Anthropic,
     /// Any other: only what all of them know.
     Plain,
 }
@@ -25,12 +32,14 @@ impl ApiDialect {
             Some(ModelApi::OpenRouter) => Self::OpenRouter,
             Some(ModelApi::OpenAi) => Self::OpenAi,
             Some(ModelApi::Azure) => Self::Azure,
+            Some(ModelApi::Anthropic) => Self::Anthropic,
             Some(ModelApi::Plain) => Self::Plain,
             None => Url::parse(provider.base_url).map_or(Self::Plain, |url| Self::at(&url)),
         }
     }
 
-    fn at(base_url: &Url) -> Self {
+    /// By its host.
+    pub fn at(base_url: &Url) -> Self {
         let host = base_url.host_str().unwrap_or_default().to_ascii_lowercase();
         let below = |domain: &str| {
             host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
@@ -41,8 +50,41 @@ impl ApiDialect {
             Self::OpenAi
         } else if below("openai.azure.com") || below("services.ai.azure.com") {
             Self::Azure
+        } else if below("api.anthropic.com") {
+            Self::Anthropic
         } else {
             Self::Plain
+        }
+    }
+
+    /// Headers with the key for questions that are no calls. Anthropic takes a bearer's key for chat completions
+    /// alone, and answers 401 to a good one elsewhere.
+    ///
+    /// # Errors
+    /// When the key has characters that no header can carry.
+    pub fn lookup_headers(self, key: &str) -> Result<HeaderMap, InvalidHeaderValue> {
+        let sensitive = |text: String| {
+            HeaderValue::try_from(text).map(|mut value| {
+                value.set_sensitive(true);
+                value
+            })
+        };
+        let mut headers = HeaderMap::new();
+        if self == Self::Anthropic {
+            headers.insert("x-api-key", sensitive(key.to_owned())?);
+            headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
+        } else {
+            headers.insert(AUTHORIZATION, sensitive(format!("Bearer {key}"))?);
+        }
+        Ok(headers)
+    }
+
+    /// What a list has to be asked for to be whole.
+    pub fn list_query(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            // It sends twenty otherwise.
+            Self::Anthropic => &[("limit", "1000")],
+            _ => &[],
         }
     }
 
@@ -50,7 +92,7 @@ impl ApiDialect {
     pub const fn cap_field(self) -> &'static str {
         match self {
             Self::OpenAi | Self::Azure => "max_completion_tokens",
-            Self::OpenRouter | Self::Plain => "max_tokens",
+            Self::OpenRouter | Self::Anthropic | Self::Plain => "max_tokens",
         }
     }
 
@@ -112,6 +154,7 @@ mod tests {
             ("https://api.openai.com/v1", ApiDialect::OpenAi),
             ("https://team.openai.azure.com/openai/v1", ApiDialect::Azure),
             ("https://team.services.ai.azure.com/openai/v1", ApiDialect::Azure),
+            ("https://api.anthropic.com/v1", ApiDialect::Anthropic),
             ("https://notopenrouter.ai/api/v1", ApiDialect::Plain),
             ("https://proxy.example/openrouter.ai/v1", ApiDialect::Plain),
             ("http://localhost:11434/v1", ApiDialect::Plain),

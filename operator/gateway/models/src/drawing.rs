@@ -24,6 +24,8 @@ pub struct DrawingOrder {
     pub prompt: String,
     pub count: u8,
     pub size: ImageSize,
+    /// Width and height of the shape that is kept, where no size was asked for.
+    pub sides: Option<(u32, u32)>,
     pub quality: ImageQuality,
     pub transparent: bool,
     /// Images to change: the first one is changed, the others are there to look at.
@@ -120,18 +122,55 @@ fn full_prompt(order: &DrawingOrder) -> String {
     words
 }
 
-/// The fields of OpenAI's images API.
-fn image_fields(order: &DrawingOrder, id: &str) -> Vec<(&'static str, Value)> {
+/// Shapes that image models of chats know, by width and height.
+const RATIOS: [(u32, u32); 10] =
+    [(1, 1), (3, 2), (2, 3), (4, 3), (3, 4), (5, 4), (4, 5), (16, 9), (9, 16), (21, 9)];
+
+fn aspect_ratio(order: &DrawingOrder) -> String {
+    let (width, height) = order.sides.unwrap_or(match order.size {
+        ImageSize::Square => (1, 1),
+        ImageSize::Landscape => (3, 2),
+        ImageSize::Portrait => (2, 3),
+    });
+    // By how much the longer one of two shapes is longer.
+    let apart = |&(wide, high): &(u32, u32)| {
+        let (one, other) =
+            (u64::from(width) * u64::from(high), u64::from(height) * u64::from(wide));
+        (one.max(other) * 1_000).checked_div(one.min(other)).unwrap_or(u64::MAX)
+    };
+    let (wide, high) = RATIOS.iter().copied().min_by_key(apart).unwrap_or((1, 1));
+    format!("{wide}:{high}")
+}
+
+/// Pixels of an image whose shape is free, and the step of its sides.
+const AREA: f64 = 1_536.0 * 1_024.0;
+const STEP: f64 = 16.0;
+
+/// The size in pixels: newer models make any shape, and others one of three.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bounded just before
+fn pixel_size(order: &DrawingOrder, id: &str) -> String {
     let size = match order.size {
         ImageSize::Square => "1024x1024",
         ImageSize::Landscape => "1536x1024",
         ImageSize::Portrait => "1024x1536",
     };
+    let sides = order.sides.filter(|(width, height)| *width > 0 && *height > 0);
+    let Some((width, height)) = sides.filter(|_| id.contains("gpt-image-2")) else {
+        return size.to_owned();
+    };
+    // Within one to three, rounded or not.
+    let ratio = (f64::from(width) / f64::from(height)).clamp(0.35, 2.85);
+    let pixels = |length: f64| ((length / STEP).round() * STEP) as u32;
+    format!("{}x{}", pixels((AREA * ratio).sqrt()), pixels((AREA / ratio).sqrt()))
+}
+
+/// The fields of OpenAI's images API.
+fn image_fields(order: &DrawingOrder, id: &str) -> Vec<(&'static str, Value)> {
     let mut fields = vec![
         ("model", json!(id)),
         ("prompt", json!(full_prompt(order))),
         ("n", json!(order.count)),
-        ("size", json!(size)),
+        ("size", json!(pixel_size(order, id))),
         ("quality", json!(order.quality)),
     ];
     if order.transparent {
@@ -187,17 +226,16 @@ fn chat_request(order: &DrawingOrder, shape: &RequestShape<'_>) -> Value {
         let url = format!("data:{};base64,{}", image.kind, STANDARD.encode(&image.bytes));
         content.push(json!({"type": "image_url", "image_url": {"url": url}}));
     }
-    let ratio = match order.size {
-        ImageSize::Square => "1:1",
-        ImageSize::Landscape => "3:2",
-        ImageSize::Portrait => "2:3",
-    };
+    let mut config = json!({"aspect_ratio": aspect_ratio(order), "quality": order.quality});
+    if order.transparent {
+        (config["background"], config["output_format"]) = ("transparent".into(), "png".into());
+    }
     let modalities: &[&str] = if shape.facts.draws_only { &["image"] } else { &["image", "text"] };
     let mut request = json!({
         "model": shape.id,
         "messages": [{"role": "user", "content": content}],
         "modalities": modalities,
-        "image_config": {"aspect_ratio": ratio},
+        "image_config": config,
         "session_id": shape.session,
     });
     if let Some(routing) = image_routing(shape.role) {

@@ -57,7 +57,7 @@ use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::estimate;
 use codebutler_gateway_core::extract::BoundedBody;
 use codebutler_gateway_core::searcher::WebSearcher;
-use codebutler_gateway_core::speech::{SoundRecording, SpeechError, SpeechScribe};
+use codebutler_gateway_core::speech::{SoundRecording, SpeechDesk, SpeechError, SpeechScribe};
 use http::HeaderMap;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use jiff::Timestamp;
@@ -106,6 +106,11 @@ pub fn build_scribe(gateway: &Arc<ModelServices>) -> SpeechScribe {
         let gateway = Arc::clone(&gateway);
         Box::pin(async move { write_down(gateway, caller, sound).await })
     })
+}
+
+/// The same for conversations, in tasks that are served to their end.
+pub fn build_speech_desk(gateway: &Arc<ModelServices>) -> SpeechDesk {
+    SpeechDesk { scribe: build_scribe(gateway), tasks: gateway.answers.clone() }
 }
 
 async fn write_down(

@@ -83,7 +83,7 @@ impl ForwardableRequest {
             ApiDialect::OpenAi => {
                 own.extend(effort_field(shape).map(|word| ("reasoning_effort", word)));
             }
-            ApiDialect::Azure | ApiDialect::Plain => {}
+            ApiDialect::Azure | ApiDialect::Anthropic | ApiDialect::Plain => {}
         }
         let raw = |value: &Value| to_raw_value(value).map_err(|_| RequestError::NotJson);
         let own = own.iter().map(|(name, value)| Ok((*name, raw(value)?)));

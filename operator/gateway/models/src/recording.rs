@@ -36,7 +36,10 @@ impl RecordingShape {
             (ApiDialect::OpenRouter, Some(ModelHearing::Chats)) => Self::Chat,
             // Its own endpoint takes nothing but models that transcribe, and its list names them.
             (ApiDialect::OpenRouter, _) => Self::Json,
-            (ApiDialect::OpenAi | ApiDialect::Azure | ApiDialect::Plain, _) => Self::Form,
+            (
+                ApiDialect::OpenAi | ApiDialect::Azure | ApiDialect::Anthropic | ApiDialect::Plain,
+                _,
+            ) => Self::Form,
         }
     }
 

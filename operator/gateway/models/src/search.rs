@@ -11,15 +11,23 @@ use super::dialect::ApiDialect;
 const MOST: usize = 10;
 /// Characters of a page that the model is shown.
 const EXCERPT: usize = 800;
-/// Longest answer, in tokens: only its sources are used.
-const ANSWER: u32 = 1_200;
+/// Longest answer, in tokens: ten sources with a sentence each, and the thoughts before.
+const ANSWER: u32 = 4_000;
+/// Characters of an excerpt.
+const SNIPPET: usize = 600;
+
+const CUT: &str =
+    "the search's answer was cut off at its longest: sources are missing. Search for less at once";
+const UNSEARCHED: &str = "the model answered without a search, so nothing of its answer is shown: nothing stands behind it. \
+    Search with other words; if that happens again, a person has to name another model in spec.web.searchModel";
+const UNNAMED: &str = "the web was searched, and no source was named: try other words";
 
 /// True for models that search the web by themselves at their API.
 pub(crate) fn can_search(dialect: ApiDialect, id: &str) -> bool {
     match dialect {
         ApiDialect::OpenRouter => true,
         ApiDialect::OpenAi => id.contains("-search"),
-        ApiDialect::Azure | ApiDialect::Plain => false,
+        ApiDialect::Azure | ApiDialect::Anthropic | ApiDialect::Plain => false,
     }
 }
 
@@ -46,34 +54,111 @@ pub(crate) fn search_request(dialect: ApiDialect, model: &str, query: &str) -> V
     body
 }
 
-/// The sources that an answer names. Nothing if it is no answer.
+/// The sources that an answer names, and what is missing. Nothing if it is no answer.
 pub(crate) fn read_sources(answer: &[u8]) -> Option<WebResults> {
     let answer: Value = serde_json::from_slice(answer).ok()?;
-    let message = answer.pointer("/choices/0/message")?;
-    let text = message["content"].as_str().unwrap_or_default();
-    let cited = message["annotations"].as_array().into_iter().flatten();
-    let cited = cited.filter(|note| note["type"] == "url_citation");
+    let choice = answer.pointer("/choices/0")?;
+    let message = choice.get("message")?;
+    let text = CitedText::of(message);
     let mut seen = HashSet::new();
-    let results = cited.filter_map(|note| {
-        let source = note.get("url_citation").unwrap_or(note);
+    let results = text.cited.iter().filter_map(|source| {
         let url = source["url"].as_str().filter(|url| url.starts_with("http"))?;
+        let url = without_tracking(url);
         let words = source["content"].as_str().filter(|words| !words.trim().is_empty());
-        let snippet = words.map_or_else(|| cited_words(text, source), |words| short(words, 600));
-        let title = short(source["title"].as_str().unwrap_or(url), 200);
-        let result = WebResult { title, url: short(url, 2_000), snippet };
+        let snippet = words.map_or_else(|| text.words_for(source), ToOwned::to_owned);
+        let title = source["title"].as_str().filter(|title| !title.trim().is_empty());
+        let title = short(title.unwrap_or(&url), 200);
+        let result =
+            WebResult { title, url: short(&url, 2_000), snippet: short(&snippet, SNIPPET) };
         seen.insert(result.url.clone()).then_some(result)
     });
-    Some(WebResults { results: results.take(MOST).collect() })
+    let results: Vec<WebResult> = results.take(MOST).collect();
+    let is_cut = choice["finish_reason"] == "length";
+    let note = match (is_cut, results.is_empty()) {
+        (true, _) => Some(CUT),
+        (false, false) => None,
+        (false, true) if count_searches(&answer["usage"]) > 0 => Some(UNNAMED),
+        (false, true) => Some(UNSEARCHED),
+    };
+    Some(WebResults { results, note: note.map(ToOwned::to_owned) })
 }
 
-/// The part of the answer that a source stands behind.
-fn cited_words(text: &str, source: &Value) -> String {
-    let place = |name: &str| source[name].as_u64().and_then(|at| usize::try_from(at).ok());
-    let (Some(from), Some(to)) = (place("start_index"), place("end_index")) else {
-        return String::new();
-    };
-    let words: String = text.chars().skip(from).take(to.saturating_sub(from)).collect();
-    short(&words, 600)
+/// Searches that the provider counts.
+fn count_searches(usage: &Value) -> u64 {
+    let told = ["server_tool_use_details", "server_tool_use"].map(|name| &usage[name]);
+    told.iter().filter_map(|one| one["web_search_requests"].as_u64()).max().unwrap_or(0)
+}
+
+/// An address without what tells its owner where a reader comes from.
+fn without_tracking(url: &str) -> String {
+    let (rest, fragment) = url.split_once('#').map_or((url, None), |(rest, end)| (rest, Some(end)));
+    let Some((page, query)) = rest.split_once('?') else { return url.to_owned() };
+    let kept: Vec<&str> = query.split('&').filter(|part| !part.starts_with("utm_")).collect();
+    let query = if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) };
+    let fragment = fragment.map(|end| format!("#{end}")).unwrap_or_default();
+    format!("{page}{query}{fragment}")
+}
+
+/// An answer in words, and the sources that it names in them.
+struct CitedText<'a> {
+    text: Vec<char>,
+    cited: Vec<&'a Value>,
+}
+
+impl<'a> CitedText<'a> {
+    fn of(message: &'a Value) -> Self {
+        let text = message["content"].as_str().unwrap_or_default().chars().collect();
+        let notes = message["annotations"].as_array().into_iter().flatten();
+        let notes = notes.filter(|note| note["type"] == "url_citation");
+        let cited = notes.map(|note| note.get("url_citation").unwrap_or(note)).collect();
+        Self { text, cited }
+    }
+
+    fn place(&self, source: &Value) -> Option<(usize, usize)> {
+        let index = |name: &str| source[name].as_u64().and_then(|at| usize::try_from(at).ok());
+        let (from, to) = (index("start_index")?, index("end_index")?);
+        (from < to && to <= self.text.len()).then_some((from, to))
+    }
+
+    /// The part of the answer that a source stands behind: where only its link is marked, the words before that link,
+    /// back to the link before it, or else the rest of its line.
+    fn words_for(&self, source: &Value) -> String {
+        let Some((from, to)) = self.place(source) else { return String::new() };
+        let marked: String = self.text[from..to].iter().collect();
+        if !is_link(&marked) {
+            return marked;
+        }
+        let is_end = |c: &char| *c == '\n';
+        let line = self.text[..from].iter().rposition(is_end).map_or(0, |at| at + 1);
+        let others = self.cited.iter().filter_map(|other| self.place(other));
+        let last = others.map(|(_, end)| end).filter(|end| (line..=from).contains(end)).max();
+        let before = plain_words(&self.text[last.unwrap_or(line)..from]);
+        if before.chars().filter(|c| c.is_alphanumeric()).count() >= FEW {
+            // What is nearest to the link counts, where it is long.
+            let cut = before.chars().count().saturating_sub(SNIPPET);
+            return before.chars().skip(cut).collect();
+        }
+        let end = self.text[to..].iter().position(is_end).map_or(self.text.len(), |at| to + at);
+        let whole = format!("{before} {}", plain_words(&self.text[to..end]));
+        whole.trim().to_owned()
+    }
+}
+
+/// Letters that are no sentence yet.
+const FEW: usize = 12;
+
+/// True for what is but a link: `([site](https://…))`, or an address.
+fn is_link(marked: &str) -> bool {
+    let bare = marked.trim().trim_start_matches('(').trim_start();
+    (bare.starts_with('[') && bare.contains("](")) || bare.starts_with("http")
+}
+
+/// Words without the marks of a list and what is left of a link beside them.
+fn plain_words(text: &[char]) -> String {
+    let text: String = text.iter().collect();
+    let mark = |c: char| c.is_whitespace() || "-*•()[];,.".contains(c);
+    let text = text.trim_start_matches(mark).trim_end().trim_end_matches(['(', '[']);
+    text.replace("**", "").trim().to_owned()
 }
 
 fn short(text: &str, most: usize) -> String {
@@ -107,9 +192,61 @@ mod tests {
                 ("B", "https://b.example/", "Kubernetes 1.36 is out."),
             ]
         );
-        let none = json!({"choices": [{"message": {"content": "I don't know."}}]});
-        assert!(read_sources(none.to_string().as_bytes()).unwrap().results.is_empty());
         assert!(read_sources(b"[]").is_none());
+    }
+
+    #[test]
+    fn an_answer_without_a_search_is_told_from_one_that_found_nothing() {
+        let read = |answer: Value| {
+            let found = read_sources(answer.to_string().as_bytes()).unwrap();
+            (found.results.len(), found.note.unwrap_or_default())
+        };
+        let says = |usage: Value, reason: &str, annotations: Value| {
+            let message = json!({"content": "Kubernetes 1.36 is out.", "annotations": annotations});
+            json!({"choices": [{"message": message, "finish_reason": reason}], "usage": usage})
+        };
+        let one = json!([{"type": "url_citation", "url": "https://b.example/"}]);
+        assert_eq!(read(says(json!({}), "stop", json!([]))), (0, UNSEARCHED.to_owned()));
+        let unasked = json!({"server_tool_use_details": {"web_search_requests": 0}});
+        assert_eq!(read(says(unasked, "stop", json!(null))), (0, UNSEARCHED.to_owned()));
+        let asked = json!({"server_tool_use_details": {"web_search_requests": 1}});
+        assert_eq!(read(says(asked.clone(), "stop", json!([]))), (0, UNNAMED.to_owned()));
+        assert_eq!(read(says(asked.clone(), "stop", one.clone())), (1, String::new()));
+        assert_eq!(read(says(asked, "length", one)), (1, CUT.to_owned()));
+    }
+
+    #[test]
+    fn an_excerpt_is_what_the_source_stands_behind_and_not_its_link() {
+        let link = |site: &str| format!("([{site}](https://{site}/p?id=7&utm_source=openai))");
+        let text = format!(
+            "Two releases matter.\n- **Notes**: version 1.36 drops the old API. {} It is out since May. {}\n\
+             3. {} – The guide says how to move.\n",
+            link("k8s.example"),
+            link("b.example"),
+            link("c.example")
+        );
+        let cite = |site: &str| {
+            let words = link(site);
+            let at = text[..text.find(&words).unwrap()].chars().count();
+            json!({"type": "url_citation", "url_citation": {"url": format!("https://{site}/p?id=7&utm_source=openai#top"),
+                "title": "", "start_index": at, "end_index": at + words.chars().count()}})
+        };
+        let annotations = ["k8s.example", "b.example", "c.example"].map(cite);
+        let answer =
+            json!({"choices": [{"message": {"content": text, "annotations": annotations}}]});
+        let found = read_sources(answer.to_string().as_bytes()).unwrap().results;
+        let told: Vec<_> = found.iter().map(|hit| (&*hit.url, &*hit.snippet)).collect();
+        assert_eq!(
+            told,
+            [
+                ("https://k8s.example/p?id=7#top", "Notes: version 1.36 drops the old API."),
+                ("https://b.example/p?id=7#top", "It is out since May."),
+                ("https://c.example/p?id=7#top", "3. – The guide says how to move."),
+            ]
+        );
+        assert_eq!(found[0].title, found[0].url);
+        assert_eq!(without_tracking("https://a.b/?utm_source=openai"), "https://a.b/");
+        assert_eq!(without_tracking("https://a.b/x?a=utm_"), "https://a.b/x?a=utm_");
     }
 
     #[test]

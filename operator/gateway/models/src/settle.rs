@@ -43,7 +43,7 @@ async fn ask_what_it_cost(gateway: &ModelServices, lost: &LostCall, patience: Du
         tokio::time::sleep(wait.mul_f64(rand::random_range(0.8..1.2))).await;
         if let Some((usage, model)) = ask_cost(gateway, lost).await {
             let call = gateway.ledger.reconcile(lost, usage);
-            tracing::info!(repo, cost = %usage.cost, "the cost of a lost answer is known after all");
+            tracing::info!(repo, cost = %usage.cost, "model_call_settled");
             if let Some(call) = call {
                 let model = known_model(gateway, lost, &call.role, model);
                 if let Some(thread) = &lost.thread {
@@ -63,7 +63,7 @@ async fn ask_what_it_cost(gateway: &ModelServices, lost: &LostCall, patience: Du
         repo,
         thread = lost.thread.as_ref().map(|thread| &thread.name),
         id = lost.id,
-        "the provider does not tell what a lost answer cost: it counts as its estimate"
+        "model_call_estimated"
     );
     // Who sees that it is given up finds it counted.
     gateway.metrics.never_known(&repo);
@@ -105,7 +105,7 @@ async fn ask_cost(
         let upstream = match upstream {
             Ok(upstream) => upstream,
             Err(error) => {
-                tracing::info!(%error, provider = provider.name, "a call's cost can't be asked for");
+                tracing::info!(%error, provider = provider.name, "model_cost_lookup_failed");
                 continue;
             }
         };

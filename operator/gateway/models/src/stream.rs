@@ -68,7 +68,7 @@ pub async fn pump_stream(
                 if let Some(to) = &reader
                     && !matches!(timeout(upstream::IDLE, to.send(Ok(piece))).await, Ok(Ok(())))
                 {
-                    tracing::debug!("nobody listens to a model's answer any more");
+                    tracing::debug!("answer_receiver_closed");
                     reader = None;
                 }
             }
@@ -132,16 +132,12 @@ pub async fn collect_stream(
             }
             Ok(Ok(None)) => break,
             Ok(Err(error)) => {
-                tracing::warn!(error = %error.without_url(), "a model's answer broke off");
+                tracing::warn!(error = %error.without_url(), "answer_interrupted");
                 return Err(ModelError::Lost);
             }
             Err(_) if Instant::now() >= end => {
                 let waited = asked.elapsed();
-                tracing::warn!(
-                    ?waited,
-                    pieces = answer.pieces(),
-                    "a model's answer takes too long"
-                );
+                tracing::warn!(?waited, pieces = answer.pieces(), "answer_timed_out");
                 return Err(match answer.pieces() {
                     0 => ModelError::Slow(slow::tell_silence(model, waited)),
                     _ if waited < patience.whole => ModelError::Lost,

@@ -317,7 +317,7 @@ impl<'a> ModelUpstream<'a> {
             let Some(wait) = wait else {
                 return Err(ModelError::Unavailable { what, said, after: asked });
             };
-            tracing::info!(what, said, attempt, ?wait, "asking the provider again");
+            tracing::info!(what, said, attempt, ?wait, "provider_retried");
             tokio::time::sleep(wait).await;
             attempt += 1;
         }
@@ -351,16 +351,17 @@ impl<'a> ModelUpstream<'a> {
 
     /// The provider's words as they may be shown.
     fn shown(&self, said: &str) -> String {
-        let key = self.authorization.to_str().unwrap_or_default();
-        refusal::shown_refusal(said, key.trim_start_matches("Bearer "), &self.redactor)
+        refusal::shown_refusal(said, self.key(), &self.redactor)
     }
 
-    /// A request with the key. Servers without TLS get a connection for each one: llama.cpp's closes it
-    /// after every stream, whatever its `Keep-Alive` header says, and a request that meets the end is lost.
+    /// The key itself.
+    fn key(&self) -> &str {
+        self.authorization.to_str().unwrap_or_default().trim_start_matches("Bearer ")
+    }
+
+    /// A request with the key.
     fn request(&self, http: &reqwest::Client, method: Method, url: Url) -> reqwest::RequestBuilder {
-        let plain = url.scheme() == "http";
-        let request = http.request(method, url).header(AUTHORIZATION, self.authorization.clone());
-        if plain { request.header(CONNECTION, "close") } else { request }
+        bare_request(http, method, url).header(AUTHORIZATION, self.authorization.clone())
     }
 
     async fn send(
@@ -390,11 +391,11 @@ impl<'a> ModelUpstream<'a> {
                 return Ok(ProviderAttempt::Again { what, said: String::new(), asked: None });
             }
             Ok(Err(error)) => {
-                tracing::warn!(error = %error.without_url(), "a model call got no answer");
+                tracing::warn!(error = %error.without_url(), "provider_request_failed");
                 return Err(ModelError::Lost);
             }
             Err(_) => {
-                tracing::warn!(?patience, "a model call got no answer in time");
+                tracing::warn!(?patience, "provider_timed_out");
                 let CallSubject { model, id, .. } = question.subject;
                 let told = slow::tell_silence(&self.slow_model(model, id), patience);
                 return Err(if self.is_internal() {
@@ -421,6 +422,14 @@ impl<'a> ModelUpstream<'a> {
             error => Err(error),
         }
     }
+}
+
+/// A request without a key. Servers without TLS get a connection for each one: llama.cpp's closes it after every
+/// stream, whatever its `Keep-Alive` header says, and a request that meets the end is lost.
+fn bare_request(http: &reqwest::Client, method: Method, url: Url) -> reqwest::RequestBuilder {
+    let plain = url.scheme() == "http";
+    let request = http.request(method, url);
+    if plain { request.header(CONNECTION, "close") } else { request }
 }
 
 /// As much of a refusal as is looked at.
@@ -462,11 +471,11 @@ pub async fn next_piece(response: &mut reqwest::Response) -> Result<Option<Bytes
     match timeout(IDLE, response.chunk()).await {
         Ok(Ok(chunk)) => Ok(chunk),
         Ok(Err(error)) => {
-            tracing::warn!(error = %error.without_url(), "a model's answer broke off");
+            tracing::warn!(error = %error.without_url(), "answer_interrupted");
             Err(ModelError::Lost)
         }
         Err(_) => {
-            tracing::warn!(idle = ?IDLE, "a model's answer stopped");
+            tracing::warn!(idle = ?IDLE, "answer_stalled");
             Err(ModelError::Lost)
         }
     }

@@ -150,6 +150,22 @@ fn judge_words(
     Some(found)
 }
 
+/// Whether the answer to a question that was no call says that the key is wrong, in the words or codes that services document. A
+/// status alone says nothing of calls: keys may be good for those and not for lists, and some want a list's key in
+/// another header. Where `asks_for_key` is set, it was the key itself that was asked about.
+pub fn refuses_key(status: u16, complaint: &ProviderComplaint, asks_for_key: bool) -> bool {
+    let text = complaint.text.to_lowercase();
+    let is_named = KEY_KINDS.iter().any(|kind| complaint.is(kind))
+        || KEY.iter().chain(LOOKUP_KEY).any(|words| text.contains(words))
+        // vLLM's, and nothing else.
+        || text.trim_end_matches('.') == "unauthorized";
+    match status {
+        401 => is_named || asks_for_key,
+        400 | 403 => is_named,
+        _ => false,
+    }
+}
+
 /// A request that would be refused again, however the server calls that.
 fn judge_form(status: u16, complaint: &ProviderComplaint, text: &str) -> Option<AnswerVerdict> {
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
@@ -345,6 +361,9 @@ const KEY_KINDS: &[&str] =
 
 const KEY: &[&str] =
     &["api key not valid", "invalid api key", "incorrect api key", "user not found"];
+
+/// Azure's and LiteLLM's words.
+const LOOKUP_KEY: &[&str] = &["invalid subscription key", "invalid proxy server token"];
 
 const TOOLS: &[&str] = &[
     "support tool use",

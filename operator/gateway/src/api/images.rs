@@ -17,21 +17,19 @@ use codebutler_gateway_core::approval;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::consent::{ApprovedEffect, ConsentStanding};
 use codebutler_gateway_core::extract::{JsonBody, OpenCaller, needs_tool};
-use codebutler_gateway_core::image_kind::is_image_path;
+use codebutler_gateway_core::image_kind::{is_image_path, may_shine_through};
 use codebutler_gateway_core::threads::explain_unwritten;
 use codebutler_git::guard::{GuardedReason, PathGuard};
 use codebutler_models::draw::{
     DrawingOrder, MadeImages, PlannedDrawing, SentImage, make_images, plan_drawing,
 };
 use codebutler_models::{AdmittedCaller, CallSlot};
-use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 use tracing::Instrument as _;
 
-use crate::drawings::{DrawingEnd, DrawingKey};
+use crate::paid_calls::{PaidCallKey, PaidEnd, as_final, check_key};
 use crate::state::SharedGateway;
 
-const MAX_KEY: usize = 64;
 const MAX_PATH: usize = 120;
 /// Characters of a description that stand in the conversation with the images.
 const SHOWN: usize = 200;
@@ -56,16 +54,8 @@ pub(super) async fn draw_images(
         order.prompt = redactor.mask(&order.prompt).into_owned();
         order.area = order.area.map(|area| redactor.mask(&area).into_owned());
     }
-    let key = DrawingKey {
-        thread: caller.key(),
-        uid: caller.thread.uid().unwrap_or_default(),
-        role: caller.role_name().to_owned(),
-        key: wanted.key.clone(),
-    };
-    let joined = gateway.drawings.join(&key, &digest_of(&wanted));
-    let (waiter, new) = joined.map_err(|_| {
-        invalid("this key stands for another call: a new call has a key of its own")
-    })?;
+    let key = PaidCallKey::of(&caller, &wanted.key);
+    let (waiter, new) = gateway.drawings.join(&key, &digest_of(&wanted))?;
     if let Some(new) = new {
         let group = gateway.models.answers.clone();
         // On a task of its own: what has begun is paid for, whether or not the pod that asked is still there.
@@ -97,12 +87,7 @@ fn invalid(why: &str) -> ApiError {
 
 /// What is asked for, if it can be made.
 fn read_order(wanted: &DrawImages) -> Result<DrawingOrder, ApiError> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c);
-    if wanted.key.is_empty() || wanted.key.len() > MAX_KEY || !wanted.key.chars().all(plain) {
-        return Err(invalid(
-            "`key` has 1 to 64 characters of A-Z, a-z, 0-9, `_`, `.`, `:` and `-`",
-        ));
-    }
+    check_key(&wanted.key)?;
     let length = wanted.prompt.trim().chars().count();
     if length == 0 || length > MAX_IMAGE_PROMPT {
         return Err(invalid(&format!("`prompt` has 1 to {MAX_IMAGE_PROMPT} characters")));
@@ -132,6 +117,7 @@ fn read_order(wanted: &DrawImages) -> Result<DrawingOrder, ApiError> {
         prompt: wanted.prompt.trim().to_owned(),
         count: wanted.count,
         size: wanted.size,
+        sides: wanted.sides,
         quality: wanted.quality,
         transparent: wanted.transparent,
         sources: sources?,
@@ -157,19 +143,9 @@ async fn run_call(
     gateway: &SharedGateway,
     caller: &ProvenCaller,
     (wanted, order): (&DrawImages, DrawingOrder),
-) -> DrawingEnd {
+) -> PaidEnd<DrawnImages> {
     let end = Box::pin(carry_out(gateway, caller, wanted, order)).await;
-    end.map_err(|error| {
-        let code = match error.code {
-            code @ (ErrorCode::NeedsApproval
-            | ErrorCode::Forbidden
-            | ErrorCode::InvalidRequest
-            | ErrorCode::ThreadClosed) => code,
-            // Nothing that the agent is to try again by itself.
-            _ => ErrorCode::Upstream,
-        };
-        (code, error.message)
-    })
+    end.map_err(as_final)
 }
 
 async fn carry_out(
@@ -188,17 +164,32 @@ async fn carry_out(
     let planned = plan_drawing(&gateway.models, caller, &order)?;
     gateway.work.slack.require_files(caller).await?;
     approve_first(gateway, caller, (tool_of(wanted), &order), &planned).await?;
+    let model = planned.model.clone();
     let made = make_images(&gateway.models, caller, planned).await;
     if made.images.is_empty() {
         return Err(explain_nothing(made));
     }
-    let note = made.failure.as_ref().map(|failure| {
-        let (got, count) = (made.images.len(), order.count);
-        format!("{got} of {count} were made: {}", failure.message)
-    });
+    let note = explain_missing(&order, &made, &model);
     let caption = write_caption(&order, &made, note.as_deref());
     let images = post_patiently(gateway, caller, (&wanted.key, &caption), &made).await?;
     Ok(DrawnImages { images, cost: Some(made.cost), note })
+}
+
+/// What is not as it was ordered.
+fn explain_missing(order: &DrawingOrder, made: &MadeImages, model: &str) -> Option<String> {
+    let fewer = made.failure.as_ref().map(|failure| {
+        let (got, count) = (made.images.len(), order.count);
+        format!("{got} of {count} were made: {}", failure.message)
+    });
+    let is_opaque = order.transparent && !made.images.iter().all(|image| may_shine_through(image));
+    let opaque = is_opaque.then(|| {
+        format!(
+            "`{model}` made a background all the same: by their bytes the images are not transparent. Another model in \
+             spec.model.image may be able to, such as `gpt-image-1.5`"
+        )
+    });
+    let notes: Vec<String> = [fewer, opaque].into_iter().flatten().collect();
+    (!notes.is_empty()).then(|| notes.join("\n"))
 }
 
 /// Why there are no images, and what was paid for it all the same.
@@ -211,7 +202,7 @@ fn explain_nothing(made: MadeImages) -> ApiError {
     let paid = if made.cost == NanoUsd::ZERO {
         String::new()
     } else {
-        format!(" The answer cost {}.", show_dollars(made.cost))
+        format!(" The answer cost {}.", made.cost.in_cents())
     };
     ApiError::new(code, format!("no image: {}.{paid}", why.trim_end_matches('.')))
 }
@@ -271,7 +262,7 @@ fn find_approver(thread: &Thread, standing: &ConsentStanding) -> Option<String> 
 fn show_order(order: &DrawingOrder, planned: &PlannedDrawing) -> (String, String) {
     let does = if order.sources.is_empty() { "Make" } else { "Change an image into" };
     let what = count_images(usize::from(order.count));
-    let price = show_dollars(planned.estimate);
+    let price = planned.estimate.in_cents();
     let summary = format!("{does} {what} for about {price}");
     let mut detail = format!(
         "{what}, {}, about {price}, by {}.\nA yes holds for this thread: later images are made without asking, within its \
@@ -322,14 +313,8 @@ fn write_caption(order: &DrawingOrder, made: &MadeImages, note: Option<&str>) ->
         "Say that it is to be used, or what to change."
     };
     let note = note.map(|note| format!("\n{note}")).unwrap_or_default();
-    let (form, cost) = (describe_form(order), show_dollars(made.cost));
+    let (form, cost) = (describe_form(order), made.cost.in_cents());
     format!("{what} ({form}, {cost}): {short}{cut}{note}\n{choose}")
-}
-
-/// Cents, or as much of them as there is.
-fn show_dollars(cost: NanoUsd) -> String {
-    let dollars = cost.as_f64();
-    if dollars >= 0.01 { format!("${dollars:.2}") } else { format!("${dollars:.4}") }
 }
 
 /// They are paid for: Slack is tried for a while.
@@ -347,11 +332,11 @@ async fn post_patiently(
         };
         let pause = pauses.next().filter(|_| error.code == ErrorCode::Unavailable);
         let Some(pause) = pause else {
-            let cost = show_dollars(made.cost);
+            let cost = made.cost.in_cents();
             let message = format!("images were made for {cost}, and are lost: {}", error.message);
             return Err(ApiError::new(ErrorCode::Upstream, message));
         };
-        tracing::warn!(%error, "images are not posted yet");
+        tracing::warn!(%error, "image_post_failed");
         tokio::time::sleep(Duration::from_secs(*pause)).await;
     }
 }

@@ -15,8 +15,9 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use codebutler_crds::wire::{FILE_NAME, WebFetch, WebPage, WebResults, WebSearch};
+use codebutler_crds::wire::{FILE_NAME, WebFetch, WebPage, WebResults};
 use codebutler_gateway_core::api_error::ApiError;
+use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::extract::{JsonBody, OpenCaller, QueryParams, needs_tool};
 use http::header::{CONTENT_TYPE, HeaderName};
 use serde::Deserialize;
@@ -25,7 +26,7 @@ use url::{Url, form_urlencoded};
 pub use self::cited::OpenedPages;
 use self::fetch::PageRules;
 pub use self::found::FoundPages;
-pub use self::search::{SearchEngine, SearchOptions, SearchProvider};
+pub use self::search::{SearchEngine, SearchOptions, SearchProvider, check_query};
 use crate::egress_endpoints::services::EgressServices;
 
 pub async fn fetch_page(
@@ -76,20 +77,20 @@ pub async fn fetch_file(
     Ok((headers, Body::from_stream(file.content)))
 }
 
-pub async fn search_web(
-    State(gateway): State<Arc<EgressServices>>,
-    OpenCaller(caller): OpenCaller,
-    JsonBody(wanted): JsonBody<WebSearch>,
-) -> Result<axum::Json<WebResults>, ApiError> {
-    needs_tool(&caller, &["WebSearch"])?;
-    // What is asked leaves the company.
-    let query = gateway.outcomes.redactor(&caller).await?.mask(&wanted.query).into_owned();
+/// Searches the web for a role; what is found may be opened in its Thread.
+///
+/// # Errors
+/// A sentence for the role.
+pub async fn search_for(
+    gateway: &EgressServices,
+    caller: &ProvenCaller,
+    query: &str,
+) -> Result<WebResults, ApiError> {
     let found = if gateway.search.is_configured() {
-        gateway.search.results(&gateway.context, &query).await?
+        gateway.search.results(&gateway.context, query).await?
     } else {
-        let query = search::check_query(&query)?;
-        (gateway.searcher)(caller.clone(), query.to_owned()).await?
+        (gateway.searcher)(caller.clone(), query.trim().to_owned()).await?
     };
     gateway.found.remember(&caller.key(), found.results.iter().map(|hit| &*hit.url));
-    Ok(axum::Json(found))
+    Ok(found)
 }

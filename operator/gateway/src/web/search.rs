@@ -122,7 +122,7 @@ impl SearchEngine {
 ///
 /// # Errors
 /// When there are none, or too many.
-pub(super) fn check_query(query: &str) -> Result<&str, ApiError> {
+pub fn check_query(query: &str) -> Result<&str, ApiError> {
     let query = query.trim();
     if query.is_empty() || query.len() > LONGEST_QUERY {
         let message = "`query` has to have 1 to 400 characters";
@@ -171,7 +171,7 @@ fn read_results(provider: SearchProvider, body: &[u8]) -> serde_json::Result<Web
         url: short(hit.url, 2000),
         snippet: short(hit.description, 600),
     });
-    Ok(WebResults { results: results.collect() })
+    Ok(WebResults { results: results.collect(), note: None })
 }
 
 #[cfg(test)]

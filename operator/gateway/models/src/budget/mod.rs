@@ -185,7 +185,7 @@ impl Ledger {
     pub async fn flush(&self, thread: &ThreadKey) {
         let pot = BookHolder::Thread(thread.clone());
         if let Err(error) = self.inner.write(&pot).await {
-            tracing::warn!(thread = thread.name, %error, "a cost is not on its Thread yet");
+            tracing::warn!(thread = thread.name, %error, "thread_cost_write_failed");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use codebutler_crds::NanoUsd;
 use codebutler_crds::spend::CallLimit;
+use codebutler_gateway_core::moments::mark_moment;
 use jiff::Timestamp;
 
 use super::NearCap;
@@ -16,15 +17,16 @@ pub fn describe_limit(exceeded: &ExceededLimit, repo: &str, contacts: &[String])
         let unknown = if *flagged == NanoUsd::ZERO {
             String::new()
         } else {
-            format!(" (${flagged} of that counts as spent because nobody knows whether it was)")
+            let flagged = flagged.in_cents();
+            format!(" ({flagged} of that counts as spent because nobody knows whether it was)")
         };
         format!(
-            "{what} ${used} of ${cap} is used{unknown}, and the next call may cost more than what \
-             is left."
+            "{what} {} of ${cap} is used{unknown}, and the next call may cost more than what is left.",
+            used.in_cents()
         )
     };
     let when = until.map_or_else(String::new, |until| {
-        format!(" It goes on by itself at {} UTC.", until.strftime("%H:%M"))
+        format!(" It goes on by itself, {}.", mark_moment(until))
     });
     let calls = used.0;
     match limit {
@@ -59,10 +61,7 @@ fn owner_of(limit: CallLimit, of: &str) -> String {
 
 fn renewal_of(until: Option<Timestamp>) -> String {
     let said = |until: Timestamp| {
-        format!(
-            " It is renewed on {} UTC, and the work goes on then by itself.",
-            until.strftime("%Y-%m-%d at %H:%M")
-        )
+        format!(" It is renewed {}, and the work goes on then by itself.", mark_moment(until))
     };
     until.map(said).unwrap_or_default()
 }
@@ -91,7 +90,7 @@ pub fn describe_near(near: &NearCap, repo: &str) -> String {
         }
         _ => "this thread's budget".to_owned(),
     };
-    format!("${used} of ${cap} of {what} is used.")
+    format!("{} of ${cap} of {what} is used.", used.in_cents())
 }
 
 /// The key under which that is said once in a thread.
@@ -126,8 +125,8 @@ mod tests {
         let said = said.map(|exceeded| describe_limit(&exceeded, "shop", &[])).join("\n");
         insta::assert_snapshot!(said, @r"
         of this thread's budget, $0.95 of $1.00 is used, and the next call may cost more than what is left.
-        of today's budget of `shop`, $0.95 of $1.00 is used ($0.05 of that counts as spent because nobody knows whether it was), and the next call may cost more than what is left. It goes on by itself at 00:00 UTC.
-        30 model calls in an hour are the limit of one person in `shop`. It goes on by itself at 00:00 UTC.
+        of today's budget of `shop`, $0.95 of $1.00 is used ($0.05 of that counts as spent because nobody knows whether it was), and the next call may cost more than what is left. It goes on by itself, <t:1795392000>.
+        30 model calls in an hour are the limit of one person in `shop`. It goes on by itself, <t:1795392000>.
         ");
     }
 
@@ -144,8 +143,8 @@ mod tests {
         let day = exceeded(CallLimit::PersonPerDay, "U0ANA", "2026-11-28T23:00:00Z");
         let month = exceeded(CallLimit::TeamPerMonth, "payments", "2026-12-01T00:00:00Z");
         let contacts = ["U0BOSS".to_owned(), "U0OPS".to_owned()];
-        insta::assert_snapshot!(describe_limit(&day, "shop", &[]), @"of the budget of <@U0ANA> for today in `shop`, $4.90 of $5.00 is used, and the next call may cost more than what is left. It is renewed on 2026-11-28 at 23:00 UTC, and the work goes on then by itself. An administrator of the cluster can raise it sooner (`spec.limits.budget.people` of Repo `shop`).");
-        insta::assert_snapshot!(describe_limit(&month, "shop", &contacts), @"of the budget of team `payments` for this month in `shop`, $4.90 of $5.00 is used, and the next call may cost more than what is left. It is renewed on 2026-12-01 at 00:00 UTC, and the work goes on then by itself. <@U0BOSS> or <@U0OPS> can raise it sooner (`spec.limits.budget.teams` of Repo `shop`).");
+        insta::assert_snapshot!(describe_limit(&day, "shop", &[]), @"of the budget of <@U0ANA> for today in `shop`, $4.90 of $5.00 is used, and the next call may cost more than what is left. It is renewed <t:1795906800>, and the work goes on then by itself. An administrator of the cluster can raise it sooner (`spec.limits.budget.people` of Repo `shop`).");
+        insta::assert_snapshot!(describe_limit(&month, "shop", &contacts), @"of the budget of team `payments` for this month in `shop`, $4.90 of $5.00 is used, and the next call may cost more than what is left. It is renewed <t:1796083200>, and the work goes on then by itself. <@U0BOSS> or <@U0OPS> can raise it sooner (`spec.limits.budget.teams` of Repo `shop`).");
         let near = |limit, of: Option<&str>| NearCap {
             limit,
             cap: NanoUsd(5_000_000_000),
@@ -155,6 +154,8 @@ mod tests {
         };
         let month = near(CallLimit::PersonPerMonth, Some("U0ANA"));
         insta::assert_snapshot!(describe_near(&month, "shop"), @"$4.00 of $5.00 of the budget of <@U0ANA> for this month in `shop` is used.");
+        let odd = NearCap { used: NanoUsd(4_012_345_678), ..near(CallLimit::PerThread, None) };
+        assert_eq!(describe_near(&odd, "shop"), "$4.01 of $5.00 of this thread's budget is used.");
         assert_eq!(key_of_near(&month), "budget-near-personPerMonth-U0ANA-2026-11-5000000000");
         assert_eq!(key_of_near(&near(CallLimit::PerThread, None)), "budget-near-5000000000");
     }

@@ -345,7 +345,7 @@ impl SharedLedger {
                 Ok(()) => failures = 0,
                 Err(WriteError::Missing(_)) => return,
                 Err(error) => {
-                    tracing::warn!(?pot, %error, "costs are not on record yet");
+                    tracing::warn!(?pot, %error, "cost_write_failed");
                     failures = failures.saturating_add(1).min(6);
                     next = Some(Instant::now() + (EVERY * 2_u32.pow(failures)).min(LONGEST));
                     continue;
@@ -402,7 +402,7 @@ impl SharedLedger {
         let writes = futures::stream::iter(pots).map(|pot| async move {
             let written = self.write(&pot).await;
             if let Err(error) = &written {
-                tracing::error!(?pot, %error, "costs were not put on record");
+                tracing::error!(?pot, %error, "cost_write_abandoned");
             }
             matches!(written, Ok(()) | Err(WriteError::Missing(_)))
         });

@@ -84,7 +84,8 @@ fn openrouter_is_asked_for_each_in_a_chat() {
     assert_eq!(path, "chat/completions");
     let body: Value = serde_json::from_slice(body).unwrap();
     assert_eq!(body["modalities"], json!(["image", "text"]));
-    assert_eq!(body["image_config"], json!({"aspect_ratio": "3:2"}));
+    let config = json!({"aspect_ratio": "3:2", "quality": "high", "background": "transparent", "output_format": "png"});
+    assert_eq!(body["image_config"], config);
     assert_eq!(body["provider"], json!({"data_collection": "deny"}), "of other models");
     let content = body["messages"][0]["content"].as_array().unwrap();
     assert_eq!(content.len(), 3);
@@ -94,6 +95,27 @@ fn openrouter_is_asked_for_each_in_a_chat() {
         "{words}"
     );
     assert!(content[2]["image_url"]["url"].as_str().unwrap().starts_with("data:image/png;base64,"));
+}
+
+#[test]
+fn an_edited_image_keeps_its_shape_as_well_as_the_model_can() {
+    let of = |sides| DrawingOrder { sides: Some(sides), transparent: false, ..order() };
+    for (sides, ratio) in [
+        ((1_920, 1_080), "16:9"),
+        ((800, 600), "4:3"),
+        ((600, 601), "1:1"),
+        ((1_000, 3_000), "9:16"),
+        ((5_000, 1_000), "21:9"),
+        ((0, 7), "1:1"),
+    ] {
+        assert_eq!(aspect_ratio(&of(sides)), ratio, "{sides:?}");
+    }
+    assert_eq!(aspect_ratio(&order()), "3:2");
+    let one = of((1_920, 1_080));
+    assert_eq!(pixel_size(&one, "gpt-image-1"), "1536x1024");
+    assert_eq!(pixel_size(&one, "openai/gpt-image-2"), "1680x944");
+    assert_eq!(pixel_size(&of((1, 9)), "gpt-image-2"), "736x2112");
+    assert_eq!(pixel_size(&order(), "gpt-image-2"), "1536x1024", "as it was asked for");
 }
 
 #[test]

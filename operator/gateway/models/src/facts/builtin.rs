@@ -13,7 +13,7 @@ const OLLAMA: u32 = 32_000;
 pub fn builtin_facts(dialect: ApiDialect, id: &str) -> KnownModelFacts {
     let facts = match dialect {
         ApiDialect::OpenAi => openai_facts(id),
-        ApiDialect::Azure | ApiDialect::OpenRouter | ApiDialect::Plain => {
+        ApiDialect::Azure | ApiDialect::Anthropic | ApiDialect::OpenRouter | ApiDialect::Plain => {
             KnownModelFacts::default()
         }
     };

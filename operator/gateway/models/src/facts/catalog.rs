@@ -61,6 +61,8 @@ pub(super) struct ModelList {
     pub served: ServedModel,
     /// The Secret that the key was from, as it was.
     pub secret: Option<String>,
+    /// True for what it said before it was asked last: nobody answered then.
+    pub is_kept: bool,
 }
 
 #[derive(Default)]
@@ -109,7 +111,7 @@ impl ModelCatalog {
         window: Option<u32>,
     ) {
         let Some(window) = window else { return };
-        tracing::info!(repo = repo.name_any(), id, window, "the window is what the server says");
+        tracing::info!(repo = repo.name_any(), id, window, "context_window_learned");
         lock(&self.windows).insert((list_source(repo, provider), (*id).to_owned()), window);
     }
 
@@ -166,7 +168,8 @@ impl ModelCatalog {
         let turn = Arc::clone(lock(&self.asking).entry(source.clone()).or_default());
         let _turn = turn.lock().await;
         let is_good = |list: &ModelList| {
-            list.at.elapsed() < if list.known.is_ok() { age } else { age.min(AGAIN) }
+            let holds = list.known.is_ok() && !list.is_kept;
+            list.at.elapsed() < if holds { age } else { age.min(AGAIN) }
         };
         if lock(&self.lists).get(&source).is_some_and(is_good) {
             return;
@@ -178,7 +181,7 @@ impl ModelCatalog {
                 repo = repo.name_any(),
                 provider = provider.name,
                 why = error.why,
-                "the provider's models are not known"
+                "model_list_failed"
             );
         }
         // It may be served with another window now; if not, the next refusal says so again.
@@ -189,7 +192,9 @@ impl ModelCatalog {
         };
         lock(&self.windows).retain(|(of, model), _| *of != source || !is_listed(model));
         let (at, known) = (Instant::now(), known.map(Arc::new));
-        lock(&self.lists).insert(source, ModelList { at, known, served, secret });
+        let mut lists = lock(&self.lists);
+        let (known, is_kept) = keep_last(known, lists.get(&source));
+        lists.insert(source, ModelList { at, known, served, secret, is_kept });
     }
 
     /// The Secret with the key of a provider, as it is.
@@ -216,7 +221,8 @@ impl ModelCatalog {
             let why = "no answer in time".to_owned();
             let known = Err(NoModelList { why: why.clone(), means: LookupMeans::Away });
             let served = ServedModel::Unasked(why);
-            let none = ModelList { at: Instant::now(), known, served, secret: None };
+            let none =
+                ModelList { at: Instant::now(), known, served, secret: None, is_kept: false };
             lock(&self.lists).entry(list_source(repo, &provider)).or_insert(none);
         }
     }
@@ -225,6 +231,20 @@ impl ModelCatalog {
         lock(&self.lists).retain(|source, _| wanted.contains(source));
         lock(&self.asking).retain(|source, _| wanted.contains(source));
         lock(&self.windows).retain(|(source, _), _| wanted.contains(source));
+    }
+}
+
+/// A list that nobody answered for stays the last one, which is said: a name that is found there would go to another
+/// provider meanwhile.
+fn keep_last(
+    known: Result<Arc<ListedModels>, NoModelList>,
+    before: Option<&ModelList>,
+) -> (Result<Arc<ListedModels>, NoModelList>, bool) {
+    match (known, before.map(|before| &before.known)) {
+        (Err(error), Some(Ok(before))) if error.means == LookupMeans::Away => {
+            (Ok(Arc::clone(before)), true)
+        }
+        (known, _) => (known, false),
     }
 }
 
@@ -335,4 +355,29 @@ async fn all_pages(
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_kept_while_nobody_answers_and_not_when_the_key_is_refused() {
+        let failed = |means| Err(NoModelList { why: "no".to_owned(), means });
+        let list = |known| ModelList {
+            at: Instant::now(),
+            known,
+            served: ServedModel::Yes,
+            secret: None,
+            is_kept: false,
+        };
+        let good = list(Ok(Arc::new(ListedModels::default())));
+        let (known, is_kept) = keep_last(failed(LookupMeans::Away), Some(&good));
+        assert!(known.is_ok() && is_kept);
+        let (known, is_kept) = keep_last(failed(LookupMeans::Refused), Some(&good));
+        assert!(known.is_err() && !is_kept);
+        let never = list(failed(LookupMeans::Away));
+        assert!(keep_last(failed(LookupMeans::Away), Some(&never)).0.is_err());
+        assert!(keep_last(failed(LookupMeans::Away), None).0.is_err());
+    }
 }

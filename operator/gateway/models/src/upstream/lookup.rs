@@ -8,13 +8,16 @@ use codebutler_gateway_core::secrets::SecretError;
 use http::{Method, StatusCode};
 use tokio::time::timeout;
 
-use super::{ModelError, ModelUpstream, collect_answer, read_beginning};
+use super::{ModelError, ModelUpstream, bare_request, collect_answer, read_beginning};
+use crate::dialect::ApiDialect;
 use crate::facts::list::{self, ListPage};
 use crate::facts::llama::LlamaProps;
-use crate::{complaint, refusal};
+use crate::{complaint, refusal, verdict};
 
 /// How long an answer may take to begin, and again as long to arrive.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// Where `OpenRouter` says what a key may do.
+const KEY: &str = "key";
 
 /// Why there is no list of models.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +75,10 @@ impl ModelUpstream<'_> {
                 ("output_modalities", all),
             ]
         });
-        let response = self.look_up(http, "models", page.as_ref().map_or(&[], |page| page)).await?;
+        let usual =
+            self.dialect.list_query().iter().map(|(name, value)| (*name, (*value).to_owned()));
+        let query: Vec<(&str, String)> = page.into_iter().flatten().chain(usual).collect();
+        let response = self.look_up(http, "models", &query).await?;
         let body = timeout(PATIENCE, collect_answer(response)).await;
         let body =
             body.map_err(|_| NoModelList::new(LookupMeans::Away, "no whole answer in time"))?;
@@ -111,7 +117,7 @@ impl ModelUpstream<'_> {
     /// # Errors
     /// Why it does not.
     pub async fn knows_key(&self, http: &reqwest::Client) -> Result<(), NoModelList> {
-        self.look_up(http, "key", &[]).await.map(drop)
+        self.look_up(http, KEY, &[]).await.map(drop)
     }
 
     async fn look_up(
@@ -128,13 +134,17 @@ impl ModelUpstream<'_> {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        let request = self.request(http, Method::GET, url).send();
+        let headers = self
+            .dialect
+            .lookup_headers(self.key())
+            .map_err(|_| ModelError::KeyForm(self.id.1.clone()))?;
+        let request = bare_request(http, Method::GET, url).headers(headers).send();
         let answered = timeout(PATIENCE, request).await;
         let answered =
             answered.map_err(|_| NoModelList::new(LookupMeans::Away, "no answer in time"))?;
         let response = answered.map_err(|error| {
             let error = error.without_url();
-            tracing::debug!(%error, what, "the provider was not asked");
+            tracing::debug!(%error, what, "provider_lookup_failed");
             match find_trouble(&error) {
                 Some(why) => NoModelList::new(LookupMeans::Barred, why.to_string()),
                 None => NoModelList::new(LookupMeans::Away, "no connection"),
@@ -150,11 +160,12 @@ impl ModelUpstream<'_> {
         if matches!(status, 401 | 403) {
             self.keys.forget(&self.id);
         }
-        let said = self.shown(&complaint::read_complaint(&read_beginning(response).await).text);
+        let complaint = complaint::read_complaint(&read_beginning(response).await);
+        let said = self.shown(&complaint.text);
+        let asks_for_key = self.dialect == ApiDialect::OpenRouter && what == KEY;
         let means = match status {
-            401 => LookupMeans::Refused,
+            _ if verdict::refuses_key(status, &complaint, asks_for_key) => LookupMeans::Refused,
             429 | 500.. => LookupMeans::Away,
-            // Also 403: a key may be good for calls, and not for lists.
             _ => LookupMeans::Nothing,
         };
         Err(NoModelList::new(means, refusal::with_words(format!("status {status}"), &said)))

@@ -58,7 +58,7 @@ fn a_description_addresses_nobody() {
     let made = MadeImages { images: vec![PNG.into(); 2], cost: NanoUsd(4_000_000), failure: None };
     let caption = write_caption(&order, &made, Some("2 of 3 were made: why"));
     assert!(
-        caption.starts_with("2 images (square, medium quality, $0.0040): a fox codebutler.coder x"),
+        caption.starts_with("2 images (square, medium quality, <$0.01): a fox codebutler.coder x"),
         "{caption}"
     );
     assert!(caption.contains("…\n2 of 3 were made: why\nSay which one"), "{caption}");

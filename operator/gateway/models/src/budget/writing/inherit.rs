@@ -24,7 +24,7 @@ impl SharedLedger {
             let Some(budget) = budget else { continue };
             if stale(&budget.holder) || !budget.open.is_empty() {
                 let thread = thread.name_any();
-                tracing::warn!(thread, "calls of an earlier gateway are unaccounted for");
+                tracing::warn!(thread, "model_calls_unaccounted");
             } else if budget.leaving.is_empty() {
                 continue;
             }
@@ -74,7 +74,7 @@ impl SharedLedger {
                 self.books().open_thread(&key, book);
             }
             // Its first call finds the grant.
-            Err(error) => tracing::warn!(thread = key.name, %error, "a grant stays unflagged"),
+            Err(error) => tracing::warn!(thread = key.name, %error, "grant_read_failed"),
         }
         self.flag_now(pot).await;
     }
@@ -89,14 +89,14 @@ impl SharedLedger {
                 let book = RepoBook::found(found.status.as_ref(), &self.holder);
                 self.books().open_repo(&key, book);
             }
-            Err(error) => tracing::warn!(repo = key.name, %error, "a grant stays unflagged"),
+            Err(error) => tracing::warn!(repo = key.name, %error, "grant_read_failed"),
         }
         self.flag_now(pot).await;
     }
 
     async fn flag_now(self: &Arc<Self>, pot: BookHolder) {
         if let Err(error) = self.write(&pot).await {
-            tracing::warn!(?pot, %error, "a grant is flagged later");
+            tracing::warn!(?pot, %error, "grant_write_failed");
             return self.schedule(pot);
         }
         self.follow(pot);
