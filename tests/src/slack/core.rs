@@ -45,6 +45,8 @@ pub(super) struct SlackCore {
     pub unknown_blocks: BTreeSet<String>,
     /// Status of agent sessions, by channel and thread.
     pub sessions: BTreeMap<(String, String), String>,
+    /// Messages of suggested prompts, by conversation with the app.
+    pub prompts: BTreeMap<String, Vec<String>>,
     pub bot_token: String,
     pub app_token: String,
     /// Why the workspace does not know the app's tokens any more.
@@ -130,6 +132,7 @@ impl SlackCore {
             groups: BTreeMap::new(),
             unknown_blocks: BTreeSet::new(),
             sessions: BTreeMap::new(),
+            prompts: BTreeMap::new(),
             openid: OpenId::new(format!("{}.{}", unix_now(), world.app.id), random_secret()),
             bot_token: format!("xoxb-{}", random_secret()),
             app_token: format!("xapp-1-{}-{}", world.app.id, random_secret()),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Query, Request, State, WebSocketUpgrade};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get, post};
 use serde::Deserialize;
@@ -24,6 +24,8 @@ use super::socket;
 
 /// Most bytes of a request body: an upload.
 const MAX_BODY: usize = 64 << 20;
+/// The beginning of a PNG: what every picture looks like when it is small.
+const SMALLER: &[u8] = b"\x89PNG\r\n\x1a\nsmaller";
 
 type Shared = State<Arc<SharedSlack>>;
 
@@ -34,6 +36,7 @@ pub(super) fn build_router(inner: Arc<SharedSlack>) -> Router {
         .route("/socket/", get(serve_socket))
         .route("/upload/v1/{file}", post(serve_upload))
         .route("/files-pri/{file}/{name}", get(serve_download))
+        .route("/files-tmb/{file}/{name}", get(serve_download))
         .route("/actions/{token}", post(serve_response))
         .with_state(Arc::clone(&inner))
         .merge(page)
@@ -249,6 +252,7 @@ async fn serve_upload(State(inner): Shared, Path(id): Path<String>, request: Req
 async fn serve_download(
     State(inner): Shared,
     Path((file, _name)): Path<(String, String)>,
+    uri: Uri,
     headers: HeaderMap,
 ) -> Response {
     let id = file.rsplit('-').next().unwrap_or_default().to_owned();
@@ -262,6 +266,8 @@ async fn serve_download(
         Some(core.world.files.get(&id).and_then(|file| file.content.clone()))
     });
     match found {
+        // A smaller picture, whatever the file is.
+        Some(Some(_)) if uri.path().starts_with("/files-tmb/") => SMALLER.into_response(),
         Some(Some(content)) => content.into_response(),
         Some(None) => StatusCode::NOT_FOUND.into_response(),
         // Slack sends strangers to its sign-in page.

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 
 mod actions;
 mod args;
+mod assistant;
 mod block_kinds;
 mod blocks;
 mod core;

@@ -85,6 +85,7 @@ impl Default for SlackOptions {
             subscriptions: list(&[
                 "agent_session_stopped",
                 "app_mention",
+                "assistant_thread_started",
                 "file_shared",
                 "link_shared",
                 "message.channels",

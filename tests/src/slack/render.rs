@@ -275,6 +275,7 @@ pub(super) fn render_file(world: &SlackWorld, file: &FileRecord) -> Value {
         "png" => ("image/png", "png", "PNG"),
         "jpg" | "jpeg" => ("image/jpeg", "jpg", "JPEG"),
         "gif" => ("image/gif", "gif", "GIF"),
+        "heic" => ("image/heic", "heic", "HEIC"),
         "rs" => ("text/plain", "rust", "Rust"),
         "py" => ("text/plain", "python", "Python"),
         "sh" => ("text/plain", "shell", "Shell"),
@@ -288,7 +289,9 @@ pub(super) fn render_file(world: &SlackWorld, file: &FileRecord) -> Value {
         _ => ("application/octet-stream", "binary", "Binary"),
     };
     let path = format!("{}-{}/{}", world.team.id, file.id, file.name);
-    json!({
+    let shares = render_shares(world, file);
+    let is_public = shares["private"].is_null() || shares["public"].is_object();
+    let mut shown = json!({
         "id": file.id,
         "created": file.created,
         "timestamp": file.created,
@@ -303,19 +306,27 @@ pub(super) fn render_file(world: &SlackWorld, file: &FileRecord) -> Value {
         "editable": false,
         "is_external": false,
         "external_type": "",
-        "is_public": true,
+        "is_public": is_public,
         "public_url_shared": false,
         "display_as_bot": false,
         "username": "",
         "channels": file.channels,
         "groups": [],
         "ims": [],
-        "shares": render_shares(world, file),
+        "shares": shares,
         // The server's own address is put in front when the answer leaves.
         "url_private": format!("{ORIGIN}/files-pri/{path}"),
         "url_private_download": format!("{ORIGIN}/files-pri/{path}?download=1"),
         "permalink": format!("{ORIGIN}/files/{}/{}/{}", file.user, file.id, file.name),
-    })
+    });
+    if mimetype.starts_with("image/") {
+        let stem = file.name.rsplit_once('.').map_or(&*file.name, |(stem, _)| stem);
+        for side in [64, 360, 720, 1024] {
+            let path = format!("{}-{}/{stem}_{side}.png", world.team.id, file.id);
+            shown[format!("thumb_{side}")] = json!(format!("{ORIGIN}/files-tmb/{path}"));
+        }
+    }
+    shown
 }
 
 /// The messages that have a file, by kind of channel and by channel.

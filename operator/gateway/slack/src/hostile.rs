@@ -70,7 +70,7 @@ fn unknown_events_and_frames_pass() {
         assert!(matches!(payload(frame.clone()), EnvelopePayload::Unknown), "{frame}");
     }
     for unknown in [
-        json!({"type": "assistant_thread_started"}),
+        json!({"type": "assistant_thread_context_changed"}),
         json!({"type": 5}),
         json!([1, 2]),
         json!({"type": "reaction_added", "item": "x"}),

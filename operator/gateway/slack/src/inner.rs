@@ -11,7 +11,7 @@ use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::conditions::ConditionWriter;
 use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::dispatch::RepoTeam;
-use codebutler_gateway_core::speech::SpeechScribe;
+use codebutler_gateway_core::speech::SpeechDesk;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::ThreadWriter;
 use codebutler_gateway_core::threads::keyed::KeyedLocks;
@@ -33,6 +33,7 @@ use crate::api::scopes::{self, TokenScopes};
 use crate::api::web::SlackWeb;
 use crate::inbound::access;
 use crate::inbound::files;
+use crate::inbound::hearing;
 use crate::inbound::picture_files;
 use crate::inbound::repo_choice;
 use crate::metrics::SlackMetrics;
@@ -78,9 +79,8 @@ pub(crate) struct Inner {
     pub(crate) described: files::DescribedFiles,
     pub(crate) shown_pictures: picture_files::ShownPictures,
     /// Writes recordings down, once there is somebody who can.
-    pub(crate) scribe: Mutex<Option<SpeechScribe>>,
-    /// One recording at a time per thread.
-    pub(crate) hearing: KeyedLocks<ThreadKey>,
+    pub(crate) speech: Mutex<Option<SpeechDesk>>,
+    pub(crate) hearings: hearing::HearingBook,
     /// Conversations that were opened for a prompt.
     pub(crate) opened: opening::OpenedThread,
     /// Conversations whose Threads were deleted.
@@ -147,8 +147,8 @@ impl Inner {
             contents: files::FileContents::default(),
             described: files::DescribedFiles::default(),
             shown_pictures: picture_files::ShownPictures::default(),
-            scribe: Mutex::default(),
-            hearing: KeyedLocks::default(),
+            speech: Mutex::default(),
+            hearings: hearing::HearingBook::default(),
             opened: opening::OpenedThread::default(),
             ends: deleted_conversations::ToldEnds::default(),
             name: format!("{:016x}", rand::random::<u64>()),

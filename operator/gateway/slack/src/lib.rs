@@ -31,7 +31,7 @@ use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::dispatch;
-use codebutler_gateway_core::speech::SpeechScribe;
+use codebutler_gateway_core::speech::SpeechDesk;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::{self, ThreadWriter, WriteError};
 use tokio_util::sync::CancellationToken;
@@ -106,8 +106,8 @@ impl SlackGateway {
     }
 
     /// Has recordings written down from now on.
-    pub fn hear_with(&self, scribe: SpeechScribe) {
-        *self.inner.scribe.lock().unwrap_or_else(PoisonError::into_inner) = Some(scribe);
+    pub fn hear_with(&self, desk: SpeechDesk) {
+        *self.inner.speech.lock().unwrap_or_else(PoisonError::into_inner) = Some(desk);
     }
 
     /// Shows in their threads what runs do, and who goes on after them, and reads back what no socket
@@ -263,7 +263,8 @@ impl SlackGateway {
         Box::pin(asking::action::ask_action(&self.inner, caller, request, wait)).await
     }
 
-    /// Asks the people of a thread about money and records the question; the same key asks once.
+    /// Asks the people of a thread about money and records the question; the same key asks once. Beside them it calls
+    /// those whom the text mentions, if they come with it, as Slack's ids.
     ///
     /// # Errors
     /// A sentence for the log.
@@ -271,7 +272,7 @@ impl SlackGateway {
         &self,
         thread: &ThreadKey,
         key: &str,
-        text: &str,
+        text: (&str, &[String]),
         ask: &questions::budget::BudgetAsked,
     ) -> Result<(), ApiError> {
         asking::ask_money(&self.inner, thread, key, text, ask).await
@@ -350,7 +351,7 @@ impl SlackGateway {
         asking::remind_people(&self.inner, thread, key, text).await
     }
 
-    /// Posts a line of CodeButler itself; the same key posts once.
+    /// Posts a line of CodeButler itself, which calls nobody; the same key posts once.
     ///
     /// # Errors
     /// A sentence for the log.
@@ -360,7 +361,21 @@ impl SlackGateway {
         key: &str,
         text: &str,
     ) -> Result<SlackTs, ApiError> {
-        post::post_line(&self.inner, thread, key, text).await
+        self.notice_to(thread, key, text, &[]).await
+    }
+
+    /// The same, and it calls those of `people`, Slack's ids, whom it mentions.
+    ///
+    /// # Errors
+    /// A sentence for the log.
+    pub async fn notice_to(
+        &self,
+        thread: &ThreadKey,
+        key: &str,
+        text: &str,
+        people: &[String],
+    ) -> Result<SlackTs, ApiError> {
+        post::post_line(&self.inner, thread, key, text, people).await
     }
 
     /// The same with mail for a role: what a person said elsewhere. It wakes the role.
@@ -374,8 +389,22 @@ impl SlackGateway {
         text: &str,
         role: &str,
     ) -> Result<(), ApiError> {
+        self.remark_to(thread, key, (text, &[]), role).await
+    }
+
+    /// The same, and it calls those of `people`, Slack's ids, whom it mentions.
+    ///
+    /// # Errors
+    /// A sentence for the log.
+    pub async fn remark_to(
+        &self,
+        thread: &ThreadKey,
+        key: &str,
+        (text, people): (&str, &[String]),
+        role: &str,
+    ) -> Result<(), ApiError> {
         let key = post::key_for(role, key);
-        let ts = post::post_line(&self.inner, thread, &key, text).await?;
+        let ts = self.notice_to(thread, &key, text, people).await?;
         let raised = self.inner.threads.raise_inbox(thread, &[role.to_owned()], &ts).await;
         raised.map_err(|error| ApiError::new(ErrorCode::Unavailable, error.to_string()))
     }

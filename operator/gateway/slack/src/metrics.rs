@@ -51,7 +51,7 @@ impl SlackMetrics {
         for path in fields.iter() {
             self.unread.one([path]);
             if self.logged.first_time(path.to_owned()) {
-                tracing::warn!(path, "a field that Slack sent can't be read: it counts as absent");
+                tracing::warn!(path, "slack_field_unreadable");
             }
         }
     }

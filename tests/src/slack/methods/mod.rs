@@ -72,6 +72,13 @@ const METHODS: &[SlackMethod] = &[
     define_method("auth.test", &[], RateTier::Unlimited, JSON, auth_test),
     define_method("assistant.threads.setStatus", &["chat:write"], RateTier::Four, JSON, set_status),
     define_method(
+        "assistant.threads.setSuggestedPrompts",
+        &["assistant:write"],
+        RateTier::Four,
+        JSON,
+        sessions::set_prompts,
+    ),
+    define_method(
         "agents.sessions.setStatus",
         &["chat:write"],
         RateTier::Three,

@@ -200,7 +200,7 @@ impl Inner {
         let patch = Patch::Merge(json!({"status": {"slack": {"channel": named}}}));
         let params = writes::patch_params();
         if let Err(error) = api.patch_status(&repo.name_any(), &params, &patch).await {
-            tracing::warn!(%error, repo = repo.name_any(), "the channel's id is not written");
+            tracing::warn!(%error, repo = repo.name_any(), "channel_id_write_failed");
         }
     }
 }

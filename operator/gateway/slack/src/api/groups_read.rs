@@ -65,7 +65,7 @@ impl Inner {
     pub(crate) async fn learn_groups(&self, repo: &Repo, account: &SlackAccount) {
         let looks = self.learn_due_groups(repo, account);
         if tokio::time::timeout(PATIENCE, looks).await.is_err() {
-            tracing::warn!("Slack takes too long to say who is in a group: asked again");
+            tracing::warn!("group_lookup_timed_out");
         }
     }
 
@@ -87,7 +87,7 @@ impl Inner {
         let now = self.groups.told(repo);
         if now != before {
             for why in &now {
-                tracing::warn!(why, "people of a group can't steer");
+                tracing::warn!(why, "group_members_unknown");
             }
             if *self.sweeps.borrow() {
                 self.reach.tell(repo, self.standing(account, repo)).await;
@@ -107,7 +107,7 @@ impl Inner {
         let lookup = match self.read_group(account, group).await {
             Ok(mut users) => {
                 if users.len() > MOST_MEMBERS {
-                    tracing::warn!(group, "only the first {MOST_MEMBERS} of a group count");
+                    tracing::warn!(group, limit = MOST_MEMBERS, "group_members_truncated");
                     users.truncate(MOST_MEMBERS);
                 }
                 members.insert(group.to_owned(), users);

@@ -90,7 +90,7 @@ impl SlackGateway {
                 Ok(Some(user)) => user,
                 Ok(None) => return Ok(None),
                 Err(error) if error.code() == Some("missing_scope") => {
-                    tracing::warn!(%error, "nobody can be found by an e-mail address");
+                    tracing::warn!(%error, "slack_scope_missing");
                     return Err(not_available(NO_MAILS));
                 }
                 Err(error) => return Err(members_unknown(&error)),
@@ -119,7 +119,7 @@ impl SlackGateway {
         let at = slack_now().ok_or_else(|| not_available("the clock is wrong"))?;
         let stopped = inner.stop(&channel, &root, &at, user).await;
         let effects = stopped.map_err(|error| {
-            tracing::warn!(%error, "a stop was not stored");
+            tracing::warn!(%error, "stop_write_failed");
             not_available("it could not be stored: try again")
         })?;
         self.inner.follow_up(effects);
@@ -131,16 +131,23 @@ impl SlackGateway {
         &self,
         repo: &Repo,
         users: impl Iterator<Item = &String>,
+        most: usize,
     ) -> Vec<(String, String)> {
-        let inner = &self.inner;
-        let Ok(account) = inner.account(repo).await else { return Vec::new() };
-        let read = users.map(async |user| {
-            let name = inner.person((repo, &account), user).await.ok()?.name?;
-            Some((user.clone(), name))
-        });
-        let read = futures::future::join_all(read);
-        let read = tokio::time::timeout(Duration::from_secs(3), read).await;
-        read.unwrap_or_default().into_iter().flatten().collect()
+        let (inner, users) = (&self.inner, users.collect::<Vec<_>>());
+        let unknown: Vec<_> =
+            users.iter().filter(|user| !inner.knows_person(repo, user)).take(most).collect();
+        if !unknown.is_empty()
+            && let Ok(account) = inner.account(repo).await
+        {
+            let asked = unknown.into_iter().map(async |user| {
+                inner.person((repo, &account), user).await.ok();
+            });
+            // Whoever is not known by then is with the next look.
+            let asked = futures::future::join_all(asked);
+            tokio::time::timeout(Duration::from_secs(3), asked).await.ok();
+        }
+        let named = |user: &String| Some((user.clone(), inner.known_name(repo, user)?));
+        users.into_iter().filter_map(named).collect()
     }
 }
 
@@ -227,7 +234,7 @@ fn slack_now() -> Option<SlackTs> {
 }
 
 fn members_unknown(error: &impl std::fmt::Display) -> ApiError {
-    tracing::warn!(%error, "who is in a channel can't be read");
+    tracing::warn!(%error, "channel_members_unknown");
     not_available("Slack does not say who is in the channel right now: try again in a minute")
 }
 

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::Inner;
 use crate::api::account::{AccessError, SlackAccount};
+use crate::api::scopes;
 use crate::api::web::CallError;
 use crate::inbound::access::{self, PersonKind};
 use crate::outbound::mentions;
@@ -142,6 +143,19 @@ impl Inner {
         read.ok().flatten().into_iter().flatten().flatten().collect()
     }
 
+    /// True if Slack need not be asked who somebody is.
+    pub(crate) fn knows_person(&self, repo: &Repo, user: &str) -> bool {
+        let known = self.persons.get(&(RepoKey::from(repo), user.to_owned()));
+        known.is_some_and(|(person, at)| {
+            at.elapsed() < if person.kind == PersonKind::Unknown { AGAIN } else { FRESH }
+        })
+    }
+
+    /// What somebody called themselves when Slack was last asked.
+    pub(crate) fn known_name(&self, repo: &Repo, user: &str) -> Option<String> {
+        self.persons.get(&(RepoKey::from(repo), user.to_owned()))?.0.name
+    }
+
     /// Who somebody is.
     ///
     /// # Errors
@@ -176,7 +190,7 @@ impl Inner {
                 SlackPerson { name: user.name(), kind }
             }
             Err(error) if error.code().is_some() => {
-                tracing::debug!(%error, "nothing is known of a person");
+                tracing::debug!(%error, "person_lookup_failed");
                 SlackPerson { name: None, kind: PersonKind::Unknown }
             }
             Err(error) => return Err(error),
@@ -223,8 +237,8 @@ impl Inner {
         let account = self.account(repo).await?;
         match self.members(&account, channel).await {
             Ok(members) => Ok((!members.contains(user)).then_some(access::LEFT)),
-            // Slack tells this app nothing of the channel's members: then the account counts alone.
-            Err(error) if error.code().is_some() => Ok(None),
+            // The app may not know who is in the channel, which the Repo says: then the account counts alone.
+            Err(error) if error.code().is_some_and(scopes::is_ungranted) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

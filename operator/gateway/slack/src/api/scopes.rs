@@ -18,16 +18,23 @@ pub(crate) const AGENT: &str = "assistant:write";
 const ESSENTIAL: [&[&str]; 2] = [&["chat:write"], &["channels:history", "groups:history"]];
 
 /// Without it, something is missing that people can do without.
-const OPTIONAL: [(&str, &str); 8] = [
+const OPTIONAL: [(&str, &str); 10] = [
     (AGENT, "(features.agent_view in the app's manifest) a run is a line that is edited"),
+    ("channels:read", "a yes for a thread does not end when its giver leaves a public channel"),
     (CUSTOMIZE, "roles speak under the app's name"),
     ("files:read", "files are not read"),
     (FILES, "long code is posted in pieces"),
+    ("groups:read", "a yes for a thread does not end when its giver leaves a private channel"),
     ("im:history", "direct messages get no answer"),
     ("reactions:read", "reactions are not heard"),
     ("reactions:write", "no message gets 👀"),
     ("users:read", "only people whom spec.access.users names decide"),
 ];
+
+/// Whether a code means that the app lacks a right.
+pub(crate) fn is_ungranted(code: &str) -> bool {
+    matches!(code, "missing_scope" | "not_allowed_token_type")
+}
 
 /// Scopes of a bot token, as Slack names them in a header of each answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,19 +77,20 @@ mod tests {
 
     #[test]
     fn all_that_is_missing_is_named_at_once() {
-        let all = "assistant:write,chat:write, groups:history,chat:write.customize,files:read,files:write,\
-                   im:history,reactions:read,reactions:write,users:read";
+        let all = "assistant:write,channels:read,chat:write, groups:history,chat:write.customize,files:read,files:write,\
+                   groups:read,im:history,reactions:read,reactions:write,users:read";
         let scopes = TokenScopes::parse(all);
         assert_eq!((scopes.lacks(), scopes.limits()), (Vec::new(), None));
         let none = TokenScopes::parse("users:read");
         assert_eq!(none.lacks(), ["chat:write", "channels:history or groups:history"]);
         let few = TokenScopes::parse(
-            "assistant:write,chat:write,channels:history,files:read,files:write,im:history,reactions:read,users:read",
+            "assistant:write,chat:write,channels:history,channels:read,files:read,files:write,im:history,reactions:read,users:read",
         );
         assert_eq!(few.lacks(), Vec::<String>::new());
         assert_eq!(
             few.limits().unwrap(),
             "without chat:write.customize roles speak under the app's name, \
+             without groups:read a yes for a thread does not end when its giver leaves a private channel, \
              without reactions:write no message gets 👀"
         );
     }

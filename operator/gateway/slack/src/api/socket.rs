@@ -147,7 +147,7 @@ async fn report_error(
     error: &OpenError,
     failures: u32,
 ) {
-    tracing::warn!(%error, failures, "no connection to Slack");
+    tracing::warn!(%error, failures, "slack_connection_failed");
     let call = match error {
         OpenError::Call(call) => call.clone(),
         OpenError::Socket(what) => {
@@ -248,7 +248,7 @@ impl One {
     ) -> Option<impl Future<Output = ()> + use<>> {
         let arrived = Instant::now();
         let Ok(frame) = serde_json::from_str::<SocketFrame>(text) else {
-            tracing::warn!("Slack sent what is not a frame");
+            tracing::warn!("slack_frame_invalid");
             return None;
         };
         match (frame.kind.as_str(), &frame.envelope_id) {

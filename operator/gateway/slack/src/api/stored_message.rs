@@ -48,7 +48,27 @@ pub(crate) struct SharedMessage {
     pub mode: String,
     /// Set where Slack only names the file.
     pub file_access: String,
+    /// The largest picture that Slack has made of it.
+    pub thumb: Option<SlackThumb>,
 }
+
+/// A smaller picture of a file, made by Slack: a JPEG or PNG, whatever the file is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SlackThumb {
+    /// Of its longer side, in pixels, at most.
+    pub side: u16,
+    pub url: Url,
+}
+
+/// Those that are large enough to see something, the largest first.
+const THUMBS: [(u16, &str); 6] = [
+    (1024, "thumb_1024"),
+    (960, "thumb_960"),
+    (800, "thumb_800"),
+    (720, "thumb_720"),
+    (480, "thumb_480"),
+    (360, "thumb_360"),
+];
 
 impl SharedMessage {
     /// Never fails: the role learns that there is a file, even if Slack describes it badly.
@@ -62,6 +82,9 @@ impl SharedMessage {
         let mut file = FieldReader::new(value, path, unread);
         let named = file.take::<String>("name").filter(|name| !name.is_empty());
         let titled = file.take::<String>("title");
+        let thumb = THUMBS.iter().find_map(|(side, name)| {
+            Some(SlackThumb { side: *side, url: file.take_filled(name)? })
+        });
         Self {
             id: file.take("id").unwrap_or_default(),
             name: named.or(titled).unwrap_or_default(),
@@ -70,6 +93,7 @@ impl SharedMessage {
             url_private: file.take_filled("url_private"),
             mode: file.take("mode").unwrap_or_default(),
             file_access: file.take("file_access").unwrap_or_default(),
+            thumb,
         }
     }
 
@@ -99,7 +123,8 @@ impl SharedMessage {
     }
 
     fn size_kept(&self) -> usize {
-        size_of::<Self>() + self.id.len() + self.name.len() + self.mimetype.len()
+        let thumb = self.thumb.as_ref().map_or(0, |thumb| thumb.url.as_str().len());
+        size_of::<Self>() + self.id.len() + self.name.len() + self.mimetype.len() + thumb
     }
 }
 

@@ -245,7 +245,7 @@ impl Sweep<'_> {
                 true
             }
             Err(error) => {
-                tracing::warn!(%error, "read back, not stored: tried again with the next sweep");
+                tracing::warn!(%error, "message_write_failed");
                 false
             }
         }
@@ -274,7 +274,7 @@ impl Sweep<'_> {
                         effects.retain(|effect| !matches!(effect, RouteEffect::Whisper { .. }));
                         self.inner.follow_up(effects);
                     }
-                    Err(error) => tracing::warn!(%error, "an answer is read again"),
+                    Err(error) => tracing::warn!(%error, "reaction_write_failed"),
                 }
             }
         }
@@ -309,7 +309,7 @@ impl Sweep<'_> {
         let (namespace, name) = (self.repo.namespace().unwrap_or_default(), self.repo.name_any());
         let client = &self.inner.context.client;
         if let Err(error) = advance_cursor(client, (&namespace, &name), to).await {
-            tracing::warn!(%error, repo = name, "cursor not written");
+            tracing::warn!(%error, repo = name, "cursor_write_failed");
         }
     }
 }

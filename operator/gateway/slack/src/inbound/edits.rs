@@ -111,7 +111,7 @@ impl Inner {
             }
         };
         if let Err(error) = self.threads.update(key, settle).await {
-            tracing::warn!(%error, "a role looks for a message that is gone");
+            tracing::warn!(%error, thread = key.name, part = "deleted_message", "thread_status_write_failed");
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use crate::api::channel::RepoChannel;
 use crate::inbound::access;
 use crate::inbound::emoji::EmojiReaction;
 use crate::inbound::feedback::DoubtedAnswer;
+use crate::inbound::help;
 use crate::outbound::post;
 use crate::outbound::previews;
 use crate::questions::settled_messages;
@@ -67,12 +68,23 @@ pub(crate) enum RouteEffect {
         user: String,
         text: &'static str,
     },
+    /// What can be asked, in a conversation that has no Thread.
+    Help {
+        /// Namespace and name of the Repo that speaks.
+        repo: (String, String),
+        /// First message of the conversation.
+        root: SlackTs,
+        /// As Slack shows it.
+        text: String,
+    },
     /// The answer to somebody who writes to the app alone.
     Direct {
         /// The conversation with the app.
         im: String,
         channels: Vec<RepoChannel>,
     },
+    /// What somebody may ask who opened the app's own conversation.
+    Suggest { im: String, thread: Option<SlackTs>, channels: Vec<RepoChannel> },
     /// Links of a message are shown with what they lead to.
     Preview { channels: Vec<RepoChannel>, ts: SlackTs, links: Vec<String> },
     /// The one answer of a closed thread.
@@ -111,20 +123,24 @@ impl Inner {
                 }
                 return;
             }
+            RouteEffect::Help { repo, root, text } => self.post_help(&repo, &root, &text).await,
             RouteEffect::Direct { im, channels } => self.direct(&im, &channels).await,
+            RouteEffect::Suggest { im, thread, channels } => {
+                self.suggest_prompts(&im, thread.as_ref(), &channels).await
+            }
             RouteEffect::Preview { channels, ts, links } => {
                 previews::show_previews(self, &channels, &ts, &links).await
             }
             RouteEffect::TellClosed { thread } => {
                 let text = "This thread is closed. Start a new one for anything else.";
-                if let Err(error) = post::post_line(self, &thread, "closed", text).await {
-                    tracing::warn!(%error, "no answer in a closed thread");
+                if let Err(error) = post::post_line(self, &thread, "closed", text, &[]).await {
+                    tracing::warn!(%error, thread = thread.name, notice = "closed", "notice_post_failed");
                 }
                 return;
             }
         };
         if let Err(error) = what {
-            tracing::warn!(%error, "a visible effect in Slack failed");
+            tracing::warn!(%error, "slack_effect_failed");
         }
     }
 
@@ -170,8 +186,47 @@ impl Inner {
         let Some(repo) = repos.into_iter().next() else { return Ok(()) };
         let account = self.account(&repo).await?;
         let places: Vec<String> = channels.iter().map(|one| format!("<#{}>", one.id)).collect();
-        let text = format!("Nobody works here: write to {} instead.", places.join(" or "));
+        let git = channels.first().map_or("", |one| help::place_name(&one.git));
+        let help = help::help_text(&repo, git, self.context.pages.as_deref());
+        let text = format!("Nobody works here: write to {} instead.\n{help}", places.join(" or "));
         let body = json!({"channel": im, "text": text});
+        self.web.post::<Value>(&account.bot, "chat.postMessage", &body).await?;
+        Ok(())
+    }
+
+    /// Shows what can be asked to somebody who opened the app's own conversation.
+    pub(crate) async fn suggest_prompts(
+        &self,
+        im: &str,
+        thread: Option<&SlackTs>,
+        channels: &[RepoChannel],
+    ) -> Result<(), AccessError> {
+        let found = |one: &RepoChannel| self.context.repo(&one.namespace, &one.repo);
+        let Some(repo) = channels.iter().find_map(found) else { return Ok(()) };
+        let account = self.account(&repo).await?;
+        let mut body = json!({"channel_id": im, "prompts": help::prompts(channels)});
+        if let Some(thread) = thread {
+            body["thread_ts"] = json!(thread);
+        }
+        self.web
+            .post::<Value>(&account.bot, "assistant.threads.setSuggestedPrompts", &body)
+            .await?;
+        Ok(())
+    }
+
+    pub(crate) async fn post_help(
+        &self,
+        (namespace, name): &(String, String),
+        root: &SlackTs,
+        text: &str,
+    ) -> Result<(), AccessError> {
+        let Some(repo) = self.context.repo(namespace, name) else { return Ok(()) };
+        let account = self.account(&repo).await?;
+        let Some(channel) = repo.channel() else { return Ok(()) };
+        let body = json!({
+            "channel": channel, "thread_ts": root, "text": text,
+            "unfurl_links": false, "unfurl_media": false,
+        });
         self.web.post::<Value>(&account.bot, "chat.postMessage", &body).await?;
         Ok(())
     }

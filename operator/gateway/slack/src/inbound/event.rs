@@ -6,7 +6,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::api::lenient::{FieldReader, UnreadFields};
-pub(crate) use crate::api::stored_message::{MessageMetadata, SharedMessage, StoredMessage};
+pub(crate) use crate::api::stored_message::{
+    MessageMetadata, SharedMessage, SlackThumb, StoredMessage,
+};
 use crate::inbound::feedback::{self, WhyGiven};
 
 /// First part of the paths of an event's fields.
@@ -41,6 +43,8 @@ pub(crate) enum EnvelopePayload {
     Stopped(Box<SessionStopped>),
     /// A message has links to the app's domains.
     Linked(Box<LinksShared>),
+    /// Somebody opened the app's own conversation.
+    Assisted(Box<AssistantOpened>),
     /// Known and of no interest, such as `app_mention`, which `message` says too.
     Ignored,
     /// Of a known kind, and lacks what it can't be without.
@@ -88,6 +92,14 @@ pub(crate) struct SessionStopped {
     pub thread_ts: SlackTs,
     pub user: String,
     pub event_ts: SlackTs,
+}
+
+/// `assistant_thread_started`.
+#[derive(Debug)]
+pub(crate) struct AssistantOpened {
+    /// The conversation with the app.
+    pub channel: String,
+    pub thread_ts: Option<SlackTs>,
 }
 
 /// `link_shared`, of a message that was posted.
@@ -162,6 +174,10 @@ fn read_event(event: &Value, unread: &mut UnreadFields) -> EnvelopePayload {
         Some("link_shared") if event["source"] == "composer" => EnvelopePayload::Ignored,
         Some("link_shared") => read_links(event, unread)
             .map_or(EnvelopePayload::Unreadable, |found| EnvelopePayload::Linked(Box::new(found))),
+        Some("assistant_thread_started") => read_assistant(event, unread)
+            .map_or(EnvelopePayload::Unreadable, |found| {
+                EnvelopePayload::Assisted(Box::new(found))
+            }),
         Some("app_mention" | "reaction_removed") => EnvelopePayload::Ignored,
         _ => EnvelopePayload::Unknown,
     }
@@ -229,6 +245,15 @@ fn read_links(event: &Value, unread: &mut UnreadFields) -> Option<LinksShared> {
     let (channel, message) = (fields.need("channel"), fields.need("message_ts"));
     let links = fields.items("links", |link, _, _| link["url"].as_str().map(str::to_owned));
     Some(LinksShared { channel: channel?, message: message?, links })
+}
+
+fn read_assistant(event: &Value, unread: &mut UnreadFields) -> Option<AssistantOpened> {
+    let thread = &event["assistant_thread"];
+    let mut fields = FieldReader::new(thread, "event.assistant_thread", unread);
+    Some(AssistantOpened {
+        channel: fields.need("channel_id")?,
+        thread_ts: fields.take("thread_ts"),
+    })
 }
 
 fn read_click(payload: &Value) -> EnvelopePayload {
@@ -307,6 +332,12 @@ mod tests {
         let event = |event: Value| {
             payload(json!({"type": "events_api", "envelope_id": "e", "payload": {"event": event}}))
         };
+        let opened = json!({"type": "assistant_thread_started", "event_ts": "2.000000",
+            "assistant_thread": {"user_id": "U1", "context": {}, "channel_id": "D1", "thread_ts": "1.000000"}});
+        let EnvelopePayload::Assisted(opened) = event(opened) else { panic!() };
+        assert_eq!((&*opened.channel, opened.thread_ts.is_some()), ("D1", true));
+        let lacking = json!({"type": "assistant_thread_started"});
+        assert!(matches!(event(lacking), EnvelopePayload::Unreadable));
         let same = json!({"ts": "1.000000", "text": "x"});
         let changed = json!({"type": "message", "subtype": "message_changed", "channel": "C01",
             "message": same, "previous_message": same, "event_ts": "2.000000"});

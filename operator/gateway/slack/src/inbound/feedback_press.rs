@@ -169,7 +169,7 @@ impl Inner {
             let body = json!({"trigger_id": trigger, "view": feedback::why_view(about)});
             match self.web.post::<Value>(&account.bot, "views.open", &body).await {
                 Ok(_) => return Ok(()),
-                Err(error) => tracing::info!(%error, "no modal: they are asked in the thread"),
+                Err(error) => tracing::info!(%error, "modal_open_failed"),
             }
         }
         let Some(slack) = thread.conversation() else { return Ok(()) };
@@ -177,7 +177,7 @@ impl Inner {
         let awaits =
             |status: &mut ThreadStatus| feedback::await_reply(status, &about.message, user);
         if let Err(error) = self.threads.update(key, awaits).await {
-            tracing::warn!(%error, "their next message is not known to say why");
+            tracing::warn!(%error, thread = key.name, part = "feedback_reply", "thread_status_write_failed");
         }
         Ok(())
     }

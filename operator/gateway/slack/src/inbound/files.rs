@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::Repo;
-use codebutler_crds::wire::{MAX_PICTURE, MAX_SHARED_FILE};
+use codebutler_crds::wire::MAX_SHARED_FILE;
 use codebutler_gateway_core::repo_key::RepoKey;
 use codebutler_runtime::recent::RecentMap;
 use parking_lot::Mutex;
@@ -17,7 +17,7 @@ use crate::api::account::SlackAccount;
 use crate::api::lenient::UnreadFields;
 use crate::api::web::CallError;
 use crate::inbound::event::{SharedMessage, StoredMessage};
-use crate::inbound::pictures;
+use crate::inbound::pictures::{self, PictureForm};
 use crate::inbound::quoting::{describe_file, file_path, find_fence};
 
 /// Of larger ones the beginning is shown.
@@ -118,7 +118,7 @@ async fn look_up(
                 Some(_) => refused("access_denied"),
                 // Slack does not answer: asked again with the next reading.
                 None => {
-                    tracing::warn!(%error, "a file of a conversation can't be looked up");
+                    tracing::warn!(%error, "slack_file_lookup_failed");
                     return file.clone();
                 }
             }
@@ -145,7 +145,9 @@ pub(crate) async fn read_files(
     left: &mut usize,
 ) -> String {
     let mut said = String::new();
+    let mut offered = 0;
     for file in files.iter().filter(|file| !file.is_sound()) {
+        offered += usize::from(pictures::can_be_shown(file));
         let about = describe_file(file);
         if let Some(why) = file.withheld() {
             let _ = write!(said, "\n\n[file {about}: {why}]");
@@ -160,10 +162,14 @@ pub(crate) async fn read_files(
                 let _ = write!(said, "\n\n[file {about}{note}]\n{fence}\n{content}{end}{fence}");
             }
             Ok(None) => {
-                let _ = write!(said, "\n\n[file {about}: {}]", describe_unshown(file));
+                let _ = write!(
+                    said,
+                    "\n\n[file {about}: {}]",
+                    describe_unshown(file, offered <= pictures::OFFERED)
+                );
             }
             Err(error) => {
-                tracing::warn!(%error, "a file of a conversation can't be read");
+                tracing::warn!(%error, "slack_file_read_failed");
                 let _ = write!(said, "\n\n[file {about}: Slack did not hand it out]");
             }
         }
@@ -191,21 +197,42 @@ fn describe_text<'a>(file: &SharedMessage, shown: &'a ShownText) -> (&'a str, St
     }
 }
 
-/// The remark on a file that is not shown, with the way to it.
-fn describe_unshown(file: &SharedMessage) -> String {
-    let why = match (pictures::is_picture(file), file.size <= MAX_PICTURE) {
-        (true, true) => "a picture",
-        (true, false) => "a picture of more than 3 MiB, not shown here",
-        (false, _) => "not shown here",
+/// The remark on a file whose text does not stand here, with the way to it. `is_offered`: a picture is among those that
+/// follow the message.
+fn describe_unshown(file: &SharedMessage, is_offered: bool) -> String {
+    let form = pictures::picture_form(file);
+    let what = match form {
+        None => "not shown here".to_owned(),
+        Some(PictureForm::Unseen(why)) => format!("a picture, not shown: {why}"),
+        Some(_) if !is_offered => {
+            format!("a picture, not shown: the first {} of a message are", pictures::OFFERED)
+        }
+        Some(PictureForm::Original(_)) => "a picture".to_owned(),
+        Some(PictureForm::Thumb(thumb)) => format!(
+            "a picture, shown at {} px: models take PNG, JPEG, GIF and WebP of at most 3 MiB",
+            thumb.side
+        ),
     };
+    let is_whole = matches!(form, Some(PictureForm::Original(_)));
     match file_path(file) {
         Some(_) if file.size > MAX_SHARED_FILE => {
-            format!("{why}, and with more than {} MiB too large to be read", MAX_SHARED_FILE >> 20)
+            format!("{what}, and with more than {} MiB too large to be read", MAX_SHARED_FILE >> 20)
         }
-        Some(path) if pictures::is_picture(file) => format!("{why}: `{path}`"),
-        Some(path) => format!("{why}: Read `{path}`"),
-        None => why.to_owned(),
+        Some(path) if is_whole && is_offered => format!("{what}: `{path}`"),
+        Some(path) if form.is_some() => format!("{what}; the original is `{path}`"),
+        Some(path) => format!("{what}: Read `{path}`"),
+        None => what,
     }
+}
+
+/// The text of a file that a message links to, or its first lines. None for anything else than text.
+pub(super) async fn linked_text(
+    inner: &Inner,
+    place: (&Repo, &SlackAccount),
+    file: &SharedMessage,
+) -> Result<Option<Arc<str>>, CallError> {
+    let shown = read_text(inner, place, file, TOGETHER).await?;
+    Ok(shown.map(|(ShownText::Whole(text) | ShownText::Head(text))| text))
 }
 
 async fn read_text(
@@ -300,6 +327,32 @@ mod tests {
         }
         known.add(&shop, "F1", &"old".into());
         assert_eq!(known.get_within(&shop, "F1", Duration::ZERO), None);
+    }
+
+    #[test]
+    fn a_role_is_told_what_it_sees_of_a_picture_and_why_not_more() {
+        let of = |kind: &str, size: u64, thumb: bool| {
+            let mut file = json!({"id": "F1", "name": "a", "mimetype": kind, "size": size,
+                "url_private": "https://files.slack.com/a"});
+            if thumb {
+                file["thumb_1024"] = "https://files.slack.com/t".into();
+            }
+            tests::file(file)
+        };
+        let png = of("image/png", 10, true);
+        assert_eq!(describe_unshown(&png, true), "a picture: `slack:F1`");
+        let fifth = describe_unshown(&png, false);
+        assert_eq!(
+            fifth,
+            "a picture, not shown: the first 4 of a message are; the original is `slack:F1`"
+        );
+        let heic = describe_unshown(&of("image/heic", 10, true), true);
+        assert!(heic.starts_with("a picture, shown at 1024 px: models take PNG"), "{heic}");
+        assert!(heic.ends_with("; the original is `slack:F1`"), "{heic}");
+        let huge = describe_unshown(&of("image/jpeg", 9 << 20, false), true);
+        assert!(huge.contains("more than 3 MiB") && huge.contains("you do not see it"), "{huge}");
+        let other = describe_unshown(&of("application/zip", 10, true), true);
+        assert_eq!(other, "not shown here: Read `slack:F1`");
     }
 
     #[test]

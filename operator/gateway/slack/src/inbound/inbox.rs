@@ -20,7 +20,7 @@ use crate::api::channel::RepoChannel;
 use crate::api::reading::WantedReading;
 use crate::inbound::access;
 use crate::inbound::address;
-use crate::inbound::audio;
+use crate::inbound::audio::{self, HeardMessage};
 use crate::inbound::content;
 use crate::inbound::event::StoredMessage;
 use crate::inbound::files;
@@ -56,7 +56,7 @@ pub struct WantedInbox {
 /// Answers at once if the role has mail or something pending that is news to it, and may run, else when
 /// that is so, else after `wait`.
 pub(crate) async fn await_inbox(
-    inner: &Inner,
+    inner: &Arc<Inner>,
     caller: &ProvenCaller,
     wanted: &WantedInbox,
     wait: Duration,
@@ -78,18 +78,21 @@ pub(crate) async fn await_inbox(
         let revision = thread.resource_version();
         let same =
             known.as_ref().is_some_and(|(seen, at)| *seen == revision && at.elapsed() < RECHECK);
-        let held = is_held(inner, &key, &status, &mut shown).await;
+        // A stop waits for nothing.
+        let held = is_held(inner, &key, &status, &mut shown).await && !is_stopped(&status, role);
         if status.may_run(role, suspended) && has_mail(&status, role, after) && !same && !held {
-            let (inbox, asked) = read_inbox(inner, caller, &thread, &status, after).await?;
-            if let Some(ts) = asked {
+            let reading = read_inbox(inner, caller, &thread, &status, after).await?;
+            match reading {
+                InboxReading::Whole(inbox) => {
+                    if wanted.seen.is_none() || wanted.seen != inbox.version {
+                        return Ok(inbox);
+                    }
+                    known = Some((revision, Instant::now()));
+                }
+                InboxReading::Unheard => {}
                 // Its speaker may correct it before the role acts.
-                shown = Some(ShownTranscript { ts, until: Instant::now() + LAG });
-                continue;
+                InboxReading::Shown(one) => shown = Some(one),
             }
-            if wanted.seen.is_none() || wanted.seen != inbox.version {
-                return Ok(inbox);
-            }
-            known = Some((revision, Instant::now()));
         }
         let now = Instant::now();
         if now >= deadline {
@@ -99,13 +102,25 @@ pub(crate) async fn await_inbox(
     }
 }
 
-/// A transcript that this call has shown, and until when the watch cache may lack it.
+/// A transcript that was just shown, and until when the watch cache may lack it.
 struct ShownTranscript {
     ts: SlackTs,
     until: Instant,
 }
 
-/// True while mail waits for the correction of a recording. Ends waits that are over.
+/// What was read for a role.
+enum InboxReading {
+    Whole(VersionedInbox),
+    /// A recording is being written down: its message waits for the words.
+    Unheard,
+    Shown(ShownTranscript),
+}
+
+fn is_stopped(status: &ThreadStatus, role: &str) -> bool {
+    status.pending.iter().any(|pending| pending.role == role && pending.kind == "stop")
+}
+
+/// True while mail waits for the words of a recording or for their correction. Ends waits that are over.
 async fn is_held(
     inner: &Inner,
     key: &ThreadKey,
@@ -113,6 +128,9 @@ async fn is_held(
     shown: &mut Option<ShownTranscript>,
 ) -> bool {
     let now = Timestamp::now();
+    if inner.hearings.is_busy(key) {
+        return true;
+    }
     if recording::held_until(status, now).is_some() {
         shown.take_if(|shown| status.heard.iter().any(|one| one.ts == shown.ts));
         return true;
@@ -123,7 +141,7 @@ async fn is_held(
     if !status.heard.is_empty() {
         let ended = inner.threads.update(key, |status| recording::end_expired(status, now)).await;
         if let Err(error) = ended {
-            tracing::warn!(%error, "a recording keeps its buttons");
+            tracing::warn!(%error, thread = key.name, part = "recording", "thread_status_write_failed");
         }
     }
     false
@@ -155,12 +173,12 @@ fn has_mail(status: &ThreadStatus, role: &str, after: Option<&SlackTs>) -> bool 
 }
 
 async fn read_inbox(
-    inner: &Inner,
+    inner: &Arc<Inner>,
     caller: &ProvenCaller,
     thread: &Thread,
     status: &ThreadStatus,
     after: Option<&SlackTs>,
-) -> Result<(VersionedInbox, Option<SlackTs>), ApiError> {
+) -> Result<InboxReading, ApiError> {
     let (repo, role) = (&caller.repo, caller.role_name());
     let account: Arc<SlackAccount> = match inner.account(repo).await {
         Ok(account) => account,
@@ -184,19 +202,29 @@ async fn read_inbox(
         users: &repo.spec.access.users,
     };
     let said = stored.iter().filter(|m| m.is_said());
-    let (mut messages, mut shown) = (Vec::new(), None);
+    let (mut messages, mut shown, mut is_unfinished) = (Vec::new(), None, false);
     let mut left = files::reading_budget();
     for stored in said {
         let Some(mut message) = reader.message(stored) else { continue };
         let heard = reader.enrich(inner, caller, (stored, &mut message), &mut left).await;
-        shown = heard.or(shown);
+        shown = heard.shown.or(shown);
+        is_unfinished |= heard.is_unfinished;
         messages.push(message);
+    }
+    if !is_stopped(status, role) {
+        if is_unfinished {
+            return Ok(InboxReading::Unheard);
+        }
+        let shown = shown.map(|(ts, at)| ShownTranscript { ts, until: at + LAG });
+        if let Some(shown) = shown.filter(|shown| Instant::now() < shown.until) {
+            return Ok(InboxReading::Shown(shown));
+        }
     }
     let pending: Vec<_> = status.pending.iter().filter(|p| p.role == role).cloned().collect();
     inner.heard(caller, &messages, &pending).await;
     let version = Some(inbox_version(&messages, &pending));
     let inbox = RoleInbox { messages, pending, closed: false };
-    Ok((VersionedInbox { inbox, version }, shown))
+    Ok(InboxReading::Whole(VersionedInbox { inbox, version }))
 }
 
 /// The answer to a caller that does not speak for the role any more.
@@ -247,29 +275,28 @@ pub(crate) struct InboxReader<'a> {
 }
 
 impl InboxReader<'_> {
-    /// Adds what came with a message: files, recordings, what it forwards and what it links to. Answers with the
-    /// message that shows what was understood of a recording, where it was shown now.
+    /// Adds what came with a message: files, recordings, what it forwards and what it links to. Answers with what is
+    /// known of its recordings.
     async fn enrich(
         &self,
-        inner: &Inner,
+        inner: &Arc<Inner>,
         caller: &ProvenCaller,
         (stored, message): (&StoredMessage, &mut ThreadMessage),
         left: &mut usize,
-    ) -> Option<SlackTs> {
+    ) -> HeardMessage {
         let (repo, account) = (&caller.repo, self.account);
         if account.wrote(stored) {
             message.text += &files::read_files(inner, (repo, account), &stored.files, left).await;
             message.pictures = pictures::offered_pictures(&stored.files);
-            return None;
+            return HeardMessage::default();
         }
         let known = files::describe_files(inner, (repo, account), stored).await;
         message.text += &files::read_files(inner, (repo, account), &known, left).await;
-        let mut shown = None;
+        let mut heard = HeardMessage::default();
         if let MessageAuthor::User { id } = &message.author {
             let by = (self.thread, id.as_str());
-            let heard = audio::read_recordings(inner, caller, account, by, &known).await;
+            heard = audio::read_recordings(inner, caller, by, &known);
             message.text += &heard.text;
-            shown = heard.shown;
         }
         if content::is_in_parts(stored) {
             // Apps print what they hold into their messages.
@@ -289,7 +316,7 @@ impl InboxReader<'_> {
             message.text += &links::read_links(inner, repo, account, followed, left).await;
         }
         message.pictures = pictures::offered_pictures(&known);
-        shown
+        heard
     }
 
     /// None: it only repeats what another one says, or is of somebody who may not steer.

@@ -54,7 +54,7 @@ impl Inner {
         let (outcome, effects) = match self.take(&payload, channels).await {
             Ok((outcome, effects)) => (outcome, Some(effects)),
             Err(error) => {
-                tracing::warn!(%error, "not stored: it will come again");
+                tracing::warn!(%error, "message_write_failed");
                 ("failed", None)
             }
         };
@@ -104,6 +104,9 @@ impl Inner {
             }
             EnvelopePayload::Stopped(stopped) => ("click", route::route_stop(stopped, channels)),
             EnvelopePayload::Linked(linked) => ("links", route::route_links(linked, channels)),
+            EnvelopePayload::Assisted(opened) => {
+                ("assistant", route::route_assistant(opened, channels))
+            }
             EnvelopePayload::Changed(changed) => {
                 ("message", route::route_change(changed, channels))
             }
@@ -134,6 +137,9 @@ impl Inner {
             RouteAction::Message { channel, root, requested_by, said } => {
                 self.message(&channel, &root, &requested_by, &said).await
             }
+            RouteAction::Help { channel, root, requested_by, said, wish } => {
+                self.take_help(&channel, &root, &requested_by, (&said, wish)).await
+            }
             RouteAction::Press { channel, root, press } => {
                 self.take_press(&channel, &root, &press).await
             }
@@ -153,12 +159,15 @@ impl Inner {
                 let news = self.directly.first_time((im.clone(), ts));
                 Ok(if news { vec![RouteEffect::Direct { im, channels }] } else { Vec::new() })
             }
+            RouteAction::Suggest { im, thread, channels } => {
+                Ok(vec![RouteEffect::Suggest { im, thread, channels }])
+            }
             RouteAction::Linked { channels, ts, links } => {
                 Ok(vec![RouteEffect::Preview { channels, ts, links }])
             }
             RouteAction::Ignore(IgnoredReason::Channel(channel)) => {
                 if self.strangers.first_time(channel.clone()) {
-                    tracing::info!(channel, "messages of a channel that no Repo names: ignored");
+                    tracing::info!(channel, "channel_ignored");
                 }
                 Ok(Vec::new())
             }
@@ -190,7 +199,7 @@ impl Inner {
         if threads.iter().filter_map(|thread| thread.conversation()).any(|s| s.channel == channel) {
             return;
         }
-        tracing::warn!(channel, "another installation of CodeButler uses the same Slack app");
+        tracing::warn!(channel, "slack_app_shared");
         self.shared
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -204,7 +213,7 @@ impl Inner {
         }
     }
 
-    async fn message(
+    pub(crate) async fn message(
         &self,
         channel: &RepoChannel,
         root: &SlackTs,
@@ -347,7 +356,7 @@ impl Inner {
         let is_new = !self.seen.contains(&(channel.id.clone(), said.ts.clone()));
         let elsewhere = is_new && !*self.sweeps.borrow();
         let take = |status: &mut ThreadStatus| {
-            status.speaker = Some(said.user.clone());
+            status.heard_from(&said.user);
             feedback::take_reply(status, &said.user, &said.ts);
             let taken = match refused {
                 Some(why) => message_outcome::take_refused(status, said, why, &channel.team, &now)?,

@@ -1,6 +1,6 @@
 //! What comes in: events, what they mean for a Thread, and what a role reads of a conversation.
 //!
-//! Pure: [`access`], [`address`], [`courtesy`], [`decision_words`], [`emoji`], [`event`], [`numbered_reply`],
+//! Pure: [`access`], [`address`], [`courtesy`], [`decision_words`], [`emoji`], [`event`], [`help`], [`numbered_reply`],
 //! [`page_author`], [`person_message`], [`quoting`], [`roadmap_words`], [`route`].
 
 pub(crate) mod access;
@@ -19,8 +19,12 @@ pub(crate) mod feedback;
 pub(crate) mod feedback_press;
 pub(crate) mod file_contents;
 pub(crate) mod files;
+pub(crate) mod hearing;
+pub(crate) mod help;
+mod help_taking;
 pub(crate) mod inbox;
 pub(crate) mod ingest;
+mod linked_files;
 pub(crate) mod links;
 pub(crate) mod message_outcome;
 pub(crate) mod numbered_reply;

@@ -22,7 +22,7 @@ use crate::api::reading::WantedReading;
 use crate::inbound::event::SharedMessage;
 use crate::inbound::files;
 use crate::inbound::inbox;
-use crate::inbound::pictures::{OFFERED, can_be_shown};
+use crate::inbound::pictures::{OFFERED, can_be_shown, shown_url};
 
 /// Pictures that are remembered, and how long.
 const REMEMBERED: usize = 8;
@@ -62,7 +62,7 @@ pub(crate) async fn read_offered(
     };
     let mut offered = files.iter().filter(|file| can_be_shown(file)).take(OFFERED);
     let file = offered.find(|file| file.id == id);
-    let url = file.and_then(|file| file.url_private.clone());
+    let url = file.and_then(shown_url).cloned();
     let url = url.ok_or_else(|| refused("this message has no such picture (any more)"))?;
     download_picture(inner, repo, &account, url).await
 }
@@ -131,7 +131,7 @@ async fn find_shown(
     // By kind of channel, and by channel.
     let shares = answer["file"]["shares"].as_object().into_iter().flatten();
     let is_here = shares.into_iter().any(|(_, channels)| channels[channel].is_array());
-    let url = file.url_private.clone().filter(|_| is_here && can_be_shown(&file));
+    let url = shown_url(&file).filter(|_| is_here).cloned();
     download_picture(inner, repo, &account, url.ok_or_else(gone)?).await
 }
 

@@ -9,8 +9,9 @@ use codebutler_crds::Thread;
 use codebutler_crds::wire::{ErrorCode, MAX_PICTURE, MAX_PICTURES, OwnPicture, SharedPicture};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::image_kind::{IMAGE_TYPES, media_type};
+use url::Url;
 
-use crate::inbound::event::SharedMessage;
+use crate::inbound::event::{SharedMessage, SlackThumb};
 use crate::outbound::uploads;
 use crate::outbound::uploads::FileAttachment;
 
@@ -19,9 +20,36 @@ pub(crate) const OFFERED: usize = 4;
 /// Longest name that is told, in characters.
 const MAX_NAME: usize = 80;
 
-/// Whether a file is a picture, as far as Slack says.
-pub(crate) fn is_picture(file: &SharedMessage) -> bool {
-    IMAGE_TYPES.contains(&file.mimetype.as_str())
+/// The form in which models are shown a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PictureForm<'a> {
+    /// The file itself.
+    Original(&'a Url),
+    /// What Slack has made of it: the file is too large, or of a kind that models don't take.
+    Thumb(&'a SlackThumb),
+    /// Nothing, and why.
+    Unseen(&'static str),
+}
+
+/// How a file is shown, if it is a picture, as far as Slack says.
+pub(crate) fn picture_form(file: &SharedMessage) -> Option<PictureForm<'_>> {
+    let kind = file.mimetype.as_str();
+    if !kind.starts_with("image/") || kind.starts_with("image/svg") {
+        return None;
+    }
+    let is_taken = IMAGE_TYPES.contains(&kind);
+    Some(match (&file.url_private, &file.thumb) {
+        _ if file.id.is_empty() => PictureForm::Unseen("Slack does not describe it"),
+        (Some(url), _) if is_taken && file.size <= MAX_PICTURE => PictureForm::Original(url),
+        (_, Some(thumb)) => PictureForm::Thumb(thumb),
+        (None, None) => PictureForm::Unseen("Slack does not hand it out"),
+        (Some(_), None) if is_taken => PictureForm::Unseen(
+            "it has more than 3 MiB, and Slack has no smaller one: you do not see it",
+        ),
+        (Some(_), None) => PictureForm::Unseen(
+            "models take PNG, JPEG, GIF and WebP, and Slack has no such copy of it: you do not see it",
+        ),
+    })
 }
 
 /// The pictures among the files of a message that can be asked for.
@@ -35,10 +63,16 @@ pub(crate) fn offered_pictures(files: &[SharedMessage]) -> Vec<SharedPicture> {
 }
 
 pub(crate) fn can_be_shown(file: &SharedMessage) -> bool {
-    is_picture(file)
-        && file.size <= MAX_PICTURE
-        && file.url_private.is_some()
-        && !file.id.is_empty()
+    shown_url(file).is_some()
+}
+
+/// Where that is which is shown of a file.
+pub(crate) fn shown_url(file: &SharedMessage) -> Option<&Url> {
+    match picture_form(file)? {
+        PictureForm::Original(url) => Some(url),
+        PictureForm::Thumb(thumb) => Some(&thumb.url),
+        PictureForm::Unseen(_) => None,
+    }
 }
 
 /// What a role shows with a message, as files of it.
@@ -77,6 +111,38 @@ pub(crate) fn shown_pictures(
 mod tests {
     use super::*;
     use crate::inbound::event::StoredMessage;
+
+    #[test]
+    fn what_is_too_large_or_of_another_kind_is_shown_as_slack_shows_it() {
+        let file = |kind: &str, size: u64, thumbs: &[&str]| -> SharedMessage {
+            let mut file = serde_json::json!({"id": "F1", "name": "a", "mimetype": kind, "size": size,
+                "url_private": "https://files.slack.com/x"});
+            for thumb in thumbs {
+                file[*thumb] = format!("https://files.slack.com/{thumb}").into();
+            }
+            serde_json::from_value(file).unwrap()
+        };
+        let all = ["thumb_64", "thumb_360", "thumb_960", "thumb_1024"];
+        for (file, end) in [
+            (file("image/png", 10, &all), "/x"),
+            (file("image/png", MAX_PICTURE + 1, &all), "/thumb_1024"),
+            (file("image/heic", 10, &all[..3]), "/thumb_960"),
+            (file("image/tiff", MAX_PICTURE + 1, &all[..2]), "/thumb_360"),
+        ] {
+            let url = shown_url(&file).unwrap();
+            assert!(url.as_str().ends_with(end), "{url}");
+        }
+        for (unseen, why) in [
+            (file("image/jpeg", MAX_PICTURE + 1, &all[..1]), "more than 3 MiB"),
+            (file("image/heic", 10, &[]), "models take PNG"),
+        ] {
+            let Some(PictureForm::Unseen(said)) = picture_form(&unseen) else { panic!() };
+            assert!(said.contains(why), "{said}");
+        }
+        for kind in ["image/svg+xml", "application/pdf"] {
+            assert_eq!(picture_form(&file(kind, 10, &all)), None);
+        }
+    }
 
     #[test]
     fn only_pictures_of_a_size_that_fits_are_offered() {

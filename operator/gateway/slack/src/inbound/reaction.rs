@@ -73,7 +73,7 @@ impl Inner {
             match self.thumb(channel, root, reacted, up).await {
                 Ok(Some(effects)) => return effects,
                 Ok(None) => {}
-                Err(error) => tracing::warn!(%error, "a thumb is looked at again"),
+                Err(error) => tracing::warn!(%error, "reaction_write_failed"),
             }
         }
         Vec::new()
@@ -170,7 +170,7 @@ impl Inner {
             Ok(item) => Ok(Some(item.message.root().clone())),
             // Deleted meanwhile, or a scope is missing.
             Err(error) if error.code().is_some() => {
-                tracing::info!(%error, "a reaction can't be placed");
+                tracing::info!(%error, "reaction_lookup_failed");
                 Ok(None)
             }
             Err(error) => Err(AccessError::from(error).into()),

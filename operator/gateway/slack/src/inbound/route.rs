@@ -8,10 +8,11 @@ use crate::inbound::address;
 use crate::inbound::decision_words;
 use crate::inbound::emoji::{EmojiReaction, EmojiSign};
 use crate::inbound::event::{
-    ButtonClick, LinksShared, MessageChange, MessageEvent, ReactionAdded, SessionStopped,
-    StoredMessage,
+    AssistantOpened, ButtonClick, LinksShared, MessageChange, MessageEvent, ReactionAdded,
+    SessionStopped, StoredMessage,
 };
 use crate::inbound::feedback::{self, AnswerVerdict, WhyGiven};
+use crate::inbound::help::{self, HelpWish};
 use crate::inbound::numbered_reply;
 use crate::inbound::person_message::PersonMessage;
 use crate::inbound::roadmap_words;
@@ -28,6 +29,16 @@ pub(crate) enum RouteAction {
         /// Who started the conversation, as far as it is known.
         requested_by: String,
         said: PersonMessage,
+    },
+    /// A person asks what can be asked.
+    Help {
+        channel: RepoChannel,
+        /// First message of the conversation.
+        root: SlackTs,
+        /// Who started the conversation, as far as it is known.
+        requested_by: String,
+        said: PersonMessage,
+        wish: HelpWish,
     },
     /// A person pressed a button of a question.
     Press {
@@ -80,6 +91,13 @@ pub(crate) enum RouteAction {
         /// The conversation with the app.
         im: String,
         ts: SlackTs,
+        /// Where the app's Repos are, the one that is named first.
+        channels: Vec<RepoChannel>,
+    },
+    /// A person opened the app's own conversation.
+    Suggest {
+        im: String,
+        thread: Option<SlackTs>,
         /// Where the app's Repos are.
         channels: Vec<RepoChannel>,
     },
@@ -110,13 +128,24 @@ pub(crate) fn route_message(incoming: &MessageEvent, channels: &[RepoChannel]) -
 
 fn route_direct(incoming: &MessageEvent, channels: &[RepoChannel]) -> RouteAction {
     let (im, message) = (incoming.channel.clone(), &incoming.message);
-    let channels: Vec<RepoChannel> =
-        channels.iter().filter(|known| known.is_own).cloned().collect();
+    let mut channels = own_channels(channels);
+    let text = message.text.as_deref().unwrap_or_default().to_lowercase();
+    channels.sort_by_key(|known| !text.contains(&help::place_name(&known.git).to_lowercase()));
     let own = channels.iter().find_map(|known| known.bot_user.as_deref());
     match message.person().filter(|user| Some(*user) != own) {
         Some(_) => RouteAction::Direct { im, ts: message.ts.clone(), channels },
         None => RouteAction::Ignore(IgnoredReason::NotAPerson),
     }
+}
+
+/// Routes the opening of the app's own conversation.
+pub(crate) fn route_assistant(opened: &AssistantOpened, channels: &[RepoChannel]) -> RouteAction {
+    let (im, thread) = (opened.channel.clone(), opened.thread_ts.clone());
+    RouteAction::Suggest { im, thread, channels: own_channels(channels) }
+}
+
+fn own_channels(channels: &[RepoChannel]) -> Vec<RepoChannel> {
+    channels.iter().filter(|known| known.is_own).cloned().collect()
 }
 
 fn ignore_foreign(incoming: &MessageEvent, channels: &[RepoChannel]) -> IgnoredReason {
@@ -136,12 +165,19 @@ pub(crate) fn route_stored(message: &StoredMessage, channel: &RepoChannel) -> Ro
         return RouteAction::Ignore(IgnoredReason::NotAPerson);
     };
     let starter = message.parent_user_id.as_deref().filter(|_| message.thread_ts.is_some());
-    RouteAction::Message {
-        channel: channel.clone(),
-        root: message.root().clone(),
-        requested_by: starter.unwrap_or(user).to_owned(),
-        said: read_said(message, user, channel),
+    let (channel, root) = (channel.clone(), message.root().clone());
+    let requested_by = starter.unwrap_or(user).to_owned();
+    let said = read_said(message, user, &channel);
+    match find_wish(message, &channel).filter(|_| !said.is_bot) {
+        Some(wish) => RouteAction::Help { channel, root, requested_by, said, wish },
+        None => RouteAction::Message { channel, root, requested_by, said },
     }
+}
+
+/// One that brings files is about these.
+fn find_wish(message: &StoredMessage, channel: &RepoChannel) -> Option<HelpWish> {
+    let text = message.text.as_deref().filter(|_| message.files.is_empty())?;
+    help::find_help(text, channel.bot_user.as_deref())
 }
 
 /// Who said something that counts: a person, or a bot that may write here.
@@ -360,6 +396,17 @@ mod tests {
         };
         assert_eq!((root.as_str(), &*requested_by), ("5.000000", "U7"));
         assert_eq!(said.mentioned, ["coder"]);
+    }
+
+    #[test]
+    fn who_asks_for_help_asks_no_role() {
+        for text in ["help", "<@U0BOT>"] {
+            let asked =
+                route(json!({"channel": "C01", "ts": "5.000000", "user": "U1", "text": text}));
+            assert!(matches!(asked, RouteAction::Help { .. }), "{text}: {asked:?}");
+        }
+        let bot = json!({"channel": "C01", "ts": "5.000000", "bot_id": "B7", "text": "help"});
+        assert!(matches!(route(bot), RouteAction::Message { .. }));
     }
 
     #[test]

@@ -9,6 +9,14 @@ use crate::questions::{ButtonStyle, QuestionButton, choice, learnings};
 
 /// Slack takes 3,000 characters in a section.
 const SECTION: usize = 2900;
+/// And 13,200 in all blocks of a message together, counted as JSON; some are for a note under them.
+const MESSAGE: usize = 12_600;
+/// Of these, for a role's name where the app may not show it as the sender.
+const NAME: usize = 400;
+/// A word that is cut off is left out if it has fewer bytes: text without blanks is not.
+const WORD: usize = 40;
+/// Characters of an offer's item whose whole text stands elsewhere, at most.
+const ITEM: usize = 1000;
 /// And 4,000 as the text of an edit; fewer, as it may count what is escaped.
 const EDIT: usize = 3900;
 
@@ -26,8 +34,8 @@ pub(crate) fn question_blocks(
     Value::Array(blocks)
 }
 
-/// What stands under the text of an offer.
-fn of_offer(offer: &OfferShown, key: &str) -> Vec<Value> {
+/// What stands under the text of an offer: of each item no more than so many characters.
+fn of_offer(offer: &OfferShown, most: usize, key: &str) -> Vec<Value> {
     let numbered = || offer.items.iter().zip(1..);
     if offer.kind == OfferKind::Choice {
         let buttons: Vec<QuestionButton> =
@@ -35,7 +43,7 @@ fn of_offer(offer: &OfferShown, key: &str) -> Vec<Value> {
         return vec![action_block("choice", &buttons, key)];
     }
     let of_item = |(text, item): (&String, u32)| {
-        let mut blocks = text_sections(&format!("{item}. {text}"));
+        let mut blocks = text_sections(&format!("{item}. {}", shorten_item(text, most)));
         let id = learnings::block_id(item);
         let buttons = learnings::learning_buttons(item, offer.optional);
         blocks.push(action_block(&id, &buttons, key));
@@ -125,17 +133,84 @@ pub(crate) fn button_label<'a>(blocks: &'a Value, action_id: &str) -> Option<&'a
     buttons.find(|button| button["action_id"] == action_id)?["text"]["text"].as_str()
 }
 
-/// The text with an offer's buttons under it.
+/// The text with an offer's buttons under it. Items of a long offer are shortened: see [`is_long_offer`].
 pub(crate) fn offer_blocks(text: &str, offer: &OfferShown, key: &str) -> Value {
-    let mut blocks = text_sections(text);
-    blocks.extend(of_offer(offer, key));
-    Value::Array(blocks)
+    let shown = |most| {
+        let blocks = text_sections(text).into_iter().chain(of_offer(offer, most, key));
+        Value::Array(blocks.collect())
+    };
+    let whole = shown(usize::MAX);
+    if size_in_json(&whole) <= MESSAGE {
+        return whole;
+    }
+    let mut most = ITEM;
+    loop {
+        let blocks = shown(most);
+        if most < 20 || size_in_json(&blocks) <= MESSAGE {
+            return blocks;
+        }
+        most /= 2;
+    }
+}
+
+/// True if items would have to be shortened under this text: the whole text of all of them belongs into the message then.
+pub(crate) fn is_long_offer(text: &str, offer: &OfferShown, key: &str) -> bool {
+    let blocks = text_sections(text).into_iter().chain(of_offer(offer, usize::MAX, key));
+    size_in_json(&Value::Array(blocks.collect())) > MESSAGE - NAME
+}
+
+fn size_in_json(blocks: &Value) -> usize {
+    blocks.to_string().chars().count()
+}
+
+fn shorten_item(text: &str, most: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(most) else { return text.to_owned() };
+    let head = &text[..end];
+    // A link that is cut in two would be shown as it is written, and so would half of an escaped character.
+    let open = |begin, close| head.rfind(begin).filter(|at| !head[*at..].contains(close));
+    let cut = open('<', '>').or_else(|| open('&', ';')).unwrap_or(end);
+    let blank = head[..cut].rfind(char::is_whitespace).filter(|at| cut - at < WORD);
+    format!("{} … (whole above)", head[..blank.unwrap_or(cut)].trim_end())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::questions::{merge, plan};
+
+    #[test]
+    fn an_offer_of_long_items_fits_into_a_message_and_says_where_the_rest_is() {
+        let offer = |length: usize| OfferShown {
+            kind: OfferKind::Learnings,
+            items: vec!["word ".repeat(length / 5); 10],
+            optional: false,
+        };
+        let text = "x".repeat(3900);
+        assert!(!is_long_offer(&text, &offer(100), "key"));
+        assert!(is_long_offer(&text, &offer(1400), "key"));
+        // Whatever is shortened was found to be long, with quotes and whoever's name above, too.
+        for length in (100..1400).step_by(5) {
+            for text in ["Which?", &text, &"\"quoted\"\n".repeat(390)] {
+                let named = format!("*{}*\n{text}", "n".repeat(80));
+                let cut = offer_blocks(&named, &offer(length), "run-12345.1.2").to_string();
+                let is_long = is_long_offer(text, &offer(length), "run-12345.1.2");
+                assert!(is_long || !cut.contains("whole above"), "{length} {}", text.len());
+            }
+        }
+        let without_blanks = shorten_item(&"語".repeat(500), 100);
+        assert_eq!(without_blanks, format!("{} … (whole above)", "語".repeat(100)));
+        let linked = format!("see {}<https://example.org|the page> there", "a ".repeat(40));
+        assert!(!shorten_item(&linked, 100).contains('<'), "{}", shorten_item(&linked, 100));
+        let blocks = offer_blocks(&"x".repeat(3900), &offer(1400), "key");
+        assert!(blocks.to_string().chars().count() <= 13_200);
+        let items: Vec<&Value> = blocks.as_array().unwrap().iter().collect();
+        let texts = items.iter().filter_map(|block| block["text"]["text"].as_str());
+        assert_eq!(texts.filter(|text| text.ends_with("… (whole above)")).count(), 10);
+        let buttons = items.iter().filter(|block| block["type"] == "actions").count();
+        assert_eq!(buttons, 11, "each can be decided on, and all");
+        let short = offer_blocks("Text", &offer(100), "key").to_string();
+        assert!(!short.contains("whole above"));
+    }
 
     #[test]
     fn a_plan_has_three_buttons_and_an_answer_in_their_place() {

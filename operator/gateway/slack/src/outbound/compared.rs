@@ -66,7 +66,7 @@ impl SlackGateway {
         let ids = match sent {
             Ok(ids) => ids,
             Err(AccessError::Call(CallError::Refused { code, .. })) => {
-                tracing::warn!(code, "Slack takes no pictures of a change");
+                tracing::warn!(code, content = "comparison", "slack_upload_refused");
                 return Ok(Some(format!(
                     "the conversation does not show the pictures: Slack takes no files of this app ({code}). A person has \
                      to give it the scope `files:write`"

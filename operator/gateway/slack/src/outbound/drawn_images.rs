@@ -103,7 +103,7 @@ async fn post_drawn(
     let ids = match attach_files(inner, &caller.repo, &thread, files).await {
         Ok(ids) => ids,
         Err(AccessError::Call(CallError::Refused { code, .. })) => {
-            tracing::warn!(code, "Slack takes no images");
+            tracing::warn!(code, content = "images", "slack_upload_refused");
             let message = format!("the images were made and Slack did not take them ({code})");
             return Err(ApiError::new(ErrorCode::Upstream, message));
         }

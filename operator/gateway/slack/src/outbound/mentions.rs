@@ -4,21 +4,30 @@ use std::collections::BTreeSet;
 
 use codebutler_crds::Thread;
 
-/// Slack user ids of the people whose answer a question waits for: who spoke last, else who asked for
-/// the thread. Nobody if neither is known to Slack.
+/// Slack user ids of the people whose answer a question waits for: who asked for the thread and who took part last.
+/// Nobody if none is known to Slack.
 pub(crate) fn people_of(thread: &Thread) -> Vec<String> {
-    let speaker = thread.status.as_ref().and_then(|status| status.speaker.as_deref());
-    let known = [speaker, thread.spec.requested_by.as_deref()];
-    known.into_iter().flatten().find(|user| is_id(user)).map(str::to_owned).into_iter().collect()
+    thread.asked_people()
+}
+
+/// Slack user id of who reads what a role does: who spoke last, else who asked for the thread.
+pub(crate) fn reader_of(thread: &Thread) -> Option<String> {
+    let speaker = thread.status.as_ref().and_then(|status| status.speaker.as_ref());
+    speaker.into_iter().chain(&thread.spec.requested_by).find(|user| is_id(user)).cloned()
 }
 
 /// The same as mentions; nothing if nobody is known.
 pub(crate) fn mention_all(thread: &Thread) -> String {
-    people_of(thread).iter().map(|user| format!("<@{user}>")).collect::<Vec<_>>().join(" ")
+    mention_each(&people_of(thread))
+}
+
+/// Mentions of users, one after the other.
+pub(crate) fn mention_each(people: &[String]) -> String {
+    people.iter().filter_map(|user| mention_user(user)).collect::<Vec<_>>().join(" ")
 }
 
 /// Slack user ids of all whom a role hears of besides those it has mail from: who asked for the thread,
-/// who spoke last, who decided.
+/// who took part last, who decided.
 pub(crate) fn concerned_people(thread: &Thread) -> BTreeSet<String> {
     let status = thread.status.as_ref();
     let plan = status.and_then(|status| status.plan.as_ref());
@@ -32,6 +41,7 @@ pub(crate) fn concerned_people(thread: &Thread) -> BTreeSet<String> {
     ]
     .into_iter()
     .flatten()
+    .chain(status.iter().flat_map(|status| &status.speakers))
     .filter(|user| is_id(user))
     .cloned()
     .collect()
@@ -42,15 +52,17 @@ pub(crate) fn mention_user(user: &str) -> Option<String> {
     is_id(user).then(|| format!("<@{user}>"))
 }
 
-/// Whether a name can be a Slack user id, and nothing that Slack reads as more.
-/// Mentions of people in a text of CodeButler's own, once it was rendered.
-pub(crate) fn restore_mentions(rendered: &str) -> String {
+/// Mentions of `people` in a text of CodeButler's own, once it was rendered. What it quotes calls nobody else.
+pub(crate) fn restore_mentions(rendered: &str, people: &[String]) -> String {
     const BEGIN: &str = "&lt;@";
     const END: &str = "&gt;";
     let mut parts = rendered.split(BEGIN);
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        match part.split_once(END).filter(|(user, _)| is_id(user)) {
+        match part
+            .split_once(END)
+            .filter(|(user, _)| is_id(user) && people.iter().any(|one| one == user))
+        {
             Some((user, rest)) => text.extend(["<@", user, ">", rest]),
             None => text.extend([BEGIN, part]),
         }
@@ -58,10 +70,9 @@ pub(crate) fn restore_mentions(rendered: &str) -> String {
     text
 }
 
+/// True if a name can be a Slack user id, and nothing that Slack reads as more.
 fn is_id(user: &str) -> bool {
-    let mut bytes = user.bytes();
-    let rest = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit();
-    matches!(bytes.next(), Some(b'U' | b'W')) && (3..=21).contains(&user.len()) && bytes.all(rest)
+    codebutler_crds::thread::is_user(user)
 }
 
 #[cfg(test)]
@@ -71,9 +82,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_spoke_last_is_asked_and_what_is_no_user_pings_nobody() {
+    fn who_asked_and_who_spoke_last_are_called_and_what_is_no_user_pings_nobody() {
         for (speaker, requested_by, expected) in [
-            (Some("U0123"), Some("U9999"), vec!["U0123"]),
+            (Some("U0123"), Some("U9999"), vec!["U9999", "U0123"]),
+            (Some("U9999"), Some("U9999"), vec!["U9999"]),
             (None, Some("W9999"), vec!["W9999"]),
             (Some("nightly build"), Some("U9999"), vec!["U9999"]),
             (None, Some("U1> <!channel"), vec![]),
@@ -91,10 +103,26 @@ mod tests {
     }
 
     #[test]
+    fn everybody_who_took_part_is_called_and_who_spoke_last_is_who_reads() {
+        let thread: Thread = serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": "t"},
+            "spec": {"repo": "r", "requestedBy": "U0ANA"},
+            "status": {"speaker": "U0ANA", "speakers": ["U0BEN", "U0CIA", "U0ANA"]},
+        }))
+        .unwrap();
+        assert_eq!(mention_all(&thread), "<@U0ANA> <@U0BEN> <@U0CIA>");
+        assert_eq!(concerned_people(&thread).len(), 3, "reminders call them, too");
+        assert_eq!(reader_of(&thread).as_deref(), Some("U0ANA"));
+    }
+
+    #[test]
     fn only_people_are_mentioned_again() {
         let rendered = "of &lt;@U0ANA&gt; and &lt;@here&gt;, &lt;!channel&gt; &lt;@U0BEN&gt;";
         let expected = "of <@U0ANA> and &lt;@here&gt;, &lt;!channel&gt; <@U0BEN>";
-        assert_eq!(restore_mentions(rendered), expected);
-        assert_eq!(restore_mentions("&lt;@U0ANA"), "&lt;@U0ANA");
+        let both = ["U0ANA", "U0BEN", "here"].map(str::to_owned);
+        assert_eq!(restore_mentions(rendered, &both), expected);
+        assert_eq!(restore_mentions("&lt;@U0ANA", &both), "&lt;@U0ANA");
+        let only_ana = restore_mentions("&lt;@U0ANA&gt; &lt;@U0BEN&gt;", &both[..1]);
+        assert_eq!(only_ana, "<@U0ANA> &lt;@U0BEN&gt;");
     }
 }

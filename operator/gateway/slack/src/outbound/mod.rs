@@ -1,10 +1,11 @@
 //! What goes out: a role's messages, CodeButler's own lines, pictures and files.
 //!
-//! Pure: [`blocks`], [`literal`], [`markdown`], [`mentions`], [`mrkdwn`], [`split_text`].
+//! Pure: [`blocks`], [`dates`], [`literal`], [`markdown`], [`mentions`], [`mrkdwn`], [`split_text`].
 
 pub(crate) mod announce;
 pub(crate) mod blocks;
 pub(crate) mod compared;
+pub(crate) mod dates;
 pub(crate) mod drawn_images;
 pub(crate) mod history_record;
 pub(crate) mod literal;

@@ -23,6 +23,10 @@ pub(crate) fn to_text(mrkdwn: &str) -> String {
                 }
                 rest = after;
             }
+            Some((inner, after)) if inner.starts_with("!date^") && inner.contains('|') => {
+                out.push_str(inner.split_once('|').map_or("", |(_, plain)| plain));
+                rest = after;
+            }
             Some((inner, after)) => {
                 out.push('<');
                 out.push_str(inner);
@@ -55,6 +59,7 @@ mod tests {
             ("<https://x.org/a|the file>", "the file (https://x.org/a)"),
             ("ask @<http://codebutler.pm|codebutler.pm>", "ask @codebutler.pm"),
             ("<@U123> <!here> <#C1|general>", "<@U123> <!here> <#C1|general>"),
+            ("on <!date^1^{time}|2026-11-28 at 23:00 UTC>.", "on 2026-11-28 at 23:00 UTC."),
             ("a < b", "a < b"),
         ] {
             assert_eq!(to_text(mrkdwn), expected, "{mrkdwn}");

@@ -258,7 +258,7 @@ impl Opening<'_> {
             post::post_once(inner, &outgoing).await?;
         }
         self.record(&slack).await?;
-        tracing::info!(thread = key.name, "opened a conversation for a prompt");
+        tracing::info!(thread = key.name, "conversation_opened");
         inner.follow_up(vec![RouteEffect::Seen { thread: key, ts: slack.ts, sign: "eyes" }]);
         Ok(())
     }

@@ -207,7 +207,7 @@ impl Inner {
         user: &str,
     ) -> Result<Option<String>, ApiError> {
         let effects = self.carry_out(action).await.map_err(|error: TakeError| {
-            tracing::warn!(%error, "a reply from a page was not stored");
+            tracing::warn!(%error, "page_reply_write_failed");
             ApiError::new(ErrorCode::Unavailable, NOT_STORED)
         })?;
         let (mut told, mut others) = (None, Vec::new());

@@ -44,7 +44,7 @@ impl PersonalNotices for SlackGateway {
                 Ok(true) => return Some(user),
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "Slack does not say whether a person may decide");
+                    tracing::warn!(%error, "membership_check_failed");
                 }
             }
         }
@@ -166,7 +166,7 @@ impl SlackGateway {
                 messages.find_map(|message| answer_of(message, awaited.to))
             }
             Err(error) => {
-                tracing::warn!(%error, "an answer in words could not be read");
+                tracing::warn!(%error, "reply_read_failed");
                 awaited.next = Some(Instant::now() + RETRY);
                 None
             }
@@ -202,7 +202,7 @@ impl SlackGateway {
                 chosen
             }
             Err(error) => {
-                tracing::warn!(%error, "a question that is over keeps its buttons");
+                tracing::warn!(%error, "button_removal_failed");
                 None
             }
         }

@@ -27,6 +27,7 @@ use crate::api::web::CallError;
 use crate::inbound::event::StoredMessage;
 use crate::inbound::feedback;
 use crate::outbound::markdown::{self};
+use crate::outbound::mentions;
 use crate::outbound::refused_blocks::refuses_blocks;
 use crate::outbound::split_text::split_text;
 use crate::outbound::uploads;
@@ -64,29 +65,29 @@ fn own_kind(stored: &StoredMessage) -> Option<&str> {
     own_metadata(stored.metadata.as_ref())?["kind"].as_str()
 }
 
-/// Posts a line of CodeButler itself.
+/// Posts a line of CodeButler itself. It calls `people` where it mentions them, and nobody else.
 pub(crate) async fn post_line(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,
     text: &str,
+    people: &[String],
 ) -> Result<SlackTs, ApiError> {
     let (thread, repo) = inner.conversation(key)?;
     let slack = require_conversation(&thread)?;
-    post_notice(inner, &repo, &thread, slack, id, text).await
+    post_notice(inner, &repo, (&thread, slack), id, (text, people)).await
 }
 
 /// The same, where it is known already what is meant.
 pub(crate) async fn post_notice(
     inner: &Inner,
     repo: &Repo,
-    thread: &Thread,
-    slack: &SlackThread,
+    (thread, slack): (&Thread, &SlackThread),
     id: &str,
-    text: &str,
+    (text, people): (&str, &[String]),
 ) -> Result<SlackTs, ApiError> {
     let redactor = masks::as_known(&inner.context, repo).await;
-    let text = redactor.mask(text);
+    let rendered = markdown::render_inline(&redactor.mask(text));
     let outgoing = OutgoingText {
         repo,
         thread,
@@ -97,7 +98,7 @@ pub(crate) async fn post_notice(
         kind: NOTICE,
         asks: TextAsks::Nothing,
         digest: None,
-        parts: split_text(&markdown::render_inline(&text), LIMIT),
+        parts: split_text(&mentions::restore_mentions(&rendered, people), LIMIT),
         note: None,
         handing: FileHanding::default(),
     };
@@ -189,7 +190,7 @@ pub(crate) async fn find_file(
 }
 
 pub(crate) fn not_recorded(error: &WriteError) -> ApiError {
-    tracing::warn!(%error, "posted, not recorded: the same request finishes it");
+    tracing::warn!(%error, "post_record_failed");
     ApiError::new(ErrorCode::Unavailable, "posted, but not recorded yet: send it again")
 }
 

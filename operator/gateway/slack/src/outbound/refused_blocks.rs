@@ -33,9 +33,7 @@ impl RefusedBlocks {
     pub(crate) fn note(&self, account: &SlackAccount) {
         let Some(user) = &account.user else { return };
         if self.apps.lock().insert(user.clone(), Instant::now()).is_none() {
-            tracing::warn!(
-                "Slack refuses the block context_actions in this workspace: answers are posted without feedback buttons"
-            );
+            tracing::warn!("feedback_buttons_refused");
         }
     }
 }

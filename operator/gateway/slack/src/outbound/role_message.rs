@@ -13,6 +13,7 @@ use crate::api::account::AccessError;
 use crate::api::web::CallError;
 use crate::inbound::feedback;
 use crate::inbound::pictures;
+use crate::outbound::blocks;
 use crate::outbound::markdown::{self, LongSnippet, RenderedMessage};
 use crate::outbound::meaning;
 use crate::outbound::meaning::RoleContext;
@@ -60,7 +61,8 @@ pub(crate) async fn of_role(
     if message.decision == Some(AskedDecision::Merge) {
         let status = thread.status.clone().unwrap_or_default();
         let begun = &require_conversation(&thread)?.ts;
-        text = format!("{}\n{}", text.trim_end(), usage::usage_line(&status, Some(begun)));
+        let cost = markdown::render_inline(&usage::usage_line(&status, Some(begun)));
+        text = format!("{}\n{}", text.trim_end(), cost.trim_end());
     }
     let mut note = beside.note.as_deref().map(markdown::render_inline);
     // Of several items that nobody attends to people hear together, once nothing goes on without them; a plan that does
@@ -75,9 +77,17 @@ pub(crate) async fn of_role(
         }
     }
     let offered = OfferShown::of(message);
-    let parts = split_text(text.trim_end(), LIMIT);
+    let spoken = split_text(text.trim_end(), LIMIT);
+    let is_long = |last: &str, offer: &OfferShown| blocks::is_long_offer(last, offer, &message.key);
+    // What is offered calls nobody.
+    let parts = match &offered {
+        Some(offer) if spoken.last().is_some_and(|last| is_long(last, offer)) => {
+            split_text(&format!("{}\n\n{}", text.trim_end(), offer.listed()), LIMIT)
+        }
+        _ => spoken.clone(),
+    };
     let (team, status) = (inner.team(&caller.repo), thread.status.clone().unwrap_or_default());
-    let handing = FileHanding::of(&parts, &team, &status, caller.role_name(), message.last);
+    let handing = FileHanding::of(&spoken, &team, &status, caller.role_name(), message.last);
     let outgoing = OutgoingText {
         repo: &caller.repo,
         thread: &thread,
@@ -151,7 +161,7 @@ async fn in_slack(
             Ok(text)
         }
         Err(AccessError::Call(CallError::Refused { code, .. })) => {
-            tracing::warn!(code, "Slack takes no files: code stays in the text");
+            tracing::warn!(code, content = "code", "slack_upload_refused");
             let text = markdown::render_inline(&message.text);
             if names.is_empty() {
                 return Ok(text);

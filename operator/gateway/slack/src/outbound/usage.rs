@@ -18,10 +18,12 @@ pub fn usage_line(status: &ThreadStatus, begun: Option<&SlackTs>) -> String {
         .collect();
     worked.sort_by_key(|(_, usage)| std::cmp::Reverse(usage.cost));
     let sum = worked.iter().fold(TokenUsage::default(), |sum, (_, usage)| add_usage(sum, usage));
-    let mut line = format!("Cost ${}", cents(sum.cost));
+    let mut line = format!("Cost {}", sum.cost.in_cents());
     if worked.len() > 1 {
-        let each: Vec<String> =
-            worked.iter().map(|(role, usage)| format!("{role} {}", cents(usage.cost))).collect();
+        let each: Vec<String> = worked
+            .iter()
+            .map(|(role, usage)| format!("{role} {}", usage.cost.in_cents()))
+            .collect();
         let _ = write!(line, " ({})", each.join(", "));
     }
     let _ = write!(line, ", {} model calls", sum.calls);
@@ -30,15 +32,10 @@ pub fn usage_line(status: &ThreadStatus, begun: Option<&SlackTs>) -> String {
     }
     let flagged = flagged_cost(status);
     if flagged > NanoUsd::ZERO {
-        let _ = write!(line, "; up to ${flagged} more that the provider has not reported");
+        let _ =
+            write!(line, "; up to {} more that the provider has not reported", flagged.in_cents());
     }
     line
-}
-
-/// Rounded up: a cent is the least that is shown of something that cost anything.
-fn cents(cost: NanoUsd) -> String {
-    let cents = cost.0.div_ceil(10_000_000);
-    format!("{}.{:02}", cents / 100, cents % 100)
 }
 
 fn minutes_since(begun: &SlackTs) -> Option<u64> {
@@ -85,8 +82,9 @@ pub fn usage_table(status: &ThreadStatus) -> String {
     text.push_str("```");
     let flagged = flagged_cost(status);
     if flagged > NanoUsd::ZERO {
+        let flagged = flagged.in_cents();
         let _ =
-            write!(text, "\nUp to ${flagged} more for calls whose cost the provider has not told.");
+            write!(text, "\nUp to {flagged} more for calls whose cost the provider has not told.");
     }
     text
 }
@@ -139,7 +137,7 @@ const COLUMNS: [Column; 8] = [
         },
         shown: has_parts,
     },
-    Column { title: "USD", figure: |usage| usage.cost.to_string(), shown: |_| true },
+    Column { title: "cost", figure: |usage| usage.cost.in_cents(), shown: |_| true },
 ];
 
 const fn has_parts(usage: &TokenUsage) -> bool {
@@ -191,13 +189,13 @@ mod tests {
         }
         insta::assert_snapshot!(usage_table(&status), @r"
         ```
-        role   calls  tokens in  tokens out          USD
-        coder      4      12000          40  2.000000001
-        pm         4      12000          40      0.00125
-        total      8      24000          80  2.001250001
+        role   calls  tokens in  tokens out    cost
+        coder      4      12000          40   $2.00
+        pm         4      12000          40  <$0.01
+        total      8      24000          80   $2.00
         ```
         ");
-        let line = "Cost $2.01 (coder 2.01, pm 0.01), 8 model calls";
+        let line = "Cost $2.00 (coder $2.00, pm <$0.01), 8 model calls";
         assert_eq!(usage_line(&status, None), line);
         let flagged = NanoUsd(300_000_000);
         status.budget = Some(Box::new(ThreadBudget { flagged, ..ThreadBudget::default() }));
@@ -225,10 +223,10 @@ mod tests {
         }
         insta::assert_snapshot!(usage_table(&status), @r"
         ```
-        role   calls  fresh  cached  written  out (thought)   USD
-        coder     35   8500    1.4M     121k      31k (18k)  1.62
-        lead       2   9000       0        0              0  0.00
-        total     37    18k    1.4M     121k      31k (18k)  1.62
+        role   calls  fresh  cached  written  out (thought)   cost
+        coder     35   8500    1.4M     121k      31k (18k)  $1.62
+        lead       2   9000       0        0              0  $0.00
+        total     37    18k    1.4M     121k      31k (18k)  $1.62
         ```
         ");
     }

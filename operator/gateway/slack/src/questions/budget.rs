@@ -66,7 +66,7 @@ impl QuestionKind for BudgetQuestion {
             return Ok(AnswerOutcome::Stale);
         }
         let mut changed = status.clone();
-        changed.speaker = Some(press.user.clone());
+        changed.heard_from(&press.user);
         let (choice, user) = (Some(press.action_id.clone()), Some(press.user.clone()));
         threads::settle_question(
             &mut changed,

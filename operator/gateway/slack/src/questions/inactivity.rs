@@ -40,7 +40,7 @@ impl QuestionKind for InactivityQuestion {
         let mut changed = status.clone();
         end_warning(&mut changed, action_id, user);
         changed.last_activity = Some(Time(context.now));
-        changed.speaker = Some(user.clone());
+        changed.heard_from(user);
         if let (CLOSE, Some(role)) = (action_id.as_str(), context.team.first()) {
             merge::close_in_words(&mut changed, message, user, role)?;
         }

@@ -256,10 +256,9 @@ pub fn take_press(
     press: &ButtonPress,
     context: &AnswerContext<'_>,
 ) -> Result<AnswerOutcome, ChangeRefusal> {
-    match find_kind(&press.action_id) {
-        Some(kind) => kind.take_press(status, press, context),
-        None => Ok(AnswerOutcome::Unknown),
-    }
+    let Some(kind) = find_kind(&press.action_id) else { return Ok(AnswerOutcome::Unknown) };
+    let outcome = kind.take_press(status, press, context)?;
+    Ok(note_answer(status, &press.user, outcome))
 }
 
 /// Takes a thumb in, for whatever its message asks.
@@ -271,10 +270,18 @@ pub fn take_thumb(
     thumb: &ThumbAnswer<'_>,
     context: &AnswerContext<'_>,
 ) -> Result<AnswerOutcome, ChangeRefusal> {
-    match KINDS.into_iter().find(|kind| kind.takes_thumb(status, thumb.message)) {
-        Some(kind) => kind.take_thumb(status, thumb, context),
-        None => Ok(AnswerOutcome::Unknown),
+    let kind = KINDS.into_iter().find(|kind| kind.takes_thumb(status, thumb.message));
+    let Some(kind) = kind else { return Ok(AnswerOutcome::Unknown) };
+    let outcome = kind.take_thumb(status, thumb, context)?;
+    Ok(note_answer(status, thumb.user, outcome))
+}
+
+/// Whoever decides takes part: later questions call them.
+fn note_answer(status: &mut ThreadStatus, user: &str, outcome: AnswerOutcome) -> AnswerOutcome {
+    if outcome == AnswerOutcome::Counts {
+        status.took_part(user);
     }
+    outcome
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub(crate) async fn settle_all(inner: &Inner, key: &ThreadKey) -> Result<(), Acc
         match settle_message(inner, &account, slack, &one.ts, &settled_line(one)).await {
             // It is gone, or too old to be edited.
             Err(error) if error.code().is_some() => {
-                tracing::info!(%error, "a settled question keeps its buttons");
+                tracing::info!(%error, "button_removal_failed");
             }
             other => other?,
         }
@@ -35,7 +35,7 @@ pub(crate) async fn settle_all(inner: &Inner, key: &ThreadKey) -> Result<(), Acc
     }
     let written = inner.threads.update(key, |status| done_settling(status, &settled)).await;
     if let Err(error) = written {
-        tracing::warn!(%error, "settled questions are looked at again");
+        tracing::warn!(%error, thread = key.name, part = "settled_questions", "thread_status_write_failed");
     }
     Ok(())
 }

@@ -48,7 +48,7 @@ pub(crate) async fn take_leave(inner: &Arc<Inner>, thread: &Thread) -> Result<()
     let ended = match told {
         Ok(ended) => ended,
         Err(error) if is_final(&error) || is_late(thread, Timestamp::now()) => {
-            tracing::warn!(thread = key.name, %error, "a conversation is not told of its end");
+            tracing::warn!(thread = key.name, %error, notice = "thread_end", "notice_post_failed");
             let slack = thread.conversation().cloned();
             slack.map(|slack| (slack, clock::slack_now()))
         }
@@ -59,7 +59,7 @@ pub(crate) async fn take_leave(inner: &Arc<Inner>, thread: &Thread) -> Result<()
     }
     inner.sent.forget(&key);
     inner.threads.hold(&key, false).await?;
-    tracing::info!(thread = key.name, "a deleted thread may go");
+    tracing::info!(thread = key.name, "thread_released");
     Ok(())
 }
 

@@ -56,7 +56,7 @@ pub(crate) async fn run_handovers(inner: Arc<Inner>, stop: CancellationToken) {
         // Looked at again where the cache does not show yet what was written.
         async move { look_after(&inner, &key).await.map(|()| FollowUp::requeue(EVERY)) }
     };
-    drive_threads(queue, ("who goes on is looked at again", &stop), look, |_| {}).await;
+    drive_threads(queue, ("handover", &stop), look, |_| {}).await;
 }
 
 async fn look_after(inner: &Inner, key: &ThreadKey) -> Result<(), LaterError> {
@@ -188,14 +188,15 @@ async fn tell_handover(inner: &Inner, repo: &Repo, thread: &Thread) -> Result<()
     for one in &decided {
         let links = message_links(inner, repo, thread, &one.views).await;
         let names = RoleNames::of(inner, repo);
-        let people = if one.role.is_none() { mentions::mention_all(thread) } else { String::new() };
-        let text = format!("{} {people}", handover_sentence(one, &names, &links));
-        let ts = post::post_line(inner, &key, &notice_key(one), text.trim_end()).await;
+        let people = if one.role.is_none() { mentions::people_of(thread) } else { Vec::new() };
+        let called = mentions::mention_each(&people);
+        let text = format!("{} {called}", handover_sentence(one, &names, &links));
+        let ts = post::post_line(inner, &key, &notice_key(one), text.trim_end(), &people).await;
         let ts = ts.map_err(|error| explain_unposted(&error))?;
         let now = Time(jiff::Timestamp::now());
         let done = |status: &mut ThreadStatus| mark_told(status, one, &ts, &now);
         inner.threads.update(&key, done).await?;
-        tracing::info!(thread = key.name, decided = one.id, "told who goes on");
+        tracing::info!(thread = key.name, decided = one.id, "handover_posted");
     }
     Ok(())
 }
@@ -209,7 +210,7 @@ fn notice_key(decided: &HandOver) -> String {
 }
 
 fn explain_unposted(error: &ApiError) -> LaterError {
-    tracing::warn!(%error, "who goes on is not told yet");
+    tracing::warn!(%error, notice = "handover", "notice_post_failed");
     LaterError::Slow
 }
 

@@ -9,6 +9,8 @@ use codebutler_gateway_core::conditions::{ConditionFinding, ConditionWriter};
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
 
+use crate::api::scopes::is_ungranted;
+
 /// What is told: that it works, with what it can't do if there is something, or a reason and a
 /// sentence.
 pub(crate) type ReachState = Result<Option<String>, (&'static str, String)>;
@@ -40,7 +42,7 @@ impl ToldFinding {
 
 /// Whether a code keeps everybody from speaking in the channel until somebody mends it in Slack.
 pub(crate) fn is_lasting(code: &str) -> bool {
-    concerns_repo(code) && !matches!(code, "missing_scope" | "not_allowed_token_type")
+    concerns_repo(code) && !is_ungranted(code)
 }
 
 /// Whether a code speaks of the Repo's settings rather than of one call.
@@ -95,7 +97,7 @@ impl SlackReach {
                 true
             }
             Err(error) => {
-                tracing::warn!(%error, repo = repo.name_any(), "condition not written");
+                tracing::warn!(%error, repo = repo.name_any(), "condition_write_failed");
                 false
             }
         }

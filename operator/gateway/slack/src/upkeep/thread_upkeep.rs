@@ -102,7 +102,7 @@ pub(crate) async fn run_upkeep(inner: Arc<Inner>, stop: CancellationToken) {
     let forget = |key: &ThreadKey| {
         upkeep.settled.lock().remove(key);
     };
-    tokio::join!(drive_threads(queue, ("tried again", &stop), look, forget), learning);
+    tokio::join!(drive_threads(queue, ("thread_upkeep", &stop), look, forget), learning);
 }
 
 /// Remembers which conversations were opened for Threads.
@@ -133,7 +133,7 @@ impl Upkeep {
             // What it waits for is looked at in the caches.
             Err(LaterError::Waits(_) | LaterError::Claimed) => Ok(FollowUp::hold_off(AGAIN)),
             Err(error) => {
-                tracing::debug!(thread = key.name, ?due, "it is due still");
+                tracing::debug!(thread = key.name, ?due, "upkeep_delayed");
                 Err(error)
             }
         }

@@ -115,7 +115,7 @@ fn look_after(
             Look { heard, failures: 0, next: Instant::now() + AGAIN }
         }
         Err(error) => {
-            tracing::warn!(%error, "which Repo is meant is looked at again");
+            tracing::warn!(%error, "repo_choice_delayed");
             let failures = before.as_ref().map_or(0, |before| before.failures);
             let wait = AGAIN.saturating_mul(1 << failures.min(6)).min(LONGEST);
             let heard = before.and_then(|before| before.heard);
@@ -329,7 +329,7 @@ impl Case<'_> {
         {
             // It is gone, or too old to be edited.
             Err(error) if error.code().is_some() => {
-                tracing::info!(%error, "an answered question keeps its buttons");
+                tracing::info!(%error, "button_removal_failed");
                 Ok(())
             }
             other => Ok(other.map_err(AccessError::from)?),

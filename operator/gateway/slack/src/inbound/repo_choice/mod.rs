@@ -94,6 +94,7 @@ impl Inner {
             EnvelopePayload::Reaction(reaction) => &reaction.channel,
             EnvelopePayload::Stopped(stopped) => &stopped.channel,
             EnvelopePayload::Linked(_)
+            | EnvelopePayload::Assisted(_)
             | EnvelopePayload::Ignored
             | EnvelopePayload::Unreadable
             | EnvelopePayload::Unknown => {
@@ -125,6 +126,7 @@ impl Inner {
             }
             EnvelopePayload::Reaction(reaction) => self.reacted_in(reaction, &sharing).await?,
             EnvelopePayload::Linked(_)
+            | EnvelopePayload::Assisted(_)
             | EnvelopePayload::Ignored
             | EnvelopePayload::Unreadable
             | EnvelopePayload::Unknown => None,

@@ -11,6 +11,7 @@ use crate::EVENT_TYPE;
 use crate::inbound::feedback;
 use crate::inbound::page_author::ReplyAuthor;
 use crate::outbound::blocks;
+use crate::outbound::dates::show_dates;
 use crate::outbound::mrkdwn;
 use crate::questions::QuestionButton;
 use crate::questions::shown::OfferShown;
@@ -76,6 +77,7 @@ impl OutgoingText<'_> {
         let text = &match self.role.filter(|_| !customize) {
             // On a line of its own: a mention stays at the start of a line.
             Some(role) => format!("*{}*\n{part}", mrkdwn::escape_text(&role.spec.display.name)),
+            None if self.role.is_none() && self.by.is_none() => show_dates(part),
             None => part.clone(),
         };
         let slack = self.slack;

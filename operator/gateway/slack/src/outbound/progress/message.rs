@@ -67,7 +67,7 @@ pub(super) async fn show_run(
         place.begin(role, &words).await?;
         let now = ConversationSession::Processing;
         if let Err(error) = session::show_session(inner, account, slack, now).await {
-            tracing::info!(%error, "Slack does not show the session yet");
+            tracing::info!(%error, "session_status_failed");
         }
     }
     let now = Instant::now();
@@ -230,7 +230,7 @@ impl RunPlace<'_> {
                     open = true;
                 }
                 Err(error) if error.code().is_some() => {
-                    tracing::info!(%error, "a run's message can't be taken away");
+                    tracing::info!(%error, "progress_removal_failed");
                     return Ok(());
                 }
                 other => return other.map(drop),

@@ -196,7 +196,7 @@ pub(crate) async fn run_progress(inner: Arc<Inner>, stop: CancellationToken) {
                 let work = Box::pin(perform_step(&inner, &thread, &key, step));
                 let done = stop.run_until_cancelled(work).await;
                 if let Some(Err(error)) = done {
-                    tracing::warn!(thread = key.0.name, role = key.1, %error, "a run is not shown");
+                    tracing::warn!(thread = key.0.name, role = key.1, %error, "progress_update_failed");
                     let later = Some(Instant::now() + AGAIN);
                     inner.progress.with(&key, |run| run.not_before = later);
                 }

@@ -48,7 +48,7 @@ pub(super) async fn show_session(
     let told = web.post::<Value>(&account.bot, "agents.sessions.setStatus", &body).await;
     match told {
         Err(error) if error.code().is_some() => {
-            tracing::info!(%error, "Slack does not show the session");
+            tracing::info!(%error, "session_status_failed");
             Ok(())
         }
         other => other.map(drop),

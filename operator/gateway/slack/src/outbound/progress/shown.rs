@@ -25,26 +25,30 @@ pub(super) fn progress_text(words: &ProgressWords<'_>) -> String {
     let name =
         words.name.map(|name| format!("*{}* · ", mrkdwn::escape_text(name))).unwrap_or_default();
     let doing = mrkdwn::escape_text(&task_words(words));
-    format!(":hourglass_flowing_sand: {name}{doing} · {}", so_far(words))
+    format!(":hourglass_flowing_sand: {name}{doing} · {}", mrkdwn::escape_text(&so_far(words)))
 }
 
 /// `Working · turn 4 · $0.03 · 2 min`, over the tasks of a stream, as plain text.
 pub(super) fn plan_words(words: &ProgressWords<'_>) -> String {
     let name = words.name.map_or_else(String::new, |name| format!("{name} · "));
     let name: String = name.chars().take(DOING).collect();
-    format!("Working · {name}{}", so_far(words))
+    format!("Working · {name}{}", without_markup(&so_far(words)))
 }
 
 fn so_far(words: &ProgressWords<'_>) -> String {
     let turns = (words.turns > 0).then(|| format!("turn {}", words.turns));
-    let cost = (words.cost > NanoUsd::ZERO).then(|| format_money(words.cost));
+    let cost = (words.cost > NanoUsd::ZERO).then(|| words.cost.in_cents());
     let parts = [turns, cost, Some(format_time(words.elapsed))];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 /// The same as a task's title: without what begins a mention or a link in Slack's markup.
 pub(super) fn task_title(words: &ProgressWords<'_>) -> String {
-    task_words(words).replace('<', "\u{2039}").replace('>', "\u{203a}")
+    without_markup(&task_words(words))
+}
+
+fn without_markup(text: &str) -> String {
+    text.replace('<', "\u{2039}").replace('>', "\u{203a}")
 }
 
 /// The step that it is at, as plain text: one line without markup, mentions or links.
@@ -57,12 +61,6 @@ fn task_words(words: &ProgressWords<'_>) -> String {
         short.push('…');
     }
     if short.is_empty() { "working".to_owned() } else { short }
-}
-
-/// Two digits that matter, a tenth of a cent at least.
-pub(super) fn format_money(cost: NanoUsd) -> String {
-    let dollars = cost.as_f64();
-    if dollars >= 0.1 { format!("${dollars:.2}") } else { format!("${:.3}", dollars.max(0.001)) }
 }
 
 fn format_time(elapsed: SignedDuration) -> String {
@@ -105,9 +103,9 @@ mod tests {
             .join("\n"),
             @r"
             :hourglass_flowing_sand: thinking · 2 s
-            :hourglass_flowing_sand: Bash cargo test · turn 4 · $0.031 · 59 s
+            :hourglass_flowing_sand: Bash cargo test · turn 4 · $0.03 · 59 s
             :hourglass_flowing_sand: Bash echo &lt;!channel&gt; here x &amp;&amp; true · turn 12 · $1.50 · 1 min
-            :hourglass_flowing_sand: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx… · turn 1 · $0.001 · 1 h 1 min
+            :hourglass_flowing_sand: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx… · turn 1 · &lt;$0.01 · 1 h 1 min
             :hourglass_flowing_sand: working · turn 1 · 0 s
             "
         );

@@ -87,11 +87,7 @@ impl StreamRights {
                 .any(|word| code.contains(word));
         let (false, Some(user)) = (about_place, &account.user) else { return };
         if self.refusal(account).is_none() {
-            tracing::warn!(
-                code,
-                "Slack refuses chat.startStream: the app's manifest needs features.agent_view and \
-                 the scope assistant:write. What runs do is shown by edited messages"
-            );
+            tracing::warn!(code, "slack_stream_refused");
         }
         self.refused.lock().insert(user.clone(), (Instant::now(), code.to_owned()));
     }
@@ -117,7 +113,7 @@ impl RunStream<'_> {
         (thread, role): (&Thread, &AgentRole),
         chunks: &[Value],
     ) -> Result<Option<SlackTs>, CallError> {
-        let reader = mentions::people_of(thread).into_iter().next();
+        let reader = mentions::reader_of(thread);
         let (Some(user), Some(team)) = (reader, &self.account.team) else { return Ok(None) };
         let may = self.account.is_agent() && rights.refusal(self.account).is_none();
         if !may || !rights.take_turn(self.account, Instant::now()) {
@@ -158,7 +154,7 @@ impl RunStream<'_> {
         match self.web.post::<Value>(&self.account.bot, method, body).await {
             Ok(_) => Ok(true),
             Err(error) if error.code().is_some() => {
-                tracing::info!(%error, "a stream takes no more");
+                tracing::info!(%error, "slack_stream_closed");
                 Ok(false)
             }
             Err(error) => Err(error),

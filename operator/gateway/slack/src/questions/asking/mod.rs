@@ -24,17 +24,17 @@ use crate::outbound::split_text::split_text;
 use crate::questions::budget::{self, BudgetAsked};
 use crate::questions::{QuestionButton, inactivity, update};
 
-/// Asks about money; a quick press waits until the question is recorded.
+/// Asks about money, and calls those of `people` whom the text mentions; a quick press waits until the question is recorded.
 pub(crate) async fn ask_money(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,
-    text: &str,
+    (text, people): (&str, &[String]),
     question: &BudgetAsked,
 ) -> Result<(), ApiError> {
     let _turn = inner.posting.lock(key).await;
     let buttons = budget::offered_buttons(question.limit);
-    let sent = post_own(inner, key, id, text, ("budget", &buttons), None).await?;
+    let sent = post_own(inner, key, id, (text, people), ("budget", &buttons), None).await?;
     let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
     let recorded = inner.threads.update(key, |status| question.record(status, asked)).await;
     recorded.map(drop).map_err(|error| not_recorded(&error))
@@ -48,7 +48,8 @@ pub(crate) async fn ask_inactivity(
     text: &str,
 ) -> Result<(), ApiError> {
     let _turn = inner.posting.lock(key).await;
-    let sent = post_own(inner, key, id, text, ("collect", &inactivity::BUTTONS), None).await?;
+    let sent =
+        post_own(inner, key, id, (text, &[]), ("collect", &inactivity::BUTTONS), None).await?;
     let answered =
         |status: &ThreadStatus| status.settled.iter().any(|settled| sent.contains(&settled.ts));
     let record = |status: &mut ThreadStatus| {
@@ -67,7 +68,7 @@ pub(crate) async fn ask_update(
     text: &str,
 ) -> Result<(), ApiError> {
     let _turn = inner.posting.lock(key).await;
-    let sent = post_own(inner, key, id, text, ("update", &update::BUTTONS), None).await?;
+    let sent = post_own(inner, key, id, (text, &[]), ("update", &update::BUTTONS), None).await?;
     let answered =
         |status: &ThreadStatus| status.settled.iter().any(|settled| sent.contains(&settled.ts));
     let record = |status: &mut ThreadStatus| {
@@ -90,7 +91,8 @@ pub(crate) async fn remind_people(
     let (thread, _) = inner.conversation(key)?;
     let people = mentions::concerned_people(&thread);
     let mentions: Vec<_> = people.iter().filter_map(|user| mentions::mention_user(user)).collect();
-    post_asking(inner, key, id, (text, &mentions.join(" ")), ("remind", TextAsks::Nothing), None)
+    let called = mentions.join(" ");
+    post_asking(inner, key, id, (text, &[], &called), ("remind", TextAsks::Nothing), None)
         .await
         .map(drop)
 }
@@ -101,31 +103,28 @@ async fn post_own(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,
-    text: &str,
+    (text, people): (&str, &[String]),
     (kind, buttons): (&'static str, &[QuestionButton]),
     digest: Option<String>,
 ) -> Result<Vec<SlackTs>, ApiError> {
     let (thread, _) = inner.conversation(key)?;
     let mentions = mentions::mention_all(&thread);
     let asks = (kind, TextAsks::Buttons(buttons));
-    post_asking(inner, key, id, (text, &mentions), asks, digest).await
+    post_asking(inner, key, id, (text, people, &mentions), asks, digest).await
 }
 
 async fn post_asking(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,
-    (text, mentions): (&str, &str),
+    (text, people, mentions): (&str, &[String], &str),
     (kind, asks): (&'static str, TextAsks<'_>),
     digest: Option<String>,
 ) -> Result<Vec<SlackTs>, ApiError> {
     let (thread, repo) = inner.conversation(key)?;
     let redactor = masks::as_known(&inner.context, &repo).await;
     let text = redactor.mask(text);
-    let mut rendered = markdown::render_inline(&text);
-    if kind == "budget" {
-        rendered = mentions::restore_mentions(&rendered);
-    }
+    let rendered = mentions::restore_mentions(&markdown::render_inline(&text), people);
     let asked = format!("{rendered}\n{mentions}");
     let outgoing = OutgoingText {
         repo: &repo,

@@ -28,7 +28,7 @@ impl SlackGateway {
         let inner = &self.inner;
         let _turn = inner.posting.lock(thread).await;
         let digest = Some(digest_of(&split.parts));
-        let sent = post_own(inner, thread, key, text, ("split", &BUTTONS), digest).await?;
+        let sent = post_own(inner, thread, key, (text, &[]), ("split", &BUTTONS), digest).await?;
         let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
         let split = RequestSplit { asked: asked.clone(), ..split.clone() };
         let recorded =
@@ -50,7 +50,7 @@ impl SlackGateway {
     ) -> Result<(), ApiError> {
         let inner = &self.inner;
         let _turn = inner.posting.lock(thread).await;
-        let sent = post_own(inner, thread, key, text, ("half", &HALF_BUTTONS), None).await?;
+        let sent = post_own(inner, thread, key, (text, &[]), ("half", &HALF_BUTTONS), None).await?;
         let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
         let record = |status: &mut _| parts::record_half(status, part, asked);
         let recorded = inner.threads.update(thread, record).await;

@@ -46,7 +46,7 @@ pub(crate) async fn ask_items(
     let file = attach_whole(inner, &repo, &thread, (name, whole)).await?;
     let ItemsQuestion { text, items, more } = draft(file.as_deref());
     let digest = Some(digest_of(&items));
-    let sent = post_own(inner, key, id, &text, ("roadmap", &BUTTONS), digest).await?;
+    let sent = post_own(inner, key, id, (&text, &[]), ("roadmap", &BUTTONS), digest).await?;
     let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
     let record = |status: &mut ThreadStatus| roadmap::record_items(status, asked, &items, more);
     let recorded = inner.threads.update(key, record).await;
@@ -103,7 +103,7 @@ pub(crate) async fn show_message(
         Err(error) => return Err(inner.failed(error, &repo).await),
     };
     let Some(ts) = known else {
-        return post_line(inner, key, id, text).await.map(drop);
+        return post_line(inner, key, id, text, &[]).await.map(drop);
     };
     let redactor = masks::as_known(&inner.context, &repo).await;
     let text = markdown::render_inline(&redactor.mask(text));

@@ -27,7 +27,7 @@ impl SlackGateway {
         let inner = &self.inner;
         let _turn = inner.posting.lock(thread).await;
         let digest = Some(digest_of(cars));
-        let sent = post_own(inner, thread, key, text, ("train", &BUTTONS), digest).await?;
+        let sent = post_own(inner, thread, key, (text, &[]), ("train", &BUTTONS), digest).await?;
         let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
         let recorded =
             inner.threads.update(thread, |status| train::record_cars(status, asked, cars)).await;

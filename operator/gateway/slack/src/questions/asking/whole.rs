@@ -29,7 +29,7 @@ pub(super) async fn attach_whole(
     match post::attach_files(inner, repo, thread, vec![file]).await {
         Ok(_) => Ok(Some(name)),
         Err(AccessError::Call(CallError::Refused { code, .. })) => {
-            tracing::warn!(code, "Slack takes no files: a question shows what it can");
+            tracing::warn!(code, content = "question", "slack_upload_refused");
             Ok(None)
         }
         Err(error) => Err(inner.failed(error, repo).await),

@@ -1,0 +1,409 @@
+//! Recordings that are being written down: each by a task of its own, once, however long it takes and whoever waits for its
+//! words. That it has begun is on record in the Thread, so that nobody pays for it again after the end of a gateway.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use codebutler_crds::thread::{BegunRecording, SlackThread};
+use codebutler_crds::{SlackTs, Thread, ThreadStatus};
+use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_gateway_core::sound::{SoundKind, detect_sound};
+use codebutler_gateway_core::speech::{SoundRecording, SpeechDesk};
+use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_runtime::recent::RecentMap;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tracing::Instrument as _;
+
+use crate::Inner;
+use crate::inbound::event::SharedMessage;
+use crate::inbound::quoting::describe_file;
+use crate::outbound::post;
+use crate::outbound::post::MessageIdentity;
+use crate::questions::asking::recording::show_transcript;
+use crate::questions::recording;
+
+/// Larger ones are named, not heard: what providers take at most.
+const LARGEST: u64 = 24 * 1024 * 1024;
+/// Transcripts whose messages are remembered.
+const REMEMBERED: usize = 256;
+/// Recordings that a Thread's record has at most.
+const MOST: usize = 16;
+/// How long what another gateway has begun is waited for: it is served to its end beside this one.
+const OTHERS: Duration = Duration::from_mins(3);
+/// Pause before what Slack or the API server did not answer is tried again.
+const LATER: Duration = Duration::from_secs(2);
+/// Pauses between attempts to show what is paid for.
+const PAUSES: [u64; 4] = [1, 3, 8, 20];
+
+/// Recordings that are written down now, and the messages that show the latest ones.
+pub(crate) struct HearingBook {
+    busy: Mutex<HashMap<ThreadKey, HashSet<String>>>,
+    shown: Mutex<RecentMap<(ThreadKey, String), (SlackTs, Instant)>>,
+}
+
+impl Default for HearingBook {
+    fn default() -> Self {
+        Self { busy: Mutex::default(), shown: Mutex::new(RecentMap::new(REMEMBERED)) }
+    }
+}
+
+impl HearingBook {
+    /// Whether a recording of this Thread is being written down.
+    pub(crate) fn is_busy(&self, thread: &ThreadKey) -> bool {
+        self.busy.lock().contains_key(thread)
+    }
+
+    /// The message that shows a transcript, and when this process has posted it.
+    pub(crate) fn shown(&self, thread: &ThreadKey, file: &str) -> Option<(SlackTs, Instant)> {
+        self.shown.lock().get(&(thread.clone(), file.to_owned())).cloned()
+    }
+
+    fn claim(&self, thread: &ThreadKey, file: &str) -> bool {
+        self.busy.lock().entry(thread.clone()).or_default().insert(file.to_owned())
+    }
+
+    fn release(&self, thread: &ThreadKey, file: &str) {
+        let mut busy = self.busy.lock();
+        if let Some(files) = busy.get_mut(thread) {
+            files.remove(file);
+            if files.is_empty() {
+                busy.remove(thread);
+            }
+        }
+    }
+}
+
+/// Ends the claim with its task, however that ends.
+struct HearingClaim {
+    inner: Arc<Inner>,
+    thread: ThreadKey,
+    file: String,
+}
+
+impl Drop for HearingClaim {
+    fn drop(&mut self) {
+        self.inner.hearings.release(&self.thread, &self.file);
+    }
+}
+
+/// How it ended.
+enum HearingEnd {
+    Words {
+        text: Arc<str>,
+        shown: Option<SlackTs>,
+    },
+    /// Another process wrote it down: its words are in the thread.
+    Elsewhere,
+    Unheard(Unheard),
+    /// Nothing is known yet.
+    Later,
+}
+
+/// Why a recording is not written down.
+struct Unheard {
+    /// A sentence, without the file's name.
+    why: String,
+    /// It may have been paid for: it is never tried again.
+    is_final: bool,
+    /// The thread has been notified before.
+    is_known: bool,
+}
+
+impl Unheard {
+    fn of(why: impl Into<String>) -> Self {
+        Self { why: why.into(), is_final: false, is_known: false }
+    }
+}
+
+impl From<Unheard> for HearingEnd {
+    fn from(unheard: Unheard) -> Self {
+        Self::Unheard(unheard)
+    }
+}
+
+/// Under which the words of a recording are kept.
+pub(crate) fn heard_key(file: &SharedMessage) -> String {
+    format!("heard:{}", file.id)
+}
+
+/// Under which it is kept that the words are in the thread.
+pub(crate) fn elsewhere_key(file: &SharedMessage) -> String {
+    format!("heard-elsewhere:{}", file.id)
+}
+
+/// Under which it is kept why there are none.
+pub(crate) fn failed_key(file: &SharedMessage) -> String {
+    format!("unheard:{}", file.id)
+}
+
+fn lost_key(file: &SharedMessage) -> String {
+    format!("unheard-paid:{}", file.id)
+}
+
+/// Has a recording of this person written down, unless that is under way.
+pub(crate) fn begin_hearing(
+    inner: &Arc<Inner>,
+    desk: &SpeechDesk,
+    caller: &ProvenCaller,
+    (thread, user): (&Thread, &str),
+    file: &SharedMessage,
+) {
+    let key = ThreadKey::from(thread);
+    if !inner.hearings.claim(&key, &file.id) {
+        return;
+    }
+    let claim = HearingClaim { inner: Arc::clone(inner), thread: key, file: file.id.clone() };
+    let work = RecordingWork {
+        desk: desk.clone(),
+        caller: caller.clone(),
+        thread: thread.clone(),
+        user: user.to_owned(),
+        file: file.clone(),
+    };
+    let task = async move {
+        let mut is_recorded = false;
+        let end = work.write_down(&claim.inner, &mut is_recorded).await;
+        work.keep(&claim, end, is_recorded).await;
+        drop(claim);
+    };
+    drop(desk.tasks.spawn(task.in_current_span()));
+}
+
+struct RecordingWork {
+    desk: SpeechDesk,
+    caller: ProvenCaller,
+    thread: Thread,
+    user: String,
+    file: SharedMessage,
+}
+
+impl RecordingWork {
+    /// Remembers how it ended, for whoever waits.
+    async fn keep(&self, claim: &HearingClaim, end: HearingEnd, is_recorded: bool) {
+        let (inner, repo, file) = (&claim.inner, &self.caller.repo, &self.file);
+        let is_over = match end {
+            HearingEnd::Words { text, shown } => {
+                let is_shown = shown.is_some();
+                if let Some(ts) = shown {
+                    let place = (claim.thread.clone(), claim.file.clone());
+                    inner.hearings.shown.lock().insert(place, (ts, Instant::now()));
+                }
+                inner.contents.add(repo, &heard_key(file), &text);
+                // Nobody finds it again where it is not shown.
+                is_shown
+            }
+            HearingEnd::Elsewhere => {
+                inner.contents.add(repo, &elsewhere_key(file), &"".into());
+                true
+            }
+            HearingEnd::Unheard(unheard) => {
+                let mut is_told = true;
+                if !unheard.is_known {
+                    tracing::warn!(why = unheard.why, "transcription_failed");
+                    is_told = self.report(inner, &unheard).await;
+                }
+                inner.contents.add(repo, &failed_key(file), &unheard.why.as_str().into());
+                // What may have been paid for is known by its record until the thread says it.
+                is_told || !unheard.is_final
+            }
+            HearingEnd::Later => {
+                tokio::time::sleep(LATER).await;
+                false
+            }
+        };
+        // The watch cache may lack what was just recorded.
+        let is_known = |status: &ThreadStatus| status.hearing.iter().any(|b| b.file == file.id);
+        let thread = inner.thread(&claim.thread);
+        let is_known = thread.and_then(|thread| thread.status.as_ref().map(is_known));
+        if is_over && (is_recorded || is_known == Some(true)) {
+            let forget = |status: &mut ThreadStatus| status.hearing.retain(|b| b.file != file.id);
+            if let Err(error) = inner.threads.update(&claim.thread, forget).await {
+                tracing::warn!(%error, thread = claim.thread.name, part = "recording", "thread_status_write_failed");
+            }
+        }
+    }
+
+    /// Says in the thread, once for each recording, what keeps it from being understood; answers whether it is said.
+    async fn report(&self, inner: &Inner, unheard: &Unheard) -> bool {
+        let (file, why) = (&self.file, &unheard.why);
+        let key = if unheard.is_final { lost_key(file) } else { failed_key(file) };
+        let about: String = describe_file(file).replace('`', "'");
+        let text = format!(":mute: I could not listen to `{about}`: {why}.");
+        let posted = post::post_line(inner, &ThreadKey::from(&self.thread), &key, &text, &[]).await;
+        if let Err(error) = &posted {
+            tracing::warn!(%error, notice = "recording_unheard", "notice_post_failed");
+        }
+        posted.is_ok()
+    }
+
+    /// `is_recorded`: whether its beginning was put on record now.
+    async fn write_down(&self, inner: &Inner, is_recorded: &mut bool) -> HearingEnd {
+        self.try_writing(inner, is_recorded).await.unwrap_or_else(|end| end)
+    }
+
+    async fn try_writing(
+        &self,
+        inner: &Inner,
+        is_recorded: &mut bool,
+    ) -> Result<HearingEnd, HearingEnd> {
+        let (file, thread) = (&self.file, &self.thread);
+        let Some(slack) = thread.conversation() else { return Ok(HearingEnd::Elsewhere) };
+        let key = heard_key(file);
+        if self.is_told(inner, slack, &MessageIdentity::of("", recording::KIND, &key)).await? {
+            return Ok(HearingEnd::Elsewhere);
+        }
+        let lost = |is_known| {
+            let why = "its transcription broke off once and may have been paid for. Send it again, or write it";
+            Unheard { is_final: true, is_known, ..Unheard::of(why) }
+        };
+        if self.is_told(inner, slack, &post::notice_id(&lost_key(file))).await? {
+            return Err(lost(true).into());
+        }
+        let sound = self.fetch_sound(inner).await?;
+        match self.put_on_record(inner).await? {
+            None => {
+                *is_recorded = true;
+                // Another gateway may have shown it since, and have taken its own record away.
+                inner.sent.forget(&ThreadKey::from(thread));
+                if self
+                    .is_told(inner, slack, &MessageIdentity::of("", recording::KIND, &key))
+                    .await?
+                {
+                    return Ok(HearingEnd::Elsewhere);
+                }
+            }
+            Some(age) if age < OTHERS => return Err(HearingEnd::Later),
+            Some(_) => return Err(lost(false).into()),
+        }
+        let text = (self.desk.scribe)(self.caller.clone(), sound).await.map_err(|error| Unheard {
+            is_final: error.is_billed,
+            ..Unheard::of(error.sentence.trim_end_matches('.'))
+        });
+        let text = text?;
+        let text: Arc<str> = text.trim().into();
+        let shown = self.show_patiently(inner, &text).await;
+        Ok(HearingEnd::Words { text, shown })
+    }
+
+    /// Puts its beginning on record; how long ago that was done before, where it was.
+    async fn put_on_record(&self, inner: &Inner) -> Result<Option<Duration>, HearingEnd> {
+        let now = Timestamp::now();
+        let record = |status: &mut ThreadStatus| Ok(begin_record(status, &self.file.id, now));
+        let recorded = inner.threads.try_update(&ThreadKey::from(&self.thread), record).await;
+        recorded.map(|(_, age)| age).map_err(|error| {
+            tracing::warn!(%error, part = "recording", "thread_status_write_failed");
+            HearingEnd::Later
+        })
+    }
+
+    /// It is paid for: Slack is tried for a while.
+    async fn show_patiently(&self, inner: &Inner, text: &str) -> Option<SlackTs> {
+        let quoted: Vec<String> = text.lines().map(|line| format!("> {line}")).collect();
+        let quoted = if quoted.is_empty() { "_nothing_".to_owned() } else { quoted.join("\n") };
+        let seconds = recording::HOLD.as_secs();
+        let words = format!(
+            ":studio_microphone: What I understood:\n{quoted}\nIs it wrong? Write what it should be: your next message \
+             corrects it. In {seconds} seconds a role goes on with it."
+        );
+        let (thread, key) = (ThreadKey::from(&self.thread), heard_key(&self.file));
+        for pause in PAUSES.iter().map(Some).chain([None]) {
+            match show_transcript(inner, &thread, (&key, &self.user), &words).await {
+                Ok(ts) => return Some(ts),
+                Err(error) => tracing::warn!(%error, "transcript_post_failed"),
+            }
+            tokio::time::sleep(Duration::from_secs(*pause?)).await;
+        }
+        None
+    }
+
+    /// The recording's bytes, where a model may be asked about them.
+    async fn fetch_sound(&self, inner: &Inner) -> Result<SoundRecording, HearingEnd> {
+        let (caller, file) = (&self.caller, &self.file);
+        if caller.role.spec.model.audio.is_none() {
+            let role = caller.role_name();
+            let why = format!(
+                "no model is named for recordings. Set spec.model.audio of the AgentRole {role} to a model that transcribes, \
+                 such as `openai/whisper-1`, or write what you said"
+            );
+            return Err(Unheard::of(why).into());
+        }
+        let too_large = || {
+            Unheard::of(
+                "it is larger than 24 MiB, which is the most that is listened to. Send a shorter one, or write it",
+            )
+        };
+        if file.size > LARGEST {
+            return Err(too_large().into());
+        }
+        let Some(url) = file.url_private.clone() else {
+            let why = "Slack did not hand it out. Send it again, or write it";
+            return Err(Unheard::of(why).into());
+        };
+        let most = usize::try_from(LARGEST).unwrap_or(usize::MAX);
+        let Ok(account) = inner.account(&caller.repo).await else { return Err(HearingEnd::Later) };
+        let bytes = inner.web.download(&account.bot, url, most).await;
+        let bytes: Bytes = bytes.map_err(|error| Unheard::of(error.to_string()))?.into();
+        let mut name = file.name.clone();
+        match detect_sound(&bytes) {
+            SoundKind::Other(what) => {
+                let why = format!(
+                    "it is no recording: by its content it is {what}. Send the recording itself, or write it"
+                );
+                return Err(Unheard::of(why).into());
+            }
+            // Some providers go by the name alone.
+            SoundKind::Sound(format) => {
+                let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem);
+                name = format!("{stem}.{}", format.name());
+            }
+            SoundKind::Unknown => {}
+        }
+        Ok(SoundRecording { name, kind: file.mimetype.clone(), bytes })
+    }
+
+    async fn is_told(
+        &self,
+        inner: &Inner,
+        slack: &SlackThread,
+        id: &MessageIdentity,
+    ) -> Result<bool, HearingEnd> {
+        let found = post::lookup_sent(inner, &self.caller.repo, &self.thread, slack, id).await;
+        found.map(|found| found.is_some()).map_err(|error| {
+            tracing::warn!(%error, "transcript_lookup_failed");
+            HearingEnd::Later
+        })
+    }
+}
+
+fn begin_record(status: &mut ThreadStatus, file: &str, now: Timestamp) -> Option<Duration> {
+    if let Some(begun) = status.hearing.iter().find(|begun| begun.file == file) {
+        return Some(Duration::try_from(now.duration_since(begun.since.0)).unwrap_or_default());
+    }
+    let old = (status.hearing.len() + 1).saturating_sub(MOST);
+    status.hearing.drain(..old);
+    status.hearing.push(BegunRecording { file: file.to_owned(), since: Time(now) });
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_is_begun_once_and_old_records_go() {
+        let mut status = ThreadStatus::default();
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        assert_eq!(begin_record(&mut status, "F0", at(100)), None);
+        assert_eq!(begin_record(&mut status, "F0", at(130)), Some(Duration::from_secs(30)));
+        for file in 1..=MOST {
+            assert_eq!(begin_record(&mut status, &format!("F{file}"), at(140)), None);
+        }
+        assert_eq!(status.hearing.len(), MOST);
+        assert_eq!(begin_record(&mut status, "F1", at(150)), Some(Duration::from_secs(10)));
+    }
+}

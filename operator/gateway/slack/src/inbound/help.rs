@@ -1,0 +1,171 @@
+//! Who asks what can be asked here, and the answer, for which no model is started. Pure.
+
+use codebutler_crds::{Repo, SlackTs};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::api::channel::RepoChannel;
+use crate::outbound::mrkdwn;
+
+/// Whole messages, without mentions and marks around them.
+const WORDS: &[&str] = &[
+    "help",
+    "help me",
+    "what can you do",
+    "what can you do here",
+    "what can i ask",
+    "how does this work",
+    "ayuda",
+    "qué puedes hacer",
+    "que puedes hacer",
+    "hilfe",
+    "was kannst du",
+    "was kannst du hier",
+];
+/// What an answer is for: one that comes back from the history after this long was answered, or is of no use any more.
+const FRESH: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
+
+/// Prompts that Slack shows at most.
+const PROMPTS: usize = 4;
+
+/// How somebody asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HelpWish {
+    InWords,
+    /// CodeButler is mentioned, and nothing is said.
+    Mention,
+}
+
+/// The wish that a text is, if it is nothing else.
+pub(crate) fn find_help(text: &str, bot: Option<&str>) -> Option<HelpWish> {
+    let marks = |c: char| c.is_whitespace() || ".,!?¿:*_`".contains(c);
+    let lower = text.to_lowercase();
+    let mut rest = lower.trim_matches(marks);
+    let own = bot.map(|bot| format!("<@{}>", bot.to_lowercase()));
+    let names = own.as_deref().into_iter().chain(["@codebutler"]);
+    let mut is_mentioned = false;
+    for name in names {
+        // Of a role's name it is only a part.
+        let after = rest.strip_prefix(name).filter(|after| !after.starts_with(['.', '|']));
+        if let Some(after) = after {
+            (is_mentioned, rest) = (true, after.trim_matches(marks));
+        }
+    }
+    let words = rest.split_whitespace().collect::<Vec<_>>().join(" ");
+    match words.as_str() {
+        "" => is_mentioned.then_some(HelpWish::Mention),
+        words => WORDS.contains(&words).then_some(HelpWish::InWords),
+    }
+}
+
+/// Owner and name of a repository, without its host.
+pub(crate) fn place_name(git: &str) -> &str {
+    git.split_once('/').map_or(git, |(_, name)| name)
+}
+
+/// What somebody may ask the app alone, by Repo: titles and messages.
+pub(crate) fn prompts(channels: &[RepoChannel]) -> Vec<Value> {
+    let mut places: Vec<&str> = channels.iter().map(|one| place_name(&one.git)).collect();
+    places.dedup();
+    let prompt = |place: &&str| json!({"title": format!("What can I ask for in {place}?"), "message": format!("help {place}")});
+    places.iter().take(PROMPTS).map(prompt).collect()
+}
+
+/// What can be asked of a Repo's team, as Slack shows it. `place`: owner and name of its repository.
+pub(crate) fn help_text(repo: &Repo, place: &str, pages: Option<&str>) -> String {
+    let roles = &repo.spec.roles;
+    let first = roles.first().map_or("pm", String::as_str);
+    let last = roles.iter().find(|role| *role != first).map_or(first, String::as_str);
+    let mut lines = vec![
+        format!("I work on `{}`. Write what you want in the channel, such as:", escape(place)),
+        "• _The total in the cart is wrong for two items. Can you fix that?_ A plan comes first, and nothing is built \
+         before somebody says yes."
+            .to_owned(),
+        "• _How is the price of an order rounded?_ A question is answered at once.".to_owned(),
+        "• `develop everything` works off the repository's roadmap, `merge all that are ready` what waits.".to_owned(),
+        format!(
+            "While I work: `status`, `stop`, `close`, or `@codebutler.{} …` for one of the team: {}.",
+            escape(last),
+            roles.iter().map(|role| escape(role)).collect::<Vec<_>>().join(", ")
+        ),
+    ];
+    if repo.spec.roles.iter().any(|role| role == "artist") {
+        lines.insert(3, "• _Draw three friendly icons for the empty cart._".to_owned());
+    }
+    if !repo.spec.access.users.is_empty() {
+        lines.push("Some people may steer me here; everybody may read along.".to_owned());
+    }
+    if let Some(pages) = pages {
+        lines.push(format!("Each conversation has a page: <{pages}|all of them>."));
+    }
+    lines.join("\n")
+}
+
+fn escape(text: &str) -> String {
+    mrkdwn::escape_text(&text.replace('`', "'"))
+}
+
+/// False for what comes back from the history.
+pub(crate) fn is_fresh(ts: &SlackTs, now: Timestamp) -> bool {
+    let said = Timestamp::from_second(ts.parts().0.cast_signed());
+    said.is_ok_and(|said| now.duration_since(said) < FRESH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_whole_message_asks_for_help() {
+        use HelpWish::{InWords, Mention};
+        for (text, wish) in [
+            ("help", Some(InWords)),
+            ("Help!", Some(InWords)),
+            ("<@U0BOT> help", Some(InWords)),
+            ("@codebutler, was kannst du?", Some(InWords)),
+            ("¿Qué puedes hacer?", Some(InWords)),
+            ("<@U0BOT>", Some(Mention)),
+            (" @CodeButler ", Some(Mention)),
+            ("help me with the cart", None),
+            ("@codebutler.pm", None),
+            ("<@U0OTHER>", None),
+            ("?", None),
+            ("", None),
+        ] {
+            assert_eq!(find_help(text, Some("U0BOT")), wish, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_answer_is_about_the_repo_and_short() {
+        let repo: Repo = serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo", "metadata": {"name": "shop"},
+            "spec": {
+                "git": {"url": "https://git.example/acme/shop", "credentials": {"name": "git"}},
+                "slack": {"channel": "C0123", "credentials": {"name": "slack"}},
+                "model": {"credentials": {"name": "model"}}, "roles": ["pm", "coder", "artist"],
+            },
+        }))
+        .unwrap();
+        let text =
+            help_text(&repo, place_name("git.example/acme/shop"), Some("https://pages.example"));
+        for part in [
+            "`acme/shop`",
+            "@codebutler.coder",
+            "pm, coder, artist",
+            "Draw three",
+            "<https://pages.example|",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.lines().count() <= 9 && text.len() < 1000, "{text}");
+        assert!(!help_text(&repo, "a/b", None).contains("has a page"));
+    }
+
+    #[test]
+    fn what_the_history_brings_back_is_not_answered_again() {
+        let now = Timestamp::from_second(1_767_268_800).unwrap();
+        let at = |ts: &str| is_fresh(&ts.parse().unwrap(), now);
+        assert!(at("1767268700.000100") && at("1767268900.000100") && !at("1767268100.000100"));
+    }
+}
