@@ -47,7 +47,7 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
     match run_component(parsed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(error = format!("{error:#}"), "stopped");
+            tracing::error!(error = format!("{error:#}"), "process_failed");
             ExitCode::FAILURE
         }
     }
@@ -73,6 +73,9 @@ fn run_component(args: args::OperatorArgs) -> anyhow::Result<()> {
                 hide_memory()?;
                 if args.git_without_landlock {
                     codebutler_git::allow_without_landlock();
+                }
+                if args.gateway.idle_background_work {
+                    codebutler_gateway_core::low_priority::run_when_idle();
                 }
                 Box::pin(codebutler_gateway::run_gateway(args.gateway)).await
             }

@@ -50,6 +50,10 @@ pub struct GatewayArgs {
     /// For crash tests: the process ends itself at the n-th of its step points.
     #[arg(long, env = "CODEBUTLER_DIE_AT_STEP", hide = true)]
     pub die_at_step: Option<u64>,
+    /// Work for one caller, such as git and looking through histories, gets only the processor time that nothing else in
+    /// the container wants. For a gateway that has a container of its own.
+    #[arg(long, env = "CODEBUTLER_IDLE_BACKGROUND_WORK")]
+    pub idle_background_work: bool,
     /// Base URL of Slack's Web API.
     #[arg(long, env = "CODEBUTLER_SLACK_API", default_value = "https://slack.com/api")]
     pub slack_api: String,

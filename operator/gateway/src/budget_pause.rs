@@ -52,11 +52,11 @@ impl SlackBudget {
         Self { ledger, threads, slack, calls }
     }
 
-    fn post(&self, caller: &ProvenCaller, id: String, text: String) {
+    fn post(&self, caller: &ProvenCaller, id: String, text: String, people: Vec<String>) {
         let (slack, key) = (self.slack.clone(), caller.key());
         self.calls.spawn(async move {
-            if let Err(error) = slack.notice(&key, &id, &text).await {
-                tracing::warn!(thread = key.name, %error, "the thread was not told about money");
+            if let Err(error) = slack.notice_to(&key, &id, &text, &people).await {
+                tracing::warn!(thread = key.name, %error, notice = "budget", "notice_post_failed");
             }
         });
     }
@@ -97,7 +97,9 @@ impl BudgetNotices for SlackBudget {
         let name = &caller.role.spec.display.name;
         let text = format!("{name} waits: {sentence}\n{table}");
         let id = format!("budget-{number}");
-        self.slack.ask_money(&key, &id, text.trim(), &question).await?;
+        let mut people = contacts.clone();
+        people.extend(exceeded.of.clone());
+        self.slack.ask_money(&key, &id, (text.trim(), &people), &question).await?;
         let were = if exceeded.limit.is_of_people() { "know" } else { "were asked" };
         Ok(format!("{sentence} The people of the thread {were}; wait for the decision `budget`."))
     }
@@ -108,7 +110,7 @@ impl BudgetNotices for SlackBudget {
         let (threads, thread) = (self.threads.clone(), Arc::clone(&caller.thread));
         self.calls
             .spawn(async move { threads.warn_of_budget(&thread, near.limit, near.cap).await });
-        self.post(caller, id, text);
+        self.post(caller, id, text, near.of.into_iter().collect());
     }
 
     fn report_fallback(&self, caller: &ProvenCaller, asked: &str, instead: &str, since: Instant) {
@@ -121,7 +123,7 @@ impl BudgetNotices for SlackBudget {
         let hash = hex::encode(&Sha256::digest(asked)[..4]);
         let id = format!("model-{hash}-{}", broke.unwrap_or_default());
         let text = format!("The model `{asked}` fails: `{instead}` answers for the next minutes.");
-        self.post(caller, id, text);
+        self.post(caller, id, text, Vec::new());
     }
 
     fn report_short_credit(
@@ -135,7 +137,7 @@ impl BudgetNotices for SlackBudget {
             "The credit of Secret `{secret}` is nearly used up: `{model}` may answer with {tokens} \
              tokens at most. Add some before the work stops."
         );
-        self.post(caller, format!("credit-{day}"), text);
+        self.post(caller, format!("credit-{day}"), text, Vec::new());
     }
 }
 
@@ -150,7 +152,7 @@ struct LimitReconciler<'a> {
 }
 
 impl ThreadReconciler for LimitReconciler<'_> {
-    const TROUBLE: &'static str = "a waiting role is not woken yet";
+    const NAME: &'static str = "budget_pause";
     type Error = WriteError;
 
     async fn reconcile(

@@ -73,7 +73,7 @@ where
         while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {
             match event {
                 Ok(event) => observe(&event),
-                Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "a watch failed"),
+                Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "watch_failed"),
             }
         }
     });

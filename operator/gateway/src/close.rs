@@ -170,10 +170,12 @@ impl Ending<'_> {
         let settled = stack::settle_base(self.gateway, github, repo, self.thread, pull).await?;
         let pull = settled.as_ref().unwrap_or(pull);
         let unmet = parts::find_unmet(self.gateway, self.thread);
-        // Stacked on what is not merged yet, it is for another branch until that is.
+        // Stacked on what is not merged yet, it is for another branch until that is; and then the gateway puts the base
+        // branch on it: a head that nobody has decided on may be its own merge, not yet on record.
         let is_stacked =
             pull.base() != repo.spec.git.branch && stack::stacked_on(self.thread).is_some();
-        if let Some(what) = unmet.clone().filter(|_| is_stacked && pull.is_open()) {
+        let waits = is_stacked || stack::awaits_upkeep(self.gateway, self.thread);
+        if let Some(what) = unmet.clone().filter(|_| waits && pull.is_open()) {
             return Ok(MergeProgress::Waits(MergeWait::Depends, what));
         }
         if pull.is_open() && stack::is_behind_merge(self.thread, pull.head()) {
@@ -235,7 +237,7 @@ impl Ending<'_> {
         let now = PullRequest {
             merge_commit: Some(commit.to_owned()),
             state: Some(PullState::Merged),
-            ..PullRequest::of(pull.number, &pull.html_url)
+            ..pull.record()
         };
         let written = gateway.threads.set_pull_request(&key, &now).await;
         written.map_err(|error| explain_unwritten(&error))?;
@@ -258,7 +260,7 @@ impl Ending<'_> {
         let report = report.trim_end();
         gateway.slack.notice(&key, REPORT, report).await?;
         gateway.threads.close(&key).await.map_err(|error| explain_unwritten(&error))?;
-        tracing::info!(thread = key.name, how, "closed a thread");
+        tracing::info!(thread = key.name, how, "thread_closed");
         Ok(())
     }
 }

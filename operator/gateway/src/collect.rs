@@ -41,7 +41,7 @@ pub async fn collect_thread(
         if !slack.is_gone(repo, thread).await {
             return Err(error);
         }
-        tracing::info!(thread = key.name, "collected untold: its conversation is gone");
+        tracing::info!(thread = key.name, "conversation_missing");
     }
     threads
         .close(&key)

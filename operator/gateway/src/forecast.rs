@@ -104,8 +104,8 @@ fn estimate_work(
     let minutes = u32::try_from(minutes).unwrap_or(u32::MAX);
     let off = off.map(|percent| format!("; estimates were {percent} % off so far"));
     let told = format!(
-        "about ${} and {minutes} minutes until the merge question (median of {of} similar threads{})",
-        format_cents(cost),
+        "about {} and {minutes} minutes until the merge question (median of {of} similar threads{})",
+        cost.in_cents(),
         off.unwrap_or_default()
     );
     (Some(PlanEstimate { cost, minutes, of }), told)
@@ -125,12 +125,6 @@ fn find_median(values: impl Iterator<Item = u64>) -> u64 {
     let mut values: Vec<_> = values.collect();
     values.sort_unstable();
     values.get(values.len() / 2).copied().unwrap_or_default()
-}
-
-/// Two digits are enough for what is not known, and a cent is the least.
-fn format_cents(cost: NanoUsd) -> String {
-    let cents = cost.0.div_ceil(10_000_000);
-    format!("{}.{:02}", cents / 100, cents % 100)
 }
 
 #[cfg(test)]

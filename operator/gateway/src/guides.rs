@@ -33,7 +33,9 @@ use tokio::time::MissedTickBehavior;
 use crate::learning::LearningOffers;
 use crate::work::WorkServices;
 
-/// How much less often a Repo is looked at in which nobody talks.
+/// Time between two rounds over the Repos, in which only those that are due are judged: a new one is at once.
+const ROUND: Duration = Duration::from_secs(2);
+/// How much less often a Repo is judged in which nobody talks.
 const QUIET: u32 = 10;
 /// Attempts against other writers of the same status.
 const ATTEMPTS: u32 = 8;
@@ -71,11 +73,18 @@ impl Judged {
     }
 }
 
+#[derive(Default)]
+struct JudgedRepos {
+    judged: HashMap<RepoKey, Judged>,
+    /// When it could not be done: that is tried again, but not in each round.
+    failed: HashMap<RepoKey, Instant>,
+}
+
 /// Judges until the gateway stops. `poll`: how old what is known of a base branch may be.
 pub async fn run_guides(gateway: &WorkServices, poll: Duration) {
-    let mut judged: HashMap<RepoKey, Judged> = HashMap::new();
+    let mut judged = JudgedRepos::default();
     let mut learning = LearningOffers::default();
-    let mut due = tokio::time::interval(poll);
+    let mut due = tokio::time::interval(poll.min(ROUND));
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
         let round = Box::pin(async {
@@ -88,7 +97,7 @@ pub async fn run_guides(gateway: &WorkServices, poll: Duration) {
     }
 }
 
-async fn look_round(gateway: &WorkServices, judged: &mut HashMap<RepoKey, Judged>, poll: Duration) {
+async fn look_round(gateway: &WorkServices, judged: &mut JudgedRepos, poll: Duration) {
     let talking: BTreeSet<_> = gateway
         .context
         .attended
@@ -97,20 +106,27 @@ async fn look_round(gateway: &WorkServices, judged: &mut HashMap<RepoKey, Judged
         .map(|thread| (thread.namespace(), thread.spec.repo.clone()))
         .collect();
     let repos = gateway.context.repos.state();
-    judged.retain(|key, _| repos.iter().any(|repo| RepoKey::from(&**repo) == *key));
+    let is_there = |key: &RepoKey| repos.iter().any(|repo| RepoKey::from(&**repo) == *key);
+    judged.judged.retain(|key, _| is_there(key));
+    judged.failed.retain(|key, at| is_there(key) && at.elapsed() < poll);
     for repo in repos.iter().filter(|repo| repo.metadata.deletion_timestamp.is_none()) {
         let key = RepoKey::from(&**repo);
         let talks = talking.contains(&(repo.namespace(), repo.name_any()));
-        let last = judged.get(&key).filter(|last| last.uid == repo.uid());
-        if repo.spec.suspend || last.is_some_and(|l| !talks && l.at.elapsed() < poll * QUIET) {
+        let last = judged.judged.get(&key).filter(|last| last.uid == repo.uid());
+        let every = if talks { poll } else { poll * QUIET };
+        if repo.spec.suspend
+            || judged.failed.contains_key(&key)
+            || last.is_some_and(|last| last.at.elapsed() < every)
+        {
             continue;
         }
         match judge_guides(gateway, repo, last).await {
-            Ok(Some(now)) => drop(judged.insert(key, now)),
+            Ok(Some(now)) => drop(judged.judged.insert(key, now)),
             Ok(None) => {}
             // It is judged again; what keeps a remote from answering is told by who works with it.
             Err(error) => {
-                tracing::info!(repo = repo.name_any(), %error, "guides are not judged yet");
+                tracing::info!(repo = repo.name_any(), %error, "guide_check_delayed");
+                judged.failed.insert(key, Instant::now());
             }
         }
     }

@@ -75,7 +75,7 @@ pub async fn hold_lease(
         // Another gateway may serve agents already.
         term.cut().await;
         gateway.metrics.follows();
-        tracing::error!("the lease is lost: what was under way is cut, and it is tried for again");
+        tracing::error!("leadership_lost");
         let _ = timeout(memory_shares(args).books, mark.remove()).await;
     }
     Ok(())
@@ -118,8 +118,8 @@ async fn serve_agents(
             gateway.work.metrics.expect(&repo, &role);
         }
     }
-    gateway.work.slack.hear_with(codebutler_models::build_scribe(&gateway.models));
-    tracing::info!(address = %listener.local_addr()?, "serving agents");
+    gateway.work.slack.hear_with(codebutler_models::build_speech_desk(&gateway.models));
+    tracing::info!(address = %listener.local_addr()?, "agent_api_started");
     let shares = memory_shares(args);
     let ends = (&gateway.connections, gateway.work.shutdown.clone());
     let app = api::build_router(gateway.clone());
@@ -130,14 +130,14 @@ async fn serve_agents(
         gateway.work.calls.rest(shares.requests).await;
     });
     if drain::finish_within(&gateway.work.shutdown, shares.requests, work).await.is_none() {
-        tracing::warn!(requests = gateway.models.requests.count(), "requests are cut off");
+        tracing::warn!(requests = gateway.models.requests.count(), "requests_aborted");
     }
     tokio::join!(gateway.models.requests.cut(), gateway.work.calls.cut());
     let seconds = u32::try_from(shares.all.as_secs()).unwrap_or(u32::MAX);
     step::point("before hand-over");
     let whole = timeout(shares.books, gateway.work.ledger.leave(seconds)).await.unwrap_or(false);
     if !whole {
-        tracing::error!("not all books were handed over");
+        tracing::error!("ledger_handover_failed");
     }
     gateway.work.ledger.left();
     step::point("after hand-over");
@@ -155,11 +155,11 @@ async fn end_calls(gateway: &SharedGateway, shares: DrainShares) {
         gateway.connections.rest(shares.calls).await;
     };
     if timeout(shares.calls, calls).await.is_err() {
-        tracing::warn!(open = gateway.models.answers.count(), "model calls are cut off");
+        tracing::warn!(open = gateway.models.answers.count(), "model_calls_aborted");
     }
     tokio::join!(gateway.models.answers.cut(), gateway.connections.cut());
     if !timeout(shares.books, gateway.work.ledger.close()).await.unwrap_or(false) {
-        tracing::error!("not all costs were put on record");
+        tracing::error!("ledger_close_failed");
     }
 }
 

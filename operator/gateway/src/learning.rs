@@ -63,7 +63,7 @@ impl LearningOffers {
             }
             self.looked.insert(key, Instant::now());
             if let Err(error) = offer_learning(gateway, repo).await {
-                tracing::info!(repo = repo.name_any(), %error, "learning is not offered yet");
+                tracing::info!(repo = repo.name_any(), %error, "learning_offer_delayed");
             }
         }
     }

@@ -16,7 +16,6 @@ pub mod close;
 pub mod collect;
 pub mod compared;
 pub mod described;
-pub mod drawings;
 pub mod egress_endpoints;
 pub mod forecast;
 pub mod guides;
@@ -26,6 +25,7 @@ pub mod mark;
 pub mod origin;
 pub mod overlap;
 pub mod pages;
+pub mod paid_calls;
 pub mod parts;
 pub mod png;
 pub mod radar;
@@ -150,7 +150,7 @@ fn stop_on_signals(shutdown: CancellationToken) -> std::io::Result<()> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        tracing::info!("stopping");
+        tracing::info!("shutdown_started");
         shutdown.cancel();
     });
     Ok(())

@@ -58,7 +58,7 @@ impl OriginMark {
                     %error,
                     attempt,
                     slice = slice.name_any(),
-                    "agents are not led here; if the EndpointSlice is missing, install the chart again"
+                    "endpoint_slice_write_failed"
                 ),
             }
             sleep(PAUSE).await;
@@ -71,7 +71,7 @@ impl OriginMark {
             match self.slices.get_opt(&self.name()).await {
                 Ok(found) if found.as_ref().is_some_and(|slice| self.is_ours(slice)) => {}
                 Ok(_) => self.take().await,
-                Err(error) => tracing::debug!(%error, "where agents are led is unknown"),
+                Err(error) => tracing::debug!(%error, "endpoint_slice_unknown"),
             }
         }
     }
@@ -83,7 +83,8 @@ impl OriginMark {
         }
         let name = self.name();
         let found = self.slices.get_opt(&name).await;
-        let Ok(Some(slice)) = found.inspect_err(|error| tracing::warn!(%error, "mark not read"))
+        let Ok(Some(slice)) =
+            found.inspect_err(|error| tracing::warn!(%error, "endpoint_slice_read_failed"))
         else {
             return;
         };
@@ -98,7 +99,7 @@ impl OriginMark {
         let emptied =
             self.slices.patch(&name, &writes::patch_params(), &Patch::Merge(&nowhere)).await;
         if let Err(error) = emptied {
-            tracing::info!(%error, "the mark is not removed");
+            tracing::info!(%error, "endpoint_slice_clear_failed");
         }
     }
 

@@ -87,7 +87,7 @@ pub async fn tell_of_merge(
     let changed = match github.changed_by(pull).await {
         Ok(files) => files.paths,
         Err(error) => {
-            tracing::warn!(thread = key.name, %error, "what a pull request changed is not known");
+            tracing::warn!(thread = key.name, %error, "pull_request_diff_failed");
             Vec::new()
         }
     };
@@ -110,7 +110,7 @@ pub async fn tell_of_merge(
         let thread = ThreadKey { namespace: key.namespace.clone(), name: other.name };
         let id = format!("merged-{short}");
         if let Err(error) = gateway.slack.notice(&thread, &id, &text).await {
-            tracing::warn!(thread = thread.name, %error, "a thread was not told of a merge");
+            tracing::warn!(thread = thread.name, %error, notice = "merge", "notice_post_failed");
         }
     }
 }
@@ -130,7 +130,7 @@ pub async fn tell_of_plan(gateway: &WorkServices, key: &ThreadKey, overlaps: &[T
         let other = ThreadKey { namespace: key.namespace.clone(), name: thread.clone() };
         let id = format!("overlap-{}-plan", key.name);
         if let Err(error) = gateway.slack.notice(&other, &id, &text).await {
-            tracing::warn!(thread, %error, "a thread was not told of a plan");
+            tracing::warn!(thread, %error, notice = "plan", "notice_post_failed");
         }
     }
 }
@@ -195,7 +195,7 @@ async fn find_others(
     match take_survey(&gateway.git, repo, own).await {
         Ok(survey) => known = Known::read(gateway, &survey, own, &threads).await,
         // Who is only warned by this is not kept from working.
-        Err(error) => tracing::warn!(%error, "what branches change is not known"),
+        Err(error) => tracing::warn!(%error, "branch_survey_failed"),
     }
     let mine = known.changes.get(&names::branch_name(&own.name));
     let mine = mine.map(|change| change.files.clone()).unwrap_or_default();

@@ -322,14 +322,14 @@ async fn refresh_receipt(
     let mut description = read_description(before);
     description.put(OwnPart::Receipt, &verdict.section(origin), "");
     let Some(fitted) = description.fitted() else {
-        tracing::warn!(pull = pull.number, "there is no room for a receipt in the description");
+        tracing::warn!(pull = pull.number, "receipt_omitted");
         return;
     };
     if reads_same(&fitted.text, before) {
         return;
     }
     if let Err(error) = github.update_pull(pull.number, None, Some(&fitted.text)).await {
-        tracing::warn!(%error, "the pull request keeps its older receipt");
+        tracing::warn!(%error, pull = pull.number, "receipt_update_failed");
     }
 }
 

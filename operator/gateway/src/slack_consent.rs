@@ -76,7 +76,7 @@ impl EffectConsent for SlackConsent {
         let spent = self.threads.try_update(&thread, used).await;
         if let Err(error) = spent {
             // What it allowed has happened: it can happen again only from where it began.
-            tracing::warn!(%error, "an approval is not marked as used");
+            tracing::warn!(%error, thread = thread.name, "approval_spend_failed");
         }
     }
 }

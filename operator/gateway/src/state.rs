@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::FromRef;
+use codebutler_crds::wire::{DrawnImages, WebResults};
 use codebutler_gateway_core::bodies::BodyBudget;
 use codebutler_gateway_core::conditions::ConditionWriter;
 use codebutler_gateway_core::consent::EffectConsent;
@@ -22,7 +23,7 @@ use codebutler_git::mirror::RepoMirrors;
 use codebutler_git::outcome::HostOutcomes;
 use codebutler_git::services::GitServices;
 use codebutler_mcp_servers::ask::SignInAsks;
-use codebutler_mcp_servers::bridges::{BridgeDesk, BridgeServices};
+use codebutler_mcp_servers::bridges::{BridgeDesk, BridgeServices, StartPatience};
 use codebutler_mcp_servers::call::{CallBook, ToolForms};
 use codebutler_mcp_servers::pods::BridgedPods;
 use codebutler_mcp_servers::{McpServers, PodLinks, SessionPool, SessionWays, TroubleDesk};
@@ -36,8 +37,8 @@ use tokio_util::sync::CancellationToken;
 use crate::budget_pause::SlackBudget;
 use crate::builds::BuildPlaces;
 use crate::cgroup;
-use crate::drawings::DrawingBook;
 use crate::egress_endpoints::services::EgressServices;
+use crate::paid_calls::PaidCalls;
 use crate::slack_consent::SlackConsent;
 use crate::web::{FoundPages, OpenedPages, SearchEngine};
 use crate::work::WorkServices;
@@ -75,7 +76,8 @@ pub struct GatewayParts {
     pub work: Arc<WorkServices>,
     pub bridges: Arc<BridgeServices>,
     pub builds: BuildPlaces,
-    pub drawings: DrawingBook,
+    pub drawings: PaidCalls<DrawnImages>,
+    pub searches: PaidCalls<WebResults>,
     pub mcp: Arc<McpServers>,
     pub connections: TaskGroup,
 }
@@ -133,6 +135,8 @@ impl GatewayBase {
         let bridges = Arc::new(BridgeServices {
             context: context.clone(),
             desk: BridgeDesk::default(),
+            patience: StartPatience::default(),
+            revisions: Arc::default(),
             shutdown: shutdown.clone(),
         });
         let pods = Arc::new(BridgedPods(Arc::clone(&bridges)));
@@ -173,7 +177,8 @@ impl GatewayBase {
             work: Arc::new(work),
             bridges,
             builds: BuildPlaces::default(),
-            drawings: DrawingBook::default(),
+            drawings: PaidCalls::default(),
+            searches: PaidCalls::default(),
             connections: TaskGroup::default(),
         }))
     }

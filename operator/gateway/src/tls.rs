@@ -73,7 +73,7 @@ pub async fn server_config(
         loop {
             tokio::time::sleep(LOOK).await;
             if let Err(error) = certificates.renew().await {
-                tracing::error!(%error, "certificates were not looked after: trying again later");
+                tracing::error!(%error, "certificate_renewal_failed");
             }
         }
     }));
@@ -156,7 +156,7 @@ impl ServerCertificates {
                 if store::store_authorities(&self.client, &self.namespace, &kept, &after)
                     .await? =>
             {
-                tracing::info!("the certificate authorities moved on");
+                tracing::info!("certificate_authority_rotated");
                 after
             }
             // Another replica was faster.

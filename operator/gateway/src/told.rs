@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{Repo, SlackTs, Thread, condition};
 use codebutler_gateway_core::api_error::ApiError;
+use codebutler_gateway_core::moments::mark_moment;
 use codebutler_gateway_core::reminders::WorkingHours;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
@@ -81,7 +82,7 @@ struct TellingReconciler<'a> {
 }
 
 impl ThreadReconciler for TellingReconciler<'_> {
-    const TROUBLE: &'static str = "a thread was not told";
+    const NAME: &'static str = "notices";
     type Error = ApiError;
 
     async fn reconcile(&mut self, key: &ThreadKey, thread: &Thread) -> Result<FollowUp, ApiError> {
@@ -92,7 +93,7 @@ impl ThreadReconciler for TellingReconciler<'_> {
         {
             self.collected.insert(key.clone(), Instant::now());
             if let Err(error) = collect_thread(context, slack, threads, thread, &repo).await {
-                tracing::warn!(thread = key.name, %error, "a thread was not collected");
+                tracing::warn!(thread = key.name, %error, "thread_collection_failed");
             }
             return Ok(FollowUp::hold_off(LATER));
         }
@@ -143,7 +144,7 @@ async fn bury_thread(gateway: &WorkServices, thread: &Thread) {
     if slack.is_gone(&repo, thread).await
         && let Err(error) = collect_thread(context, slack, threads, thread, &repo).await
     {
-        tracing::warn!(thread = name, %error, "a thread was not collected");
+        tracing::warn!(thread = name, %error, "thread_collection_failed");
     }
 }
 
@@ -251,10 +252,15 @@ fn due_reminder(thread: &Thread, repo: &Repo, now: Timestamp) -> Option<ToldWord
     let number = hours.count_reminders(since, now)?;
     let id =
         asked.map_or_else(|| since.as_second().to_string(), |ts| ts.as_str().replace('.', "-"));
+    let deeds: Vec<_> = status.questions_of_roles().iter().map(|one| one.deed()).collect();
     Some(ToldWord {
         kind: WordKind::Reminder,
         id: format!("remind-{id}-{number}"),
-        text: format!("This thread still waits for an answer, since {}.", hours.show(since)),
+        text: format!(
+            "This thread still waits for people {}, since {}.",
+            deeds.join(" and "),
+            mark_moment(since)
+        ),
     })
 }
 
@@ -358,9 +364,15 @@ mod tests {
         };
         assert_eq!(at("2026-01-01T13:59:00Z", "True", &wanted), None);
         let due = at("2026-01-01T14:01:00Z", "True", &wanted);
-        let expected = "remind-1767268800-000100-0: This thread still waits for an answer, since Thursday, 1 January, 12:00.";
+        let expected = "remind-1767268800-000100-0: This thread still waits for people to answer a question, since <t:1767268800>.";
         assert_eq!(due.as_deref(), Some(expected));
         assert_eq!(at("2026-01-01T14:01:00Z", "False", &wanted), None, "answered");
+        let mut roadmap = waits("True");
+        roadmap["roadmap"] = json!({"wanted": "1767268700.000100", "by": "U1",
+            "proposal": {"ts": "1767268800.000100", "items": [{"id": "1", "hash": "h"}]}});
+        let now = "2026-01-01T14:01:00Z".parse().unwrap();
+        let word = due_reminder(&thread("Active", &roadmap), &wanted, now).unwrap();
+        assert!(word.text.contains("waits for people to start the roadmap, since"), "{word:?}");
         assert_eq!(at("2026-01-01T14:01:00Z", "True", &repo(serde_json::Value::Null)), None);
     }
 }

@@ -234,7 +234,7 @@ impl PullWatch {
                     if error.is_about_repo() {
                         gateway.conditions.git_fails(&repo, &error.to_string()).await;
                     }
-                    tracing::warn!(repo = key.1, %error, "pull requests can't be watched");
+                    tracing::warn!(repo = key.1, %error, "pull_request_poll_failed");
                     memory.pause(&error);
                 }
             }
@@ -275,7 +275,7 @@ async fn of_repo(
         let patience = memory.patience(&key);
         memory.budget.spend(WAIT);
         if let Err(error) = close::resume_merge(gateway, repo, &github, &key, patience).await {
-            tracing::warn!(thread = key.name, %error, "a merge was not taken up again");
+            tracing::warn!(thread = key.name, %error, "merge_resume_failed");
         }
     }
     memory.take_in(&open, &changed);
@@ -320,7 +320,7 @@ async fn look_at_checks(
             Err(error) if error.wait().is_some() => return Err(error),
             // What people and roles do there is still looked at.
             Err(error) => {
-                tracing::warn!(thread = key.name, head, %error, "how checks stand is not known");
+                tracing::warn!(thread = key.name, head, %error, "check_status_unknown");
                 Vec::new()
             }
         };
@@ -364,10 +364,7 @@ async fn look_at_pull(
         if pull.is_merged() {
             return Ok(());
         }
-        let record = PullRequest {
-            updated: pull.updated_at().map(str::to_owned),
-            ..PullRequest::of(pull.number, &pull.html_url)
-        };
+        let record = PullRequest { updated: pull.updated_at().map(str::to_owned), ..pull.record() };
         let written = gateway.threads.set_pull_request(&ThreadKey::from(thread), &record).await;
         written.map_err(|error| explain_unwritten(&error))
     };
@@ -375,7 +372,7 @@ async fn look_at_pull(
         Ok(()) => Ok(Some(pull)),
         // Slack or the API server: the next round tries again.
         Err(error) => {
-            tracing::warn!(thread = thread.name_any(), %error, "a thread was not told");
+            tracing::warn!(thread = thread.name_any(), %error, notice = "pull_request", "notice_post_failed");
             Ok(None)
         }
     }
@@ -389,11 +386,7 @@ async fn tell_news(
     (pull, all): (&GitHubPull, &[PullNews]),
 ) -> Result<(), ApiError> {
     let key = ThreadKey::from(thread);
-    let now = |state, seen| PullRequest {
-        state: Some(state),
-        seen,
-        ..PullRequest::of(pull.number, &pull.html_url)
-    };
+    let now = |state, seen| PullRequest { state: Some(state), seen, ..pull.record() };
     for news in all {
         let record = match news {
             PullNews::Merged { .. } | PullNews::Closed { .. } | PullNews::Reopened { .. }

@@ -353,7 +353,7 @@ impl ObjectApplier {
             secondary: related.cloned(),
         };
         if let Err(error) = self.recorder.publish(&event, about).await {
-            tracing::debug!(%error, reason = notice.reason, "an event was not written");
+            tracing::debug!(%error, reason = notice.reason, "event_write_failed");
         }
     }
 

@@ -45,7 +45,7 @@ pub async fn await_definitions(client: &Client, ready: &ReadyFlag) {
         let why = problem.to_string();
         if why != told {
             let cause = std::error::Error::source(&problem).map(ToString::to_string);
-            tracing::warn!(cause, "{why}; waiting for that");
+            tracing::warn!(cause, %why, "crds_unready");
             ready.waits_for(Some(why.clone()));
             told = why;
         }
@@ -67,7 +67,7 @@ async fn look_at_definitions(client: &Client) -> Result<(), DefinitionProblem> {
         Err(kube::Error::Api(status)) if status.code == 404 => Err(DefinitionProblem::Missing),
         Err(kube::Error::Api(status)) if status.code == 403 => {
             // Every authenticated user may, by Kubernetes' own defaults.
-            tracing::warn!("this ServiceAccount may not read /openapi/v3: not checking the CRDs");
+            tracing::warn!("crd_check_skipped");
             Ok(())
         }
         Err(error) => Err(DefinitionProblem::Unknown(Box::new(error))),

@@ -18,7 +18,7 @@ pub fn arm(at: Option<u64>) {
 pub fn point(name: &str) {
     let passed = PASSED.fetch_add(1, Ordering::Relaxed) + 1;
     if passed == DIE_AT.load(Ordering::Relaxed) {
-        tracing::warn!(step = passed, name, "dying here, as told");
+        tracing::warn!(step = passed, name, "crash_injected");
         std::process::abort();
     }
 }

@@ -47,10 +47,10 @@ pub fn init_telemetry(args: &TelemetryArgs, service: &'static str) -> Option<Tra
         let _ = FILTER.set(handle);
     }
     if let Some(error) = untraced {
-        tracing::error!(error = format!("{error:#}"), "no spans are sent");
+        tracing::error!(error = format!("{error:#}"), "trace_export_disabled");
     }
     if let Some(error) = problem {
-        tracing::warn!(%error, filter = args.log, "unusable log filter, logging at `info`");
+        tracing::warn!(%error, filter = args.log, "log_filter_invalid");
     }
     traces
 }
@@ -86,7 +86,7 @@ pub fn set_filter(filter: &str) -> Result<(), FilterError> {
     let parsed = parsed.ok_or_else(unparsed)?;
     if let Some(handle) = FILTER.get() {
         handle.reload(parsed)?;
-        tracing::info!(filter = text, "logging by another filter");
+        tracing::info!(filter = text, "log_filter_changed");
     }
     Ok(())
 }

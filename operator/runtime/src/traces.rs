@@ -192,7 +192,7 @@ impl Collector {
         let mut told = self.told.lock();
         if told.is_none_or(|at| at.elapsed() > QUIET) {
             *told = Some(Instant::now());
-            tracing::warn!(%error, "the collector of traces takes no spans: they are lost");
+            tracing::warn!(%error, "trace_export_failed");
         }
     }
 }

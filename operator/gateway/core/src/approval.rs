@@ -20,7 +20,7 @@ pub async fn fresh_thread(
     let key = caller.key();
     let api = Api::<Thread>::namespaced(context.client.clone(), &key.namespace);
     api.get(&key.name).await.map_err(|error| {
-        tracing::warn!(thread = key.name, %error, "a Thread can't be read");
+        tracing::warn!(thread = key.name, %error, "thread_read_failed");
         ApiError::new(ErrorCode::Unavailable, "the Thread can't be read right now: try again")
     })
 }

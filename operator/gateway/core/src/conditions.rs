@@ -219,7 +219,9 @@ impl ConditionWriter {
         for _ in 0..ATTEMPTS {
             let now = match api.get_opt(&repo.name_any()).await {
                 Ok(found) => found.filter(|now| now.uid() == repo.uid() && has(now)),
-                Err(error) => return tracing::warn!(type_, %error, "a condition is not removed"),
+                Err(error) => {
+                    return tracing::warn!(type_, %error, repo = repo.name_any(), "condition_removal_failed");
+                }
             };
             let Some(now) = now else { return };
             let mut conditions = now.status.clone().unwrap_or_default().conditions;
@@ -232,7 +234,9 @@ impl ConditionWriter {
             match api.patch_status(&repo.name_any(), &params, &Patch::Merge(patch)).await {
                 Err(kube::Error::Api(refused)) if refused.code == 409 => {}
                 Ok(_) => return,
-                Err(error) => return tracing::warn!(type_, %error, "a condition is not removed"),
+                Err(error) => {
+                    return tracing::warn!(type_, %error, repo = repo.name_any(), "condition_removal_failed");
+                }
             }
         }
     }
@@ -267,7 +271,7 @@ impl ConditionWriter {
         }
         let recorded = self.record(repo, finding).await;
         if let Err(error) = &recorded {
-            tracing::warn!(repo = repo.name_any(), %error, "condition not written");
+            tracing::warn!(repo = repo.name_any(), %error, "condition_write_failed");
         }
         recorded.is_ok()
     }
@@ -312,7 +316,14 @@ impl ConditionWriter {
             }
         }
         let status = status_of(holds);
-        tracing::info!(repo = repo.name_any(), condition = type_, status, reason, message, "found");
+        tracing::info!(
+            repo = repo.name_any(),
+            condition = type_,
+            status,
+            reason,
+            detail = message,
+            "repo_condition_changed"
+        );
         if holds == Some(false) {
             self.warn(repo, finding.event, message).await;
         }
@@ -325,7 +336,7 @@ impl ConditionWriter {
 
     async fn publish(&self, repo: &Repo, event: &Event) {
         if let Err(error) = self.recorder.publish(event, &repo.object_ref(&())).await {
-            tracing::warn!(repo = repo.name_any(), %error, "event not written");
+            tracing::warn!(repo = repo.name_any(), %error, "event_write_failed");
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod access;
 mod actions;
+mod activity;
 pub mod app;
 mod changed;
 mod checks;
@@ -68,6 +69,11 @@ pub struct PullFiles {
 pub struct PullText {
     pub title: Option<String>,
     pub body: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct DefaultBranch {
+    default_branch: String,
 }
 
 #[derive(Deserialize)]
@@ -142,7 +148,11 @@ impl GitHub {
     pub async fn no_base(&self, base: &str) -> GitHubError {
         match self.client.get(&self.client.repo("")).await {
             Ok(answer) if answer.status == StatusCode::OK => {
-                GitHubError::NoBase { branch: base.to_owned() }
+                let found = read_answer::<DefaultBranch>(&answer).ok();
+                let name = found.map(|found| text::one_line(&found.default_branch, 100));
+                let other = name.filter(|name| name != base);
+                let known = other.map(|name| format!(" (its default branch is `{name}`)"));
+                GitHubError::NoBase { branch: base.to_owned(), known: known.unwrap_or_default() }
             }
             Ok(answer) => self.client.complain(&answer),
             Err(error) => error,

@@ -195,7 +195,7 @@ impl CallerIdentity {
 
     fn refuse(&self, refused: RefusedToken) -> ApiError {
         self.metrics.refused(refused.reason());
-        tracing::debug!(reason = refused.reason(), "refused a caller");
+        tracing::debug!(reason = refused.reason(), "caller_refused");
         ApiError::new(refused.code(), refused.to_string())
     }
 

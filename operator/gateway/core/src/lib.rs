@@ -33,6 +33,7 @@ pub mod masks;
 pub mod mcp_facts;
 pub mod mcp_grants;
 pub mod metrics;
+pub mod moments;
 pub mod notices;
 pub mod personal;
 pub mod places;

@@ -2,14 +2,38 @@
 //! acknowledge messages and pass streams on. Whoever calls bounds how much of it there is at a time.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use rustix::process::setpriority_process;
+use thread_priority::{
+    NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id,
+};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 /// Niceness: about a ninth of the processor time of the others, while all want some.
-pub const NICE: i32 = 10;
+const NICE: i32 = 10;
+static IDLE: AtomicBool = AtomicBool::new(false);
+
+/// From now on such work gets only the time that nothing else in the gateway's control group wants. A nice thread keeps a
+/// processor to the end of its slice, some milliseconds, and each hop of a message or a stream waits for that. It's for
+/// a gateway with a container of its own: elsewhere other programs could hold the work up for long.
+pub fn run_when_idle() {
+    IDLE.store(true, Ordering::Relaxed);
+}
+
+/// Lowers the priority of the calling thread, and of what it starts.
+pub fn lower_own_priority() {
+    if IDLE.load(Ordering::Relaxed) {
+        let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+        // Its niceness, set next, counts where the kernel refuses.
+        let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
+    }
+    // Linux keeps a priority for each thread. Where it can't be lowered, the work is done as it is.
+    let _ = setpriority_process(None, NICE);
+}
 
 /// Runs it to its end, whether or not anybody still waits.
 ///
@@ -21,8 +45,7 @@ pub async fn run_low_priority<T: Send + 'static>(
     let (done, waiting) = oneshot::channel();
     let runtime = Handle::current();
     thread::Builder::new().name("low-priority".to_owned()).spawn(move || {
-        // Linux keeps a priority for each thread. Where it can't be lowered, the work is done as it is.
-        let _ = setpriority_process(None, NICE);
+        lower_own_priority();
         let _entered = runtime.enter();
         let _ = done.send(work());
     })?;
@@ -41,6 +64,16 @@ mod tests {
         let nice = run_low_priority(|| getpriority_process(None).unwrap()).await.unwrap();
         assert_eq!(nice, NICE.max(before));
         assert_eq!(getpriority_process(None).unwrap(), before);
+    }
+
+    #[tokio::test]
+    async fn a_gateway_of_its_own_container_leaves_it_the_time_that_nothing_else_wants() {
+        let policy = || run_low_priority(|| thread_priority::thread_schedule_policy().unwrap());
+        let of = |policy| ThreadSchedulePolicy::Normal(policy);
+        assert_eq!(policy().await.unwrap(), of(NormalThreadSchedulePolicy::Other));
+        run_when_idle();
+        assert_eq!(policy().await.unwrap(), of(NormalThreadSchedulePolicy::Idle));
+        IDLE.store(false, Ordering::Relaxed);
     }
 
     #[tokio::test]

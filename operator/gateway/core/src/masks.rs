@@ -55,7 +55,7 @@ pub async fn as_known(context: &GatewayContext, repo: &Repo) -> Arc<SecretRedact
         Err(_) => "GitHub takes too long".to_owned(),
     };
     redactors.miss(repo);
-    tracing::warn!(repo = repo.name_any(), why, "the repository's own patterns are unknown");
+    tracing::warn!(repo = repo.name_any(), why, "redaction_patterns_unknown");
     redactors.of(repo)
 }
 

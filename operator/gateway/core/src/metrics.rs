@@ -351,6 +351,7 @@ mod tests {
                 completed: true,
                 images: 1,
                 seconds: Some(2),
+                estimated: false,
                 searches: 1,
                 image_tokens: 0,
             };

@@ -16,6 +16,25 @@ pub trait ThreadNotices: Send + Sync {
     /// # Errors
     /// A sentence for the log.
     async fn post_notice(&self, thread: &ThreadKey, key: &str, text: &str) -> Result<(), ApiError>;
+
+    /// The same, and it calls those of `people`, Slack's ids, whom it mentions. Words of others in it call nobody else.
+    ///
+    /// # Errors
+    /// A sentence for the log.
+    async fn post_to(
+        &self,
+        thread: &ThreadKey,
+        key: &str,
+        text: &str,
+        people: &[String],
+    ) -> Result<(), ApiError>;
+
+    /// The first again, and roles that are at work read it before their next step. It wakes nobody.
+    ///
+    /// # Errors
+    /// A sentence for the log.
+    async fn post_in_runs(&self, thread: &ThreadKey, key: &str, text: &str)
+    -> Result<(), ApiError>;
 }
 
 /// Posts what keeps a thread from working: once for each problem and generation of the Repo.
@@ -32,6 +51,6 @@ pub async fn report_problem(
         repo.name_any()
     );
     if let Err(error) = notices.post_notice(thread, &key, &text).await {
-        tracing::warn!(%error, "the thread could not be told what is wrong with its Repo");
+        tracing::warn!(%error, thread = thread.name, notice = "repo_trouble", "notice_post_failed");
     }
 }

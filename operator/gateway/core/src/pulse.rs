@@ -119,14 +119,14 @@ async fn note_silence(
             (Some(_), Some(mark)) if mark.pod == pod => continue,
             (None, None) => continue,
             (Some(silence), _) => {
-                tracing::warn!(thread = key.name, role, ?silence, "an agent is not heard of");
+                tracing::warn!(thread = key.name, role, ?silence, "agent_silent");
                 Some(silence_mark(pod, silence))
             }
             (None, Some(_)) => None,
         };
         let change = |status: &mut _| change::set_silence(status, role, pod, next.as_ref());
         if let Err(error) = threads.update(&key, change).await {
-            tracing::warn!(thread = key.name, role, %error, "a silent agent was not written down");
+            tracing::warn!(thread = key.name, role, %error, part = "silence", "thread_status_write_failed");
         }
     }
 }

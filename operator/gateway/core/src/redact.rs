@@ -118,7 +118,7 @@ impl RepoRedactors {
         // Compiled without the lock: a large pattern keeps nobody else waiting.
         let (redactor, bad) = SecretRedactor::new(rules);
         for problem in bad {
-            tracing::warn!(%problem, "a redaction pattern is left out");
+            tracing::warn!(%problem, "redaction_pattern_invalid");
         }
         let redactor = Arc::new(redactor);
         let mut known = lock(&self.compiled);

@@ -43,11 +43,6 @@ impl WorkingHours {
         if since.is_negative() { None } else { Some((since.as_hours() / (7 * 24)).min(WEEKS)) }
     }
 
-    /// A moment, as people read it.
-    pub fn show(&self, moment: Timestamp) -> String {
-        moment.to_zoned(self.zone.clone()).strftime("%A, %-d %B, %H:%M").to_string()
-    }
-
     fn first_reminder(&self, asked: Timestamp) -> Option<Timestamp> {
         let mut left = self.patience;
         let mut day = asked.to_zoned(self.zone.clone()).date();

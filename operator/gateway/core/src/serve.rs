@@ -60,7 +60,7 @@ pub async fn serve_agents(
         match accepted {
             Ok((stream, from)) => {
                 let Some(share) = addresses.share(from.ip(), limits.per_address) else {
-                    tracing::debug!(address = %from.ip(), "an address has too many connections");
+                    tracing::debug!(address = %from.ip(), "connection_limit_reached");
                     continue;
                 };
                 let service = TowerToHyperService::new(app.clone());
@@ -72,7 +72,7 @@ pub async fn serve_agents(
             }
             Err(error) => {
                 // Such as too many open files: nothing is gained by asking again at once.
-                tracing::warn!(%error, "a connection was not accepted");
+                tracing::warn!(%error, "connection_accept_failed");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
@@ -90,8 +90,8 @@ async fn serve_connection(
     let _ = stream.set_nodelay(true);
     let stream = match timeout(PATIENCE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
-        Err(_) => return tracing::debug!("a TLS handshake took too long"),
+        Ok(Err(error)) => return tracing::debug!(%error, "tls_handshake_failed"),
+        Err(_) => return tracing::debug!("tls_handshake_timed_out"),
     };
     let heads = RequestHeads::default();
     let asked = heads.clone();
@@ -119,14 +119,14 @@ async fn serve_connection(
     tokio::pin!(connection);
     let outcome = tokio::select! {
         outcome = connection.as_mut() => outcome,
-        () = heads.late(limits.head) => return tracing::debug!("a request's head took too long"),
+        () = heads.late(limits.head) => return tracing::debug!("request_head_timed_out"),
         () = shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
     };
     if let Err(error) = outcome {
-        tracing::debug!(%error, "a connection ended badly");
+        tracing::debug!(%error, "connection_failed");
     }
 }
 

@@ -105,8 +105,8 @@ impl ThreadQueue {
 
 /// Who looks at Threads one by one, with a memory of its own.
 pub trait ThreadReconciler: Send {
-    /// What the log says of a look that failed.
-    const TROUBLE: &'static str;
+    /// Its name in the log.
+    const NAME: &'static str;
     type Error: Display + Send;
 
     /// One look. It is begun anew if the process ends in the middle.
@@ -138,7 +138,7 @@ pub async fn drive_one_by_one<R: ThreadReconciler>(
         match stop.run_until_cancelled(look).await {
             Some(Ok(next)) => queue.end(&key, next),
             Some(Err(error)) => {
-                tracing::warn!(thread = key.name, %error, "{}", R::TROUBLE);
+                tracing::warn!(thread = key.name, %error, reconciler = R::NAME, "reconcile_failed");
                 queue.fail(&key);
             }
             None => return,
@@ -146,11 +146,11 @@ pub async fn drive_one_by_one<R: ThreadReconciler>(
     }
 }
 
-/// Looks at many Threads at once until `stop`, at each in a task of its own. `trouble` is what the log says of
-/// a look that failed; `forget` hears of those in which nothing is left to look at.
+/// Looks at many Threads at once until `stop`, at each in a task of its own. `name` is its name in the
+/// log; `forget` hears of those in which nothing is left to look at.
 pub async fn drive_threads<F, E>(
     mut queue: ThreadQueue,
-    (trouble, stop): (&'static str, &CancellationToken),
+    (name, stop): (&'static str, &CancellationToken),
     look: impl Fn(ThreadKey, Arc<Thread>) -> F,
     forget: impl Fn(&ThreadKey),
 ) where
@@ -171,7 +171,7 @@ pub async fn drive_threads<F, E>(
                 match looked {
                     Some(Ok(next)) => queue.end(&key, next),
                     Some(Err(error)) => {
-                        tracing::warn!(thread = key.name, %error, "{trouble}");
+                        tracing::warn!(thread = key.name, %error, reconciler = name, "reconcile_failed");
                         queue.fail(&key);
                     }
                     None => queue.fail(&key),
@@ -279,7 +279,7 @@ mod tests {
                 Err("not yet")
             }
         };
-        let driven = drive_threads(queue, ("a look failed", &stop), look, |_| {});
+        let driven = drive_threads(queue, ("test", &stop), look, |_| {});
         tokio::time::timeout(SECOND * 60, driven).await.expect("each is tried until it succeeds");
         assert!(looks.load(Ordering::SeqCst) >= 7);
     }

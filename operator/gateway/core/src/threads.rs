@@ -74,7 +74,7 @@ pub enum WriteError {
 
 /// What an agent is told when its Thread could not be written.
 pub fn explain_unwritten(error: &WriteError) -> ApiError {
-    tracing::warn!(%error, "a Thread was not written");
+    tracing::warn!(%error, "thread_write_failed");
     match error {
         WriteError::Missing(_) => {
             ApiError::new(ErrorCode::ThreadClosed, "the Thread does not exist any more")
@@ -215,6 +215,17 @@ impl ThreadWriter {
     ) -> Result<(), WriteError> {
         let now = time_now();
         self.update(key, |status| raise_inbox(status, roles, ts, &now)).await.map(drop)
+    }
+
+    /// Says to the roles that are in a run that there is a message.
+    pub async fn raise_running(&self, key: &ThreadKey, ts: &SlackTs) -> Result<(), WriteError> {
+        let now = time_now();
+        let raise = |status: &mut ThreadStatus| {
+            let roles = status.roles.keys().filter(|role| status.is_running(role));
+            let roles: Vec<String> = roles.cloned().collect();
+            raise_inbox(status, &roles, ts, &now);
+        };
+        self.update(key, raise).await.map(drop)
     }
 
     /// Keeps something for a role that Slack's history does not hold. One with the same id is

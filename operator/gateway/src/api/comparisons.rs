@@ -173,7 +173,7 @@ async fn push_views(
         match push_pictures(&gateway.git, &caller.repo, &caller.thread.name_any(), &files).await {
             Ok(pushed) => pushed,
             Err(error) => {
-                tracing::warn!(thread = key.name, %error, "pictures are not on the Git host");
+                tracing::warn!(thread = key.name, %error, "picture_push_failed");
                 return Ok(Some(format!("the pull request does not show it: {error}")));
             }
         };
@@ -198,7 +198,7 @@ async fn push_views(
     }
     let shown = show_in_pull(gateway, caller, status.pictures.as_deref()).await;
     Ok(shown.err().map(|error| {
-        tracing::warn!(thread = key.name, %error, "a pull request does not show pictures yet");
+        tracing::warn!(thread = key.name, %error, "pull_request_update_failed");
         format!("the pull request shows it with its next update: {error}")
     }))
 }

@@ -32,7 +32,7 @@ use crate::forecast::forecast_plan;
 use crate::overlap;
 use crate::receipt;
 use crate::state::SharedGateway;
-use crate::steering::{self, SteeringFiles};
+use crate::steering::{self, SteeringSearch};
 
 /// Longest wait for mail; agents ask again.
 const LONGEST_WAIT: u64 = 60;
@@ -86,9 +86,9 @@ pub(super) async fn post_message(
         Some(AskedDecision::Plan) | None => None,
     };
     rights::check_decision(&may, caller.role_name(), &message, Some(open.is_some()))?;
-    let (head, steers) = match open {
-        Some(open) => (Some(open.head), open.steers),
-        None => (None, None),
+    let (head, warnings) = match open {
+        Some(open) => (Some(open.head), open.warnings),
+        None => (None, Vec::new()),
     };
     if message.decision == Some(AskedDecision::Merge) {
         // The message shows what the thread has cost.
@@ -113,7 +113,7 @@ pub(super) async fn post_message(
     let notes = note
         .into_iter()
         .chain(unopened)
-        .chain(steers)
+        .chain(warnings)
         .chain(foreseen)
         .chain(overlap::overlap_lines(&overlaps));
     let note: Vec<String> = notes.chain(page).collect();
@@ -220,11 +220,14 @@ async fn open_pull(
         let Some(pull) = github.find_pull(&branch).await?.filter(GitHubPull::is_open) else {
             return Ok(None);
         };
-        let steers = match SteeringFiles::of_pull(&github, pull.number).await {
+        let search = SteeringSearch::begin(&gateway.git, &caller.repo, &caller.key()).await;
+        let steers = match search.search(&github, pull.number, pull.head()).await {
             Ok(files) => files.sentence(),
             Err(error) => Some(steering::describe_unknown(&error)),
         };
-        Ok(Some(OpenPull { head: pull.head().to_owned(), steers }))
+        let restores = search.removed_from_base(&caller.thread, pull.head()).await;
+        let warnings = steers.into_iter().chain(restores).collect();
+        Ok(Some(OpenPull { head: pull.head().to_owned(), warnings }))
     };
     gateway.git.outcomes.note(caller, found.await).await
 }
@@ -232,8 +235,8 @@ async fn open_pull(
 /// What a thread's open pull request would merge.
 struct OpenPull {
     head: String,
-    /// What of it steers roles, in a sentence.
-    steers: Option<String>,
+    /// What of it steers roles, and what it puts back, in a sentence each.
+    warnings: Vec<String>,
 }
 
 /// Takes note of where the caller's run stands. A role may end its run in a closed Thread too.
@@ -266,7 +269,7 @@ pub(super) async fn report_run(
                 .await
                 .map_err(|error| explain_unwritten(&error))?,
             Err(error) => {
-                tracing::warn!(thread = key.name, %error, "the thread was not told of a failed run");
+                tracing::warn!(thread = key.name, %error, notice = "run_failed", "notice_post_failed");
             }
         }
     }

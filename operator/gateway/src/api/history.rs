@@ -109,7 +109,7 @@ pub(super) async fn read_requests(
 
 fn refuse_reading(key: &ThreadKey, error: &HistoryReadError) -> ApiError {
     if let HistoryReadError::Store(cause) = error {
-        tracing::warn!(error = %cause, thread = %key, "history not read");
+        tracing::warn!(error = %cause, thread = %key, "history_read_failed");
     }
     ApiError::new(ErrorCode::Unavailable, error.to_string())
 }

@@ -14,6 +14,7 @@ mod pull_request;
 mod pulls;
 mod remote;
 mod remote_change;
+mod searches;
 mod seat;
 mod session;
 mod split;
@@ -77,7 +78,7 @@ async fn admit_request(
     request: Request,
     next: Next,
 ) -> Response {
-    let calls = [path::CHAT, path::TRANSCRIPTIONS, path::DRAW];
+    let calls = [path::CHAT, path::TRANSCRIPTIONS, path::DRAW, path::WEB_SEARCH];
     let lasts = calls.contains(&request.uri().path());
     let response = if lasts && !gateway.models.requests.are_cut() {
         Some(next.run(request).await)
@@ -149,7 +150,7 @@ fn list_endpoints() -> Vec<(String, &'static [Method], MethodRouter<SharedGatewa
         (path::MCP_PROMPTS.into(), POST, post(mcp::read_prompt)),
         (path::WEB_FETCH.into(), POST, post(web::fetch_page)),
         (path::WEB_FILES.into(), GET, get(web::fetch_file)),
-        (path::WEB_SEARCH.into(), POST, post(web::search_web)),
+        (path::WEB_SEARCH.into(), POST, post(searches::search_web)),
         (git("info/refs"), GET, get(codebutler_git::info_refs)),
         (git("git-upload-pack"), POST, post(codebutler_git::upload_pack)),
         (git("git-receive-pack"), POST, post(codebutler_git::receive_pack)),

@@ -124,7 +124,7 @@ async fn tell_thread(gateway: &SharedGateway, caller: &ProvenCaller, pull: &GitH
     let (key, text) =
         (format!("pull-request:{number}"), format!("Pull request: [#{number}]({html_url})"));
     if let Err(error) = gateway.work.slack.notice(&caller.key(), &key, &text).await {
-        tracing::warn!(%error, "the thread is not told of its pull request: the next update does");
+        tracing::warn!(%error, notice = "pull_request_opened", "notice_post_failed");
     }
 }
 
@@ -156,12 +156,11 @@ async fn record_pull(
     let known = caller.thread.status.as_ref().and_then(|status| status.pull_request.as_deref());
     let merge_commit = pull.is_merged().then(|| pull.merge_commit_sha.clone()).flatten();
     let now = PullRequest {
-        number: pull.number,
-        url: pull.html_url.clone(),
         merge_commit,
         state: Some(pull.standing()),
         seen: known.and_then(|known| known.seen.clone()),
         updated: known.and_then(|known| known.updated.clone()),
+        ..pull.record()
     };
     if known == Some(&now) {
         return Ok(());

@@ -34,6 +34,8 @@ pub(super) async fn read_session(
     needs_slot(&caller)?;
     gateway.work.ledger.flush(&caller.key()).await;
     let base_commit = publish_branch(&gateway, &caller).await?;
+    // An item's branch moves on with its file, or began on another one's.
+    let base_commit = base_commit.filter(|_| caller.thread.spec.item.is_none());
     note_progress(&gateway, &caller).await;
     let roles = gateway.work.context.roles_of(&caller.repo);
     let team = RepoTeam::of(&roles);
@@ -264,7 +266,7 @@ async fn note_progress(gateway: &SharedGateway, caller: &ProvenCaller) {
         note_item(&github, (item, &branch), &NotedStanding::InProgress).await
     };
     if let Err(error) = noted.await {
-        tracing::warn!(%error, "the roadmap does not say yet that an item is in progress");
+        tracing::warn!(%error, "roadmap_update_failed");
     }
 }
 

@@ -84,6 +84,6 @@ async fn tell_open_egress(gateway: &EgressServices, caller: &ProvenCaller, why: 
     let key = format!("egress-{}", caller.repo.metadata.generation.unwrap_or_default());
     let text = format!("I don't start here: {why}.");
     if let Err(error) = gateway.notices.post_notice(&caller.key(), &key, &text).await {
-        tracing::warn!(%error, "the thread could not be told that egress is not enforced");
+        tracing::warn!(%error, notice = "egress_unenforced", "notice_post_failed");
     }
 }

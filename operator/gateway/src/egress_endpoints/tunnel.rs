@@ -72,7 +72,7 @@ pub async fn open_tunnel(
     tokio::spawn(shutdown.run_until_cancelled_owned(async move {
         match upgraded.await {
             Ok(inside) => carry_tunnel(TokioIo::new(inside), TokioIo::new(stream), permit).await,
-            Err(error) => tracing::debug!(%error, "a tunnel was not taken up"),
+            Err(error) => tracing::debug!(%error, "tunnel_handshake_failed"),
         }
     }));
     let mut answer = Body::empty().into_response();
@@ -108,8 +108,8 @@ async fn carry_tunnel(
     };
     tokio::select! {
         _ = both => {}
-        () = idle => tracing::debug!("a tunnel was idle for too long"),
-        () = tokio::time::sleep(LONGEST) => tracing::debug!("a tunnel lasted for too long"),
+        () = idle => tracing::debug!("tunnel_idle_timed_out"),
+        () = tokio::time::sleep(LONGEST) => tracing::debug!("tunnel_expired"),
     }
     drop(permit);
 }

@@ -67,7 +67,8 @@ impl Pages {
         let (repo, _) = self.sight.origin(place, summary).ok_or(GONE)?;
         let pushed = summary.pushed.as_ref();
         let thread = self.conversation(place);
-        let known = thread.and_then(|thread| thread.status.as_ref()?.branch.clone());
+        let status = thread.as_ref().and_then(|thread| thread.status.as_ref());
+        let known = status.and_then(|status| status.branch.clone());
         let branch = known.or_else(|| pushed.map(|pushed| pushed.branch.clone()));
         let branch = branch.ok_or(NO_BRANCH)?;
         let mirror = self.mirrors.of(&repo);
@@ -81,11 +82,25 @@ impl Pages {
         let left = pushed.filter(|pushed| is_commit(&pushed.commit)).map(|pushed| &pushed.commit);
         // A thread has the name of its branch before the branch is there.
         let missing = if pushed.is_some() { GONE } else { NO_BRANCH };
-        let tip = tip.or(left).ok_or(missing)?;
+        let git = mirror.git();
+        let pull = status.and_then(|status| status.pull_request.as_ref());
+        let merged = pull.and_then(|pull| pull.merge_commit.as_deref());
+        let stack = status.and_then(|status| status.stack.as_ref());
+        let below = stack.filter(|stack| !stack.settled).and_then(|stack| stack.has.as_deref());
+        let is_commit = |id: &&str| is_commit(id);
+        let other = git.compared_commits(merged.filter(is_commit), below.filter(is_commit)).await;
+        let other = other.map_err(|error| log_failure(place, &error))?;
+        let found = tip.or(left);
+        let is_there = match found {
+            Some(tip) => git.has_commit(tip).await.map_err(|error| log_failure(place, &error))?,
+            None => false,
+        };
+        let tip = found.filter(|_| is_there).or(other.merge.as_ref()).ok_or(missing)?;
         if pushed.is_none() && tip == base {
             return Err(NO_BRANCH);
         }
-        let shown = ShownBranch { git: mirror.git(), base, tip };
+        let base = other.base.as_ref().unwrap_or(base);
+        let shown = ShownBranch { git, base, tip };
         self.read_branch(&repo, &shown, branch, file)
             .await
             .map_err(|error| log_failure(place, &error))
@@ -121,6 +136,6 @@ fn is_commit(id: &str) -> bool {
 }
 
 fn log_failure(place: &ThreadPlace, error: &dyn std::fmt::Display) -> &'static str {
-    tracing::warn!(%place, %error, "what a branch changes can't be shown");
+    tracing::warn!(%place, %error, "page_diff_failed");
     UNKNOWN
 }

@@ -191,7 +191,7 @@ impl FromRequestParts<Pages> for PageViewer {
     async fn from_request_parts(parts: &mut Parts, pages: &Pages) -> Result<Self, PageProblem> {
         let PageDoor::Signed(sign_in) = &pages.door else { return Ok(Self::Anyone) };
         let keys = sign_in.keys().await.map_err(|error| {
-            tracing::warn!(%error, "nobody can sign in to pages");
+            tracing::warn!(%error, "page_sign_in_unavailable");
             PageProblem::NoSignIn(NO_SECRET)
         })?;
         let name = sign_in.cookie(SESSION);
@@ -338,8 +338,9 @@ impl ThreadSight {
     pub(super) async fn seen(
         &self,
         viewer: &PageViewer,
-        all: Vec<ListedThread>,
+        mut all: Vec<ListedThread>,
     ) -> Result<Vec<ListedThread>, PageProblem> {
+        self.overlay_all(&mut all);
         let PageViewer::Person(person) = viewer else { return Ok(all) };
         let (mut channels, mut threads) = (Channels::new(), Vec::new());
         for one in all {

@@ -2,22 +2,46 @@
 
 use std::time::{Duration, Instant};
 
-use codebutler_runtime::recent::RecentKeys;
+use codebutler_runtime::recent::{RecentKeys, RecentMap};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-/// Exchanges with the issuer that may come at once, and how soon there is another one.
-const BURST: u32 = 60;
-const ANOTHER: Duration = Duration::from_millis(500);
+use super::visitor::VisitorAddress;
+
+/// Exchanges with the issuer: of all, and of one address, which an office may share.
+const ALL: ExchangeRate = ExchangeRate { burst: 120, another: Duration::from_millis(250) };
+const EACH: ExchangeRate = ExchangeRate { burst: 20, another: Duration::from_secs(2) };
 /// Tried flows, and ended sessions, that are remembered.
 const REMEMBERED: usize = 16_384;
+/// Addresses that are remembered at least. Whoever has more of them meets what holds for all.
+const ADDRESSES: usize = 4_096;
+
+/// How many may come at once, and how soon there is another one.
+#[derive(Clone, Copy)]
+struct ExchangeRate {
+    burst: u32,
+    another: Duration,
+}
+
+impl ExchangeRate {
+    /// Until when exchanges are spoken for with one more, if there may be one.
+    fn take(self, spoken: Instant, now: Instant) -> Option<Instant> {
+        let next = spoken.max(now) + self.another;
+        (next <= now + self.another * self.burst).then_some(next)
+    }
+}
 
 /// See the module.
 pub(super) struct SignInFlows {
     tried: RecentKeys<[u8; 32]>,
     ended: RecentKeys<[u8; 32]>,
-    /// Until when exchanges are spoken for, each for [`ANOTHER`].
-    spoken: Mutex<Instant>,
+    spoken: Mutex<SpokenFor>,
+}
+
+/// Until when exchanges are spoken for.
+struct SpokenFor {
+    all: Instant,
+    each: RecentMap<VisitorAddress, Instant>,
 }
 
 /// Why a code is not exchanged.
@@ -27,12 +51,15 @@ pub(super) enum FlowRefusal {
     Again,
     /// Too many are tried.
     Many,
+    /// Too many are tried from one address.
+    ManyFromThere,
 }
 
 impl Default for SignInFlows {
     fn default() -> Self {
         let (tried, ended) = (RecentKeys::of(REMEMBERED), RecentKeys::of(REMEMBERED));
-        Self { tried, ended, spoken: Mutex::new(Instant::now()) }
+        let spoken = SpokenFor { all: Instant::now(), each: RecentMap::new(ADDRESSES) };
+        Self { tried, ended, spoken: Mutex::new(spoken) }
     }
 }
 
@@ -41,20 +68,25 @@ impl SignInFlows {
     ///
     /// # Errors
     /// When it was tried, or too many are.
-    pub(super) fn try_once(&self, state: &str) -> Result<(), FlowRefusal> {
-        self.try_once_at(state, Instant::now())
+    pub(super) fn try_once(&self, state: &str, from: VisitorAddress) -> Result<(), FlowRefusal> {
+        self.try_once_at(state, from, Instant::now())
     }
 
-    fn try_once_at(&self, state: &str, now: Instant) -> Result<(), FlowRefusal> {
+    fn try_once_at(
+        &self,
+        state: &str,
+        from: VisitorAddress,
+        now: Instant,
+    ) -> Result<(), FlowRefusal> {
         if self.tried.contains(&digest(state)) {
             return Err(FlowRefusal::Again);
         }
         let mut spoken = self.spoken.lock();
-        let next = (*spoken).max(now) + ANOTHER;
-        if next > now + ANOTHER * BURST {
-            return Err(FlowRefusal::Many);
-        }
-        *spoken = next;
+        let own = spoken.each.get(&from).map_or(now, |until| *until);
+        let own = EACH.take(own, now).ok_or(FlowRefusal::ManyFromThere)?;
+        // Who is refused takes nothing from others.
+        spoken.all = ALL.take(spoken.all, now).ok_or(FlowRefusal::Many)?;
+        spoken.each.insert(from, own);
         drop(spoken);
         if self.tried.first_time(digest(state)) { Ok(()) } else { Err(FlowRefusal::Again) }
     }
@@ -77,16 +109,32 @@ fn digest(text: &str) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::IpAddr;
+
+    fn address(n: u32) -> VisitorAddress {
+        IpAddr::from(n.to_be_bytes()).into()
+    }
 
     #[test]
     fn a_flow_is_tried_once_and_a_flood_of_flows_waits() {
+        let (flows, now, stranger) = (SignInFlows::default(), Instant::now(), address(1));
+        flows.try_once_at("one", stranger, now).unwrap();
+        assert_eq!(flows.try_once_at("one", stranger, now), Err(FlowRefusal::Again));
+        let tries = |n: &u32| flows.try_once_at(&format!("flood {n}"), stranger, now).is_ok();
+        assert_eq!((0..1000).filter(tries).count(), EACH.burst as usize - 1);
+        let late = |now| flows.try_once_at("late", stranger, now);
+        assert_eq!(late(now), Err(FlowRefusal::ManyFromThere));
+        assert_eq!(flows.try_once_at("other", address(2), now), Ok(()), "others sign in");
+        assert_eq!(late(now + EACH.another), Ok(()), "it was not tried before");
+    }
+
+    #[test]
+    fn a_crowd_of_addresses_waits_too_and_is_not_remembered_for_long() {
         let (flows, now) = (SignInFlows::default(), Instant::now());
-        flows.try_once_at("one", now).unwrap();
-        assert_eq!(flows.try_once_at("one", now), Err(FlowRefusal::Again));
-        let tried = (0..1000).filter(|n| flows.try_once_at(&format!("flood {n}"), now).is_ok());
-        assert_eq!(tried.count(), BURST as usize - 1);
-        assert_eq!(flows.try_once_at("late", now), Err(FlowRefusal::Many));
-        assert_eq!(flows.try_once_at("late", now + ANOTHER), Ok(()), "it was not tried before");
+        let tries = |n: &u32| flows.try_once_at(&format!("flood {n}"), address(*n), now).is_ok();
+        assert_eq!((0..50_000).filter(tries).count(), ALL.burst as usize);
+        let late = |now| flows.try_once_at("late", address(77_777), now);
+        assert_eq!((late(now), late(now + ALL.another)), (Err(FlowRefusal::Many), Ok(())));
     }
 
     #[test]

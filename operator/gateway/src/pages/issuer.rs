@@ -29,6 +29,8 @@ const FRESH: Duration = Duration::from_mins(5);
 /// How long it may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Where an issuer says what it is.
+/// How long one that is away is not asked again.
+const AGAIN: Duration = Duration::from_secs(1);
 const DISCOVERY: &str = ".well-known/openid-configuration";
 /// Longest answer that is read.
 const ANSWER: usize = 1024 * 1024;
@@ -141,7 +143,14 @@ pub(super) struct OpenIdIssuer {
     kind: SignInKind,
     url: IssuerUrl,
     dialer: OutsideDialer,
-    known: Mutex<Option<(Instant, CoreProviderMetadata)>>,
+    known: Mutex<KnownIssuer>,
+}
+
+/// What an issuer says of itself, and why it said nothing when it was asked last.
+#[derive(Default)]
+struct KnownIssuer {
+    metadata: Option<(Instant, CoreProviderMetadata)>,
+    away: Option<(Instant, String)>,
 }
 
 /// Where a browser goes to say who it is, and what has to come back.
@@ -220,7 +229,7 @@ impl OpenIdIssuer {
         }
         let http = |request| fetch_once(self.dialer.clone(), request);
         let tokens = exchange.request_async(&http).await.map_err(|error| {
-            tracing::info!(error = %brief_error(&error), "a sign-in was not accepted");
+            tracing::info!(error = %brief_error(&error), "page_sign_in_refused");
             IssuerError::Refused
         })?;
         let token = tokens.id_token().ok_or(IssuerError::Silent("it gives no identity token"))?;
@@ -270,17 +279,31 @@ impl OpenIdIssuer {
 
     async fn metadata(&self, anew: bool) -> Result<CoreProviderMetadata, IssuerError> {
         let mut known = self.known.lock().await;
-        if let Some((at, metadata)) = &*known
+        if let Some((at, metadata)) = &known.metadata
             && !anew
             && at.elapsed() < FRESH
         {
             return Ok(metadata.clone());
         }
+        // Whoever comes meanwhile, and need not say who they are, waits for no answer of their own.
+        if let Some((at, why)) = &known.away
+            && at.elapsed() < AGAIN
+        {
+            return Err(IssuerError::Away(why.clone()));
+        }
         let http = |request| fetch_once(self.dialer.clone(), request);
-        let metadata = CoreProviderMetadata::discover_async(self.url.clone(), &http).await;
-        let metadata = metadata.map_err(|error| IssuerError::Away(brief_error(&error)))?;
-        *known = Some((Instant::now(), metadata.clone()));
-        Ok(metadata)
+        match CoreProviderMetadata::discover_async(self.url.clone(), &http).await {
+            Ok(metadata) => {
+                let now = Some((Instant::now(), metadata.clone()));
+                *known = KnownIssuer { metadata: now, away: None };
+                Ok(metadata)
+            }
+            Err(error) => {
+                let why = brief_error(&error);
+                known.away = Some((Instant::now(), why.clone()));
+                Err(IssuerError::Away(why))
+            }
+        }
     }
 }
 
@@ -353,6 +376,28 @@ mod tests {
     use super::*;
     use codebutler_gateway_core::dial::DialOptions;
 
+    #[tokio::test]
+    async fn a_crowd_that_signs_in_asks_an_issuer_once_that_is_away() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let own = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = asked.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                drop(stream);
+            }
+        });
+        let loopback = ["127.0.0.0/8".parse().unwrap()].into();
+        let options = DialOptions { egress_allow: loopback, ..DialOptions::default() };
+        let dialer = OutsideDialer::new(&options).unwrap();
+        let issuer = OpenIdIssuer::new(SignInKind::Oidc, &own, dialer);
+        let all = futures::future::join_all((0..50).map(|_| issuer.metadata(false))).await;
+        assert!(all.iter().all(|one| matches!(one, Err(IssuerError::Away(_)))), "{all:?}");
+        let asked = asked.load(std::sync::atomic::Ordering::SeqCst);
+        assert!((1..=3).contains(&asked), "{asked} connections");
+    }
+
     async fn asked(kind: SignInKind) -> (SignInQuestion, Vec<(String, String)>) {
         let own = "https://id.example.com".parse().unwrap();
         let issuer =
@@ -366,7 +411,7 @@ mod tests {
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": ["RS256"],
         }));
-        *issuer.known.lock().await = Some((Instant::now(), metadata.unwrap()));
+        issuer.known.lock().await.metadata = Some((Instant::now(), metadata.unwrap()));
         let redirect = "https://pages.example.com/sign-in/done".parse().unwrap();
         let registration =
             ClientRegistration { id: "id".into(), secret: "secret".into(), redirect };

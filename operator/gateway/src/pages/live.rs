@@ -11,7 +11,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use codebutler_gateway_core::history::millis_now;
 use codebutler_history::ThreadPlace;
-use codebutler_pages::UserNames;
+use codebutler_pages::{ThreadNow, UserNames};
 use futures::{Stream, stream};
 use http::HeaderMap;
 use serde::Deserialize;
@@ -45,9 +45,11 @@ pub(super) async fn serve_steps(
     Query(LiveQuery { after }): Query<LiveQuery>,
 ) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;
-    pages.permit(&viewer, &place).await?;
-    let (names, progress) = (UserNames::new(), pages.progress(&place).await);
-    let added = render_added(&pages, &place, after, (&names, &progress), false).await?;
+    let (summary, _) = pages.permit(&viewer, &place).await?;
+    let names = pages.names(&viewer, &place, &summary).await;
+    let progress = pages.progress(&place).await;
+    // What it is now may be another without a new line.
+    let added = render_added(&pages, &place, after, (&names, &progress), true).await?;
     let (upto, html) = added.unwrap_or((after, String::new()));
     let headers =
         [("content-type", "text/html; charset=utf-8".to_owned()), ("x-upto", upto.to_string())];
@@ -69,8 +71,8 @@ pub(super) async fn serve_events(
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let after = last.and_then(|id| id.parse().ok()).unwrap_or(after);
     let news = pages.shelf.news(&place);
-    let progress = BTreeMap::new();
-    stream_part(pages, viewer, place, NewSteps { names, after, progress, news })
+    let (progress, now) = (BTreeMap::new(), None);
+    stream_part(pages, viewer, place, NewSteps { names, after, progress, now, news })
 }
 
 /// A part of a page that changes while somebody looks at it.
@@ -152,7 +154,7 @@ impl<P: LivePart> Watching<P> {
                     return Some(event);
                 }
                 Err(problem) if !self.away => {
-                    tracing::warn!(?problem, "a page waits");
+                    tracing::warn!(?problem, "page_stream_interrupted");
                     self.away = true;
                     return Some(Event::default().event("away").data(AWAY));
                 }
@@ -170,6 +172,8 @@ struct NewSteps {
     after: u64,
     /// What was last shown of the calls that roles wait for.
     progress: BTreeMap<String, String>,
+    /// How the Thread stood then.
+    now: Option<ThreadNow>,
     news: watch::Receiver<u64>,
 }
 
@@ -181,13 +185,19 @@ impl LivePart for NewSteps {
     ) -> Result<Option<Event>, PageProblem> {
         // Seen before it is looked, so that nothing is overlooked.
         self.news.mark_unchanged();
-        let PageWatcher { pages, place, .. } = watcher;
-        let progress = pages.progress(place).await;
-        let moved = progress != self.progress;
+        let PageWatcher { pages, viewer, place } = watcher;
+        let (progress, now) = (pages.progress(place).await, pages.sight.now(place));
+        let moved = progress != self.progress || now != self.now;
+        if now != self.now && now.as_ref().is_some_and(|now| now.wait.is_some()) {
+            // Who is waited for may not have taken part when the page was opened.
+            let mut summary = pages.shelf.summary(place).await?;
+            pages.sight.overlay(place, &mut summary);
+            self.names = pages.names(viewer, place, &summary).await;
+        }
         let shown = (&self.names, &progress);
         let added = render_added(pages, place, self.after, shown, moved).await?;
         Ok(added.map(|(upto, html)| {
-            (self.after, self.progress) = (upto, progress);
+            (self.after, self.progress, self.now) = (upto, progress, now);
             Event::default().id(upto.to_string()).data(html)
         }))
     }
@@ -212,6 +222,7 @@ async fn render_added(
     }
     let upto = lines.last().map_or(after, |(n, _)| *n);
     let mut summary = pages.shelf.summary(place).await?;
+    pages.sight.overlay(place, &mut summary);
     for (role, note) in progress {
         summary.show_progress(role, note);
     }

@@ -15,6 +15,7 @@ mod issuer;
 mod limits;
 mod links;
 mod live;
+mod now;
 pub mod options;
 mod pictures;
 mod port;
@@ -26,6 +27,7 @@ mod seal;
 mod servers;
 mod shelf;
 mod signing;
+mod visitor;
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,7 +96,7 @@ pub fn serve_pages(
         .context("--pages shows histories: set --history, too")?;
     let listener = listen_on(address)
         .with_context(|| format!("pages can't be served on {address}: choose another --pages"))?;
-    tracing::info!(%address, sign_in = ?sign_in.as_ref().map(|plan| plan.kind), "serving pages");
+    tracing::info!(%address, sign_in = ?sign_in.as_ref().map(|plan| plan.kind), "pages_started");
     let signed = |plan| PageDoor::Signed(SignIn::new(plan, context.clone()).into());
     let door = sign_in.map_or(PageDoor::Open, signed);
     let sight = ThreadSight { context: context.clone(), slack: gateway.slack.clone() };
@@ -159,8 +161,9 @@ impl Pages {
         place: &ThreadPlace,
     ) -> Result<(ThreadSummary, ThreadPermit), PageProblem> {
         self.door.require_session(viewer)?;
-        let summary = self.shelf.summary(place).await?;
+        let mut summary = self.shelf.summary(place).await?;
         let permit = self.sight.permit(viewer, place, &summary).await?;
+        self.sight.overlay(place, &mut summary);
         Ok((summary, permit.ok_or(PageProblem::NotShown)?))
     }
 
@@ -175,9 +178,9 @@ impl Pages {
         let mut names = UserNames::new();
         for repo in self.sight.context.repos.state() {
             let own = threads.iter().filter(|one| one.summary.repo == repo.name_any());
-            let people: BTreeSet<_> =
-                own.flat_map(|one| &one.summary.people).take(PEOPLE).chain(viewer.user()).collect();
-            names.extend(self.sight.slack.names(&repo, people.into_iter()).await);
+            let people = list_people(own.map(|one| &one.summary));
+            let people = people.into_iter().chain(viewer.user());
+            names.extend(self.sight.slack.names(&repo, people, PEOPLE).await);
         }
         names
     }
@@ -190,9 +193,19 @@ impl Pages {
         summary: &ThreadSummary,
     ) -> UserNames {
         let Some((repo, _)) = self.sight.origin(place, summary) else { return UserNames::new() };
-        let people = summary.people.iter().take(PEOPLE).chain(viewer.user());
-        self.sight.slack.names(&repo, people).await.into_iter().collect()
+        let people = list_people([summary]).into_iter().chain(viewer.user());
+        self.sight.slack.names(&repo, people, PEOPLE).await.into_iter().collect()
     }
+}
+
+/// All who took part anywhere, each once, those of who is waited for first.
+fn list_people<'a>(threads: impl IntoIterator<Item = &'a ThreadSummary>) -> Vec<&'a String> {
+    let threads: Vec<_> = threads.into_iter().collect();
+    let wait = |one: &&'a ThreadSummary| one.now.as_ref().and_then(|now| now.wait.as_ref());
+    let waited = threads.iter().filter_map(wait).flat_map(|wait| &wait.people);
+    let all = threads.iter().flat_map(|one| &one.people);
+    let mut seen = BTreeSet::new();
+    waited.chain(all).filter(|user| seen.insert(*user)).collect()
 }
 
 fn parse_place(namespace: &str, name: &str) -> Result<ThreadPlace, PageProblem> {

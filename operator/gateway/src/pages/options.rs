@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::ValueEnum;
+use codebutler_gateway_core::egress::IpNetwork;
 use url::{Host, Url};
 
 /// Slack, as an issuer of identities.
@@ -38,6 +39,10 @@ pub struct PagesOptions {
     /// Secret in the operator's namespace with the keys `clientId` and `clientSecret`.
     #[arg(long, env = "CODEBUTLER_PAGES_SECRET")]
     pub pages_secret: Option<String>,
+    /// Addresses or networks of proxies such as an ingress, whose X-Forwarded-For says who asks. From all others
+    /// that header says nothing.
+    #[arg(long, env = "CODEBUTLER_PAGES_TRUSTED_PROXIES", value_delimiter = ',')]
+    pub pages_trusted_proxies: Vec<IpNetwork>,
 }
 
 /// The same, checked.
@@ -55,6 +60,8 @@ pub struct SignInPlan {
     pub secret: String,
     /// Where people come from and go back to.
     pub own: Url,
+    /// Who may say from where they come.
+    pub proxies: Vec<IpNetwork>,
 }
 
 impl PagesOptions {
@@ -100,7 +107,9 @@ impl PagesOptions {
             "--pages-sign-in needs --pages-secret: a Secret of the operator's namespace with \
              clientId and clientSecret",
         )?;
-        Ok(Some(PagesPlan { address, sign_in: Some(SignInPlan { kind, issuer, secret, own }) }))
+        let proxies = self.pages_trusted_proxies.clone();
+        let sign_in = SignInPlan { kind, issuer, secret, own, proxies };
+        Ok(Some(PagesPlan { address, sign_in: Some(sign_in) }))
     }
 
     /// Where links to pages lead, without a slash at the end.
@@ -130,6 +139,7 @@ mod tests {
             pages_sign_in: kind,
             pages_issuer: None,
             pages_secret: Some("pages".to_owned()),
+            pages_trusted_proxies: Vec::new(),
         }
     }
 

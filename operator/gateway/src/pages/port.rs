@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use codebutler_gateway_core::serve::{ConnectionAddresses, ConnectionLimits};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -16,6 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;
+
+use super::visitor::PeerAddress;
 
 /// Connections at once; others are ended.
 const CONNECTIONS: usize = 2048;
@@ -51,10 +53,11 @@ pub(super) async fn serve_port(
             Ok((stream, from)) => {
                 let share = addresses.share(from.ip(), limits.connections.per_address);
                 let (Some(share), Ok(place)) = (share, Arc::clone(&all).try_acquire_owned()) else {
-                    tracing::debug!(address = %from.ip(), "there are too many connections to pages");
+                    tracing::debug!(address = %from.ip(), "connection_limit_reached");
                     continue;
                 };
-                let (app, stop) = (app.clone(), stop.clone());
+                let app = app.clone().layer(Extension(PeerAddress(from.ip())));
+                let stop = stop.clone();
                 tokio::spawn(async move {
                     serve_connection(stream, app, limits, stop).await;
                     drop((share, place));
@@ -62,7 +65,7 @@ pub(super) async fn serve_port(
             }
             Err(error) => {
                 // Such as too many open files: nothing is gained by asking again at once.
-                tracing::warn!(%error, "a connection to pages was not accepted");
+                tracing::warn!(%error, "connection_accept_failed");
                 sleep(Duration::from_millis(100)).await;
             }
         }
@@ -92,7 +95,7 @@ async fn serve_connection(
         }
     };
     if let Err(error) = outcome {
-        tracing::debug!(%error, "a connection to pages ended badly");
+        tracing::debug!(%error, "connection_failed");
     }
 }
 

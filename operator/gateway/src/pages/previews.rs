@@ -23,7 +23,7 @@ impl Pages {
     async fn preview(&self, asked: &PreviewAsked) -> Option<PreviewShown> {
         let (namespace, name) = &asked.thread;
         let place = ThreadPlace::new(namespace, name)?;
-        let summary = self.shelf.summary(&place).await.ok()?;
+        let mut summary = self.shelf.summary(&place).await.ok()?;
         let origins = self.sight.origins(&place, &summary)?;
         let is_here = |repo: &codebutler_crds::Repo, channel: &str| {
             let own = asked.repos.iter();
@@ -33,6 +33,7 @@ impl Pages {
         if !origins.iter().all(|(repo, channel)| is_here(repo, channel)) {
             return None;
         }
+        self.sight.overlay(&place, &mut summary);
         let names = self.names(&PageViewer::Anyone, &place, &summary).await;
         let shown = preview_page(&summary, &names)?;
         Some(PreviewShown { title: shown.title, facts: shown.facts })

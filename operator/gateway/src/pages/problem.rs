@@ -144,7 +144,7 @@ impl IntoResponse for PageProblem {
                 None,
             ),
             Self::Away(error) => {
-                tracing::warn!(%error, "a page could not be shown");
+                tracing::warn!(%error, "page_failed");
                 let text = "Work goes on, and what happens is kept until it can. Try again in a \
                             minute."
                     .to_owned();

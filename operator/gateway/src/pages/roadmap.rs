@@ -33,7 +33,9 @@ pub(super) async fn serve_table(
     viewer: PageViewer,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Html<String>, PageProblem> {
-    let page = pages.roadmap(&viewer, &parse_place(&namespace, &name)?).await?;
+    let place = parse_place(&namespace, &name)?;
+    let mut page = pages.roadmap(&viewer, &place).await?;
+    page.names = pages.names(&viewer, &place, &page.summary).await;
     Ok(Html(codebutler_pages::roadmap_table(&page)))
 }
 
@@ -80,7 +82,9 @@ impl LivePart for LiveTable {
             let all = std::iter::once(own).chain(&items);
             self.news = all.map(|place| pages.shelf.news(place)).collect();
         }
-        let table = codebutler_pages::roadmap_table(&pages.roadmap(viewer, own).await?);
+        let mut page = pages.roadmap(viewer, own).await?;
+        page.names = pages.names(viewer, own, &page.summary).await;
+        let table = codebutler_pages::roadmap_table(&page);
         self.lines = Some(lines);
         if table == self.shown {
             return Ok(None);

@@ -45,7 +45,7 @@ pub(super) async fn finish_server_signin(
     let visit = find_visit(&pages, &viewer, value).await?;
     let context = &pages.sight.context;
     finish_sign_in(context, &visit, &query.unwrap_or_default()).await.map_err(|error| {
-        tracing::warn!(server = visit.server(), %error, "a sign-in to a server failed");
+        tracing::warn!(server = visit.server(), %error, "server_sign_in_failed");
         explain_visit(&visit, error)
     })?;
     tell_thread(&pages, &visit).await;
@@ -73,7 +73,7 @@ async fn find_visit(
     let context = &pages.sight.context;
     let visit = open_visit(context, (namespace, repo, server), ticket).await.map_err(|error| {
         if let VisitError::Failed(error) = &error {
-            tracing::warn!(server, %error, "a sign-in to a server can't begin");
+            tracing::warn!(server, %error, "server_sign_in_start_failed");
         }
         match error {
             VisitError::Gone => PageProblem::ServerLinkGone,
@@ -86,11 +86,7 @@ async fn find_visit(
         None => Ok(visit),
         Some(user) if user == visit.user() => Ok(visit),
         Some(_) => {
-            tracing::warn!(
-                server,
-                repo = place.repo.name_any(),
-                "a link of another person was opened"
-            );
+            tracing::warn!(server, repo = place.repo.name_any(), "server_link_misused");
             Err(PageProblem::ServerLinkForeign)
         }
     }
@@ -117,9 +113,11 @@ async fn tell_thread(pages: &Pages, visit: &SignInVisit) {
         visit.server()
     );
     let key = format!("mcp-in-{}", visit.name());
-    let told = pages.sight.slack.remark(&visit.thread(), &key, &text, visit.role()).await;
+    let people = [visit.user().to_owned()];
+    let told =
+        pages.sight.slack.remark_to(&visit.thread(), &key, (&text, &people), visit.role()).await;
     if let Err(error) = told {
-        tracing::warn!(server = visit.server(), %error, "a thread was not told of a sign-in");
+        tracing::warn!(server = visit.server(), %error, notice = "sign_in", "notice_post_failed");
     }
 }
 

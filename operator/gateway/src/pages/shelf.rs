@@ -9,7 +9,7 @@ use codebutler_crds::wire::history::HistoryLine;
 use codebutler_gateway_core::history::{HistoryKeeper, HistoryNews};
 use codebutler_gateway_core::low_priority::run_low_priority;
 use codebutler_history::{AnyStore, HistoryStore as _, LineIndex, ThreadPlace};
-use codebutler_pages::{ListedThread, ThreadSummary};
+use codebutler_pages::{ListedThread, ThreadSummary, is_on_page};
 use tokio::sync::{Semaphore, watch};
 
 /// Bytes of a page's lines.
@@ -200,6 +200,7 @@ fn read_page(
 
 /// Whether a person who reads a line reads this.
 fn line_says(line: Option<&HistoryLine>, text: &str) -> bool {
+    let line = line.filter(|line| is_on_page(line));
     let event = line.and_then(|line| serde_json::to_value(&line.event).ok());
     event.is_some_and(|event| value_holds(&event, text))
 }

@@ -16,6 +16,7 @@ use super::door::{
 };
 use super::flows::FlowRefusal;
 use super::issuer::{IssuerError, SignInQuestion};
+use super::visitor::VisitorAddress;
 use super::{PageProblem, Pages};
 
 /// How long signing in may take.
@@ -65,7 +66,7 @@ fn require_signin(pages: &Pages) -> Result<&Arc<SignIn>, PageProblem> {
 
 async fn read_keys(sign_in: &SignIn) -> Result<Arc<DoorKeys>, PageProblem> {
     sign_in.keys().await.map_err(|error| {
-        tracing::warn!(%error, "nobody can sign in to pages");
+        tracing::warn!(%error, "page_sign_in_unavailable");
         PageProblem::NoSignIn(NO_SECRET)
     })
 }
@@ -78,7 +79,7 @@ pub(super) async fn begin_signin(
     let sign_in = require_signin(&pages)?;
     let keys = read_keys(sign_in).await?;
     let question = sign_in.issuer.question(&keys.registration).await.map_err(|error| {
-        tracing::warn!(%error, "nobody can sign in to pages");
+        tracing::warn!(%error, "page_sign_in_unavailable");
         PageProblem::NoSignIn(error.advice())
     })?;
     let SignInQuestion { address, state, nonce, verifier } = question;
@@ -107,21 +108,25 @@ pub(super) async fn finish_signin(
     let flow = flow.filter(|flow| !flow.state.is_empty() && flow.state == returned.state);
     let Some(flow) = flow else { return Err(PageProblem::SignedInLate) };
     if !returned.error.is_empty() || returned.code.is_empty() {
-        tracing::info!(error = code_of(&returned.error), "a sign-in ended at the issuer");
+        tracing::info!(error = code_of(&returned.error), "page_sign_in_cancelled");
         return Err(PageProblem::NotSignedIn {
             to: flow.to,
             why: explain_refusal(&returned.error),
         });
     }
     // A cookie can be sent again and again: the issuer is asked once.
-    sign_in.flows.try_once(&flow.state).map_err(|refusal| match refusal {
+    let from = VisitorAddress::of(&parts, &sign_in.plan.proxies);
+    sign_in.flows.try_once(&flow.state, from).map_err(|refusal| match refusal {
         FlowRefusal::Again => PageProblem::SignedInLate,
         FlowRefusal::Many => PageProblem::Busy("Very many people sign in right now."),
+        FlowRefusal::ManyFromThere => {
+            PageProblem::Busy("Very many people sign in from your address right now.")
+        }
     })?;
     let (issuer, own) = (&sign_in.issuer, &keys.registration);
     let answered = issuer.answer(own, returned.code, &flow.nonce, flow.verifier).await;
     let identity = answered.map_err(|error| {
-        tracing::warn!(%error, "a sign-in failed");
+        tracing::warn!(%error, "page_sign_in_failed");
         match error {
             IssuerError::Away(_) => PageProblem::NoSignIn(error.advice()),
             error => {

@@ -35,7 +35,7 @@ pub(super) async fn carry_out(
             step::point("before part");
             gateway.threads.ensure(thread).await?;
             step::point("after part");
-            tracing::info!(thread = key.name, part = number, "a part of a request begins");
+            tracing::info!(thread = key.name, part = number, "part_started");
             update_split(gateway, &key, |_| {}).await
         }
         PartStep::AskUndo(landed, lost) => {

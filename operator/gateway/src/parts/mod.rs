@@ -69,7 +69,7 @@ struct PartsReconciler<'a> {
 }
 
 impl ThreadReconciler for PartsReconciler<'_> {
-    const TROUBLE: &'static str = "a request in parts has to wait";
+    const NAME: &'static str = "parts";
     type Error = PartsError;
 
     async fn reconcile(&mut self, key: &ThreadKey, _: &Thread) -> Result<FollowUp, PartsError> {

@@ -73,7 +73,7 @@ pub(super) async fn carry_out(
             }
             gateway.threads.ensure(thread).await?;
             step::point("after item");
-            tracing::info!(thread = key.name, item = id, on, "an item of the roadmap begins");
+            tracing::info!(thread = key.name, item = id, on, "roadmap_item_started");
             touch_thread(gateway, &key).await
         }
         RoadmapStep::Approve { item, thread, plan } => {
@@ -112,8 +112,8 @@ pub(super) async fn carry_out(
         }
         RoadmapStep::Finish => {
             let count = run.items.len();
-            let text =
-                format!("All {count} items of the roadmap are merged. They cost ${}.", facts.spent);
+            let cost = facts.spent.in_cents();
+            let text = format!("All {count} items of the roadmap are merged. They cost {cost}.");
             gateway.slack.alert(&key, &format!("roadmap-done:{}", run.wanted), &text).await?;
             look_back(gateway, repo, &key, facts).await?;
             let wanted = &run.wanted;

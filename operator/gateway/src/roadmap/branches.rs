@@ -47,7 +47,7 @@ impl Desk {
             if let Some(due) = self.due_note(&key, &standing, || facts.held_by(&item.id)) {
                 let done = note(gateway, repo, thread, (&item.id, &due)).await;
                 let done = done.unwrap_or_else(|error| {
-                    tracing::warn!(thread = key.name, %error, "the roadmap does not say yet how an item stands");
+                    tracing::warn!(thread = key.name, %error, "roadmap_update_failed");
                     false
                 });
                 let since = since_of(&standing).cloned();
@@ -58,7 +58,7 @@ impl Desk {
                 match settle(gateway, repo, thread).await {
                     Ok(()) => drop(self.based.insert(key)),
                     Err(error) => {
-                        tracing::warn!(thread = key.name, %error, "a pull request is not for the base branch yet");
+                        tracing::warn!(thread = key.name, %error, "pull_request_retarget_failed");
                     }
                 }
             }

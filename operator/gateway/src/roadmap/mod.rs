@@ -123,7 +123,7 @@ struct PlanReconciler<'a> {
 }
 
 impl ThreadReconciler for PlanReconciler<'_> {
-    const TROUBLE: &'static str = "a roadmap has to wait";
+    const NAME: &'static str = "roadmap";
     type Error = LookError;
 
     async fn reconcile(&mut self, key: &ThreadKey, _: &Thread) -> Result<FollowUp, LookError> {

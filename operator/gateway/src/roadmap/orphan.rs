@@ -32,7 +32,7 @@ struct OrphanReconciler<'a> {
 }
 
 impl ThreadReconciler for OrphanReconciler<'_> {
-    const TROUBLE: &'static str = "a thread without its parent is told later";
+    const NAME: &'static str = "parent_thread";
     type Error = LookError;
 
     async fn reconcile(&mut self, key: &ThreadKey, thread: &Thread) -> Result<FollowUp, LookError> {
@@ -45,7 +45,7 @@ impl ThreadReconciler for OrphanReconciler<'_> {
             return Ok(FollowUp::requeue(EVERY));
         }
         let parent = of.name;
-        tracing::warn!(thread = key.name, parent, "a thread goes on without its parent");
+        tracing::warn!(thread = key.name, parent, "parent_thread_missing");
         self.told.insert(key.clone());
         Ok(FollowUp::await_change())
     }

@@ -227,9 +227,9 @@ pub(super) fn roadmap_dashboard(
     };
     let budget = facts.budget.map(|budget| format!(" of ${budget}")).unwrap_or_default();
     let head = format!(
-        "**Roadmap: {merged} of {} merged**, ${}{budget} spent.{ended}{}",
+        "**Roadmap: {merged} of {} merged**, {}{budget} spent.{ended}{}",
         all.len(),
-        facts.spent,
+        facts.spent.in_cents(),
         page.map(|page| format!(" [Its page]({page})")).unwrap_or_default()
     );
     let row = |(item, standing): &(&ApprovedItem, ItemStanding)| {

@@ -230,7 +230,7 @@ pub async fn release_successors(
             Err(error) if error.code == ErrorCode::Unavailable => return Err(error),
             Err(error) => {
                 let thread = other.name_any();
-                tracing::warn!(thread, %error, "a pull request stays on a branch that goes");
+                tracing::warn!(thread, %error, "pull_request_retarget_failed");
             }
         }
     }

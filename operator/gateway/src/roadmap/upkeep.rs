@@ -67,7 +67,7 @@ struct UpkeepReconciler<'a> {
 }
 
 impl ThreadReconciler for UpkeepReconciler<'_> {
-    const TROUBLE: &'static str = "a stacked branch is brought up to date later";
+    const NAME: &'static str = "stacked_branch";
     type Error = UpkeepError;
 
     async fn reconcile(&mut self, key: &ThreadKey, _: &Thread) -> Result<FollowUp, UpkeepError> {
@@ -281,7 +281,7 @@ impl StackLook<'_> {
         let (thread, to) = (&self.key.name, &made.commit);
         match pushed {
             PushedBranch::Done => {
-                tracing::info!(thread, to, "a stacked branch is brought up to date");
+                tracing::info!(thread, to, "stacked_branch_updated");
                 Ok(Ok(()))
             }
             PushedBranch::Stale => Ok(Err("it has moved".to_owned())),

@@ -67,7 +67,7 @@ impl ClockDesk {
                 continue;
             }
             if let Err(error) = self.look_at(gateway, &repo, &key).await {
-                tracing::warn!(repo = repo.name_any(), %error, "a schedule has to wait");
+                tracing::warn!(repo = repo.name_any(), %error, "schedule_delayed");
                 self.later.insert(key, Instant::now() + AGAIN);
             }
         }
@@ -129,7 +129,7 @@ impl ClockDesk {
                 let own = thread_of(repo, ThreadOrigin::Schedule, (&id, &spec.name), &by, prompt);
                 let begun = ensure_thread(gateway, repo, own).await?.name_any();
                 step::point("a run has its thread");
-                tracing::info!(thread = begun, schedule = spec.name, "a run begins");
+                tracing::info!(thread = begun, schedule = spec.name, "schedule_thread_started");
                 thread = Some(begun);
             }
             ScheduleStep::Adopt(late) => thread = Some(run_name(repo, spec, late.due.newest)),
@@ -152,11 +152,14 @@ impl ClockDesk {
             work.put_schedule(&record);
         };
         record::update_record(&gateway.context.client, repo, change).await?;
-        if let (ScheduleStep::Skip(LateRuns { due, .. }), Some(open)) =
-            (step, last_thread(gateway, repo, known))
-        {
+        if let (ScheduleStep::Skip(late), Some(open)) = (step, last_thread(gateway, repo, known)) {
+            let LateRuns { due, .. } = late;
+            let runs = match late.in_time() {
+                1 => "A later run".to_owned(),
+                count => format!("{count} later runs"),
+            };
             let text = format!(
-                "A later run of the schedule `{}` did not begin: first this conversation has to come to its end.",
+                "{runs} of the schedule `{}` did not begin: first this conversation has to come to its end.",
                 spec.name
             );
             let (key, day) = (ThreadKey::from(&*open), due.newest.strftime("%Y-%m-%d"));

@@ -51,7 +51,7 @@ async fn begin_labelled(
             Ok(thread) => {
                 step::point("an issue has its thread");
                 let (name, issue) = (thread.name_any(), issue.number);
-                tracing::info!(thread = name, issue, "work on an issue begins");
+                tracing::info!(thread = name, issue, "issue_thread_started");
                 free -= usize::from(is_open(&thread));
                 begun.push(issue);
             }

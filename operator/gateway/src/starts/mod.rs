@@ -175,7 +175,7 @@ async fn warn_repo(
         secondary: None,
     };
     if let Err(error) = recorder.publish(&event, &repo.object_ref(&())).await {
-        tracing::warn!(repo = repo.name_any(), %error, "event not written");
+        tracing::warn!(repo = repo.name_any(), %error, "event_write_failed");
     }
 }
 

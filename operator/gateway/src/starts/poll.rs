@@ -117,7 +117,7 @@ async fn poll_repo(
     match source.look_at(gateway, &repo).await {
         Ok(()) => (own.failures, own.told) = (0, false),
         Err(error) => {
-            tracing::warn!(repo = repo.name_any(), ?source, %error, "work has to wait");
+            tracing::warn!(repo = repo.name_any(), ?source, %error, "source_poll_failed");
             own.failures = own.failures.saturating_add(1);
             let lasts = own.failures >= LASTING;
             let is_final = !matches!(&error, StartError::GitHub(error) if !error.is_about_repo());

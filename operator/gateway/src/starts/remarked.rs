@@ -64,7 +64,7 @@ pub(super) async fn look_at(gateway: &WorkServices, repo: &Repo) -> Result<(), S
                 if let Some(sign) = sign
                     && let Err(error) = github.react(command, sign).await
                 {
-                    tracing::info!(repo = repo.name_any(), %error, "a comment was heard without a sign");
+                    tracing::info!(repo = repo.name_any(), %error, "comment_reaction_failed");
                 }
             }
             // What it was about is gone: it begins nothing.
@@ -126,7 +126,7 @@ async fn begin_remarked(
     let own = thread_of(repo, ThreadOrigin::Comment, (&id, &shown), &by, prompt);
     let thread = ensure_thread(gateway, repo, own).await?;
     step::point("a comment has its thread");
-    tracing::info!(thread = thread.name_any(), number = command.number, "a comment's work begins");
+    tracing::info!(thread = thread.name_any(), number = command.number, "comment_thread_started");
     Ok(())
 }
 

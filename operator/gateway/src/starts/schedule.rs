@@ -34,7 +34,12 @@ pub(super) struct LateRuns {
 impl LateRuns {
     /// Those that could begin still, were the newest not begun instead.
     pub(super) const fn replaced(&self) -> u32 {
-        self.due.count.saturating_sub(self.too_late).saturating_sub(1)
+        self.in_time().saturating_sub(1)
+    }
+
+    /// Those that are not too late, the newest among them.
+    pub(super) const fn in_time(&self) -> u32 {
+        self.due.count.saturating_sub(self.too_late)
     }
 }
 
@@ -110,6 +115,15 @@ pub(super) fn describe_unbegun(spec: &ScheduleSpec, step: &ScheduleStep) -> Opti
             which(too_late)
         ));
     }
+    if let ScheduleStep::Skip(late) = step {
+        let runs = match late.in_time() {
+            1 => format!("the run of {newest}"),
+            count => format!("{count} runs until {newest}"),
+        };
+        parts.push(format!(
+            "{runs} did not begin, as the conversation of an earlier one is at work, or waits for people"
+        ));
+    }
     if replaced > 0 {
         parts.push(format!(
             "{} did not begin in time, and of several that are late only the newest begins",
@@ -162,8 +176,7 @@ pub(super) fn record_step(
         }
         ScheduleStep::Skip(late) => {
             status.missed = status.missed.saturating_add(late.too_late);
-            let skipped = late.due.count.saturating_sub(late.too_late);
-            status.skipped = status.skipped.saturating_add(skipped);
+            status.skipped = status.skipped.saturating_add(late.in_time());
         }
         ScheduleStep::Miss(due) => status.missed = status.missed.saturating_add(due.count),
         ScheduleStep::Watch | ScheduleStep::Pass(_) => {}
@@ -309,6 +322,9 @@ mod tests {
         let adopted = decide_schedule(&ScheduleFacts { begun, ..facts }, now).unwrap();
         let ScheduleStep::Adopt(found) = adopted else { panic!("{adopted:?}") };
         assert_eq!((found.due.count, found.too_late, found.replaced()), (2, 1, 0));
+        // None begins while the conversation of an earlier one is open: that is told, too.
+        let skipped = decide_schedule(&ScheduleFacts { open: true, ..facts }, now).unwrap();
+        insta::assert_snapshot!(describe_unbegun(&often, &skipped).unwrap(), @"spec.schedules `nightly`: 1 run before that of 2026-11-25T10:30:00Z did not begin within 1200 seconds, and will not; 2 runs until 2026-11-25T10:30:00Z did not begin, as the conversation of an earlier one is at work, or waits for people");
         // In time, there is nothing to tell.
         let due = DueRuns { newest: at("2026-11-25T10:30:00Z"), count: 1 };
         let only = ScheduleStep::Begin(LateRuns { due, too_late: 0 });

@@ -59,7 +59,7 @@ pub(super) async fn load_authorities(
         };
         // Another replica may be faster: its authority is the one then.
         if store_authorities(client, namespace, &kept, &first).await? {
-            tracing::info!(secret = SECRET, "made a certificate authority");
+            tracing::info!(secret = SECRET, "certificate_authority_created");
         }
     }
     Err(TlsError::Damaged(SECRET))

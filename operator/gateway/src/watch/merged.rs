@@ -34,7 +34,7 @@ pub(super) async fn close_merged(
     let record = PullRequest {
         merge_commit: Some(commit.to_owned()),
         state: Some(PullState::Merged),
-        ..PullRequest::of(pull.number, &pull.html_url)
+        ..pull.record()
     };
     let status = report_status(gateway, &key, thread).await;
     let short: String = commit.chars().take(10).collect();
@@ -48,7 +48,7 @@ pub(super) async fn close_merged(
     let written = gateway.threads.set_pull_request(&key, &record).await;
     written.map_err(|error| explain_unwritten(&error))?;
     gateway.threads.close(&key).await.map_err(|error| explain_unwritten(&error))?;
-    tracing::info!(thread = key.name, "closed a thread whose pull request a person merged");
+    tracing::info!(thread = key.name, how = "merged by a person", "thread_closed");
     Ok(())
 }
 

@@ -57,7 +57,7 @@ impl HistoryBucket {
 
     /// The store has another history of that thread, which is read from now on.
     fn give_up(&self, place: &ThreadPlace) -> io::Result<()> {
-        tracing::warn!(%place, "the store has this history already: that of the volume is let go");
+        tracing::warn!(%place, "local_history_discarded");
         self.cache.clone().remove(place)
     }
 

@@ -45,7 +45,7 @@ impl<S: LeaseStore, T: LeaseTime> LeaseCampaign<S, T> {
         let Some(Some(mut held)) = self.resign.run_until_cancelled(self.acquire()).await else {
             return;
         };
-        tracing::info!(lease = self.settings.name, "holding the lease");
+        tracing::info!(lease = self.settings.name, "lease_acquired");
         self.leadership.send_replace(LeadershipState::Held);
         loop {
             let due = self.pause(self.settings.interval());
@@ -59,7 +59,7 @@ impl<S: LeaseStore, T: LeaseTime> LeaseCampaign<S, T> {
                 // A process that was stopped for a while hears of a renewal that has run out since.
                 Some(Some(Some(renewed))) if renewed.until > self.time.now() => held = renewed,
                 Some(_) => {
-                    tracing::error!(lease = self.settings.name, "lost the lease");
+                    tracing::error!(lease = self.settings.name, "lease_lost");
                     self.leadership.send_replace(LeadershipState::Lost);
                     return;
                 }
@@ -85,13 +85,13 @@ impl<S: LeaseStore, T: LeaseTime> LeaseCampaign<S, T> {
                             Ok(held) => return Some(held),
                             Err(StoreError::Changed) => {}
                             Err(error) => {
-                                tracing::warn!(lease = self.settings.name, %error, "the lease is not taken");
+                                tracing::warn!(lease = self.settings.name, %error, "lease_acquire_failed");
                             }
                         }
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(lease = self.settings.name, %error, "the lease can't be read");
+                    tracing::warn!(lease = self.settings.name, %error, "lease_read_failed");
                 }
             }
             self.pause(self.settings.retry()).await;
@@ -105,7 +105,7 @@ impl<S: LeaseStore, T: LeaseTime> LeaseCampaign<S, T> {
             match self.write(now.clone()).await {
                 Ok(held) => return Some(held),
                 Err(error @ (StoreError::Unknown(_) | StoreError::Missing)) => {
-                    tracing::warn!(lease = self.settings.name, %error, "the lease is not renewed");
+                    tracing::warn!(lease = self.settings.name, %error, "lease_renew_failed");
                     self.pause(self.settings.retry() / 4).await;
                 }
                 Err(StoreError::Changed) => {}
@@ -137,7 +137,7 @@ impl<S: LeaseStore, T: LeaseTime> LeaseCampaign<S, T> {
                 let record = held.record.given_up(Timestamp::now());
                 match self.ask(self.store.put(&record, Some(&version))).await {
                     Ok(_) => return,
-                    Err(error) => tracing::debug!(%error, "the lease is not given up yet"),
+                    Err(error) => tracing::debug!(%error, "lease_release_failed"),
                 }
                 // A renewal may have been under way.
                 match self.ask(self.store.get()).await {
@@ -150,7 +150,7 @@ impl<S: LeaseStore, T: LeaseTime> LeaseCampaign<S, T> {
             }
         };
         if self.time.within(GIVE_UP, giving).await.is_none() {
-            tracing::warn!(lease = self.settings.name, "the lease could not be given up");
+            tracing::warn!(lease = self.settings.name, "lease_release_failed");
         }
     }
 

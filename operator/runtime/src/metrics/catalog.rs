@@ -158,7 +158,7 @@ pub mod gateway {
         SLACK_SOCKETS: 0 = FamilySpec::new("slack_sockets", Gauge, [],
             "Open Socket Mode connections");
         SLACK_ENVELOPES: 1 = FamilySpec::new("slack_envelopes", Counter, ["outcome"],
-            "What Slack sent, by what became of it: message, click, reaction, links, ignored, unreadable (of a known kind, and lacks what it can't be without), unknown or failed (comes again)");
+            "What Slack sent, by what became of it: message, click, reaction, links, assistant, ignored, unreadable (of a known kind, and lacks what it can't be without), unknown or failed (comes again)");
         SLACK_UNREAD: 1 = FamilySpec::new("slack_unread", Counter, ["path"],
             "Fields of what Slack sent that could not be read and counted as absent, by their path");
         SLACK_FEEDBACK: 3 = FamilySpec::new("slack_feedback", Counter, ["repo", "role", "answer"],

@@ -86,10 +86,10 @@ impl MetricsServer {
             let app = app.into_make_service_with_connect_info::<SocketAddr>();
             let serving = axum::serve(listener, app).with_graceful_shutdown(stopped);
             if let Err(error) = serving.await {
-                tracing::error!(%error, "the metrics server stopped");
+                tracing::error!(%error, "metrics_server_failed");
             }
         });
-        tracing::info!(%address, "serving metrics and health");
+        tracing::info!(%address, "metrics_server_started");
         Ok(Self { address, stop, task })
     }
 
@@ -145,7 +145,7 @@ async fn serve_metrics(State(shared): State<SharedMetrics>) -> impl IntoResponse
     let status = match encode(&mut text, &shared.registry) {
         Ok(()) => StatusCode::OK,
         Err(error) => {
-            tracing::error!(%error, "metrics can't be written");
+            tracing::error!(%error, "metrics_encoding_failed");
             StatusCode::INTERNAL_SERVER_ERROR
         }
     };

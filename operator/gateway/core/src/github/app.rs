@@ -195,7 +195,7 @@ impl App<'_> {
         let answer = exchange_request(request).await.map_err(|error| {
             let host = self.remote.host.clone();
             let error = error.without_url();
-            tracing::warn!(host, %error, "GitHub can't be asked");
+            tracing::warn!(host, %error, "github_unreachable");
             GitHubError::unsent(host, &error)
         })??;
         match DialTrouble::by_status(answer.status.as_u16()) {

@@ -277,7 +277,7 @@ impl GitHubClient {
         let answer = exchange_request(request).await.map_err(|error| {
             let host = self.remote.host.clone();
             let error = error.without_url();
-            tracing::warn!(host, %error, "GitHub can't be asked");
+            tracing::warn!(host, %error, "github_unreachable");
             GitHubError::unsent(host, &error)
         })??;
         if let Some(trouble) = DialTrouble::by_status(answer.status.as_u16()) {

@@ -90,8 +90,12 @@ pub enum GitHubError {
         secret: String,
     },
     /// The repository has no such base branch.
-    #[error("the repository has no branch `{branch}`: check spec.git.branch")]
-    NoBase { branch: String },
+    #[error("the repository has no branch `{branch}`{known}: check spec.git.branch")]
+    NoBase {
+        branch: String,
+        /// The default branch, where that is another one.
+        known: String,
+    },
     /// The repository has no commit.
     #[error("the repository is empty: push a first commit to `{branch}`")]
     Empty { branch: String },

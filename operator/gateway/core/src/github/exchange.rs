@@ -87,7 +87,7 @@ fn read_from<'de, T: DeserializeOwned>(
 ) -> Result<T, GitHubError> {
     serde_path_to_error::deserialize(source).map_err(|error| {
         // The place alone: values are others' words.
-        tracing::warn!(field = %error.path(), "an answer of the Git host can't be read");
+        tracing::warn!(field = %error.path(), "github_response_unreadable");
         GitHubError::Garbled
     })
 }

@@ -39,10 +39,7 @@ impl GitHub {
         let may = match answer.status {
             // Nobody that the repository knows, or nothing that this credential is told.
             StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => {
-                tracing::warn!(
-                    status = answer.status.as_u16(),
-                    "GitHub does not say who may write"
-                );
+                tracing::warn!(status = answer.status.as_u16(), "github_collaborators_unreadable");
                 false
             }
             _ => {

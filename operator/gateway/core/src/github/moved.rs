@@ -34,7 +34,7 @@ impl GitHub {
         else {
             return Ok(false);
         };
-        tracing::info!(known, now = named.full_name, "a repository has another name by now");
+        tracing::info!(known, now = named.full_name, "repository_renamed");
         context.github.moved.put(&old, new);
         Ok(true)
     }

@@ -1,7 +1,7 @@
 //! A pull request, as GitHub describes it.
 
 use codebutler_crds::names;
-use codebutler_crds::thread::PullState;
+use codebutler_crds::thread::{PullRequest, PullState};
 use codebutler_crds::wire::{ChangeSize, PullRequestState};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use super::text;
 use crate::remote::Remote;
+
+/// Characters of a title that are recorded.
+const TITLE: usize = 250;
 
 /// Who did something, as GitHub names it.
 #[derive(Clone, Debug, Deserialize)]
@@ -94,6 +97,14 @@ struct HeadRepository {
 }
 
 impl GitHubPull {
+    /// As a Thread records it. The title is one line without what a terminal would act on.
+    #[must_use]
+    pub fn record(&self) -> PullRequest {
+        let words = self.title.split_whitespace().collect::<Vec<_>>().join(" ");
+        let title = words.chars().filter(|c| !c.is_control()).take(TITLE).collect();
+        PullRequest { title, ..PullRequest::of(self.number, &self.html_url) }
+    }
+
     /// Neither closed nor merged. A state that is not known yet ends nothing.
     pub fn is_open(&self) -> bool {
         self.state != "closed" && !self.is_merged()
@@ -267,6 +278,19 @@ mod tests {
         assert_eq!(pull("queued", None).into_state(true).state, "open");
         assert_eq!(pull("closed", None).into_state(false).state, "closed");
         assert_eq!(pull("closed", Some("2026-01-01")).into_state(false).state, "merged");
+    }
+
+    #[test]
+    fn a_title_is_recorded_as_one_line_that_a_terminal_may_show() {
+        let pull: GitHubPull = serde_json::from_value(json!({
+            "number": 7, "html_url": "https://h/7", "state": "open",
+            "title": format!("Fix\n the\u{1b}[31m price{}", "x".repeat(300)),
+            "head": {"sha": "abc", "ref": "b"},
+        }))
+        .unwrap();
+        let record = pull.record();
+        assert!(record.title.starts_with("Fix the[31m pricex"), "{}", record.title);
+        assert_eq!((record.title.chars().count(), record.number), (250, 7));
     }
 
     #[test]

@@ -91,8 +91,8 @@ async fn tidy_histories(
         let removing = move || remove_due(&history, retention, &open);
         match tokio::task::spawn_blocking(removing).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "old histories stay"),
-            Err(error) => tracing::warn!(%error, "old histories stay"),
+            Ok(Err(error)) => tracing::warn!(%error, "history_retention_failed"),
+            Err(error) => tracing::warn!(%error, "history_retention_failed"),
         }
     }
 }
@@ -104,7 +104,7 @@ fn remove_due(
 ) -> std::io::Result<()> {
     let Some(mut store) = history.store().cloned() else { return Ok(()) };
     for kept in due_histories(store.list()?, retention, SystemTime::now(), open) {
-        tracing::info!(thread = %kept.place, "a history is removed: it was kept long enough");
+        tracing::info!(thread = %kept.place, "history_removed");
         store.remove(&kept.place)?;
     }
     Ok(())

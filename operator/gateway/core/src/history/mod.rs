@@ -182,7 +182,7 @@ impl HistoryKeeper {
         let written = timeout(patience, written);
         if writer.order(WriteOrder::Batch(last)).is_err() || !matches!(written.await, Ok(Ok(Ok(_))))
         {
-            tracing::warn!("the end of the history was not written");
+            tracing::warn!("history_flush_failed");
         }
     }
 

@@ -209,7 +209,7 @@ impl<S: HistoryStore> Desk<S> {
         self.round(held);
         if self.again.is_none() {
             self.pause = FIRST_PAUSE;
-            tracing::info!("the history is written again");
+            tracing::info!("history_write_recovered");
         }
     }
 
@@ -243,11 +243,11 @@ impl<S: HistoryStore> Desk<S> {
                     self.logs.remove(&place);
                     if error.kind() == io::ErrorKind::InvalidData {
                         // This one alone: all others can be written.
-                        tracing::error!(thread = %place, %error, "a history is not gone on with");
+                        tracing::error!(thread = %place, %error, "history_damaged");
                         self.drop_orders(orders);
                         continue;
                     }
-                    tracing::warn!(thread = %place, %error, "the history can't be written: it waits");
+                    tracing::warn!(thread = %place, %error, "history_write_failed");
                     self.again = Some(Instant::now() + self.pause);
                     self.pause = (self.pause * 2).min(LONGEST_PAUSE);
                     self.hold(orders);
@@ -334,7 +334,7 @@ impl<S: HistoryStore> Desk<S> {
                     log.read(&text);
                 }
                 KeptLine::Long(at, bytes, head) => {
-                    tracing::warn!(thread = %place, at, bytes, "a line is too long: it is passed over");
+                    tracing::warn!(thread = %place, at, bytes, "history_line_skipped");
                     log.pass(bytes, &head);
                 }
             }
@@ -378,10 +378,10 @@ fn add_order(
             let source = source_prefix(role) + &batch.journal;
             match log.take((&source, role), batch.from, &batch.events, text) {
                 Ok(()) => {}
-                Err(RefusedBatch::Gap) => tracing::debug!(source, "a journal goes back"),
-                Err(RefusedBatch::Order) => tracing::warn!(source, "a journal is out of order"),
+                Err(RefusedBatch::Gap) => tracing::debug!(source, "journal_gap_detected"),
+                Err(RefusedBatch::Order) => tracing::warn!(source, "journal_order_invalid"),
                 Err(RefusedBatch::Journals) => {
-                    tracing::warn!(source, "a role begins too many journals");
+                    tracing::warn!(source, "journal_limit_reached");
                     return Err(TellError::Journals);
                 }
             }

@@ -88,7 +88,7 @@ impl TokenReviewCache {
             .create(&PostParams::default(), &review)
             .await
             .map_err(|error| {
-                tracing::warn!(%error, "a token can't be reviewed");
+                tracing::warn!(%error, "token_review_failed");
                 RefusedToken::ReviewFailed
             })?;
         pod_of(answer.status.as_ref())

@@ -102,6 +102,9 @@ pub fn set_pull_request(status: &mut ThreadStatus, pull_request: &PullRequest) {
     let known = status.pull_request.take().filter(|known| known.number == pull_request.number);
     let mut next = pull_request.clone();
     if let Some(known) = known {
+        if next.title.is_empty() {
+            next.title = known.title;
+        }
         next.merge_commit = next.merge_commit.or(known.merge_commit);
         next.state = next.state.or(known.state);
         next.seen = next.seen.max(known.seen);

@@ -2,7 +2,7 @@
 
 use codebutler_crds::condition::OPENED;
 use codebutler_crds::thread::RoleStatus;
-use codebutler_crds::{Thread, ThreadStatus};
+use codebutler_crds::{NanoUsd, Thread, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use serde::Serialize;
@@ -43,7 +43,7 @@ fn opening_condition(status: &ThreadStatus) -> Option<&Condition> {
 }
 
 fn status_fields(status: &ThreadStatus) -> Map<String, Value> {
-    into_object(json!({
+    let mut fields = into_object(json!({
         "slack": status.slack,
         "claim": status.claim,
         "settled": list_value(&status.settled),
@@ -79,11 +79,18 @@ fn status_fields(status: &ThreadStatus) -> Map<String, Value> {
         "pictures": status.pictures,
         "train": status.train,
         "split": status.split,
+    }));
+    // One list would be more than the macro takes.
+    fields.extend(into_object(json!({
+        "hearing": list_value(&status.hearing),
         "cost": status.cost,
+        "shownCost": status.cost.map(NanoUsd::in_cents),
         "budget": status.budget,
         "speaker": status.speaker,
+        "speakers": list_value(&status.speakers),
         "lastActivity": status.last_activity,
-    }))
+    })));
+    fields
 }
 
 fn role_fields(role: &RoleStatus) -> Map<String, Value> {
@@ -144,6 +151,7 @@ fn into_object(value: Value) -> Map<String, Value> {
 mod tests {
     use super::*;
     use codebutler_crds::thread::PostedPlan;
+    use kube::CustomResourceExt as _;
 
     fn thread() -> Thread {
         let mut thread: Thread = serde_json::from_value(json!({
@@ -153,6 +161,28 @@ mod tests {
         .unwrap();
         thread.metadata.resource_version = Some("7".to_owned());
         thread
+    }
+
+    /// What is in neither list would never be written.
+    #[test]
+    fn every_field_of_a_status_is_the_gateways_or_the_controllers() {
+        const OTHERS: [&str; 9] = [
+            "activeRole",
+            "conditions",
+            "observedGeneration",
+            "phase",
+            "queuePosition",
+            "roles",
+            "term",
+            "volume",
+            "waits",
+        ];
+        let crd = json!(Thread::crd());
+        let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+        let fields = schema["status"]["properties"].as_object().unwrap();
+        let own = status_fields(&ThreadStatus::default());
+        let missed = |name: &&String| !own.contains_key(*name) && !OTHERS.contains(&name.as_str());
+        assert_eq!(fields.keys().filter(missed).collect::<Vec<_>>(), Vec::<&String>::new());
     }
 
     #[test]
@@ -189,6 +219,17 @@ mod tests {
                 },
             }))
         );
+    }
+
+    #[test]
+    fn costs_are_written_as_people_read_them_too_and_who_took_part_with_what_they_said() {
+        let before = ThreadStatus::default();
+        let mut after = ThreadStatus { cost: Some(NanoUsd(727_483_960)), ..before.clone() };
+        after.heard_from("U01");
+        let patch = own_fields(&before, &after, &thread()).unwrap();
+        let wanted = json!({"cost": "0.72748396", "shownCost": "$0.73",
+            "speaker": "U01", "speakers": ["U01"]});
+        assert_eq!(patch["status"], wanted);
     }
 
     #[test]

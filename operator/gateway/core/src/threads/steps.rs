@@ -44,7 +44,7 @@ impl ThreadEvents {
             secondary: None,
         };
         if let Err(error) = self.0.publish(&event, &thread.object_ref(&())).await {
-            tracing::warn!(error = %error, thread = thread.name_any(), "event not written");
+            tracing::warn!(error = %error, thread = thread.name_any(), "event_write_failed");
         }
     }
 }

@@ -53,7 +53,7 @@ impl SigningKeys {
         match key {
             Ok(key) => Some(key),
             Err(why) => {
-                tracing::warn!(repo = repo.name_any(), why, "deliveries can't be checked");
+                tracing::warn!(repo = repo.name_any(), why, "delivery_secret_invalid");
                 self.conditions.signing_fails(repo, &why).await;
                 None
             }

@@ -81,7 +81,7 @@ pub fn serve_deliveries(
     let listener = listen_on(address).with_context(|| {
         format!("deliveries can't be taken on {address}: choose another --deliveries-listen")
     })?;
-    tracing::info!(%address, "taking deliveries");
+    tracing::info!(%address, "deliveries_started");
     let context = gateway.context.clone();
     let desk = DeliveryDesk {
         keys: SigningKeys::new(context.clone(), gateway.conditions.clone()),
@@ -180,17 +180,17 @@ impl DeliveryDesk {
         match timeout(WRITING, self.threads.begin(thread)).await {
             Ok(Ok((_, created))) => {
                 if created {
-                    tracing::info!(thread = %key, repo = repo.name_any(), "begun by a delivery");
+                    tracing::info!(thread = %key, repo = repo.name_any(), "delivery_thread_started");
                 }
                 Ok(BegunThread { name, created })
             }
             Ok(Err(error)) => {
                 let error: &dyn std::error::Error = &error;
-                tracing::warn!(thread = %key, error, "a delivery could not begin its Thread");
+                tracing::warn!(thread = %key, error, "delivery_thread_failed");
                 Err(DeliveryRefusal::NotWritten)
             }
             Err(_) => {
-                tracing::warn!(thread = %key, "the API server takes too long for a delivery");
+                tracing::warn!(thread = %key, "delivery_timed_out");
                 Err(DeliveryRefusal::NotWritten)
             }
         }

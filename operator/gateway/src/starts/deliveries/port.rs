@@ -39,14 +39,14 @@ pub(super) async fn serve_port(
                     let ended = seat.ended();
                     let served = serve_connection(stream, app, patience);
                     if ended.run_until_cancelled(served).await.is_none() {
-                        tracing::debug!("a slow connection made room for others");
+                        tracing::debug!("slow_connection_closed");
                     }
                     seat.settle();
                 });
             }
             Err(error) => {
                 // Such as too many open files: nothing is gained by asking again at once.
-                tracing::warn!(%error, "a connection was not accepted");
+                tracing::warn!(%error, "connection_accept_failed");
                 sleep(Duration::from_millis(100)).await;
             }
         }
@@ -111,8 +111,8 @@ async fn serve_connection(stream: TcpStream, app: Router, patience: Duration) {
         .max_buf_size(HEAD)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
     match timeout(LIFE, connection).await {
-        Ok(Err(error)) => tracing::debug!(%error, "a connection ended badly"),
-        Err(_) => tracing::debug!("a connection took too long"),
+        Ok(Err(error)) => tracing::debug!(%error, "connection_failed"),
+        Err(_) => tracing::debug!("connection_timed_out"),
         Ok(Ok(())) => {}
     }
 }
