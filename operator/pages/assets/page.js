@@ -82,11 +82,11 @@
   }
 
   function localize(root) {
-    for (const time of root.querySelectorAll("time[data-clock], time[data-ago]")) {
+    for (const time of root.querySelectorAll("time[data-clock], time[data-ago], time[data-exact]")) {
       const at = new Date(time.dateTime);
       if (isNaN(at)) continue;
       time.title = exact.format(at);
-      const text = "clock" in time.dataset ? clock.format(at) : formatAgo(Date.now() - at);
+      const text = "clock" in time.dataset ? clock.format(at) : "exact" in time.dataset ? exact.format(at) : formatAgo(Date.now() - at);
       if (text && time.textContent !== text) time.textContent = text;
     }
   }
@@ -145,7 +145,9 @@
       part.innerHTML = html;
       localize(part.content);
       overview(part.content.getElementById("now"));
-      for (const item of adds ? [...part.content.children] : []) {
+      for (const item of [...part.content.children]) {
+        // A run may have stopped without a word.
+        if (!adds && !(item.id && document.getElementById(item.id))) continue;
         item.classList.add("fresh");
         if (item.classList.contains("run")) placeRun(item); else insert(steps, item);
       }

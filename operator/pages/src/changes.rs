@@ -88,6 +88,8 @@ struct PatchShown {
     added: String,
     removed: String,
     rows: Vec<ShownRow>,
+    /// Remarks on lines of earlier commits: where, and HTML.
+    earlier: Vec<(String, String)>,
     /// `only-old`, `only-new` or nothing: a side without lines takes no room.
     sides: &'static str,
     /// Address and label of the link to the rest.
@@ -203,8 +205,16 @@ impl CommitRow {
 impl PatchShown {
     fn of(page: &ChangesPage, changes: &BranchShown, patch: &FilePatch) -> Self {
         let file = changes.files.iter().find(|file| file.path == patch.path);
-        let remarks: Vec<_> =
-            page.summary.remarks.iter().filter(|remark| remark.file == patch.path).collect();
+        let remarks = page.summary.remarks.iter().filter(|remark| remark.file == patch.path);
+        let is_current =
+            |remark: &&LineRemark| remark.commit.as_ref().is_none_or(|at| *at == changes.tip);
+        let (remarks, before): (Vec<_>, Vec<_>) = remarks.partition(is_current);
+        let earlier = before.into_iter().map(|remark| {
+            let at = remark.commit.as_deref().unwrap_or_default();
+            let (role, line) = (&remark.role, remark.line);
+            let place = format!("{role}, line {line} at {}", at.get(..10).unwrap_or(at));
+            (place, render_prose(&remark.body, TextDialect::Markdown, &page.names))
+        });
         let end = page.from.saturating_add(ROWS);
         let shown = patch.rows.iter().skip(page.from).take(ROWS);
         let mut rows = pair_rows(shown, &LinePainter::of(&patch.path));
@@ -223,6 +233,7 @@ impl PatchShown {
             removed: format_signed('−', file.and_then(|file| file.removed)),
             sides: find_sides(&rows),
             rows,
+            earlier: earlier.collect(),
             rest,
             binary: file.is_some_and(|file| file.added.is_none()),
         }
@@ -299,6 +310,7 @@ mod tests {
             file: "src/a.rs".into(),
             line: 2,
             body: "This is **not** tested <img src=x>".into(),
+            commit: None,
         };
         let url = "https://github.example/acme/shop/pull/7".to_owned();
         let summary = ThreadSummary {
@@ -358,6 +370,17 @@ mod tests {
             assert!(shown.contains(part), "{part}: {shown}");
         }
         assert!(!shown.contains("<script>1") && !shown.contains("<img"), "{shown}");
+    }
+
+    #[test]
+    fn a_remark_stays_with_the_commit_that_it_was_made_at() {
+        let mut page = page(Ok(branch(3)));
+        page.summary.remarks[0].commit = Some("2".repeat(40));
+        assert!(render(&page).contains("<tr class=\"remark\">"));
+        page.summary.remarks[0].commit = Some("1".repeat(40));
+        let shown = render(&page);
+        assert!(!shown.contains("<tr class=\"remark\">"), "{shown}");
+        assert!(shown.contains("reviewer, line 2 at 1111111111"), "{shown}");
     }
 
     #[test]

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use codebutler_wire::NanoUsd;
 use jiff::civil::Date;
 
-use crate::text::format_cents;
-
 /// Days that are drawn at most: the newest.
 const MOST: usize = 366;
 /// Height of the drawing, and what is drawn of the least that cost anything.
@@ -66,15 +64,15 @@ impl DayChart {
             let height = u128::from(money.0) * u128::from(HEIGHT) / u128::from(scale.0);
             u64::try_from(height).unwrap_or(HEIGHT)
         };
-        let cap = cap.map(|cap| (HEIGHT - height_of(cap), format_cents(cap)));
+        let cap = cap.map(|cap| (HEIGHT - height_of(cap), cap.in_cents()));
         let bars = days.iter().enumerate().map(|(index, day)| {
             let cost = cost(day);
             let height = height_of(cost);
             let height = if cost.0 > 0 { height.max(LEAST) } else { 0 };
-            let words = format!("{day}: {}", format_cents(cost));
+            let words = format!("{day}: {}", cost.in_cents());
             ChartBar { x: index * WIDTH, y: HEIGHT - height, height, words }
         });
-        let (begin, most) = (days.first()?, format_cents(most));
+        let (begin, most) = (days.first()?, most.in_cents());
         let words = format!("Cost by day from {begin} to {last}, at most {most} on {top}");
         Some(Self {
             bars: bars.collect(),

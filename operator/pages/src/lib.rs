@@ -13,12 +13,14 @@ mod costs;
 mod diff;
 mod list;
 mod moment;
+mod now;
 mod page;
 mod preview;
 mod remarks;
 mod reply;
 mod roadmap;
 mod run;
+mod standing;
 mod step;
 mod summary;
 mod syntax;
@@ -35,13 +37,14 @@ pub use compared::find_picture;
 pub use costs::render_costs;
 pub use diff::{ChangedFile, FilePatch};
 pub use list::{ListFilter, ListedThread, render_list};
+pub use now::{ThreadNow, WaitCause, WaitNow};
 pub use page::{PageVisitor, ThreadPage, one_step, render_added, render_notice, render_thread};
 pub use preview::{PagePreview, preview_page};
 pub use reply::{
     AskedButton, AskedPart, AskedQuestion, LONGEST_REPLY, PageReplies, render_reply_again,
 };
 pub use roadmap::{RoadmapPage, render_roadmap, roadmap_table};
-pub use step::StepView;
+pub use step::{StepView, is_on_page};
 pub use summary::{CallTotals, MoneyPurpose, RoadmapShown, STATES, ThreadSummary, TimeSpan};
 
 /// What people call themselves, by Slack user id.

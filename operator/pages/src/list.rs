@@ -156,10 +156,12 @@ pub fn render_list(
 impl ThreadRow {
     fn of(one: &ListedThread, names: &UserNames, now: u64) -> Self {
         let ListedThread { name, summary, .. } = one;
-        let (detail, since) = match (summary.pause(), summary.open_runs().next()) {
-            (Some((words, since)), _) => (words.to_owned(), since),
-            (None, Some(run)) => (format!("{} works", run.role), run.began),
-            (None, None) => (String::new(), 0),
+        let (run, begins) = (summary.open_runs().next(), summary.beginning());
+        let (detail, since) = match (summary.pause(names), run, begins.first()) {
+            (Some((words, since)), ..) => (words, since),
+            (None, Some(run), _) => (format!("{} works", run.role), run.began),
+            (None, None, Some(role)) => (format!("{role} begins"), summary.last),
+            (None, None, None) => (String::new(), 0),
         };
         let asked = summary.requester.as_ref().map(|user| names.get(user).unwrap_or(user));
         let title = if summary.title.is_empty() { name } else { &summary.title };

@@ -14,6 +14,16 @@ pub(crate) fn show_time(millis: u64, now: u64) -> String {
     format!("<time datetime=\"{exact}\" title=\"{hover}\" data-ago>{ago}</time>")
 }
 
+/// When something was, as HTML that knows it exactly: date and time, in the reader's own zone where a script runs.
+pub(crate) fn show_exactly(millis: u64) -> String {
+    let exact = format_moment(millis, "%Y-%m-%dT%H:%M:%SZ");
+    if exact.is_empty() {
+        return exact;
+    }
+    let shown = format_moment(millis, "%Y-%m-%d %H:%M:%S UTC");
+    format!("<time datetime=\"{exact}\" data-exact>{shown}</time>")
+}
+
 /// A time, for people.
 pub(crate) fn format_moment(millis: u64, format: &str) -> String {
     let at = i64::try_from(millis).ok().filter(|at| *at > 0);
@@ -46,5 +56,8 @@ mod tests {
         assert_eq!(shown, format!("<time {exact} data-ago>4 min ago</time>"));
         assert!(show_time(60_000, u64::MAX).ends_with(">1970-01-01</time>"));
         assert_eq!(show_time(0, 5), "");
+        let exactly =
+            "<time datetime=\"1970-01-01T00:01:00Z\" data-exact>1970-01-01 00:01:00 UTC</time>";
+        assert_eq!((show_exactly(60_000), show_exactly(0)), (exactly.to_owned(), String::new()));
     }
 }

@@ -5,10 +5,10 @@ use codebutler_markdown::TextDialect;
 use codebutler_wire::history::HistoryLine;
 
 use crate::UserNames;
-use crate::moment::{format_moment, show_time};
+use crate::moment::{show_exactly, show_time};
 use crate::reply::{PageReplies, render_asks, render_reply};
-use crate::run::{PageItem, group_steps};
-use crate::step::{StepView, name_author, waited_for};
+use crate::run::{PageItem, add_lost_runs, group_steps};
+use crate::step::{StepPlace, StepView, name_author, waited_for};
 use crate::summary::{CallTotals, LatestMessage, ThreadSummary, TimeSpan};
 use crate::text::{
     format_duration, group_digits, name_people, render_prose, render_template, show_money,
@@ -37,6 +37,8 @@ struct Now<'a> {
     names: &'a UserNames,
     /// In milliseconds since 1970.
     moment: u64,
+    /// A wait, and since when.
+    pause: Option<(String, u64)>,
     roles: Vec<MoneyRow>,
     timeline: PageTimeline,
     spans: Vec<SpanRow>,
@@ -47,6 +49,8 @@ struct Now<'a> {
 struct Thread<'a> {
     page: &'a ThreadPage,
     visitor: &'a PageVisitor,
+    /// Steps of a search.
+    found: usize,
     tabs: String,
     now: String,
     asks: String,
@@ -98,6 +102,7 @@ pub(crate) struct MoneyRow {
 /// A row of the timeline's table.
 struct SpanRow {
     who: String,
+    /// As HTML.
     from: String,
     lasted: String,
     what: String,
@@ -147,16 +152,18 @@ pub fn render_added(
     (names, now): (&UserNames, u64),
 ) -> String {
     let steps = lines.iter().filter_map(|(n, line)| StepView::of(*n, line, names, false));
-    let items = group_steps(steps.collect(), summary);
+    let mut items = group_steps(steps.collect(), summary);
+    add_lost_runs(&mut items, summary);
     render_now(base, summary, names, now) + &render_template(&Items { items: &items, base })
 }
 
 fn render_now(base: &str, summary: &ThreadSummary, names: &UserNames, now: u64) -> String {
     let by_role = summary.by_role.iter().map(|(role, totals)| MoneyRow::of(role, totals));
     let roles = by_role.chain([MoneyRow::of("all", &summary.total)]).collect();
+    let pause = summary.pause(names);
     let timeline = PageTimeline::of(&summary.spans, summary.began, summary.last);
     let spans = summary.spans.iter().map(|span| SpanRow::of(span, summary.last)).collect();
-    render_template(&Now { base, summary, names, moment: now, roles, timeline, spans })
+    render_template(&Now { base, summary, names, moment: now, pause, roles, timeline, spans })
 }
 
 /// A page with all of one step.
@@ -168,12 +175,14 @@ pub fn one_step(base: &str, n: u64, line: &HistoryLine, names: &UserNames) -> St
 /// The page of one thread.
 pub fn render_thread(page: &ThreadPage, visitor: &PageVisitor) -> String {
     let (base, summary) = (&*page.base, &page.summary);
+    let is_shown = |step: &&StepView| step.place != StepPlace::Aside;
+    let found: Vec<_> = page.steps.iter().filter(is_shown).cloned().collect();
     let steps = if page.query.is_empty() {
         let items = group_steps(page.steps.clone(), summary);
         render_template(&Items { items: &items, base })
     } else {
-        // Search results are not folded away.
-        render_template(&Steps { steps: &page.steps, base })
+        // Search results are not folded away, and what only the export has is none.
+        render_template(&Steps { steps: &found, base })
     };
     let now = if page.query.is_empty() {
         render_now(base, summary, &page.names, page.now)
@@ -187,7 +196,8 @@ pub fn render_thread(page: &ThreadPage, visitor: &PageVisitor) -> String {
     let asks = replies.map(|own| render_asks(base, own, &page.names)).unwrap_or_default();
     let reply = replies.filter(|_| !summary.closed);
     let reply = reply.map(|own| render_reply(base, (&own.token, &own.key), "")).unwrap_or_default();
-    render_template(&Thread { page, visitor, tabs, now, asks, steps, reply })
+    let found = found.len();
+    render_template(&Thread { page, visitor, found, tabs, now, asks, steps, reply })
 }
 
 /// Ways to look at a thread.
@@ -230,7 +240,7 @@ impl SpanRow {
             role => (role.to_owned(), span.what.clone()),
         };
         let what = if span.ended.is_none() { "goes on".to_owned() } else { what };
-        Self { who, from: format_moment(span.began, "%Y-%m-%d %H:%M:%S"), lasted, what }
+        Self { who, from: show_exactly(span.began), lasted, what }
     }
 }
 

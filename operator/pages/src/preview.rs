@@ -2,7 +2,7 @@
 
 use crate::UserNames;
 use crate::summary::ThreadSummary;
-use crate::text::{format_cents, name_people};
+use crate::text::name_people;
 
 /// As plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,9 +18,9 @@ pub fn preview_page(summary: &ThreadSummary, names: &UserNames) -> Option<PagePr
     if summary.title.is_empty() {
         return None;
     }
-    let state = summary.pause().map_or_else(|| summary.state(), |(words, _)| words);
+    let state = summary.pause(names).map_or_else(|| summary.state().to_owned(), |(words, _)| words);
     let pull = summary.pull.as_ref().map(|pull| format!("#{} {}", pull.number, pull.state));
-    let cost = format_cents(summary.total.cost);
-    let facts = [Some(state.to_owned()), Some(cost), pull].into_iter().flatten().collect();
+    let cost = summary.total.cost.in_cents();
+    let facts = [Some(state), Some(cost), pull].into_iter().flatten().collect();
     Some(PagePreview { title: name_people(&summary.title, names), facts })
 }

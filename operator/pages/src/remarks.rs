@@ -13,12 +13,19 @@ pub struct LineRemark {
     pub file: String,
     /// Of the new version.
     pub line: u64,
+    /// The branch's newest commit then, if one was pushed: the line is counted there.
+    pub commit: Option<String>,
     /// Markdown.
     pub body: String,
 }
 
 /// Remarks of a review of the thread's own pull request, where the call is one.
-pub(crate) fn read_remarks(role: &str, call: &ToolUse, ok: bool) -> Vec<LineRemark> {
+pub(crate) fn read_remarks(
+    role: &str,
+    call: &ToolUse,
+    ok: bool,
+    commit: Option<&str>,
+) -> Vec<LineRemark> {
     if call.tool != REVIEW || !ok {
         return Vec::new();
     }
@@ -29,7 +36,8 @@ pub(crate) fn read_remarks(role: &str, call: &ToolUse, ok: bool) -> Vec<LineRema
     let read = |remark: &Value| {
         let text = |key: &str| remark[key].as_str().map(str::to_owned);
         let (file, line, body) = (text("file")?, remark["line"].as_u64()?, text("body")?);
-        Some(LineRemark { role: role.to_owned(), file, line, body })
+        let role = role.to_owned();
+        Some(LineRemark { role, file, line, body, commit: commit.map(str::to_owned) })
     };
     review["comments"].as_array().into_iter().flatten().filter_map(read).collect()
 }
@@ -42,7 +50,7 @@ mod tests {
     fn remarks_are_those_of_a_review_of_the_own_pull_request() {
         let said = |tool: &str, arguments: &str, ok| {
             let call = ToolUse { tool: tool.into(), arguments: arguments.into() };
-            read_remarks("reviewer", &call, ok).len()
+            read_remarks("reviewer", &call, ok, None).len()
         };
         let own = r#"{"body":"x","comments":[{"file":"a","line":2,"body":"no"}]}"#;
         let other = r#"{"number":3,"body":"x","comments":[{"file":"a","line":2,"body":"no"}]}"#;

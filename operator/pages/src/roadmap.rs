@@ -8,7 +8,7 @@ use codebutler_wire::NanoUsd;
 use codebutler_wire::history::ItemShown;
 
 use crate::UserNames;
-use crate::moment::format_moment;
+use crate::moment::show_exactly;
 use crate::page::{PageVisitor, render_tabs};
 use crate::summary::{RoadmapShown, ThreadSummary};
 use crate::text::{format_duration, name_people, render_template, show_money};
@@ -43,8 +43,8 @@ struct RoadmapTable<'a> {
     money: String,
     own: String,
     share: u64,
+    /// As HTML.
     changed: String,
-    changed_at: String,
     /// What people have to look at comes first, what is over last.
     rows: Vec<ItemRow<'a>>,
 }
@@ -52,6 +52,8 @@ struct RoadmapTable<'a> {
 struct ItemRow<'a> {
     item: &'a ItemShown,
     title: String,
+    /// What is in its way.
+    why: Option<String>,
     words: &'static str,
     class: &'static str,
     after: String,
@@ -97,8 +99,7 @@ pub fn roadmap_table(page: &RoadmapPage) -> String {
         money: show_money(cost) + &budget,
         own: show_money(page.summary.total.cost),
         share: merged as u64 * 1000 / approved.max(1),
-        changed: format_moment(last, "%Y-%m-%d %H:%M:%S"),
-        changed_at: format_moment(last, "%Y-%m-%dT%H:%M:%SZ"),
+        changed: show_exactly(last),
         rows,
     })
 }
@@ -133,7 +134,8 @@ impl<'a> ItemRow<'a> {
         let link = pull.map(|pull| pull.url.as_str()).filter(|url| url.starts_with("https://"));
         Self {
             item,
-            title: plain_line(&item.title),
+            title: name_people(&plain_line(&item.title), &page.names),
+            why: item.why.as_ref().map(|why| name_people(why, &page.names)),
             words,
             class,
             after: item.after.join(", "),
@@ -172,7 +174,7 @@ mod tests {
     #[test]
     fn what_people_have_to_look_at_comes_first_and_costs_add_up() {
         let mut blocked = item("2", 1, "blocked", Some("shop-b"));
-        blocked.why = Some("a question waits".to_owned());
+        blocked.why = Some("<@U1> was asked: a question waits".to_owned());
         let mut waits = item("3", 2, "waits", None);
         waits.after = vec!["1".to_owned(), "2".to_owned()];
         let all = [item("1", 0, "merged", Some("shop-a")), blocked, waits];
@@ -187,7 +189,7 @@ mod tests {
             base: "/team/shop-1".to_owned(),
             summary: ThreadSummary { roadmap: Some(known), ..spent(5) },
             threads: threads.into(),
-            ..RoadmapPage::default()
+            names: UserNames::from([("U1".to_owned(), "Ana".to_owned())]),
         };
         let shown = render_roadmap(&page, &PageVisitor::default());
         for part in [
@@ -195,10 +197,11 @@ mod tests {
             ">$1.00</data> of <data value=\"20.00\" title=\"$20.00\">$20.00</data> spent",
             "value=\"1.000000003\"",
             "value=\"0.000000005\"",
-            "a question waits",
+            "@Ana was asked: a question waits",
             "1, 2",
             "href=\"/team/shop-a\"",
             "href=\"https://git.example/7\"",
+            "Changed <time datetime=\"1970-01-01T00:01:01Z\" data-exact>1970-01-01 00:01:01 UTC</time>",
         ] {
             assert!(shown.contains(part), "{part}: {shown}");
         }

@@ -53,6 +53,18 @@ pub(crate) fn group_steps(mut steps: Vec<StepView>, summary: &ThreadSummary) -> 
     items
 }
 
+/// Runs that have stopped without an end: nothing new was told of them.
+pub(crate) fn add_lost_runs(items: &mut Vec<PageItem>, summary: &ThreadSummary) {
+    let shown = |items: &[PageItem], key: &str| {
+        items.iter().any(|item| matches!(item, PageItem::Run(run) if run.key == key))
+    };
+    for run in summary.lost_runs().map(|span| RunView::of(span, summary)) {
+        if !shown(items, &run.key) {
+            items.push(PageItem::Run(Box::new(run)));
+        }
+    }
+}
+
 fn add_to_run(items: &mut Vec<PageItem>, step: StepView, summary: &ThreadSummary) {
     let spans = summary.spans.iter().rev().filter(|span| !span.role.is_empty());
     let span = spans.into_iter().find(|span| span.covers(&step.role, step.millis));

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use crate::UserNames;
 use crate::calls::{describe_call, join_tools, show_arguments, show_changes};
 use crate::compared::PicturePair;
+use crate::now::LOST;
 use crate::text::{
     TextBlock, format_count, format_duration, group_digits, name_people, render_prose, show_money,
 };
@@ -278,7 +279,7 @@ impl StepView {
         meta.extend(approved_by.as_ref().map(|by| format!("approved by {by}")));
         if *model_answers > 0 {
             let answers = format_count(u64::from(*model_answers), "answer");
-            meta.push(format!("{answers} of a model for it: ${cost}"));
+            meta.push(format!("{answers} of a model for it: {}", cost.in_cents()));
         }
         Self { class, title, meta, text: Some(arguments.clone()), ..self }
     }
@@ -307,6 +308,7 @@ impl StepView {
             counted(call.cached, "cached input"),
             counted(call.answered, "output"),
             counted(call.reasoning, "of it reasoning"),
+            call.estimated.then(|| "cost estimated".to_owned()),
             call.millis.map(format_duration),
         ];
         let meta = meta.into_iter().flatten().collect();
@@ -334,6 +336,11 @@ impl StepView {
         let class = if good { "tool" } else { "tool bad" };
         Self { class, title: describe_call(call), meta, blocks, ..self }
     }
+}
+
+/// Whether a thread's page shows a line, and not its export alone.
+pub fn is_on_page(line: &HistoryLine) -> bool {
+    place_step(&line.event) != StepPlace::Aside
 }
 
 /// The place of an event on a thread's page.
@@ -375,6 +382,7 @@ pub(crate) fn describe_outcome(outcome: &str) -> &'static str {
         "failed" => "could not go on",
         "closed" => "ended with the thread",
         "went on elsewhere" => "was continued",
+        LOST => "was cut off",
         _ => "is done",
     }
 }

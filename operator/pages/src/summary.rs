@@ -9,6 +9,7 @@ use codebutler_wire::history::{
 use codebutler_wire::{MessageAuthor, NanoUsd, SlackTs};
 
 use crate::calls::describe_calls;
+use crate::now::ThreadNow;
 use crate::remarks::read_remarks;
 
 pub(crate) use crate::remarks::LineRemark;
@@ -210,6 +211,8 @@ pub struct ThreadSummary {
     pub began: u64,
     pub last: u64,
     pub closed: bool,
+    /// How the Thread stands at this moment, where that is known.
+    pub now: Option<ThreadNow>,
     /// The message that the title is of.
     pub(crate) first: Option<SlackTs>,
     /// Conditions that it waits for.
@@ -225,8 +228,8 @@ pub struct ThreadSummary {
 pub const STATES: [&str; 4] = ["running", "waiting for you", "queued", "done"];
 
 impl ThreadSummary {
-    /// One of [`STATES`].
-    pub fn state(&self) -> &'static str {
+    /// One of [`STATES`], as far as the history tells.
+    pub(crate) fn told_state(&self) -> &'static str {
         if self.closed {
             "done"
         } else if !self.running.is_empty() {
@@ -240,9 +243,14 @@ impl ThreadSummary {
         }
     }
 
-    /// The reason for a wait, and its start.
-    pub fn pause(&self) -> Option<(&'static str, u64)> {
-        let (words, what) = match self.state() {
+    /// The last run could not go on.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.rest == "failed"
+    }
+
+    /// The reason for a wait, and its start, as far as the history tells.
+    pub(crate) fn told_pause(&self) -> Option<(&'static str, u64)> {
+        let (words, what) = match self.told_state() {
             "running" | "done" => return None,
             "queued" => ("waits for a free slot", QUEUED),
             _ if self.waits.contains(ASKS) => ("waits for an answer", ASKS),
@@ -313,7 +321,8 @@ impl ThreadSummary {
                 }
             }
             HistoryEvent::Tool { call, ok, .. } => {
-                self.remarks.extend(read_remarks(&role(), call, *ok));
+                let commit = self.pushed.as_ref().map(|pushed| pushed.commit.as_str());
+                self.remarks.extend(read_remarks(&role(), call, *ok, commit));
                 let over = self.remarks.len().saturating_sub(REMARKS);
                 self.remarks.drain(..over);
                 if let Some(span) = self.span_of(&role(), line.at) {

@@ -9,8 +9,8 @@ use codebutler_wire::{MessageAuthor, NanoUsd, PageColors, PageWidth};
 use crate::summary::LineRemark;
 use crate::{
     AskedButton, AskedPart, AskedQuestion, BranchShown, ChangedFile, ChangesPage, FilePatch,
-    ListFilter, ListedThread, PageReplies, PageVisitor, RoadmapPage, StepView, ThreadPage,
-    ThreadSummary, UserNames,
+    ListFilter, ListedThread, PageReplies, PageVisitor, RoadmapPage, StepView, ThreadNow,
+    ThreadPage, ThreadSummary, UserNames, WaitCause, WaitNow,
 };
 
 const PAYLOADS: [&str; 17] = [
@@ -142,7 +142,7 @@ fn changes(text: &str, summary: &ThreadSummary) -> ChangesPage {
     let name = text.to_owned();
     let mut summary = summary.clone();
     let (role, file, body) = (text.to_owned(), text.to_owned(), text.to_owned());
-    summary.remarks = vec![LineRemark { role, file, line: 2, body }];
+    summary.remarks = vec![LineRemark { role, file, line: 2, body, commit: None }];
     let branch = BranchShown {
         branch: text.to_owned(),
         tip: text.to_owned(),
@@ -245,12 +245,17 @@ fn page(text: &str) -> String {
         crate::one_step("/team/shop-1", 5, &lines[4], &names),
         crate::render_notice(text, text, Some(("/", text))),
     ];
+    let mut stuck = summary.clone();
+    let (cause, people) = (WaitCause::Trouble(text.to_owned()), vec![text.to_owned()]);
+    let wait = Some(WaitNow { cause, people, since: 5 });
+    stuck.stand(ThreadNow { wait, ..ThreadNow::default() });
+    let stuck = crate::render_added(&base, &stuck, &[], (&names, 1));
     let again = crate::render_reply_again(&base, (text, text), text, text);
     let replies = Some(replies(text));
     let mut page = ThreadPage { base, summary, steps, names, replies, ..ThreadPage::default() };
     let plain = crate::render_thread(&page, &visitor);
     page.query = query;
-    plain + &again + &crate::render_thread(&page, &visitor) + &parts.concat()
+    plain + &again + &stuck + &crate::render_thread(&page, &visitor) + &parts.concat()
 }
 
 #[test]
@@ -320,6 +325,11 @@ fn a_search_shows_what_it_found_and_the_page_the_newest_message() {
     let shown = crate::render_thread(&page, &PageVisitor::default());
     assert!(shown.contains("<a href=\"#n2\">the newest</a>"), "{shown}");
     page.query = "first".to_owned();
+    let waits =
+        HistoryEvent::Waiting { what: "AwaitingUser".into(), now: true, why: "first".into() };
+    let aside = HistoryLine { event: waits, ..said("", "3.000000") };
+    page.steps.extend(StepView::of(3, &aside, &UserNames::new(), false));
+    assert_eq!((page.steps.len(), crate::is_on_page(&aside)), (2, false));
     let found = crate::render_thread(&page, &PageVisitor::default());
     assert!(found.contains("1 found") && !found.contains("newest</a>"), "{found}");
     assert!(found.contains("id=\"n1\""), "{found}");

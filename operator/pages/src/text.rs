@@ -1,5 +1,7 @@
 //! Long texts: folded, and coloured where they are changes; and amounts and durations as people read them.
 
+use std::borrow::Cow;
+
 use askama::Template;
 use codebutler_markdown::{TextDialect, render_html};
 use codebutler_wire::NanoUsd;
@@ -110,7 +112,26 @@ pub(crate) fn render_template(template: &impl Template) -> String {
 
 /// Words with their markup, as HTML in which people are called by their names.
 pub(crate) fn render_prose(text: &str, dialect: TextDialect, names: &UserNames) -> String {
-    render_html(text, dialect, &|part| name_people(part, names))
+    render_html(&name_dates(text), dialect, &|part| name_people(part, names))
+}
+
+/// Slack's marks of moments as the words that come with them.
+fn name_dates(text: &str) -> Cow<'_, str> {
+    const BEGIN: &str = "<!date^";
+    if !text.contains(BEGIN) {
+        return Cow::Borrowed(text);
+    }
+    let mut parts = text.split(BEGIN);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let found =
+            part.split_once('>').and_then(|(mark, rest)| Some((mark.split_once('|')?.1, rest)));
+        match found {
+            Some((words, rest)) => out.extend([words, rest]),
+            None => out.extend([BEGIN, part]),
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// With separators: 12,345.
@@ -144,22 +165,9 @@ pub(crate) fn format_duration(millis: u64) -> String {
     }
 }
 
-/// An amount as people read it. What costs less than a cent costs something all the same.
-pub(crate) fn format_cents(cost: NanoUsd) -> String {
-    const CENT: u64 = 10_000_000;
-    match cost.0 {
-        0 => "$0.00".to_owned(),
-        1..CENT => "<$0.01".to_owned(),
-        nanos => {
-            let cents = nanos.saturating_add(CENT / 2) / CENT;
-            format!("${}.{:02}", group_digits(cents / 100), cents % 100)
-        }
-    }
-}
-
 /// An amount in cents, as HTML that knows the exact one.
 pub(crate) fn show_money(cost: NanoUsd) -> String {
-    let shown = format_cents(cost).replace('<', "&#60;");
+    let shown = cost.in_cents().replace('<', "&#60;");
     format!("<data value=\"{cost}\" title=\"${cost}\">{shown}</data>")
 }
 
@@ -181,6 +189,18 @@ mod tests {
     }
 
     #[test]
+    fn moments_are_shown_in_words() {
+        for (text, expected) in [
+            ("on <!date^1^{time}|2026-11-28 at 23:00 UTC>.", "on 2026-11-28 at 23:00 UTC."),
+            ("<!date^1", "<!date^1"),
+            ("<!date^1^{time}>", "<!date^1^{time}>"),
+            ("none", "none"),
+        ] {
+            assert_eq!(name_dates(text), expected);
+        }
+    }
+
+    #[test]
     fn a_long_text_is_cut_and_a_change_has_colours() {
         let block = TextBlock::new("Output", &"x\n".repeat(500), false);
         assert_eq!((block.rows.len(), block.more), (SHOWN, 500 - SHOWN));
@@ -197,17 +217,6 @@ mod tests {
 
     #[test]
     fn amounts_and_durations_are_short_and_counts_have_plurals() {
-        for (nanos, shown) in [
-            (0, "$0.00"),
-            (1, "<$0.01"),
-            (9_999_999, "<$0.01"),
-            (10_000_000, "$0.01"),
-            (14_999_999, "$0.01"),
-            (727_483_960, "$0.73"),
-            (1_234_567_000_000, "$1,234.57"),
-        ] {
-            assert_eq!(format_cents(NanoUsd(nanos)), shown);
-        }
         let shown = show_money(NanoUsd(727_483_960));
         assert_eq!(shown, "<data value=\"0.72748396\" title=\"$0.72748396\">$0.73</data>");
         assert!(show_money(NanoUsd(5)).ends_with(">&#60;$0.01</data>"));

@@ -86,14 +86,14 @@ fn a_run_knows_what_it_cost_whatever_is_told_first() {
     summary.add(Some(&line(30, "pm", failed)));
     assert_eq!(summary.open_runs().count(), 0);
     assert_eq!(summary.spans[1].reason.as_deref(), Some("no money"));
-    assert_eq!(summary.pause(), Some(("could not go on", 30)));
+    assert_eq!(summary.told_pause(), Some(("could not go on", 30)));
     for (what, words) in [
         ("Queued", "waits for a free slot"),
         ("AwaitingUser", "waits for an answer"),
         ("BudgetExceeded", "waits for a higher budget"),
     ] {
         summary.add(Some(&line(40, "", waits(what, true))));
-        assert_eq!(summary.pause(), Some((words, 40)));
+        assert_eq!(summary.told_pause(), Some((words, 40)));
         summary.add(Some(&line(41, "", waits(what, false))));
     }
 }

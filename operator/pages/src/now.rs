@@ -1,0 +1,77 @@
+//! How a Thread stands at this moment, as its object says: a history lacks what nobody has written down yet, such as
+//! a pod that is gone. Pure.
+
+use std::collections::BTreeSet;
+
+use crate::UserNames;
+
+/// Why a run ended that nobody has told the end of.
+pub(crate) const LOST: &str = "lost";
+/// Names that a line shows.
+const NAMES: usize = 3;
+
+/// Of the object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadNow {
+    pub closed: bool,
+    /// Roles in a run.
+    pub working: BTreeSet<String>,
+    /// Roles that have something to do and begin soon.
+    pub starting: BTreeSet<String>,
+    /// Roles without a pod: whatever they did has stopped.
+    pub away: BTreeSet<String>,
+    pub wait: Option<WaitNow>,
+}
+
+/// A wait, with those who can end it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitNow {
+    pub cause: WaitCause,
+    /// Slack user ids.
+    pub people: Vec<String>,
+    /// Milliseconds since 1970.
+    pub since: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WaitCause {
+    Slot,
+    Budget,
+    /// What people are to do: `to approve the plan`.
+    Answer(String),
+    /// Why nothing can go on.
+    Trouble(String),
+}
+
+impl WaitNow {
+    pub(crate) fn words(&self, names: &UserNames) -> String {
+        let known: Vec<&str> =
+            self.people.iter().filter_map(|user| names.get(user)).map(String::as_str).collect();
+        let who = match known.as_slice() {
+            [] => "people".to_owned(),
+            [one] => (*one).to_owned(),
+            [first @ .., last] if first.len() <= NAMES => format!("{} or {last}", first.join(", ")),
+            many => format!("{} or {} others", many[..NAMES].join(", "), many.len() - NAMES),
+        };
+        match &self.cause {
+            WaitCause::Slot => "waits for a free slot".to_owned(),
+            WaitCause::Budget => format!("waits for {who} to raise the budget"),
+            WaitCause::Answer(deed) => format!("waits for {who} {deed}"),
+            WaitCause::Trouble(why) => format!("can't go on: {why}"),
+        }
+    }
+}
+
+impl ThreadNow {
+    /// One of [`crate::STATES`]; none where the object says nothing of it.
+    pub(crate) fn state(&self) -> Option<&'static str> {
+        Some(match &self.wait {
+            _ if self.closed => "done",
+            _ if !self.working.is_empty() => "running",
+            Some(WaitNow { cause: WaitCause::Slot, .. }) => "queued",
+            Some(_) => "waiting for you",
+            None if !self.starting.is_empty() => "running",
+            None => return None,
+        })
+    }
+}
