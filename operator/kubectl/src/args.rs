@@ -63,6 +63,13 @@ pub(crate) enum PluginCommand {
         /// Which shell.
         shell: Shell,
     },
+    /// Prints what may come next, for kubectl.
+    #[command(name = "__complete", hide = true)]
+    Complete {
+        /// The words so far, the last one unfinished.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
 }
 
 /// The Thread or Repo to stop.
@@ -128,7 +135,7 @@ pub(crate) struct InitArgs {
     /// Token for the Git host.
     #[arg(long, env = "GIT_TOKEN", hide_env_values = true)]
     pub git_token: Option<String>,
-    /// Key of the model API.
+    /// Key of the model API; empty for a server that wants none.
     #[arg(long, env = "MODEL_API_KEY", hide_env_values = true)]
     pub model_key: Option<String>,
 }

@@ -4,11 +4,13 @@ use codebutler_crds::{AgentRole, Repo, Thread};
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::Status;
 use kube::{Api, Client, Config, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 use crate::PluginError;
 use crate::args::PlaceArgs;
+use crate::proxy::{ProxyEnvironment, open_client};
 
 /// A connection, and the namespace that is meant.
 pub(crate) struct TeamCluster {
@@ -57,7 +59,7 @@ impl TeamCluster {
             }
         };
         let usual = config.default_namespace.clone();
-        let client = Client::try_from(config).map_err(|error| missing(error.to_string()))?;
+        let client = open_client(config, &ProxyEnvironment::read())?;
         let named = place.namespace.clone().unwrap_or_else(|| usual.clone());
         let namespace = (!place.all_namespaces).then_some(named);
         Ok(Self { client, namespace, usual })
@@ -132,9 +134,54 @@ pub(crate) fn explain(what: &str, error: &kube::Error) -> PluginError {
         kube::Error::Api(status) if status.is_forbidden() => {
             PluginError::Forbidden { what, said: status.message.clone() }
         }
-        // A path that the server does not know: no definition.
-        kube::Error::Api(status) if status.code == 404 => PluginError::NotInstalled,
+        kube::Error::Api(status) if status.code == 401 => PluginError::NotSignedIn,
+        kube::Error::Api(status) if status.code == 404 => explain_missing(status),
         kube::Error::Api(status) => PluginError::Kube { what, said: status.message.clone() },
         other => PluginError::NoCluster(other.to_string()),
+    }
+}
+
+/// An object, or its namespace, is not there; or a path that the server does not know: no definition.
+fn explain_missing(status: &Status) -> PluginError {
+    let details = status.details.as_ref();
+    let named = details.map(|details| (details.kind.as_str(), details.name.as_str()));
+    match named {
+        Some(("namespaces", name)) if !name.is_empty() => PluginError::NotFound(format!(
+            "there is no namespace `{name}`: create it (`kubectl create namespace {name}`), or name another one with -n"
+        )),
+        Some((_, name)) if !name.is_empty() => PluginError::NotFound(status.message.clone()),
+        _ => PluginError::NotInstalled,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(status: serde_json::Value) -> String {
+        let status: Status = serde_json::from_value(status).unwrap();
+        explain("read it", &kube::Error::Api(Box::new(status))).to_string()
+    }
+
+    #[test]
+    fn what_is_missing_is_named_and_not_always_the_product() {
+        let missing = |details: serde_json::Value, message: &str| {
+            told(serde_json::json!({
+                "status": "Failure", "code": 404, "reason": "NotFound", "message": message,
+                "details": details,
+            }))
+        };
+        let unknown =
+            missing(serde_json::json!({}), "the server could not find the requested resource");
+        assert!(unknown.contains("install the charts first"), "{unknown}");
+        let details = serde_json::json!({"name": "shop", "kind": "namespaces"});
+        let space = missing(details, "namespaces \"shop\" not found");
+        assert!(space.contains("kubectl create namespace shop"), "{space}");
+        let details = serde_json::json!({"name": "pod-1", "kind": "pods"});
+        assert_eq!(missing(details, "pods \"pod-1\" not found"), "pods \"pod-1\" not found");
+        let away = told(
+            serde_json::json!({"status": "Failure", "code": 401, "reason": "Unauthorized", "message": ""}),
+        );
+        assert!(away.contains("sign in"), "{away}");
     }
 }

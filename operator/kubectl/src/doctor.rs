@@ -1,46 +1,21 @@
-//! `doctor`: what is not ready, and what to do about it. It reads conditions alone: what is wrong and how to correct it is what
-//! controller and gateway have found out, in the words of their catalog of reasons.
+//! `doctor`: what is not ready, and what to do about it. It reads conditions: what is wrong and how to correct it is what
+//! controller and gateway have found out, in the words of their catalog of reasons; and whether those two run.
 
 use codebutler_crds::condition::{
     AWAITING_USER, BUDGET_EXCEEDED, COLLECTING, EGRESS_ENFORCED, FINISHED, MODELS_KNOWN,
     OLD_SPELLING, PARALLEL, QUEUED, READY, RECONCILING, SEATS_READY, STALLED, SUSPENDED,
     WORKTREE_READY,
 };
-use codebutler_crds::names::{CONTROLLER, GATEWAY};
 use codebutler_crds::reason::reasons_of;
 use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{AgentRole, Repo, Thread};
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::ListParams;
-use kube::{Api, ResourceExt as _};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 
 use crate::cluster::TeamCluster;
+use crate::finding::{DoctorFinding, FindingLevel};
+use crate::installation::look_at_installation;
 use crate::table::plain;
 use crate::{PluginError, PluginTerminal};
-
-/// Weight of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum FindingLevel {
-    /// Somebody has to do something.
-    Trouble,
-    /// It goes on by itself, or is what somebody wanted.
-    Remark,
-}
-
-/// One thing that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct DoctorFinding {
-    level: FindingLevel,
-    /// `Repo team/shop`.
-    what: String,
-    /// The condition's reason.
-    reason: String,
-    /// The condition's message.
-    said: String,
-    /// The remedy.
-    todo: String,
-}
 
 /// Conditions of which `Ready` says what matters.
 const SILENT: [&str; 4] = [RECONCILING, STALLED, WORKTREE_READY, FINISHED];
@@ -67,7 +42,7 @@ pub(crate) async fn run_doctor(
     let repos = cluster.repos().await?;
     let roles = cluster.roles().await?;
     let threads = cluster.threads().await?;
-    let mut findings = look_at_deployments(cluster).await;
+    let mut findings = look_at_installation(cluster).await;
     findings.extend(repos.iter().flat_map(look_at_repo));
     findings.extend(roles.iter().flat_map(look_at_role));
     findings.extend(threads.iter().flat_map(look_at_thread));
@@ -113,41 +88,14 @@ fn print_finding(
     Ok(())
 }
 
-/// The installation's two Deployments. Who may not look beyond the team's namespace sees the same by the Repos' `GatewayServing`.
-async fn look_at_deployments(cluster: &TeamCluster) -> Vec<DoctorFinding> {
-    let api = Api::<Deployment>::all(cluster.client().clone());
-    let ours = ListParams::default().labels("app.kubernetes.io/part-of=codebutler");
-    let Ok(found) = api.list(&ours).await else { return Vec::new() };
-    let found = found.items.iter().filter(|one| [CONTROLLER, GATEWAY].contains(&&*one.name_any()));
-    found.filter_map(look_at_deployment).collect()
-}
-
-fn look_at_deployment(deployment: &Deployment) -> Option<DoctorFinding> {
-    let status = deployment.status.clone().unwrap_or_default();
-    if status.ready_replicas.unwrap_or_default() > 0 {
-        return None;
-    }
-    let (name, namespace) = (deployment.name_any(), deployment.namespace().unwrap_or_default());
-    Some(DoctorFinding {
-        level: FindingLevel::Trouble,
-        what: format!("Deployment {namespace}/{name}"),
-        reason: "NoPodReady".to_owned(),
-        said: String::new(),
-        todo: format!(
-            "See `kubectl -n {namespace} describe pods -l app.kubernetes.io/name={name}` and \
-             `kubectl -n {namespace} logs deployment/{name}`."
-        ),
-    })
-}
-
 fn look_at_repo(repo: &Repo) -> Vec<DoctorFinding> {
     let conditions = repo.status.as_ref().map(|status| &*status.conditions).unwrap_or_default();
-    look_at("Repo", repo.namespace(), &repo.name_any(), conditions)
+    look_at("Repo", &repo.metadata, conditions)
 }
 
 fn look_at_role(role: &AgentRole) -> Vec<DoctorFinding> {
     let conditions = role.status.as_ref().map(|status| &*status.conditions).unwrap_or_default();
-    look_at("AgentRole", role.namespace(), &role.name_any(), conditions)
+    look_at("AgentRole", &role.metadata, conditions)
 }
 
 fn look_at_thread(thread: &Thread) -> Vec<DoctorFinding> {
@@ -155,16 +103,12 @@ fn look_at_thread(thread: &Thread) -> Vec<DoctorFinding> {
         return Vec::new();
     }
     let conditions = thread.status.as_ref().map(|status| &*status.conditions).unwrap_or_default();
-    look_at("Thread", thread.namespace(), &thread.name_any(), conditions)
+    look_at("Thread", &thread.metadata, conditions)
 }
 
-fn look_at(
-    kind: &str,
-    namespace: Option<String>,
-    name: &str,
-    conditions: &[Condition],
-) -> Vec<DoctorFinding> {
-    let what = format!("{kind} {}/{name}", namespace.unwrap_or_default());
+fn look_at(kind: &str, object: &ObjectMeta, conditions: &[Condition]) -> Vec<DoctorFinding> {
+    let named = |name: &Option<String>| name.clone().unwrap_or_default();
+    let what = format!("{kind} {}/{}", named(&object.namespace), named(&object.name));
     if conditions.is_empty() {
         return vec![DoctorFinding {
             level: FindingLevel::Trouble,
@@ -180,6 +124,7 @@ fn look_at(
     let wrong = conditions.iter().filter(|condition| is_wrong(condition));
     let reconciles = conditions.iter().any(|c| c.type_ == RECONCILING && c.status == "True");
     let mut findings: Vec<DoctorFinding> = Vec::new();
+    findings.extend(judge_generation(&what, object.generation, conditions));
     for condition in wrong {
         // `Ready` repeats what another condition has said.
         if findings.iter().any(|known| known.said == condition.message) {
@@ -194,6 +139,23 @@ fn look_at(
         });
     }
     findings
+}
+
+/// A status of an older version says nothing of what somebody has just changed.
+fn judge_generation(
+    what: &str,
+    generation: Option<i64>,
+    conditions: &[Condition],
+) -> Option<DoctorFinding> {
+    let ready = conditions.iter().find(|condition| condition.type_ == READY)?;
+    let is_old = generation? > ready.observed_generation?;
+    is_old.then(|| DoctorFinding {
+        level: FindingLevel::Trouble,
+        what: what.to_owned(),
+        reason: "OutdatedStatus".to_owned(),
+        said: "No controller has looked at its newest version yet.".to_owned(),
+        todo: "Ask again in a minute; if it stays so, see that the controller runs.".to_owned(),
+    })
 }
 
 fn is_wrong(condition: &Condition) -> bool {
@@ -248,8 +210,17 @@ mod tests {
         }
     }
 
+    fn object(generation: i64) -> ObjectMeta {
+        ObjectMeta {
+            namespace: Some("team".to_owned()),
+            name: Some("shop".to_owned()),
+            generation: Some(generation),
+            ..ObjectMeta::default()
+        }
+    }
+
     fn found(kind: &str, conditions: &[Condition]) -> Vec<(FindingLevel, String, String)> {
-        let findings = look_at(kind, Some("team".to_owned()), "shop", conditions);
+        let findings = look_at(kind, &object(3), conditions);
         findings.into_iter().map(|f| (f.level, f.reason, f.todo)).collect()
     }
 
@@ -266,6 +237,15 @@ mod tests {
         assert_eq!(findings[0].0, FindingLevel::Trouble);
         let ready = found("Repo", &conditions[1..]);
         assert_eq!(ready[0].2, "Correct `spec.git` or the Secret that is named.");
+    }
+
+    #[test]
+    fn a_status_of_an_older_version_is_not_believed() {
+        let mut ready = condition("Ready", "True", "Ready", "");
+        ready.observed_generation = Some(2);
+        assert_eq!(found("Repo", std::slice::from_ref(&ready))[0].1, "OutdatedStatus");
+        ready.observed_generation = Some(3);
+        assert!(found("Repo", &[ready]).is_empty());
     }
 
     #[test]

@@ -26,8 +26,9 @@ use crate::{PluginError, PluginTerminal};
 
 /// The Slack app, as api.slack.com takes it.
 const SLACK_APP: &str = include_str!("../../../charts/codebutler/files/slack-app.yaml");
-/// The files that it writes.
-const FILES: [&str; 3] = ["slack-app.yaml", "team.json", "secrets.json"];
+const APP_FILE: &str = "slack-app.yaml";
+/// The files that it writes last.
+const FILES: [&str; 2] = ["team.json", "secrets.json"];
 /// Field manager of applied objects.
 const MANAGER: &str = "kubectl-codebutler";
 
@@ -38,12 +39,52 @@ pub(crate) async fn run_init(
     namespace: Option<&str>,
     terminal: &mut PluginTerminal<'_>,
 ) -> Result<(), PluginError> {
+    let dir = &wanted.dir;
+    if cluster.is_none() {
+        look_for_files(dir)?;
+    }
+    // Its tokens are asked for, and exist only once the app does.
+    if wanted.slack_bot_token.is_none() || wanted.slack_app_token.is_none() {
+        write_app(dir)?;
+        terminal.say(&tell_app(dir))?;
+    }
     let answers = ask_for_answers(wanted, namespace, terminal)?;
     let manifests = make_manifests(&answers, &wanted.system);
     match cluster {
         Some(cluster) => apply_all(cluster, &answers, &manifests, terminal).await,
-        None => write_all(&wanted.dir, &answers, &manifests, terminal),
+        None => write_all(dir, &answers, &manifests, terminal),
     }
+}
+
+/// All or none: a file that is there is somebody's.
+fn look_for_files(dir: &Path) -> Result<(), PluginError> {
+    let Some(there) = FILES.iter().map(|name| dir.join(name)).find(|path| path.exists()) else {
+        return Ok(());
+    };
+    Err(PluginError::Input(format!(
+        "{} is there already: move it away to begin anew, or name another folder with --dir",
+        there.display()
+    )))
+}
+
+/// The manifest of the Slack app, which an earlier start may have written already.
+fn write_app(dir: &Path) -> Result<(), PluginError> {
+    std::fs::create_dir_all(dir).map_err(PluginError::io(format!("making {}", dir.display())))?;
+    let path = dir.join(APP_FILE);
+    if std::fs::read_to_string(&path).is_ok_and(|text| text == SLACK_APP) {
+        return Ok(());
+    }
+    write_file(&path, SLACK_APP, 0o644)
+}
+
+fn tell_app(dir: &Path) -> String {
+    format!(
+        "The Slack app, if there is none yet: https://api.slack.com/apps, Create New App, From a manifest, and paste {}.\n\
+         Its bot token (xoxb-…) is on the page Install App, once it is installed to the workspace. Its app-level token (xapp-…) is made on \
+         Basic Information, App-Level Tokens, with the scope connections:write. Both are asked for below; Ctrl-C, and start again with the \
+         same --dir when you have them.\n",
+        dir.join(APP_FILE).display()
+    )
 }
 
 fn write_all(
@@ -52,23 +93,15 @@ fn write_all(
     manifests: &TeamManifests,
     terminal: &mut PluginTerminal<'_>,
 ) -> Result<(), PluginError> {
-    std::fs::create_dir_all(dir).map_err(PluginError::io(format!("making {}", dir.display())))?;
-    // All or none.
-    if let Some(there) = FILES.iter().map(|name| dir.join(name)).find(|path| path.exists()) {
-        return Err(PluginError::Input(format!(
-            "{} is there already: move it away to begin anew, or name another folder with --dir",
-            there.display()
-        )));
-    }
+    write_app(dir)?;
     let team = [&manifests.namespace, &manifests.binding, &manifests.repo];
-    write_file(&dir.join("slack-app.yaml"), SLACK_APP, 0o644)?;
     write_file(&dir.join("team.json"), &as_list(&team), 0o644)?;
     let secrets: Vec<&Value> = manifests.secrets.iter().collect();
     write_file(&dir.join("secrets.json"), &as_list(&secrets), 0o600)?;
     let (dir, namespace, repo) = (dir.display(), &answers.namespace, &answers.repo);
     terminal.say(&format!(
         "Written to {dir}: slack-app.yaml, team.json, and secrets.json, which holds your tokens: keep it out of Git.\n\n\
-         Next:\n  1. If there is no Slack app yet: api.slack.com/apps, From a manifest, {dir}/slack-app.yaml. Invite it to {}.\n  \
+         Next:\n  1. Invite the Slack app to {}.\n  \
          2. kubectl apply -f {dir}/team.json -f {dir}/secrets.json\n  \
          3. kubectl -n {namespace} wait repo/{repo} --for=condition=Ready --timeout=1m\n  \
          4. If that waits: kubectl codebutler doctor -n {namespace}",
@@ -97,7 +130,7 @@ async fn apply_all(
 ) -> Result<(), PluginError> {
     let (client, namespace) = (cluster.client().clone(), &*answers.namespace);
     let spaces = Api::<Namespace>::all(client.clone());
-    apply(&spaces, &manifests.namespace, "make the namespace", false).await?;
+    make_namespace(&spaces, namespace, &manifests.namespace).await?;
     let bindings = Api::<RoleBinding>::namespaced(client.clone(), namespace);
     let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
     let repos = Api::<Repo>::namespaced(client, namespace);
@@ -115,6 +148,24 @@ async fn apply_all(
         "Applied: namespace {namespace}, its Secrets, and Repo {}. See how it is: kubectl codebutler doctor -n {namespace}",
         answers.repo
     ))
+}
+
+/// Makes it where it is not there. Who has rights in a namespace alone may not even be told: then the next steps show whether it is.
+async fn make_namespace(
+    spaces: &Api<Namespace>,
+    name: &str,
+    manifest: &Value,
+) -> Result<(), PluginError> {
+    let is_hidden = match spaces.get_opt(name).await {
+        Ok(Some(_)) => return Ok(()),
+        Ok(None) => false,
+        Err(kube::Error::Api(status)) if status.is_forbidden() => true,
+        Err(error) => return Err(explain("look for the namespace", &error)),
+    };
+    match apply(spaces, manifest, "make the namespace", false).await {
+        Err(PluginError::Forbidden { .. }) if is_hidden => Ok(()),
+        made => made,
+    }
 }
 
 /// Applies an object. A field that somebody else has set to something else stays.

@@ -5,10 +5,14 @@
 mod approve;
 mod args;
 mod cluster;
+mod complete;
 mod cost;
 mod doctor;
+mod finding;
 mod init;
+mod installation;
 mod logs;
+mod proxy;
 mod stop;
 mod table;
 mod threads;
@@ -29,6 +33,11 @@ pub enum PluginError {
     /// No cluster, or none that answers.
     #[error("no cluster can be reached: {0}. Choose one with `kubectl config use-context`")]
     NoCluster(String),
+    /// The credentials of the kubeconfig are no longer taken.
+    #[error(
+        "the cluster does not take the credentials of this context: sign in again, as for kubectl (`kubectl auth whoami` shows it)"
+    )]
+    NotSignedIn,
     /// The definitions are missing.
     #[error(
         "the cluster has no resources of codebutler.dev: install the charts first (`helm install codebutler-crds …`, then \
@@ -136,6 +145,9 @@ async fn run_plugin(
             );
             return Ok(true);
         }
+        PluginCommand::Complete { words } => {
+            return complete::run_complete(&PluginArgs::command(), &words, terminal).map(|()| true);
+        }
         PluginCommand::Init(wanted) if !wanted.apply => {
             return init::run_init(&wanted, None, args.place.namespace.as_deref(), terminal)
                 .await
@@ -158,7 +170,7 @@ async fn run_plugin(
             let namespace = args.place.namespace.as_deref();
             init::run_init(&wanted, Some(&cluster), namespace, terminal).await?;
         }
-        PluginCommand::Completions { .. } => {}
+        PluginCommand::Completions { .. } | PluginCommand::Complete { .. } => {}
     }
     Ok(true)
 }

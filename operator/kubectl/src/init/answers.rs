@@ -1,6 +1,6 @@
 //! What `init` has to know: from flags and the environment, and what is absent there from the person at the terminal.
 
-use std::io::{BufRead, BufReader, IsTerminal as _};
+use std::io::{BufRead, BufReader, IsTerminal as _, Write};
 
 use codebutler_crds::egress::EgressPreset;
 use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
@@ -29,6 +29,12 @@ pub(super) struct TeamAnswers {
 const MODELS: &str = "https://openrouter.ai/api/v1";
 /// Longest name of a Repo.
 const LONGEST: usize = 32;
+/// Providers that serve nobody without a key.
+const KEYED: [&str; 4] =
+    ["openrouter.ai", "api.openai.com", "api.anthropic.com", "generativelanguage.googleapis.com"];
+const KEY_OR_NONE: &str = "Key of the model API (Enter alone: it wants none)";
+/// What a server without keys is sent.
+const NO_KEY: &str = "none";
 
 /// Asks for what is not known.
 pub(super) fn ask_for_answers(
@@ -38,44 +44,97 @@ pub(super) fn ask_for_answers(
 ) -> Result<TeamAnswers, PluginError> {
     let mut input = BufReader::new(&mut *terminal.input);
     let output = &mut *terminal.output;
-    let mut ask = |given: Option<&str>, question: &str, usual: &str, secret: bool| {
-        if let Some(given) = given {
-            return Ok(given.trim().to_owned());
-        }
-        let shown = if usual.is_empty() { String::new() } else { format!(" [{usual}]") };
-        writeln!(output, "{question}{shown}:").map_err(PluginError::io("asking"))?;
-        let typed = if secret { read_hidden(&mut input)? } else { read_line(&mut input)? };
-        Ok::<_, PluginError>(if typed.is_empty() { usual.to_owned() } else { typed })
-    };
-    let git_url = ask(wanted.git_url.as_deref(), "Repository, https://host/owner/name", "", false)?;
-    let git_url = check_repository(&git_url)?;
+    let mut asker = Asker { input: &mut input, output };
+    let git_url = Question::open(wanted.git_url.as_deref(), "Repository, https://host/owner/name");
+    let git_url = asker.ask(&git_url, check_repository)?;
     let repo = repo_name(&git_url);
-    let namespace = ask(namespace, "Namespace of the team", &repo, false)?;
-    let channel = ask(wanted.channel.as_deref(), "Slack channel, an id or #name", "", false)?;
-    check_channel(&channel)?;
-    let model_url = ask(wanted.model_url.as_deref(), "Model API", MODELS, false)?;
-    let presets = ask(wanted.presets.as_deref(), &presets_question(), "", false)?;
-    let bot_token = ask(wanted.slack_bot_token.as_deref(), "Slack bot token", "", true)?;
-    let app_token = ask(wanted.slack_app_token.as_deref(), "Slack app-level token", "", true)?;
-    let git_token = ask(wanted.git_token.as_deref(), "Git token", "", true)?;
-    let model_key = ask(wanted.model_key.as_deref(), "Key of the model API", "", true)?;
-    check_token("Slack bot token", &bot_token, "xoxb-")?;
-    check_token("Slack app-level token", &app_token, "xapp-")?;
-    check_token("Git token", &git_token, "")?;
-    check_token("key of the model API", &model_key, "")?;
+    let namespace = Question { usual: &repo, ..Question::open(namespace, "Namespace of the team") };
+    let namespace = asker.ask(&namespace, check_namespace)?;
+    let channel = Question::open(wanted.channel.as_deref(), "Slack channel, an id or #name");
+    let channel = asker.ask(&channel, check_channel)?;
+    let model_url = Question::open(wanted.model_url.as_deref(), "Model API");
+    let model_url = Question { usual: MODELS, ..model_url };
+    let model_url = asker.ask(&model_url, |text| check_url("model API", text))?;
+    let question = presets_question();
+    let presets = Question::open(wanted.presets.as_deref(), &question);
+    let presets = asker.ask(&presets, check_presets)?;
+    let mut token = |given: Option<&str>, what: &str, begins: &str| {
+        let question = Question { is_secret: true, ..Question::open(given, what) };
+        asker.ask(&question, |text| check_token(what, text, begins))
+    };
+    let bot_token = token(wanted.slack_bot_token.as_deref(), "Slack bot token", "xoxb-")?;
+    let app_token = token(wanted.slack_app_token.as_deref(), "Slack app-level token", "xapp-")?;
+    let git_token = token(wanted.git_token.as_deref(), "Git token", "")?;
+    let needs_key = model_url.host_str().is_some_and(|host| KEYED.contains(&host));
+    let question = if needs_key { "Key of the model API" } else { KEY_OR_NONE };
+    let model_key =
+        Question { is_secret: true, ..Question::open(wanted.model_key.as_deref(), question) };
+    let model_key = asker.ask(&model_key, |text| match text {
+        "" if !needs_key => Ok(NO_KEY.to_owned()),
+        text => check_token("key of the model API", text, ""),
+    })?;
     Ok(TeamAnswers {
         namespace,
         repo,
         git_url,
         branch: wanted.branch.clone(),
         channel,
-        model_url: check_url("model API", &model_url)?,
-        presets: check_presets(&presets)?,
+        model_url,
+        presets,
         bot_token,
         app_token,
         git_token,
         model_key,
     })
+}
+
+/// A question, and what is known of its answer.
+#[derive(Clone, Copy)]
+struct Question<'a> {
+    /// From a flag or the environment.
+    given: Option<&'a str>,
+    text: &'a str,
+    /// What Enter alone means.
+    usual: &'a str,
+    is_secret: bool,
+}
+
+impl<'a> Question<'a> {
+    const fn open(given: Option<&'a str>, text: &'a str) -> Self {
+        Self { given, text, usual: "", is_secret: false }
+    }
+}
+
+/// Somebody at a terminal.
+struct Asker<'a, R> {
+    input: &'a mut R,
+    output: &'a mut (dyn Write + Send),
+}
+
+impl<R: BufRead> Asker<'_, R> {
+    /// Asks until the answer can be used. What a flag says is not asked about.
+    fn ask<T>(
+        &mut self,
+        question: &Question<'_>,
+        check: impl Fn(&str) -> Result<T, PluginError>,
+    ) -> Result<T, PluginError> {
+        let Question { given, text, usual, is_secret } = *question;
+        if let Some(given) = given {
+            return check(given.trim());
+        }
+        let shown = if usual.is_empty() { String::new() } else { format!(" [{usual}]") };
+        loop {
+            writeln!(self.output, "{text}{shown}:").map_err(PluginError::io("asking"))?;
+            let typed = if is_secret { read_hidden(self.input)? } else { read_line(self.input)? };
+            match check(if typed.is_empty() { usual } else { &typed }) {
+                Ok(answer) => return Ok(answer),
+                Err(why) => {
+                    writeln!(self.output, "{why}. Once more, please.")
+                        .map_err(PluginError::io("asking"))?;
+                }
+            }
+        }
+    }
 }
 
 fn presets_question() -> String {
@@ -142,16 +201,33 @@ fn repo_name(url: &Url) -> String {
         .collect();
     match name.trim_matches('-') {
         "" => "repo".to_owned(),
+        // A DNS label may begin with a digit, but a Service's name may not.
+        name if name.starts_with(|first: char| first.is_ascii_digit()) => format!("repo-{name}"),
         name => name.to_owned(),
     }
 }
 
-fn check_channel(text: &str) -> Result<(), PluginError> {
+fn check_namespace(text: &str) -> Result<String, PluginError> {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    if text.len() <= 63
+        && text.chars().all(is_plain)
+        && is_edge(text.chars().next())
+        && is_edge(text.chars().next_back())
+    {
+        return Ok(text.to_owned());
+    }
+    Err(PluginError::Input(format!(
+        "a namespace has lower-case letters, digits and hyphens, 63 at most, not `{text}`"
+    )))
+}
+
+fn check_channel(text: &str) -> Result<String, PluginError> {
     let is_id = text.starts_with(['C', 'G'])
         && text.len() >= 3
         && text.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit());
     if is_id || text.len() > 1 && text.starts_with('#') {
-        return Ok(());
+        return Ok(text.to_owned());
     }
     Err(PluginError::Input(format!(
         "the Slack channel is an id such as C0123ABCD or a name such as #shop, not `{text}`"
@@ -159,7 +235,7 @@ fn check_channel(text: &str) -> Result<(), PluginError> {
 }
 
 /// The token itself is in no message.
-fn check_token(what: &str, token: &str, begins: &str) -> Result<(), PluginError> {
+fn check_token(what: &str, token: &str, begins: &str) -> Result<String, PluginError> {
     if token.is_empty() {
         return Err(PluginError::Input(format!("the {what} is missing")));
     }
@@ -168,7 +244,7 @@ fn check_token(what: &str, token: &str, begins: &str) -> Result<(), PluginError>
             "the {what} begins with {begins}; this one does not"
         )));
     }
-    Ok(())
+    Ok(token.to_owned())
 }
 
 fn check_presets(text: &str) -> Result<Vec<EgressPreset>, PluginError> {
@@ -197,6 +273,7 @@ mod tests {
             ("https://github.com/acme/shop", "shop"),
             ("https://github.com/acme/Shop_Front.git", "shop-front"),
             ("https://github.com/acme/.github", "github"),
+            ("https://github.com/acme/2048", "repo-2048"),
         ] {
             assert_eq!(repo_name(&check_repository(url).unwrap()), name);
         }

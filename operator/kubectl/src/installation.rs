@@ -1,0 +1,182 @@
+//! Whether controller and gateway run. A status that nobody keeps up to date looks as good as it was when they stopped.
+
+use std::collections::BTreeSet;
+
+use codebutler_crds::names::{CONTROLLER, GATEWAY};
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
+
+use crate::cluster::TeamCluster;
+use crate::finding::{DoctorFinding, FindingLevel};
+use crate::table::format_age;
+
+/// Leases are renewed every few seconds; clocks of a terminal and a cluster differ by more than that.
+const LEASE_STALE_SECONDS: i64 = 120;
+
+/// Findings about both, or one that says that the user may not look.
+pub(crate) async fn look_at_installation(cluster: &TeamCluster) -> Vec<DoctorFinding> {
+    let mut findings = look_at_deployments(cluster).await;
+    let mut hidden = BTreeSet::new();
+    for name in [CONTROLLER, GATEWAY] {
+        let leases = Api::<Lease>::all(cluster.client().clone());
+        let ours = ListParams::default().fields(&format!("metadata.name={name}"));
+        match leases.list(&ours).await {
+            Ok(found) => {
+                let known = findings.iter().any(|one| one.what.ends_with(&format!("/{name}")));
+                let stopped = judge_leases(name, &found.items, Timestamp::now());
+                findings.extend(stopped.filter(|_| !known));
+            }
+            Err(kube::Error::Api(status)) if status.is_forbidden() => {
+                hidden.insert(name);
+            }
+            Err(error) => findings.push(DoctorFinding {
+                level: FindingLevel::Trouble,
+                what: format!("Installation {name}"),
+                reason: "NotKnown".to_owned(),
+                said: format!("Its Leases can't be listed: {error}"),
+                todo: "Ask again; if it stays so, look at the API server.".to_owned(),
+            }),
+        }
+    }
+    if !hidden.is_empty() {
+        let names: Vec<_> = hidden.into_iter().collect();
+        findings.push(DoctorFinding {
+            level: FindingLevel::Remark,
+            what: "Installation".to_owned(),
+            reason: "NotShown".to_owned(),
+            said: format!(
+                "You may not list Leases in all namespaces, so this can't tell whether {} run.",
+                names.join(" and ")
+            ),
+            todo:
+                "If nothing below changes, ask an administrator to run `kubectl codebutler doctor`."
+                    .to_owned(),
+        });
+    }
+    findings
+}
+
+async fn look_at_deployments(cluster: &TeamCluster) -> Vec<DoctorFinding> {
+    let api = Api::<Deployment>::all(cluster.client().clone());
+    let ours = ListParams::default().labels("app.kubernetes.io/part-of=codebutler");
+    let Ok(found) = api.list(&ours).await else { return Vec::new() };
+    let found = found.items.iter().filter(|one| [CONTROLLER, GATEWAY].contains(&&*one.name_any()));
+    found.filter_map(look_at_deployment).collect()
+}
+
+fn look_at_deployment(deployment: &Deployment) -> Option<DoctorFinding> {
+    let status = deployment.status.clone().unwrap_or_default();
+    if status.ready_replicas.unwrap_or_default() > 0 {
+        return None;
+    }
+    let (name, namespace) = (deployment.name_any(), deployment.namespace().unwrap_or_default());
+    let (reason, todo) = if deployment.spec.as_ref().and_then(|spec| spec.replicas) == Some(0) {
+        let start = format!("kubectl -n {namespace} scale deployment/{name} --replicas=1");
+        ("ScaledToZero", format!("Start it: `{start}`."))
+    } else {
+        ("NoPodReady", see_pods(&namespace, &name))
+    };
+    Some(DoctorFinding {
+        level: FindingLevel::Trouble,
+        what: format!("Deployment {namespace}/{name}"),
+        reason: reason.to_owned(),
+        said: String::new(),
+        todo,
+    })
+}
+
+/// What says that a program does not run, from all Leases of its name.
+fn judge_leases(name: &str, leases: &[Lease], now: Timestamp) -> Option<DoctorFinding> {
+    let renewed = |lease: &Lease| lease.spec.as_ref()?.renew_time.as_ref().map(|time| time.0);
+    let is_held = |lease: &&Lease| {
+        let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+        let fresh = renewed(lease)
+            .is_some_and(|at| now.as_second() - at.as_second() <= LEASE_STALE_SECONDS);
+        fresh && holder.is_some_and(|holder| !holder.is_empty())
+    };
+    if leases.iter().any(|lease| is_held(&lease)) {
+        return None;
+    }
+    let newest = leases.iter().max_by_key(|lease| renewed(lease));
+    let (said, todo) = match newest {
+        Some(lease) => {
+            let since = renewed(lease).map(|at| format_age(at, now));
+            let since = since.map(|age| format!(" It last ran {age} ago.")).unwrap_or_default();
+            (
+                format!("No {name} runs: what is shown below is as it was then.{since}"),
+                see_pods(&lease.namespace().unwrap_or_default(), name),
+            )
+        }
+        None => (
+            format!("No {name} has run in this cluster yet."),
+            "Install the chart: `helm install codebutler …`.".to_owned(),
+        ),
+    };
+    Some(DoctorFinding {
+        level: FindingLevel::Trouble,
+        what: format!("Installation {name}"),
+        reason: "NotRunning".to_owned(),
+        said,
+        todo,
+    })
+}
+
+fn see_pods(namespace: &str, name: &str) -> String {
+    format!(
+        "See `kubectl -n {namespace} describe pods -l app.kubernetes.io/name={name}` and \
+         `kubectl -n {namespace} logs deployment/{name}`."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn lease(holder: &str, renewed: &str) -> Lease {
+        serde_json::from_value(json!({
+            "metadata": {"name": CONTROLLER, "namespace": "system"},
+            "spec": {"holderIdentity": holder, "renewTime": renewed},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn who_holds_no_fresh_lease_does_not_run() {
+        let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        let judge = |leases: &[Lease]| judge_leases(CONTROLLER, leases, now).map(|f| f.said);
+        let held = lease("pod-1", "2026-03-01T11:59:58.000000Z");
+        assert_eq!(judge(std::slice::from_ref(&held)), None);
+        // A cluster of two installations: one of them is enough.
+        let dead = lease("pod-2", "2026-03-01T09:00:00.000000Z");
+        assert_eq!(judge(&[dead.clone(), held]), None);
+        let said = judge(&[dead]).unwrap();
+        assert!(said.contains("It last ran 3h ago"), "{said}");
+        // It stopped in good order.
+        let released = lease("", "2026-03-01T11:59:58.000000Z");
+        assert!(judge(&[released]).is_some());
+        assert!(judge(&[]).unwrap().contains("has run in this cluster yet"));
+    }
+
+    #[test]
+    fn a_deployment_at_zero_is_told_apart_from_one_that_does_not_come_up() {
+        let deployment = |replicas: u32, ready: u32| -> Deployment {
+            serde_json::from_value(json!({
+                "metadata": {"name": GATEWAY, "namespace": "system"},
+                "spec": {"replicas": replicas, "selector": {}, "template": {}},
+                "status": {"readyReplicas": ready},
+            }))
+            .unwrap()
+        };
+        let reason = |replicas, ready| {
+            look_at_deployment(&deployment(replicas, ready)).map(|finding| finding.reason)
+        };
+        assert_eq!(reason(2, 1), None);
+        assert_eq!(reason(2, 0).as_deref(), Some("NoPodReady"));
+        assert_eq!(reason(0, 0).as_deref(), Some("ScaledToZero"));
+    }
+}
