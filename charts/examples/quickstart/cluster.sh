@@ -9,8 +9,12 @@ case $registry in
 esac
 shift
 builder=
-[ "${IMAGES:-}" = there ] || need_builder
-for tool in podman docker; do ! command -v "$tool" > /dev/null || builder=$tool; done
+if [ "${IMAGES:-}" != there ]; then
+  need_builder
+  need_rust
+  # The same that .ci/images takes.
+  for tool in podman docker; do ! "$tool" info > /dev/null 2>&1 || builder=$tool; done
+fi
 builder=${builder:-docker}
 need kubectl "https://kubernetes.io/docs/tasks/tools/"
 need helm "https://helm.sh/docs/intro/install/"

@@ -4,6 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 cluster=${CLUSTER:-codebutler}
 need_builder
+need_rust
 need kind "it makes the cluster; https://kind.sigs.k8s.io/docs/user/quick-start/#installation has one line for each system"
 need kubectl "https://kubernetes.io/docs/tasks/tools/"
 need helm "https://helm.sh/docs/intro/install/"

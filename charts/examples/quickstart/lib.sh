@@ -28,15 +28,32 @@ ready() {
   exit 1
 }
 need_builder() {
-  local tool
+  local tool asleep=
   for tool in docker podman; do
-    if command -v "$tool" > /dev/null; then
-      "$tool" info > /dev/null 2>&1 && return 0
-      missing+="$tool does not answer: start it (docker: systemctl start docker; podman: podman machine start)"$'\n'
-      return 0
-    fi
+    command -v "$tool" > /dev/null || continue
+    "$tool" info > /dev/null 2>&1 && return 0
+    asleep+="$tool does not answer: start it (docker: systemctl start docker; podman: podman machine start)"$'\n'
   done
+  missing+=$asleep
+  [ -z "$asleep" ] || return 0
   missing+="docker is missing: install Docker or Podman, which build the images and run the cluster's nodes, or try the product without a cluster: cargo demo"$'\n'
+}
+
+# The images' programs are built here.
+need_rust() {
+  local system wanted found
+  system=$(uname -s 2> /dev/null || echo "no system that says its name")
+  [ "$system" = Linux ] ||
+    missing+="this is $system, and the images' programs are built on Linux: use a Linux machine, or a cluster whose registry has the images (IMAGES=there charts/examples/quickstart/cluster.sh REGISTRY)"$'\n'
+  wanted=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+  if ! command -v cargo > /dev/null || ! found=$(rustc --version 2>&1); then
+    missing+="cargo is missing: it builds the images' programs; https://rustup.rs has one line for it"$'\n'
+    return 0
+  fi
+  found=${found#rustc }
+  found=${found%%[ -]*}
+  [ "$(printf '%s\n' "$wanted" "$found" | sort -V | sed -n 1p)" = "$wanted" ] ||
+    missing+="Rust is $found, and $wanted is needed: rustup update stable"$'\n'
 }
 
 # The two charts, with images of REGISTRY (empty: of no registry).
