@@ -105,8 +105,9 @@ async fn list_models(
     };
     let roles = manifests::seed_roles(&InstallPlace::usual(), |_| None)?;
     let mut names: Vec<Option<String>> = args.models.model.iter().cloned().map(Some).collect();
+    let asked = asked.with_fitting_model(&roles).await?;
     if names.is_empty() {
-        names.push(None);
+        names.push(asked.provider.model.clone());
     }
     let mut models = Vec::new();
     for name in names {

@@ -8,9 +8,10 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::presets::{describe_presets, look_for_presets};
+use super::provider::{self, AskedProvider, ProviderError};
 use super::repository::{CloneSource, ClonedRepository};
 use super::samples::{self, SampleScripts};
-use super::{DemoArgs, PrintFn, await_interrupt, files_of, provider, spent, starting_words};
+use super::{DemoArgs, PrintFn, await_interrupt, files_of, found, spent, starting_words, typed};
 use codebutler_testbed::github::git::BareRepository;
 use codebutler_testbed::models::ModelScript;
 use codebutler_testbed::place::InstallPlace;
@@ -140,6 +141,7 @@ fn sample_topic(
         unused.unwrap_or_default()
     );
     let models = ModelSource::Honest(otherwise);
+    options.edit_repo = Some(Arc::new(|repo| repo.slack.offer_learning = true));
     let surroundings = StackSurroundings { models, suggestions, ..StackSurroundings::default() };
     let about = "a sample".to_owned();
     let words = TopicWords { about, model, network: None, notices: Vec::new() };
@@ -157,13 +159,9 @@ async fn own_topic(
 ) -> anyhow::Result<Topic> {
     let name = source.name();
     let provider = match provider::given_provider(args)? {
-        Some(asked) => Some(asked.with_only_model().await),
+        Some(asked) => Some(settle_provider(asked, &mut *say).await?),
         None => None,
     };
-    if let Some(asked) = &provider {
-        say(&format!("models: {} (named by {})", asked.host, asked.variable()));
-        asked.check(&manifests::seed_roles(&InstallPlace::usual(), |_| None)?).await?;
-    }
     let place = repository_dir(dir, &name);
     let cloned = if let Some(branch) = kept_branch {
         ClonedRepository { branch, notices: Vec::new() }
@@ -209,14 +207,40 @@ async fn own_topic(
     options.branch = cloned.branch;
     options.script = script;
     let presets: Vec<_> = chosen.iter().map(|one| one.preset).collect();
-    options.edit_repo = Some(Arc::new(move |repo| repo.egress.presets.clone_from(&presets)));
+    options.edit_repo = Some(Arc::new(move |repo| {
+        repo.egress.presets.clone_from(&presets);
+        repo.slack.offer_learning = true;
+    }));
     let content = RepositoryContent::InPlace;
+    let proxies = found::proxy_variables(|name| std::env::var(name).ok());
     let surroundings =
-        StackSurroundings { models, content, suggestions, ..StackSurroundings::default() };
+        StackSurroundings { models, content, suggestions, proxies, ..StackSurroundings::default() };
     let about = format!("a clone of {}, which is never written to", source.identity());
     let network = Some(describe_presets(&chosen));
     let words = TopicWords { about, model, network, notices: cloned.notices };
     Ok(Topic { options, surroundings, words })
+}
+
+/// The provider with a model that it has. Where it lacks what was named, somebody at a terminal may choose: a key that was
+/// typed is not typed twice.
+async fn settle_provider(asked: AskedProvider, say: PrintFn<'_>) -> anyhow::Result<AskedProvider> {
+    say(&format!("models: {} (named by {})", asked.host, asked.variable()));
+    let roles = manifests::seed_roles(&InstallPlace::usual(), |_| None)?;
+    let named = asked.provider.model.is_some();
+    let asked = asked.with_fitting_model(&roles).await?;
+    if let Some(model) = asked.provider.model.as_ref().filter(|_| !named) {
+        say(&format!("model: {model} for all roles (CODEBUTLER_MODEL names another)"));
+    }
+    match asked.check(&roles).await {
+        Ok(()) => Ok(asked),
+        Err(ProviderError::Model { host, models, offered, all }) => {
+            match typed::ask_model(&host, &models, &all) {
+                Some(model) => Ok(asked.with(Some(model))),
+                None => Err(ProviderError::Model { host, models, offered, all }.into()),
+            }
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The same names with one of them in front.

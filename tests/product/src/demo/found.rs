@@ -1,6 +1,8 @@
 //! Providers that the environment names by their own customary variables: a key of OpenAI, Anthropic or Google, or
 //! the address of a server of one's own.
 
+use codebutler_crds::model::ModelApi;
+
 /// Providers by the variable that holds their key, the more general first.
 const KEYED: [(&str, &str); 4] = [
     ("OPENAI_API_KEY", "https://api.openai.com/v1"),
@@ -10,6 +12,8 @@ const KEYED: [(&str, &str); 4] = [
 ];
 /// Where OpenAI's clients find another server: vLLM and llama.cpp's tell their users to set it.
 const BASE: &str = "OPENAI_BASE_URL";
+/// Key and address for Anthropic's own clients; the address without a version.
+const ANTHROPIC: (&str, &str) = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL");
 /// Ollama's address, and its port where none is given.
 const OLLAMA: (&str, u16) = ("OLLAMA_HOST", 11_434);
 /// Address and port of llama.cpp's server.
@@ -36,13 +40,15 @@ pub struct FoundProvider {
     pub key: SecretKey,
     /// The variable that named it.
     pub variable: &'static str,
+    /// The kind of its API, where the address does not tell.
+    pub api: Option<ModelApi>,
 }
 
 /// The first one that the environment names.
 pub(super) fn find_provider(env: impl Fn(&str) -> Option<String>) -> Option<FoundProvider> {
     let set = |name: &str| env(name).map(|text| text.trim().to_owned()).filter(|t| !t.is_empty());
     let found = |url: String, key: String, variable| {
-        Some(FoundProvider { url, key: SecretKey(Some(key)), variable })
+        Some(FoundProvider { url, key: SecretKey(Some(key)), variable, api: None })
     };
     if let Some(url) = set(BASE) {
         let key = set(KEYED[0].0).unwrap_or_else(|| NO_KEY.to_owned());
@@ -50,6 +56,11 @@ pub(super) fn find_provider(env: impl Fn(&str) -> Option<String>) -> Option<Foun
     }
     for (variable, url) in KEYED {
         if let Some(key) = set(variable) {
+            if let Some(base) = set(ANTHROPIC.1).filter(|_| variable == ANTHROPIC.0) {
+                let api = Some(ModelApi::Anthropic);
+                return found(with_version(&base), key, variable)
+                    .map(|found| FoundProvider { api, ..found });
+            }
             return found(url.to_owned(), key, variable);
         }
     }
@@ -59,6 +70,34 @@ pub(super) fn find_provider(env: impl Fn(&str) -> Option<String>) -> Option<Foun
     let port = set(LLAMA.1)?.parse().ok()?;
     let host = set(LLAMA.0).unwrap_or_default();
     found(local_url(&host, port), NO_KEY.to_owned(), LLAMA.1)
+}
+
+fn with_version(base: &str) -> String {
+    let base = base.trim_end_matches('/');
+    if base.ends_with("/v1") { base.to_owned() } else { format!("{base}/v1") }
+}
+
+/// Variables that name proxies, as the gateway reads them.
+const PROXIES: [&str; 6] =
+    ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+/// What of this machine no proxy can reach.
+const THIS_MACHINE: &str = "127.0.0.0/8,localhost,::1";
+
+/// The way out of this network as the environment names it, for a gateway whose cluster, Slack and Git host run here.
+pub(super) fn proxy_variables(env: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+    let set = |name: &str| env(name).filter(|text| !text.trim().is_empty());
+    let mut named: Vec<(String, String)> =
+        PROXIES.iter().filter_map(|name| Some(((*name).to_owned(), set(name)?))).collect();
+    if named.is_empty() {
+        return named;
+    }
+    let none = set("NO_PROXY").or_else(|| set("no_proxy"));
+    let none = none.map_or_else(
+        || THIS_MACHINE.to_owned(),
+        |own| format!("{},{THIS_MACHINE}", own.trim().trim_end_matches(',')),
+    );
+    named.push(("NO_PROXY".to_owned(), none));
+    named
 }
 
 /// The address of a server as its own variable has it: a host, a host with a port, or a URL. An address that it
@@ -99,6 +138,37 @@ mod tests {
         }
         assert_eq!(found(&[("OPENAI_API_KEY", " ")]), None);
         assert_eq!(found(&[]), None);
+    }
+
+    #[test]
+    fn anthropics_clients_may_name_another_address() {
+        let env = [("ANTHROPIC_API_KEY", "k1"), ("ANTHROPIC_BASE_URL", "http://10.0.0.7:4000/")];
+        let get = |name: &str| {
+            env.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        let found = find_provider(get).unwrap();
+        assert_eq!(
+            (&*found.url, found.api),
+            ("http://10.0.0.7:4000/v1", Some(ModelApi::Anthropic))
+        );
+    }
+
+    #[test]
+    fn a_gateway_of_this_machine_goes_out_by_the_proxy_and_reaches_its_own_without() {
+        let of = |env: &[(&str, &str)]| {
+            proxy_variables(|name| {
+                env.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert!(of(&[("NO_PROXY", "x"), ("HTTPS_PROXY", " ")]).is_empty());
+        assert_eq!(
+            of(&[("https_proxy", "http://proxy:3128"), ("no_proxy", "corp.example,")]),
+            [
+                pair("https_proxy", "http://proxy:3128"),
+                pair("NO_PROXY", "corp.example,127.0.0.0/8,localhost,::1"),
+            ]
+        );
     }
 
     #[test]

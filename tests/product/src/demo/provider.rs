@@ -1,18 +1,24 @@
 //! Real models: where they are asked, and whether that can work, before anything else is started.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use codebutler_crds::AgentRole;
-use reqwest::StatusCode;
+use codebutler_crds::model::ModelApi;
+use codebutler_models::dialect::ApiDialect;
+use codebutler_models::{complaint, verdict};
 use serde::Deserialize;
 
 use super::DemoArgs;
+use super::fitting::{fit_model, vendor_model};
 use codebutler_testbed::stack::outside::ModelProvider;
 
 const OPENROUTER: &str = "https://openrouter.ai/api/v1";
 const OPENROUTER_HOST: &str = "openrouter.ai";
 /// How long the provider may take to say what it has.
 const TIMEOUT: Duration = Duration::from_secs(15);
+/// Where `OpenRouter` says what a key may do.
+const KEY: &str = "key";
 /// Models named in a sentence.
 const EXAMPLES: usize = 5;
 
@@ -28,7 +34,7 @@ pub(crate) enum ProviderError {
         /// The provider's host.
         host: String,
     },
-    /// 401 or 403.
+    /// It says so itself.
     #[error("{host} refuses the key in {variable}: put a valid one there")]
     Key {
         /// The provider's host.
@@ -45,8 +51,10 @@ pub(crate) enum ProviderError {
         host: String,
         /// What the roles are to use.
         models: String,
-        /// What it has.
+        /// Some of what it has.
         offered: String,
+        /// All of it.
+        all: Vec<String>,
     },
 }
 
@@ -58,6 +66,7 @@ pub(crate) fn given_provider(args: &DemoArgs) -> Result<Option<AskedProvider>, P
     let set = |value: &Option<String>| value.clone().filter(|text| !text.trim().is_empty());
     let (url, key) = (set(&args.models.url), set(&args.models.key.0));
     let openrouter = set(&args.models.openrouter.0);
+    let mut api = None;
     let (url, key, variable) = match (url, key, openrouter) {
         (Some(url), Some(key), _) => (url, key, "CODEBUTLER_MODEL_KEY"),
         (Some(url), None, Some(key)) if url_host(&url).as_deref() == Some(OPENROUTER_HOST) => {
@@ -69,6 +78,7 @@ pub(crate) fn given_provider(args: &DemoArgs) -> Result<Option<AskedProvider>, P
         (None, _, None) => match &args.models.found {
             Some(found) => {
                 let key = set(&found.key.0).unwrap_or_else(|| "none".to_owned());
+                api = found.api;
                 (found.url.clone(), key, found.variable)
             }
             None => return Ok(None),
@@ -76,7 +86,7 @@ pub(crate) fn given_provider(args: &DemoArgs) -> Result<Option<AskedProvider>, P
     };
     let host = url_host(&url).ok_or(ProviderError::Url)?;
     let model = set(&args.models.model.first().cloned());
-    let provider = ModelProvider { url, key, model };
+    let provider = ModelProvider { url, key, model, api };
     Ok(Some(AskedProvider { provider, host, variable }))
 }
 
@@ -118,17 +128,29 @@ impl AskedProvider {
         Self { provider, host: self.host.clone(), variable: self.variable }
     }
 
-    /// The same for the only model that it offers, where none is named: servers of one's own often have one.
-    pub(crate) async fn with_only_model(self) -> Self {
+    /// The same for a model that it has, where none is named and it lacks those of the roles: the only one, as servers of one's own
+    /// often have, or the newest of a family that can do the work. Where its list is not shown, one of the roles' own that
+    /// comes from there.
+    ///
+    /// # Errors
+    /// A sentence that names the variable to set.
+    pub(crate) async fn with_fitting_model(
+        self,
+        roles: &[AgentRole],
+    ) -> Result<Self, ProviderError> {
         if self.provider.model.is_some() || self.host == OPENROUTER_HOST {
-            return self;
+            return Ok(self);
         }
-        let Ok(Some(answer)) = self.get("models").await else { return self };
-        let list = answer.json::<ProviderModels>().await.map(|list| list.data).unwrap_or_default();
-        match list.as_slice() {
-            [only] => self.with(Some(only.id.clone())),
-            _ => self,
-        }
+        let Some(offered) = self.list().await? else {
+            let model = vendor_model(&self.host, roles);
+            return Ok(if model.is_some() { self.with(model) } else { self });
+        };
+        let model = match offered.as_slice() {
+            [only] => Some(only.clone()),
+            all if self.missing(roles, all).is_empty() => None,
+            all => fit_model(all).map(str::to_owned),
+        };
+        Ok(self.with(model))
     }
 
     /// Asks for key and models. What it does not answer properly is left to be found out later.
@@ -138,11 +160,9 @@ impl AskedProvider {
     pub(crate) async fn check(&self, roles: &[AgentRole]) -> Result<(), ProviderError> {
         // Anybody may see OpenRouter's list; its key has an address of its own.
         if self.host == OPENROUTER_HOST {
-            self.get("key").await?;
+            self.get(KEY).await?;
         }
-        let Some(answer) = self.get("models").await? else { return Ok(()) };
-        let Ok(list) = answer.json::<ProviderModels>().await else { return Ok(()) };
-        let offered: Vec<&str> = list.data.iter().map(|model| model.id.as_str()).collect();
+        let Some(offered) = self.list().await? else { return Ok(()) };
         let missing = self.missing(roles, &offered);
         if offered.is_empty() || missing.is_empty() {
             return Ok(());
@@ -152,25 +172,59 @@ impl AskedProvider {
             host: self.host.clone(),
             models: missing.join(", "),
             offered: examples,
+            all: offered,
         })
+    }
+
+    /// Its models; none where it shows no list.
+    async fn list(&self) -> Result<Option<Vec<String>>, ProviderError> {
+        let Some(answer) = self.get("models").await? else { return Ok(None) };
+        let Ok(list) = answer.json::<ProviderModels>().await else { return Ok(None) };
+        Ok(Some(list.data.into_iter().map(|model| model.id).collect()))
+    }
+
+    fn unreachable(&self) -> ProviderError {
+        ProviderError::Unreachable { host: self.host.clone() }
+    }
+
+    /// True for a server of this machine, which no proxy knows.
+    fn is_here(&self) -> bool {
+        let host = self.host.trim_matches(['[', ']']);
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    }
+
+    fn dialect(&self) -> ApiDialect {
+        if self.provider.api == Some(ModelApi::Anthropic) {
+            return ApiDialect::Anthropic;
+        }
+        url::Url::parse(&self.provider.url).map_or(ApiDialect::Plain, |url| ApiDialect::at(&url))
     }
 
     async fn get(&self, path: &str) -> Result<Option<reqwest::Response>, ProviderError> {
         let url = format!("{}/{path}", self.provider.url.trim_end_matches('/'));
-        let request = reqwest::Client::new().get(url).bearer_auth(&self.provider.key);
-        match request.timeout(TIMEOUT).send().await {
-            Err(_) => Err(ProviderError::Unreachable { host: self.host.clone() }),
-            Ok(answer) => match answer.status() {
-                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                    Err(ProviderError::Key { host: self.host.clone(), variable: self.variable })
-                }
-                status => Ok(status.is_success().then_some(answer)),
-            },
+        let refused = || ProviderError::Key { host: self.host.clone(), variable: self.variable };
+        let dialect = self.dialect();
+        let headers = dialect.lookup_headers(&self.provider.key).map_err(|_| refused())?;
+        let client = reqwest::Client::builder();
+        let client = if self.is_here() { client.no_proxy() } else { client };
+        let client = client.build().map_err(|_| self.unreachable())?;
+        let request = client.get(url).headers(headers).query(dialect.list_query());
+        let answer = request.timeout(TIMEOUT).send().await;
+        let answer = answer.map_err(|_| self.unreachable())?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(Some(answer));
         }
+        let body = answer.bytes().await.unwrap_or_default();
+        let said = complaint::read_complaint(&body[..body.len().min(complaint::READ)]);
+        if verdict::refuses_key(status.as_u16(), &said, path == KEY) {
+            return Err(refused());
+        }
+        Ok(None)
     }
 
-    fn missing(&self, roles: &[AgentRole], offered: &[&str]) -> Vec<String> {
-        let wanted = |model: &str| !offered.contains(&model);
+    fn missing(&self, roles: &[AgentRole], offered: &[String]) -> Vec<String> {
+        let wanted = |model: &str| !offered.iter().any(|known| known == model);
         if let Some(model) = &self.provider.model {
             return Some(model).filter(|model| wanted(model)).into_iter().cloned().collect();
         }

@@ -41,6 +41,12 @@ pub(super) enum RepositoryError {
          alone: name another one"
     )]
     ObjectFormat(String),
+    /// No history.
+    #[error(
+        "{0} is a shallow clone, whose history ends where it was cut off: run `git fetch --unshallow` in it first, then \
+         start again"
+    )]
+    Shallow(String),
     /// Nothing to work on.
     #[error("{0} has no commits yet: commit something first (`git commit`), then start again")]
     NoCommits(String),
@@ -170,6 +176,10 @@ impl CloneSource {
         }
         self.fetch(dir).await?;
         let git = BareRepository::at(dir);
+        // A remote can be one, too.
+        if git.run(&["rev-parse", "--is-shallow-repository"]).await? == "true" {
+            return Err(RepositoryError::Shallow(self.identity()));
+        }
         // Nothing here knows the way back.
         git.run(&["remote", "remove", "origin"]).await?;
         let branch = self.base(&git).await?;
@@ -281,6 +291,10 @@ async fn look_at(from: &str, path: &Path) -> Result<(), RepositoryError> {
         let format = inside(&["rev-parse", "--show-object-format"]).await?.stdout;
         if String::from_utf8_lossy(&format).trim() == "sha256" {
             return Err(RepositoryError::ObjectFormat(from.to_owned()));
+        }
+        let shallow = inside(&["rev-parse", "--is-shallow-repository"]).await?.stdout;
+        if String::from_utf8_lossy(&shallow).trim() == "true" {
+            return Err(RepositoryError::Shallow(from.to_owned()));
         }
         if inside(&["rev-list", "--all", "--max-count=1"]).await?.stdout.is_empty() {
             return Err(RepositoryError::NoCommits(from.to_owned()));

@@ -24,10 +24,61 @@ const KEYS: [(&str, &str); 4] = [
     ("sk-", "https://api.openai.com/v1"),
 ];
 
+/// Models that are listed for somebody who has to choose one.
+const LISTED: usize = 30;
+
+/// Asks which model shall work in the place of one that `host` does not offer, where somebody sits at a terminal.
+pub(super) fn ask_model(host: &str, missing: &str, offered: &[String]) -> Option<String> {
+    if !is_terminal() {
+        return None;
+    }
+    choose_model(host, missing, offered, &mut std::io::stdin().lock(), &mut say_now)
+}
+
+fn choose_model(
+    host: &str,
+    missing: &str,
+    offered: &[String],
+    input: &mut impl BufRead,
+    say: &mut impl FnMut(&str),
+) -> Option<String> {
+    say(&format!("{host} does not offer {missing}. Which of its models shall work instead?\n"));
+    for (n, model) in offered.iter().take(LISTED).enumerate() {
+        say(&format!("  {}  {model}\n", n + 1));
+    }
+    let more = offered.len().saturating_sub(LISTED);
+    if more > 0 {
+        say(&format!("  and {more} more\n"));
+    }
+    say("Type its number or name. Enter alone ends the demo.\n> ");
+    for _ in 0..TRIES {
+        let mut line = String::new();
+        if input.read_line(&mut line).is_err() || line.trim().is_empty() {
+            return None;
+        }
+        let typed = line.trim();
+        let by_number = typed.parse::<usize>().ok().and_then(|n| offered.get(n.checked_sub(1)?));
+        if let Some(model) = by_number.or_else(|| offered.iter().find(|model| *model == typed)) {
+            return Some(model.clone());
+        }
+        say("That is none of them: type a number or a name of the list.\n> ");
+    }
+    None
+}
+
+fn is_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}
+
+fn say_now(text: &str) {
+    let mut out = std::io::stdout();
+    let _ = write!(out, "{text}").and_then(|()| out.flush());
+}
+
 /// Asks, where somebody sits at a terminal.
 pub(super) fn ask_provider() -> Option<FoundProvider> {
     let stdin = std::io::stdin();
-    if !stdin.is_terminal() || !std::io::stdout().is_terminal() {
+    if !is_terminal() {
         return None;
     }
     // Where it can't be hidden what is typed, nothing is asked.
@@ -36,10 +87,7 @@ pub(super) fn ask_provider() -> Option<FoundProvider> {
     // Ctrl-C would end the demo with a terminal that shows nothing any more: it is a character, and no key.
     hidden.local_flags.remove(LocalFlags::ECHO | LocalFlags::ISIG);
     tcsetattr(&stdin, SetArg::TCSANOW, &hidden).ok()?;
-    let found = ask_until_read(&mut stdin.lock(), &mut |text| {
-        let mut out = std::io::stdout();
-        let _ = write!(out, "{text}").and_then(|()| out.flush());
-    });
+    let found = ask_until_read(&mut stdin.lock(), &mut say_now);
     let _ = tcsetattr(&stdin, SetArg::TCSANOW, &shown);
     found
 }
@@ -67,7 +115,7 @@ fn ask_until_read(input: &mut impl BufRead, say: &mut impl FnMut(&str)) -> Optio
 fn read_answer(text: &str) -> Result<Option<FoundProvider>, &'static str> {
     let found = |url: String, key: &str| {
         let key = SecretKey(Some(key.to_owned()));
-        Ok(Some(FoundProvider { url, key, variable: TYPED }))
+        Ok(Some(FoundProvider { url, key, variable: TYPED, api: None }))
     };
     if text.is_empty() {
         return Ok(None);
@@ -115,6 +163,29 @@ mod tests {
         }
         assert_eq!(typed("\n").0, None);
         assert_eq!(typed("").0, None);
+    }
+
+    #[test]
+    fn a_model_is_chosen_by_number_or_name_and_not_for_ever() {
+        let offered = ["small".to_owned(), "large".to_owned()];
+        let chosen = |lines: &str| {
+            let mut said = String::new();
+            let mut say = |text: &str| said.push_str(text);
+            let mut input = lines.as_bytes();
+            (choose_model("llm.acme.dev", "huge", &offered, &mut input, &mut say), said)
+        };
+        let (model, said) = chosen("2\n");
+        assert_eq!(model.as_deref(), Some("large"));
+        assert!(
+            said.contains("llm.acme.dev does not offer huge") && said.contains("2  large"),
+            "{said}"
+        );
+        assert_eq!(chosen("small\n").0.as_deref(), Some("small"));
+        let (model, said) = chosen("0\nlarger\n1\n");
+        assert_eq!(model.as_deref(), Some("small"));
+        assert!(said.contains("none of them"), "{said}");
+        assert_eq!(chosen("\n").0, None);
+        assert_eq!(chosen("x\ny\nz\n1\n").0, None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! is asked of it, for the reader to compare.
 
 mod crowd;
+mod earlier;
 pub(super) mod opencode;
 
 use std::path::{Path, PathBuf};
@@ -36,10 +37,12 @@ pub(super) async fn measure_agent() -> anyhow::Result<Vec<MeasuredFigure>> {
     steps.extend((0..TURNS).map(cat));
     steps.push(ScriptStep::say("finished"));
     let dir = tempfile::tempdir()?;
-    let stack = coder_stack(dir.path(), agent.clone(), steps).await?;
+    let own = std::env::current_exe()?;
+    let stack = coder_stack(dir.path(), own, agent.clone(), steps).await?;
     let figures = Box::pin(measure_conversation(&stack, opencode.as_ref())).await;
     stack.stop().await?;
     let mut figures = figures?;
+    figures.extend(Box::pin(earlier::measure_earlier(&agent)).await?);
     figures.extend(Box::pin(crowd::measure_crowd(agent)).await?);
     Ok(figures)
 }
@@ -47,6 +50,7 @@ pub(super) async fn measure_agent() -> anyhow::Result<Vec<MeasuredFigure>> {
 /// A team of one coder, whose model plays this in every conversation.
 async fn coder_stack(
     dir: &Path,
+    program: PathBuf,
     agent: PathBuf,
     steps: Vec<ScriptStep>,
 ) -> anyhow::Result<RunningStack> {
@@ -56,7 +60,7 @@ async fn coder_stack(
     let options = StackOptions {
         dir: dir.join("stack"),
         place: codebutler_testbed::place::InstallPlace::usual(),
-        program: std::env::current_exe()?,
+        program,
         name: "shop".to_owned(),
         users: vec!["ana".to_owned()],
         roles: vec!["coder".to_owned()],

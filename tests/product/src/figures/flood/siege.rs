@@ -15,10 +15,10 @@ use codebutler_crds::wire::path;
 use codebutler_testbed::github::git::BareRepository;
 use codebutler_testbed::github::{DrivenRepository, FirstCommit, GitHubOptions, GitHubServer};
 use futures::future::join_all;
+use reqwest::StatusCode;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::figures::proxy::bed::{MODEL, PODS, ProxyBed};
@@ -28,19 +28,21 @@ use crate::figures::{MeasuredFigure, find_percentile};
 /// Turns of each kind, and how long another team is timed in one.
 const TURNS: usize = 3;
 const TURN: Duration = Duration::from_secs(8);
-/// What one turn of the siege has.
+/// What each turn of the siege has, all at once.
 const BODIES: usize = 64;
-const BODY: usize = 32 << 20;
+const PUSHES: usize = 40;
 const READINGS: usize = 100;
 const CONNECTIONS: usize = 1000;
-/// Pushes of all turns together, and what each is made of: two trees of so many folders of so many files, in
-/// so many commits that go to and fro.
-const PUSHES: usize = 40;
+/// Bytes of a slow body, and of one in so many, which is the longest that is taken.
+const BODY: usize = 1 << 20;
+const LONGEST: usize = 32 << 20;
+const LONG: usize = 16;
+/// It comes in so many pieces, over the whole turn.
+const PIECES: u32 = 32;
+/// What a push is made of: two trees of so many folders of so many files, in so many commits that go to and fro.
 const FOLDERS: usize = 300;
 const FILES: usize = 300;
 const COMMITS: usize = 100;
-/// Time for the bodies to arrive.
-const ARRIVAL: Duration = Duration::from_secs(10);
 /// Lines of the history that is read, and bytes of each.
 const LINES: u64 = 2000;
 const LINE: usize = 8 << 10;
@@ -49,6 +51,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// MiB that the chart gives to a gateway (`gateway.resources.limits.memory`).
 const MEMORY: f64 = 2048.0;
 const PATIENCE: Duration = Duration::from_mins(2);
+/// Longer than anything may wait for its turn, and than a slow body may take.
+const END: Duration = Duration::from_mins(10);
 
 /// Which of the Repos.
 const BAD: usize = 0;
@@ -79,11 +83,12 @@ pub(super) async fn measure_siege() -> anyhow::Result<Vec<MeasuredFigure>> {
     // Its first turn fills what both need.
     team.time(TURN).await?;
     let mut timed: [TimedTeam; 2] = Default::default();
-    for turn in 0..TURNS {
+    let mut held = SiegeCount::default();
+    for _ in 0..TURNS {
         timed[0].add(team.time(TURN).await?);
-        let siege = Siege::begin(&bed, &push, share_of(PUSHES, turn)).await?;
+        let siege = Siege::begin(&bed, &push).await;
         timed[1].add(team.time(TURN).await?);
-        siege.end().await?;
+        held.add(&siege.end().await?);
     }
     let memory = bed.peak_memory()?;
     drop(team);
@@ -96,12 +101,39 @@ pub(super) async fn measure_siege() -> anyhow::Result<Vec<MeasuredFigure>> {
         MeasuredFigure::at_most("flood.memory", memory, "MiB", MEMORY),
         MeasuredFigure::ratio("flood.others_ack_p95", acks.0, acks.1, 2.0),
         MeasuredFigure::ratio("flood.others_proxy_p50", calls.0, calls.1, 2.0),
+        held.figure("flood.bodies_taken", held.bodies, BODIES / 2),
+        held.figure("flood.pushes_judged", held.pushes, 1),
+        held.figure("flood.readings_answered", held.readings, 1),
+        held.figure("flood.connections_held", held.connections, CONNECTIONS / 2),
     ])
 }
 
-/// A turn's share of so many.
-const fn share_of(all: usize, turn: usize) -> usize {
-    all * (turn + 1) / TURNS - all * turn / TURNS
+/// What the gateway took of all turns; the rest it refused.
+#[derive(Default)]
+struct SiegeCount {
+    turns: usize,
+    bodies: usize,
+    pushes: usize,
+    readings: usize,
+    /// That were there at a turn's end.
+    connections: usize,
+}
+
+impl SiegeCount {
+    const fn add(&mut self, other: &Self) {
+        self.turns += other.turns;
+        self.bodies += other.bodies;
+        self.pushes += other.pushes;
+        self.readings += other.readings;
+        self.connections += other.connections;
+    }
+
+    /// A siege in which too little is held shows nothing.
+    fn figure(&self, name: &str, taken: usize, least: usize) -> MeasuredFigure {
+        let of_turn = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);
+        let taken = of_turn(taken) / of_turn(self.turns);
+        MeasuredFigure::at_least(name, taken, "count", of_turn(least))
+    }
 }
 
 /// Milliseconds.
@@ -179,82 +211,112 @@ impl OtherTeam {
     }
 }
 
-/// All that is held and asked for at once.
+/// All that is held and asked for at once: it has to come to an end by itself. Each says whether it was taken, or
+/// refused.
 struct Siege {
-    /// Ends with the turn.
-    held: JoinSet<()>,
+    bodies: JoinSet<anyhow::Result<bool>>,
+    readings: JoinSet<anyhow::Result<bool>>,
+    pushes: JoinSet<anyhow::Result<bool>>,
     connections: Vec<TcpStream>,
-    /// Has to come to an end, and to be refused.
-    pushes: JoinSet<anyhow::Result<()>>,
 }
 
 impl Siege {
-    async fn begin(bed: &Arc<ProxyBed>, push: &HostilePush, pushes: usize) -> anyhow::Result<Self> {
-        let tokens = bed.tokens(BAD);
-        let (mut held, mut pushing) = (JoinSet::new(), JoinSet::new());
-        let mut sent = Vec::new();
+    async fn begin(bed: &Arc<ProxyBed>, push: &HostilePush) -> Self {
+        let of_pod = |n: usize| (Arc::clone(bed), n % bed.tokens(BAD).len());
+        let (mut bodies, mut readings, mut pushes) =
+            (JoinSet::new(), JoinSet::new(), JoinSet::new());
         for n in 0..BODIES {
-            let (all, is_sent) = oneshot::channel();
-            let token = tokens[n % tokens.len()].clone();
-            held.spawn(send_slowly(bed.client()?, bed.url(), token, all));
-            sent.push(is_sent);
+            let length = if n % LONG == 0 { LONGEST } else { BODY };
+            let (bed, pod) = of_pod(n);
+            bodies.spawn(async move { send_slowly(&bed, pod, length).await });
         }
-        // They are to be held, not to arrive: sent as far as the gateway takes them, or refused.
-        let _ = tokio::time::timeout(ARRIVAL, join_all(sent)).await;
+        for n in 0..PUSHES {
+            let ((bed, pod), push) = (of_pod(n), push.clone());
+            pushes.spawn(async move { push.send(&bed, pod).await });
+        }
         for n in 0..READINGS {
-            let url = format!("{}{}", bed.url(), path::HISTORY_LINES);
-            let request = bed.client()?.get(url).bearer_auth(&tokens[n % 2]);
-            held.spawn(async move {
-                if let Ok(answer) = request.send().await {
-                    let _ = answer.bytes().await;
-                }
+            let bed = Arc::clone(bed);
+            readings.spawn(async move {
+                let url = format!("{}{}", bed.url(), path::HISTORY_LINES);
+                // The two whose histories are long.
+                let token = &bed.tokens(BAD)[n % 2];
+                let answer = bed.client()?.get(url).bearer_auth(token).send().await?;
+                let is_taken = is_taken(answer.status())?;
+                answer.bytes().await?;
+                Ok(is_taken)
             });
         }
-        for n in 0..pushes {
-            let (bed, push) = (Arc::clone(bed), push.clone());
-            pushing.spawn(async move { push.send(&bed, n % bed.tokens(BAD).len()).await });
-        }
         let connections = (0..CONNECTIONS).map(|_| hold_connection(bed.pages()));
-        let connections = join_all(connections).await.into_iter().flatten().collect::<Vec<_>>();
-        ensure!(connections.len() > CONNECTIONS / 2, "{} connections", connections.len());
-        Ok(Self { held, connections, pushes: pushing })
+        let connections = join_all(connections).await.into_iter().flatten().collect();
+        Self { bodies, readings, pushes, connections }
     }
 
-    async fn end(mut self) -> anyhow::Result<()> {
-        self.held.shutdown().await;
+    async fn end(self) -> anyhow::Result<SiegeCount> {
+        let connections = self.connections.iter().filter(|stream| is_open(stream)).count();
         drop(self.connections);
-        while let Some(pushed) = self.pushes.join_next().await {
-            pushed??;
-        }
-        Ok(())
+        let [bodies, pushes, readings] = [
+            count_taken(self.bodies).await?,
+            count_taken(self.pushes).await?,
+            count_taken(self.readings).await?,
+        ];
+        Ok(SiegeCount { turns: 1, bodies, pushes, readings, connections })
     }
 }
 
-/// The longest body that is taken, but for its last byte.
-async fn send_slowly(
-    client: reqwest::Client,
-    url: String,
-    token: String,
-    all: oneshot::Sender<()>,
-) {
-    let piece = vec![b' '; 1 << 20];
-    let pieces = (0..BODY >> 20).map(move |n| {
-        let mut piece = piece.clone();
-        piece.truncate(if n + 1 == BODY >> 20 { (1 << 20) - 1 } else { 1 << 20 });
-        Ok::<_, std::io::Error>(piece)
+async fn count_taken(mut asked: JoinSet<anyhow::Result<bool>>) -> anyhow::Result<usize> {
+    let mut count = 0;
+    let all = async {
+        while let Some(ended) = asked.join_next().await {
+            count += usize::from(ended??);
+        }
+        Ok::<_, anyhow::Error>(())
+    };
+    tokio::time::timeout(END, all).await.context("something is held and does not end")??;
+    Ok(count)
+}
+
+/// Whether something was done; a flood is told to come again.
+fn is_taken(status: StatusCode) -> anyhow::Result<bool> {
+    let refused = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
+    ensure!(status.is_success() || refused.contains(&status), "{status}");
+    Ok(status.is_success())
+}
+
+fn is_open(stream: &TcpStream) -> bool {
+    let read = stream.try_read(&mut [0; 1]);
+    read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+}
+
+/// A body that comes piece by piece, and to its end.
+async fn send_slowly(bed: &ProxyBed, pod: usize, length: usize) -> anyhow::Result<bool> {
+    let told = HistoryBatch { journal: "slow".to_owned(), from: 1, events: Vec::new() };
+    let end = serde_json::to_vec(&told)?;
+    let piece = vec![b' '; length / PIECES as usize];
+    let pieces = futures::stream::unfold(PIECES, move |left| {
+        let (piece, end) = (piece.clone(), end.clone());
+        async move {
+            match left {
+                0 => None,
+                1 => Some((Ok::<_, std::io::Error>(end), 0)),
+                _ => {
+                    tokio::time::sleep(TURN / PIECES).await;
+                    Some((Ok(piece), left - 1))
+                }
+            }
+        }
     });
-    let last = futures::stream::once(async move {
-        let _ = all.send(());
-        std::future::pending().await
-    });
-    let body = futures::StreamExt::chain(futures::stream::iter(pieces), last);
-    let request = client
-        .post(format!("{url}{}", path::HISTORY))
-        .bearer_auth(token)
+    let request = bed
+        .client()?
+        .post(format!("{}{}", bed.url(), path::HISTORY))
+        .bearer_auth(&bed.tokens(BAD)[pod])
         .header("content-type", "application/json")
-        .body(reqwest::Body::wrap_stream(body));
-    // It is cut off, or refused.
-    let _ = request.send().await;
+        .body(reqwest::Body::wrap_stream(pieces));
+    match request.send().await {
+        Ok(answer) => is_taken(answer.status()),
+        // It was refused, and the connection ended, before all was sent.
+        Err(error) if error.is_request() || error.is_body() => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A browser that never finishes what it asks for.
@@ -333,8 +395,8 @@ impl HostilePush {
         Ok(Self { base, tip, pack })
     }
 
-    /// Pushes it as a thread's pod; it has to be refused, and in Git's own words.
-    async fn send(&self, bed: &ProxyBed, n: usize) -> anyhow::Result<()> {
+    /// Pushes it as a thread's pod, and waits for a place; it has to be refused, and in Git's own words.
+    async fn send(&self, bed: &ProxyBed, n: usize) -> anyhow::Result<bool> {
         let branch = ProxyBed::branch(BAD, n);
         let line = format!("{} {} refs/heads/{branch}\0report-status", self.base, self.tip);
         let mut body = format!("{:04x}{line}0000", line.len() + 4).into_bytes();
@@ -343,8 +405,9 @@ impl HostilePush {
         let request = bed.client()?.post(url).bearer_auth(&bed.tokens(BAD)[n]).body(body);
         let answer = request.send().await?.bytes().await?;
         let said = String::from_utf8_lossy(&answer);
-        ensure!(said.contains("ng refs/heads/"), "a hostile push was taken: {said}");
-        Ok(())
+        let is_judged = said.contains("ng refs/heads/");
+        ensure!(is_judged || said.contains("under way"), "a hostile push was taken: {said}");
+        Ok(is_judged)
     }
 }
 

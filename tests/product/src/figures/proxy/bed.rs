@@ -112,6 +112,8 @@ impl ProxyBed {
         let mut args = gateway_arguments(address, &slack, &dir.path().join("git-cache"));
         args.push(format!("--history={}", dir.path().join("history").display()).into());
         args.push(format!("--pages={}:{PAGES}", address.ip()).into());
+        // As the chart has it.
+        args.push("--idle-background-work".into());
         let command = ProcessCommand {
             program,
             args,
