@@ -293,6 +293,14 @@ def pages_are_there_for_who_may_forward_the_port(chart):
         assert part in notes, part
 
 
+def notes_put_the_team_where_the_gateway_looks(chart):
+    notes = chart.render({"namespaces": ["payments", "shop"]})["codebutler/templates/NOTES.txt"]
+    assert "kubectl -n payments apply -f -" in notes and "-n team" not in notes, notes
+    assert "create namespace" not in notes and "create rolebinding" not in notes, notes
+    anywhere = chart.render({})["codebutler/templates/NOTES.txt"]
+    assert "kubectl create namespace team\n" in anywhere and "kubectl -n team create rolebinding" in anywhere, anywhere
+
+
 def charts_say_where_they_come_from():
     for path in (CRDS, MAIN):
         metadata = helm.Chart.load(path).metadata
@@ -370,6 +378,7 @@ def render_everything():
     pages_are_led_to_as_the_values_say(chart)
     what_happened_survives_a_pod(chart)
     pages_are_there_for_who_may_forward_the_port(chart)
+    notes_put_the_team_where_the_gateway_looks(chart)
     charts_say_where_they_come_from()
     dashboards = documents(rendered["codebutler/templates/dashboards.yaml"])
     assert [d["metadata"]["name"] for d in dashboards] == [

@@ -4,6 +4,7 @@ Usage: release.py, in the environment of the Helm engine, with buildah. Any prog
 """
 
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -56,6 +57,8 @@ with tempfile.TemporaryDirectory() as folder:
         for part in ["operator", "agent"]:
             with open(at("built", arch, f"codebutler-{part}"), "w") as file:
                 file.write(f"{part} for {arch}\n")
+        with open(at("built", arch, "kubectl-codebutler"), "w") as file:
+            file.write(f"plugin for {arch}\n")
     os.mkdir(at("bin"))
     with open(at("bin", "helm"), "w") as file:
         cli = os.path.join(TOP, "tests/clients/helm_cli.py")
@@ -65,6 +68,7 @@ with tempfile.TemporaryDirectory() as folder:
         file.write(f'[storage]\ndriver = "vfs"\ngraphroot = "{at("graph")}"\nrunroot = "{at("run")}"\n')
     plain = {
         **os.environ, "PATH": f"{at('bin')}:{os.environ['PATH']}", "PLAIN_HTTP": "1", "CONTAINERS_STORAGE_CONF": at("storage.conf"),
+        "PLUGIN_URL": "https://releases.example.com",
     }
     environment = {**plain, "BINARIES": at("built")}
     try:
@@ -99,9 +103,32 @@ with tempfile.TemporaryDirectory() as folder:
         charts = {name for name, _ in registry.MANIFESTS if name.startswith("team/charts/")}
         assert charts == {"team/charts/codebutler", "team/charts/codebutler-crds"}, charts
 
+        # The plugin: archives, and what krew reads with their checksums.
+        def plugin():
+            with open(os.path.join(TOP, f"target/release-{TAG}/krew.yaml")) as file:
+                manifest = file.read()
+            archives = {}
+            for arch in ["amd64", "arm64"]:
+                name = f"kubectl-codebutler-linux-{arch}.tar.gz"
+                with open(os.path.join(TOP, f"target/release-{TAG}", name), "rb") as file:
+                    archives[arch] = file.read()
+                with tarfile.open(fileobj=io.BytesIO(archives[arch])) as archive:
+                    names = ["LICENSE", "kubectl-codebutler", "kubectl_complete-codebutler"]
+                    assert sorted(archive.getnames()) == names
+                    program = archive.getmember("kubectl-codebutler")
+                    assert (program.mode, program.uid) == (0o755, 0)
+                    assert archive.extractfile(program).read() == f"plugin for {arch}\n".encode()
+                told = f"arch: {arch}}}}}\n      uri: https://releases.example.com/{name}\n"
+                told += f'      sha256: "{hashlib.sha256(archives[arch]).hexdigest()}"\n      bin: kubectl-codebutler\n'
+                assert told in manifest, manifest
+            assert f"version: v{TAG}\n" in manifest and '"000' not in manifest, manifest
+            return archives
+        packed = plugin()
+
         # Again, elsewhere: digest by digest the same.
         again = release("other", {**environment, "CHARTS": "none"})
         assert again.returncode == 0, again.stdout + again.stderr
+        assert plugin() == packed
         lines = lambda said, path: [line.removeprefix(f"{host}/{path}/") for line in said.stdout.splitlines() if "@sha256:" in line]
         images = [line for line in lines(first, "team") if line.startswith("codebutler-")]
         assert len(images) == 4 and images == lines(again, "other"), (first.stdout, again.stdout)

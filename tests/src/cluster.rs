@@ -8,6 +8,7 @@ mod apply;
 mod assets;
 mod turns;
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -149,7 +150,8 @@ impl TestCluster {
     async fn with(source: ClusterSource, config: Kubeconfig, dir: &Path) -> Result<Self> {
         let (config, ca) = flatten_config(config).await?;
         let options = KubeConfigOptions::default();
-        let parsed = Config::from_custom_kubeconfig(config.clone(), &options).await?;
+        let mut parsed = Config::from_custom_kubeconfig(config.clone(), &options).await?;
+        without_proxy(&mut parsed);
         let client = Client::try_from(parsed).map_err(ClusterError::request("client"))?;
         let path = dir.join("kubeconfig");
         write_private(&path, &yaml_of(&config)?)?;
@@ -166,6 +168,7 @@ impl TestCluster {
         let options = KubeConfigOptions::default();
         let mut config = Config::from_custom_kubeconfig(self.config.clone(), &options).await?;
         config.default_retry = false;
+        without_proxy(&mut config);
         Client::try_from(config).map_err(ClusterError::request("client"))
     }
 
@@ -305,6 +308,15 @@ impl TestCluster {
             ClusterSource::Assets(assets) => assets.shutdown().await,
             ClusterSource::Given(_) => {}
         }
+    }
+}
+
+/// kube takes `HTTPS_PROXY` for every cluster; one of this machine is reached without.
+pub(crate) fn without_proxy(config: &mut Config) {
+    let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']);
+    let is_here = host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    if is_here || host == "localhost" {
+        config.proxy_url = None;
     }
 }
 

@@ -164,7 +164,8 @@ impl InstallPlace {
     async fn remove(&self, config: Kubeconfig) -> kube::Result<()> {
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(config, &options).await;
-        let config = config.map_err(|error| kube::Error::Service(error.into()))?;
+        let mut config = config.map_err(|error| kube::Error::Service(error.into()))?;
+        crate::cluster::without_proxy(&mut config);
         let client = Client::try_from(config)?;
         let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         for namespace in [&self.team, &self.system] {

@@ -126,7 +126,8 @@ impl AssetProcesses {
     async fn wait(&mut self) -> Result<()> {
         let config = Kubeconfig::from_yaml(&self.kubeconfig)?;
         let options = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(config, &options).await?;
+        let mut config = Config::from_custom_kubeconfig(config, &options).await?;
+        super::without_proxy(&mut config);
         let client = Client::try_from(config).map_err(ClusterError::request("client"))?;
         let namespaces: Api<Namespace> = Api::all(client.clone());
         let deadline = Instant::now() + READY;

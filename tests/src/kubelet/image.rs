@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The user of an image that names none. Not root: nothing here needs it.
 pub(super) const DEFAULT_USER: u32 = 65_532;
@@ -24,6 +25,8 @@ pub struct LocalImage {
     /// Whether pods with it share this machine's network, at a loopback address of their own: what has
     /// to reach more than Services can't have a network where there is nothing else.
     pub host_network: bool,
+    /// How long its pull takes, for each container that starts with it.
+    pub pull: Duration,
 }
 
 impl Default for LocalImage {
@@ -35,6 +38,7 @@ impl Default for LocalImage {
             path: Vec::new(),
             user: DEFAULT_USER,
             host_network: false,
+            pull: Duration::ZERO,
         }
     }
 }

@@ -87,6 +87,10 @@ pub(super) async fn supervise_container(
     mut stop: watch::Receiver<Option<Instant>>,
 ) {
     let unit = entry.node.options.backoff;
+    let image = container.image.as_ref().and_then(|name| entry.node.options.images.get(name));
+    if let Some(pull) = image.map(|image| image.pull).filter(|pull| !pull.is_zero()) {
+        pause_for(pull, &mut stop).await;
+    }
     let (mut failures, mut refusals) = (0, 0);
     while stop.borrow().is_none() {
         let spec = match prepare_container(&entry, &container).await {

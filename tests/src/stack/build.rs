@@ -27,6 +27,8 @@ use crate::kubelet::{
 use crate::models::ModelServer;
 use crate::serving::own_loopback_address;
 
+/// What the operator's program is told to be.
+const GATEWAY_PART: &str = "gateway";
 /// Name and port of the gateway's Service.
 const SERVICE: &str = "codebutler-gateway";
 const GATEWAY_PORT: u16 = 8443;
@@ -185,7 +187,8 @@ async fn start_here(
     images.extend(surroundings.images.clone());
     let kubelet = start_kubelet(cluster, &api, &options, images, gateway_address).await;
     let kubelet = kubelet.map_err(part_error("kubelet"))?;
-    let processes = Processes { cluster, options: &options, operator, watched };
+    let proxies = &surroundings.proxies;
+    let processes = Processes { cluster, options: &options, operator, watched, proxies };
     let silence = options.agent_silence;
     let silence = silence.map(|limit| format!("--agent-silence-seconds={}", limit.as_secs()));
     let flags = vec![
@@ -204,7 +207,7 @@ async fn start_here(
     let flags: Vec<String> = flags.into_iter().chain(silence).collect();
     let watched_by = watching_arguments(cluster, &options, pages, outside).await?;
     let flags = [flags, watched_by].concat();
-    let mut gateway = processes.spawn("gateway", flags).await?;
+    let mut gateway = processes.spawn(GATEWAY_PART, flags).await?;
     let mut controller = processes
         .spawn(
             "controller",
@@ -261,14 +264,15 @@ async fn watching_arguments(
 
 /// What the team's Repo points at.
 fn pointed_at(options: &StackOptions, world: &Running, models: &ModelSource) -> RepoTargets {
-    let (model_url, api_key) = match models {
-        ModelSource::Real(provider) => (provider.url.clone(), provider.key.clone()),
-        _ => (world.models.url(), world.models.api_key().to_owned()),
+    let (model_url, api_key, model_api) = match models {
+        ModelSource::Real(provider) => (provider.url.clone(), provider.key.clone(), provider.api),
+        _ => (world.models.url(), world.models.api_key().to_owned(), None),
     };
     RepoTargets {
         git_url: world.remote.url().to_owned(),
         branch: options.branch.clone(),
         model_url,
+        model_api,
         slack_url: world.slack.api_url(),
         channel: world.channel.clone(),
         git_token: world.github.token().to_owned(),
@@ -387,6 +391,8 @@ struct Processes<'a> {
     options: &'a StackOptions,
     operator: PathBuf,
     watched: Vec<String>,
+    /// For who goes out: the gateway.
+    proxies: &'a [(String, String)],
 }
 
 impl Processes<'_> {
@@ -395,6 +401,7 @@ impl Processes<'_> {
         let (options, account) = (self.options, format!("codebutler-{name}"));
         let (dir, system) = (&options.dir, &options.place.system);
         let config = write_kubeconfig(self.cluster, dir, system, &account).await?;
+        let proxies = self.proxies.iter().filter(|_| name == GATEWAY_PART);
         let watched = self.watched.iter().map(|name| format!("--namespaces={name}").into());
         ProcessCommand {
             program: self.operator.clone(),
@@ -403,10 +410,13 @@ impl Processes<'_> {
                 .chain([format!("--namespace={system}").into()])
                 .chain(watched)
                 .collect(),
-            env: vec![
+            env: [
                 ("KUBECONFIG".to_owned(), config.into_os_string()),
                 ("CODEBUTLER_LOG".to_owned(), options.log.clone().into()),
-            ],
+            ]
+            .into_iter()
+            .chain(proxies.map(|(name, url)| (name.clone(), url.into())))
+            .collect(),
             log: dir.join("logs").join(format!("{name}.log")),
         }
         .spawn()
@@ -452,7 +462,7 @@ async fn await_ready(
     process: &mut OperatorProcess,
     address: SocketAddr,
 ) -> Result<(), StackError> {
-    let client = reqwest::Client::new();
+    let client = reqwest::Client::builder().no_proxy().build().map_err(part_error(name))?;
     let url = format!("http://{address}/readyz");
     let deadline = Instant::now() + READY;
     loop {

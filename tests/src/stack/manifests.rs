@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use codebutler_crds::limits::LimitsSpec;
+use codebutler_crds::model::ModelApi;
 use codebutler_crds::names::secret_key as key;
 use codebutler_crds::policy::{AccessSpec, EgressSpec, PolicySpec};
 use codebutler_crds::repo::{GitSpec, ModelSpec, RepoSpec, SecretRef, SlackSpec, WorktreeSpec};
@@ -29,6 +30,8 @@ pub struct RepoTargets {
     pub branch: String,
     /// `http://host:port/v1`.
     pub model_url: String,
+    /// The kind of that API, where its host does not tell.
+    pub model_api: Option<ModelApi>,
     /// `http://host:port/api`.
     pub slack_url: String,
     /// Channel id.
@@ -129,7 +132,7 @@ pub fn team_manifests(
         model: ModelSpec {
             base_url: outside.model_url.clone(),
             credentials: SecretRef { name: "model".to_owned() },
-            api: None,
+            api: outside.model_api.map(Into::into),
             prices: BTreeMap::new(),
             models: BTreeMap::new(),
             providers: Vec::new(),

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use codebutler_crds::model::ModelApi;
+
 use super::kept::KeptLife;
 use super::{StackError, StackOptions};
 use crate::github::{DrivenRepository, FirstCommit, GitHubOptions, GitHubServer};
@@ -30,6 +32,8 @@ pub struct StackSurroundings {
     pub provider: ModelOptions,
     /// What pods run, where it is not the binary that is every process of the product.
     pub agent: Option<PathBuf>,
+    /// Variables of the gateway's environment that name its way out.
+    pub proxies: Vec<(String, String)>,
     /// Images that the node has besides the product's own, by name.
     pub images: BTreeMap<String, LocalImage>,
 }
@@ -55,6 +59,8 @@ pub struct ModelProvider {
     pub key: String,
     /// One model for all roles instead of each role's own.
     pub model: Option<String>,
+    /// The kind of the API, where its host does not tell.
+    pub api: Option<ModelApi>,
 }
 
 impl std::fmt::Debug for ModelProvider {
@@ -101,8 +107,7 @@ pub(super) async fn start_outside(
     options: &StackOptions,
     surroundings: &StackSurroundings,
 ) -> Result<OutsideWorld, StackError> {
-    let StackSurroundings { models, content, suggestions, life, provider, agent: _, images: _ } =
-        surroundings;
+    let StackSurroundings { models, content, suggestions, life, provider, .. } = surroundings;
     let life = life.as_ref();
     let ports = life.map(|life| life.ports).unwrap_or_default();
     let address = options.nodes.as_ref().map(|nodes| nodes.address);

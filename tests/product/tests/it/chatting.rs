@@ -29,7 +29,12 @@ pub(crate) fn demo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));
     command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
     let models = ["CODEBUTLER_MODEL_URL", "CODEBUTLER_MODEL_KEY", "CODEBUTLER_MODEL"];
-    for name in models.into_iter().chain(["OPENROUTER_API_KEY"]) {
+    let keys = ["OPENROUTER", "OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE"];
+    for name in keys.map(|who| format!("{who}_API_KEY")) {
+        command.env_remove(name);
+    }
+    let servers = ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST", "LLAMA_ARG_PORT"];
+    for name in models.into_iter().chain(servers) {
         command.env_remove(name);
     }
     command

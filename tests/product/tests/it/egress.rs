@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use codebutler_crds::Repo;
 use codebutler_crds::condition::{EGRESS_ENFORCED, is_true};
+use codebutler_crds::warm::WarmSpec;
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -119,6 +120,29 @@ async fn a_wall_that_never_comes_lets_nothing_run_and_is_told_by_name() {
     let open = |condition: &Condition| condition.status == "False";
     let found = team.until("the condition", || async { enforced(&team).await.filter(open) }).await;
     assert!(found.message.contains("API server"), "{}", found.message);
+    assert!(team.stack.models.requests().is_empty(), "no model was asked");
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_seat_that_no_wall_keeps_in_lets_nothing_run_once_it_is_taken() {
+    if needs_process_kubelet("its network lets pods out for a while") {
+        return;
+    }
+    let warm: WarmSpec = serde_json::from_value(json!({"seats": 1})).unwrap();
+    let setup = late(Duration::from_hours(1));
+    let team = setup.repo(move |repo| repo.warm = Some(Box::new(warm.clone()))).start().await;
+    let repos = Api::<Repo>::namespaced(team.stack.cluster.client(), &team.stack.place.team);
+    team.until("a seat", || async {
+        let warm = repos.get(&team.stack.repo).await.ok()?.status?.warm?;
+        (warm.ready == 1).then_some(())
+    })
+    .await;
+    let root = team.says("ana", None, "please look");
+    let told = team.message(&root, "I don't start here").await.shown;
+    assert!(told.contains("API server"), "{told}");
+    let thread = team.thread(&root).await;
+    assert!(thread.status.unwrap().volume.is_some(), "it took the seat");
     assert!(team.stack.models.requests().is_empty(), "no model was asked");
     team.stop().await;
 }

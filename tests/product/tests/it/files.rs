@@ -143,7 +143,7 @@ async fn a_persons_picture_reaches_a_model_that_sees() {
     assert_eq!(parts[at]["image_url"]["url"], "data:image/png;base64,iVBORw0KGgoAAA==");
     assert!(last_prompt(&team, "pm").contains("shot.png, image/png, 10 bytes: a picture"));
 
-    // What only calls itself a picture is not handed out, and neither is what is too large.
+    // What only calls itself a picture is not handed out, and what is too large is, as Slack shows it.
     let fake = ("fake.png", b"<svg onload=alert(1)>".as_slice());
     slack.upload_as(ana, channel, Some(&root), "and this", fake).unwrap();
     team.message(&root, "Two.").await;
@@ -151,13 +151,16 @@ async fn a_persons_picture_reaches_a_model_that_sees() {
     slack.upload_as(ana, channel, Some(&root), "and this", ("huge.png", &huge)).unwrap();
     team.message(&root, "Three.").await;
     let prompt = last_prompt(&team, "pm");
-    assert!(prompt.contains("a picture of more than 3 MiB, not shown here"), "{prompt}");
-    assert_eq!(prompt.matches("image_url").count(), 2, "one part, its kind and its name: {prompt}");
+    // Slack has a smaller copy of it.
+    assert!(prompt.contains("a picture, shown at 1024 px: models take PNG, JPEG"), "{prompt}");
+    assert_eq!(prompt.matches("image_url").count(), 4, "two parts, kind and name: {prompt}");
     let shown = picture_on_page(&team, &root, "shot.png").await;
     assert_eq!(shown, Ok(("image/png".to_owned(), png.to_vec())));
     assert_eq!(picture_on_page(&team, &root, "fake.png").await, Err(404));
     let page = page_of(&team, &root).await;
-    assert!(!page.1.contains("alt=\"huge.png\""), "{}", page.1);
+    assert!(page.1.contains("alt=\"huge.png\""), "{}", page.1);
+    let smaller = picture_on_page(&team, &root, "huge.png").await.unwrap();
+    assert!(smaller.1.len() < huge.len(), "as Slack shows it");
     // A line that shows none has none.
     let none = reqwest::get(format!("{}/lines/1/picture", page.0)).await.unwrap();
     assert_eq!(none.status().as_u16(), 404);

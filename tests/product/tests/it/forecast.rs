@@ -55,7 +55,7 @@ async fn a_plan_says_what_work_like_it_came_to() {
     team.settled(&root, "pm").await;
     team.says("ana", Some(&root), "plan it anew");
     let second = team.message(&root, "Plan: second.").await;
-    let told = "about $0.24 and 7 minutes until the merge question (median of 3 similar threads)";
+    let told = "about $0.23 and 7 minutes until the merge question (median of 3 similar threads)";
     assert!(second.shown.contains(told), "{}", second.shown);
     // The message comes before its record.
     let estimate_of = |thread: &Thread| {

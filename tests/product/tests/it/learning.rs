@@ -61,7 +61,9 @@ fn work() -> ModelScript {
 async fn start(script: ModelScript) -> Team {
     let looks_back =
         || Some(RetrospectiveSpec { min_cost: codebutler_crds::NanoUsd(0), ..Default::default() });
-    Setup::new(script).repo(move |repo| repo.retrospective = looks_back()).start().await
+    let setup = Setup::new(script).repo(move |repo| repo.retrospective = looks_back());
+    // A file that steers roles, and leads to another one.
+    setup.file("CLAUDE.md", "Prices are as in @src/price.txt.\n").start().await
 }
 
 fn click(team: &Team, message: &MessageView, action: &str) {
@@ -129,7 +131,8 @@ async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
     assert!(told.shown.contains("“Money is counted in cents”"), "{}", told.shown);
     let ready = team.message(&root, "Ready to merge.").await;
     assert!(ready.shown.contains("`sh check.sh` passed on"), "still tested: {}", ready.shown);
-    let steers = "Changes what steers roles, from the merge on: `.codebutler/coder.md`";
+    let steers = "Changes what steers roles, from the merge on: `.codebutler/coder.md`, \
+                  `src/price.txt` (by `CLAUDE.md`)";
     assert_eq!(ready.shown.lines().last().unwrap(), format!(":warning: {steers}"));
     let branch = codebutler_crds::names::branch_name(
         team.thread(&root).await.metadata.name.as_ref().unwrap(),

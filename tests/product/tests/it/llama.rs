@@ -55,6 +55,7 @@ async fn every_conversation_ends_in_words_that_people_can_use() {
         url: server.url().to_owned(),
         key: "none".to_owned(),
         model: Some(name.to_owned()),
+        api: None,
     };
     let setup = Setup::new(ModelScript::of("pm", vec![])).real(provider).repo(move |repo| {
         let note = ModelNote { max_tokens: Some(256), ..ModelNote::default() };

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::SystemTime;
 
 use codebutler_testbed::models::{
-    ModelOptions, ModelScript, ModelServer, PlayedCatalogue, ScriptStep,
+    ModelCard, ModelOptions, ModelScript, ModelServer, PlayedCatalogue, ScriptStep,
 };
 use serde_json::json;
 
@@ -94,10 +94,20 @@ async fn a_repository_that_can_t_be_used_gets_a_sentence() {
     git(&at("sha256"), &["init", "--quiet", "--object-format=sha256"]);
     git(&at("sha256"), &["commit", "--quiet", "--allow-empty", "--message=Start"]);
 
+    git(&shop, &["commit", "--quiet", "--allow-empty", "--message=Second"]);
+    let whole = format!("file://{}", shop.display());
+    let line = ["clone", "--quiet", "--depth=1", &*whole, "shallow"];
+    git(dir.path(), &line);
+
     let path = |name: &str| at(name).to_string_lossy().into_owned();
     for (arguments, expected) in [
         (vec![path("newer")], "on this machine: unknown repository extension found: fancy"),
         (vec![path("sha256")], "names its objects with SHA-256"),
+        (
+            vec![path("shallow")],
+            "is a shallow clone, whose history ends where it was cut off: run `git fetch --unshallow`",
+        ),
+        (vec![format!("file://{}/", path("shallow"))], "git fetch --unshallow"),
         (vec![path("nowhere")], "nowhere does not exist"),
         (vec![path("folder")], "is no Git repository: run `git init`"),
         // Part of a repository is none.
@@ -178,6 +188,10 @@ async fn real_models_work_on_an_own_repository_and_what_they_cost_is_said() {
     let script = ModelScript::of("pm", vec![looks, answers, thinks]);
     let server = ModelServer::start(script, ModelOptions::default()).await.unwrap();
     let mut command = demo(&["--repo", shop.to_str().unwrap()]);
+    // A proxy that leads nowhere: what runs on this machine is reached without.
+    for name in ["HTTPS_PROXY", "HTTP_PROXY"] {
+        command.env(name, "http://127.9.9.9:1").env_remove("NO_PROXY").env_remove("no_proxy");
+    }
     command
         .env("CODEBUTLER_MODEL_URL", server.url())
         .env("CODEBUTLER_MODEL_KEY", server.api_key())
@@ -200,6 +214,47 @@ async fn real_models_work_on_an_own_repository_and_what_they_cost_is_said() {
     assert!(words.contains(&vec!["pm", "2", "120", "7", "0.00321"]), "{rest}");
     assert!(words.contains(&vec!["total", "0.00321"]), "{rest}");
     assert_eq!(everything(&shop), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_anthropic_alone_is_enough() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let dir = tempfile::tempdir().unwrap();
+    let shop = repository(&dir.path().join("shop"), "main", &[("src/a.rs", "fn a() {}\n")]);
+    let answers = ScriptStep::tool("SendMessage", json!({"message": "Good morning."}));
+    let script = ModelScript::of("pm", vec![answers, ScriptStep::say("That is all.")]);
+    let catalogue = PlayedCatalogue::Anthropic;
+    let mut options = ModelOptions { catalogue, ..ModelOptions::default() };
+    for id in ["claude-opus-9", "claude-sonnet-9", "claude-sonnet-8-20260101"] {
+        options = options.offer(ModelCard::new(id).playing("pm"));
+    }
+    let server = ModelServer::start(script, options).await.unwrap();
+    let base = server.url().trim_end_matches("/v1").to_owned();
+    let mut command = demo(&["--repo", shop.to_str().unwrap()]);
+    command.env("ANTHROPIC_API_KEY", server.api_key()).env("ANTHROPIC_BASE_URL", &base);
+    let chat = Chat::run(command).await;
+    for part in
+        ["(named by ANTHROPIC_API_KEY)", "claude-sonnet-9 for all roles", "real: claude-sonnet-9"]
+    {
+        assert!(chat.said.contains(part), "{part}: {}", chat.said);
+    }
+    let root = chat.says("ana", None, "Good morning").await;
+    chat.hears(&root, "PM", "Good morning.").await;
+    // Code that tells the roles nothing yet: the team is offered to learn it.
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        let state = chat.state().await;
+        if state["messages"].to_string().contains("no `.codebutler/` yet") {
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "nothing is offered: {state:#}");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    assert_eq!(chat.interrupt().await.0, Some(0));
+
+    let wrong = [("ANTHROPIC_API_KEY", "sk-ant-wrong"), ("ANTHROPIC_BASE_URL", &*base)];
+    let told = told(&["--repo", shop.to_str().unwrap()], &wrong).await;
+    assert!(told.contains("127.0.0.1 refuses the key in ANTHROPIC_API_KEY"), "{told}");
 }
 
 /// The coder changes one file of a repository with a submodule and a file in Git LFS.

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::{Setup, Team, asks};
 
@@ -56,7 +56,9 @@ async fn threads_cost_and_open_questions_are_shown_and_a_thread_is_stopped() {
     let place = ["-n", &*team.stack.place.team];
     let with = |more: &[&'static str]| -> Vec<&str> { more.iter().copied().chain(place).collect() };
 
-    let none = plugin(&team, &with(&["threads"]), "").await;
+    // A proxy that leads nowhere: a cluster of this machine is reached without.
+    let proxy = [("HTTPS_PROXY", "http://127.0.0.1:1")];
+    let none = plugin_with(&team, &with(&["threads"]), "", &proxy).await;
     assert!(none.said.contains("No open Threads in"), "{}", none.said);
     let root = team.says("ana", None, "the price is too low");
     team.message(&root, "Plan: raise").await;
@@ -66,7 +68,7 @@ async fn threads_cost_and_open_questions_are_shown_and_a_thread_is_stopped() {
             let ran = plugin(&team, &with(&["threads"]), "").await;
             let row = ran.said.lines().find(|line| line.contains(&thread))?;
             // The question and the cost are written by two hands.
-            let parts = ["shop", "Active", "person", "$0.02"];
+            let parts = ["shop", "Active", "person", "$0.01"];
             parts.into_iter().all(|part| row.contains(part)).then_some(ran)
         })
         .await;
@@ -75,7 +77,7 @@ async fn threads_cost_and_open_questions_are_shown_and_a_thread_is_stopped() {
     let cost = plugin(&team, &with(&["cost"]), "").await;
     assert_eq!(cost.code, Some(0), "{}", cost.complaint);
     assert!(
-        cost.said.contains("pm $0.02") && cost.said.contains("Exactly 0.0123 USD"),
+        cost.said.contains("pm $0.01") && cost.said.contains("Exactly 0.0123 USD"),
         "{}",
         cost.said
     );
@@ -110,7 +112,7 @@ async fn threads_cost_and_open_questions_are_shown_and_a_thread_is_stopped() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_doctor_says_what_is_wrong_and_what_to_do() {
-    let team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("Hello.")])).start().await;
+    let mut team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("Hello.")])).start().await;
     let place = team.stack.place.team.clone();
     let doctor = || async { plugin(&team, &["doctor", "-n", &place], "").await };
     let well = team
@@ -133,6 +135,15 @@ async fn the_doctor_says_what_is_wrong_and_what_to_do() {
     assert!(ill.said.contains(&format!("✗ Repo {place}/shop: ")), "{}", ill.said);
     assert!(ill.said.contains("1 to correct"), "what is said once is not said twice: {}", ill.said);
     assert!(!ill.said.contains("no-such-token"), "{}", ill.said);
+
+    // What stands in a status is as old as the program that wrote it.
+    team.stack.stop_product().await.unwrap();
+    let stopped = plugin(&team, &["doctor", "-n", &place], "").await;
+    assert_eq!(stopped.code, Some(1), "{}", stopped.said);
+    for name in ["codebutler-controller", "codebutler-gateway"] {
+        let said = format!("✗ Installation {name}: NotRunning");
+        assert!(stopped.said.contains(&said), "{}", stopped.said);
+    }
     team.stop().await;
 }
 
@@ -173,8 +184,26 @@ async fn init_asks_for_what_is_missing_and_its_team_is_one_that_the_cluster_take
     let git = &read(&secrets)["items"][1];
     let hosts = &git["metadata"]["annotations"]["codebutler.dev/hosts"];
     assert_eq!(hosts, "github.com, api.github.com");
+    assert!(asked.said.contains("App-Level Tokens"), "where tokens come from: {}", asked.said);
     let again = plugin(&team, &["init", "--dir", "made"], typed).await;
     assert_eq!(again.code, Some(2), "what is there is not written over: {}", again.said);
+
+    // What was mistyped is asked for again; who has no app yet gets its manifest, and a server without keys needs none.
+    let app = team.stack.dir.join("later/slack-app.yaml");
+    let early = plugin(&team, &["init", "--dir", "later"], "https://github.com/acme/2048\n").await;
+    assert_eq!(early.code, Some(2), "{}", early.said);
+    assert!(app.exists() && early.said.contains("later/slack-app.yaml"), "{}", early.said);
+    let typed = "github.com/acme/2048\nhttps://github.com/acme/2048\n\nshop\n#shop\nhttp://ollama:11434/v1\ncargo\ncrates\nhunter2\nxoxb-1\nxapp-2\ntoken-3\n\n";
+    let mended = plugin(&team, &["init", "--dir", "later"], typed).await;
+    assert_eq!(mended.code, Some(0), "{}", mended.complaint);
+    assert!(
+        mended.said.contains("Once more") && !mended.said.contains("hunter2"),
+        "{}",
+        mended.said
+    );
+    let later = team.stack.dir.join("later");
+    assert_eq!(read(&later.join("team.json"))["items"][2]["metadata"]["name"], "repo-2048");
+    assert_eq!(read(&later.join("secrets.json"))["items"][2]["stringData"]["apiKey"], "none");
 
     let short = plugin(&team, &["init"], "https://github.com/acme/shop\n").await;
     assert_eq!(short.code, Some(2));
@@ -203,6 +232,7 @@ async fn init_asks_for_what_is_missing_and_its_team_is_one_that_the_cluster_take
     let bot_token =
         || async { secrets.get("slack").await.unwrap().data.unwrap()["botToken"].0.clone() };
     assert_eq!(bot_token().await, b"xoxb-1");
+    an_admin_of_the_namespace_applies(&team, &namespace, &line).await;
     // It may be applied again. What somebody else has set since then stays.
     let twice = plugin_with(&team, &line, "", &TOKENS).await;
     assert_eq!(twice.code, Some(0), "{}", twice.complaint);
@@ -216,7 +246,88 @@ async fn init_asks_for_what_is_missing_and_its_team_is_one_that_the_cluster_take
     assert_eq!(bot_token().await, b"xoxb-theirs");
     namespaces.delete(&namespace, &DeleteParams::default()).await.unwrap();
 
+    let next = plugin(&team, &["__complete", "threads", "--al"], "").await;
+    assert!(next.said.starts_with("--all\t") && next.said.ends_with(":4\n"), "{}", next.said);
     let completions = plugin(&team, &["completions", "bash"], "").await;
     assert!(completions.said.contains("doctor"), "{}", completions.said);
     team.stop().await;
+}
+
+/// Who has rights in the namespace alone, which is there already.
+async fn an_admin_of_the_namespace_applies(team: &Team, namespace: &str, line: &[&str]) {
+    let cluster = &team.stack.cluster;
+    let rules = json!([
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "patch"]},
+        {"apiGroups": ["codebutler.dev"], "resources": ["repos"], "verbs": ["get", "create", "patch"]},
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["rolebindings"],
+         "verbs": ["get", "create", "patch"]},
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["bind"]},
+    ]);
+    let meta = json!({"name": "team-admin", "namespace": namespace});
+    let objects = [
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta}),
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": meta, "rules": rules}),
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": meta,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "team-admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": "team-admin", "namespace": namespace}]}),
+    ];
+    for object in &objects {
+        cluster.apply_yaml(&object.to_string()).await.unwrap();
+    }
+    let ten_minutes = std::time::Duration::from_mins(10);
+    let config = cluster.kubeconfig_for(namespace, "team-admin", ten_minutes).await.unwrap();
+    let path = team.stack.dir.join("team-admin.kubeconfig");
+    std::fs::write(&path, config).unwrap();
+    let mut env = TOKENS.to_vec();
+    env.push(("KUBECONFIG", path.to_str().unwrap()));
+    let applied = plugin_with(team, line, "", &env).await;
+    assert_eq!(applied.code, Some(0), "{}", applied.complaint);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_behind_a_proxy_is_reached_through_it() {
+    let team = Setup::new(ModelScript::of("pm", vec![ScriptStep::say("Hello.")])).start().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = format!("http://ana:hunter2@{}", listener.local_addr().unwrap());
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let serving = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let tell = tell.clone();
+            tokio::spawn(async move { tunnel(stream, &tell).await });
+        }
+    });
+    // The kubeconfig's own, so that it counts for a cluster of this machine, too.
+    let text = std::fs::read_to_string(team.stack.cluster.kubeconfig()).unwrap();
+    let mut config = kube::config::Kubeconfig::from_yaml(&text).unwrap();
+    config.clusters[0].cluster.as_mut().unwrap().proxy_url = Some(proxy);
+    let path = team.stack.dir.join("proxied.kubeconfig");
+    std::fs::write(&path, serde_json::to_string(&config).unwrap()).unwrap();
+    let env = [("KUBECONFIG", path.to_str().unwrap())];
+    let ran = plugin_with(&team, &["threads", "-A"], "", &env).await;
+    assert_eq!(ran.code, Some(0), "{}", ran.complaint);
+    let head = told.recv().await.unwrap();
+    assert!(
+        head.starts_with("CONNECT 127.") && head.contains("Proxy-Authorization: Basic"),
+        "{head}"
+    );
+    serving.abort();
+    team.stop().await;
+}
+
+/// One connection of a proxy that lets everybody out.
+async fn tunnel(
+    mut stream: tokio::net::TcpStream,
+    tell: &tokio::sync::mpsc::UnboundedSender<String>,
+) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let Ok(byte) = stream.read_u8().await else { return };
+        head.push(byte);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let target = head.split(' ').nth(1).unwrap().to_owned();
+    let _ = tell.send(head);
+    let mut out = tokio::net::TcpStream::connect(target).await.unwrap();
+    stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+    let _ = tokio::io::copy_bidirectional(&mut stream, &mut out).await;
 }

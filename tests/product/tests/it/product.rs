@@ -45,7 +45,7 @@ async fn kubectl_shows_and_changes_a_running_team() {
     let all = ["NAME", "REPO", "STATE", "READY", "REASON", "WAITS", "ROLE", "PR", "COST", "AGE"];
     assert_eq!(head, all);
     let row = lines.next().unwrap();
-    for cell in [thread.as_str(), "shop", "Active", "True", "Awake", "pm", "0.0125"] {
+    for cell in [thread.as_str(), "shop", "Active", "True", "Awake", "pm", "$0.01"] {
         assert!(row.contains(cell), "{cell}: {table}");
     }
     let wide = run("get threads,repos -o wide");

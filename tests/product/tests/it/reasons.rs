@@ -14,6 +14,7 @@ const OTHERS: &[&str] = &[
     "Always",
     "ConfigMap",
     "ContainerCannotRun",
+    "ContainerCreating",
     "CrashLoopBackOff",
     "CreateContainerConfigError",
     "CreateContainerError",
@@ -49,6 +50,8 @@ const OTHERS: &[&str] = &[
     "OutOf",
     "PersistentVolumeClaim",
     "Pod",
+    "PodInitializing",
+    "PodReadyToStartContainers",
     "PodScheduled",
     "Preempting",
     "ReadWriteMany",
@@ -133,7 +136,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let skipped = ["tests.rs", "fuzz.rs"];
+        let skipped = ["tests.rs", "testing.rs", "fuzz.rs"];
         if path.is_dir() && name != "tests" && name != "snapshots" {
             sources(&path, found);
         } else if path.extension().is_some_and(|end| end == "rs")

@@ -151,3 +151,81 @@ async fn two_mentions_at_once_a_base_that_moves_and_a_seat_that_is_killed_cost_n
     team.until("no seats", || async { pods(&team, &waiting).await.is_empty().then_some(()) }).await;
     team.stop().await;
 }
+
+/// Requests of pods for commits, so far.
+async fn fetches(team: &Team) -> u64 {
+    let page = format!("http://{}/metrics", team.stack.metrics.gateway);
+    let page = reqwest::get(page).await.unwrap().text().await.unwrap();
+    let fetches = page.lines().filter(|line| {
+        line.starts_with("codebutler_git_requests_total") && line.contains("git-upload-pack")
+    });
+    fetches.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+/// The number of requests until a Thread in a seat answers, once `change` has been made to the remote.
+async fn fetches_of_a_seat(team: &Team, change: impl AsyncFn()) -> u64 {
+    let waiting = format!("{},!{}", names::LABEL_SEAT, names::LABEL_THREAD);
+    for _ in 0..5 {
+        let seat = ready_seat(team).await;
+        change().await;
+        let before = fetches(team).await;
+        let root = team.says("ana", None, "Are you there?");
+        team.message(&root, "Here I am.").await;
+        let after = fetches(team).await;
+        // The next seat's clone would count.
+        if is_in(team, &root, &seat).await && pods(team, &waiting).await.is_empty() {
+            return after - before;
+        }
+    }
+    panic!("each time another seat was there before the answer")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_fetches_nothing_into_a_seat_that_is_current() {
+    if crate::support::needs_process_kubelet("its metrics are read at an address of this machine") {
+        return;
+    }
+    let say = ModelScript::of("pm", vec![ScriptStep::say("Here I am.")]);
+    let team = Setup::new(say).repo(|repo| repo.warm = Some(Box::new(warm(1)))).start().await;
+    assert_eq!(fetches_of_a_seat(&team, async || ()).await, 0);
+    let remote = &team.stack.remote;
+    let merge = async || {
+        let merged = [("src/price.txt", Some("price = 7\n"))];
+        remote.commit("main", "ana", "Seven", &merged).await.unwrap();
+    };
+    assert!(fetches_of_a_seat(&team, merge).await > 0, "what was merged since is fetched");
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_seat_that_the_remote_refuses_is_not_ready_until_it_has_its_clone() {
+    if crate::support::needs_process_kubelet("it looks into a volume") {
+        return;
+    }
+    let say = ModelScript::of("pm", vec![ScriptStep::say("Here I am.")]);
+    let team = Setup::new(say).start().await;
+    let git = team.stack.remote.git();
+    let tip = git.branch("main").await.unwrap();
+    git.run(&["update-ref", "-d", "refs/heads/main"]).await.unwrap();
+    let repos: Api<Repo> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
+    let spec = json!({"spec": {"warm": {"seats": 1}}});
+    repos.patch("shop", &PatchParams::default(), &Patch::Merge(&spec)).await.unwrap();
+    let waiting = format!("{},!{}", names::LABEL_SEAT, names::LABEL_THREAD);
+    team.until("a seat that runs", || async {
+        let seat = pods(&team, &waiting).await.pop()?;
+        (seat.status?.phase.as_deref() == Some("Running")).then_some(())
+    })
+    .await;
+    let status = repos.get("shop").await.unwrap().status.unwrap();
+    let told = status.conditions.iter().find(|c| c.type_ == "SeatsReady").unwrap();
+    assert_eq!(
+        (told.status.as_str(), status.warm.unwrap().ready),
+        ("False", 0),
+        "{}",
+        told.message
+    );
+
+    git.update_ref("refs/heads/main", &tip, "").await.unwrap();
+    ready_seat(&team).await;
+    team.stop().await;
+}

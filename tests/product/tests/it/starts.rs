@@ -170,9 +170,11 @@ async fn a_schedule_begins_each_run_once_and_tells_what_did_not_begin() {
     // One that is too late is told.
     set_back(&team, "late", ago(240), None).await;
     let events: Api<Event> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
-    for parts in
-        [["`late`: the run of", " 60 seconds"], ["`nightly`: 2 runs before", " 3600 seconds"]]
-    {
+    for parts in [
+        ["`late`: the run of", " 60 seconds"],
+        ["`nightly`: 2 runs before", " 3600 seconds"],
+        ["`beside`: the run of", "the conversation of an earlier one is at work"],
+    ] {
         team.until("an event about missed runs", || async {
             let all = events.list(&ListParams::default()).await.unwrap().items;
             let missed = all.iter().filter(|one| one.reason.as_deref() == Some("ScheduleMissed"));

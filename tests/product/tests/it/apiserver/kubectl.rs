@@ -143,19 +143,20 @@ async fn kubectl_works_on_threads() {
         assert_eq!(head(k.ok("get threads")), "NAME REPO STATE READY REASON WAITS ROLE PR COST AGE");
         assert_eq!(
             head(k.ok("get threads -o wide")),
-            "NAME REPO STATE READY REASON WAITS ROLE PR COST AGE PHASE QUEUE BRANCH RADAR MESSAGE"
+            "NAME REPO STATE READY REASON WAITS ROLE PR COST AGE PHASE QUEUE BRANCH TITLE RADAR MESSAGE"
         );
         assert!(k.ok("get codebutler").contains("thread.codebutler.dev/t"));
         assert!(k.ok("get thread t -o yaml").contains("state: Active"));
         assert!(k.ok("describe thread t").contains("Kind:         Thread"));
         let status =
-            r#"{"status":{"phase":"pm","activeRole":"pm","cost":"0.42","pullRequest":{"number":7,"url":"u"}}}"#;
+            r#"{"status":{"phase":"pm","activeRole":"pm","cost":"0.4187","shownCost":"$0.42","pullRequest":{"number":7,"url":"u","title":"Raise the price"}}}"#;
         k.ok_with(&["patch", "thread", "t", "--subresource=status", "--type=merge", "-p", status]);
         let row = k.ok("get threads --no-headers");
         assert_eq!(
             row.split_whitespace().take(6).collect::<Vec<_>>(),
-            ["t", "shop", "Active", "pm", "7", "0.42"]
+            ["t", "shop", "Active", "pm", "7", "$0.42"]
         );
+        assert!(k.ok("get threads -o wide").contains("Raise the price"));
         k.ok("wait --for=jsonpath={.status.phase}=pm thread/t --timeout=10s");
 
         let editor =
@@ -223,7 +224,7 @@ async fn kubectl_watches_and_waits_for_threads() {
             let patch = ["patch", "thread", "t", "--subresource=status", "--type=merge", "-p"];
             k.ok_with(&[&patch[..], &[status]].concat());
         };
-        status(r#"{"status":{"phase":"coder","activeRole":"coder","cost":"1.25"}}"#);
+        status(r#"{"status":{"phase":"coder","activeRole":"coder","cost":"1.25","shownCost":"1.25"}}"#);
         watching.until(&["coder", "1.25"]);
         k.ok("wait --for=jsonpath={.status.phase}=coder thread/t --timeout=10s");
         let late = k.fails("wait --for=condition=Ready thread/t --timeout=1s");

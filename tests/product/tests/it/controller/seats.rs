@@ -1,6 +1,8 @@
 //! Seats of `spec.warm`, through the API alone.
 
 use codebutler_crds::{AgentRole, Repo, Thread, names};
+use codebutler_runtime::server_spec::fingerprint_server;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -34,6 +36,7 @@ impl World {
         .await;
         for seat in &seats {
             self.pod_is(seat, "Running").await;
+            self.has_clone(seat).await;
         }
         eventually("the seats are ready", || async {
             let warm = self.api::<Repo>().get("shop").await.unwrap().status?.warm?;
@@ -41,6 +44,15 @@ impl World {
         })
         .await;
         seats
+    }
+
+    async fn has_clone(&self, seat: &Pod) {
+        let image = "codebutler-agent";
+        let ready = json!({"name": "agent", "image": image, "imageID": "", "ready": true, "started": true,
+                           "restartCount": 0, "state": {"running": {"startedAt": Timestamp::now()}}});
+        let patch = Patch::Merge(json!({"status": {"containerStatuses": [ready]}}));
+        let params = PatchParams::default();
+        self.api::<Pod>().patch_status(&seat.name_any(), &params, &patch).await.unwrap();
     }
 
     async fn claim_of(&self, pod: &Pod) -> PersistentVolumeClaim {
@@ -240,16 +252,83 @@ async fn seats_leave_a_node_to_work_that_waits_and_say_so() {
     let status = Patch::Merge(json!({"status": {"phase": "Pending", "conditions": [{
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "message": "0/1 nodes are available: 1 Insufficient memory.",
-        "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}));
+        "lastTransitionTime": Timestamp::now()}]}}));
     let params = PatchParams::default();
     world.api::<Pod>().patch_status(&coder.name_any(), &params, &status).await.unwrap();
-    world.condition::<Thread>(THREAD, "Ready", "False", "PodUnschedulable").await;
+    // At once, and not when people are told that there is no node.
     world.condition::<Repo>("shop", "SeatsReady", "False", "SeatsYield").await;
     world.is_gone(&seat).await;
     world.event("shop", "SeatsYield").await;
     let found = Patch::Merge(json!({"status": {"phase": "Running", "conditions": null}}));
     world.api::<Pod>().patch_status(&coder.name_any(), &params, &found).await.unwrap();
     world.running_seats(1).await;
+}
+
+#[tokio::test]
+async fn seats_leave_a_node_to_a_server_that_waits() {
+    let world = World::ready_for_seats(json!({"seats": 1})).await;
+    let seat = world.running_seats(1).await.remove(0);
+    let server = json!({"name": "db", "image": "db:1", "command": ["db"]});
+    let spec = fingerprint_server(&serde_json::from_value(server.clone()).unwrap());
+    let patch = Patch::Merge(json!({"spec": {"mcpServers": [server]}}));
+    let params = PatchParams::default();
+    world.api::<Repo>().patch("shop", &params, &patch).await.unwrap();
+    world.create_thread().await;
+    let wanted = json!({"pod": {"wanted": Timestamp::now(), "spec": spec}});
+    let wanted = Patch::Merge(json!({"status": {"mcp": {"servers": {"db": wanted}}}}));
+    world.api::<Thread>().patch_status(THREAD, &params, &wanted).await.unwrap();
+    let name = names::mcp_pod_name(THREAD, "db");
+    eventually("its pod", || async { world.api::<Pod>().get_opt(&name).await.unwrap() }).await;
+    let status = Patch::Merge(json!({"status": {"phase": "Pending", "conditions": [{
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "0/1 nodes are available: 1 Insufficient cpu.",
+        "lastTransitionTime": Timestamp::now()}]}}));
+    world.api::<Pod>().patch_status(&name, &params, &status).await.unwrap();
+    world.condition::<Repo>("shop", "SeatsReady", "False", "SeatsYield").await;
+    world.is_gone(&seat).await;
+}
+
+#[tokio::test]
+async fn seats_stay_while_a_pod_waits_for_what_none_of_them_has() {
+    let world = World::ready_for_seats(json!({"seats": 1})).await;
+    let seat = world.running_seats(1).await.remove(0);
+    world.create_thread().await;
+    world.mark("coder", json!({"inbox": MAIL[0]})).await;
+    let coder = world.registered_pod("coder", None).await;
+    for (count, said, reason) in [
+        (2, "pod has unbound immediate PersistentVolumeClaims.", "VolumePending"),
+        (
+            3,
+            "0/1 nodes are available: 1 node(s) had untolerated taint {gpu: true}.",
+            "PodUnschedulable",
+        ),
+        (4, "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", "PodUnschedulable"),
+    ] {
+        let status = Patch::Merge(json!({"status": {"phase": "Pending", "conditions": [{
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said,
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}));
+        let params = PatchParams::default();
+        world.api::<Pod>().patch_status(&coder.name_any(), &params, &status).await.unwrap();
+        world.condition::<Thread>(THREAD, "Ready", "False", reason).await;
+        // A look at the Repo later, which this makes certain.
+        world.warm(json!({"seats": count})).await;
+        let seats = world.running_seats(count).await;
+        assert!(seats.iter().any(|known| known.uid() == seat.uid()), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_thread_takes_no_seat_that_has_no_clone_yet() {
+    let world = World::ready_for_seats(json!({"seats": 1})).await;
+    let seat = eventually("a seat", || async { world.seats().await.pop() }).await;
+    world.pod_is(&seat, "Running").await;
+    world.condition::<Repo>("shop", "SeatsReady", "False", "SeatsStarting").await;
+    world.create_thread().await;
+    world.mark("pm", json!({"inbox": MAIL[0]})).await;
+    let pod = world.registered_pod("pm", None).await;
+    assert_ne!(pod.uid(), seat.uid());
+    let status = world.api::<Repo>().get("shop").await.unwrap().status.unwrap();
+    assert_eq!(status.warm.unwrap().ready, 0);
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! What comes with a message: recordings, and links to what is said elsewhere.
 
+use std::time::Duration;
+
 use codebutler_crds::NanoUsd;
 use codebutler_testbed::models::{ModelCard, ModelOptions, ModelScript, ModelServer};
 use serde_json::{Value, json};
@@ -140,6 +142,89 @@ async fn openrouter_hears_in_json_and_is_paid_to_the_nano_dollar() {
             world.thread().await.status.unwrap().cost == Some(NanoUsd(nanos))
         })
         .await;
+    }
+}
+
+#[tokio::test]
+async fn a_slow_recording_is_paid_once_and_heard_however_long_it_takes() {
+    let own = json!({"audio": "scripted/ear"});
+    let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &own).await;
+    world.models.hold();
+    let [ts] = &uploads(&world, &[("voice.m4a", WAVE)])[..] else { panic!() };
+    world.patch_thread(&json!({"status": {"roles": {"coder": {"inbox": ts}}}})).await;
+    // Who waits gives up, as an agent does whose pod ends.
+    for _ in 0..2 {
+        let asked = world.http.get(format!("{}/v1/inbox?wait=20", world.url));
+        let asked = asked.bearer_auth(world.token("coder")).timeout(Duration::from_secs(2));
+        assert!(asked.send().await.is_err(), "its message waits for its words");
+    }
+    // Another gateway knows that it is begun.
+    let other = world.successor().await;
+    let ask = |wait: u32| {
+        let asked = world.http.get(format!("{other}/v1/inbox?wait={wait}"));
+        super::answer(asked.bearer_auth(world.token("coder")))
+    };
+    let (_, held) = ask(1).await;
+    assert!(held["messages"].as_array().is_none_or(Vec::is_empty), "{held}");
+    assert_eq!(world.thread().await.status.unwrap().hearing.len(), 1);
+    world.models.release();
+    eventually("its words are in the thread", || async {
+        let shown = world.slack.messages(&world.channel, Some(&world.root));
+        shown.iter().any(|message| message.shown.contains("fix the total"))
+    })
+    .await;
+    let mail = world.mail(ts).await.join("\n");
+    assert!(mail.contains("written down]") && mail.contains("fix the total"), "{mail}");
+    let (_, mail) = ask(20).await;
+    assert!(mail.to_string().contains("its transcript is in the thread"), "{mail}");
+    assert_eq!(world.models.requests().len(), 1, "paid once");
+    eventually("nothing is on record any more", || async {
+        world.thread().await.status.unwrap().hearing.is_empty()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_a_recording() {
+    let own = json!({"audio": "scripted/ear"});
+    let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &own).await;
+    world.models.hold();
+    let [ts] = &uploads(&world, &[("voice.m4a", WAVE)])[..] else { panic!() };
+    let stop = json!({"id": "stop-1", "role": "coder", "kind": "stop", "choice": "stop", "user": world.ana, "message": ts});
+    let status = json!({"roles": {"coder": {"inbox": ts}}, "pending": [stop]});
+    world.patch_thread(&json!({"status": status})).await;
+    let (_, mail) = world.get("coder", "/v1/inbox?wait=10").await;
+    assert_eq!(mail["pending"][0]["kind"], "stop", "{mail}");
+    assert!(mail.to_string().contains("its words follow in the thread"), "{mail}");
+    world.models.release();
+}
+
+#[tokio::test]
+async fn large_and_foreign_pictures_are_shown_as_slack_shows_them() {
+    let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &json!({})).await;
+    let large = [b"\x89PNG\r\n\x1a\n".as_slice(), &vec![0; 3 << 20]].concat();
+    let [first, second] =
+        &uploads(&world, &[("large.png", &large), ("photo.heic", b"\0\0\0\x18ftypheic")])[..]
+    else {
+        panic!()
+    };
+    let told = world.mail(second).await.join("\n");
+    for name in ["large.png", "photo.heic"] {
+        let line = told.lines().find(|line| line.contains(name)).unwrap_or_default();
+        assert!(
+            line.contains("shown at 1024 px") && line.contains("original is `slack:"),
+            "{told}"
+        );
+    }
+    let (_, mail) = world.get("coder", "/v1/inbox?wait=1").await;
+    for ts in [first, second] {
+        let messages = mail["messages"].as_array().unwrap();
+        let message = messages.iter().find(|message| message["ts"] == json!(ts)).unwrap();
+        let id = message["pictures"][0]["id"].as_str().unwrap();
+        let picture = world.http.get(format!("{}/v1/pictures?message={ts}&id={id}", world.url));
+        let picture = picture.bearer_auth(world.token("coder")).send().await.unwrap();
+        assert_eq!(picture.headers()["content-type"], "image/png");
+        assert!(picture.bytes().await.unwrap().len() < 1_000, "the small one");
     }
 }
 

@@ -29,3 +29,19 @@ async fn an_archived_repository_is_told_as_that() {
     world.remote.set_rules(|rules| rules.archived = false).await.unwrap();
     assert_eq!(world.get("coder", "/v1/session").await.0, 200, "it goes on");
 }
+
+#[tokio::test]
+async fn no_role_works_without_the_base_branch_and_the_thread_reads_why() {
+    let world = World::start(Vec::new()).await;
+    world.approve_plan().await;
+    let folder = world.clone("coder").await;
+    world.remote.rename_branch("main", "trunk").await.unwrap();
+    let said = world.refused("coder", &folder, &["fetch", "origin"]).await;
+    let why = "the repository has no branch `main` (its default branch is `trunk`): check spec.git.branch";
+    assert!(said.contains(why), "{said}");
+    let condition = world.condition("GitReachable").await;
+    assert!(condition.contains(why), "{condition}");
+    world.remote.rename_branch("trunk", "main").await.unwrap();
+    world.ok("coder", &folder, &["fetch", "origin"]).await;
+    assert!(world.condition("GitReachable").await.contains("accepts"), "it goes on");
+}

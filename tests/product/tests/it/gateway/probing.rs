@@ -1,10 +1,16 @@
 //! Whether a Repo can be worked with is found out before anybody has to, and known again when it is
 //! mended.
 
+use std::time::Duration;
+
 use codebutler_git::probe;
 use codebutler_models::facts::standing;
-use codebutler_testbed::models::ModelScript;
-use serde_json::json;
+use codebutler_testbed::models::{
+    ModelOptions, ModelScript, ModelServer, PlayedCatalogue, ScriptStep,
+};
+use codebutler_testbed::slack::SlackOptions;
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{World, eventually};
 
@@ -73,4 +79,87 @@ async fn a_key_is_tried_before_it_is_needed_and_when_its_secret_changes() {
         world.cluster.secret("model", &world.models.url(), &right).await;
         world.comes_to("ModelReachable", "True", "answers").await;
     }
+}
+
+#[tokio::test]
+async fn anthropics_list_is_asked_with_the_key_where_it_wants_it() {
+    let provider =
+        ModelOptions { catalogue: PlayedCatalogue::Anthropic, ..ModelOptions::default() };
+    let script = ModelScript::of("coder", vec![ScriptStep::say("Here I am.")]);
+    let spec = (&json!({"model": {"api": "Anthropic"}}), &json!({}));
+    let world = World::play_at(SlackOptions::default(), provider, script, spec).await;
+    let models = std::sync::Arc::clone(&world.gateway.models);
+    let _asking =
+        AbortOnDropHandle::new(tokio::spawn(async move { standing::run_standing(&models).await }));
+    world.comes_to("ModelReachable", "True", "answers").await;
+    // Chat is OpenAI's, with a bearer.
+    let call = json!({
+        "model": ModelServer::model("coder"), "messages": [{"role": "user", "content": "hi"}],
+    });
+    let (status, answer) = world.post("coder", "/v1/chat/completions", &call).await;
+    assert_eq!(status, 200, "{answer}");
+    let wrong = json!({"apiKey": "sk-ant-wrong"});
+    world.cluster.secret("model", &world.models.url(), &wrong).await;
+    world.comes_to("ModelReachable", "False", "API key in Secret `model`").await;
+}
+
+#[tokio::test]
+async fn a_list_that_is_not_shown_says_nothing_of_the_key_unless_it_says_so() {
+    let google = json!([{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.",
+        "status": "INVALID_ARGUMENT", "details": [{"reason": "API_KEY_INVALID"}]}}]);
+    let scopes = json!({"error": {"message": "Missing scopes: api.model.read", "code": null}});
+    for (status, body, standing, part) in [
+        (401, json!({"error": "lists are for administrators"}), "Unknown", "no list of models"),
+        (403, scopes, "Unknown", "Missing scopes"),
+        (404, json!({"detail": "Not Found"}), "Unknown", "no list of models"),
+        (401, json!({"error": "Unauthorized"}), "False", "API key in Secret `model`"),
+        (400, google, "False", "API key in Secret `model`"),
+    ] {
+        let (url, _serving) = serve_list(status, body).await;
+        let spec = json!({"model": {"baseURL": url}});
+        let world = World::play(ModelScript::of("coder", vec![]), &spec, &json!({})).await;
+        world.cluster.secret("model", &url, &json!({"apiKey": "k"})).await;
+        let models = std::sync::Arc::clone(&world.gateway.models);
+        let _asking = AbortOnDropHandle::new(tokio::spawn(async move {
+            standing::run_standing(&models).await;
+        }));
+        world.comes_to("ModelReachable", standing, part).await;
+    }
+}
+
+/// A provider with nothing but this answer.
+async fn serve_list(status: u16, body: Value) -> (String, AbortOnDropHandle<()>) {
+    let answer =
+        move || async move { (http::StatusCode::from_u16(status).unwrap(), axum::Json(body)) };
+    let app = axum::Router::new().fallback(axum::routing::any(answer));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    (url, AbortOnDropHandle::new(serving))
+}
+
+#[tokio::test]
+async fn a_remote_that_is_a_shallow_clone_is_said_on_the_repo() {
+    let world = World::start(vec![]).await;
+    let head = world.remote.commit("main", "ana", "Two", &[("b.txt", Some("b\n"))]).await.unwrap();
+    std::fs::write(world.remote.git().dir().join("shallow"), format!("{head}\n")).unwrap();
+    assert_eq!(world.get("coder", "/v1/session").await.0, 200);
+    let url = format!("{}/v1/git", world.url);
+    let clone = world.git("coder", world.dir.path(), &["clone", "-q", &url, "cut-off"]).await;
+    assert!(!clone.status.success(), "{clone:?}");
+    world.comes_to("GitReachable", "False", "git fetch --unshallow").await;
+    // Its refs can be had all the time.
+    tokio::select! {
+        () = probe::run_probe(&world.gateway.git) => {}
+        () = history_is_mended(&world) => {}
+    }
+}
+
+async fn history_is_mended(world: &World) {
+    for _ in 0..30 {
+        world.comes_to("GitReachable", "False", "git fetch --unshallow").await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    std::fs::remove_file(world.remote.git().dir().join("shallow")).unwrap();
+    world.comes_to("GitReachable", "True", "accepts the credentials").await;
 }

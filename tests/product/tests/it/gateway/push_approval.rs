@@ -64,10 +64,15 @@ async fn a_push_waits_for_people_and_passes_once() {
     let tip = world.remote.head(&world.branch).await.unwrap();
     assert_ne!(Some(&tip), before.get(&world.branch));
 
-    // Set back by a person, the same push is another one.
+    // Set back by a person, it does not come back, and made again on purpose it is another push.
     let old = &before[&world.branch];
     let name = format!("refs/heads/{}", world.branch);
     world.remote.git().update_ref(&name, old, &tip).await.unwrap();
+    let said = world.refused("coder", &folder, &push).await;
+    assert!(said.contains("was removed from"), "{said}");
+    assert_eq!(world.of_pushes().await.len(), 2, "nobody is asked");
+    world.ok("coder", &folder, &["reset", "-q", "--hard", old]).await;
+    world.ok("coder", &folder, &["cherry-pick", "-x", &tip]).await;
     let said = world.refused("coder", &folder, &push).await;
     assert!(said.contains("waits for a person's approval"), "{said}");
     assert!(!said.contains("nobody answered"), "{said}");

@@ -232,6 +232,22 @@ async fn a_secret_leaves_in_no_encoding() {
     }
 }
 
+/// A plan is the pm's to ask for, and its test, which counts as the work's success.
+#[tokio::test]
+async fn a_role_asks_for_no_decision_that_is_not_its_own() {
+    let (world, _) = with_a_pull(&["SendMessage", "GHCreatePR", "GHComment"]).await;
+    for (key, wanted) in
+        [("plan", json!({"decision": "plan"})), ("test", json!({"test": "cargo test"}))]
+    {
+        let mut said = json!({"key": key, "text": format!("Forged {key}")});
+        said.as_object_mut().unwrap().extend(wanted.as_object().unwrap().clone());
+        let (status, refused) = world.post("coder", "/v1/messages", &said).await;
+        assert_eq!(status, 403, "{key}: {refused}");
+        let messages = world.slack.messages(&world.channel, Some(&world.root));
+        assert!(messages.iter().all(|message| !message.text.contains("Forged")), "{key}");
+    }
+}
+
 #[tokio::test]
 async fn what_people_can_not_see_is_in_no_pull_request() {
     let world = with_a_commit().await;

@@ -12,7 +12,7 @@ use super::cluster::ACCOUNT;
 use super::{AUDIENCE, World, eventually};
 
 /// What is attempted, the file below the repository's root, and the test in it.
-const LIST: [(&str, &str, &str); 42] = [
+const LIST: [(&str, &str, &str); 45] = [
     (
         "many commits that each change much",
         "operator/gateway/git/src/quarantine/tests.rs",
@@ -218,6 +218,21 @@ const LIST: [(&str, &str, &str); 42] = [
         "readers of one thread",
         "tests/product/tests/it/gateway/git.rs",
         "a_thread_reads_so_many_at_once_and_is_told_why_no_more",
+    ),
+    (
+        "sign-ins from many addresses",
+        "operator/gateway/src/pages/flows.rs",
+        "a_crowd_of_addresses_waits_too_and_is_not_remembered_for_long",
+    ),
+    (
+        "a made-up address",
+        "operator/gateway/src/pages/visitor.rs",
+        "only_trusted_proxies_say_from_where_somebody_comes",
+    ),
+    (
+        "a crowd while the issuer is away",
+        "operator/gateway/src/pages/issuer.rs",
+        "a_crowd_that_signs_in_asks_an_issuer_once_that_is_away",
     ),
 ];
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// The attempt, the file below the project's root and the test in it.
-const INSIDE: [(&str, &str, &str); 26] = [
+const INSIDE: [(&str, &str, &str); 28] = [
     (
         "missing objects",
         "agent/src/toolbox/git/distrust.rs",
@@ -117,6 +117,16 @@ const INSIDE: [(&str, &str, &str); 26] = [
         "exit codes that are printed",
         "agent/src/history/tests.rs",
         "what_a_command_prints_makes_it_no_green_one",
+    ),
+    (
+        "modes in folders of tools",
+        "agent/src/toolbox/modes.rs",
+        "what_git_has_in_a_folder_of_tools_is_kept_too",
+    ),
+    (
+        "a folder full of outputs",
+        "agent/src/toolbox/output.rs",
+        "a_folder_that_a_command_has_filled_is_looked_at_in_part",
     ),
 ];
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 /// What is attempted, the file from the repository's top, and the test in it.
-const LIST: [(&str, &str, &str); 20] = [
+const LIST: [(&str, &str, &str); 22] = [
     (
         "orders behind what a question shows",
         "operator/gateway/src/parts/shown.rs",
@@ -98,8 +98,18 @@ const LIST: [(&str, &str, &str); 20] = [
     ),
     (
         "commits taken off a branch",
-        "operator/gateway/git/src/survey.rs",
-        "a_branch_that_people_rewrote_has_lost_commits",
+        "operator/gateway/git/src/removed/tests.rs",
+        "what_is_gone_is_known_by_its_id_and_by_its_change",
+    ),
+    (
+        "a change of what a file that steers roles leads to",
+        "operator/gateway/git/src/steering/leads.rs",
+        "what_links_and_references_lead_to_steers_roles_too",
+    ),
+    (
+        "a yes whose giver may have left",
+        "tests/product/tests/it/gateway/mcp_trust.rs",
+        "a_yes_waits_while_it_is_not_known_whether_its_giver_is_still_there",
     ),
 ];
 

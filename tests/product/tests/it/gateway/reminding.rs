@@ -31,18 +31,21 @@ async fn people_are_reminded_once_of_a_question_that_they_have_not_answered() {
     let asked = now.checked_sub(2.hours()).unwrap();
     let waits = condition("AwaitingUser", "True", "Asked", asked);
     let status = json!({"status": {
-        "speaker": world.ana(), "asked": format!("{}.000100", asked.as_second()),
+        "speaker": world.ana(), "speakers": ["U0BEN", world.ana()], "asked": format!("{}.000100", asked.as_second()),
         "conditions": [waits],
     }});
     world.patch_thread(&status).await;
     let reminders = || {
         let all = world.slack.messages(&world.channel, Some(&world.root)).into_iter();
-        let told = all.filter(|message| message.text.contains("still waits for an answer"));
+        let told = all.filter(|message| message.text.contains("still waits for people"));
         told.map(|message| message.text).collect::<Vec<_>>()
     };
     let telling = begin_telling(&world);
     eventually("people are reminded", || async { !reminders().is_empty() }).await;
-    assert!(reminders()[0].contains(&format!("<@{}>", world.ana())), "{:?}", reminders());
+    for user in [&*world.ana(), "U0BEN"] {
+        assert!(reminders()[0].contains(&format!("<@{user}>")), "{user}: {:?}", reminders());
+    }
+    assert!(reminders()[0].contains("to answer a question, since <!date^"), "{:?}", reminders());
     // Another gateway knows nothing of it but what Slack has.
     drop(telling);
     let stuck = condition("Ready", "False", "ImageNotPulled", asked);

@@ -49,11 +49,12 @@ pub(super) async fn happens(world: &World, change: &Value, shown: &str) -> Strin
 async fn what_others_see_happens_once_and_after_a_yes_to_exactly_that() {
     let tools = ["GHIssues", "GHLabel", "GHOpenIssue", "GHAnswer", "GHRelease"];
     let (world, pull) = with_a_pull(&tools).await;
-    let issue = world.remote.open_issue("ana", "It breaks", "Here.", &["triage"]).await.unwrap();
-    let labels = json!({"kind": "labels", "number": issue, "add": ["bug"], "remove": ["triage"]});
-    happens(&world, &labels, "add bug; remove triage").await;
+    let issue = world.remote.open_issue("ana", "It breaks", "Here.", &["area/api"]).await.unwrap();
+    let labels =
+        json!({"kind": "labels", "number": issue, "add": ["kind/bug"], "remove": ["area/api"]});
+    happens(&world, &labels, "add kind/bug; remove area/api").await;
     let (_, read) = world.get("coder", &format!("/v1/issues?number={issue}")).await;
-    assert_eq!(read["labels"], json!(["bug"]));
+    assert_eq!(read["labels"], json!(["kind/bug"]));
 
     let opened = json!({"kind": "issue", "title": "Round up", "body": "See above.", "labels": []});
     let page = happens(&world, &opened, "Round up").await;

@@ -122,6 +122,37 @@ async fn sources_that_no_role_has_opened_are_named_beneath_the_answer() {
 }
 
 #[tokio::test]
+async fn a_search_is_paid_once_for_a_key_and_its_answer_is_found_again() {
+    let provider = Provider::start().await;
+    let world = searching_world(&provider, &json!({})).await;
+    provider.next(200, None, &found(0.01));
+    let wanted = json!({"query": "release notes", "key": "run.1.0"});
+    let both =
+        tokio::join!(world.post("coder", SEARCH, &wanted), world.post("coder", SEARCH, &wanted));
+    let ((status, first), (_, second)) = both;
+    assert_eq!((status, &first), (200, &second), "{first}");
+    let again = json!({"query": "release notes", "key": "run.1.0", "again": true});
+    assert_eq!(world.post("coder", SEARCH, &again).await, (200, first));
+    let other = json!({"query": "something else", "key": "run.1.0"});
+    assert_eq!(world.post("coder", SEARCH, &other).await.0, 400, "the key of another search");
+    // A refusal ends a search, too: a new one has a key of its own.
+    provider.next(402, None, &json!({"error": {"message": "Insufficient credits"}}));
+    let refused = json!({"query": "a", "key": "run.2.0"});
+    let (status, answer) = world.post("coder", SEARCH, &refused).await;
+    assert_eq!((status, &answer["error"]["code"]), (502, &json!("upstream")), "{answer}");
+    assert_eq!(world.post("coder", SEARCH, &refused).await, (502, answer));
+    assert_eq!(provider.asked().len(), 2);
+
+    // After a restart nobody knows what was found: it may have been paid for, so it is not made again.
+    let url = world.successor().await;
+    let ask = world.http.post(format!("{url}{SEARCH}")).bearer_auth(world.token("coder"));
+    let lost: Value = ask.json(&again).send().await.unwrap().json().await.unwrap();
+    let said = lost["error"]["message"].as_str().unwrap_or_default();
+    assert!(said.contains("interrupted") && said.contains("search anew"), "{lost}");
+    assert_eq!(provider.asked().len(), 2, "nothing is paid twice");
+}
+
+#[tokio::test]
 async fn a_search_that_fails_says_what_to_do() {
     let provider = Provider::start().await;
     let spec = json!({"web": {"searchModel": "x/unknown", "openResults": false}});

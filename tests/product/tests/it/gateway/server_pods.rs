@@ -31,6 +31,9 @@ use crate::support::needs_process_kubelet;
 
 /// The image of the servers here: this machine's programs, and a server at `/srv/server.py`.
 const IMAGE: &str = "acme/tools:1";
+/// The same, whose pull takes a while.
+pub(super) const LARGE: &str = "acme/large-tools:1";
+const PULL: Duration = Duration::from_secs(15);
 /// A server of the protocol that tells what it sees of its surroundings.
 const SERVER: &str = r#"
 import json, os, socket, sys, time
@@ -81,14 +84,14 @@ for line in sys.stdin:
 "#;
 
 /// The gateway's world with a controller and a node.
-struct Node {
-    world: World,
-    kubelet: ProcessKubelet,
+pub(super) struct Node {
+    pub world: World,
+    pub kubelet: ProcessKubelet,
     _stop: DropGuard,
 }
 
 impl Node {
-    async fn start(servers: Value) -> Self {
+    pub(super) async fn start(servers: Value) -> Self {
         let world = World::play(
             ModelScript::of("coder", vec![]),
             &json!({"mcpServers": servers}),
@@ -120,7 +123,7 @@ impl Node {
     }
 
     /// Repo and Thread as the gateway has them.
-    fn known(&self) -> (Arc<Repo>, Arc<Thread>) {
+    pub(super) fn known(&self) -> (Arc<Repo>, Arc<Thread>) {
         let (context, world) = (&self.world.gateway.bridges.context, &self.world);
         let namespace = world.cluster.team().to_owned();
         let repo = context.repo(&namespace, "shop").unwrap();
@@ -128,12 +131,12 @@ impl Node {
         (repo, context.thread(&key).unwrap())
     }
 
-    async fn open(&self, server: &str) -> Result<PodLink, PodLinkError> {
+    pub(super) async fn open(&self, server: &str) -> Result<PodLink, PodLinkError> {
         let (repo, thread) = self.known();
         open_pod_link(&self.world.gateway.bridges, &repo, Some(&thread), server).await
     }
 
-    fn pod(&self, server: &str) -> String {
+    pub(super) fn pod(&self, server: &str) -> String {
         names::mcp_pod_name(&self.world.name, server)
     }
 
@@ -150,7 +153,7 @@ impl Node {
         String::from_utf8(read.stdout).unwrap()
     }
 
-    async fn end(self) {
+    pub(super) async fn end(self) {
         self.kubelet.shutdown().await;
     }
 }
@@ -203,7 +206,9 @@ async fn start_kubelet(world: &World, gateway: SocketAddr) -> ProcessKubelet {
     let script = dir.join("server.py");
     std::fs::write(&script, SERVER).unwrap();
     let binds = vec![(script, "/srv/server.py".to_owned())];
-    options.images.insert(IMAGE.to_owned(), LocalImage { binds, ..LocalImage::default() });
+    let image = LocalImage { binds, ..LocalImage::default() };
+    options.images.insert(LARGE.to_owned(), LocalImage { pull: PULL, ..image.clone() });
+    options.images.insert(IMAGE.to_owned(), image);
     options.namespaces = vec![world.cluster.team().to_owned()];
     options.services = vec![ServiceForward {
         namespace: world.cluster.system().to_owned(),
@@ -215,7 +220,7 @@ async fn start_kubelet(world: &World, gateway: SocketAddr) -> ProcessKubelet {
     ProcessKubelet::start(world.cluster.admin(), options).await.unwrap()
 }
 
-fn server(name: &str) -> Value {
+pub(super) fn server(name: &str) -> Value {
     json!({
         "name": name, "image": IMAGE, "command": ["python3", "/srv/server.py"],
         "env": [
@@ -226,7 +231,7 @@ fn server(name: &str) -> Value {
     })
 }
 
-async fn look(session: &ServerSession, host: &str) -> Value {
+pub(super) async fn look(session: &ServerSession, host: &str) -> Value {
     let arguments = json!({"host": host}).as_object().cloned().unwrap();
     let call = ToolCall { name: "look".to_owned(), arguments, ..ToolCall::default() };
     let result = session.call_tool(call).await.unwrap();
@@ -246,7 +251,7 @@ async fn a_server_in_a_pod_answers_sees_nothing_and_goes_when_it_is_idle() {
         .secret("tracker", "https://allowed.invalid", &json!({"token": "s3cr3t-of-tracker"}))
         .await;
     let opened = node.open("db").await.unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(opened.secrets, ["s3cr3t-of-tracker"]);
+    assert_eq!(opened.secrets.values, ["s3cr3t-of-tracker"]);
     let (session, _events) =
         ServerSession::open(opened.link, SessionSetup::default()).await.unwrap();
     assert_eq!(session.facts().name, "acme");

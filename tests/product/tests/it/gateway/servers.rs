@@ -40,6 +40,13 @@ impl World {
         }))
     }
 
+    /// A role's session with the server `db` ends like this.
+    async fn reports_db(&self, outcome: SessionOutcome) {
+        let repo = self.repo().await;
+        let spec = repo.spec.mcp_servers.iter().find(|server| server.name == "db").unwrap();
+        self.gateway.work.context.mcp.report_session(&repo, spec, outcome);
+    }
+
     pub(super) async fn with_servers(servers: Value) -> Self {
         let script = codebutler_testbed::models::ModelScript::of("coder", vec![]);
         Self::play(script, &json!({ "mcpServers": servers }), &json!({})).await
@@ -103,15 +110,14 @@ async fn troubles_of_a_server_are_named_until_they_are_corrected() {
 
     server.fail("", 0);
     world.comes_to(READY, "Unknown", usable).await;
-    let facts = &world.gateway.work.context.mcp;
     let answered = SessionOutcome::Answered {
         version: "3.1".to_owned(),
         tools: 4,
         remark: "1 of its tools are left out: `x`".to_owned(),
     };
-    facts.report_session(&world.repo().await, "db", SessionOutcome::Failed("away".to_owned()));
+    world.reports_db(SessionOutcome::Failed("away".to_owned())).await;
     world.comes_to(READY, "False", "`db` can't be used since 20").await;
-    facts.report_session(&world.repo().await, "db", answered);
+    world.reports_db(answered).await;
     world.comes_to(READY, "True", "has 4 tools (1 of its tools are left out: `x`), ready").await;
     let has = |events: &[(String, String)], reason: &str, part: &str| {
         events.iter().any(|(is, note)| is == reason && note.contains(part))
@@ -136,26 +142,36 @@ async fn troubles_of_a_server_are_named_until_they_are_corrected() {
 }
 
 #[tokio::test]
+async fn what_a_session_found_before_the_first_look_counts() {
+    let db = json!({"name": "db", "image": "registry.example/db:1", "command": ["db"]});
+    let world = World::with_servers(json!([db])).await;
+    let answered =
+        SessionOutcome::Answered { version: "3.1".to_owned(), tools: 4, remark: String::new() };
+    world.reports_db(answered).await;
+    let _probing = world.probe_servers();
+    world.comes_to(READY, "True", "`db` 3.1 has 4 tools").await;
+}
+
+#[tokio::test]
 async fn sessions_of_roles_show_how_a_server_with_an_image_is() {
     let db = json!({"name": "db", "image": "registry.example/db:1", "command": ["db"]});
     let world = World::with_servers(json!([db])).await;
     let probing = world.probe_servers();
     world.comes_to(READY, "Unknown", "`db`: not started yet; starts on first use").await;
-    let repo = world.repo().await;
     let facts = &world.gateway.work.context.mcp;
-    facts.report_session(&repo, "db", SessionOutcome::Failed("no such image: db:1".to_owned()));
+    world.reports_db(SessionOutcome::Failed("no such image: db:1".to_owned())).await;
     world.comes_to(READY, "False", "`db` can't be used since").await;
     world.comes_to(READY, "False", "no such image: db:1").await;
     let (version, remark) = ("3.1".to_owned(), String::new());
     let answered = SessionOutcome::Answered { version, tools: 4, remark };
-    facts.report_session(&repo, "db", answered);
+    world.reports_db(answered).await;
     world.comes_to(READY, "True", "`db` 3.1 has 4 tools").await;
     let entry = world.repo().await.status.unwrap().mcp_servers.remove(0);
     assert_eq!((entry.ready, entry.tools, &*entry.message), (true, 4, ""));
 
     // Another gateway goes by what the status says of the last use, until the entry is another one.
     drop(probing);
-    facts.keep_only(|_| false);
+    facts.keep_only(|_| false, |_, _| false);
     let _probing = world.probe_servers();
     let more = json!({"name": "docs", "image": "registry.example/docs:1", "command": ["docs"]});
     let with = |db: &Value| json!({"spec": {"mcpServers": [db, more]}});

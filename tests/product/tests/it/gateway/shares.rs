@@ -60,7 +60,7 @@ async fn parallel_calls_cannot_pass_a_persons_budget_and_who_is_over_waits() {
     let text = &told[0].text;
     for part in [
         "of the budget of <@U0ANA> for today in",
-        "It is renewed on 2",
+        "It is renewed <!date^",
         "<@U0BOSS> can raise it sooner",
     ] {
         assert!(text.contains(part), "{part}: {text}");

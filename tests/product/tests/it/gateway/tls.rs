@@ -32,6 +32,7 @@ pub(super) fn args(cluster: &Cluster) -> GatewayArgs {
         dial: codebutler_gateway_core::dial::DialOptions::default(),
         git_cache: std::path::PathBuf::new(),
         git_cache_limit: None,
+        idle_background_work: false,
         history: None,
         history_days: 365,
         history_url: None,

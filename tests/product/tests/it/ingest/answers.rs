@@ -78,6 +78,45 @@ async fn answers_to_choose_from_are_buttons_and_one_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn ten_long_learnings_fit_into_a_message_and_each_can_be_decided_on() {
+    let desk = Desk::start().await;
+    let root = desk.said("make it better").await;
+    let pm = desk.caller(&root, "pm").await;
+    for (key, learning) in [("words", "word ".repeat(280)), ("no-blanks", "語".repeat(1400))] {
+        let message = PostMessage { learnings: vec![learning; 10], ..post(key, "Learned today:") };
+        desk.service().post(&pm, &message, None).await.unwrap();
+        let is_last = |m: &codebutler_testbed::slack::MessageView| {
+            let own = m.metadata.as_ref().and_then(|of| of.event_payload["key"].as_str());
+            m.buttons.len() > 10 && own.is_some_and(|own| own.starts_with(key))
+        };
+        let shown =
+            desk.slack.wait_message(&desk.channel, Some(&root), PATIENCE, is_last).await.unwrap();
+        assert!(shown.shown.contains("… (whole above)"), "{}", shown.shown);
+    }
+    desk.stop().await;
+}
+
+/// A pod writes what a failed run says: it may not call people with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_of_the_product_calls_whom_it_is_for_and_nobody_whom_it_quotes() {
+    let desk = Desk::start().await;
+    let root = desk.said("make it better").await;
+    let pm = desk.caller(&root, "pm").await;
+    let (service, ana) = (desk.service(), format!("<@{}>", desk.ana));
+    let text = format!("PM stopped: {ana} <!channel>");
+    let quoted = service.notice(&pm.key(), "quoted", &text).await.unwrap();
+    let people = [desk.ana.clone()];
+    let meant = service.notice_to(&pm.key(), "meant", &text, &people).await.unwrap();
+    let text_of = |ts: &codebutler_crds::SlackTs| {
+        desk.slack.message(&desk.channel, ts.as_str()).unwrap().text
+    };
+    assert!(!text_of(&quoted).contains(&ana), "{}", text_of(&quoted));
+    assert!(text_of(&meant).contains(&ana), "{}", text_of(&meant));
+    assert!(!text_of(&meant).contains("<!channel>"), "{}", text_of(&meant));
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn learnings_are_judged_one_by_one_and_a_thumb_is_for_the_rest() {
     let desk = Desk::start().await;
     let root = desk.said("what did we learn?").await;

@@ -30,6 +30,82 @@ async fn a_direct_message_is_told_once_where_to_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_asks_for_help_is_told_what_can_be_asked_and_starts_no_model() {
+    let desk = Desk::start().await;
+    desk.reachable().await;
+    for text in ["help", "@codebutler"] {
+        let ts = desk.slack.post_as(&desk.ana, &desk.channel, None, text).unwrap();
+        desk.slack.wait_acked(&ts, PATIENCE).await.unwrap();
+        let answers = || {
+            let said = desk.slack.messages(&desk.channel, Some(&ts)).into_iter();
+            said.filter(|message| message.sender.id != desk.ana).collect::<Vec<_>>()
+        };
+        desk.until("help", || async { !answers().is_empty() }).await;
+        assert!(answers()[0].text.contains("such as:"), "{:?}", answers());
+        desk.slack.redeliver(&ts, 1);
+        // What comes after it is taken in after it.
+        let next = desk.said("please plan").await;
+        assert_eq!(answers().len(), 1, "{next}: {:?}", answers());
+    }
+    assert_eq!(desk.threads().await.len(), 2, "those of the two other messages");
+    // Where somebody works, only who asks sees it.
+    let root = desk.said("and this").await;
+    desk.slack.post_as(&desk.ana, &desk.channel, Some(&root), "Help!").unwrap();
+    desk.whispered(&desk.ana, &root, "such as:").await;
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_opens_the_app_is_shown_what_to_ask() {
+    let desk = Desk::start().await;
+    desk.reachable().await;
+    let im = desk.slack.open_assistant(&desk.ana);
+    desk.until("prompts", || async { !desk.slack.prompts(&im).is_empty() }).await;
+    let prompts = desk.slack.prompts(&im);
+    assert!(prompts.iter().all(|prompt| prompt.starts_with("help ")), "{prompts:?}");
+    desk.slack.post_as(&desk.ana, &im, None, &prompts[0]).unwrap();
+    let answered =
+        || desk.slack.messages(&im, None).iter().any(|one| one.text.contains("such as:"));
+    desk.until("help", || async { answered() }).await;
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_calls_everybody_who_took_part_once() {
+    let desk = Desk::start().await;
+    let root = desk.said("make it better").await;
+    let people: Vec<String> = (0..6)
+        .map(|n| {
+            let user = desk.slack.create_user(&format!("u{n}"), &format!("User {n}"));
+            desk.slack.add_member(&desk.channel, &user).unwrap();
+            user
+        })
+        .collect();
+    for user in people.iter().chain(&people[5..]) {
+        let ts = desk.slack.post_as(user, &desk.channel, Some(&root), "and faster").unwrap();
+        desk.slack.wait_acked(&ts, PATIENCE).await.unwrap();
+    }
+    let pm = desk.caller(&root, "pm").await;
+    let mut n = 0;
+    let text = loop {
+        // What was stored is seen by the one who asks a moment later.
+        n += 1;
+        let message = PostMessage { asks: true, ..post(&format!("q{n}"), "Which one?") };
+        let asked = desk.service().post(&pm, &message, None).await.unwrap().ts.to_string();
+        let text = desk.slack.message(&desk.channel, &asked).unwrap().text;
+        if n > 50 || people[1..].iter().all(|user| text.contains(&format!("<@{user}>"))) {
+            break text;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    for user in people[1..].iter().chain([&desk.ana]) {
+        assert_eq!(text.matches(&format!("<@{user}>")).count(), 1, "{user}: {text}");
+    }
+    assert!(!text.contains(&format!("<@{}>", people[0])), "the latest five: {text}");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_offer_of_any_length_loses_its_buttons_when_it_is_answered() {
     let desk = Desk::start().await;
     let root = desk.said("what did we learn?").await;

@@ -169,3 +169,47 @@ async fn the_preview_of_a_link_is_not_doubled() {
     assert_eq!(text.matches("T-1: make it red").count(), 1, "{text}");
     desk.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_linked_file_is_read_where_everybody_may_and_said_where_not() {
+    let desk = Desk::start().await;
+    let design = desk.slack.create_channel("design", &[&desk.ana]);
+    let board = desk.slack.create_private_channel("board", &[&desk.ana]);
+    let upload = |channel: &str, name: &str, content: &str| {
+        let file = (name, content.as_bytes());
+        let (_, id) = desk.slack.upload_as(&desk.ana, channel, None, "look", file).unwrap();
+        (id, name.to_owned())
+    };
+    let (team, ana) = ("T0TEAM", &desk.ana);
+    let files = format!("{}/files/{ana}", desk.slack.origin());
+    for (channel, told) in [
+        (&design, "ship on Monday"),
+        (&desk.channel, "ship on Monday"),
+        (&board, "[linked file: in a private channel, so it is not read here; paste what matters]"),
+    ] {
+        let (id, name) = upload(channel, "plan.md", "ship on Monday");
+        let root = desk.says(None, &format!("as in {files}/{id}/{name} please"));
+        desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
+        let text = desk.newest(&root).await.text;
+        assert!(text.contains(told), "{channel}: {text}");
+        assert_eq!(text.contains("ship on Monday"), channel != &board, "{text}");
+        assert_eq!(text.contains("read-only context"), channel != &board, "{text}");
+    }
+    // What is no text is named.
+    let (id, _) = upload(&design, "roadmap.pdf", "%PDF-1.7");
+    for (place, told) in [
+        (
+            format!("files/{ana}/{id}/roadmap.pdf"),
+            "[linked file roadmap.pdf, application/pdf, 8 bytes: ",
+        ),
+        (format!("docs/{team}/{id}"), "[linked file roadmap.pdf, application/pdf, 8 bytes: "),
+        (format!("lists/{team}/{id}?record_id=Rec1"), "roadmap.pdf"),
+        (format!("docs/{team}/F0GONE"), "[linked file: the app can't read it there]"),
+    ] {
+        let root = desk.says(None, &format!("see {}/{place}", desk.slack.origin()));
+        desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
+        let text = desk.newest(&root).await.text;
+        assert!(text.contains(told), "{place}: {text}");
+    }
+    desk.stop().await;
+}

@@ -94,6 +94,9 @@ async fn the_fake_github_says_what_its_description_says() {
     it.get("/rate_limit", &[]).await;
     it.get(REPO, &[]).await;
     it.get(&at("/branches"), &[]).await;
+    it.unrecorded = true;
+    it.get(&at("/activity"), &[]).await;
+    it.unrecorded = false;
     it.get(&at("/branches/{branch}"), &["codebutler/x"]).await;
     it.get(&at("/git/ref/{ref}"), &["heads/main"]).await;
     it.get(&at("/git/ref/{ref}"), &["heads/none"]).await;
