@@ -20,7 +20,7 @@ impl GatewayClient {
     /// # Errors
     /// With what the gateway says, at once; without a word of it only after a while.
     pub async fn draw_images(&self, wanted: &DrawImages) -> Result<DrawnImages, GatewayError> {
-        self.pay_once((wanted.again, CALL_LIMIT), |again| {
+        self.retry_lasting((wanted.again, CALL_LIMIT), |again| {
             let wanted = DrawImages { again, ..wanted.clone() };
             Ok(self.request(Method::POST, path::DRAW)?.json(&wanted))
         })

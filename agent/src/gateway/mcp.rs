@@ -1,7 +1,7 @@
 //! Tools of the company's servers, through the gateway. A call may last for minutes, and is repeated only with its
 //! key, by which the gateway knows that it is the same.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use codebutler_wire::{
     ErrorCode, McpCall, McpPrompt, McpRead, McpResources, McpResult, McpTools, path,
@@ -9,9 +9,8 @@ use codebutler_wire::{
 use reqwest::{Method, RequestBuilder};
 use serde::de::DeserializeOwned;
 
-use super::{
-    FIRST_PAUSE, GatewayClient, GatewayError, LONGEST_PAUSE, PATIENCE, parse_answer, send_once,
-};
+use super::lasting::is_over;
+use super::{GatewayClient, GatewayError, PATIENCE, parse_answer};
 
 /// A server's call has ten minutes at most, and its pod four minutes to start before.
 pub const CALL_LIMIT: Duration = Duration::from_mins(15);
@@ -49,7 +48,7 @@ impl GatewayClient {
 
     /// Calls a tool. The same key is the same call.
     pub async fn call_server(&self, call: &McpCall) -> Result<McpResult, GatewayError> {
-        self.patiently(|| Ok(self.request(Method::POST, path::MCP_CALLS)?.json(call))).await
+        self.ask_servers(|| Ok(self.request(Method::POST, path::MCP_CALLS)?.json(call))).await
     }
 
     /// Resources of one server, or of all.
@@ -58,49 +57,25 @@ impl GatewayClient {
         server: Option<&str>,
     ) -> Result<McpResources, GatewayError> {
         let query: Vec<_> = server.map(|server| ("server", server)).into_iter().collect();
-        self.patiently(|| Ok(self.request(Method::GET, path::MCP_RESOURCES)?.query(&query))).await
+        self.ask_servers(|| Ok(self.request(Method::GET, path::MCP_RESOURCES)?.query(&query))).await
     }
 
     /// A resource of a server.
     pub async fn read_resource(&self, read: &McpRead) -> Result<McpResult, GatewayError> {
-        self.patiently(|| Ok(self.request(Method::POST, path::MCP_READS)?.json(read))).await
+        self.ask_servers(|| Ok(self.request(Method::POST, path::MCP_READS)?.json(read))).await
     }
 
     /// A prompt of a server, filled in.
     pub async fn fill_prompt(&self, prompt: &McpPrompt) -> Result<McpResult, GatewayError> {
-        self.patiently(|| Ok(self.request(Method::POST, path::MCP_PROMPTS)?.json(prompt))).await
+        self.ask_servers(|| Ok(self.request(Method::POST, path::MCP_PROMPTS)?.json(prompt))).await
     }
 
-    /// As others are, but with time for what lasts: a connection that is lost after minutes is tried as long again as
-    /// one that is lost at once. A time limit that is over ends it.
-    async fn patiently<T: DeserializeOwned>(
+    async fn ask_servers<T: DeserializeOwned>(
         &self,
         build: impl Fn() -> Result<RequestBuilder, GatewayError>,
     ) -> Result<T, GatewayError> {
-        let (mut since, mut pause) = (Instant::now(), FIRST_PAUSE);
-        loop {
-            let began = Instant::now();
-            let request = build().map(|request| request.timeout(CALL_LIMIT));
-            let error = match send_once(request).await {
-                Ok(answered) => return parse_answer(&answered.body),
-                Err(error) => error,
-            };
-            if began.elapsed() > PATIENCE {
-                (since, pause) = (Instant::now(), FIRST_PAUSE);
-            }
-            if !error.may_pass() || is_over(&error) || since.elapsed() + pause > PATIENCE {
-                return Err(error);
-            }
-            tracing::debug!(%error, ?pause, "server_request_retried");
-            tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
+        self.retry_lasting((false, CALL_LIMIT), |_| build()).await
     }
-}
-
-/// True if the time for a call is over.
-pub fn is_over(error: &GatewayError) -> bool {
-    matches!(error, GatewayError::Unreachable(error) if error.is_timeout() && !error.is_connect())
 }
 
 /// Text for the model where a call failed and the run can go on.

@@ -7,8 +7,8 @@
 mod chat;
 mod files;
 mod images;
+mod lasting;
 pub mod mcp;
-mod paid;
 mod token;
 mod upgrade;
 

@@ -1,4 +1,5 @@
-//! Calls that last for minutes and are paid for, with keys: what is sent a second time only asks what became of the first.
+//! Requests that last for minutes, and are repeated with a key where they cost something: what is sent a second time only
+//! asks what became of the first.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +7,6 @@ use codebutler_wire::{WebResults, WebSearch, path};
 use reqwest::{Method, RequestBuilder};
 use serde::de::DeserializeOwned;
 
-use super::mcp::is_over;
 use super::{
     FIRST_PAUSE, GatewayClient, GatewayError, LONGEST_PAUSE, PATIENCE, parse_answer, send_once,
 };
@@ -20,16 +20,16 @@ impl GatewayClient {
     /// # Errors
     /// With what the gateway says, at once; without a word of it only after a while.
     pub async fn web_search(&self, wanted: &WebSearch) -> Result<WebResults, GatewayError> {
-        self.pay_once((wanted.again, SEARCH_LIMIT), |again| {
+        self.retry_lasting((wanted.again, SEARCH_LIMIT), |again| {
             let wanted = WebSearch { again, ..wanted.clone() };
             Ok(self.request(Method::POST, path::WEB_SEARCH)?.json(&wanted))
         })
         .await
     }
 
-    /// Sends a request of at most `limit`, and asks again what became of it where that is not known. What is built is
-    /// told whether the call may have arrived before.
-    pub(super) async fn pay_once<T: DeserializeOwned>(
+    /// Sends a request of at most `limit`, and again where no answer came. `build` is told whether it may have arrived
+    /// before. A connection that is lost after minutes is retried as long as one that is lost at once; a timeout ends it.
+    pub(super) async fn retry_lasting<T: DeserializeOwned>(
         &self,
         (mut again, limit): (bool, Duration),
         build: impl Fn(bool) -> Result<RequestBuilder, GatewayError>,
@@ -49,7 +49,7 @@ impl GatewayClient {
                 return Err(error);
             }
             again |= !has_begun_nothing(&error);
-            tracing::debug!(%error, ?pause, again, "paid_request_retried");
+            tracing::debug!(%error, ?pause, again, "long_request_retried");
             tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
@@ -63,4 +63,9 @@ fn has_begun_nothing(error: &GatewayError) -> bool {
         GatewayError::Unreachable(error) => error.is_connect(),
         _ => false,
     }
+}
+
+/// True if the time for a call is over.
+pub(super) fn is_over(error: &GatewayError) -> bool {
+    matches!(error, GatewayError::Unreachable(error) if error.is_timeout() && !error.is_connect())
 }
