@@ -79,6 +79,10 @@ impl LedgerBooks {
         purse: &RoadmapBudget,
         estimate: NanoUsd,
     ) -> Result<(), ExceededLimit> {
+        // As for every other budget: what costs nothing is not stopped.
+        if estimate == NanoUsd::ZERO {
+            return Ok(());
+        }
         let committed = purse.members.iter().map(|(key, recorded)| {
             // What is under way stands in the book alone.
             self.threads.get(key).map_or(*recorded, |book| book.book.account.committed())
@@ -250,5 +254,23 @@ impl CallBook {
             || !self.account.is_idle()
             || !self.open.is_empty()
             || !self.elsewhere.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_roadmap_that_has_used_its_budget_up_stops_what_costs_something_and_nothing_else() {
+        let member = ThreadKey { namespace: "team".to_owned(), name: "item".to_owned() };
+        let purse = RoadmapBudget { cap: NanoUsd(100), members: vec![(member, NanoUsd(100))] };
+        let books = LedgerBooks::default();
+        assert_eq!(books.check_purse(&purse, NanoUsd::ZERO), Ok(()), "a model of the team's own");
+        let stopped = books.check_purse(&purse, NanoUsd(1)).unwrap_err();
+        assert_eq!((stopped.limit, stopped.used), (CallLimit::PerRoadmap, NanoUsd(100)));
+        let wider = RoadmapBudget { cap: NanoUsd(101), ..purse };
+        assert_eq!(books.check_purse(&wider, NanoUsd(1)), Ok(()));
+        assert!(books.check_purse(&wider, NanoUsd(2)).is_err());
     }
 }
