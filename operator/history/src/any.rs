@@ -5,17 +5,17 @@ use std::time::SystemTime;
 
 use crate::{HistoryBucket, HistoryStore, HistoryVolume, StoredHistory, ThreadPlace};
 
-/// Where histories are kept. Cheap to clone.
+/// A store of histories. Cheap to clone.
 #[derive(Clone)]
 pub enum AnyStore {
-    /// On a volume.
+    /// Files on a volume.
     Volume(HistoryVolume),
-    /// In an object store.
+    /// Objects in an object store.
     Bucket(Box<HistoryBucket>),
 }
 
 impl AnyStore {
-    /// When something of what was written was replaced last, as far as it was noticed.
+    /// Returns the time at which anything written was last replaced, as far as it was noticed.
     pub fn replaced(&self) -> Option<SystemTime> {
         match self {
             Self::Volume(volume) => volume.replaced(),

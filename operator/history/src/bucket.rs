@@ -26,25 +26,25 @@ use url::Url;
 
 use crate::store::{HistoryStore, HistoryVolume, StoredHistory, ThreadPlace};
 
-/// How long it is not looked again for what others have added.
+/// Interval between looks at a history for what others have added.
 const FRESH: Duration = Duration::from_millis(900);
-/// How long it is not looked again for what there is at all, and whether something was replaced.
+/// Interval between listings of all histories, and between looks whether anything was replaced.
 const LISTED: Duration = Duration::from_secs(10);
-/// How long one operation may take, its own repetitions included.
+/// Timeout of one operation, its own retries included.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// An object that changes when something was replaced or removed.
 const REPLACED: &str = "replaced";
 
-/// See the module. Cheap to clone.
+/// Histories in an object store, with a cache on a volume. Cheap to clone.
 #[derive(Clone)]
 pub struct HistoryBucket {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
-    /// What was read, and may be read again at any time.
+    /// Copy of what was read, which may be read again at any time.
     cache: HistoryVolume,
     handle: Handle,
     known: Arc<Mutex<Known>>,
-    /// Whether what the volume held before there was a store is in it.
+    /// True once all that the volume held before is in the store.
     adopted: Arc<Mutex<bool>>,
 }
 
@@ -52,11 +52,11 @@ pub struct HistoryBucket {
 struct Known {
     looked: HashMap<ThreadPlace, Instant>,
     listed: Option<(Instant, Vec<StoredHistory>)>,
-    /// When it was last asked for, and what it was.
+    /// Time of the last look at the marker, and the time at which it had changed.
     replaced: Option<(Instant, Option<SystemTime>)>,
 }
 
-/// Why a store can't be used.
+/// Reason why a store can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BucketError {
     #[error("no such store is known: begin the address with s3://, gs:// or az://")]
@@ -111,7 +111,7 @@ impl HistoryBucket {
         Self { store, prefix, cache, handle, known: Arc::default(), adopted: Arc::default() }
     }
 
-    /// When something of what was written was replaced last, as far as it was noticed.
+    /// Returns the time at which anything written was last replaced, as far as it was noticed.
     pub fn replaced(&self) -> Option<SystemTime> {
         self.cache.replaced()
     }
@@ -124,7 +124,7 @@ impl HistoryBucket {
         self.folder(place).join(format!("{start:020}.jsonl"))
     }
 
-    /// On a thread that may wait.
+    /// Waits for an operation, on a thread that may wait.
     fn wait<T>(&self, what: impl Future<Output = object_store::Result<T>>) -> io::Result<T> {
         let bounded = async { tokio::time::timeout(PATIENCE, what).await };
         match self.handle.block_on(bounded) {
@@ -134,7 +134,7 @@ impl HistoryBucket {
         }
     }
 
-    /// Tells all who have read something that it may be another one, or gone.
+    /// Marks for all who have read something that it may be another one, or gone.
     fn mark_replaced(&self) -> io::Result<()> {
         let marker = self.prefix.clone().join(REPLACED);
         let now = format!("{:?}", SystemTime::now());
@@ -179,7 +179,7 @@ impl HistoryBucket {
         Ok(length)
     }
 
-    /// What was read is read anew when something of it was replaced.
+    /// Empties the cache when any of it was replaced, so that it is read anew.
     fn heed_replaced(&self) -> io::Result<()> {
         let before = lock(&self.known).replaced;
         if before.is_some_and(|(at, _)| at.elapsed() < LISTED) {
@@ -196,7 +196,7 @@ impl HistoryBucket {
         let now = self.wait(head)?;
         let is_stale = match before {
             Some((_, known)) => known != now,
-            // What an earlier process has read may be older than that.
+            // The cache of an earlier process may be older than the replacement.
             None => now > self.cache.replaced(),
         };
         if is_stale {
@@ -309,7 +309,7 @@ impl HistoryStore for HistoryBucket {
     }
 }
 
-/// What kind of store an address names, and the folder in it.
+/// Finds the kind of store that an address names, and the folder in it.
 fn find_scheme(url: &Url) -> Result<(ObjectStoreScheme, Path), BucketError> {
     use ObjectStoreScheme::{AmazonS3, GoogleCloudStorage, MicrosoftAzure};
     match ObjectStoreScheme::parse(url) {
@@ -349,7 +349,7 @@ mod tests {
         Gateway { bucket: HistoryBucket::of(store, Path::from("kept"), cache, handle), _dir: dir }
     }
 
-    /// Another process on the same volume.
+    /// Opens the store in another process on the same volume.
     fn again(before: &Gateway, store: &Arc<InMemory>, runtime: &Runtime) -> HistoryBucket {
         let store: Arc<dyn ObjectStore> = Arc::clone(store) as _;
         let (cache, handle) = (before.bucket.cache.clone(), runtime.handle().clone());
@@ -442,7 +442,7 @@ mod tests {
         assert!(here.append(&one, 10, b"cccc\n").unwrap());
         forget_time(&there);
         assert_eq!(there.bucket.read(&one, 0, 99).unwrap(), b"aaaa\nbbbb\ncccc\n");
-        // What was removed since does not come back with a process that had read it.
+        // A history removed since does not come back with a process that had read it.
         let mut there = there;
         there.bucket.remove(&other).unwrap();
         let late = again(&before, &store, &runtime);

@@ -23,7 +23,7 @@ const TOGETHER: (usize, usize) = (256, 8 * 1024 * 1024);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ForgottenSpeaker {
     user: String,
-    /// Longest first.
+    /// Parts of the speaker's messages, longest first.
     said: Vec<String>,
 }
 
@@ -125,7 +125,7 @@ fn replace_lines(
 ) -> io::Result<usize> {
     let (mut next, mut count, mut unread) = (0, 0, None);
     loop {
-        // What is to be written back of some lines, before more are read.
+        // Lines to write back are collected before more are read.
         let (mut new, mut ended) = (Vec::new(), true);
         let mut walk = LineWalk::new(&*store, place, next).up_to(LONGEST);
         while let Some(line) = walk.next_line()? {

@@ -7,37 +7,37 @@ use codebutler_wire::history::{GATEWAY, HistoryEvent, HistoryLine};
 use crate::lines::{KeptLine, LineWalk};
 use crate::{HistoryStore, ThreadPlace};
 
-/// Every so many lines' place is known.
+/// Interval of lines whose place is kept.
 const EVERY: u64 = 64;
-/// What a line that says which Thread follows has in it.
+/// Text within a line that says which Thread follows.
 const BEGUN: &[u8] = b"\"event\":\"begun\"";
 
-/// Where the lines of one history are.
+/// Index of the lines of one history.
 #[derive(Clone, Debug, Default)]
 pub struct LineIndex {
-    /// Of lines 1, 65, 129 and so on.
+    /// Byte offsets of lines 1, 65, 129 and so on.
     starts: Vec<u64>,
     lines: u64,
     length: u64,
     begun: Vec<ThreadBegin>,
 }
 
-/// Where the lines of one Thread object begin.
+/// Beginning of the lines of one Thread object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadBegin {
     pub uid: String,
     /// Number of its first line.
     pub line: u64,
-    /// Where that is.
+    /// Byte offset of that line.
     pub byte: u64,
 }
 
-/// Some lines of a history.
+/// A range of lines of a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinePage {
-    /// Number of the first one.
+    /// Number of the first line.
     pub first: u64,
-    /// One that is too long to be read is empty.
+    /// Lines; one that is too long to be read is empty.
     pub lines: Vec<String>,
 }
 
@@ -84,12 +84,12 @@ impl LineIndex {
         }
     }
 
-    /// Which Thread object the newest lines are of, where that is told.
+    /// Returns the Thread object that the newest lines are of, where that is told.
     pub fn begun(&self) -> Option<&ThreadBegin> {
         self.begun.last()
     }
 
-    /// How many lines there were at the last look.
+    /// Returns the number of lines at the last look.
     pub const fn lines(&self) -> u64 {
         self.lines
     }
@@ -136,7 +136,7 @@ impl LineIndex {
         Ok(page)
     }
 
-    /// Where the lines begin that stand together with this one.
+    /// Returns the byte offset of the group of lines that contains this one.
     fn group(&self, number: u64) -> Option<u64> {
         self.starts.get(usize::try_from((number - 1) / EVERY).ok()?).copied()
     }

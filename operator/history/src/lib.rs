@@ -1,5 +1,6 @@
-//! Histories of conversations, as they are kept: [`HistoryLog`] says what a line may be added for, a [`HistoryStore`]
-//! keeps the lines, [`LineIndex`] finds them again; [`RunTrajectory`] says them in an open form. What a line says is [`codebutler_wire::history`]'s.
+//! Histories of conversations, as they are kept: [`HistoryLog`] says what a line may be added for,
+//! a [`HistoryStore`] keeps the lines, [`LineIndex`] finds them again; [`RunTrajectory`] says them
+//! in an open form. What a line says is [`codebutler_wire::history`]'s.
 
 mod any;
 mod bucket;

@@ -6,27 +6,27 @@ use codebutler_wire::history::MAX_LINE;
 
 use crate::{HistoryStore, ThreadPlace};
 
-/// Read at once, in bytes.
+/// Bytes read at once.
 const CHUNK: u64 = 1024 * 1024;
-/// Of a line that is too long, what is kept: its head, which says what line it is.
+/// Bytes kept of a line that is too long: its head, which says what line it is.
 const HEAD: usize = 64 * 1024;
 
-/// A whole line.
+/// A complete line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeptLine {
-    /// With the byte that it begins at, and its newline.
+    /// A line with the byte that it begins at, and its newline.
     Whole(u64, Vec<u8>),
-    /// One that is longer than is read: where it begins, its bytes with the newline, and how it begins.
+    /// A line that is longer than is read: its offset, its bytes with the newline, and its head.
     Long(u64, u64, Vec<u8>),
 }
 
-/// See the module. Lines that are not finished are not given out.
+/// Walk over the lines of a history. Lines that are not finished are not given out.
 pub struct LineWalk<'s, S: ?Sized> {
     store: &'s S,
     place: &'s ThreadPlace,
-    /// Where the line that is read next begins.
+    /// Byte offset of the line that is read next.
     at: u64,
-    /// What was read; of a line that is too long, its head.
+    /// Bytes read so far; of a line that is too long, its head.
     text: Vec<u8>,
     /// Bytes of `text` that were given out, and up to where the rest is known to have no newline.
     given: usize,
@@ -37,7 +37,7 @@ pub struct LineWalk<'s, S: ?Sized> {
 }
 
 impl<'s, S: HistoryStore + ?Sized> LineWalk<'s, S> {
-    /// From a line's first byte on.
+    /// Begins the walk at a line's first byte.
     pub const fn new(store: &'s S, place: &'s ThreadPlace, at: u64) -> Self {
         let text = Vec::new();
         Self { store, place, at, text, given: 0, looked: 0, long: None, longest: MAX_LINE }

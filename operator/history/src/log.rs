@@ -1,4 +1,5 @@
-//! What one history holds already, so that nothing is in it twice and nothing is left out. Pure.
+//! Tracks what one history holds already, so that nothing is in it twice and nothing is left out.
+//! Pure.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -8,7 +9,7 @@ use codebutler_wire::history::{
 };
 use serde::Deserialize;
 
-/// What of a line decides whether it is there.
+/// Fields of a line that decide whether it is there already.
 #[derive(Deserialize)]
 struct Head {
     #[serde(default)]
@@ -26,21 +27,21 @@ struct Head {
     whole: bool,
 }
 
-/// What stands in front of an event in its line.
+/// Text in front of an event in its line.
 const EVENT: &[u8] = b",\"event\":";
 
-/// Why a batch is not taken.
+/// Reason why a batch is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusedBatch {
-    /// It begins behind what is wanted next.
+    /// The batch begins after the number that is wanted next.
     Gap,
-    /// Its numbers don't grow.
+    /// The batch's numbers don't grow.
     Order,
     /// The role has as many journals as it may have.
     Journals,
 }
 
-/// See the module.
+/// Contents of a history, as far as they decide about new lines.
 #[derive(Clone, Debug, Default)]
 pub struct HistoryLog {
     length: u64,
@@ -51,7 +52,7 @@ pub struct HistoryLog {
     uid: Option<String>,
     /// UIDs of those of the same name before.
     gone: HashSet<String>,
-    /// When it was first told that the conversation was opened.
+    /// Time at which the conversation was first told to be opened.
     opened: Option<u64>,
 }
 
@@ -102,8 +103,8 @@ impl HistoryLog {
         true
     }
 
-    /// What follows is of this Thread: what the one before told under the same keys is told again, and its
-    /// journals are not gone on with.
+    /// Begins the lines of another Thread: what the one before told under the same keys is told
+    /// again, and its journals are not gone on with.
     fn follow(&mut self, uid: &str, whole: bool) {
         self.gone.extend(self.uid.replace(uid.to_owned()));
         self.gone.remove(uid);
@@ -113,7 +114,7 @@ impl HistoryLog {
         }
     }
 
-    /// Bytes of its whole lines.
+    /// Returns the bytes of its whole lines.
     pub const fn length(&self) -> u64 {
         self.length
     }
@@ -132,7 +133,7 @@ impl HistoryLog {
         own.collect()
     }
 
-    /// Whether the gateway told this already.
+    /// Returns true if the gateway told this already.
     pub fn has(&self, key: &str) -> bool {
         self.keys.contains(&hash_key(key))
     }
@@ -254,7 +255,7 @@ mod tests {
         while wanted(&log) < 6000 || cuts < 1000 {
             let (from, length) = (wanted(&log), log.length());
             let mut text = Vec::new();
-            // What was not answered is sent again, with what came since.
+            // Events that were not acknowledged are sent again, together with newer ones.
             let again = from.saturating_sub(rand::random_range(0..9)).max(1);
             let events = journal.iter().filter(|told| told.seq >= again);
             let events: Vec<_> = events.take(rand::random_range(1..12)).cloned().collect();
@@ -334,7 +335,7 @@ mod tests {
             let line = text.split_inclusive(|byte| *byte == b'\n').next_back().unwrap();
             let line: HistoryLine = serde_json::from_slice(line).unwrap();
             assert_eq!(line.event, HistoryEvent::Begun { uid: "uid".into(), whole });
-            // What was told is told again to who has nothing of it.
+            // Events are told again to a history that has none of them.
             assert_eq!(log.has("opened:C1"), whole);
         }
     }

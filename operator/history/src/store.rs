@@ -1,4 +1,4 @@
-//! Where histories are kept: one text of lines for each conversation, which only grows.
+//! Stores of histories: one text of lines for each conversation, which only grows.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -15,7 +15,7 @@ pub struct ThreadPlace {
 }
 
 impl ThreadPlace {
-    /// Nothing unless both are names as Kubernetes has them: they become folders.
+    /// Makes a place; None unless both are names as Kubernetes has them: they become folders.
     pub fn new(namespace: &str, name: &str) -> Option<Self> {
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         let fits = |text: &str| (1..=63).contains(&text.len()) && text.bytes().all(plain);
@@ -56,7 +56,7 @@ pub struct StoredHistory {
 
 /// Keeps histories. Several may write to one, each behind what it knows of it.
 pub trait HistoryStore: Send + 'static {
-    /// How long a history is; 0 if there is none.
+    /// Returns the length of a history in bytes; 0 if there is none.
     fn length(&self, place: &ThreadPlace) -> io::Result<u64>;
 
     /// A part of it: `most` bytes at most, from a byte on.
@@ -84,7 +84,7 @@ pub struct HistoryVolume {
 const FILE: &str = "events.jsonl";
 /// Changes when something was replaced.
 const REPLACED: &str = ".replaced";
-/// Says that what is there is what was read of an object store.
+/// Marker file: the volume holds only a copy of an object store.
 const CACHE: &str = ".cache";
 
 impl HistoryVolume {
@@ -92,23 +92,23 @@ impl HistoryVolume {
         Self { root: root.to_owned() }
     }
 
-    /// When something of what was written was replaced last.
+    /// Returns the time at which anything written was last replaced.
     pub fn replaced(&self) -> Option<SystemTime> {
         fs::metadata(self.root.join(REPLACED)).ok()?.modified().ok()
     }
 
-    /// Whoever has read something reads it again.
+    /// Marks that something was replaced: whoever has read it reads it again.
     pub(crate) fn mark_replaced(&self) -> io::Result<()> {
         fs::create_dir_all(&self.root)?;
         File::create(self.root.join(REPLACED))?.sync_all()
     }
 
-    /// Whether what is there is what was read of an object store, and may go at any time.
+    /// Returns true if the volume holds only a copy of an object store, which may go at any time.
     pub(crate) fn is_cache(&self) -> bool {
         self.root.join(CACHE).exists()
     }
 
-    /// Whoever writes here without a store writes the only copy.
+    /// Unmarks the volume as a cache: whoever writes here without a store writes the only copy.
     ///
     /// # Errors
     /// When the volume can't be written.

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 /// The version of the format.
 const FORMAT: &str = "ATIF-v1.7";
 
-/// See the module.
+/// A trajectory under construction, built line by line.
 #[derive(Debug)]
 pub struct RunTrajectory {
     session: String,
@@ -32,7 +32,7 @@ pub struct RunTrajectory {
 }
 
 impl RunTrajectory {
-    /// Of a conversation: NAMESPACE/THREAD.
+    /// Begins the trajectory of a conversation: NAMESPACE/THREAD.
     pub fn new(session: &str) -> Self {
         Self {
             session: session.to_owned(),
@@ -45,10 +45,10 @@ impl RunTrajectory {
         }
     }
 
-    /// Takes in the next line.
+    /// Takes in the next line of the history.
     pub fn add(&mut self, line: &HistoryLine) {
         match &line.event {
-            // What a role says is its answer already.
+            // A role's own messages are in its answers already.
             HistoryEvent::Message { author, text, .. }
                 if !matches!(author, MessageAuthor::Role { .. }) =>
             {
@@ -372,7 +372,8 @@ mod tests {
         assert_eq!(costs(&[], &[(10, 1)]), []);
     }
 
-    /// What a value has that the format doesn't, or lacks that it needs.
+    /// Lists the fields of a value that the format doesn't have, and those that it needs and the
+    /// value lacks.
     fn fields(at: &str, value: &Value, needed: &[&str], known: &[&str]) -> Vec<String> {
         let Some(object) = value.as_object() else { return vec![format!("{at} is no object")] };
         let lacking = needed.iter().filter(|name| object.get(**name).is_none_or(Value::is_null));
@@ -384,8 +385,9 @@ mod tests {
         lacking.chain(odd.map(|name| format!("{at} has {name}"))).collect()
     }
 
-    /// Where a trajectory is not as the format has it: no fields but its own, steps counted from one,
-    /// the model's fields in steps of the agent alone, results of calls of the same step.
+    /// Lists the flaws of a trajectory: only the format's fields are allowed, steps are counted
+    /// from one, the model's fields are in steps of the agent alone, and results belong to calls of
+    /// the same step.
     fn flaws(whole: &Value) -> Vec<String> {
         const AGENT: [&str; 5] =
             ["model_name", "reasoning_effort", "reasoning_content", "tool_calls", "metrics"];

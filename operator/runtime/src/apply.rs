@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 
 use crate::notice::EventNotice;
 
-/// What can be written: namespaced, of a kind known when this was built.
+/// An object that can be written: namespaced, of a kind known when this was built.
 pub trait AppliedObject:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
@@ -36,10 +36,10 @@ impl<K> AppliedObject for K where
 {
 }
 
-/// Why something was not written.
+/// Reason why an object was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// What was decided on has changed meanwhile. Look again.
+    /// The object that was decided on has changed meanwhile. Look again.
     #[error("{kind} `{name}` has changed meanwhile")]
     Stale { kind: String, name: String },
     /// The API server understood and said no: a quota, an admission rule, a missing right; or the
@@ -58,8 +58,8 @@ pub enum ApplyError {
 }
 
 impl ApplyError {
-    /// What to tell of a create that the API server answered with an error, if that keeps happening: a
-    /// webhook that is down is a 500, a too large object a 413.
+    /// Returns the refusal to tell of a create that the API server answered with an error, if that
+    /// keeps happening: a webhook that is down is a 500, a too large object a 413.
     pub fn unaccepted(&self) -> Option<ApplyRefusal> {
         let Self::Api { verb: "create", kind, name, source: kube::Error::Api(status) } = self
         else {
@@ -187,7 +187,8 @@ impl ObjectApplier {
         self.delete_if(object, Preconditions { uid: object.uid(), resource_version: None }).await
     }
 
-    /// The same, provided that the object is still as it was seen. One that has changed meanwhile is left alone.
+    /// Deletes an object, provided that it is still as it was seen. One that has changed meanwhile
+    /// is left alone.
     ///
     /// # Errors
     /// When the API server can't be asked or says no.
@@ -213,7 +214,7 @@ impl ObjectApplier {
         }
     }
 
-    /// What the API server itself, not a cache, has of this name.
+    /// Reads the object of this name from the API server itself, not from a cache.
     ///
     /// # Errors
     /// When the API server can't be asked.
@@ -250,8 +251,9 @@ impl ObjectApplier {
         self.mark(object, "annotations", annotations).await
     }
 
-    /// Gives an object to another owner, with that one's labels and these annotations, provided that it is still as it
-    /// was seen: of two that try, one does not. Answers the object as it is then.
+    /// Gives an object to another owner, with that one's labels and these annotations, provided
+    /// that it is still as it was seen: of two that try, one does not. Answers the object as it is
+    /// then.
     ///
     /// # Errors
     /// [`ApplyError::Stale`] when it has changed meanwhile or is gone.
@@ -372,7 +374,7 @@ pub fn created_by(manager: &str) -> PostParams {
     PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() }
 }
 
-/// What [`ObjectApplier::create`] led to.
+/// Outcome of [`ObjectApplier::create`].
 #[derive(Debug)]
 pub enum MadeObject<K> {
     New(K),
@@ -380,14 +382,14 @@ pub enum MadeObject<K> {
     Found(K),
 }
 
-/// Whether `owner` (a UID) is the controlling owner of an object.
+/// Returns true if `owner` (a UID) is the controlling owner of an object.
 pub fn owned_by<K: Resource>(object: &K, owner: &str) -> bool {
     let owners = object.meta().owner_references.iter().flatten();
     owners.filter(|o| o.controller == Some(true)).any(|o| o.uid == owner)
 }
 
-/// Whether the API server says that the object is gone or another one of its name by now: a delete
-/// or replace with another UID is a conflict, a patch with one invalid.
+/// Returns true if the API server says that the object is gone or another one of its name by now: a
+/// delete or replace with another UID is a conflict, a patch with one invalid.
 pub fn is_another(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     status.is_not_found()
@@ -403,7 +405,7 @@ fn event_action(notice: &EventNotice) -> String {
     format!("{}-{:016x}", notice.reason, hasher.finish())
 }
 
-/// At most `max` bytes of `text`, cut at a character.
+/// Returns at most `max` bytes of `text`, cut at a character.
 pub fn shorten_text(text: &str, max: usize) -> String {
     if text.len() <= max {
         return text.to_owned();

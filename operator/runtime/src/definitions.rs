@@ -1,6 +1,6 @@
-//! Whether the cluster's CustomResourceDefinitions are those that this version was made for. A field
-//! that the installed ones lack would be dropped by the API server without a word, and with it marks,
-//! money or slots: so both processes wait for them before they do anything.
+//! Checks that the cluster's CustomResourceDefinitions are those that this version was made for. A
+//! field that the installed ones lack would be dropped by the API server without a word, and with
+//! it marks, money or slots: so both processes wait for them before they do anything.
 //!
 //! What is installed is read from the published OpenAPI document, which needs no right of its own.
 
@@ -13,15 +13,15 @@ use serde_json::Value;
 
 use crate::metrics::ReadyFlag;
 
-/// Between two looks. The API server publishes a change a moment after it was made.
+/// Interval between two looks. The API server publishes a change a moment after it was made.
 const EVERY: Duration = Duration::from_secs(2);
 /// Fields that are named of those that are missing.
 const NAMED: usize = 3;
 
-/// What is in the way.
+/// Problem with the installed definitions.
 #[derive(Debug, thiserror::Error)]
 enum DefinitionProblem {
-    /// There are none.
+    /// The cluster has no definitions.
     #[error(
         "the cluster does not know the kinds of {GROUP}/v1alpha1: install the chart codebutler-crds, \
          version {}", env!("CARGO_PKG_VERSION")
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// What an API server publishes of these definitions.
+    /// Builds the document that an API server publishes for these definitions.
     fn published() -> Value {
         let mut schemas = serde_json::Map::new();
         for crd in codebutler_crds::all_definitions() {

@@ -5,8 +5,9 @@
 //! from before its last successful request, everybody else from after they saw the record change:
 //! whatever clocks and networks do, the old holder knows that it lost before a new one begins.
 //!
-//! Who lost the lease has to stop at once; once nothing of its work is left, it begins another campaign. Who shuts down ends its work first and then calls [`LeaseHandle::release`], and the next one
-//! need not wait.
+//! Who lost the lease has to stop at once; once nothing of its work is left, it begins another
+//! campaign. Who shuts down ends its work first and then calls [`LeaseHandle::release`], and the
+//! next one need not wait.
 
 mod campaign;
 mod record;

@@ -1,5 +1,6 @@
-//! What both processes of the operator stand on: a queue, a leader's lease, metrics, logs and spans, and
-//! the one place that writes Kubernetes objects. Nothing in here knows what a controller or a gateway does.
+//! Foundation of both processes of the operator: a queue, a leader's lease, metrics, logs and
+//! spans, and the one place that writes Kubernetes objects. Nothing in here knows what a controller
+//! or a gateway does.
 
 pub mod apply;
 pub mod args;

@@ -5,19 +5,19 @@ use serde::Serialize;
 /// An event to record on an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EventNotice {
-    /// Whether it is a warning.
+    /// True if it is a warning.
     pub warning: bool,
     pub reason: &'static str,
     pub note: String,
 }
 
 impl EventNotice {
-    /// Something that went as it should.
+    /// Makes a notice of something that went as it should.
     pub fn normal(reason: &'static str, note: impl Into<String>) -> Self {
         Self { warning: false, reason, note: note.into() }
     }
 
-    /// Something that went wrong.
+    /// Makes a notice of something that went wrong.
     pub fn warning(reason: &'static str, note: impl Into<String>) -> Self {
         Self { warning: true, reason, note: note.into() }
     }

@@ -1,6 +1,6 @@
 //! Kubernetes' quantities of bytes: `20Gi`. Pure.
 
-/// Bytes of a quantity; None for what is none.
+/// Parses a quantity into bytes; None for what is no quantity.
 pub fn parse_bytes(quantity: &str) -> Option<u128> {
     let digits = quantity.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match quantity.get(digits.len()..)? {
@@ -18,7 +18,7 @@ pub fn parse_bytes(quantity: &str) -> Option<u128> {
     digits.parse::<u128>().ok()?.checked_mul(unit)
 }
 
-/// The same as a flag's value.
+/// Parses the value of a flag.
 ///
 /// # Errors
 /// In words.

@@ -45,7 +45,7 @@ impl<K: Eq + Hash, V> RecentMap<K, V> {
     }
 }
 
-/// What was seen, shared.
+/// Set of recently seen keys, shared.
 #[derive(Debug)]
 pub struct RecentKeys<T>(Mutex<RecentMap<T, ()>>);
 
@@ -71,7 +71,7 @@ impl<T: Eq + Hash> RecentKeys<T> {
         is_new
     }
 
-    /// Whether it was remembered.
+    /// Returns true if the item is still remembered.
     pub fn contains(&self, item: &T) -> bool {
         self.0.lock().contains(item)
     }

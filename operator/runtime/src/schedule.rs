@@ -1,5 +1,5 @@
-//! When a schedule's runs are due. Pure; the controller says of what can't be read why, the gateway begins the
-//! rest.
+//! Computes when a schedule's runs are due. Pure; the controller tells why a schedule can't be
+//! read, the gateway begins the runs of the rest.
 
 mod fields;
 
@@ -19,7 +19,7 @@ const COUNTED: usize = 10_000;
 
 /// Civil times that are tried: more than there are minutes in a day that a zone leaves out.
 const TRIED: usize = 1500;
-/// How often it is looked three years further ahead.
+/// Most times that the search goes on three years further ahead.
 const LOOKS_AHEAD: usize = 14;
 /// Zones that mean another one on each machine, or none.
 const UNNAMED_ZONES: [&str; 4] = ["localtime", "posixrules", "Factory", "Etc/Unknown"];
@@ -28,30 +28,31 @@ const UNNAMED_ZONES: [&str; 4] = ["localtime", "posixrules", "Factory", "Etc/Unk
 /// them in time itself does not come to an end where a zone's clock is set by less than an hour.
 #[derive(Debug)]
 pub struct ScheduleClock {
-    /// In UTC, which stands for the clock on the wall.
+    /// Times in UTC, which stands for the clock on the wall.
     times: Crontab,
     zone: TimeZone,
-    /// Its hours are a rhythm, such as `*/2`: an hour that a clock shows twice counts twice.
+    /// True if its hours are a rhythm, such as `*/2`: an hour that a clock shows twice counts
+    /// twice.
     is_rhythm: bool,
 }
 
 /// Runs whose time has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueRuns {
-    /// The time of the newest.
+    /// Time of the newest run.
     pub newest: Timestamp,
-    /// How many there are, the newest included.
+    /// Number of runs, the newest included.
     pub count: u32,
 }
 
 impl DueRuns {
-    /// Whether they were not counted to their end.
+    /// Returns true if the runs were not counted to their end.
     pub const fn is_beyond_count(&self) -> bool {
         self.count as usize >= COUNTED
     }
 }
 
-/// As a schedule's times are read: its five fields with their time zone.
+/// Builds the text that a schedule's times are read from: its five fields with their time zone.
 pub fn cron_of(repo: &Repo, schedule: &ScheduleSpec) -> String {
     let zone = schedule.time_zone.as_deref().unwrap_or(&repo.spec.limits.time_zone);
     let fields: Vec<&str> = schedule.cron.split_whitespace().collect();
@@ -71,7 +72,7 @@ impl ScheduleClock {
         })?;
         let parsed = cronexpr::parse_crontab(&format!("{} UTC", fields.line()));
         let times = parsed.map_err(|error| {
-            // What comes before shows the whole line with an arrow.
+            // The part before it shows the whole line with an arrow.
             let whole = error.to_string();
             let why = whole.rsplit("^ ").next().unwrap_or(&whole).split(';').next();
             let why = why.unwrap_or_default().split_whitespace().collect::<Vec<_>>();
@@ -119,8 +120,8 @@ impl ScheduleClock {
         None
     }
 
-    /// What the clock on the wall shows next. The library looks four years ahead, and a 29 February that is a
-    /// Sunday can be further away.
+    /// Returns the next time on the wall clock. The library looks four years ahead, and a 29
+    /// February that is a Sunday can be further away.
     fn next_shown(&self, wall: Timestamp) -> Option<DateTime> {
         let mut from = wall.to_zoned(TimeZone::UTC);
         for _ in 0..LOOKS_AHEAD {
@@ -132,7 +133,8 @@ impl ScheduleClock {
         None
     }
 
-    /// When the clock goes on that leaves out a time; `later` is that time by the clock before.
+    /// Returns the time at which the clock skips ahead; `later` is the skipped time by the clock
+    /// before.
     fn gap_end(&self, later: Timestamp) -> Option<Timestamp> {
         let behind = later.checked_add(1.second()).ok()?;
         self.zone.preceding(behind).next().map(|set| set.timestamp())

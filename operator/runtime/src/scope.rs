@@ -1,5 +1,5 @@
-//! Which namespaces are watched: all of them, or those that an installation is limited to. Whoever
-//! reads events can't tell the difference: several watches speak as one.
+//! Scope of watches: all namespaces, or those that an installation is limited to. Whoever reads
+//! events can't tell the difference: several watches speak as one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -37,7 +37,7 @@ impl<K> WatchedKind for K where
 }
 
 impl WatchScope {
-    /// Of these namespaces; of all if there are none.
+    /// Limits watches to these namespaces; none means all.
     pub fn of(namespaces: &[String]) -> Self {
         let names = namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
         Self(names.map(str::to_owned).collect())
@@ -52,7 +52,7 @@ impl WatchScope {
         with
     }
 
-    /// Where to list a kind: one place for all of the cluster, or each namespace.
+    /// Returns the APIs to list a kind from: one for all of the cluster, or one for each namespace.
     pub fn places<K: WatchedKind>(&self, client: &Client) -> Vec<Api<K>> {
         if self.0.is_empty() {
             return vec![Api::all(client.clone())];
@@ -60,12 +60,12 @@ impl WatchScope {
         self.0.iter().map(|name| Api::namespaced(client.clone(), name)).collect()
     }
 
-    /// Whether rights that are missing in one place are that place's alone.
+    /// Returns true if rights that are missing in one place are that place's alone.
     fn is_limited(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// What happens to a kind. Errors are retried with backoff and handed on to be told.
+    /// Watches a kind. Errors are retried with backoff and handed on to be told.
     pub fn events<K: WatchedKind>(
         &self,
         client: &Client,

@@ -1,14 +1,15 @@
-//! What controller and gateway have to agree on about a server of `spec.mcpServers`.
+//! Facts about a server of `spec.mcpServers` that controller and gateway have to agree on.
 
 use codebutler_crds::mcp::McpServerSpec;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-/// In the words on a server that gets no pod because its Thread or Repo has as many as it may.
+/// Words in the message on a server that gets no pod because its Thread or Repo has as many as it
+/// may.
 pub const NO_ROOM: &str = "servers have pods here already";
 
-/// A hash of everything that its pod is made from, and of where its Secrets may be sent. The gateway names the one that
-/// it has checked, and the controller starts no other.
+/// A hash of everything that its pod is made from, and of where its Secrets may be sent. The
+/// gateway names the one that it has checked, and the controller starts no other.
 pub fn fingerprint_server(server: &McpServerSpec) -> String {
     let mut parts = json!([
         server.name,

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static PASSED: AtomicU64 = AtomicU64::new(0);
-/// 0: never.
+/// Step at which to die; 0 means never.
 static DIE_AT: AtomicU64 = AtomicU64::new(0);
 
 /// Chooses the point at which to die; counted from 1.

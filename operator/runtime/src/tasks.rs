@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// See the module. Cheap to clone; clones share the tasks.
+/// Group of tasks. Cheap to clone; clones share the tasks.
 #[derive(Clone, Debug, Default)]
 pub struct TaskGroup {
     tracker: TaskTracker,
@@ -47,7 +47,7 @@ impl TaskGroup {
         self.tracker.wait().await;
     }
 
-    /// Whether they were cut.
+    /// Returns true once the tasks were cut.
     pub fn are_cut(&self) -> bool {
         self.over.is_cancelled()
     }
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(done.await.unwrap(), Some(7));
         let (endless, later) = (gone.clone(), tasks.clone());
         let cut = tasks.spawn(async move {
-            // What is dropped with it may want to begin something, too.
+            // A value dropped with the task may want to begin something, too.
             let _last = LastWill(later, endless);
             std::future::pending::<()>().await;
         });

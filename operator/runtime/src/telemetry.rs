@@ -55,10 +55,10 @@ pub fn init_telemetry(args: &TelemetryArgs, service: &'static str) -> Option<Tra
     traces
 }
 
-/// Why the filter was not changed.
+/// Reason why the filter was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum FilterError {
-    /// It is no filter.
+    /// The text is no filter.
     #[error("`{0}` is no filter: say `debug`, or `codebutler_gateway=debug,info`")]
     Unparsed(String),
     /// Somebody else set logging up.

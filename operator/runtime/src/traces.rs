@@ -29,16 +29,16 @@ pub const THREAD: &str = "thread";
 /// leaves.
 pub const SPAN_KEY: &str = "codebutler.span";
 pub const SPAN_PARENT: &str = "codebutler.parent";
-/// Of all spans.
+/// Tracer name of all spans.
 pub const TRACER: &str = "codebutler-operator";
-/// How long a collector may take.
+/// Timeout of a request to the collector.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What has not been sent when the process ends gets this long.
+/// Time for sending the rest of the spans when the process ends.
 const LAST: Duration = Duration::from_secs(2);
-/// That spans are not taken is logged this often.
+/// Interval at which it is logged that spans are not taken.
 const QUIET: Duration = Duration::from_mins(1);
 
-/// What sends spans, until it is dropped.
+/// Exporter of spans, which sends them until it is dropped.
 pub struct TraceExporter(SdkTracerProvider);
 
 impl TraceExporter {
@@ -70,7 +70,7 @@ impl TraceExporter {
         Ok(Self(provider))
     }
 
-    /// Takes spans in.
+    /// Builds the layer that takes spans in.
     pub fn layer<S>(&self) -> OpenTelemetryLayer<S, opentelemetry_sdk::trace::SdkTracer>
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
@@ -140,7 +140,7 @@ fn prepare_span(mut span: SpanData) -> SpanData {
     span
 }
 
-/// The same in every process, so that none has to tell another.
+/// Returns the trace id of a Thread: the same in every process, so that none has to tell another.
 fn trace_of(thread: &str) -> TraceId {
     let hash = Sha256::digest(thread.as_bytes());
     let mut id = [0; 16];
@@ -148,7 +148,7 @@ fn trace_of(thread: &str) -> TraceId {
     TraceId::from_bytes(id)
 }
 
-/// The same whenever it is told.
+/// Returns the span id of a key: the same whenever it is told.
 fn span_of(key: &str) -> SpanId {
     let hash = Sha256::digest(key.as_bytes());
     let mut id = [0; 8];

@@ -38,7 +38,7 @@ impl ApiError {
     }
 }
 
-/// Where a Thread's conversation is.
+/// Returns the Slack conversation of a Thread.
 ///
 /// # Errors
 /// When it was not opened yet.

@@ -1,5 +1,5 @@
-//! Whether a person has said yes. Read from the API server itself, not from a cache that may still
-//! show the plan before last.
+//! Checks that a person has approved. Reads the Thread from the API server itself, not from a cache
+//! that may still show the plan before last.
 
 use codebutler_crds::Thread;
 use codebutler_crds::wire::ErrorCode;
@@ -25,7 +25,7 @@ pub async fn fresh_thread(
     })
 }
 
-/// Whether the caller's role needs an approved plan that the Thread lacks.
+/// Returns true if the caller's role needs an approved plan and the Thread has none.
 ///
 /// # Errors
 /// `Unavailable` when the Thread can't be read: nothing happens on an unknown approval.
@@ -68,7 +68,7 @@ fn allowed_images(thread: &Thread) -> Vec<String> {
     planned.into_iter().chain(allowed).collect()
 }
 
-/// Whether the plan that was posted last is approved.
+/// Returns true if the most recently posted plan is approved.
 pub fn has_approved_plan(thread: &Thread) -> bool {
     let plan = thread.status.as_ref().and_then(|status| status.plan.as_ref());
     plan.and_then(|plan| plan.approved_by.as_ref()).is_some_and(|user| !user.is_empty())

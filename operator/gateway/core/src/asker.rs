@@ -9,16 +9,15 @@ use serde_json::Value;
 use crate::api_error::ApiError;
 use crate::caller::ProvenCaller;
 
-/// An answer in text.
+/// A model's answer in text, with its cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelAnswer {
-    /// Its words.
     pub text: String,
     /// The model that was asked.
     pub model: String,
-    /// It ended at the bound of its length.
+    /// True if the answer ended at its length limit.
     pub is_cut: bool,
-    /// USD that it cost.
+    /// Cost of the call.
     pub cost: NanoUsd,
 }
 

@@ -19,7 +19,7 @@ use crate::threads;
 
 type KnownThreads = HashMap<ThreadKey, Arc<Thread>>;
 
-/// What somebody was not told of yet.
+/// Keys of changed Threads that one follower has not taken yet.
 #[derive(Default)]
 struct ChangedKeys {
     keys: Mutex<HashSet<ThreadKey>>,
@@ -30,9 +30,9 @@ struct ChangedKeys {
 #[derive(Clone, Default)]
 pub struct AttendedThreads {
     now: Arc<RwLock<KnownThreads>>,
-    /// What a list in progress has brought so far.
+    /// Threads received so far from a list in progress.
     listing: Arc<RwLock<KnownThreads>>,
-    /// Of everybody who wants to know.
+    /// Pending keys of each follower.
     changed: Arc<Mutex<Vec<Weak<ChangedKeys>>>>,
 }
 
@@ -46,7 +46,7 @@ impl AttendedThreads {
         self.now.read().get(key).cloned()
     }
 
-    /// Those that change from now on. At first all have.
+    /// Follows the Threads that change from now on. At first all count as changed.
     pub fn follow(&self) -> ChangedThreads {
         // Not between a change and its telling.
         let now = self.now.read();
@@ -56,7 +56,7 @@ impl AttendedThreads {
         ChangedThreads(own)
     }
 
-    /// Those for which something may be due.
+    /// Follows the Threads for which something may be due, as `wanted` tells.
     pub fn candidates(&self, wanted: fn(&Thread) -> bool) -> CandidateThreads {
         let (attended, changed) = (self.clone(), self.follow());
         CandidateThreads { attended, changed, wanted, known: HashMap::new() }
@@ -100,12 +100,12 @@ impl AttendedThreads {
 pub struct ChangedThreads(Arc<ChangedKeys>);
 
 impl ChangedThreads {
-    /// Since the last time.
+    /// Takes the keys that have changed since the last call.
     pub fn take(&self) -> HashSet<ThreadKey> {
         std::mem::take(&mut *self.0.keys.lock())
     }
 
-    /// Until there is one. Of what was taken meanwhile it may be told, too.
+    /// Waits until a key has changed. It may also return for keys that were taken meanwhile.
     pub async fn wait(&self) {
         self.0.some.notified().await;
     }
@@ -120,7 +120,7 @@ pub struct CandidateThreads {
 }
 
 impl CandidateThreads {
-    /// As of now.
+    /// Returns the candidates as of now.
     pub fn list(&mut self) -> Vec<Arc<Thread>> {
         for key in self.changed.take() {
             match self.attended.get(&key).filter(|thread| (self.wanted)(thread)) {
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(names(&attended), [""; 0], "a list counts once it is complete");
         attended.observe(&Event::InitDone);
         assert_eq!(names(&attended), ["open"]);
-        // What a look walks through, and what is held of a list that is over.
+        // The Threads that a look walks through, and those held of a list that is complete.
         assert_eq!(attended.now.read().len(), 1);
         assert_eq!(attended.listing.read().len(), 0);
         attended.observe(&Event::Delete(thread("open", "Active")));

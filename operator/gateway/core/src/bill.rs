@@ -1,4 +1,4 @@
-//! What one call of a model used and cost.
+//! Usage and cost of one model call.
 
 use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::ModelPrice;
@@ -10,29 +10,30 @@ use crate::estimate;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is said, or not, by itself")]
 pub struct ProviderBill {
-    /// One call's tokens and money.
+    /// Tokens and cost of the call.
     pub usage: TokenUsage,
-    /// Whether the provider named a price, or one is known. If not, the cost is zero
-    /// because it is unknown.
+    /// True if the provider named a price, or one is known. If not, the cost is zero because it is
+    /// unknown.
     pub priced: bool,
-    /// Whether the answer says anything of its usage.
+    /// True if the answer reports its usage.
     pub reported: bool,
-    /// Whether the answer is a completion (some providers report failures with status 200).
+    /// True if the answer is a completion (some providers report failures with status 200).
     pub completed: bool,
-    /// Images in it.
+    /// Number of images in the answer.
     pub images: u64,
     /// Seconds of sound that were heard, rounded up.
     pub seconds: Option<u64>,
-    /// What it is billed by, or its price, was not told: it is estimated.
+    /// True if the bill is an estimate: the provider did not report the quantity it bills by, or
+    /// the price.
     pub estimated: bool,
     /// Searches of the web that the model made.
     pub searches: u64,
-    /// Tokens of images among those that were sent.
+    /// Number of tokens of images among those that were sent.
     pub image_tokens: u64,
 }
 
 impl ProviderBill {
-    /// With a known price where the provider named none.
+    /// Prices the bill with a known price where the provider named none.
     #[must_use]
     pub fn at(mut self, price: Option<&ModelPrice>) -> Self {
         let Some(price) = price.filter(|_| !self.priced) else { return self };

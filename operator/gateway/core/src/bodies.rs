@@ -13,21 +13,22 @@ use crate::places::FairShares;
 use crate::repo_key::RepoKey;
 use crate::thread_key::ThreadKey;
 
-/// Bytes that are counted as one.
+/// Bytes that one permit stands for.
 const UNIT: usize = 1024;
 /// A body up to this needs no room: what is small is answered whoever floods.
 pub const FREE: usize = 16 * 1024;
-/// Of so many parts of the process's memory one is for bodies, within these bounds, in MiB.
+/// Share of the process's memory that is for bodies: one of this many parts, within these bounds,
+/// in MiB.
 const PART: u64 = 6;
 const LEAST: usize = 128;
 const MOST: usize = 384;
-/// Of all, in MiB: a Repo's share, and a thread's, into which the longest body fits.
+/// Shares of a Repo and of a thread, in MiB; the longest body fits into the latter.
 const OF_REPO: usize = 96;
 const OF_THREAD: usize = 40;
-/// How long one waits for room.
+/// Time to wait for room.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whose share is used up.
+/// Refusal of room, by the share that is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRoom {
     #[error("this thread sends more than {OF_THREAD} MiB at once: wait until a request has ended")]
@@ -38,7 +39,7 @@ pub enum NoRoom {
     All,
 }
 
-/// See the module. Cheap to clone; clones count together.
+/// Memory budget of request bodies. Cheap to clone; clones count together.
 #[derive(Clone, Debug)]
 pub struct BodyBudget {
     all: Arc<Semaphore>,
@@ -48,7 +49,7 @@ pub struct BodyBudget {
 }
 
 impl BodyBudget {
-    /// In a process that may use so many bytes of memory.
+    /// Budget of a process that may use so many bytes of memory.
     pub fn within(memory: Option<u64>) -> Self {
         let fit = memory.and_then(|memory| usize::try_from((memory / PART) >> 20).ok());
         let all = Arc::new(Semaphore::new(units_of_mib(fit.unwrap_or(MOST).clamp(LEAST, MOST))));
@@ -60,13 +61,13 @@ impl BodyBudget {
         }
     }
 
-    /// One that waits for so long.
+    /// Makes a budget with another time to wait.
     #[cfg(test)]
     pub fn that_waits(patience: Duration, memory: Option<u64>) -> Self {
         Self { patience, ..Self::within(memory) }
     }
 
-    /// For one request.
+    /// Begins the claim of one request; it holds no room yet.
     pub fn claim(&self) -> BodyClaim {
         let budget = self.clone();
         let (owner, held) = (OnceLock::new(), Mutex::default());
@@ -78,14 +79,14 @@ const fn units_of_mib(mib: usize) -> usize {
     (mib << 20) / UNIT
 }
 
-/// What one request's body takes, until the last clone is dropped.
+/// Room of one request's body, until the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct BodyClaim(Arc<ClaimedRoom>);
 
 #[derive(Debug)]
 struct ClaimedRoom {
     budget: BodyBudget,
-    /// Who has proven to be the caller.
+    /// The proven caller, in whose shares the room is counted.
     owner: OnceLock<(ThreadKey, RepoKey)>,
     held: Mutex<Vec<TakenRoom>>,
 }
@@ -98,7 +99,7 @@ struct TakenRoom {
 }
 
 impl BodyClaim {
-    /// Whose shares it is counted in.
+    /// Sets the thread and Repo in whose shares the room is counted.
     pub fn owned_by(&self, thread: ThreadKey, repo: RepoKey) {
         // A request has one caller.
         let _ = self.0.owner.set((thread, repo));

@@ -1,4 +1,4 @@
-//! Whose call it is.
+//! Callers, as proven by their pods' tokens.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 
 use crate::thread_key::ThreadKey;
 
-/// Who calls: proven by a pod's token, resolved to a role of a Thread.
+/// A caller: proven by a pod's token, resolved to a role of a Thread.
 #[derive(Clone)]
 pub struct ProvenCaller {
     /// The Thread, as cached when the call came in.
@@ -27,7 +27,7 @@ impl ProvenCaller {
         &self.role.spec.role
     }
 
-    /// Whether the role has a tool.
+    /// Returns true if the role has this tool.
     pub fn has_tool(&self, tool: &str) -> bool {
         self.role.spec.tools.offered().any(|offered| offered == tool)
     }
@@ -37,14 +37,13 @@ impl ProvenCaller {
 #[derive(Clone)]
 pub struct ProvenSeat {
     pub repo: Arc<Repo>,
-    /// The name of its pod.
     pub pod: String,
 }
 
 /// A server of `spec.mcpServers`: proven by the token of its pod, or found for somebody who may use it.
 #[derive(Clone)]
 pub struct ProvenServer {
-    /// The Repo that names it.
+    /// The Repo that names the server.
     pub repo: Arc<Repo>,
     /// The Thread whose own it is; none if it belongs to the Repo.
     pub thread: Option<Arc<Thread>>,
@@ -67,7 +66,7 @@ impl ProvenServer {
         ThreadKey { namespace, name: names::mcp_pod_name(&owner, &self.spec.name) }
     }
 
-    /// What is known of its pod.
+    /// Returns the pod, as the status of its Thread or Repo has it.
     pub fn pod(&self) -> Option<&McpPod> {
         match &self.thread {
             Some(thread) => {

@@ -16,13 +16,13 @@ use serde_json::json;
 use crate::redact::RepoRedactors;
 use crate::writes;
 
-/// Attempts against other writers of the same status.
+/// Most attempts at a write against other writers of the same status.
 const ATTEMPTS: u32 = 8;
-/// Where things run is what conditions are for.
+/// Redaction rule that is left out: conditions are there to say where things run.
 const SHOWN: &str = "internal-address";
-/// What is said of a model API that works.
+/// Message of a condition about a model API that works.
 const ANSWERS: &str = "the model API answers";
-/// Bytes of an event's note; the API takes 1,024.
+/// Most bytes of an event's note; the API takes 1,024.
 const NOTE: usize = 1000;
 
 /// Writes conditions of Repos, only when they change. Cheap to clone.
@@ -33,13 +33,13 @@ pub struct ConditionWriter {
     redactors: RepoRedactors,
 }
 
-/// What was found about one condition.
+/// Finding about one condition.
 #[derive(Clone, Copy, Debug)]
 pub struct ConditionFinding<'a> {
     pub type_: &'static str,
-    /// Whether it holds; nothing if nobody can know.
+    /// True if the condition holds; None if it can't be known.
     pub holds: Option<bool>,
-    /// One word, in `CamelCase`.
+    /// Reason as one word, in `CamelCase`.
     pub reason: &'a str,
     /// A sentence, which says what to do if it does not hold.
     pub message: &'a str,
@@ -47,28 +47,28 @@ pub struct ConditionFinding<'a> {
     pub event: &'a str,
 }
 
-/// What was found about the models of a Repo's roles.
+/// Finding about the models of a Repo's roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConditionStanding {
     /// The provider has them all; and what somebody should know of their money all the same.
     Known(Option<String>),
     /// A sentence about those that it has not, or that can't do the work.
     Wrong(String),
-    /// Why the provider's list can't be had, or says nothing.
+    /// The provider's list can't be had, or says nothing; with the reason.
     Unknown(String),
 }
 
-/// What a question that is no call says of whether the model API serves a Repo.
+/// Result of a check without a model call: whether the model API serves a Repo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServedModel {
     Yes,
     /// A reason, a sentence, and whether that passes by itself.
     No(&'static str, String, bool),
-    /// Only a call can tell, and why.
+    /// Only a call can tell; with the reason.
     Unasked(String),
 }
 
-/// What only a call finds out, and only another call finds mended.
+/// Reasons that only a call finds, and that only another call finds resolved.
 const BY_CALLS: [&str; 2] = ["Refused", "ModelRefused"];
 
 impl ConditionWriter {
@@ -91,7 +91,8 @@ impl ConditionWriter {
         self.tell(repo, GIT_REACHABLE, false, "NotReachable", why).await
     }
 
-    /// What agents found when they tried to get past the gateway: what they reached, if anything.
+    /// Reports whether agents found a way past the gateway: `open` names what they reached, if
+    /// anything.
     pub async fn egress(&self, repo: &Repo, open: Option<&str>) {
         let (reason, message) = match open {
             None => ("Enforced", "agent pods reach the gateway and nothing else".to_owned()),
@@ -106,7 +107,8 @@ impl ConditionWriter {
         self.tell(repo, EGRESS_ENFORCED, open.is_none(), reason, &message).await;
     }
 
-    /// What the provider's list says of the roles' models. Answers whether the Repo says it now.
+    /// Reports how the provider's list of models compares with the roles' models. Returns true if
+    /// the Repo says it now.
     pub async fn models(&self, repo: &Repo, standing: &ConditionStanding) -> bool {
         let message;
         let (holds, reason, message) = match standing {
@@ -136,8 +138,8 @@ impl ConditionWriter {
         self.put(repo, &finding).await;
     }
 
-    /// What was found without a call. `anew`: since the Secret has changed, what calls have found does
-    /// not count any more. Answers whether the Repo says it now.
+    /// Reports the finding of a check without a model call. `anew`: the Secret has changed since,
+    /// so findings of calls do not count any more. Returns true if the Repo says it now.
     pub async fn model_asked(&self, repo: &Repo, served: &ServedModel, anew: bool) -> bool {
         let conditions = repo.status.iter().flat_map(|status| &status.conditions);
         let mut said = conditions.into_iter().filter(|c| {
@@ -183,7 +185,8 @@ impl ConditionWriter {
         self.put(repo, &finding).await;
     }
 
-    /// What is wrong with the guides of the base branch, if anything. Answers whether the Repo says it now.
+    /// Reports errors in the guides of the base branch, if there are any. Returns true if the Repo
+    /// says it now.
     pub async fn guides(&self, repo: &Repo, wrong: Option<&str>) -> bool {
         let (reason, message) = match wrong {
             None => ("GuidesUsable", "each file of .codebutler/ can be used as it stands"),
@@ -263,7 +266,7 @@ impl ConditionWriter {
             .await
     }
 
-    /// Answers whether it is on the Repo.
+    /// Writes the finding. Returns true if it is on the Repo.
     async fn put(&self, repo: &Repo, finding: &ConditionFinding<'_>) -> bool {
         let message = &*self.redactors.of(repo).mask_but(finding.message, SHOWN).into_owned();
         if says_so(repo, &ConditionFinding { message, ..*finding }) {

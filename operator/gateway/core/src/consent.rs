@@ -12,36 +12,36 @@ use crate::caller::ProvenCaller;
 /// Begins the keys of the gateway's own questions: a role can ask nothing under them, or it could
 /// have people say yes to other words.
 const OWN: &str = "gateway:";
-/// Something that is about to be done.
+/// An effect that is about to happen.
 pub struct GuardedEffect<'a> {
     pub kind: GuardedEffects,
     /// The repository has people asked, whatever the Repo says.
     pub is_required: bool,
-    /// In one line.
+    /// One-line summary.
     pub summary: String,
-    /// All of it, as it is shown to people.
+    /// Full text, as it is shown to people.
     pub detail: String,
-    /// What makes it exactly this one.
+    /// Arguments that identify exactly this effect.
     pub exactly: &'a [&'a str],
 }
 
-/// How people stand to an effect.
+/// State of people's consent to an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConsentStanding {
     /// The Repo does not have them asked.
     Unasked,
     /// They said yes: to be [spent](EffectConsent::spend) once it has happened.
     Approved(ApprovedEffect),
-    /// They are asked, and have not answered yet; whether nobody answered an earlier question.
+    /// People are asked, and have not answered yet.
     Waits {
-        /// The one before went unanswered.
+        /// True if an earlier question went unanswered.
         again: bool,
     },
-    /// They said no.
+    /// People said no.
     Denied,
-    /// They were asked too often.
+    /// People were asked several times, and nobody answered.
     Unanswered,
-    /// They said yes as often as they are asked, and each yes was used.
+    /// People said yes as often as they are asked, and each yes was used.
     UsedUp,
 }
 
@@ -50,7 +50,7 @@ pub enum ConsentStanding {
 pub struct ApprovedEffect(pub String);
 
 impl ConsentStanding {
-    /// Why it may not happen now, in a few words, and what to do.
+    /// Returns the reason for refusing the effect now, in a few words, and what to do about it.
     pub const fn refusal(&self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Unasked | Self::Approved(_) => None,
@@ -81,7 +81,7 @@ impl ConsentStanding {
     }
 }
 
-/// Whether a role may not ask under this key.
+/// Returns true if the key is reserved: a role may not ask under it.
 pub fn is_own_key(key: &str) -> bool {
     key.starts_with(OWN)
 }
@@ -89,7 +89,7 @@ pub fn is_own_key(key: &str) -> bool {
 /// Asks people before an effect.
 #[async_trait]
 pub trait EffectConsent: Send + Sync {
-    /// How people stand to exactly this: they are asked, unless they were already.
+    /// Returns the consent to exactly this effect; asks people, unless they were already asked.
     ///
     /// # Errors
     /// When the question can't be asked or its answer not be read: then it is no yes.
@@ -99,8 +99,8 @@ pub trait EffectConsent: Send + Sync {
         request: ApprovalRequest,
     ) -> Result<ConsentStanding, ApiError>;
 
-    /// Whether what somebody allowed for the whole Thread still counts; what those allowed who may not decide any more is
-    /// taken back.
+    /// Returns true if what somebody allowed for the whole Thread still counts; permissions of
+    /// people who may not decide any more are taken back.
     ///
     /// # Errors
     /// When it can't be known now.
@@ -154,7 +154,8 @@ impl dyn EffectConsent {
         passed(self.ask_for(caller, tool, summary, detail).await?)
     }
 
-    /// How people stand to exactly this, whatever the Repo says: they are asked, unless they were already.
+    /// Returns the consent to exactly this effect, whatever the Repo says; asks people, unless they
+    /// were already asked.
     ///
     /// # Errors
     /// When the question can't be asked or its answer not be read: then it is no yes.

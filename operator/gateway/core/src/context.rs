@@ -1,4 +1,5 @@
-//! What every part of the gateway shares: watch caches, secrets by name, and what leads outside.
+//! Context that all parts of the gateway share: watch caches, secrets by name, and connections to
+//! the outside.
 
 use std::sync::Arc;
 
@@ -31,20 +32,20 @@ pub struct GatewayContext {
     pub repos: Store<Repo>,
     pub roles: Store<AgentRole>,
     pub threads: Store<Thread>,
-    /// Those in which anything may still happen.
+    /// Threads in which anything may still happen.
     pub attended: AttendedThreads,
     /// Masks what must not leave, with each Repo's own patterns.
     pub redactors: RepoRedactors,
-    /// What calls to GitHub share.
+    /// Tokens, rate limits and other state that all calls to GitHub share.
     pub github: GitHubAccess,
-    /// Who is in the user groups that Repos name.
+    /// Members of the user groups that Repos name.
     pub groups: UserGroups,
     pub dialer: OutsideDialer,
-    /// What happened in each conversation.
+    /// Histories of all conversations.
     pub history: HistoryKeeper,
     /// Facts about servers of the Model Context Protocol.
     pub mcp: McpFacts,
-    /// Where people watch conversations, without a slash at the end.
+    /// Base URL of the pages where people watch conversations, without a slash at the end.
     pub pages: Option<Arc<str>>,
 }
 
@@ -59,7 +60,8 @@ impl GatewayContext {
         (works && parent.spec.repo == thread.spec.repo).then_some(parent)
     }
 
-    /// Whether nobody has said anything in an item's Thread: its questions can wait for those of the others.
+    /// Returns true if nobody has said anything in an item's Thread: its questions can wait for
+    /// those of the others.
     pub fn is_unattended(&self, thread: &Thread) -> bool {
         let untouched = thread.status.as_ref().is_none_or(|status| status.speaker.is_none());
         untouched && self.roadmap_of(thread).is_some()
@@ -106,8 +108,8 @@ impl GatewayContext {
         self.dialer.http(DialReach::Outside)
     }
 
-    /// One key of a Secret that a Repo names, provided that the Secret may be sent to a URL by its
-    /// annotation, and that whoever chose the URL may choose what it leads to.
+    /// Reads one key of a Secret that a Repo names, provided that the Secret may be sent to a URL
+    /// by its annotation, and that whoever chose the URL may choose what it leads to.
     ///
     /// # Errors
     /// A sentence that names Secret, key or annotation, and never the value.

@@ -1,5 +1,5 @@
-//! What opens a Repo's remote: a token of the Repo's Secret, or a short-lived one of the GitHub App
-//! that the Secret holds. An App's token can be taken back at any time: then there is another one.
+//! Credentials of a Repo's remote: a token of the Repo's Secret, or a short-lived one of the GitHub
+//! App that the Secret holds. An App's token can be revoked at any time: then a new one is made.
 
 use codebutler_crds::Repo;
 use codebutler_crds::names::secret_key;
@@ -34,7 +34,7 @@ struct CredentialToken {
 }
 
 impl RemoteCredential {
-    /// Of a Repo, for its remote.
+    /// Opens the credential of a Repo for its remote.
     ///
     /// # Errors
     /// A sentence that names the Secret and what is wrong with it, and never its value.
@@ -51,7 +51,7 @@ impl RemoteCredential {
         Ok(Self { source: Some(source), remote: remote.clone(), token, secret })
     }
 
-    /// One that there is no other for.
+    /// Makes a credential whose token is never renewed.
     #[cfg(test)]
     pub fn fixed(remote: &Remote, secret: &str, value: &str) -> Self {
         let token = Mutex::new(CredentialToken { value: value.to_owned(), of_app: false });

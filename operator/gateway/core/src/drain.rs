@@ -14,26 +14,27 @@ use tokio_util::sync::CancellationToken;
 /// Seconds that a gateway may be given to stop.
 pub const GRACE: RangeInclusive<u64> = 30..=3600;
 
-/// How long requests that are no model calls may take, and the work that they have begun, whatever the
-/// grace: nobody else serves agents meanwhile.
+/// Longest share of requests that are no model calls, and of the work that they have begun,
+/// whatever the grace period: nobody else serves agents meanwhile.
 const REQUESTS: Duration = Duration::from_secs(20);
-/// What model calls have at least, however short the grace.
+/// Least share of model calls, however short the grace period.
 const CALLS: Duration = Duration::from_secs(5);
-/// How long writing all books may take: when they are handed over, and in the end.
+/// Time limit for writing all books: at the hand-over, and again at the end.
 const BOOKS: Duration = Duration::from_secs(5);
-/// For what is not waited for: tasks that wind up, the runtime's own end, a machine that is busy.
+/// Reserve for work that nothing waits for: tasks that wind up, the runtime's own end, a busy
+/// machine.
 const SPARE: Duration = Duration::from_secs(3);
 
-/// How long each step may take.
+/// Time limit of each step of a shutdown.
 #[derive(Clone, Copy, Debug)]
 pub struct DrainShares {
     /// Requests that are no model calls.
     pub requests: Duration,
-    /// Each of the two times that the books are written.
+    /// Each of the two writes of the books.
     pub books: Duration,
     /// Model calls, once another gateway may serve.
     pub calls: Duration,
-    /// After so long nothing of this process is left, whenever one begins to count.
+    /// Time after which nothing of this process is left, whenever one begins to count.
     pub all: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! What a call may cost at most, before it is made. Pure, and cheap: the request is not parsed for
-//! it. The provider's own figure replaces the estimate afterwards.
+//! Estimates the highest cost of a call before it is made. Pure, and cheap: the request is not
+//! parsed for it. The provider's own figure replaces the estimate afterwards.
 
 use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::ModelPrice;
@@ -9,7 +9,7 @@ use memchr::memmem;
 
 /// A million: prices are for so many tokens.
 const MILLION: u64 = 1_000_000;
-/// Bytes of a request for one token: more tokens than any usual text has.
+/// Bytes of a request per token: more tokens than any usual text has.
 const BYTES_PER_TOKEN: u64 = 3;
 /// Begins a sound in a request, and the tokens that providers count for a second of it.
 const SOUND: &[u8] = b"\"input_audio\":{\"data\":\"";
@@ -21,7 +21,7 @@ const ANSWER: u64 = 16_000;
 /// Bytes of a minute of speech, at the rate of the leanest recordings.
 const BYTES_PER_MINUTE: u64 = 60 * 1_000;
 
-/// Price of a search.
+/// Estimated price of one web search.
 const SEARCH: NanoUsd = NanoUsd(40_000_000);
 /// Prices where `spec.model.prices` does not name the model: those of a large one.
 pub const UNKNOWN: ModelPrice = ModelPrice {
@@ -42,13 +42,13 @@ pub fn estimate_chat(
     answers: u64,
     price: &ModelPrice,
 ) -> NanoUsd {
-    // What is to be kept may cost more than what is not.
+    // Writing to the provider's cache may cost more than the plain prompt.
     let marked = memmem::find(body, b"\"cache_control\"").and(price.cache_write);
     price.prompt.max(marked.unwrap_or_default()).times(prompt_tokens(body), MILLION)
         + price.completion.times(max_tokens.unwrap_or(ANSWER).saturating_mul(answers), MILLION)
 }
 
-/// What the tokens of an answer cost: fresh, kept and newly kept ones each at their price.
+/// Prices the tokens of an answer: fresh, cached and newly cached ones each at their own price.
 pub fn price_tokens(usage: &TokenUsage, price: &ModelPrice) -> NanoUsd {
     let TokenUsage { prompt_tokens, completion_tokens, cached_tokens, written_tokens, .. } = *usage;
     let fresh = prompt_tokens.saturating_sub(cached_tokens).saturating_sub(written_tokens);
@@ -71,7 +71,8 @@ pub fn price_searches(count: u64, price: &ModelPrice) -> NanoUsd {
 /// Tokens of an image that a model is sent, of the kind that is billed by tokens.
 const IMAGE_SENT: u64 = 6_500;
 
-/// What images cost before they are made: by their size and quality where they are billed by tokens.
+/// Estimates the cost of images before they are made: by size and quality where they are billed by
+/// tokens.
 pub fn estimate_drawing(
     prompt_chars: u64,
     sent: u64,
@@ -92,12 +93,12 @@ pub fn estimate_drawing(
         + price.image_prompt.unwrap_or(price.prompt).times(sent * IMAGE_SENT, MILLION)
 }
 
-/// `count` images.
+/// Estimates the cost of `count` images.
 pub fn estimate_images(count: u64, price: &ModelPrice) -> NanoUsd {
     price.image.times(count, 1)
 }
 
-/// A recording of `bytes`.
+/// Estimates the cost of a recording of `bytes`.
 pub fn estimate_recording(bytes: u64, price: &ModelPrice) -> NanoUsd {
     price.audio_minute.times(bytes, BYTES_PER_MINUTE)
 }
@@ -107,12 +108,13 @@ pub fn sound_seconds(bytes: u64) -> u64 {
     bytes.div_ceil(BYTES_PER_MINUTE / 60)
 }
 
-/// `seconds` of sound.
+/// Prices `seconds` of sound.
 pub fn price_sound(seconds: u64, price: &ModelPrice) -> NanoUsd {
     price.audio_minute.times(seconds, 60)
 }
 
-/// Tokens of a request. Pictures and sounds in it are long, and cheap for their length.
+/// Estimates the tokens of a request. Pictures and sounds in it are long, and cheap for their
+/// length.
 pub fn prompt_tokens(body: &[u8]) -> u64 {
     let (mut text, mut pictures, mut seconds, mut rest) = (0, 0, 0, body);
     let begin = |rest: &[u8]| {

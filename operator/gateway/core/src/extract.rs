@@ -1,4 +1,4 @@
-//! What handlers take from a request, and whom they refuse.
+//! Extractors of the gateway's handlers, and the callers that each refuses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,21 +26,19 @@ const MAX_BODY: usize = 32 * 1024 * 1024;
 
 /// Room that is taken at once for a body that does not say how long it is.
 const STEP: usize = 1024 * 1024;
-/// How long a body may take, and how long nothing of it may come.
+/// Time limit for a whole body, and for a pause in it.
 const PATIENCE: Duration = Duration::from_mins(2);
 const STALL: Duration = Duration::from_secs(20);
 /// Seconds after which there may be room.
 const AGAIN: u32 = 5;
 
-/// Who may come in: what a request is judged by before its handler sees it.
+/// Shared state by which a request is judged before its handler sees it.
 pub struct CallerGate {
-    /// Proves who calls.
     pub identity: CallerIdentity,
-    /// When each agent was heard last.
+    /// Time at which each agent was last heard.
     pub pulse: AgentHeartbeats,
-    /// What the gateway counts.
     pub metrics: GatewayMetrics,
-    /// What bodies may take of memory.
+    /// Memory budget of request bodies.
     pub bodies: BodyBudget,
 }
 
@@ -73,7 +71,8 @@ where
     }
 }
 
-/// What commands do through the agent, and what is told of it after the fact, shows nothing of the agent.
+/// Returns true if a call shows that the agent itself lives. Connections of its commands, and
+/// history told after the fact, do not.
 fn is_own_word(called: &str) -> bool {
     called != path::CONNECT && called != path::HISTORY && !called.starts_with(path::GIT)
 }
@@ -115,7 +114,7 @@ where
     }
 }
 
-/// Who may connect to the outside.
+/// A caller that may connect to the outside.
 pub enum OutsideCaller {
     /// A role, for its commands.
     Role(Box<ProvenCaller>),
@@ -171,7 +170,7 @@ impl<S: Send + Sync> FromRequest<S> for BoundedBody {
     }
 }
 
-/// Why there is no body.
+/// Failure to read a body.
 #[derive(Debug, thiserror::Error)]
 enum BodyError {
     #[error("the request is longer than {} MiB", MAX_BODY >> 20)]
@@ -203,7 +202,7 @@ async fn collect_body(
     if length.is_some_and(|length| length > MAX_BODY) {
         return Err(BodyError::Long);
     }
-    // What does not say how long it is takes room as it comes.
+    // A body without a length takes room as it comes.
     let (mut read, mut room) = (BytesMut::new(), FREE);
     if let (Some(claim), Some(length)) = (claim, length.filter(|length| *length > FREE)) {
         claim.take(length).await?;

@@ -1,4 +1,4 @@
-//! When a conversation is finished: nothing runs, waits or is asked in it.
+//! Tells when a conversation is finished: nothing runs, waits or is asked in it.
 
 use codebutler_crds::thread::{ClosingChoice, RoleState, ThreadState};
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::dispatch;
 
-/// What is older is not looked at any more.
+/// Age from which a message is not looked at any more.
 const RECENT: SignedDuration = SignedDuration::from_hours(24);
 
 /// The newest message that is finished and does not show it. Pure.
@@ -27,12 +27,12 @@ pub fn find_finished(thread: &Thread, now: Timestamp) -> Option<SlackTs> {
     (finished && recent && !known).then_some(newest)
 }
 
-/// Whether nobody has anything to do, roles and people.
+/// Returns true if neither roles nor people have anything to do.
 fn is_resting(status: &ThreadStatus) -> bool {
     let idle = status.roles.iter().all(|(name, role)| {
         matches!(role.state, None | Some(RoleState::Idle)) && !role.ended && !status.wants(name)
     });
-    // What people approved is not done because everybody is silent.
+    // Silence alone does not finish work that people approved.
     let goes_on = !status.handovers.is_empty() || dispatch::is_unfinished(status);
     let plan = status.plan.as_ref();
     let plan = plan.is_some_and(|plan| plan.approved_by.is_none() && plan.declined_by.is_none());

@@ -49,7 +49,7 @@ pub use self::tip::BranchTip;
 use crate::context::GatewayContext;
 use crate::remote::Remote;
 
-/// Of an object's name.
+/// Digits of a SHA-1 object name.
 const SHA1_DIGITS: usize = 40;
 
 pub struct GitHub {
@@ -60,11 +60,11 @@ pub struct GitHub {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PullFiles {
     pub paths: Vec<String>,
-    /// There may be more than GitHub was asked for.
+    /// True if there may be more than GitHub was asked for.
     pub is_cut: bool,
 }
 
-/// What is written of a pull request; what is not there stays.
+/// Text to write to a pull request; absent fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PullText {
     pub title: Option<String>,
@@ -95,7 +95,7 @@ impl GitHub {
         Ok(Self { client: GitHubClient::of(context, repo).await? })
     }
 
-    /// Where it is.
+    /// Returns the remote that the client talks to.
     pub const fn remote(&self) -> &Remote {
         &self.client.remote
     }
@@ -144,7 +144,8 @@ impl GitHub {
         }
     }
 
-    /// Why the base branch isn't there: no such repository, no such branch, or nothing at all.
+    /// Explains why the base branch is missing: no such repository, no such branch, or no commit at
+    /// all.
     pub async fn no_base(&self, base: &str) -> GitHubError {
         match self.client.get(&self.client.repo("")).await {
             Ok(answer) if answer.status == StatusCode::OK => {
@@ -186,7 +187,7 @@ impl GitHub {
         self.client.expect(&answer, StatusCode::OK)
     }
 
-    /// What is left of what the credential may ask, as the last answer had it.
+    /// Returns the rest of the credential's request quota, as the last answer had it.
     pub fn quota(&self) -> Option<RateQuota> {
         self.client.quota()
     }

@@ -1,5 +1,6 @@
-//! Members of the Slack user groups that Repos name among their people. Whoever reads a Repo from the cache finds them
-//! beside the group. A group that nobody could look up has no members: it lets nobody in.
+//! Members of the Slack user groups that Repos name among their people. Whoever reads a Repo from
+//! the cache finds them beside the group. A group that nobody could look up has no members: it lets
+//! nobody in.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use crate::repo_key::RepoKey;
 pub const MOST_GROUPS: usize = 16;
 pub const MOST_MEMBERS: usize = 1000;
 
-/// Members by group.
+/// Members of each group.
 pub type GroupMembers = BTreeMap<String, Vec<String>>;
 
-/// What is known of groups. Clones know the same.
+/// Cache of group members, by Repo. Clones share it.
 #[derive(Clone, Default)]
 pub struct UserGroups {
     repos: Arc<RwLock<HashMap<RepoKey, KnownGroups>>>,
@@ -60,12 +61,12 @@ impl UserGroups {
         whole
     }
 
-    /// What is known of a Repo's groups.
+    /// Returns the cached groups of a Repo.
     pub fn of(&self, repo: &RepoKey) -> GroupMembers {
         self.repos.read().get(repo).map(|known| known.members.clone()).unwrap_or_default()
     }
 
-    /// From now on these are their members.
+    /// Replaces the members of a Repo's groups.
     pub fn learn(&self, repo: RepoKey, members: GroupMembers) {
         let mut repos = self.repos.write();
         let known = repos.entry(repo).or_default();

@@ -1,5 +1,6 @@
-//! Who calls. A bearer token proves a pod (TokenReview); the pod's UID in a Thread's status makes it
-//! a role of that Thread, or one of its servers. Names and labels of pods prove nothing and are not read.
+//! Identifies callers. A bearer token proves a pod (TokenReview); the pod's UID in a Thread's
+//! status makes it a role of that Thread, or one of its servers. Names and labels of pods prove
+//! nothing and are not read.
 
 mod claim;
 mod index;
@@ -32,7 +33,7 @@ struct CallingPod {
     uid: String,
 }
 
-/// Why a caller is refused. The texts are for the agent's log.
+/// Refusal of a caller. The texts are for the agent's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum RefusedToken {
     #[error("send the pod's token as `Authorization: Bearer …`")]
@@ -89,7 +90,7 @@ impl RefusedToken {
             Self::NoToken | Self::Invalid | Self::NoServiceAccount | Self::Unbound => {
                 ErrorCode::Unauthenticated
             }
-            // A seat that is being taken: who asks again is told.
+            // A seat that is being taken: a caller that asks again is told.
             Self::NotRegistered | Self::NotSeat => ErrorCode::NotRegistered,
             Self::OtherServiceAccount
             | Self::NoRole
@@ -102,7 +103,7 @@ impl RefusedToken {
     }
 }
 
-/// Tells callers apart. Cheap to clone.
+/// Identifies callers. Cheap to clone.
 #[derive(Clone)]
 pub struct CallerIdentity {
     context: GatewayContext,
@@ -187,7 +188,8 @@ impl CallerIdentity {
 
     async fn prove(&self, headers: &HeaderMap) -> Result<CallingPod, RefusedToken> {
         let token = bearer_token(headers).ok_or(RefusedToken::NoToken)?;
-        // Who is nobody's pod need not be proven to be it: a flood of tokens asks nobody.
+        // A pod that no Thread or Repo names is refused before its token is reviewed: a flood of
+        // tokens asks nobody.
         let claim = claim::read_claim(token)?;
         self.index.find(&claim.namespace, &claim.uid).ok_or(RefusedToken::NotRegistered)?;
         self.reviews.pod(token, claim).await
@@ -227,7 +229,7 @@ impl CallerIdentity {
         Ok(ProvenCaller { thread, repo, role })
     }
 
-    /// The same of a seat: the Repo as it is cached now decides.
+    /// Resolves a seat: the Repo as it is cached now decides.
     fn resolve_seat(&self, pod: &CallingPod) -> Result<ProvenSeat, RefusedToken> {
         let part = self.index.find(&pod.namespace, &pod.uid).ok_or(RefusedToken::NotRegistered)?;
         let PodPart::Seat(key, name) = part else { return Err(RefusedToken::NotSeat) };
@@ -244,7 +246,7 @@ impl CallerIdentity {
         Ok(ProvenSeat { repo, pod: name })
     }
 
-    /// The same of a server: what is registered now decides, and what the Repo says now.
+    /// Resolves a server: its registration and its Repo, as they are now, decide.
     fn resolve_server(&self, pod: &CallingPod) -> Result<ProvenServer, RefusedToken> {
         let part = self.index.find(&pod.namespace, &pod.uid).ok_or(RefusedToken::NotRegistered)?;
         let (repo, thread, name) = match part {
@@ -272,7 +274,7 @@ impl CallerIdentity {
     }
 }
 
-/// Whether the caller's Thread is closed, or being deleted.
+/// Returns true if the caller's Thread is closed, or being deleted.
 pub fn is_closed(caller: &ProvenCaller) -> bool {
     caller.thread.spec.state == ThreadState::Closed || caller.thread.is_going()
 }

@@ -1,4 +1,4 @@
-//! What an image is: told by its first bytes, never by its name or by what somebody says of it.
+//! Recognizes images by their first bytes, never by a name or by what somebody says of them.
 
 use memchr::memmem;
 

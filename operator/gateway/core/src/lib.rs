@@ -1,4 +1,4 @@
-//! What every part of the gateway stands on: who calls ([`identity`], [`extract`]), what is known
+//! Foundation of all parts of the gateway: who calls ([`identity`], [`extract`]), what is known
 //! ([`context`]), the one writer of a Thread's status ([`threads`]), what leads outside ([`dial`],
 //! [`egress`], [`secrets`], [`github`]), what is masked ([`redact`], [`masks`]) and what is kept
 //! ([`history`]). Nothing in here knows Slack's conversations, models or the work on a branch.

@@ -1,5 +1,6 @@
-//! Long work for one caller, such as judging a push or looking through a history, on threads that give way to those which
-//! acknowledge messages and pass streams on. Whoever calls bounds how much of it there is at a time.
+//! Long work for one caller, such as judging a push or looking through a history, on threads that
+//! give way to those which acknowledge messages and pass streams on. Whoever calls bounds how much
+//! of it there is at a time.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,9 +18,10 @@ use tokio::sync::oneshot;
 const NICE: i32 = 10;
 static IDLE: AtomicBool = AtomicBool::new(false);
 
-/// From now on such work gets only the time that nothing else in the gateway's control group wants. A nice thread keeps a
-/// processor to the end of its slice, some milliseconds, and each hop of a message or a stream waits for that. It's for
-/// a gateway with a container of its own: elsewhere other programs could hold the work up for long.
+/// From now on such work gets only the time that nothing else in the gateway's control group wants.
+/// A nice thread keeps a processor to the end of its slice, some milliseconds, and each hop of a
+/// message or a stream waits for that. It's for a gateway with a container of its own: elsewhere
+/// other programs could hold the work up for long.
 pub fn run_when_idle() {
     IDLE.store(true, Ordering::Relaxed);
 }

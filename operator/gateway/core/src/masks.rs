@@ -1,5 +1,6 @@
-//! What is masked for a Repo, known before its first text leaves: a process that has just begun asks
-//! the Git host what the repository itself wants masked. Later every Git request brings it up to date.
+//! Redaction of a Repo, complete before its first text leaves: a process that has just begun asks
+//! the Git host what the repository itself wants masked. Later every Git request brings it up to
+//! date.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::github::{GitHub, GitHubError};
 use crate::policy::{self, WantedMasking};
 use crate::redact::SecretRedactor;
 
-/// How long a text waits for the repository's patterns.
+/// Time that a text waits for the repository's patterns.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The redactor of a Repo, with the patterns of its repository's base branch.
@@ -34,7 +35,8 @@ pub async fn current_redactor(
         let file = github.file(policy::FILE, &tip.commit).await?;
         let WantedMasking { rules, problems, approvals, approvals_unread } =
             file.map(|file| policy::parse_policy(&file)).unwrap_or_default();
-        // Where something is wrong, the thread has to hear it: the next Git request tells.
+        // With an empty commit the next Git request reads the file again and tells the thread of
+        // the problems.
         let commit = if problems.is_empty() { tip.commit.as_str() } else { "" };
         redactors.learn(repo, commit, rules, problems.is_empty());
         redactors.learn_approvals(repo, approvals, approvals_unread);
@@ -42,8 +44,8 @@ pub async fn current_redactor(
     Ok(redactors.of(repo))
 }
 
-/// The same for texts that people wait for: where the repository's own patterns can't be read soon, all
-/// others are in force.
+/// Returns the redactor for texts that people wait for: where the repository's own patterns can't
+/// be read soon, all others are in force.
 pub async fn as_known(context: &GatewayContext, repo: &Repo) -> Arc<SecretRedactor> {
     let redactors = &context.redactors;
     if redactors.has_missed(repo) && !redactors.has_learned(repo) {

@@ -14,7 +14,8 @@ use parking_lot::Mutex;
 use crate::mcp_grants::GrantBook;
 use crate::repo_key::RepoKey;
 
-/// What is said of a start holds for so long: who waits for it says it again and again.
+/// Lifetime of a remark about a start: a request that waits for the server renews it again and
+/// again.
 const START: Duration = Duration::from_secs(15);
 /// Time before a repository that could not be read is asked again.
 const AGAIN: Duration = Duration::from_mins(1);
@@ -67,11 +68,11 @@ struct KnownSession {
 /// Outcome of a session with a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionOutcome {
-    /// It answered.
+    /// The server answered.
     Answered {
-        /// Its own version.
+        /// The server's own version.
         version: String,
-        /// Tools that may be used.
+        /// Number of tools that may be used.
         tools: u32,
         /// A sentence about what is left out, if anything.
         remark: String,
@@ -82,7 +83,7 @@ pub enum SessionOutcome {
 
 #[derive(Debug, Default)]
 struct FactBook {
-    /// By repository and branch, with the commit.
+    /// Choices by repository and branch, with the commit that each was read from.
     choices: HashMap<String, (String, Arc<RepositoryChoice>)>,
     missed: HashMap<String, Instant>,
     sessions: HashMap<(RepoKey, String), KnownSession>,
@@ -101,7 +102,7 @@ struct KnownStart {
 #[derive(Clone, Debug, Default)]
 pub struct McpFacts {
     book: Arc<Mutex<FactBook>>,
-    /// Grants of people.
+    /// Grants that people gave.
     pub grants: GrantBook,
 }
 
@@ -163,7 +164,8 @@ impl McpFacts {
         self.book.lock().starts.insert(key, start);
     }
 
-    /// What the pod of a server with this entry waits for, if it is starting and somebody waits for it.
+    /// Returns what the pod of a server with this entry waits for, if it is starting and somebody
+    /// waits for it.
     pub fn start_of(&self, repo: &RepoKey, spec: &McpServerSpec) -> Option<String> {
         let book = self.book.lock();
         let known = book.starts.get(&(repo.clone(), spec.name.clone()))?;
@@ -185,7 +187,7 @@ impl McpFacts {
     }
 }
 
-/// Another one once the Repo names another repository or branch.
+/// Returns a key that changes once the Repo names another repository or branch.
 fn branch_key(repo: &Repo) -> String {
     let (namespace, git) = (repo.namespace().unwrap_or_default(), &repo.spec.git);
     format!("{namespace}/{} {} {}", repo.name_any(), git.url, git.branch)

@@ -1,4 +1,5 @@
-//! Grants for remote servers as this process knows them. The Secret is the truth: another replica may have written it.
+//! Grants for remote servers as this process knows them. The Secret is the truth: another replica
+//! may have written it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +17,6 @@ const MASKED: usize = 8;
 /// A server of a Repo.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GrantKey {
-    /// The Repo.
     pub repo: RepoKey,
     /// Name of the server in `spec.mcpServers`.
     pub server: String,
@@ -25,9 +25,9 @@ pub struct GrantKey {
 /// An access token. No Debug: it is a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KnownToken {
-    /// For header `Authorization`.
+    /// Access token for header `Authorization`.
     pub access: String,
-    /// Its end, in seconds since 1970.
+    /// Expiry of the token, in seconds since 1970.
     pub until: Option<i64>,
 }
 
@@ -48,7 +48,7 @@ impl KnownToken {
 pub struct GrantCell {
     known: Mutex<Option<KnownToken>>,
     seen: Mutex<Vec<String>>,
-    /// One renewal at a time: refresh tokens are good once.
+    /// Lock for one renewal at a time: refresh tokens are good once.
     pub turn: tokio::sync::Mutex<()>,
 }
 
@@ -94,7 +94,7 @@ impl std::fmt::Debug for GrantBook {
 }
 
 impl GrantBook {
-    /// The grant of a server.
+    /// Returns the grant of a server; an empty one is added if there is none.
     pub fn cell(&self, key: &GrantKey) -> Arc<GrantCell> {
         Arc::clone(self.0.lock().entry(key.clone()).or_default())
     }
@@ -105,7 +105,7 @@ impl GrantBook {
     }
 }
 
-/// Seconds since 1970.
+/// Returns the current time in seconds since 1970.
 pub fn seconds_now() -> i64 {
     Timestamp::now().as_second()
 }

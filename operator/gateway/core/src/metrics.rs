@@ -1,4 +1,4 @@
-//! What the gateway counts; the catalog says what each family means.
+//! Metrics of the gateway; the catalog says what each family means.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ impl GatewayMetrics {
         }
     }
 
-    /// What copies of repositories take of the disk.
+    /// Sets the disk space that copies of repositories take.
     pub fn git_cache(&self, bytes: u64) {
         self.cache.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
@@ -92,12 +92,12 @@ impl GatewayMetrics {
         self.history_lost.set(i64::try_from(lost).unwrap_or(i64::MAX));
     }
 
-    /// This replica serves agents now.
+    /// Notes that this replica serves agents now.
     pub fn leads(&self) {
         self.leader.set(1);
     }
 
-    /// It does not any more.
+    /// Notes that this process leads no more.
     pub fn follows(&self) {
         self.leader.set(0);
     }

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use crate::api_error::ApiError;
 use crate::thread_key::ThreadKey;
 
-/// Posts lines in threads.
+/// Posts CodeButler's own lines in threads.
 #[async_trait]
 pub trait ThreadNotices: Send + Sync {
     /// Posts a line of CodeButler itself; the same key posts once.
@@ -17,7 +17,8 @@ pub trait ThreadNotices: Send + Sync {
     /// A sentence for the log.
     async fn post_notice(&self, thread: &ThreadKey, key: &str, text: &str) -> Result<(), ApiError>;
 
-    /// The same, and it calls those of `people`, Slack's ids, whom it mentions. Words of others in it call nobody else.
+    /// Posts a line that also notifies those of `people` (Slack's ids) whom it mentions. Words of
+    /// others in it notify nobody else.
     ///
     /// # Errors
     /// A sentence for the log.

@@ -14,9 +14,9 @@ use crate::thread_key::ThreadKey;
 /// A question with answers to choose from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersonQuestion {
-    /// Identity of its message.
+    /// Key that identifies its message.
     pub key: String,
-    /// Markdown of our own.
+    /// Markdown text of our own.
     pub text: String,
     /// Words of a stranger, shown as they are under it.
     pub quote: String,
@@ -28,7 +28,7 @@ pub struct PersonQuestion {
     pub to: String,
 }
 
-/// An answer of a person.
+/// A person's answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PersonAnswer {
     /// One of the choices, from 0, taken by the person who was asked.
@@ -40,9 +40,9 @@ pub enum PersonAnswer {
 /// Words and pictures of a stranger for the people of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrangersWords {
-    /// Identity of the message.
+    /// Key that identifies the message.
     pub key: String,
-    /// Markdown of our own.
+    /// Markdown text of our own.
     pub text: String,
     /// The words, shown as they are under it; may be empty.
     pub quote: String,
@@ -72,8 +72,8 @@ pub trait PersonalNotices: ThreadNotices {
         shown: &StrangersWords,
     ) -> Result<(), ApiError>;
 
-    /// Asks in the thread, and hands back the answer; none if that takes too long, or nobody waits for it any more:
-    /// then the question can't be answered any more.
+    /// Asks in the thread, and returns the answer; None if that takes too long, or nobody waits for
+    /// it any more: then the question can't be answered any more.
     ///
     /// # Errors
     /// When it can't be asked.

@@ -1,5 +1,6 @@
-//! How many clones and fetches, pushes, and readings of histories are served at once: each takes memory, and
-//! what all of them need has to fit in the gateway. Neither one thread nor one Repo can take all places.
+//! Limits on the clones and fetches, pushes, and readings of histories that are served at once:
+//! each takes memory, and what all of them need has to fit in the gateway. Neither one thread nor
+//! one Repo can take all places.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::repo_key::RepoKey;
 use crate::thread_key::ThreadKey;
 
-/// How many are served at once: in all, for one Repo, and for one thread.
+/// Places: in all, for one Repo, and for one thread.
 #[derive(Clone, Copy, Debug)]
 struct Most {
     all: usize,
@@ -24,22 +25,22 @@ struct Most {
 const READING: Most = Most { all: 48, repo: 40, thread: 8 };
 /// Pushes: a thread's next one waits for its turn.
 const PUSHING: Most = Most { all: 3, repo: 2, thread: 1 };
-/// Readings of histories.
+/// Limits for readings of histories.
 const HISTORIES: Most = Most { all: 4, repo: 2, thread: 2 };
-/// How long one waits for a place to read a history.
+/// Time to wait for a place to read a history.
 const SOON: Duration = Duration::from_secs(10);
-/// What serving a clone or fetch may need, in bytes: Git's window, deltas and bases (see
+/// Memory that serving a clone or fetch may need, in bytes: Git's window, deltas and bases (see
 /// `git/command.rs`), and itself.
 const EACH: u64 = 64 << 20;
-/// Of so many parts of the process's memory one is theirs.
+/// Share of the process's memory that is for clones and fetches: one of this many parts.
 const PART: u64 = 4;
 /// The least that are served at once, however little memory there is.
 const LEAST: usize = 2;
-/// How long one waits for a place.
+/// Time to wait for a place.
 const PATIENCE: Duration = Duration::from_secs(45);
 
 impl Most {
-    /// As many readers as fit: the last place is never one Repo's.
+    /// Fits as many readers as the memory allows: the last place is never one Repo's.
     fn fitting(memory: u64) -> Self {
         let fit = usize::try_from(memory / PART / EACH).unwrap_or(READING.all);
         let all = fit.clamp(LEAST, READING.all);
@@ -47,7 +48,7 @@ impl Most {
     }
 }
 
-/// Why there is no place.
+/// Refusal of a place.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum NoPlace {
     /// The thread has its share.
@@ -67,7 +68,7 @@ pub struct SharedPlaces {
     all: Arc<Semaphore>,
     repos: FairShares<RepoKey>,
     threads: FairShares<ThreadKey>,
-    /// For one of the thread's own places, and then for one of its Repo's and of all.
+    /// Time to wait for one of the thread's own places, and then for one of its Repo's and of all.
     patience: (Duration, Duration),
 }
 
@@ -86,7 +87,7 @@ struct Share {
     _count: Arc<Semaphore>,
 }
 
-/// What each has of its own. Cheap to clone; clones count together.
+/// Semaphores of the owners' shares. Cheap to clone; clones count together.
 #[derive(Clone, Debug)]
 pub struct FairShares<K>(Arc<Mutex<HashMap<K, Weak<Semaphore>>>>);
 
@@ -117,20 +118,21 @@ impl<K: Clone + Eq + Hash> FairShares<K> {
 }
 
 impl SharedPlaces {
-    /// For clones and fetches, in a process that may use so many bytes of memory.
+    /// Places for clones and fetches, in a process that may use so many bytes of memory.
     pub fn for_reading(memory: Option<u64>) -> Self {
         let most = memory.map_or(READING, Most::fitting);
-        // Who has its whole share is told so; where memory made the share small, one waits for it.
+        // A thread or Repo whose share is used up is told so; where memory made the share small, it
+        // waits.
         let first = if most.thread < READING.thread { PATIENCE } else { Duration::ZERO };
         Self::new("clones or fetches", most, (first, PATIENCE))
     }
 
-    /// For pushes.
+    /// Places for pushes.
     pub fn for_pushing() -> Self {
         Self::new("pushes", PUSHING, (PATIENCE, PATIENCE))
     }
 
-    /// For agents that look back on their conversation.
+    /// Places for agents that look back on their conversation.
     pub fn for_histories() -> Self {
         Self::new("readings of histories", HISTORIES, (SOON, SOON))
     }
@@ -141,7 +143,7 @@ impl SharedPlaces {
         Self { what, most, all, repos, threads, patience }
     }
 
-    /// How many are taken.
+    /// Returns the number of places that are taken.
     #[cfg(test)]
     pub fn taken(&self) -> usize {
         self.most.all - self.all.available_permits()
@@ -211,7 +213,7 @@ mod tests {
         }
         let full = places.place(&thread(all), &repo(all)).await.unwrap_err();
         assert_eq!(full, NoPlace::All(all, "clones or fetches"));
-        // Who waits gets the next one that is free.
+        // A waiting caller gets the next place that is free.
         let last = (thread(all), repo(all));
         let patient = SharedPlaces { patience: (Duration::ZERO, PATIENCE), ..places.clone() };
         let (next, ()) = tokio::join!(patient.place(&last.0, &last.1), async { drop(taken.pop()) });

@@ -15,12 +15,12 @@ const MAX_RULES: usize = 64;
 const MAX_PATTERN: usize = 1024;
 const MAX_NAME: usize = 32;
 
-/// What a repository wants masked.
+/// Masking and approvals that a repository wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WantedMasking {
     /// Patterns that can be used.
     pub rules: Vec<RedactionRule>,
-    /// What is wrong with the others, for people.
+    /// Problems of the other patterns, for people.
     pub problems: Vec<String>,
     pub approvals: RequiredApprovals,
     /// The file has a mistake in what people are asked about, or where that can't be told.

@@ -1,5 +1,6 @@
-//! Whether agents live. One that has something to do is heard of all the time: it asks for mail, and
-//! tells what its run does. Of one that is not, its Thread says so, and the controller makes another pod.
+//! Detects agents that no longer live. One that has something to do is heard of all the time: it
+//! asks for mail, and tells what its run does. Of one that is not, its Thread says so, and the
+//! controller makes another pod.
 //!
 //! Only time in which this process has listened counts as silence: nobody is blamed for what nobody
 //! could hear.
@@ -21,12 +22,12 @@ use crate::context::GatewayContext;
 use crate::thread_key::ThreadKey;
 use crate::threads::{ThreadWriter, change};
 
-/// How often silence is looked at: so many times until it is too long.
+/// Looks until a silence is too long, and the shortest and longest interval between them.
 const LOOKS: u32 = 20;
 const OFTEN: Duration = Duration::from_millis(500);
 const SELDOM: Duration = Duration::from_secs(15);
 
-/// How long each agent that should be heard of was not. Cheap to clone.
+/// Silence of each agent that should be heard of. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct AgentHeartbeats(Arc<Mutex<HashMap<String, Duration>>>);
 
@@ -40,7 +41,7 @@ impl AgentHeartbeats {
         }
     }
 
-    /// Of these pods time has passed, and of all others nothing is expected.
+    /// Adds time to the silence of these pods, and forgets all others: nothing is expected of them.
     fn pass<'a>(&self, pods: impl Iterator<Item = &'a str>, time: Duration) {
         let mut all = self.lock();
         let next = pods.map(|pod| {
@@ -51,7 +52,7 @@ impl AgentHeartbeats {
         *all = next;
     }
 
-    /// For how long nothing was heard of a pod of which something is expected.
+    /// Returns the silence of a pod of which something is expected.
     fn silence(&self, pod: &str) -> Duration {
         self.lock().get(pod).copied().unwrap_or_default()
     }
@@ -87,7 +88,7 @@ pub async fn watch_pulses(
     }
 }
 
-/// Whether something is expected of it, or was in vain.
+/// Returns true if something is expected of the Thread's agents, or was in vain.
 fn is_heard_of(thread: &Thread) -> bool {
     let silent = |status: &ThreadStatus| status.roles.values().any(|role| role.silent.is_some());
     thread.status.as_ref().is_some_and(silent) || !expected_pods(thread).is_empty()
@@ -103,7 +104,7 @@ fn expected_pods(thread: &Thread) -> BTreeMap<&str, &str> {
     pods.filter_map(|(role, own)| Some((role.as_str(), own.pod_uid.as_deref()?))).collect()
 }
 
-/// Writes down who is not heard of, and who is again.
+/// Writes down which agents are not heard of, and which are again.
 async fn note_silence(
     threads: &ThreadWriter,
     pulse: &AgentHeartbeats,

@@ -15,7 +15,7 @@ pub use codebutler_crds::redact::{SecretFinding, SecretRedactor, log};
 
 /// Sets of patterns that are kept compiled.
 const MOST: usize = 256;
-/// How long a repository that could not be asked is left alone.
+/// Time for which a repository that could not be asked is left alone.
 const AGAIN: Duration = Duration::from_mins(1);
 
 /// Redactors by their Repo's patterns. Cheap to clone; clones share what was compiled.
@@ -23,11 +23,11 @@ const AGAIN: Duration = Duration::from_mins(1);
 pub struct RepoRedactors {
     compiled: Arc<Mutex<HashMap<String, Arc<SecretRedactor>>>>,
     learned: Arc<Mutex<HashMap<String, Learned>>>,
-    /// When a repository could not be asked.
+    /// Time at which a repository could not be asked.
     missed: Arc<Mutex<HashMap<String, Instant>>>,
 }
 
-/// What a repository asks for on its base branch.
+/// Redaction and approvals that a repository asks for on its base branch.
 #[derive(Debug, Default)]
 struct Learned {
     /// The commit it was read from.
@@ -36,7 +36,7 @@ struct Learned {
     /// The last list without a fault.
     whole: Vec<RedactionRule>,
     approvals: RequiredApprovals,
-    /// As the last file had them that could be read in this.
+    /// Approvals of the last file in which they could be read.
     whole_approvals: Option<RequiredApprovals>,
 }
 
@@ -50,7 +50,7 @@ impl RepoRedactors {
         self.compile(&owner_name(repo), &rules)
     }
 
-    /// Whether those that its repository asks for are in force, as of some time.
+    /// Returns true if the repository's own patterns are in force, as of some time.
     pub fn has_learned(&self, repo: &Repo) -> bool {
         lock(&self.learned).contains_key(&repo_key(repo))
     }
@@ -61,8 +61,9 @@ impl RepoRedactors {
         learned.get(&repo_key(repo)).map(|learned| learned.approvals.clone()).unwrap_or_default()
     }
 
-    /// Keeps that, as of the commit that was learned last. What could not be read (`unread`) takes nothing away: people
-    /// are asked as before, and each time where it is not known how it was before.
+    /// Keeps that, as of the commit that was learned last. What could not be read (`unread`) takes
+    /// nothing away: people are asked as before, and each time where it is not known how it was
+    /// before.
     pub fn learn_approvals(&self, repo: &Repo, mut approvals: RequiredApprovals, unread: bool) {
         let mut all = lock(&self.learned);
         let learned = all.entry(repo_key(repo)).or_default();
@@ -80,12 +81,12 @@ impl RepoRedactors {
         lock(&self.missed).insert(repo_key(repo), Instant::now());
     }
 
-    /// Whether that was a moment ago.
+    /// Returns true if the repository could not be asked a moment ago.
     pub fn has_missed(&self, repo: &Repo) -> bool {
         lock(&self.missed).get(&repo_key(repo)).is_some_and(|at| at.elapsed() < AGAIN)
     }
 
-    /// Whether the patterns of this commit of the base branch are in force.
+    /// Returns true if the patterns of this commit of the base branch are in force.
     pub fn knows(&self, repo: &Repo, commit: &str) -> bool {
         lock(&self.learned).get(&repo_key(repo)).is_some_and(|learned| learned.commit == commit)
     }
@@ -134,7 +135,7 @@ fn owner_name(repo: &Repo) -> String {
     format!("{}/{}", repo.namespace().unwrap_or_default(), repo.name_any())
 }
 
-/// Another one once the Repo names another repository or branch.
+/// Returns a key that changes once the Repo names another repository or branch.
 fn repo_key(repo: &Repo) -> String {
     let git = &repo.spec.git;
     format!(

@@ -1,4 +1,5 @@
-//! When people are reminded of a question: after some hours of work, and then weekly. Pure.
+//! Computes when people are reminded of a question: after some hours of work, and then weekly.
+//! Pure.
 
 use codebutler_crds::repo::RemindersSpec;
 use jiff::civil::{Time, Weekday};
@@ -20,7 +21,8 @@ pub struct WorkingHours {
 }
 
 impl WorkingHours {
-    /// As a Repo has them. A time zone that does not exist counts as UTC, as everywhere in the Repo.
+    /// Reads a Repo's settings. A time zone that does not exist counts as UTC, as everywhere in the
+    /// Repo.
     pub fn of(spec: &RemindersSpec, zone: &str) -> Self {
         let time = |text: &str| text.parse::<Time>().ok();
         let (from, to) = (time(&spec.from), time(&spec.to));

@@ -1,4 +1,4 @@
-//! Where a Repo's Git remote and its API are, read from one URL.
+//! Addresses of a Repo's Git remote and its API, read from one URL.
 
 use url::Url;
 
@@ -8,7 +8,7 @@ pub struct Remote {
     pub git: String,
     /// `host` or `host:port`, for people.
     pub host: String,
-    /// What the credentials' Secret has to allow.
+    /// URL that the annotation of the credentials' Secret has to allow.
     pub url: Url,
     /// Base URL of the REST API, without a trailing slash.
     pub api: String,
@@ -20,7 +20,7 @@ pub struct Remote {
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RemoteError {
-    /// Not of the form that `spec.git.url` asks for.
+    /// The URL has not the form that `spec.git.url` asks for.
     #[error("spec.git.url has to look like https://host/owner/name")]
     Form,
     /// Credentials belong into a Secret.
@@ -74,14 +74,14 @@ impl Remote {
 }
 
 impl Remote {
-    /// An image of the repository at a commit, for people who may see the repository: in a private one, a browser is sent
-    /// on with a sign-in of its own. `path` needs no escaping.
+    /// An image of the repository at a commit, for people who may see the repository: in a private
+    /// one, a browser is sent on with a sign-in of its own. `path` needs no escaping.
     pub fn image_url(&self, commit: &str, path: &str) -> String {
         let Self { url, host, owner, name, .. } = self;
         format!("{}://{host}/{owner}/{name}/blob/{commit}/{path}?raw=true", url.scheme())
     }
 
-    /// The same host's repository of another name, `owner/name`.
+    /// Returns the remote of another repository on the same host, by its `owner/name`.
     pub fn renamed(&self, full_name: &str) -> Option<Self> {
         let scheme = self.git.split("://").next()?;
         Self::parse(&format!("{scheme}://{}/{full_name}", self.host)).ok()
@@ -97,14 +97,15 @@ pub fn url_authority(url: &Url) -> Option<String> {
     Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
 }
 
-/// Where a URL leads, as a Secret's annotation names it.
+/// Returns the host of a URL in the form that a Secret's annotation uses.
 pub fn annotation_name(url: &Url) -> Option<String> {
     let host = url_authority(url)?;
     Some(if url.scheme() == "http" { format!("http://{host}") } else { host })
 }
 
-/// Whether a Secret's annotation names the host of a URL: `host` stands for https at its own port,
-/// `host:port` for https at another, and only `http://host:port` for what anybody on the way can read.
+/// Returns true if a Secret's annotation names the host of a URL: `host` stands for https at its
+/// own port, `host:port` for https at another, and only `http://host:port` for what anybody on the
+/// way can read.
 pub fn allows_url(annotation: &str, url: &Url) -> bool {
     let place = |url: &Url| {
         let host = url.host_str().map(str::to_owned);

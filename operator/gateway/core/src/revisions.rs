@@ -1,5 +1,5 @@
-//! When Secrets have changed. The gateway may read each by its name and watch none, so each is read
-//! from time to time.
+//! Notices changes of Secrets. The gateway may read each by its name and watch none, so each is
+//! polled.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::context::GatewayContext;
 
-/// How long a Secret is not looked at again.
+/// Interval after which a Secret is read again.
 const FRESH: Duration = Duration::from_secs(20);
 
-/// What is known, by namespace and name.
+/// Revisions read last, by namespace and name.
 #[derive(Default)]
 pub struct PolledRevisions(Mutex<HashMap<(String, String), KnownRevisions>>);
 
@@ -24,8 +24,8 @@ struct KnownRevisions {
 }
 
 impl PolledRevisions {
-    /// Another one after each change of the Secret, and an empty one while there is none. Nothing if it
-    /// could not be read yet.
+    /// Returns a revision that differs after each change of the Secret, and is empty while there is
+    /// none. None if it could not be read yet.
     pub async fn of(
         &self,
         context: &GatewayContext,

@@ -1,5 +1,5 @@
-//! Which decisions a role may ask people for, and with what. The agent offers no others to its model; what
-//! counts is here. Pure.
+//! Decisions that a role may ask people for, and their arguments. The agent offers no others to its
+//! model; what counts is here. Pure.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub struct DecisionRights {
 }
 
 impl DecisionRights {
-    /// Of a Repo's roles, in its order.
+    /// Reads the rights of a Repo's roles, in its order.
     pub fn of<R: Borrow<AgentRole>>(roles: &[R]) -> Self {
         let given = roles.iter().filter_map(|role| {
             let spec = &role.borrow().spec;
@@ -34,13 +34,14 @@ impl DecisionRights {
         Self { team: RepoTeam::of(roles), given: given.collect() }
     }
 
-    /// Of one role: what its AgentRole names, or else what its place in the team brings.
+    /// Returns the decisions of one role: those that its AgentRole names, or else those of its
+    /// place in the team.
     pub fn of_role(&self, role: &str) -> Vec<RoleDecision> {
         if let Some(given) = self.given.get(role) {
             return given.clone();
         }
         let plans = self.team.first() == Some(role);
-        // Where nobody closes conversations, the first role speaks for the team.
+        // Where no role closes conversations, the first role speaks for the team.
         let merges = self.team.leads.as_deref().or(self.team.first()) == Some(role);
         let of = |may: bool, decision| may.then_some(decision);
         let all = [

@@ -23,7 +23,7 @@ impl OpenedSecret {
         self.secret.annotations().get(names::ANNOTATION_HOSTS).map_or("", String::as_str)
     }
 
-    /// Whether a key holds anything.
+    /// Returns true if a key has a usable value.
     pub fn has(&self, key: &str) -> bool {
         self.value(key).is_ok()
     }
@@ -44,14 +44,14 @@ impl OpenedSecret {
             .ok_or_else(|| SecretError::Key { name: self.name.clone(), key: key.to_owned() })
     }
 
-    /// Another one after every change, and for every other Secret.
+    /// Returns a revision that differs after every change, and for every other Secret.
     pub fn revision(&self) -> String {
         let uid = self.secret.uid().unwrap_or_default();
         format!("{uid}/{}", self.secret.resource_version().unwrap_or_default())
     }
 }
 
-/// Why a credential can't be used.
+/// Reason why a credential can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     #[error("Secret `{name}` does not exist: create it, or name another one in the Repo")]

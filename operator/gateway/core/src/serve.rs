@@ -25,18 +25,18 @@ use tokio_util::sync::CancellationToken;
 
 use self::heads::{ReadStream, RequestHeads};
 
-/// How long a client may take to finish its handshake.
+/// Timeout of a client's handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a connection may be open without a request. Longer than clients keep idle connections,
-/// so that none is closed while its owner sends the next request.
+/// Idle timeout of a connection. Longer than clients keep idle connections, so that none is closed
+/// while its owner sends the next request.
 const IDLE: Duration = Duration::from_mins(2);
 
-/// What callers that have shown nothing yet may hold.
+/// Limits on callers that have shown nothing yet.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
     /// Connections of one address: a pod's are far fewer, but a node can stand for all of its pods.
     pub per_address: usize,
-    /// How long the head of a request may take: from a connection's begin, and later from its first byte.
+    /// Timeout of a request's head: from a connection's begin, and later from its first byte.
     pub head: Duration,
 }
 
@@ -130,12 +130,13 @@ async fn serve_connection(
     }
 }
 
-/// How many connections each address has. Cheap to clone; clones count together.
+/// Open connections of each address. Cheap to clone; clones count together.
 #[derive(Clone, Default)]
 pub struct ConnectionAddresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
 impl ConnectionAddresses {
-    /// One more, for as long as it is held; nothing if there are so many.
+    /// Counts one more connection for as long as the share is held; None if the address has `most`
+    /// already.
     pub fn share(&self, address: IpAddr, most: usize) -> Option<ConnectionShare> {
         let mut open = self.0.lock();
         let count = open.entry(address).or_default();
@@ -147,7 +148,7 @@ impl ConnectionAddresses {
     }
 }
 
-/// One connection of an address.
+/// Share of an address's connections, held by one of them.
 pub struct ConnectionShare {
     address: IpAddr,
     addresses: ConnectionAddresses,
@@ -179,7 +180,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(20);
 
-    /// Where it listens, and who connects there.
+    /// A server under test, and a client that trusts it.
     struct Port {
         address: SocketAddr,
         connector: TlsConnector,

@@ -16,7 +16,7 @@ pub enum SoundFormat {
     Aiff,
 }
 
-/// The kind of a file.
+/// Kind of a file, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SoundKind {
     Sound(SoundFormat),
@@ -26,7 +26,7 @@ pub enum SoundKind {
 }
 
 impl SoundFormat {
-    /// As APIs and file names have it.
+    /// Returns the name that APIs and file names have for it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Wav => "wav",
@@ -40,7 +40,7 @@ impl SoundFormat {
         }
     }
 
-    /// By the end of a name, or else by a media type.
+    /// Finds the format by the extension of a name, or else by a media type.
     pub fn by_name(name: &str, media_type: &str) -> Option<Self> {
         let end = name.rsplit_once('.').map_or("", |(_, end)| end);
         let kind = media_type.split(';').next().unwrap_or_default().trim();

@@ -10,25 +10,24 @@ use crate::caller::ProvenCaller;
 
 /// A recording to transcribe.
 pub struct SoundRecording {
-    /// Its file name.
     pub name: String,
-    /// Its media type, as Slack guesses it.
+    /// Media type, as Slack guesses it.
     pub kind: String,
     pub bytes: Bytes,
 }
 
-/// Why a recording was not transcribed.
+/// Failure to transcribe a recording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{sentence}")]
 pub struct SpeechError {
-    /// For people and models.
+    /// Sentence for people and models.
     pub sentence: String,
-    /// It may have cost something: then it is not tried again.
+    /// True if the attempt may have cost something: then it is not repeated.
     pub is_billed: bool,
 }
 
-/// Who writes recordings of conversations down, and the tasks that do: a call that has begun is paid for, so they are served
-/// to their end.
+/// Transcriber of conversations' recordings, and the tasks that run it: a call that has begun is
+/// paid for, so they are served to their end.
 #[derive(Clone)]
 pub struct SpeechDesk {
     pub scribe: SpeechScribe,

@@ -1,5 +1,6 @@
-//! What the gateway's reconcilers of Threads are driven by: each has a queue of those for which something of its
-//! kind may be due. One is looked at as soon as it changes, and again when its last look said.
+//! Work queue of the gateway's reconcilers of Threads: each has a queue of those for which
+//! something of its kind may be due. A Thread is looked at as soon as it changes, and again when
+//! its last look said.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
@@ -16,14 +17,15 @@ use crate::thread_key::ThreadKey;
 
 /// Threads that are looked at at once, where they are not looked at one by one.
 const CONCURRENCY: usize = 64;
-/// How long looks under way may go on at the end.
+/// Time that looks under way may still take at the end.
 const LAST: Duration = Duration::from_secs(2);
 
 /// A Thread that has its turn.
 enum QueuedThread {
-    /// It is to be looked at. Its turn lasts until [`ThreadQueue::end`] or [`ThreadQueue::fail`].
+    /// The Thread is to be looked at. Its turn lasts until [`ThreadQueue::end`] or
+    /// [`ThreadQueue::fail`].
     Due(ThreadKey, Arc<Thread>),
-    /// There is nothing more to look at: what is remembered of it can be forgotten.
+    /// The Thread needs no more looks: what is remembered of it can be forgotten.
     Left(ThreadKey),
 }
 
@@ -34,7 +36,7 @@ pub struct ThreadQueue {
     wanted: fn(&Thread) -> bool,
     work: WorkQueue<ThreadKey>,
     backoff: KeyBackoff<ThreadKey>,
-    /// Those that were looked at.
+    /// Threads that were looked at.
     known: HashSet<ThreadKey>,
 }
 
@@ -82,7 +84,7 @@ impl ThreadQueue {
         }
     }
 
-    /// A look has ended.
+    /// Ends a look, and schedules the next one.
     fn end(&mut self, key: &ThreadKey, next: FollowUp) {
         if !next.failed {
             self.backoff.reset(key);
@@ -103,20 +105,19 @@ impl ThreadQueue {
     }
 }
 
-/// Who looks at Threads one by one, with a memory of its own.
+/// A reconciler that looks at Threads one by one, with a memory of its own.
 pub trait ThreadReconciler: Send {
-    /// Its name in the log.
     const NAME: &'static str;
     type Error: Display + Send;
 
-    /// One look. It is begun anew if the process ends in the middle.
+    /// Looks at a Thread once. The look is begun anew if the process ends in the middle.
     fn reconcile(
         &mut self,
         key: &ThreadKey,
         thread: &Thread,
     ) -> impl Future<Output = Result<FollowUp, Self::Error>> + Send;
 
-    /// There is nothing more to look at.
+    /// Forgets a Thread that needs no more looks.
     fn forget(&mut self, key: &ThreadKey);
 }
 
@@ -200,7 +201,7 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
-    /// For what does not come.
+    /// Time to wait for what should not come.
     const BRIEF: Duration = Duration::from_millis(50);
 
     fn thread(name: &str, item: Option<&str>) -> Thread {

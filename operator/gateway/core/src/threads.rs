@@ -52,10 +52,10 @@ pub use news::{note_edited, note_unmarked};
 const ATTEMPTS: u32 = 20;
 /// Threads whose last written state is remembered.
 const REMEMBERED: usize = 2048;
-/// How far the watch cache can lag behind a Thread that this process created.
+/// Longest lag of the watch cache behind a Thread that this process created.
 const LAG: Duration = Duration::from_secs(10);
 
-/// Why a Thread was not written.
+/// Reason why a Thread was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// There is no such Thread (any more).
@@ -72,7 +72,7 @@ pub enum WriteError {
     Api(#[source] Box<kube::Error>),
 }
 
-/// What an agent is told when its Thread could not be written.
+/// Explains to an agent that its Thread could not be written.
 pub fn explain_unwritten(error: &WriteError) -> ApiError {
     tracing::warn!(%error, "thread_write_failed");
     match error {
@@ -87,7 +87,7 @@ pub fn explain_unwritten(error: &WriteError) -> ApiError {
     }
 }
 
-/// When a Thread was written, and what the API server made of it.
+/// Time of a write, and the Thread that the API server returned.
 type WrittenThread = (Instant, Arc<Thread>);
 
 /// Writes Threads. Cheap to clone; clones share what they know.
@@ -98,7 +98,7 @@ pub struct ThreadWriter {
     metrics: GatewayMetrics,
     /// One write at a time per Thread in this process: conflicts come from other processes only.
     writing: KeyedLocks<ThreadKey>,
-    /// What the last write of each Thread returned: newer than the watch cache for some moments.
+    /// Threads as their last writes returned them: newer than the watch cache for some moments.
     latest: Arc<Mutex<RecentMap<ThreadKey, WrittenThread>>>,
 }
 
@@ -132,7 +132,8 @@ impl ThreadWriter {
         Box::pin(self.begin(thread)).await.map(|(thread, _)| thread)
     }
 
-    /// The same, and whether it was created. Of one whose first answer was lost it is not known any more.
+    /// Creates a Thread, and tells whether it was created now. If the first answer was lost, that
+    /// is not known any more.
     pub async fn begin(&self, thread: Thread) -> Result<(Thread, bool), WriteError> {
         let key = ThreadKey::from(&thread);
         let api = self.api(&key);
@@ -206,7 +207,7 @@ impl ThreadWriter {
         self.update(key, |status| status.receipt = Some(Box::new(receipt.clone()))).await.map(drop)
     }
 
-    /// Says that there is a message for some roles. Marks only grow.
+    /// Marks for some roles that there is a message. Marks only grow.
     pub async fn raise_inbox(
         &self,
         key: &ThreadKey,
@@ -217,7 +218,7 @@ impl ThreadWriter {
         self.update(key, |status| raise_inbox(status, roles, ts, &now)).await.map(drop)
     }
 
-    /// Says to the roles that are in a run that there is a message.
+    /// Marks for the roles that are in a run that there is a message.
     pub async fn raise_running(&self, key: &ThreadKey, ts: &SlackTs) -> Result<(), WriteError> {
         let now = time_now();
         let raise = |status: &mut ThreadStatus| {
@@ -480,7 +481,7 @@ fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
 }
 
-/// Whether the same request may succeed a moment later.
+/// Returns true if the same request may succeed a moment later.
 fn is_transient(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => status.code == 429 || status.code >= 500,

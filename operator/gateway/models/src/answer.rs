@@ -17,15 +17,15 @@ use crate::budget::BilledCall;
 /// A whole answer, whatever it is.
 pub(crate) struct ReadAnswer {
     pub answer: Bytes,
-    /// Nothing if it can't be read.
+    /// Bill; None if it can't be read.
     pub bill: Option<ProviderBill>,
-    /// What it says that failed.
+    /// Failure that the answer reports.
     pub failure: Option<ProviderComplaint>,
-    /// Whether it came as a stream, and said nothing of its tokens.
+    /// True if the answer came as a stream and reported no tokens.
     pub is_uncounted: bool,
 }
 
-/// What becomes of a call's grant.
+/// Outcome of a call's grant.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum GrantEnd {
     Settle(ProviderBill),

@@ -1,4 +1,4 @@
-//! What a call cost, read from the provider's own answer. Money never passes through a float.
+//! Reads the cost of a call from the provider's own answer. Money never passes through a float.
 
 use codebutler_crds::NanoUsd;
 use codebutler_crds::thread::TokenUsage;
@@ -43,7 +43,7 @@ struct Reported<'a> {
     prompt_tokens_details: Option<&'a RawValue>,
     #[serde(borrow, default)]
     completion_tokens_details: Option<&'a RawValue>,
-    /// Of OpenAI's images.
+    /// Details of the prompt's tokens, in OpenAI's answers with images.
     #[serde(borrow, default)]
     input_tokens_details: Option<&'a RawValue>,
     #[serde(default)]
@@ -52,7 +52,7 @@ struct Reported<'a> {
     cache_creation_input_tokens: Option<u64>,
     #[serde(default)]
     prompt_cache_hit_tokens: Option<u64>,
-    /// Whether the provider behind OpenRouter bills by itself: `cost` is a fee then.
+    /// True if the provider behind OpenRouter bills by itself: `cost` is a fee then.
     #[serde(default)]
     is_byok: Option<bool>,
     #[serde(borrow, default)]
@@ -96,7 +96,7 @@ fn nano_amount(text: &RawValue) -> Option<NanoUsd> {
 }
 
 impl Reported<'_> {
-    /// What was billed, by whomever.
+    /// Returns the amount billed, by whomever.
     fn cost(&self) -> Option<NanoUsd> {
         let cost = nano_amount(self.cost?)?;
         let details = || serde_json::from_str::<CostDetails<'_>>(self.cost_details?.get()).ok();
@@ -168,7 +168,7 @@ pub fn read_bill(body: &[u8]) -> Option<ProviderBill> {
     })
 }
 
-/// Who served an answer, where it says so.
+/// Returns the provider that served an answer, where the answer says so.
 pub fn find_provider(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Served {
@@ -177,7 +177,7 @@ pub fn find_provider(body: &[u8]) -> Option<String> {
     serde_json::from_slice(body).ok().map(|Served { provider }| provider)
 }
 
-/// What a call used, for people.
+/// Converts the usage of a call for people.
 pub fn told_call(model: &str, usage: &TokenUsage) -> ModelCall {
     ModelCall {
         model: model.to_owned(),
@@ -191,7 +191,7 @@ pub fn told_call(model: &str, usage: &TokenUsage) -> ModelCall {
     }
 }
 
-/// What an answer says that failed, although it came with status 200: an error in its place, or in its
+/// Finds the failure in an answer that came with status 200: an error in its place, or in its
 /// choice, where no words came before it.
 pub fn find_failure(body: &[u8]) -> Option<ProviderComplaint> {
     memmem::find(body, b"\"error\"")?;

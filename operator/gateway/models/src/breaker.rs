@@ -20,7 +20,8 @@ struct Circuit {
 }
 
 impl Circuit {
-    /// After five minutes one failure is enough to open it again.
+    /// Returns true while the circuit is open. After five minutes one failure is enough to open it
+    /// again.
     fn is_open(&self, now: Instant) -> bool {
         self.opened.is_some_and(|at| now < at + OPEN)
     }
@@ -36,7 +37,7 @@ impl Circuit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChosenModel {
     pub model: String,
-    /// When the one that was asked for broke, if it is another.
+    /// Time at which the requested model's breaker opened, if this is another model.
     pub instead_since: Option<Instant>,
 }
 

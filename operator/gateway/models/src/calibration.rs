@@ -7,7 +7,7 @@ use codebutler_crds::NanoUsd;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::repo_key::RepoKey;
 
-/// By how much estimates were too low, by model: what was billed once may be billed again.
+/// Errors of estimates that were too low, by model: what was billed once may be billed again.
 #[derive(Default)]
 pub(crate) struct EstimateCalibration {
     known: Mutex<HashMap<(RepoKey, String), EstimateError>>,

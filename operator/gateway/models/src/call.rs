@@ -45,7 +45,7 @@ pub(crate) enum ModelReply {
     Stream(mpsc::Receiver<Result<Bytes, Infallible>>),
 }
 
-/// Where the reply is wanted.
+/// Channel for the reply.
 pub(crate) type WantedReply = oneshot::Sender<Result<ModelReply, Arc<ModelError>>>;
 
 /// Makes a call, whether or not its reply is still waited for. Its bill, if it was charged.
@@ -157,7 +157,7 @@ async fn try_models(
 struct Begun<'a> {
     call: BilledCall,
     response: reqwest::Response,
-    /// When it was asked for.
+    /// Time of the request.
     asked: Instant,
     prices: Option<ModelPrices>,
     estimate: NanoUsd,
@@ -168,8 +168,8 @@ struct Begun<'a> {
     id: String,
 }
 
-/// What a model costs for which neither its list nor the Repo names a price. Before the list was asked for, it
-/// may name one.
+/// Returns the price of a model for which neither its list nor the Repo names one. Before the list
+/// was asked for, it may name one.
 fn unlisted_price(
     gateway: &ModelServices,
     caller: &ProvenCaller,
@@ -180,7 +180,7 @@ fn unlisted_price(
     if has_asked && upstream.is_free() { ModelPrice::default() } else { estimate::UNKNOWN }
 }
 
-/// Whether the answer is read as a stream: a server that may be slow is heard of only so.
+/// Returns true if the answer is read as a stream: only so is a slow server heard of.
 fn collects_answer(
     gateway: &ModelServices,
     caller: &ProvenCaller,
@@ -194,7 +194,7 @@ fn collects_answer(
         && !gateway.models.wholes.lock().contains(&key())
 }
 
-/// How long the answer may take to begin.
+/// Returns the time that the answer may take to begin.
 const fn first_patience(job: &ModelJob, collects: bool, is_internal: bool) -> Duration {
     match (job.streams(), collects || is_internal) {
         (true, false) => upstream::STREAMED,
@@ -347,7 +347,7 @@ async fn open_call(
     }
 }
 
-/// The same for all calls of a role in a Thread, and says nothing of either.
+/// Returns an id that is the same for all calls of a role in a Thread, and says nothing of either.
 fn session_id(caller: &ProvenCaller) -> String {
     let ThreadKey { namespace, name } = caller.key();
     let uid = caller.thread.uid().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Who may make one more call now.
+//! Admits a caller to one more model call.
 
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@ const LONGEST: usize = 32 * 1024 * 1024;
 const TEXTS: [&str; 5] = ["content", "refusal", "reasoning", "reasoning_content", "thinking"];
 /// Texts of a block of reasoning that come in pieces.
 const BLOCK_TEXTS: [&str; 4] = ["text", "summary", "data", "arguments"];
-/// What is said once of an answer.
+/// Fields that are the same for a whole answer.
 const HEAD: [&str; 6] =
     ["id", "created", "model", "provider", "system_fingerprint", "service_tier"];
 
@@ -26,10 +26,10 @@ pub struct StreamedAnswer {
     line: Vec<u8>,
     head: Map<String, Value>,
     choices: BTreeMap<u64, StreamedChoice>,
-    /// As it came: money never passes through a float.
+    /// Usage as it came: money never passes through a float.
     usage: Option<Box<RawValue>>,
     error: Option<Value>,
-    /// Whether the end was announced.
+    /// True if the end was announced.
     done: bool,
     /// Pieces with something of the answer in them: most servers send one for each token.
     pieces: u64,
@@ -39,7 +39,7 @@ pub struct StreamedAnswer {
 struct StreamedChoice {
     message: Map<String, Value>,
     calls: Vec<StreamedCall>,
-    /// How it ended, and whatever else is said of it.
+    /// Finish reason, and whatever else is said of its end.
     end: Map<String, Value>,
 }
 
@@ -49,7 +49,7 @@ struct StreamedCall {
     id: String,
     name: String,
     arguments: String,
-    /// Its argument is free text.
+    /// True if the argument is free text.
     custom: bool,
 }
 

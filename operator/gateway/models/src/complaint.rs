@@ -1,18 +1,18 @@
-//! What a provider says instead of an answer: the words and codes of OpenRouter, OpenAI, Anthropic,
-//! Google, vLLM, Ollama and those who speak like them. Pure; what comes out is not masked yet.
+//! Reads a provider's error bodies: the words and codes of OpenRouter, OpenAI, Anthropic, Google,
+//! vLLM, Ollama and those who speak like them. Pure; what comes out is not masked yet.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// How much of a refusal is read.
+/// Bytes of a refusal that are read.
 pub const READ: usize = 8 * 1024;
 /// Longest wait that is believed.
 const LONGEST: u64 = 60 * 60;
-/// How deep errors lie inside errors.
+/// Most levels of errors inside errors.
 const DEPTH: usize = 10;
 
-/// See the module. Empty if nothing could be read.
+/// A provider's complaint. Empty if nothing could be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProviderComplaint {
     /// A status inside the body: what counts where the outer one says 200.
@@ -20,9 +20,9 @@ pub struct ProviderComplaint {
     /// Codes and kinds, in lower case.
     pub kinds: Vec<String>,
     pub text: String,
-    /// When to ask again.
+    /// Wait before the next request, as asked for.
     pub after: Option<Duration>,
-    /// Whether it is a web page: what a proxy answers, and no model API.
+    /// True if the body is a web page: what a proxy answers, and no model API.
     pub is_page: bool,
     /// Tokens that the model takes, where the refusal names them.
     pub window: Option<u32>,
@@ -44,7 +44,7 @@ pub fn read_complaint(body: &[u8]) -> ProviderComplaint {
     complaint
 }
 
-/// Whether a body is a web page, which no model API answers with.
+/// Returns true if a body is a web page, which no model API answers with.
 pub fn is_web_page(body: &str) -> bool {
     let beginning: String =
         body.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']).chars().take(15).collect();
@@ -60,12 +60,12 @@ pub fn complaint_of(error: &Value) -> ProviderComplaint {
 }
 
 impl ProviderComplaint {
-    /// Whether one of the kinds is `kind`.
+    /// Returns true if one of the kinds is `kind`.
     pub fn is(&self, kind: &str) -> bool {
         self.kinds.iter().any(|known| known == kind)
     }
 
-    /// Tokens that the model takes, in a field or in words.
+    /// Returns the tokens that the model takes, from a field or from words.
     pub fn named_window(&self) -> Option<u32> {
         self.window.or_else(|| find_window(&self.text))
     }
@@ -116,7 +116,7 @@ impl ProviderComplaint {
         }
     }
 
-    /// Codes without words.
+    /// Reads codes, without words.
     fn quietly(&mut self, value: &Value, depth: usize) {
         let mut inner = Self::default();
         inner.take(value, depth);
@@ -187,7 +187,7 @@ fn read_window(value: &Value) -> Option<u32> {
     value.as_u64().and_then(|tokens| u32::try_from(tokens).ok()).filter(|tokens| *tokens > 0)
 }
 
-/// Tokens that a model takes, in the words of a refusal.
+/// Finds the tokens that a model takes in the words of a refusal.
 fn find_window(text: &str) -> Option<u32> {
     const BEFORE: [&str; 8] = [
         "maximum context length is ",

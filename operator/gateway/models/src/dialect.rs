@@ -1,4 +1,4 @@
-//! What an API understands beyond the words that all OpenAI-compatible ones share. Strict ones refuse
+//! Extensions of an API beyond the words that all OpenAI-compatible ones share. Strict ones refuse
 //! fields that they don't know, so each word goes only where it is known to mean something. Pure.
 
 use codebutler_crds::model::{ModelApi, ModelProvider};
@@ -26,7 +26,7 @@ pub enum ApiDialect {
 }
 
 impl ApiDialect {
-    /// As the Repo says of the provider, or else by its host.
+    /// Chooses the dialect that the Repo names for the provider, or else by the host.
     pub fn of(provider: &ModelProvider<'_>) -> Self {
         match provider.api {
             Some(ModelApi::OpenRouter) => Self::OpenRouter,
@@ -38,7 +38,7 @@ impl ApiDialect {
         }
     }
 
-    /// By its host.
+    /// Chooses the dialect by the host of the base URL.
     pub fn at(base_url: &Url) -> Self {
         let host = base_url.host_str().unwrap_or_default().to_ascii_lowercase();
         let below = |domain: &str| {
@@ -79,7 +79,7 @@ impl ApiDialect {
         Ok(headers)
     }
 
-    /// What a list has to be asked for to be whole.
+    /// Returns the query parameters without which a list of models is cut.
     pub fn list_query(self) -> &'static [(&'static str, &'static str)] {
         match self {
             // It sends twenty otherwise.
@@ -96,19 +96,19 @@ impl ApiDialect {
         }
     }
 
-    /// Whether a model costs nothing there unless somebody names a price: a server of one's own network is
-    /// no provider's, unless the Repo says that it speaks for one.
+    /// Returns true if a model costs nothing there unless somebody names a price: a server of one's
+    /// own network is no provider's, unless the Repo says that it speaks for one.
     pub fn is_free_at(self, base_url: &Url) -> bool {
         self == Self::Plain && is_internal_url(base_url)
     }
 
-    /// Whether a stream has to be asked for its usage.
+    /// Returns true if a stream reports its usage only when asked to.
     pub const fn streams_usage_when_asked(self) -> bool {
         !matches!(self, Self::OpenRouter)
     }
 }
 
-/// Whether a base URL leads to a server of one's own network, by its address or its name.
+/// Returns true if a base URL leads to a server of one's own network, by its address or its name.
 pub fn is_internal_url(base_url: &Url) -> bool {
     match base_url.host() {
         Some(Host::Ipv4(ip)) => !is_public(ip.into()),

@@ -24,13 +24,14 @@ use super::services::ModelServices;
 pub struct PlannedDrawing {
     /// The model that makes the images.
     pub model: String,
-    /// What they cost, as far as is known before.
+    /// Estimated cost of the images.
     pub estimate: NanoUsd,
     jobs: Vec<DrawingJob>,
 }
 
 impl PlannedDrawing {
-    /// What is asked about before anything is planned: a model and what it may cost, without jobs.
+    /// Makes a plan to ask people about before anything is planned: a model and its estimate,
+    /// without jobs.
     pub fn at(model: &str, estimate: NanoUsd) -> Self {
         Self { model: model.to_owned(), estimate, jobs: Vec::new() }
     }
@@ -41,7 +42,7 @@ impl PlannedDrawing {
 pub struct MadeImages {
     pub images: Vec<Bytes>,
     pub cost: NanoUsd,
-    /// Why there are fewer than were wanted.
+    /// Reason why there are fewer images than were wanted.
     pub failure: Option<ApiError>,
 }
 

@@ -18,7 +18,7 @@ use super::prepare::{RequestShape, provider_routing};
 /// Characters of a model's words that are told.
 const SAID: usize = 300;
 
-/// What is wanted.
+/// An order of images.
 #[derive(Clone, Debug, Default)]
 pub struct DrawingOrder {
     pub prompt: String,
@@ -38,7 +38,7 @@ pub struct DrawingOrder {
 /// An image that a model is sent.
 #[derive(Clone, Debug)]
 pub struct SentImage {
-    /// By its bytes.
+    /// Media type, by the image's bytes.
     pub kind: &'static str,
     pub bytes: Bytes,
 }
@@ -244,18 +244,19 @@ fn chat_request(order: &DrawingOrder, shape: &RequestShape<'_>) -> Value {
     request
 }
 
-/// What the role wants of whoever keeps what is sent. Its providers by name are those of other models.
+/// Returns the role's data policy for those who keep what is sent. Its providers by name are left
+/// out: they are those of other models.
 fn image_routing(role: &RoleModel) -> Option<Value> {
     let ModelRouting { data_collection, zdr, .. } = role.routing.clone()?;
     provider_routing(&ModelRouting { data_collection, zdr, ..ModelRouting::default() })
 }
 
-/// Why an answer has no images.
+/// Reason why an answer has no images.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum DrawnError {
     #[error("the model made no image")]
     Nothing,
-    /// In its own words.
+    /// The model answered in words instead.
     #[error("the model made no image and said: {0}")]
     Said(String),
     #[error("the model's image is none: its bytes are neither PNG, JPEG, WebP nor GIF")]

@@ -1,5 +1,5 @@
-//! How many model calls of one role are under way at once: what each has granted is money that the others
-//! can't have, and what each holds is memory of everybody's.
+//! Limits the model calls of one role that are under way at once: what each has granted is money
+//! that the others can't have, and what each holds is memory of everybody's.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Conversations at a desk, their summaries, and recordings side by side are far fewer.
 pub(crate) const MOST: usize = 16;
-/// How long the next one waits.
+/// Time that the next call waits for a slot.
 const PATIENCE: Duration = Duration::from_secs(45);
 
 type FlightRole = (ThreadKey, String);
@@ -27,7 +27,7 @@ impl Default for CallSlots {
     }
 }
 
-/// One call's place, until it has ended.
+/// Slot of one call, until it has ended.
 #[derive(Debug)]
 pub struct CallSlot {
     _own: OwnedSemaphorePermit,

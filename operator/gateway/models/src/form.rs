@@ -11,7 +11,7 @@ use super::request::{RequestError, check_model};
 const FIELDS: [&str; 4] = ["language", "prompt", "response_format", "temperature"];
 const LONGEST: usize = 8 * 1024;
 
-/// Why a form is not forwarded.
+/// Reason why a form is not forwarded.
 #[derive(Debug, thiserror::Error)]
 pub enum FormError {
     #[error("the request is not a multipart form with `file` and `model`")]
@@ -19,7 +19,7 @@ pub enum FormError {
     /// A field that is not known, or given twice.
     #[error("the field `{0}` is not allowed here, or is given twice: leave it out")]
     Field(String),
-    /// Answers without figures.
+    /// The form asks for an answer without figures.
     #[error("`response_format` has to be json or verbose_json")]
     Format,
     #[error(transparent)]
@@ -84,7 +84,7 @@ impl RecordingForm {
         Ok(Self { model, sound, file_name, content_type, fields })
     }
 
-    /// One that nobody sent as a form.
+    /// Makes a form of a recording that nobody sent as a form.
     pub fn of(model: String, (name, kind): (&str, &str), sound: Bytes) -> Self {
         let kind: String = kind.chars().filter(char::is_ascii_graphic).take(100).collect();
         let (file_name, fields) = (plain_name(name), Vec::new());

@@ -46,27 +46,27 @@ impl ModelJob {
         }
     }
 
-    /// Whether the answer is to come as it is made.
+    /// Returns true if the answer is to be streamed.
     pub(crate) const fn streams(&self) -> bool {
         matches!(self, Self::Chat(ForwardableRequest { stream: true, .. }))
     }
 
-    /// Whether the whole answer can be put together from a stream.
+    /// Returns true if the whole answer can be put together from a stream.
     pub(crate) const fn may_be_collected(&self) -> bool {
         matches!(self, Self::Chat(ForwardableRequest { stream: false, answers: 1, .. }))
     }
 
-    /// Whether the model is to call tools.
+    /// Returns true if the model is given tools.
     pub(crate) fn has_tools(&self) -> bool {
         matches!(self, Self::Chat(request) if request.fields.get("tools").is_some_and(|tools| !matches!(tools.get(), "null" | "[]")))
     }
 
-    /// Whether another model may stand in.
+    /// Returns true if another model may stand in.
     pub(crate) const fn may_fall_back(&self) -> bool {
         matches!(self, Self::Chat(_))
     }
 
-    /// What it may cost. `body` is what is sent.
+    /// Estimates the cost. `body` is what is sent.
     pub(crate) fn estimate(
         &self,
         body: &[u8],

@@ -2,9 +2,10 @@
 //! granted before they are made and metered where the money is spent. What is asked and answered is
 //! never logged.
 //!
-//! Pure: [`billing`], [`breaker`], [`collect`], [`complaint`], [`dialect`], [`drawing`], [`form`], [`job`], [`prepare`],
-//! [`refusal`], [`request`], [`retry`], [`search`], [`slow`], [`sse`], [`verdict`]. [`facts`] knows the models,
-//! [`flights`] how many calls a role makes at once, [`call`] makes one, [`draw`] those of images, and [`charge`] its bill, [`upstream`] talks to the
+//! Pure: [`billing`], [`breaker`], [`collect`], [`complaint`], [`dialect`], [`drawing`], [`form`],
+//! [`job`], [`prepare`], [`refusal`], [`request`], [`retry`], [`search`], [`slow`], [`sse`],
+//! [`verdict`]. [`facts`] knows the models, [`flights`] how many calls a role makes at once,
+//! [`call`] makes one, [`draw`] those of images, and [`charge`] its bill, [`upstream`] talks to the
 //! provider, [`stream`] hands on, [`settle`] asks what lost answers have cost.
 
 mod answer;
@@ -98,8 +99,8 @@ pub async fn transcribe_sound(
     answer_job(gateway, caller, job, place).await
 }
 
-/// What writes recordings of Slack down, as the role that wants to know: with the Repo's key, within
-/// its budget, and on its account.
+/// Builds the transcriber of Slack's recordings. It acts as the role that wants to know: with the
+/// Repo's key, within its budget, and on its account.
 pub fn build_scribe(gateway: &Arc<ModelServices>) -> SpeechScribe {
     let gateway = Arc::clone(gateway);
     Arc::new(move |caller, sound| {
@@ -108,7 +109,7 @@ pub fn build_scribe(gateway: &Arc<ModelServices>) -> SpeechScribe {
     })
 }
 
-/// The same for conversations, in tasks that are served to their end.
+/// Builds the transcriber of conversations' recordings, with tasks that are served to their end.
 pub fn build_speech_desk(gateway: &Arc<ModelServices>) -> SpeechDesk {
     SpeechDesk { scribe: build_scribe(gateway), tasks: gateway.answers.clone() }
 }

@@ -1,4 +1,4 @@
-//! What calls to models share.
+//! State that calls to models share.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ pub struct ModelPool {
 }
 
 impl ModelPool {
-    /// What providers are asked for their lists with.
+    /// Returns the means to ask providers for their lists.
     pub fn asker<'a>(&'a self, context: &'a GatewayContext) -> CatalogAsker<'a> {
         CatalogAsker { keys: &self.keys, context }
     }

@@ -1,5 +1,6 @@
-//! What of a request is CodeButler's to say: the bound on its answer, how much is thought, which
-//! providers may answer, and what only the model that a conversation was held with can read. Pure.
+//! Sets the parts of a request that are CodeButler's to say: the bound on its answer, how much is
+//! thought, which providers may answer, and what only the model that a conversation was held with
+//! can read. Pure.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +18,21 @@ use super::tools;
 /// Fewest tokens of thinking that providers take for a number.
 const LEAST_THINKING: u32 = 1024;
 
-/// For whom a request is made ready.
+/// Model, role and session that a request is made ready for.
 pub struct RequestShape<'a> {
-    /// What its API understands.
+    /// Dialect of the model's API.
     pub dialect: ApiDialect,
     /// The id of the model that is asked, at its provider.
     pub id: &'a str,
-    /// Its known facts.
+    /// Known facts about the model.
     pub facts: &'a KnownModelFacts,
     pub role: &'a RoleModel,
-    /// The same for all calls of a conversation: what a provider has kept of it stays of use.
+    /// Session id, the same for all calls of a conversation: what a provider has cached of it stays
+    /// of use.
     pub session: &'a str,
     /// Longest answer that there is credit for.
     pub affordable: Option<u32>,
-    /// Whether the answer is asked for as a stream although its caller wants the whole.
+    /// True if the answer is asked for as a stream although its caller wants the whole.
     pub collects: bool,
 }
 
@@ -42,7 +44,7 @@ impl RequestShape<'_> {
 }
 
 impl ForwardableRequest {
-    /// How long each answer may be.
+    /// Returns the longest that each answer may be.
     pub fn cap(&self, shape: &RequestShape<'_>) -> u64 {
         let bounds = [shape.role.max_tokens, shape.facts.max_tokens].into_iter().flatten();
         let cap = match self.max_tokens {
@@ -140,7 +142,7 @@ fn unmark_message(message: &mut Map<String, Value>) {
     }
 }
 
-/// OpenRouter's `provider`.
+/// Builds OpenRouter's `provider` field.
 pub fn provider_routing(wanted: &ModelRouting) -> Option<Value> {
     let ModelRouting {
         require_parameters,

@@ -52,7 +52,7 @@ impl RecordingShape {
     }
 }
 
-/// Tokens that a model may count for a recording of so many seconds, and for its words.
+/// Returns the tokens that a model may count for a recording of so many seconds, and for its words.
 pub const fn chat_tokens(seconds: u64) -> (u64, u64) {
     (seconds.saturating_mul(TOKENS_PER_SECOND), ANSWER as u64)
 }
@@ -70,7 +70,7 @@ fn input_audio(recording: &RecordingForm) -> Value {
     json!({"data": STANDARD.encode(&recording.sound), "format": format})
 }
 
-/// For models that transcribe, at OpenRouter.
+/// Builds the body for models that transcribe, at OpenRouter.
 pub fn json_body(recording: &RecordingForm, id: &str) -> Bytes {
     let mut body = Map::new();
     body.insert("model".to_owned(), id.into());
@@ -87,7 +87,7 @@ pub fn json_body(recording: &RecordingForm, id: &str) -> Bytes {
     Value::Object(body).to_string().into()
 }
 
-/// For models that hear, in a chat at OpenRouter.
+/// Builds the body for models that hear, in a chat at OpenRouter.
 pub fn chat_body(recording: &RecordingForm, shape: &RequestShape<'_>) -> Bytes {
     let cap = shape.affordable.map_or(ANSWER, |most| most.min(ANSWER));
     let mut body = json!({
@@ -124,7 +124,7 @@ pub fn read_transcript(answer: &[u8]) -> Option<String> {
     Some(if is_cut { format!("{words} … [the rest was cut]") } else { words.to_owned() })
 }
 
-/// As a caller expects it who asked for a transcription.
+/// Converts the answer of a chat to the one that a transcription's caller expects.
 pub fn as_transcription(answer: Bytes) -> Bytes {
     if !is_chat(&answer) {
         return answer;

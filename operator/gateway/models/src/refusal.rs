@@ -1,4 +1,4 @@
-//! What people and agents are told of a refusal: one sentence that names the field to change, and the
+//! Explains a refusal to people and agents: one sentence that names the field to change, and the
 //! provider's own words behind it. Pure.
 
 use codebutler_crds::wire::ErrorCode;
@@ -26,7 +26,7 @@ pub struct RefusalSubject<'a> {
     pub field: &'a str,
     /// The model that was asked for.
     pub model: &'a str,
-    /// The `AgentRole`.
+    /// Name of the `AgentRole`.
     pub role: &'a str,
     /// Models of the provider with similar names, in code marks.
     pub nearest: &'a [String],
@@ -36,7 +36,7 @@ pub struct RefusalSubject<'a> {
 }
 
 impl RefusedModel {
-    /// With its sentence. `said` is masked.
+    /// Builds the refusal with its sentence. `said` is masked.
     pub fn new(verdict: AnswerVerdict, about: &RefusalSubject<'_>, said: &str) -> Self {
         let sentence = with_words(refusal_sentence(verdict, about), said);
         Self { verdict, sentence, window: about.window }
@@ -69,7 +69,7 @@ impl RefusedModel {
         }
     }
 
-    /// Whether no call of the Repo will be answered until somebody mends it.
+    /// Returns true if no call of the Repo will be answered until somebody mends it.
     pub const fn is_about_account(&self) -> bool {
         matches!(
             self.verdict,
@@ -77,7 +77,7 @@ impl RefusedModel {
         )
     }
 
-    /// Whether a person has to change something before the same call is answered.
+    /// Returns true if a person has to change something before the same call is answered.
     pub const fn is_for_people(&self) -> bool {
         !matches!(
             self.verdict,
@@ -176,7 +176,7 @@ fn refusal_sentence(verdict: AnswerVerdict, about: &RefusalSubject<'_>) -> Strin
     }
 }
 
-/// What a model, or those who serve it, can't do.
+/// Explains what a model, or those who serve it, can't do.
 fn model_sentence(verdict: AnswerVerdict, about: &RefusalSubject<'_>) -> String {
     let RefusalSubject { field: place, model, role, nearest, .. } = *about;
     let field = |field: &str| format!("{field} of AgentRole `{role}`");

@@ -1,5 +1,5 @@
-//! What goes to the provider: the caller's request with the few fields that are CodeButler's own
-//! checked or set, and everything else as it came.
+//! Prepares the request for the provider: the caller's own, with the few fields that are
+//! CodeButler's checked or set, and everything else as it came.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use codebutler_gateway_core::redact::SecretRedactor;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-/// What an assistant's message keeps of its model's thinking.
+/// Fields of an assistant's message that keep its model's thinking.
 pub const THOUGHTS: [&str; 3] = ["reasoning", "reasoning_content", "reasoning_details"];
 /// Fields by which a request could reach another model or provider, or run up another bill, than the
 /// one that the role is given.
@@ -36,18 +36,18 @@ const TEXTS: [&str; 4] = ["messages", "prompt", "input", "tools"];
 const OPAQUE: [&str; 7] = ["url", "data", "id", "tool_call_id", "type", "role", "format"];
 const MOST_ANSWERS: u64 = 8;
 
-/// Why a request is not forwarded.
+/// Reason why a request is not forwarded.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RequestError {
     #[error("the request is not a JSON object")]
     NotJson,
-    /// Not one of the role's models.
+    /// The model is not one of the role's.
     #[error("this role's models are {0}: ask for no other")]
     Model(String),
-    /// Neither true nor false.
+    /// `stream` is neither true nor false.
     #[error("`stream` has to be true or false")]
     Stream,
-    /// Not a small number.
+    /// `n` is not a small number.
     #[error("`n` has to be a number from 1 to {MOST_ANSWERS}")]
     Answers,
     #[error("`{0}` has to be a whole number of tokens")]
@@ -55,7 +55,7 @@ pub enum RequestError {
     /// The provider's own tools have prices of their own.
     #[error("`tools` may hold functions and custom tools only")]
     Tools,
-    /// See [`REFUSED`].
+    /// A field of [`REFUSED`] is set.
     #[error("`{0}` is not allowed here: leave it out")]
     Field(&'static str),
 }
@@ -64,9 +64,9 @@ pub enum RequestError {
 #[derive(Debug)]
 pub struct ForwardableRequest {
     pub(super) fields: BTreeMap<String, Box<RawValue>>,
-    /// The model it asks for.
+    /// The requested model.
     pub model: String,
-    /// Whether the answer is to come as it is made.
+    /// True if the answer is to be streamed.
     pub stream: bool,
     /// Longest answer in tokens, if it says.
     pub max_tokens: Option<u64>,
@@ -124,7 +124,7 @@ impl ForwardableRequest {
                 continue;
             };
             max_tokens = max_tokens.max(bound);
-            // What is counted is what is sent.
+            // The parsed bound is sent, so that what is sent is what was counted.
             match bound.and_then(|bound| to_raw_value(&bound).ok()) {
                 Some(bound) => fields.insert(name.to_owned(), bound),
                 None => fields.remove(name),
@@ -143,7 +143,7 @@ impl ForwardableRequest {
         Ok(Self { fields, model, stream, max_tokens, answers })
     }
 
-    /// One of CodeButler's own, which may name a tool of the provider's.
+    /// Makes a request of CodeButler's own, which may name a tool of the provider's.
     ///
     /// # Errors
     /// When it is no JSON object.

@@ -1,4 +1,4 @@
-//! How long to wait before a provider is asked again.
+//! Computes the backoff before a provider is asked again.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ pub fn asked_wait(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     Some(wait.min(LONGEST_ASKED))
 }
 
-/// How long to wait after the `attempt`th request (from 1); nothing if the caller is to wait
-/// instead. `jitter` is a random number from 0 to 1.
+/// Returns the wait after the `attempt`th request (from 1); None if the caller is to wait instead.
+/// `jitter` is a random number from 0 to 1.
 pub fn retry_wait(attempt: u32, asked: Option<Duration>, jitter: f64) -> Option<Duration> {
     if attempt >= ATTEMPTS || asked.is_some_and(|asked| asked > LONGEST_WAIT) {
         return None;

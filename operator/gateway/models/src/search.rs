@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::dialect::ApiDialect;
 
-/// Most results.
+/// Most results of a search.
 const MOST: usize = 10;
 /// Characters of a page that the model is shown.
 const EXCERPT: usize = 800;
@@ -134,7 +134,7 @@ impl<'a> CitedText<'a> {
         let last = others.map(|(_, end)| end).filter(|end| (line..=from).contains(end)).max();
         let before = plain_words(&self.text[last.unwrap_or(line)..from]);
         if before.chars().filter(|c| c.is_alphanumeric()).count() >= FEW {
-            // What is nearest to the link counts, where it is long.
+            // Of a long text, the part nearest to the link counts.
             let cut = before.chars().count().saturating_sub(SNIPPET);
             return before.chars().skip(cut).collect();
         }

@@ -19,15 +19,14 @@ pub struct ModelServices {
     pub context: GatewayContext,
     /// Writes conditions of Repos.
     pub conditions: ConditionWriter,
-    /// What is granted and spent.
+    /// Books of what is granted and spent.
     pub ledger: Ledger,
-    /// What is known of providers and their models.
+    /// Known facts about providers and their models.
     pub models: ModelPool,
     /// Talks to people about money.
     pub budget: Arc<dyn BudgetNotices>,
     /// Masks what may not leave.
     pub outcomes: HostOutcomes,
-    /// What the gateway counts.
     pub metrics: GatewayMetrics,
     /// Requests that are no model calls: cut when another gateway serves agents.
     pub requests: TaskGroup,

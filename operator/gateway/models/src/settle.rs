@@ -16,14 +16,15 @@ use super::upstream::ModelUpstream;
 use crate::budget::LostCall;
 use crate::services::ModelServices;
 
-/// How long a provider is asked for a call.
+/// Time for which a provider is asked about a call.
 pub const PATIENCE: Duration = Duration::from_mins(10);
-/// Before the first question.
+/// Wait before the first question.
 const FIRST: Duration = Duration::from_secs(1);
-/// Between two questions at most.
+/// Longest wait between two questions.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// Asks until told to stop. What is not told then is on record for the next gateway.
+/// Asks for the costs of lost calls until told to stop. Calls that are not settled then are on
+/// record for the next gateway.
 pub async fn run_settling(gateway: &Arc<ModelServices>, patience: Duration) {
     while let Some(lost) = gateway.shutdown.run_until_cancelled(gateway.ledger.lost()).await {
         for call in lost {
@@ -65,7 +66,7 @@ async fn ask_what_it_cost(gateway: &ModelServices, lost: &LostCall, patience: Du
         id = lost.id,
         "model_call_estimated"
     );
-    // Who sees that it is given up finds it counted.
+    // The metric comes first: whoever sees that the call is given up finds it counted.
     gateway.metrics.never_known(&repo);
     gateway.ledger.give_up(lost);
 }
@@ -92,7 +93,7 @@ fn known_model(
         .unwrap_or_else(|| models.default.clone())
 }
 
-/// What it cost and which model answered, if the provider tells.
+/// Asks for the cost of a call and the model that answered; None if the provider does not tell.
 async fn ask_cost(
     gateway: &ModelServices,
     lost: &LostCall,
@@ -144,7 +145,7 @@ struct Data<'a> {
     native_tokens_cached: Option<&'a RawValue>,
     #[serde(borrow, default)]
     native_tokens_reasoning: Option<&'a RawValue>,
-    /// Whether the provider behind it bills by itself: the cost is a fee then.
+    /// True if the provider behind it bills by itself: the cost is a fee then.
     #[serde(default)]
     is_byok: Option<bool>,
     #[serde(borrow, default)]

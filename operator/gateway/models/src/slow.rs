@@ -1,27 +1,27 @@
-//! How long a server that may be slow is waited for, and what is said of one that takes longer: which field makes its
-//! answers shorter. Pure.
+//! Timeouts for a server that may be slow, and the advice on one that takes longer: which field
+//! makes its answers shorter. Pure.
 
 use std::time::Duration;
 
-/// How long an answer takes of the length that is proposed.
+/// Seconds that an answer of the proposed length takes.
 const COMFORTABLE: u64 = 600;
 /// Fewest tokens that the Repo takes for an answer's length.
 const LEAST: u64 = 256;
 
-/// How long each part of an answer may take.
+/// Timeouts of the parts of an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct AnswerPatience {
-    /// Until its first words.
+    /// Time until its first words.
     pub begin: Duration,
-    /// Between two pieces.
+    /// Longest pause between two pieces.
     pub idle: Duration,
-    /// All of it: who asked waits a little longer than this.
+    /// Time for all of it: whoever asked waits a little longer than this.
     pub whole: Duration,
 }
 
 impl AnswerPatience {
-    /// For a server in one's own network, which may read and write a few words a second, or for one of
-    /// the internet's.
+    /// Returns the timeouts for a server in one's own network, which may read and write a few words
+    /// a second, or for one of the internet's.
     pub const fn of(is_internal: bool) -> Self {
         Self {
             begin: Duration::from_mins(if is_internal { 20 } else { 10 }),
@@ -38,7 +38,7 @@ pub struct SlowModel<'a> {
     pub field: String,
 }
 
-/// Of a model that has not begun to answer.
+/// Explains that a model has not begun to answer.
 pub(crate) fn tell_silence(SlowModel { model, field }: &SlowModel<'_>, waited: Duration) -> String {
     format!(
         "the model `{model}` has not answered within {}: it may be slow. `maxTokens` of \
@@ -48,7 +48,7 @@ pub(crate) fn tell_silence(SlowModel { model, field }: &SlowModel<'_>, waited: D
     )
 }
 
-/// Of a model whose answer is not complete.
+/// Explains that a model's answer is not complete.
 pub(crate) fn tell_slowness(
     SlowModel { model, field }: &SlowModel<'_>,
     tokens: u64,

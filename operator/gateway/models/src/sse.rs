@@ -19,9 +19,9 @@ pub struct EventTap {
     pub bill: Option<ProviderBill>,
     /// The provider's id of the answer.
     pub id: Option<String>,
-    /// Whether the end was announced.
+    /// True if the end was announced.
     pub done: bool,
-    /// Images in it.
+    /// Number of images in the answer.
     pub images: u64,
 }
 
@@ -31,7 +31,7 @@ struct Chunk {
 }
 
 impl EventTap {
-    /// Looks at the next bytes.
+    /// Inspects the next bytes of the stream.
     pub fn pass(&mut self, mut bytes: &[u8]) {
         while let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) {
             let (line, rest) = bytes.split_at(end);

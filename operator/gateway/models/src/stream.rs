@@ -14,7 +14,7 @@ use super::sse::EventTap;
 use super::upstream::{self, MAX_ANSWER, ModelError};
 use crate::budget::BilledCall;
 
-/// How long an answer may take before it is worth being put on record.
+/// Time after which an answer is worth being put on record.
 const LASTS: Duration = Duration::from_secs(1);
 
 /// Pieces that wait for a slow reader.
@@ -22,7 +22,7 @@ pub const BUFFER: usize = 32;
 
 pub struct EndedStream {
     pub tap: EventTap,
-    /// Whether it came to its end.
+    /// Success if the stream came to its end.
     pub outcome: Result<(), ModelError>,
 }
 
@@ -38,7 +38,8 @@ pub async fn await_lasting<T>(
     what.await
 }
 
-/// See the module. `call` hears by which id the provider knows the answer, and that it lasts.
+/// Passes a streamed answer on. `call` hears by which id the provider knows the answer, and that it
+/// lasts.
 pub async fn pump_stream(
     mut response: reqwest::Response,
     mut reader: Option<mpsc::Sender<Result<Bytes, std::convert::Infallible>>>,
@@ -95,11 +96,11 @@ fn error_event(error: &ModelError) -> Bytes {
     Bytes::from(format!("\n\ndata: {body}\n\n"))
 }
 
-/// What is learned of an answer while it comes.
+/// News of an answer while it comes.
 pub enum AnswerNews<'a> {
-    /// It takes a while.
+    /// The answer takes a while.
     Lasts,
-    /// What the provider calls it.
+    /// The provider's id of the answer.
     Id(&'a str),
 }
 
@@ -167,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// What is read of a server that sends these pieces with such a pause before each.
+    /// Reads from a server that sends these pieces with such a pause before each.
     async fn read(
         pieces: &'static [&'static str],
         pause: Duration,

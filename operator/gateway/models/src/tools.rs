@@ -52,7 +52,7 @@ fn as_function(custom: &Value) -> Value {
     }})
 }
 
-/// Says in each object in which order its properties stand.
+/// Writes into each object of a schema the order of its properties.
 fn order_schema(schema: &mut Value) {
     match schema {
         Value::Object(object) => {

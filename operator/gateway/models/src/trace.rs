@@ -7,7 +7,7 @@ use kube::ResourceExt as _;
 use tracing::Span;
 use tracing::field::{Empty, display};
 
-/// Of one call, from before it is made to its settlement.
+/// Makes the span of one call, from before it is made to its settlement.
 pub(crate) fn call_span(caller: &ProvenCaller, model: &str) -> Span {
     tracing::info_span!(
         "chat",
@@ -27,7 +27,7 @@ pub(crate) fn call_span(caller: &ProvenCaller, model: &str) -> Span {
     )
 }
 
-/// What it came to, on the span that is entered.
+/// Records the outcome of a call on the span that is entered.
 pub(crate) fn record_call(call: ModelCall) -> ModelCall {
     let span = Span::current();
     span.record("gen_ai.response.model", call.model.as_str());

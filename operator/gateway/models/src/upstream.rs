@@ -33,17 +33,17 @@ use super::slow::{self, SlowModel};
 use super::verdict::{self, AnswerVerdict, ModelRefusal};
 use crate::budget::BilledCall;
 
-/// How long a provider may take until the first byte of a whole answer.
+/// Timeout for the first byte of a whole answer.
 pub const WHOLE: Duration = Duration::from_mins(10);
-/// How long until the first byte of a streamed one.
+/// Timeout for the first byte of a streamed answer.
 pub const STREAMED: Duration = Duration::from_mins(3);
-/// How long nothing may come in the middle of an answer.
+/// Longest silence in the middle of an answer.
 pub const IDLE: Duration = Duration::from_mins(2);
-/// How long a key is not read again.
+/// Time for which a key is not read again.
 const FRESH: Duration = Duration::from_secs(10);
 pub const MAX_ANSWER: usize = 32 * 1024 * 1024;
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     #[error("{0}.baseURL of the Repo can't be used: write https://host/v1")]
@@ -53,7 +53,7 @@ pub enum ModelError {
     /// The key has characters that no header can carry.
     #[error("the API key in Secret `{0}` has characters that an API key can't have")]
     KeyForm(String),
-    /// Asking again does not help.
+    /// The provider refused; asking again does not help.
     #[error("{}", .0.sentence)]
     Refused(Box<RefusedModel>),
     /// Something on the way to the provider that a person has to mend.
@@ -65,19 +65,19 @@ pub enum ModelError {
         what: String,
         /// The provider's words, masked.
         said: String,
-        /// When it wants to be asked again.
+        /// Wait before the next request, as the provider wants it.
         after: Option<Duration>,
     },
     /// The request was sent, and then nothing came, or not all of it.
     #[error("the provider's answer was lost on the way; whether it was billed is unknown")]
     Lost,
-    /// It did not come in time, and a person can do something about it.
+    /// The answer did not come in time, and a person can do something about it.
     #[error("{0}")]
     Slow(String),
     /// More than anybody can use.
     #[error("the provider's answer is longer than {} MiB", MAX_ANSWER / 1024 / 1024)]
     TooLong,
-    /// Not a completion.
+    /// The answer is not a completion.
     #[error("the provider's answer is no completion")]
     Garbled,
     /// The gateway can't put on record what it would spend.
@@ -103,7 +103,7 @@ impl ModelError {
         }
     }
 
-    /// Whether it was sent, and nobody knows whether it was billed.
+    /// Returns true if it was sent, and nobody knows whether it was billed.
     pub fn may_be_billed(&self) -> bool {
         match self {
             Self::Lost | Self::Slow(_) => true,
@@ -112,7 +112,7 @@ impl ModelError {
         }
     }
 
-    /// Tokens that the model takes, where a conversation was too long for it.
+    /// Returns the tokens that the model takes, where a conversation was too long for it.
     pub fn window(&self) -> Option<u32> {
         match self {
             Self::Refused(refused) => refused.window,
@@ -120,7 +120,7 @@ impl ModelError {
         }
     }
 
-    /// Whether it was refused for being asked as a stream.
+    /// Returns true if it was refused for being asked as a stream.
     pub fn is_about_streams(&self) -> bool {
         matches!(self, Self::Refused(refused) if refused.sentence.to_lowercase().contains("stream"))
     }
@@ -136,7 +136,7 @@ impl ModelError {
         }
     }
 
-    /// Whether the provider did not take the key.
+    /// Returns true if the provider did not take the key.
     pub fn is_about_key(&self) -> bool {
         matches!(self, Self::Refused(refused) if refused.verdict == AnswerVerdict::Key)
     }
@@ -207,7 +207,7 @@ impl ProviderKeys {
     }
 }
 
-/// Where and as whom to ask.
+/// The provider of a call, and the credential to ask it with.
 pub struct ModelUpstream<'a> {
     keys: &'a ProviderKeys,
     id: KeyId,
@@ -221,21 +221,21 @@ pub struct ModelUpstream<'a> {
 
 pub struct UpstreamRequest<'a> {
     pub path: &'a [&'a str],
-    /// What a refusal speaks of.
+    /// Subject of a refusal's sentence.
     pub subject: CallSubject<'a>,
     pub content_type: HeaderValue,
-    /// Kept for repetitions.
+    /// Body, kept for retries.
     pub body: Bytes,
-    /// How long the answer may take to begin.
+    /// Time that the answer may take to begin.
     pub patience: Duration,
 }
 
-/// Who asks for what, for sentences.
+/// Subject of a call, for sentences: the model and the role.
 #[derive(Clone, Copy)]
 pub struct CallSubject<'a> {
     /// The model's name, as the role says it.
     pub model: &'a str,
-    /// Its id at the provider.
+    /// The model's id at the provider.
     pub id: &'a str,
     /// The caller's `AgentRole`.
     pub role: &'a str,
@@ -244,7 +244,7 @@ pub struct CallSubject<'a> {
 }
 
 impl<'a> ModelUpstream<'a> {
-    /// One of the providers of a Repo.
+    /// Opens one of the providers of a Repo.
     ///
     /// # Errors
     /// When the Repo or its Secret does not say it.
@@ -267,17 +267,17 @@ impl<'a> ModelUpstream<'a> {
         SlowModel { model, field: format!("{}.models.{id}", self.field) }
     }
 
-    /// Whether it is a server of one's own network.
+    /// Returns true if it is a server of one's own network.
     pub fn is_internal(&self) -> bool {
         is_internal_url(&self.url)
     }
 
-    /// Whether a model there costs nothing unless somebody names a price.
+    /// Returns true if a model there costs nothing unless somebody names a price.
     pub fn is_free(&self) -> bool {
         self.dialect.is_free_at(&self.url)
     }
 
-    /// Whether the same provider would be asked with another key.
+    /// Returns true if the same provider would be asked with another key.
     pub fn has_other_key(&self, other: &Self) -> bool {
         self.authorization != other.authorization
     }
@@ -323,7 +323,7 @@ impl<'a> ModelUpstream<'a> {
         }
     }
 
-    /// What to tell of a refusal: who asks again is told when to.
+    /// Explains a refusal: a caller that asks again is told when to.
     pub fn tell(
         &self,
         subject: &CallSubject<'_>,
@@ -354,12 +354,12 @@ impl<'a> ModelUpstream<'a> {
         refusal::shown_refusal(said, self.key(), &self.redactor)
     }
 
-    /// The key itself.
+    /// Returns the bare key.
     fn key(&self) -> &str {
         self.authorization.to_str().unwrap_or_default().trim_start_matches("Bearer ")
     }
 
-    /// A request with the key.
+    /// Builds a request with the key.
     fn request(&self, http: &reqwest::Client, method: Method, url: Url) -> reqwest::RequestBuilder {
         bare_request(http, method, url).header(AUTHORIZATION, self.authorization.clone())
     }
@@ -432,7 +432,7 @@ fn bare_request(http: &reqwest::Client, method: Method, url: Url) -> reqwest::Re
     if plain { request.header(CONNECTION, "close") } else { request }
 }
 
-/// As much of a refusal as is looked at.
+/// Reads as much of a refusal as is looked at.
 async fn read_beginning(mut response: reqwest::Response) -> Vec<u8> {
     let mut body = Vec::new();
     let reading = async {
@@ -442,7 +442,7 @@ async fn read_beginning(mut response: reqwest::Response) -> Vec<u8> {
             body.extend_from_slice(&chunk);
         }
     };
-    // What came until then says something, too.
+    // The bytes that came until then are of use, too.
     let _ = timeout(Duration::from_secs(5), reading).await;
     body.truncate(complaint::READ);
     body
@@ -455,7 +455,8 @@ pub fn id_of(response: &reqwest::Response) -> Option<&str> {
 
 enum ProviderAttempt {
     Answer(reqwest::Response),
-    /// Why, in whose words, and how long the provider wants to be left alone.
+    /// The call is to be tried again: the reason, the provider's words, and the wait that it asks
+    /// for.
     Again {
         what: String,
         said: String,

@@ -1,4 +1,4 @@
-//! What a provider's refusal means, by its status and its words. Pure.
+//! Judges a provider's refusal by its status and its words. Pure.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use super::retry;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerVerdict {
-    /// It was not served, so it is not billed; asking again may help.
+    /// The call was not served, so it is not billed; asking again may help.
     Again,
-    /// It may have been served, and billed; the answer is lost.
+    /// The call may have been served, and billed; the answer is lost.
     Unanswered,
     /// The conversation is longer than the model takes.
     Overflow,
@@ -37,7 +37,7 @@ pub enum AnswerVerdict {
     Template,
     /// The machine that serves the model is too small for it.
     TooSmall,
-    /// What answers is no model API, or not at this path.
+    /// The server is no model API, or has none at this path.
     WrongAddress,
     /// No provider of the model knows all parameters, which the role asks for.
     NoParameters,
@@ -56,9 +56,9 @@ pub enum AnswerVerdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelRefusal {
     pub verdict: AnswerVerdict,
-    /// When the provider wants to be asked again.
+    /// Wait before the next request, as the provider wants it.
     pub after: Option<Duration>,
-    /// Its words, not masked.
+    /// The provider's words, not masked.
     pub said: String,
     /// Tokens that the model takes, where it says so of a conversation that is too long.
     pub window: Option<u32>,
@@ -109,8 +109,8 @@ fn judge_complaint(
     by_words.unwrap_or_else(|| judge_status(status, complaint))
 }
 
-/// What its words and kinds say, whatever its status: servers have refused requests with each of 200, 400,
-/// 422 and 500.
+/// Judges by words and kinds, whatever the status: servers have refused requests with each of 200,
+/// 400, 422 and 500.
 fn judge_words(
     status: u16,
     complaint: &ProviderComplaint,
@@ -150,9 +150,10 @@ fn judge_words(
     Some(found)
 }
 
-/// Whether the answer to a question that was no call says that the key is wrong, in the words or codes that services document. A
-/// status alone says nothing of calls: keys may be good for those and not for lists, and some want a list's key in
-/// another header. Where `asks_for_key` is set, it was the key itself that was asked about.
+/// Returns true if the answer to a request that was no call says that the key is wrong, in the
+/// words or codes that services document. A status alone says nothing of calls: keys may be good
+/// for those and not for lists, and some want a list's key in another header. Where `asks_for_key`
+/// is set, it was the key itself that was asked about.
 pub fn refuses_key(status: u16, complaint: &ProviderComplaint, asks_for_key: bool) -> bool {
     let text = complaint.text.to_lowercase();
     let is_named = KEY_KINDS.iter().any(|kind| complaint.is(kind))
@@ -211,7 +212,7 @@ fn judge_unpaid(
     }
 }
 
-/// What leaves no provider to ask.
+/// Judges refusals that leave no provider to ask.
 fn judge_routing(text: &str) -> Option<AnswerVerdict> {
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if says(TOOLS) {
@@ -231,7 +232,7 @@ fn judge_routing(text: &str) -> Option<AnswerVerdict> {
     }
 }
 
-/// What is left to go by where no word is known.
+/// Judges by the status alone, where no word is known.
 fn judge_status(status: u16, complaint: &ProviderComplaint) -> AnswerVerdict {
     let text = complaint.text.to_lowercase();
     match status {
@@ -258,7 +259,7 @@ const OVERFLOW_KINDS: &[&str] = &[
     "string_above_max_length",
 ];
 
-/// Each of another provider: that the prompt does not fit.
+/// Words that say that the prompt does not fit, each of another provider.
 const OVERFLOW: &[&str] = &[
     "maximum context length",
     "max context length",
@@ -294,7 +295,7 @@ const OVERFLOW: &[&str] = &[
     "request entity too large",
 ];
 
-/// Beside the word `input`.
+/// Words that mean an overflow beside the word `input`.
 const INPUT_TOO_LONG: &[&str] =
     &["too long", "tokens exceed", "length exceeds", "exceeds the maximum", "exceeds the limit of"];
 
@@ -346,7 +347,7 @@ const CREDIT: &[&str] = &[
     "more credits",
 ];
 
-/// What OpenRouter says of pictures that a model was to be shown.
+/// OpenRouter's error types for pictures that a model was to be shown.
 const PICTURE_KINDS: &[&str] = &[
     "invalid_image",
     "image_too_large",
@@ -404,7 +405,7 @@ const UNKNOWN_KINDS: &[&str] = &["model_not_found", "not_found_error", "not_foun
 const NO_PATH: &[&str] =
     &["not found", "404 page not found", "file not found", "method not allowed", "no such route"];
 
-/// Where somebody is, which no key changes.
+/// Words about where somebody is, which no key changes.
 const PLACE: &[&str] = &["country", "region", "territory"];
 
 /// Chat templates that insist on a form, and engines that fail in one.
@@ -424,7 +425,8 @@ const TEMPLATE: &[&str] = &[
     "only user and assistant roles are supported",
 ];
 
-/// That a request has not the form that a server can read, in the words of validators and interpreters.
+/// Words of validators and interpreters that say that a request has not the form that a server can
+/// read.
 const FORM: &[&str] = &[
     "validation error",
     "literal_error",

@@ -1,4 +1,4 @@
-//! What a volume held before there was a store.
+//! Adopts the histories that a volume held before there was a store.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use object_store::{ObjectStoreExt as _, PutMode};
 use super::{HistoryBucket, lock};
 use crate::store::{HistoryStore as _, ThreadPlace};
 
-/// Bytes of one object at most, of what a volume held before.
+/// Most bytes of one object with what a volume held before.
 const ADOPTED: u64 = 4 * 1024 * 1024;
 
 impl HistoryBucket {
@@ -39,7 +39,7 @@ impl HistoryBucket {
         }
         while start < length {
             let mut text = self.cache.read(place, start, ADOPTED)?;
-            // What a writer that died had not finished is no line.
+            // The unfinished end that a dead writer left is no line.
             if start + text.len() as u64 == length {
                 let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
                 text.truncate(whole);
@@ -61,7 +61,7 @@ impl HistoryBucket {
         self.cache.clone().remove(place)
     }
 
-    /// What the store has of a history, without a gap.
+    /// Reads the store's part of a history, without a gap.
     fn stored(&self, place: &ThreadPlace) -> io::Result<Vec<u8>> {
         let listed = self.store.list(Some(&self.folder(place)));
         let mut pieces: Vec<_> = self.wait(listed.try_collect())?;

@@ -1,4 +1,4 @@
-//! What a Lease says, and whether it is free. Pure.
+//! Record of a Lease, and the rule by which it is free. Pure.
 
 use std::time::{Duration, Instant};
 
@@ -6,20 +6,20 @@ use jiff::Timestamp;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LeaseRecord {
-    /// Whose it is; empty when it was given up.
+    /// Identity of the holder; empty when it was given up.
     pub holder: String,
-    /// How long others wait for the holder.
+    /// Time that others wait for the holder.
     pub duration: Duration,
-    /// Since when the holder has it.
+    /// Time since which the holder has it.
     pub acquired: Timestamp,
-    /// When the holder was last heard of. For people: nobody here compares it with a clock.
+    /// Time of the last renewal. For people: nobody here compares it with a clock.
     pub renewed: Timestamp,
-    /// How often the holder changed.
+    /// Number of times that the holder changed.
     pub transitions: i32,
 }
 
 impl LeaseRecord {
-    /// What `identity` writes at `now` to take the lease, or to go on holding it.
+    /// Builds the record that `identity` writes at `now` to take the lease, or to go on holding it.
     pub(super) fn held_by(&self, identity: &str, duration: Duration, now: Timestamp) -> Self {
         let same = self.holder == identity;
         Self {
@@ -31,14 +31,15 @@ impl LeaseRecord {
         }
     }
 
-    /// What its holder writes to give it up.
+    /// Builds the record that its holder writes to give it up.
     pub(super) fn given_up(&self, now: Timestamp) -> Self {
         let duration = Duration::from_secs(1);
         Self { holder: String::new(), duration, renewed: now, ..self.clone() }
     }
 }
 
-/// What a candidate remembers of the lease: when it last changed, by its own clock.
+/// A candidate's observation of the lease, with the time of its last change by the candidate's own
+/// clock.
 #[derive(Clone, Debug)]
 pub(super) struct ObservedLease {
     holder: String,
@@ -66,7 +67,7 @@ impl ObservedLease {
         }
     }
 
-    /// Whether `identity` may take it at `now`.
+    /// Returns true if `identity` may take it at `now`.
     pub(super) fn is_free_for(&self, identity: &str, now: Instant) -> bool {
         self.holder.is_empty()
             || self.holder == identity

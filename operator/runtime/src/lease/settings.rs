@@ -1,30 +1,31 @@
-//! What a campaign is run by, and how it can stand.
+//! Settings of a campaign, and the states that it can be in.
 
 use std::time::Duration;
 
-/// How long giving up may take.
+/// Time limit for giving up a lease.
 pub const GIVE_UP: Duration = Duration::from_secs(2);
 
-/// Which lease, who asks, and how patient everybody is.
+/// Name of a lease, identity of the candidate, and duration.
 #[derive(Clone, Debug)]
 pub struct LeaseSettings {
     pub namespace: String,
     pub name: String,
-    /// Who asks: no two processes that live at the same time may share one. A process that is
-    /// started again under the same identity goes on with its predecessor's lease at once.
+    /// Identity of the candidate: no two processes that live at the same time may share one. A
+    /// process that is started again under the same identity goes on with its predecessor's lease
+    /// at once.
     pub identity: String,
-    /// How long others wait for a holder that is not heard of. Whole seconds, at least 3.
+    /// Time that others wait for a holder that is not heard of. Whole seconds, at least 3.
     pub duration: Duration,
 }
 
 impl LeaseSettings {
-    /// How long after its last successful renewal a holder may act: of 15 seconds 10, as client-go has
-    /// it.
+    /// Time after its last successful renewal within which a holder may act: of 15 seconds 10, as
+    /// client-go has it.
     pub(super) fn deadline(&self) -> Duration {
         self.duration * 2 / 3
     }
 
-    /// Time between renewals.
+    /// Interval between renewals.
     pub(super) fn interval(&self) -> Duration {
         self.duration / 4
     }

@@ -1,4 +1,4 @@
-//! Where a Lease is kept: the only part that talks to Kubernetes. The installation brings the Lease along;
+//! Stores a Lease: the only part that talks to Kubernetes. The installation brings the Lease along;
 //! what it has written into its metadata stays.
 
 use std::future::Future;
@@ -15,7 +15,7 @@ use super::record::LeaseRecord;
 use super::settings::LeaseSettings;
 use crate::apply::created_by;
 
-/// Why something was not written or read.
+/// Reason why a Lease was not written or read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StoreError {
     /// Somebody else wrote, created or deleted it meanwhile.
@@ -50,7 +50,7 @@ pub(super) trait LeaseStore: Send + Sync + 'static {
 pub(super) struct LeaseObjects {
     api: Api<Lease>,
     name: String,
-    /// As it was read or written last.
+    /// Metadata as it was read or written last.
     metadata: Arc<Mutex<ObjectMeta>>,
 }
 
@@ -114,7 +114,7 @@ impl LeaseStore for LeaseObjects {
     }
 }
 
-/// Whatever people wrote into it: a holder is waited for at least a second.
+/// Reads a record, whatever people wrote into it: a holder is waited for at least a second.
 fn read_record(spec: LeaseSpec) -> LeaseRecord {
     let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(0);
     LeaseRecord {

@@ -23,7 +23,7 @@ use super::*;
 #[derive(Clone)]
 struct Simulated(Arc<Mutex<(Instant, Timers, u64)>>);
 
-/// Who is woken when; numbered, for there may be several.
+/// Wakers by the time at which they are due; numbered, for there may be several.
 type Timers = BTreeMap<(Instant, u64), Waker>;
 
 impl LeaseTime for Simulated {
@@ -293,7 +293,7 @@ fn whatever_happens_there_are_never_two() {
                     old.task.forget();
                 }
                 2..=4 => replicas[who].link(random.random_range(FINE..=DEAF)),
-                // What exits is started again.
+                // A replica that exits is started again.
                 _ if replicas[who].is() == Lost => replicas[who] = next,
                 _ => {}
             }

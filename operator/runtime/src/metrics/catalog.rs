@@ -21,7 +21,7 @@ pub struct CatalogEntry {
 }
 
 impl CatalogEntry {
-    /// Its name as a query writes it, `_total` of a counter included.
+    /// Returns the name as a query writes it, `_total` of a counter included.
     pub fn full_name(&self) -> String {
         let unit = self.unit.map(|unit| format!("_{unit}")).unwrap_or_default();
         let total = if self.kind == Counter { "_total" } else { "" };
@@ -48,7 +48,7 @@ macro_rules! families {
     };
 }
 
-/// What the controller shows.
+/// Families of the controller.
 pub mod controller {
     use super::{CatalogEntry, Counter, FamilySpec, Gauge, Histogram, LONG, SHORT};
 

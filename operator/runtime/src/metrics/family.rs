@@ -15,7 +15,7 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MetricKind {
-    /// Only grows, until the process ends.
+    /// A value that only grows, until the process ends.
     Counter,
     Gauge,
     /// A distribution: sum, count and buckets with these upper bounds.
@@ -23,7 +23,7 @@ pub enum MetricKind {
 }
 
 impl MetricKind {
-    /// As `OpenMetrics` writes it.
+    /// Returns the name as `OpenMetrics` writes it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -36,13 +36,13 @@ impl MetricKind {
 /// A family with `N` labels.
 #[derive(Debug)]
 pub struct FamilySpec<const N: usize> {
-    /// Without prefix, unit and `_total`.
+    /// Name without prefix, unit and `_total`.
     pub name: &'static str,
     pub kind: MetricKind,
-    /// Its unit, which is part of its full name.
+    /// Unit, which is part of its full name.
     pub unit: Option<&'static str>,
     pub labels: [&'static str; N],
-    /// What it means, in a sentence without a full stop.
+    /// Meaning of the family, in a sentence without a full stop.
     pub help: &'static str,
 }
 
@@ -50,7 +50,7 @@ pub struct FamilySpec<const N: usize> {
 type MetricLabels<const N: usize> = [(&'static str, String); N];
 
 impl<const N: usize> FamilySpec<N> {
-    /// A family without a unit.
+    /// Describes a family without a unit.
     pub const fn new(
         name: &'static str,
         kind: MetricKind,

@@ -1,4 +1,4 @@
-//! What both processes count and show, and the port where they do.
+//! Metrics of both processes, and the port that serves them.
 //!
 //! [`catalog`] is the one table of all families: the processes register from it and the page for
 //! users is written from it ([`page`]), so that neither can differ from the other. [`family`] is how
@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 
 pub use server::{MetricsError, MetricsServer, ReadyFlag};
 
-/// What every family's name begins with.
+/// Prefix of all families' names.
 pub const PREFIX: &str = "codebutler";
 
 /// An empty registry whose families all begin with `codebutler_`.

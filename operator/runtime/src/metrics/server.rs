@@ -20,7 +20,8 @@ use crate::telemetry::{self, FilterError};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Whether `/readyz` says yes, and why not. Starts as no; cheap to clone, all clones are one flag.
+/// Readiness as `/readyz` tells it, with the reason if not ready. Starts as not ready; cheap to
+/// clone, all clones are one flag.
 #[derive(Clone, Debug, Default)]
 pub struct ReadyFlag(Arc<AtomicBool>, Arc<Mutex<Option<String>>>);
 
@@ -29,7 +30,7 @@ impl ReadyFlag {
         self.0.store(ready, Ordering::Relaxed);
     }
 
-    /// What is waited for, in a sentence; nothing if it is the caches.
+    /// Sets what is waited for, in a sentence; None if it is the caches.
     pub fn waits_for(&self, why: Option<String>) {
         *self.1.lock() = why;
     }
@@ -44,15 +45,15 @@ impl ReadyFlag {
     }
 }
 
-/// Why the server could not start.
+/// Reason why the server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum MetricsError {
     /// The address is taken or not this machine's.
     #[error("metrics can't be served on {address}: choose another --metrics-address")]
     Listen {
-        /// Where it should have listened.
+        /// Address that it should have listened on.
         address: SocketAddr,
-        /// What the operating system said.
+        /// Error of the operating system.
         #[source]
         source: std::io::Error,
     },

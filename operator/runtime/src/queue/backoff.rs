@@ -1,5 +1,5 @@
-//! How long to wait before an object is tried again: longer with each failure in a row, from the
-//! start after a success.
+//! Backoff before an object is tried again: longer with each failure in a row, from the start after
+//! a success.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -17,7 +17,7 @@ pub struct KeyBackoff<K> {
 }
 
 impl<K: Eq + Hash> KeyBackoff<K> {
-    /// How long to wait after the first failure, and at most.
+    /// Makes a backoff from the wait after the first failure and the longest wait.
     pub fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest, failures: Mutex::default() }
     }

@@ -1,6 +1,6 @@
-//! What is to be looked at, and when. An object is in here once however often it is asked for, and is
-//! looked at by one at a time; what is asked for meanwhile follows. What is due is due at once: no timer,
-//! whose steps are milliseconds, is between a change and the look at it.
+//! Queue of objects to look at, now or later. An object is in here once however often it is asked
+//! for, and is looked at by one at a time; what is asked for meanwhile follows. What is due is due
+//! at once: no timer, whose steps are milliseconds, is between a change and the look at it.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -8,15 +8,15 @@ use std::time::Instant;
 
 #[derive(Debug)]
 pub struct WorkQueue<K> {
-    /// In the order in which they were asked for.
+    /// Objects in the order in which they were asked for.
     ready: VecDeque<K>,
-    /// The same, or to be ready as soon as the look under way ends.
+    /// Objects of `ready`, or to be ready as soon as the look under way ends.
     asked: HashSet<K>,
     under_way: HashSet<K>,
     later: BTreeSet<(Instant, K)>,
-    /// When each of `later` is due.
+    /// Time at which each of `later` is due.
     due: HashMap<K, Instant>,
-    /// Those of `later` that are not due before, whoever asks.
+    /// Objects of `later` that are not due before, whoever asks.
     held: HashSet<K>,
 }
 
@@ -71,7 +71,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         self.held.insert(key);
     }
 
-    /// When the first of those is due.
+    /// Returns the time at which the first of those is due.
     pub fn first_due(&self) -> Option<Instant> {
         self.later.first().map(|(at, _)| *at)
     }
@@ -137,7 +137,7 @@ mod tests {
         work.wake(start + second);
         assert_eq!(work.begin(), Some("a"));
         assert_eq!(work.first_due(), Some(start + second * 2));
-        // What happens before makes up for it.
+        // An earlier look makes up for a later one.
         work.now("b");
         assert_eq!(work.first_due(), None);
         work.later("b", start);

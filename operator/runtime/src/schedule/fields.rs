@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Why a schedule's times can't be read.
+/// Reason why a schedule's times can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CronError {
     #[error(
@@ -25,7 +25,7 @@ pub enum CronError {
     Other(String),
 }
 
-/// Times that have a name.
+/// Nicknames of common schedules.
 const NICKNAMES: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
     ("@daily", "0 0 * * *"),
@@ -36,12 +36,12 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@annually", "0 0 1 1 *"),
 ];
 
-/// What a field may hold.
+/// Range and names of a field.
 struct CronField {
     name: &'static str,
     low: u32,
     high: u32,
-    /// Of the values from the lowest on.
+    /// Names of the values from the lowest on.
     names: &'static [&'static str],
 }
 
@@ -97,12 +97,12 @@ impl CronFields {
         ]))
     }
 
-    /// As one line.
+    /// Joins the fields into one line.
     pub fn line(&self) -> String {
         self.0.join(" ")
     }
 
-    /// Its hours are a rhythm, such as `*/2`, and no times of day.
+    /// Returns true if its hours are a rhythm, such as `*/2`, and no times of day.
     pub fn has_rhythm(&self) -> bool {
         self.0[1]
             .split(',')

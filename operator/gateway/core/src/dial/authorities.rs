@@ -13,7 +13,7 @@ use rustls::{
 };
 use x509_parser::parse_x509_certificate;
 
-/// The one that signed has expired.
+/// The authority that signed a certificate has expired.
 #[derive(Debug, thiserror::Error)]
 #[error("the authority that signed the certificate has expired")]
 pub(super) struct AuthorityExpired;
@@ -23,14 +23,14 @@ pub(super) struct TrustedAuthorities {
     provider: Arc<CryptoProvider>,
     system: RootCertStore,
     own: Vec<OwnAuthorities>,
-    /// With all of them, whatever the date.
+    /// Verifier that trusts all authorities, whatever the date.
     any: Arc<WebPkiServerVerifier>,
 }
 
 #[derive(Debug)]
 struct OwnAuthorities {
     certificate: CertificateDer<'static>,
-    /// Seconds since 1970.
+    /// Expiry, in seconds since 1970.
     until: i64,
 }
 

@@ -1,5 +1,5 @@
-//! What a client's error comes from: somewhere in it is what a person can mend, or an address that was
-//! refused.
+//! Finds the cause of a client's error among its sources: trouble that a person can mend, or an
+//! address that was refused.
 
 use std::error::Error;
 use std::io;
@@ -10,7 +10,7 @@ use super::authorities::AuthorityExpired;
 use super::trouble::DialTrouble;
 use crate::egress::EgressRefusal;
 
-/// What a client's error comes from.
+/// Returns the trouble that a client's error comes from, if a person can mend it.
 pub fn find_trouble(error: &(dyn Error + 'static)) -> Option<DialTrouble> {
     walk_causes(error).find_map(of_one)
 }

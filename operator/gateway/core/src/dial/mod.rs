@@ -37,12 +37,12 @@ use self::options::ProxyRules;
 pub use self::trouble::DialTrouble;
 use crate::egress::{EgressRefusal, EgressTarget};
 
-/// How long a host may take to accept a connection, a proxy on the way included.
+/// Timeout of a connection, including any proxy on the way.
 pub const CONNECT: Duration = Duration::from_secs(10);
 
 /// A connection, straight or through a proxy.
 pub type DialedLine = MaybeHttpsStream<TokioIo<TcpStream>>;
-/// What clients of hyper connect with.
+/// Connector for clients of hyper.
 pub type OutsideConnector = HttpsConnector<OperatorLines>;
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -52,14 +52,14 @@ pub struct OutsideDialer {
     names: HostNames,
     proxies: Arc<ProxyRules>,
     tls: Arc<ClientConfig>,
-    /// For hosts that Repos name.
+    /// Client for hosts that Repos name.
     http: reqwest::Client,
-    /// For hosts that the operator's configuration names.
+    /// Client for hosts that the operator's configuration names.
     chosen: reqwest::Client,
 }
 
 impl OutsideDialer {
-    /// As the operator's configuration says, with the system's resolver.
+    /// Makes a dialer from the operator's configuration, with the system's resolver.
     ///
     /// # Errors
     /// In words, when a proxy or the authorities can't be used.
@@ -67,7 +67,7 @@ impl OutsideDialer {
         Self::with_lookup(options, names::system_lookup())
     }
 
-    /// With a resolver of the caller's.
+    /// Makes a dialer with the caller's resolver.
     ///
     /// # Errors
     /// As [`OutsideDialer::new`].
@@ -89,7 +89,7 @@ impl OutsideDialer {
         }
     }
 
-    /// For clients of hosts that the operator's configuration names.
+    /// Returns a connector for clients of hosts that the operator's configuration names.
     pub fn connector(&self) -> OutsideConnector {
         HttpsConnector::from((OperatorLines(self.clone()), self.tls.clone()))
     }

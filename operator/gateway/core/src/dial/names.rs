@@ -1,4 +1,4 @@
-//! What names stand for, and which of it may be connected to.
+//! Resolves host names, and decides which of their addresses may be connected to.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +14,7 @@ use tower::Service;
 use crate::egress::EgressRefusal;
 use crate::egress::address::{self, IpNetwork};
 
-/// How long a name may take to be resolved.
+/// Timeout of a name lookup.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Names that mean something inside of a cluster or a network only.
 const INSIDE: [&str; 6] = ["localhost", "local", "internal", "svc", "arpa", "lan"];
@@ -24,12 +24,12 @@ const CLUSTER: &str = "cluster.local";
 pub type NameLookup =
     Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
-/// Where a client may get to.
+/// Range of addresses that a client may connect to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DialReach {
-    /// To what Repos name: public addresses, and what the operator opened.
+    /// Addresses that Repos may name: public ones, and those that the operator opened.
     Outside,
-    /// To what the operator's configuration names.
+    /// Addresses that the operator's configuration names.
     Anywhere,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn system_lookup() -> NameLookup {
     })
 }
 
-/// Whether a name that nobody here resolves can be one of the internet's.
+/// Returns true if a name that nobody here resolves can be one of the internet's.
 pub fn is_outside(host: &str) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     let last = host.rsplit('.').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the operator's configuration says of connections to the outside.
+//! Options of the operator for connections to the outside.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ impl fmt::Debug for DialOptions {
 }
 
 impl DialOptions {
-    /// One configuration for all who speak TLS to the outside.
+    /// Builds the TLS configuration of all connections to the outside.
     pub fn tls(&self) -> anyhow::Result<ClientConfig> {
         let mut system = RootCertStore::empty();
         system.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -80,7 +80,7 @@ impl DialOptions {
     }
 }
 
-/// Which proxy a host is reached by.
+/// Rules that choose the proxy of a host.
 pub(super) struct ProxyRules {
     matcher: Matcher,
     https: Option<Url>,

@@ -1,9 +1,10 @@
-//! What keeps a connection from being made, where a person can mend it, said with the remedy.
+//! Trouble that keeps a connection from being made and that a person can mend, said with the
+//! remedy.
 
 /// Something on the way that stays until a person does something about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DialTrouble {
-    /// 407.
+    /// Status 407 from the proxy.
     #[error(
         "the proxy asks for a user and a password: put valid ones into the URL of HTTPS_PROXY, and of \
          HTTP_PROXY for what is reached in clear (gateway.extraEnv)"
@@ -36,7 +37,8 @@ pub enum DialTrouble {
 }
 
 impl DialTrouble {
-    /// What an answer comes from that is not the host's: in clear, a proxy answers in its place.
+    /// Reads trouble from the status of an answer that is not the host's: for http, a proxy answers
+    /// in its place.
     pub fn by_status(status: u16) -> Option<Self> {
         (status == 407).then_some(Self::ProxyPassword)
     }

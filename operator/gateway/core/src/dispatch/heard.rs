@@ -1,5 +1,5 @@
-//! What a conversation says of the runs in it. Read from Slack when a run has ended, so that nothing of
-//! it has to be kept.
+//! The conversation as far as it concerns its runs. Read from Slack when a run has ended, so that
+//! nothing of it has to be kept.
 
 use codebutler_crds::SlackTs;
 
@@ -24,7 +24,7 @@ pub enum HeardSpeaker {
 pub struct HeardLine {
     pub ts: SlackTs,
     pub by: HeardSpeaker,
-    /// Roles that it is for.
+    /// Roles that the line addresses.
     pub to: Vec<String>,
     pub text: String,
 }
@@ -40,7 +40,7 @@ impl HeardConversation {
         Self { lines }
     }
 
-    /// What a role said last.
+    /// Returns the last line that a role said.
     pub fn last_words(&self, role: &str) -> Option<&HeardLine> {
         self.lines.iter().rev().find(|line| said_by(line, role).is_some())
     }
@@ -60,7 +60,7 @@ impl HeardConversation {
                 HeardSpeaker::Role { role: by, .. } if line.to.iter().any(|to| to == role) => {
                     return Some((by, &line.ts));
                 }
-                // What it was told by a decision is nobody's question.
+                // A decision that the role was told is nobody's question.
                 HeardSpeaker::Own { .. } if line.to.iter().any(|to| to == role) => return None,
                 _ => {}
             }
@@ -68,19 +68,20 @@ impl HeardConversation {
         None
     }
 
-    /// Whether what woke the run of `role` that has ended was the question to decide between two others.
+    /// Returns true if the run of `role` that has ended was woken by the question to decide between
+    /// two others.
     pub fn is_to_decide(&self, role: &str) -> bool {
         let mut woke = self.lines.iter().rev().filter(|line| line.to.iter().any(|to| to == role));
         let newest = woke.next().map(|line| &line.by);
         matches!(newest, Some(HeardSpeaker::Own { id }) if id.starts_with("rounds:"))
     }
 
-    /// Whether the reviewer has said anything yet.
+    /// Returns true if the reviewer has said anything yet.
     pub fn has_reviewed(&self, team: &RepoTeam) -> bool {
         team.reviews.as_deref().is_some_and(|reviewer| self.last_words(reviewer).is_some())
     }
 
-    /// Whether a decision was told since a person last spoke.
+    /// Returns true if a decision was told since a person last spoke.
     pub fn was_told(&self, id: &str) -> bool {
         let person = self.lines.iter().rposition(|line| line.by == HeardSpeaker::Person);
         self.lines[person.map_or(0, |at| at + 1)..].iter().any(|line| is_about(line, id))

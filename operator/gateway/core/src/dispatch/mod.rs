@@ -1,6 +1,6 @@
-//! Who goes on when a run ends: models propose, this disposes. Pure: from the plan, the pull request,
-//! the marks and the last words to a decision. It never lets a conversation rest while something that
-//! people approved is unfinished and nobody was told.
+//! Decides who goes on when a run ends: models propose, this disposes. Pure: from the plan, the
+//! pull request, the marks and the last words to a decision. It never lets a conversation rest
+//! while something that people approved is unfinished and nobody was told.
 //!
 //! [`team`] says what the roles are for, [`words`] what last words say, [`heard`] what a conversation
 //! says of a run, [`rounds`] when two roles don't come to an end, [`reply`] whom a person answers.
@@ -22,7 +22,7 @@ use self::heard::HeardConversation;
 pub use self::team::RepoTeam;
 use self::words::ReviewVerdict;
 
-/// What happens when a run has ended.
+/// Next step after a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DispatchStep {
     /// Somebody goes on already, people are asked, or there is nothing left to do.
@@ -31,23 +31,24 @@ pub enum DispatchStep {
     Pass(HandOver),
 }
 
-/// What counts when a run of `role` has ended.
+/// Input of a decision after a run of `role`.
 pub struct DispatchFacts<'a> {
     pub team: &'a RepoTeam,
     pub status: &'a ThreadStatus,
     pub role: &'a str,
-    /// What the conversation says.
+    /// The conversation so far.
     pub heard: &'a HeardConversation,
 }
 
-/// Whether a role other than `but` is at work or about to be, or somebody is about to be told to go on.
+/// Returns true if a role other than `but` is at work or about to be, or somebody is about to be
+/// told to go on.
 pub fn goes_on(status: &ThreadStatus, but: Option<&str>) -> bool {
     let works = |name: &str| status.is_running(name) || status.wants(name);
     !status.handovers.is_empty()
         || status.roles.keys().any(|name| Some(name.as_str()) != but && works(name))
 }
 
-/// Whether a question to people is open.
+/// Returns true if a question to people is open.
 pub fn asks_people(status: &ThreadStatus) -> bool {
     let plan = status.plan.as_ref();
     plan.is_some_and(|plan| plan.approved_by.is_none() && plan.declined_by.is_none())
@@ -57,7 +58,7 @@ pub fn asks_people(status: &ThreadStatus) -> bool {
         || status.budget.as_ref().is_some_and(|budget| budget.ask.is_some())
 }
 
-/// Whether people approved something that is neither merged nor given up.
+/// Returns true if people approved something that is neither merged nor given up.
 pub fn is_unfinished(status: &ThreadStatus) -> bool {
     let approved = status.plan.as_ref().is_some_and(|plan| plan.approved_by.is_some());
     let decided = status.closing.as_ref().is_some_and(|closing| closing.choice.is_some());
@@ -68,8 +69,8 @@ pub fn is_unfinished(status: &ThreadStatus) -> bool {
     approved && !decided && !ended
 }
 
-/// Why a run of `role` should not end with these words yet, for the model; said once in a run. `to`:
-/// whom they address.
+/// Returns the reason why a run of `role` should not end with these words yet, for the model; given
+/// once in a run. `to`: the roles that the words address.
 pub fn find_nudge(
     team: &RepoTeam,
     status: &ThreadStatus,
@@ -117,7 +118,8 @@ pub fn find_nudge(
     Some(format!("Your answer was not posted: {why}. To post it unchanged, repeat it."))
 }
 
-/// What people decided about the end of the thread, if it is this role's to do and not done yet.
+/// Returns the decision of people about the end of the thread, if it is this role's to carry out
+/// and not done yet.
 fn undone_wish(status: &ThreadStatus, role: &str) -> Option<&'static str> {
     // A merge that waits at GitHub is done without the role.
     let own = |closing: &&ThreadClosing| closing.role == role && closing.waits.is_none();
@@ -128,12 +130,12 @@ fn undone_wish(status: &ThreadStatus, role: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether a plan would be one that nobody has seen.
+/// Returns true if a plan posted now would be one that nobody has seen.
 fn is_new_plan(status: &ThreadStatus) -> bool {
     status.plan.as_ref().is_none_or(|plan| plan.declined_by.is_some())
 }
 
-/// Who goes on after a run.
+/// Decides who goes on after a run.
 pub fn decide_dispatch(facts: &DispatchFacts<'_>) -> DispatchStep {
     let team = facts.team.for_plan(facts.status);
     let facts = &DispatchFacts { team: &team, ..*facts };
@@ -180,7 +182,8 @@ pub fn decide_dispatch(facts: &DispatchFacts<'_>) -> DispatchStep {
 }
 
 impl DispatchFacts<'_> {
-    /// Who waits has asked, and who failed has said so: both go on when somebody writes.
+    /// Returns true if the role waits for people: a waiting role has asked, and a failed one has
+    /// said so. Both go on when somebody writes.
     fn needs_people(&self, role: &str) -> bool {
         self.status.roles.get(role).is_some_and(|own| match own.state {
             Some(RoleState::Failed) => true,
@@ -193,7 +196,7 @@ impl DispatchFacts<'_> {
         self.status.pull_request.as_ref().map(|pull| pull.number)
     }
 
-    /// What is said once about a plan, or a pull request.
+    /// Returns the subject, a plan or a pull request, about which a decision is told once.
     fn subject(&self) -> String {
         let plan = self.status.plan.as_ref().map(|plan| plan.ts.to_string()).unwrap_or_default();
         match self.pull() {
@@ -215,7 +218,7 @@ impl DispatchFacts<'_> {
         self.once(HandOver { id, role, from, why, with: None, views: Vec::new() })
     }
 
-    /// Tells the people that nobody goes on by itself, and who does if they write.
+    /// Tells people that nobody goes on by itself, and which role does if they write.
     fn tell(&self, who: Option<&String>, why: HandOverReason) -> DispatchStep {
         let from = who.map_or(self.role, String::as_str).to_owned();
         let id = decision_id(why, "", &self.subject());
@@ -236,7 +239,7 @@ impl DispatchFacts<'_> {
         }
         let asker = self.heard.asker(self.role).filter(|(asker, _)| self.team.has(asker));
         match (asker, &self.team.reviews) {
-            // Who wanted a change of what was reviewed sees whether it is the right one.
+            // The role that asked for a change to reviewed work checks whether it is the right one.
             (Some((asker, ts)), _)
                 if self.heard.has_reviewed(self.team) && Some(asker) != self.team.first() =>
             {
@@ -267,7 +270,8 @@ impl DispatchFacts<'_> {
         }
     }
 
-    /// What people approved is unfinished, and the run that ended was about something else.
+    /// Goes on with approved work that is unfinished when the run that ended was about something
+    /// else.
     fn keep_going(&self) -> DispatchStep {
         let subject = self.subject();
         if self.pull().is_none() {
@@ -304,7 +308,7 @@ impl DispatchFacts<'_> {
     }
 }
 
-/// What a decision is known by.
+/// Returns the key that identifies a decision, by which it is told once.
 fn decision_id(why: HandOverReason, to: &str, about: &str) -> String {
     let why = match why {
         HandOverReason::Approved => "approved",

@@ -46,7 +46,7 @@ pub fn find_reply<'a>(
     if let Some((name, _)) = asked {
         return Some(name);
     }
-    // What stopped is over once somebody else has spoken.
+    // A stop is over once somebody else has spoken.
     let last = roles().filter(|(_, role)| before(role)).max_by_key(|(_, role)| spoke(role));
     let stopped = |role: &RoleStatus| role.state == Some(RoleState::Failed);
     if let Some((name, _)) = last.filter(|(_, role)| stopped(role) && role.said.is_some()) {
@@ -90,7 +90,7 @@ mod tests {
             // The most recent question.
             (json!({"pm": role("Waiting", 4, 2, 2), "coder": role("Waiting", 5, 5, 5)}), "coder"),
             (json!({"pm": role("Waiting", 6, 2, 2), "coder": role("Waiting", 5, 5, 5)}), "pm"),
-            // Who asks comes before who stopped, and who stopped before who works.
+            // A role that asks comes before one that stopped, and that one before one that works.
             (json!({"pm": role("Waiting", 4, 2, 2), "coder": role("Failed", 5, 5, 5)}), "pm"),
             (json!({"pm": idle(), "coder": role("Failed", 5, 5, 5)}), "coder"),
             (json!({"pm": role("Running", 4, 2, 1), "coder": role("Failed", 5, 5, 5)}), "coder"),

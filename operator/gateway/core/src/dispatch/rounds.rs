@@ -21,7 +21,7 @@ const COURTESY: &str = "again ahead alright continue done fine go good got great
     que añadir \
     merci d'accord parfait compris vas-y continuez allez-y oui rien à ajouter je n'ai";
 
-/// Whether a hand-over brings nothing that the other role could act on.
+/// Returns true if a hand-over brings nothing that the other role could act on.
 pub fn says_nothing(text: &str) -> bool {
     let words = text.split_whitespace().filter(|word| !word.contains("@codebutler."));
     let mut words =
@@ -29,14 +29,15 @@ pub fn says_nothing(text: &str) -> bool {
     words.all(|word| word.is_empty() || COURTESY.split_whitespace().any(|known| known == word))
 }
 
-/// Whether `from` and `to` have handed over to each other for some rounds and said nothing new.
+/// Returns true if `from` and `to` have handed over to each other for some rounds and said nothing
+/// new.
 pub fn is_idle(status: &ThreadStatus, from: &str, to: &str) -> bool {
     let known = status.rounds.as_deref();
     next_round(known, from, to) > IDLE_ROUNDS * ROUND
         && known.is_some_and(|known| known.idle >= IDLE_ROUNDS * ROUND)
 }
 
-/// What people are told then, about the message at `ts`.
+/// Builds the notice that tells people of an idle exchange, about the message at `ts`.
 pub fn idle_notice(from: &str, to: &str, ts: &SlackTs) -> HandOver {
     HandOver {
         id: format!("idle:{ts}"),
@@ -48,8 +49,8 @@ pub fn idle_notice(from: &str, to: &str, ts: &SlackTs) -> HandOver {
     }
 }
 
-/// Who is asked instead of `to` when `from` hands over to it now. `at`: the message, if it was sent
-/// before; what was counted is not counted again.
+/// Returns the lead if it is to be asked instead of `to` when `from` hands over now. `at`: the
+/// message, if it was sent before; hand-overs already counted are not counted again.
 pub fn lead_instead(
     team: &RepoTeam,
     status: &ThreadStatus,
@@ -93,7 +94,7 @@ pub fn count_round(status: &mut ThreadStatus, from: &str, to: &str, ts: &SlackTs
     status.rounds = Some(Box::new(counted));
 }
 
-/// What the lead is asked, about the message at `ts`, which hands over to `to`.
+/// Builds the question to the lead about the message at `ts`, which hands over to `to`.
 pub fn lead_question(
     status: &ThreadStatus,
     lead: &str,

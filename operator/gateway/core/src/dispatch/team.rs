@@ -1,4 +1,4 @@
-//! Which role does what in a Repo, read off the roles' own data: no name means anything here.
+//! The task of each role in a Repo, read off the roles' own data: no name means anything here.
 
 use std::borrow::{Borrow, Cow};
 
@@ -10,17 +10,17 @@ use crate::image_kind::is_image_path;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepoTeam {
     pub roles: Vec<String>,
-    /// Carries out what people approve.
+    /// Role that carries out what people approve.
     pub implements: Option<String>,
     pub reviews: Option<String>,
-    /// Asks whether to merge, and decides between others.
+    /// Role that asks whether to merge, and decides between others.
     pub leads: Option<String>,
-    /// Makes images, and brings those that people choose into a pull request.
+    /// Role that makes images, and brings those that people choose into a pull request.
     pub draws: Option<String>,
 }
 
 impl RepoTeam {
-    /// Of a Repo's roles, in its order.
+    /// Reads the team from a Repo's roles, in its order.
     pub fn of<R: Borrow<AgentRole>>(roles: &[R]) -> Self {
         let all: Vec<&AgentRole> = roles.iter().map(Borrow::borrow).collect();
         let has =
@@ -70,7 +70,7 @@ impl RepoTeam {
         }
     }
 
-    /// Who takes what is for nobody.
+    /// Returns the role that takes messages addressed to nobody.
     pub fn first(&self) -> Option<&str> {
         self.roles.first().map(String::as_str)
     }

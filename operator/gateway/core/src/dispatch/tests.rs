@@ -1,4 +1,4 @@
-//! Who goes on, case by case.
+//! Dispatch decisions, case by case.
 
 use codebutler_crds::SlackTs;
 use codebutler_crds::thread::{HandOverReason as Why, HandoverRounds, ThreadStatus};
@@ -70,7 +70,8 @@ fn after(
     }
 }
 
-/// Who goes on and why; `people` if nobody does by itself, `-` if it rests.
+/// Returns the role that goes on and the reason; `people` if nobody does by itself, `-` if it
+/// rests.
 fn next(role: &str, value: &Value, lines: &[(&str, &str, &str)]) -> String {
     match after(role, value, &heard(lines)) {
         None => "-".to_owned(),
@@ -78,10 +79,10 @@ fn next(role: &str, value: &Value, lines: &[(&str, &str, &str)]) -> String {
     }
 }
 
-/// Whose run ended, the Thread, what was said, and who goes on.
+/// The role whose run ended, the Thread's status, the lines said, and the expected outcome.
 type Case<'a> = (&'a str, &'a Value, &'a [(&'a str, &'a str, &'a str)], &'a str);
 
-/// Each row with all roles at rest.
+/// Checks each row with all roles at rest.
 fn check(table: &[Case<'_>]) {
     for (role, status, lines, expected) in table {
         let mut status = (*status).clone();
@@ -110,7 +111,7 @@ fn who_goes_on_after_a_run() {
             &[("front", "scout", "?"), ("U", "scout", "also"), ("scout", "", "3")],
             "front Answered",
         ),
-        // What it was asked in a run before is answered.
+        // A question of a run before is answered already.
         (
             "chief",
             &open,
@@ -259,7 +260,7 @@ fn what_goes_on_or_is_asked_is_left_alone() {
     open["pullRequest"] = pull();
     open["offers"] = json!([{"ts": ts(6), "role": "front", "kind": "learnings", "of": 2}]);
     assert_eq!(next("maker", &open, &words), "judge NotReviewed");
-    // Who is to go on has stopped, and people know.
+    // The role that is to go on has stopped, and people know.
     for state in ["Failed", "Waiting"] {
         let status = role("maker", json!({"state": state}));
         assert_eq!(next("front", &status, &[("front", "", "It is 3.")]), "-", "{state}");

@@ -1,12 +1,12 @@
-//! What last words say of the work, as far as a decision about who goes on needs it. Words are only
-//! read where nobody was addressed: whoever addresses somebody is taken at that.
+//! Reads from last words how the work stands, as far as a decision about who goes on needs it.
+//! Words are only read where nobody was addressed: an address is taken at its word.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReviewVerdict {
     /// Nothing has to change.
     Passed,
     Found,
-    /// It does not say.
+    /// The words do not say.
     Unclear,
 }
 
@@ -47,7 +47,7 @@ const FOUND: [&str; 14] = [
     "[security]",
 ];
 
-/// What a review says of itself.
+/// Reads the verdict from a review's words.
 pub(super) fn review_of(text: &str) -> ReviewVerdict {
     let text = text.to_lowercase();
     // "No findings" finds nothing.
@@ -76,7 +76,8 @@ pub(super) fn review_of(text: &str) -> ReviewVerdict {
     }
 }
 
-/// Whether a text is a plan by its looks: a heading that says so, and at least two steps under it.
+/// Returns true if a text looks like a plan: a heading that says so, and at least two steps under
+/// it.
 pub(super) fn is_plan(text: &str) -> bool {
     let mut lines = text.lines().map(|line| line.trim().trim_start_matches(['#', '*', '_', ' ']));
     let heads = |line: &str| {
@@ -91,7 +92,7 @@ pub(super) fn is_plan(text: &str) -> bool {
     lines.filter(|line| is_step(line)).count() >= 2
 }
 
-/// `1. …`, `2) …` or `- …`.
+/// Returns true for lines like `1. …`, `2) …` or `- …`.
 fn is_step(line: &str) -> bool {
     let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
     let numbered = rest.len() < line.len() && rest.starts_with(['.', ')']);

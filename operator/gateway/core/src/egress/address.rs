@@ -1,4 +1,4 @@
-//! Which addresses are the public internet's.
+//! Tells addresses of the public internet from internal ones.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -16,7 +16,8 @@ const METADATA_V4: [Ipv4Addr; 4] = [
     // Oracle Cloud Classic.
     Ipv4Addr::new(192, 0, 0, 192),
 ];
-/// The same in unique local addresses: the first four groups, as clouds put several services into one network.
+/// Metadata services at unique local addresses: the first four groups, as clouds put several
+/// services into one network.
 const METADATA_V6: [[u16; 4]; 5] = [
     // Amazon: metadata, pod identity, time, names.
     [0xfd00, 0xec2, 0, 0],
@@ -30,7 +31,7 @@ const METADATA_V6: [[u16; 4]; 5] = [
     [0xfd00, 0x42, 0, 0],
 ];
 
-/// Whether an address belongs to the public internet, whatever it is wrapped in.
+/// Returns true if an address belongs to the public internet, whatever it is wrapped in.
 pub fn is_public(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => is_public_v4(v4),
@@ -38,7 +39,7 @@ pub fn is_public(ip: IpAddr) -> bool {
     }
 }
 
-/// Whether no configuration may open an address: metadata services live there.
+/// Returns true if no configuration may open an address, because metadata services live there.
 pub fn is_never(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => is_never_v4(v4),
@@ -110,7 +111,7 @@ pub struct IpNetwork {
 }
 
 impl IpNetwork {
-    /// Whether an address is in it. IPv4 wrapped into IPv6 is not.
+    /// Returns true if the network contains an address. IPv4 wrapped into IPv6 does not count.
     pub fn contains(&self, ip: IpAddr) -> bool {
         match (self.ip, ip) {
             (IpAddr::V4(net), IpAddr::V4(ip)) => {

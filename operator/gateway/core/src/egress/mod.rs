@@ -1,5 +1,6 @@
-//! Where workspaces may connect to. [`target`] reads what was asked for, [`rules`] compares it with
-//! the Repo's list, [`address`] knows what a name must not resolve to, and [`walls`] knows which pods can get out otherwise. Connections are made in [`dial`](crate::dial).
+//! Egress rules of workspaces. [`target`] reads what was asked for, [`rules`] compares it with the
+//! Repo's list, [`address`] knows what a name must not resolve to, and [`walls`] knows which pods
+//! can get out otherwise. Connections are made in [`dial`](crate::dial).
 
 pub mod address;
 mod refusal;
@@ -32,7 +33,7 @@ const LAYOUTS: usize = 2;
 /// Opens connections for Threads. Cheap to clone; clones count together.
 #[derive(Clone)]
 pub struct ThreadEgress {
-    /// What pods found when they tried to get out.
+    /// Reports of pods that tried to get past the gateway.
     pub walls: EgressWalls,
     dialer: OutsideDialer,
     connections: Arc<Mutex<HashMap<ThreadKey, usize>>>,
@@ -41,7 +42,7 @@ pub struct ThreadEgress {
 }
 
 impl ThreadEgress {
-    /// By the gateway's one way out.
+    /// Makes egress over the gateway's one way out.
     pub fn new(dialer: OutsideDialer) -> Self {
         let layouts = Arc::new(Semaphore::new(LAYOUTS));
         Self { walls: EgressWalls::default(), dialer, connections: Arc::default(), layouts }
@@ -106,9 +107,9 @@ pub struct HostList<'a> {
     hosts: &'a [String],
     /// Ecosystems whose hosts are on the list, too.
     presets: &'a [EgressPreset],
-    /// Where a person adds one.
+    /// Field in which a person adds a host.
     place: &'static str,
-    /// Where a person adds a preset. None: such a list has none.
+    /// Field in which a person adds a preset. None: such a list has none.
     presets_place: Option<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! Why workspaces, and the gateway itself, may not connect somewhere.
+//! Refusals of connections by workspaces, and by the gateway itself.
 
 use codebutler_crds::wire::ErrorCode;
 
@@ -8,22 +8,20 @@ use crate::dial::DialTrouble;
 /// Connections of one Thread at a time: package managers open dozens.
 pub(super) const MOST: usize = 64;
 
-/// Why a connection is refused, in words for whoever runs the command.
+/// Refusal of a connection, in words for whoever runs the command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EgressRefusal {
-    /// Not `host:port`.
+    /// The target is not `host:port`.
     #[error("`{0}` is no host and port that can be connected to")]
     Form(String),
-    /// Not listed.
+    /// The host and port are not on the Repo's list.
     #[error(
         "{host}:{port} is not among the hosts that this repository allows ({place}): a person has to add it"
     )]
     NotListed {
-        /// As asked.
         host: String,
-        /// As asked.
         port: u16,
-        /// Where the list is, and what to add there.
+        /// Field that holds the list, and what to add there.
         place: String,
     },
     /// Private, local, or a cloud's metadata.

@@ -1,5 +1,5 @@
-//! What is to be connected to, read strictly: every form that a resolver might understand in its
-//! own way (numbers for addresses, credentials, odd characters) is no host here.
+//! Target of a connection, read strictly: every form that a resolver might understand in its own
+//! way (numbers for addresses, credentials, odd characters) is no host here.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ pub struct EgressTarget {
     pub host: String,
     /// The address, if `host` is one.
     pub ip: Option<IpAddr>,
-    /// Never 0.
+    /// Port, never 0.
     pub port: u16,
 }
 
@@ -38,7 +38,7 @@ impl EgressTarget {
         Self::new(host, port)
     }
 
-    /// From a host as a URL has it (IPv6 in brackets).
+    /// Makes a target from a host as a URL has it (IPv6 in brackets).
     ///
     /// # Errors
     /// `Form`.

@@ -1,5 +1,5 @@
-//! What agent pods found when they tried to get past the gateway, and what that says of their Repo.
-//! One pod's bad moment is not the Repo's condition, and a good one does not hide a bad node.
+//! Findings of agent pods that tried to get past the gateway, and the verdict on their Repo. One
+//! pod's bad moment is not the Repo's condition, and a good one does not hide a bad node.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,30 +11,30 @@ use parking_lot::Mutex;
 use crate::caller::ProvenCaller;
 use crate::thread_key::ThreadKey;
 
-/// How long a pod's word counts that is not heard of again.
+/// Time for which a report counts when its pod is not heard of again.
 const REMEMBERED: Duration = Duration::from_mins(15);
-/// So many pods that get out are no accident.
+/// Number of pods that get out from which it is no accident.
 const ENOUGH: usize = 2;
 
 /// A role of a Thread: its pods follow one another.
 type Seat = (ThreadKey, String);
 
-/// What is known of the pods of all Repos. Cheap to clone.
+/// Newest report of each role's pod, for all Repos. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct EgressWalls(Arc<Mutex<HashMap<Seat, WallWord>>>);
 
 struct WallWord {
-    /// Who said it: the pod's UID.
+    /// UID of the pod that reported.
     pod: Option<String>,
     repo: String,
     at: Instant,
     report: EgressReport,
 }
 
-/// What the pods of a Repo say together.
+/// Verdict on a Repo from the reports of all its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WallVerdict {
-    /// Nothing else can be reached.
+    /// The pods reach the gateway and nothing else.
     Enforced,
     Open(BTreeSet<EgressWay>),
     Unsettled,
@@ -55,7 +55,8 @@ impl EgressWalls {
             report: report.clone(),
         };
         let mut words = self.0.lock();
-        // What a pod that is kept in has said counts for its own sessions for as long as it lives.
+        // The report of a pod that can't get out counts for its own sessions for as long as it
+        // lives.
         words.retain(|(thread, _), word| {
             is_there(thread) && (!word.report.reached || word.at.elapsed() < REMEMBERED)
         });
@@ -69,7 +70,7 @@ impl EgressWalls {
         )
     }
 
-    /// Whether the pod itself found nothing open.
+    /// Returns true if the pod itself found nothing open.
     pub fn keep(&self, caller: &ProvenCaller) -> bool {
         let words = self.0.lock();
         let word = words.get(&caller_seat(caller));

@@ -1,4 +1,5 @@
-//! What all calls to GitHub share: tokens, limits, who may write, and repositories with another name.
+//! State that all calls to GitHub share: tokens, rate limits, who may write, and renamed
+//! repositories.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::remote::Remote;
 use crate::thread_key::ThreadKey;
 use crate::threads::keyed::KeyedLocks;
 
-/// How long an answer counts.
+/// Lifetime of a cached answer.
 const KNOWN_FOR: Duration = Duration::from_mins(30);
 const MOST: usize = 4096;
 
@@ -38,7 +39,7 @@ impl MemberAnswers {
     }
 }
 
-/// How long a new name counts: afterwards the old one may be another repository's.
+/// Lifetime of a cached new name: afterwards the old one may be another repository's.
 const FRESH: Duration = Duration::from_mins(15);
 
 /// New names by the old ones. Cheap to clone; clones share them.
@@ -48,7 +49,7 @@ pub struct MovedRepositories {
 }
 
 impl MovedRepositories {
-    /// Where the repository is by now.
+    /// Returns the repository's new place, if a recent one is known.
     pub fn of(&self, remote: &Remote) -> Option<Remote> {
         let known = self.known.lock();
         known.get(&remote.git).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, new)| new.clone())
@@ -61,15 +62,15 @@ impl MovedRepositories {
     }
 }
 
-/// What calls to GitHub share: tokens, and one writer per thread. Cheap to clone.
+/// State that calls to GitHub share: tokens, and one writer per thread. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct GitHubAccess {
-    /// One remark at a time per thread, so that a key is looked for and written in one go.
+    /// Lock for one remark at a time per thread, so that a key is looked for and written in one go.
     writing: KeyedLocks<ThreadKey>,
-    /// The same for what is the Repo's, by its namespace and name.
+    /// Lock for one write at a time to what is the Repo's, by its namespace and name.
     writing_for_repo: KeyedLocks<(String, String)>,
     pub tokens: AppTokens,
-    /// What GitHub said of its limits.
+    /// Rate limits as GitHub last reported them.
     pub rates: RateLimits,
     pub members: MemberAnswers,
     /// Repositories that have another name by now.

@@ -1,5 +1,5 @@
-//! What GitHub's own workflows say of a commit, for credentials that may not read checks: GitHub grants
-//! that to no fine-grained personal token.
+//! Check results of a commit from GitHub's own workflows, for credentials that may not read checks:
+//! GitHub grants that to no fine-grained personal token.
 
 use codebutler_crds::wire::HeadCheck;
 use serde::Deserialize;
@@ -88,7 +88,7 @@ impl GitHub {
         Ok(checks)
     }
 
-    /// Which jobs of a run failed, and at which steps.
+    /// Names the failed jobs of a run, and the steps at which they failed.
     async fn failures(&self, run: u64) -> Result<Option<String>, GitHubError> {
         let path = self.client.repo(&format!("actions/runs/{run}/jobs"));
         let jobs = self.client.list_in::<WorkflowJob>(&path, "jobs", "&filter=latest").await;

@@ -1,4 +1,4 @@
-//! Who moved a branch, by the host's record of activity.
+//! Finds who moved a branch, by the host's record of activity.
 
 use http::StatusCode;
 use serde::Deserialize;
@@ -7,14 +7,14 @@ use super::{GitHub, GitHubError};
 
 /// Entries that are looked through: what is asked about has just happened.
 const LOOKED_THROUGH: usize = 30;
-/// What stands for no commit.
+/// Commit id that stands for no commit.
 const NOTHING: &str = "0000000000000000000000000000000000000000";
 
 #[derive(Deserialize)]
 struct Entry {
     before: String,
     after: String,
-    /// Nobody for an account that is gone.
+    /// Account of the mover; absent once the account is gone.
     actor: Option<Actor>,
 }
 
@@ -24,8 +24,9 @@ struct Actor {
 }
 
 impl GitHub {
-    /// Who moved a branch from one commit to another, or deleted it, as far as the host says so: the credential may not
-    /// be allowed to read it, older hosts keep no record, and several moves have nobody who made them all.
+    /// Returns who moved a branch from one commit to another, or deleted it, as far as the host
+    /// says so: the credential may not be allowed to read it, older hosts keep no record, and
+    /// several moves have nobody who made them all.
     ///
     /// # Errors
     /// When GitHub can't be asked.

@@ -29,7 +29,7 @@ use crate::threads::keyed::KeyedLocks;
 const MARGIN: SignedDuration = SignedDuration::from_mins(5);
 /// A signature's validity; GitHub takes ten minutes at most, from a clock that may differ.
 const SIGNED: Duration = Duration::from_mins(8);
-/// What CodeButler can't work without, and what it uses where it is granted.
+/// Permissions that CodeButler needs, and those that it uses where they are granted.
 const NEEDED: [(&str, &str); 2] = [("contents", "write"), ("pull_requests", "write")];
 const USED: [(&str, &str); 4] =
     [("checks", "read"), ("issues", "read"), ("metadata", "read"), ("statuses", "read")];
@@ -38,7 +38,7 @@ const USED: [(&str, &str); 4] =
 #[derive(Clone, Default)]
 pub struct AppTokens {
     known: Arc<Mutex<HashMap<TokenKey, AppToken>>>,
-    /// One request for a token at a time: who waits for it uses it.
+    /// Lock for one request for a token at a time: callers that wait for it use its token.
     asking: KeyedLocks<TokenKey>,
 }
 
@@ -90,7 +90,7 @@ impl AppTokens {
     }
 }
 
-/// Whether a Secret holds an App's credentials instead of a token.
+/// Returns true if a Secret holds an App's credentials instead of a token.
 pub fn is_app(secret: &OpenedSecret) -> bool {
     !secret.has(secret_key::GIT_TOKEN)
         && (secret.has(secret_key::GIT_APP_ID) || secret.has(secret_key::GIT_PRIVATE_KEY))
@@ -227,14 +227,14 @@ impl App<'_> {
     }
 }
 
-/// What the App was not granted and can't work without, in words.
+/// Lists the permissions that CodeButler needs and the App was not granted, in words.
 fn missing_permissions(granted: &BTreeMap<String, String>) -> String {
     let lacks = |(name, level): &&(&str, &str)| granted.get(*name).is_none_or(|has| has != level);
     let missing = NEEDED.iter().filter(lacks).map(|(name, level)| format!("{name}: {level}"));
     missing.collect::<Vec<_>>().join(", ")
 }
 
-/// What a token asks for: no more than CodeButler uses.
+/// Returns the permissions to request for a token: no more than CodeButler uses.
 fn wanted_permissions(granted: &BTreeMap<String, String>) -> BTreeMap<&'static str, &'static str> {
     let used = USED.into_iter().filter(|(name, _)| granted.contains_key(*name));
     let all: BTreeMap<_, _> = NEEDED.into_iter().chain(used).collect();

@@ -1,4 +1,5 @@
-//! Which pull requests changed: one list, the newest change first, instead of a question for each.
+//! Lists the pull requests that changed: one list, the newest change first, instead of a question
+//! for each.
 
 use http::StatusCode;
 use http::header::DATE;
@@ -15,7 +16,7 @@ const PAGES: u64 = 5;
 /// Pull requests by their last change, newest first.
 #[derive(Debug, Default)]
 pub struct ChangedPulls {
-    /// As lists show them.
+    /// Pull requests in the form that lists have.
     pub pulls: Vec<GitHubPull>,
     /// GitHub's own time when it was asked.
     pub at: Option<Timestamp>,

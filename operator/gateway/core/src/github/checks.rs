@@ -1,4 +1,4 @@
-//! How a pull request stands, in full: checks, reviews, remarks.
+//! Full state of a pull request: checks, reviews, remarks.
 
 use codebutler_crds::wire::{HeadCheck, PullRequestState};
 use serde::Deserialize;

@@ -27,13 +27,13 @@ const READS: u32 = 3;
 const REDIRECTS: u32 = 3;
 /// Characters of GitHub's own words that are shown.
 const SAID: usize = 290;
-/// Items a page; the most that GitHub gives.
+/// Items of a page; the most that GitHub gives.
 const PAGE: usize = 100;
 /// Pages of a list that are read.
 const PAGES: usize = 10;
-/// Items of a list at most.
 pub(super) const MOST_LISTED: usize = PAGE * PAGES;
-/// The same of a list in an object: a matrix of builds has more checks than anything else has items.
+/// Pages of a list in an object that are read: a matrix of builds has more checks than anything
+/// else has items.
 const OBJECT_PAGES: usize = 30;
 
 /// Items of a list, and how many more there are.
@@ -49,7 +49,7 @@ pub(super) struct GitHubClient {
     pub remote: Remote,
     redactor: Arc<SecretRedactor>,
     pub access: GitHubAccess,
-    /// By which the credential is known to all that use it.
+    /// Key by which the credential is known to all that use it.
     shared: String,
 }
 
@@ -65,12 +65,13 @@ impl GitHubClient {
         Ok(Self { http, credential, remote, redactor, access, shared })
     }
 
-    /// What is left of what the credential may ask.
+    /// Returns the rest of the credential's request quota.
     pub(super) fn quota(&self) -> Option<RateQuota> {
         self.access.rates.quota(&self.shared)
     }
 
-    /// By which something of the repository is known to all that use the same credential.
+    /// Returns the key by which something of the repository is known to all that use the same
+    /// credential.
     pub(super) fn shared_key(&self, name: &str) -> String {
         format!("{} {}/{} {name}", self.shared, self.remote.owner, self.remote.name)
     }
@@ -97,7 +98,7 @@ impl GitHubClient {
         }
     }
 
-    /// All items of a list, up to a thousand. `path` has no query of its own.
+    /// Lists all items, up to a thousand. `path` has no query of its own.
     pub(super) async fn list<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -105,7 +106,7 @@ impl GitHubClient {
         self.list_with(path, "").await
     }
 
-    /// The same with more of a query, each part with its `&`.
+    /// Lists all items, with more of a query, each part with its `&`.
     pub(super) async fn list_with<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -124,8 +125,8 @@ impl GitHubClient {
         Ok(all)
     }
 
-    /// All items of a list that an object holds under `field`, as checks, statuses and workflow runs are listed.
-    /// Nothing where the credential may not read them.
+    /// Lists all items that an object holds under `field`, as checks, statuses and workflow runs
+    /// are listed. None where the credential may not read them.
     pub(super) async fn list_in<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -186,7 +187,7 @@ impl GitHubClient {
         self.send(Method::PUT, &self.url(path), Some(body)).await
     }
 
-    /// With a body, as GitHub wants it for a part of a list.
+    /// Deletes with a body, as GitHub wants it for a part of a list.
     pub(super) async fn delete_part(
         &self,
         path: &str,
@@ -227,7 +228,7 @@ impl GitHubClient {
         Ok(answer)
     }
 
-    /// Where an answer leads, if the same may be asked there.
+    /// Returns the redirect target of an answer, if the same request may be made there.
     fn leads_to(&self, answer: &GitHubAnswer, method: &Method) -> Option<String> {
         let same = match answer.status.as_u16() {
             301 | 302 => *method == Method::GET,
@@ -299,7 +300,7 @@ impl GitHubClient {
         text::one_line(&self.redactor.mask(words), SAID)
     }
 
-    /// The same as a sentence behind another one; nothing where GitHub said nothing.
+    /// Returns GitHub's words as a sentence behind another one; empty where GitHub said nothing.
     pub(super) fn remark(&self, answer: &GitHubAnswer) -> String {
         let said = self.said(answer);
         if said.is_empty() { said } else { format!(". It says: “{said}”") }

@@ -24,17 +24,17 @@ const FILES: usize = 100;
 struct FoundComment {
     #[serde(flatten)]
     said: PullComment,
-    /// Of a comment on an issue or pull request.
+    /// API URL of the issue or pull request, for a comment on one.
     #[serde(default)]
     issue_url: Option<String>,
-    /// Of a comment on a line.
+    /// API URL of the pull request, for a comment on a line.
     #[serde(default)]
     pull_request_url: Option<String>,
     #[serde(default)]
     diff_hunk: Option<String>,
 }
 
-/// What a command is about.
+/// Place where a command was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandPlace {
     Issue,
@@ -46,25 +46,25 @@ pub enum CommandPlace {
 /// A comment that begins with the word that was looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeardCommand {
-    /// Its id among its kind.
+    /// Id among comments of its kind.
     pub id: u64,
     pub place: CommandPlace,
-    /// Of the issue or pull request.
+    /// Number of the issue or pull request.
     pub number: u64,
-    /// Account of who wrote it.
+    /// Login of the comment's author.
     pub author: String,
     pub page: String,
     pub at: Timestamp,
-    /// What follows the word.
+    /// Text after the command word.
     pub words: String,
 }
 
-/// Comments since a time.
+/// Commands among the comments since a time.
 #[derive(Debug, Default)]
 pub struct HeardComments {
-    /// When the newest of all was written.
+    /// Time of the newest comment of all.
     pub newest: Option<Timestamp>,
-    /// Oldest first.
+    /// Commands, oldest first.
     pub commands: Vec<HeardCommand>,
 }
 
@@ -77,7 +77,7 @@ pub struct ChangedFile {
 }
 
 impl GitHub {
-    /// What people wrote since then and begins with this word.
+    /// Lists comments since then that begin with this word.
     ///
     /// # Errors
     /// When GitHub can't be asked.

@@ -1,4 +1,4 @@
-//! What can go wrong with GitHub, as sentences that say who has to correct what.
+//! Failures of calls to GitHub, as sentences that say who has to correct what.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::dial::{DialTrouble, find_trouble};
 use crate::remote::RemoteError;
 use crate::secrets::SecretError;
 
-/// Why GitHub did not do it.
+/// Failure of a call to GitHub.
 #[derive(Debug, thiserror::Error)]
 pub enum GitHubError {
     #[error(transparent)]
@@ -28,7 +28,7 @@ pub enum GitHubError {
         "CodeButler can't work in a repository whose objects are not named with SHA-1, as `{commit}` on `{branch}`: name another one in spec.git.url"
     )]
     ObjectFormat { branch: String, commit: String },
-    /// 401 for an App.
+    /// Status 401 for an App.
     #[error(
         "{host} does not know the App of Secret `{secret}` by this key: check `appId` and `privateKey`"
     )]
@@ -39,7 +39,7 @@ pub enum GitHubError {
     )]
     NotInstalled {
         host: String,
-        /// `owner/name`.
+        /// Repository, as `owner/name`.
         repository: String,
         secret: String,
     },
@@ -48,20 +48,20 @@ pub enum GitHubError {
         "the GitHub App of Secret `{secret}` lacks the permission {missing}: grant it in the App's settings, and accept it where the App is installed"
     )]
     AppPermissions {
-        /// As GitHub names them: `contents: write`.
+        /// Permissions as GitHub names them: `contents: write`.
         missing: String,
         secret: String,
     },
     /// A credential that no header can carry.
     #[error("Secret `{secret}` has characters that no header allows: put a valid token into it")]
     Unsendable { secret: String },
-    /// 3xx.
+    /// A redirect (3xx).
     #[error("{host} says that the repository has moved: correct spec.git.url")]
     Moved { host: String },
-    /// 401.
+    /// Status 401 for a token.
     #[error("{host} refused the token of Secret `{secret}`: put a valid one into it")]
     Token { host: String, secret: String },
-    /// 403.
+    /// Status 403.
     #[error(
         "{host} does not let the token of Secret `{secret}` do this: give it read and write access to contents and pull requests{said}"
     )]
@@ -76,7 +76,7 @@ pub enum GitHubError {
         "the repository {repository} is archived, and can only be read: unarchive it, or suspend or delete the Repo"
     )]
     Archived {
-        /// `owner/name`.
+        /// Repository, as `owner/name`.
         repository: String,
     },
     /// 404 for the repository itself.
@@ -85,7 +85,7 @@ pub enum GitHubError {
     )]
     NotFound {
         host: String,
-        /// `owner/name`.
+        /// Repository, as `owner/name`.
         repository: String,
         secret: String,
     },
@@ -99,7 +99,7 @@ pub enum GitHubError {
     /// The repository has no commit.
     #[error("the repository is empty: push a first commit to `{branch}`")]
     Empty { branch: String },
-    /// 422 for a new branch.
+    /// Status 422 for a new branch.
     #[error(
         "GitHub does not let the branch `{branch}` be made. It says: “{said}”. Let the rulesets of the repository and its organisation allow branches named `codebutler/**`, or let the account of the credential bypass them"
     )]
@@ -111,7 +111,7 @@ pub enum GitHubError {
     /// A pull request without commits.
     #[error("there is nothing to merge: push at least one commit that `{base}` does not have")]
     NothingToMerge { base: String },
-    /// 405 on a merge.
+    /// Status 405 for a merge.
     #[error(
         "the pull request can't be merged now. GitHub says: “{said}”. Look for conflicts, failing checks or missing reviews on its page"
     )]
@@ -124,12 +124,12 @@ pub enum GitHubError {
         "the repository can't be merged as spec.git.mergeMethod says (`{method:?}`). GitHub says: “{said}”. Set the field to a method that the repository allows, or leave it out"
     )]
     MergeMethod {
-        /// As the field has it.
+        /// Method that the field names.
         method: MergeMethod,
         /// GitHub's own words, masked and cut.
         said: String,
     },
-    /// Somebody gave the pull request another base.
+    /// The pull request has another base than the Repo says.
     #[error(
         "the pull request would be merged into `{found}`, and not into `{base}` as spec.git.branch says: set its base back on its page"
     )]
@@ -138,7 +138,7 @@ pub enum GitHubError {
         /// The base that it should have.
         base: String,
     },
-    /// 409 on a merge.
+    /// Status 409 for a merge.
     #[error("the branch has new commits since the user decided: ask for the decision again")]
     HeadMoved,
     /// 422 for a remark on a line that the pull request does not show.
@@ -163,7 +163,7 @@ pub enum GitHubError {
     /// A release would be of whatever the tag names.
     #[error("there is a tag {tag} already, which names some commit: choose another tag")]
     Tagged { tag: String },
-    /// Not by the change that is wanted.
+    /// The tag has a release already, and it was not made by the change that is wanted.
     #[error("there is a release {tag} already: choose another tag, or leave it as it is")]
     Released { tag: String },
     /// A remark on lines that the pull request does not show.
@@ -172,10 +172,10 @@ pub enum GitHubError {
         places.join(", ")
     )]
     Misplaced {
-        /// Each as `path:line`.
+        /// Places, each as `path:line`.
         places: Vec<String>,
     },
-    /// 404 for a pull request.
+    /// Status 404 for a pull request.
     #[error(
         "this repository has no pull request #{number}: GHPull without a number lists the open ones"
     )]
@@ -185,7 +185,7 @@ pub enum GitHubError {
         "the link is not that of a pull request of {repository}, which is the only repository that can be read here: give `number`, or a link that ends in /pull/NUMBER"
     )]
     OtherLink {
-        /// `owner/name`.
+        /// Repository, as `owner/name`.
         repository: String,
     },
     /// A file that a pull request does not change.
@@ -198,7 +198,7 @@ pub enum GitHubError {
     /// The thread's own pull request has tools of its own.
     #[error("#{number} is this conversation's own pull request: leave `number` out")]
     OwnPull { number: u64 },
-    /// An issue is wanted.
+    /// A pull request was named where an issue is wanted.
     #[error("#{number} is a pull request, and this is for issues only")]
     IsPull { number: u64 },
     /// An account that GitHub would pass over in silence.
@@ -213,10 +213,10 @@ pub enum GitHubError {
     /// 422 for a change, in GitHub's own words.
     #[error("GitHub does not do this{said}")]
     Refused {
-        /// Masked and cut.
+        /// GitHub's own words, masked and cut.
         said: String,
     },
-    /// 404 for an issue.
+    /// Status 404 for an issue.
     #[error("this repository has no issue with this number")]
     NoIssue,
     /// 429, or 403 with a limit used up.
@@ -226,10 +226,10 @@ pub enum GitHubError {
     )]
     Limited {
         host: String,
-        /// How long nothing is asked.
+        /// Time for which nothing is asked.
         wait: Duration,
     },
-    /// 5xx, or no connection.
+    /// A 5xx status, or no connection.
     #[error("{host} is not available right now: try again")]
     Unavailable { host: String },
     /// Something on the way to it that a person has to mend.
@@ -242,13 +242,13 @@ pub enum GitHubError {
         /// GitHub's own words, masked and cut.
         said: String,
     },
-    /// Not what GitHub's API answers.
+    /// The answer is not one of GitHub's API.
     #[error("the Git host's answer is not that of GitHub's API: check spec.git.url")]
     Garbled,
 }
 
 impl GitHubError {
-    /// There was no answer.
+    /// Builds the error of a request that got no answer.
     pub fn unsent(host: String, error: &reqwest::Error) -> Self {
         match find_trouble(error) {
             Some(trouble) => Self::Barred { host, trouble },
@@ -256,8 +256,8 @@ impl GitHubError {
         }
     }
 
-    /// Whether the Repo can't be worked with until somebody corrects it. The text then belongs into
-    /// its `GitReachable` condition.
+    /// Returns true if the Repo can't be worked with until somebody corrects it. The text then
+    /// belongs into its `GitReachable` condition.
     pub const fn is_about_repo(&self) -> bool {
         matches!(
             self,
@@ -282,12 +282,12 @@ impl GitHubError {
         )
     }
 
-    /// Whether somebody has to change the repository's rules. Its remote is fine.
+    /// Returns true if somebody has to change the repository's rules. Its remote is fine.
     pub const fn is_about_rules(&self) -> bool {
         matches!(self, Self::NoBranch { .. })
     }
 
-    /// How long GitHub wants no requests, if that is what is wrong.
+    /// Returns the time for which GitHub wants no requests, if it limits them.
     pub const fn wait(&self) -> Option<Duration> {
         match self {
             Self::Limited { wait, .. } => Some(*wait),

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::error::GitHubError;
 
-/// How long one request may take.
+/// Timeout of one request.
 const TIMEOUT: Duration = Duration::from_mins(1);
 const MAX_ANSWER: usize = 8 * 1024 * 1024;
-/// What GitHub calls the limits that it tells nothing else of.
+/// GitHub's words for limits that no header reports.
 const LIMITS: [&str; 3] = ["secondary rate limit", "rate limit exceeded", "abuse detection"];
 
 pub(super) struct GitHubAnswer {
@@ -22,7 +22,8 @@ pub(super) struct GitHubAnswer {
 }
 
 impl GitHubAnswer {
-    /// Whether it was one request too many. A limit that GitHub keeps to itself shows in its words alone.
+    /// Returns true if the answer reports a rate limit. Limits that GitHub keeps to itself show in
+    /// its words alone.
     pub(super) fn is_limited(&self) -> bool {
         let refused = matches!(self.status.as_u16(), 403 | 429);
         let words = || self.words().to_ascii_lowercase();
@@ -37,7 +38,7 @@ impl GitHubAnswer {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// Whether the body says so.
+    /// Returns true if the body contains these words.
     pub(super) fn mentions(&self, words: &str) -> bool {
         String::from_utf8_lossy(&self.body).contains(words)
     }
@@ -48,7 +49,7 @@ impl GitHubAnswer {
     }
 }
 
-/// One request and its whole answer.
+/// Sends one request and reads its whole answer.
 pub(super) async fn exchange_request(
     request: reqwest::RequestBuilder,
 ) -> Result<Result<GitHubAnswer, GitHubError>, reqwest::Error> {
@@ -77,7 +78,7 @@ pub(super) fn read_answer<T: DeserializeOwned>(answer: &GitHubAnswer) -> Result<
     read_from(&mut serde_json::Deserializer::from_slice(&answer.body))
 }
 
-/// The same of a part of an answer.
+/// Reads a part of an answer.
 pub(super) fn read_value<T: DeserializeOwned>(value: Value) -> Result<T, GitHubError> {
     read_from(value)
 }

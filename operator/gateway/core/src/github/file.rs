@@ -102,10 +102,10 @@ impl GitHub {
     }
 }
 
-/// A file of a branch.
+/// A file on a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostedFile {
     pub bytes: Vec<u8>,
-    /// Of its content.
+    /// Id of its content.
     pub id: String,
 }

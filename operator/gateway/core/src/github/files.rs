@@ -54,8 +54,9 @@ impl ListedFile {
         self.filename == path || self.previous_filename.as_deref() == Some(path)
     }
 
-    /// Once the patches of an answer have about 20,000 lines, GitHub lists the rest as if nothing had changed in
-    /// them. A renamed file may really be unchanged.
+    /// Returns true if GitHub left out the patch: once the patches of an answer have about 20,000
+    /// lines, GitHub lists the rest as if nothing had changed in them. A renamed file may really be
+    /// unchanged.
     fn is_left_out(&self) -> bool {
         self.patch.is_none()
             && self.additions + self.deletions == 0
@@ -98,7 +99,7 @@ fn shown_lines(patch: &str) -> Vec<u64> {
 }
 
 impl GitHub {
-    /// All files of a pull request that GitHub lists.
+    /// Lists all files of a pull request, as far as GitHub lists them.
     ///
     /// # Errors
     /// When GitHub can't be asked.

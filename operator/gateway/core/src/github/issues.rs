@@ -13,7 +13,7 @@ const BODY: usize = 16_000;
 /// Longest comment, in characters.
 const REMARK: usize = 4000;
 const COMMENTS: usize = 50;
-/// Issues in a list.
+/// Most issues in a list.
 const LIST: usize = 30;
 /// Longest text of an issue in a list.
 const EXCERPT: usize = 300;
@@ -58,7 +58,7 @@ impl FoundIssues {
 }
 
 impl GitHub {
-    /// One issue with its comments.
+    /// Reads one issue with its comments.
     ///
     /// # Errors
     /// When there is none, or GitHub can't be asked.
@@ -93,7 +93,8 @@ impl GitHub {
         Ok(issues.take(LIST).map(|found| found.into_issue(EXCERPT, Vec::new())).collect())
     }
 
-    /// All open ones that have a label, the oldest first, with their text up to `limit` characters.
+    /// Lists all open issues that have a label, the oldest first, with their text up to `limit`
+    /// characters.
     ///
     /// # Errors
     /// When GitHub can't be asked.

@@ -10,7 +10,7 @@ pub(super) enum IssueLabel {
         #[serde(default)]
         name: Option<String>,
     },
-    /// Nothing that has a name.
+    /// An entry without a usable name.
     Other(serde::de::IgnoredAny),
 }
 

@@ -1,5 +1,6 @@
-//! Who may write to the repository. GitHub says it of each person when asked; what it writes beside a
-//! remark (`author_association`) hides the members of an organisation from most credentials.
+//! Finds who may write to the repository. GitHub says it of each person when asked; what it writes
+//! beside a remark (`author_association`) hides the members of an organisation from most
+//! credentials.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ struct Permission {
 }
 
 impl GitHub {
-    /// Those of these accounts that may write to the repository.
+    /// Returns those of these accounts that may write to the repository.
     ///
     /// # Errors
     /// When GitHub can't be asked, or does not let the credential ask.

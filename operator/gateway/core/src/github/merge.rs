@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::{GitHub, GitHubError, GitHubPull};
 
-/// How often a merge is tried while others merge at the same time, and the pause between.
+/// Attempts at a merge while others merge at the same time, and the base of the backoff between
+/// them.
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(700);
 
@@ -20,7 +21,8 @@ const ENQUEUE: &str = "mutation($input: EnqueuePullRequestInput!) { \
 const STANDING: &str = "query($id: ID!) { node(id: $id) { ... on PullRequest { \
     mergeQueueEntry { state position } autoMergeRequest { enabledAt } } } }";
 
-/// What the commit on the base branch says. A rebase has none of its own, and a queue writes its own.
+/// Message of the commit on the base branch. A rebase has none of its own, and a queue writes its
+/// own.
 #[derive(Clone, Copy, Debug)]
 pub struct MergeMessage<'a> {
     pub title: &'a str,
@@ -31,7 +33,7 @@ pub struct MergeMessage<'a> {
 pub enum MergeProgress {
     /// The commit on the base branch.
     Done(String),
-    /// Not yet; and what GitHub says of it.
+    /// The merge is not done yet; with GitHub's words.
     Waits(MergeWait, String),
 }
 
@@ -40,7 +42,7 @@ struct Merged {
     sha: String,
 }
 
-/// What is permitted to a repository's pull requests.
+/// Merge methods that the repository allows for pull requests.
 #[derive(Deserialize)]
 struct Allowed {
     #[serde(default, rename = "allow_squash_merge")]
@@ -51,18 +53,18 @@ struct Allowed {
     rebase: bool,
 }
 
-/// Why a merge was refused, by what can be done about it.
+/// Refusal of a merge, by what can be done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MergeRefusal {
     /// Another merge was faster: it goes through a moment later.
     Again,
-    /// Not in this way.
+    /// The repository does not allow this method.
     Method,
-    /// By its merge queue only.
+    /// The branch takes changes only from its merge queue.
     Queue,
     /// Required checks have not reported.
     Checks,
-    /// Somebody has to do something.
+    /// Somebody has to do something first.
     Final,
 }
 
@@ -170,7 +172,8 @@ impl GitHub {
         }
     }
 
-    /// Whether GitHub will merge it: it is in the queue, or goes there or is merged when it may.
+    /// Returns true if GitHub will merge it: it is in the queue, or goes there or is merged when it
+    /// may.
     ///
     /// # Errors
     /// When GitHub can't be asked.

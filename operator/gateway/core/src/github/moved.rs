@@ -15,8 +15,8 @@ struct MovedName {
 }
 
 impl GitHub {
-    /// Asks what the repository is called, and keeps it for all if that is another name by now. Answers
-    /// whether it is.
+    /// Asks for the repository's name, and keeps it for all if it was renamed. Returns true if it
+    /// was.
     ///
     /// # Errors
     /// When GitHub can't be asked, or leads elsewhere.
@@ -40,7 +40,7 @@ impl GitHub {
     }
 }
 
-/// For the Repo's condition: that its repository has another name by now.
+/// Remark for the Repo's condition that its repository was renamed.
 pub fn moved_remark(context: &GatewayContext, repo: &Repo) -> Option<String> {
     let new = context.github.moved.of(&Remote::parse(&repo.spec.git.url).ok()?)?;
     let (owner, name) = (&new.owner, &new.name);

@@ -29,7 +29,7 @@ impl Made {
 pub struct ChangeTarget {
     /// The commit that is released or reviewed.
     pub commit: Option<String>,
-    /// Of the pull request that is reviewed.
+    /// Title of the pull request that is reviewed.
     pub title: Option<String>,
 }
 

@@ -12,7 +12,7 @@ use super::{GitHub, GitHubError, text};
 /// An issue, or a pull request among the issues, as far as it is changed here.
 #[derive(Debug, Deserialize)]
 pub(super) struct OrganisedIssue {
-    /// Not its number: by it another issue refers to this one.
+    /// Id of the issue, by which another issue refers to it; not its number.
     id: u64,
     number: u64,
     html_url: String,

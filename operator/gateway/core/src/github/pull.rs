@@ -13,7 +13,7 @@ use crate::remote::Remote;
 /// Characters of a title that are recorded.
 const TITLE: usize = 250;
 
-/// Who did something, as GitHub names it.
+/// A GitHub account, as the author of something.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct GitHubAccount {
     pub login: String,
@@ -25,7 +25,7 @@ pub(super) struct GitHubAccount {
 #[derive(Clone, Debug, Deserialize)]
 pub struct GitHubPull {
     pub number: u64,
-    /// Its name in GraphQL.
+    /// Node id in GraphQL.
     #[serde(default)]
     pub node_id: String,
     pub html_url: String,
@@ -43,7 +43,7 @@ pub struct GitHubPull {
     mergeable_state: Option<String>,
     #[serde(default)]
     merged_by: Option<GitHubAccount>,
-    /// What it changes: said of one pull request, not in lists.
+    /// Size of the change: present for a single pull request, absent in lists.
     #[serde(default)]
     changed_files: Option<u64>,
     #[serde(default)]
@@ -61,7 +61,7 @@ pub struct GitHubPull {
     /// Absent: the account is gone.
     #[serde(default)]
     user: Option<GitHubAccount>,
-    /// Of any form: nothing else depends on them.
+    /// Requested reviewers, kept in any form: nothing else depends on them.
     #[serde(default)]
     requested_reviewers: Value,
     #[serde(default)]
@@ -82,7 +82,7 @@ struct Head {
     sha: String,
     #[serde(default, rename = "ref")]
     branch: Option<String>,
-    /// Gone with the account.
+    /// Author of the head branch; absent once the account is gone.
     #[serde(default)]
     user: Option<GitHubAccount>,
     /// Gone where somebody deleted the fork.
@@ -97,7 +97,8 @@ struct HeadRepository {
 }
 
 impl GitHubPull {
-    /// As a Thread records it. The title is one line without what a terminal would act on.
+    /// Converts the pull request for a Thread's record. The title is one line without what a
+    /// terminal would act on.
     #[must_use]
     pub fn record(&self) -> PullRequest {
         let words = self.title.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -114,12 +115,12 @@ impl GitHubPull {
         self.merged_at.is_some()
     }
 
-    /// Its newest commit.
+    /// Returns the newest commit.
     pub fn head(&self) -> &str {
         &self.head.sha
     }
 
-    /// The author's login.
+    /// Returns the author's login.
     pub fn author(&self) -> String {
         self.user
             .as_ref()
@@ -144,7 +145,7 @@ impl GitHubPull {
         (!name.eq_ignore_ascii_case(&here)).then(|| text::one_line(name, 150))
     }
 
-    /// Its branch, with the owner before it where `remote` does not have it.
+    /// Returns the name of its branch, with the owner before it where `remote` does not have it.
     pub fn head_name(&self, remote: &Remote) -> String {
         match (&self.head.user, self.fork(remote)) {
             (Some(user), Some(_)) => format!("{}:{}", user.login, self.branch()),
@@ -196,7 +197,7 @@ impl GitHubPull {
         self.base.as_ref().map_or("", |base| &base.branch)
     }
 
-    /// Whether GitHub sees nothing that keeps it from being merged.
+    /// Returns true if GitHub sees nothing that keeps it from being merged.
     pub fn is_ready(&self) -> bool {
         matches!(self.mergeable_state.as_deref(), Some("clean" | "has_hooks" | "unstable"))
     }
@@ -207,17 +208,17 @@ impl GitHubPull {
         by.map_or_else(|| "Somebody".to_owned(), |by| text::one_line(&by.login, 60))
     }
 
-    /// When it was closed or merged, in RFC 3339.
+    /// Returns the time at which it was closed or merged, in RFC 3339.
     pub fn closed_at(&self) -> Option<&str> {
         self.closed_at.as_deref()
     }
 
-    /// When anything last happened to it, in RFC 3339.
+    /// Returns the time of its last change, in RFC 3339.
     pub fn updated_at(&self) -> Option<&str> {
         self.updated_at.as_deref()
     }
 
-    /// The same as a time.
+    /// Returns the time of its last change.
     pub fn updated(&self) -> Option<Timestamp> {
         self.updated_at.as_ref()?.parse().ok()
     }
@@ -230,13 +231,13 @@ impl GitHubPull {
         }
     }
 
-    /// What it changes, where one pull request was asked for.
+    /// Returns the size of the change; absent for a pull request of a list.
     pub fn size(&self) -> Option<ChangeSize> {
         let lines = self.additions?.saturating_add(self.deletions?);
         Some(ChangeSize { files: self.changed_files?, lines })
     }
 
-    /// For the agent.
+    /// Converts the pull request for the agent.
     pub fn into_state(self, created: bool) -> PullRequestState {
         let state = match self.standing() {
             PullState::Merged => "merged",

@@ -28,23 +28,23 @@ struct Rate {
     strikes: u32,
 }
 
-/// How much a credential may ask within an hour.
+/// Hourly request quota of a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateQuota {
-    /// In all.
+    /// Requests in all.
     pub limit: u64,
     pub left: u64,
 }
 
 impl RateLimits {
-    /// How long there is to be no request; nothing if there may be one.
+    /// Returns the time left until the next request may be made; None if it may be made now.
     pub fn pause(&self, credential: &str) -> Option<Duration> {
         let known = self.known.lock();
         let until = known.get(credential)?.until?;
         until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
     }
 
-    /// What the last answer said of the hour.
+    /// Returns the hourly quota of the last answer.
     pub fn quota(&self, credential: &str) -> Option<RateQuota> {
         let known = self.known.lock();
         known.get(credential)?.quota
@@ -71,7 +71,7 @@ impl RateLimits {
     }
 }
 
-/// How long a limit says that it lasts.
+/// Returns the duration of a limit, as the headers give it.
 fn limit_duration(headers: &HeaderMap) -> Option<Duration> {
     if let Some(seconds) = header_number(headers, "retry-after") {
         return Some(Duration::from_secs(seconds.max(1)));

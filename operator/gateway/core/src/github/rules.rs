@@ -1,4 +1,4 @@
-//! What has to hold before a branch changes, as far as rulesets say it.
+//! Conditions that rulesets set for changes to a branch.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! What is said on a pull request: comments and reviews, each once per key, and what others said.
+//! Talk on a pull request: writes comments and reviews, each once per key, and reads those of
+//! others.
 
 use codebutler_crds::wire::{
     LineComment, LineRef, PostedComment, RemoteRemark, ReviewEvent, ReviewState,
@@ -19,7 +20,7 @@ const REMARKS: usize = 50;
 /// Review that asks for a change where GitHub takes none: on a pull request of the same account.
 const WANTED: &str = "**Changes requested**\n\n";
 
-/// By which a remark is found again.
+/// Key by which a remark is found again.
 #[derive(Clone, Debug)]
 pub struct RemarkKey(String);
 
@@ -38,13 +39,13 @@ impl RemarkKey {
     }
 }
 
-/// Something on the pull request: a comment, a comment on a line, or a review.
+/// A comment, a comment on a line, or a review on a pull request.
 #[derive(Clone, Debug, Deserialize)]
 pub struct PullComment {
-    /// Its number among its kind.
+    /// Id among comments of its kind.
     pub id: u64,
     html_url: String,
-    /// Nobody: the account is gone.
+    /// Author; absent once the account is gone.
     #[serde(default)]
     user: Option<GitHubAccount>,
     #[serde(default)]
@@ -61,7 +62,7 @@ pub struct PullComment {
     line: Option<u64>,
     #[serde(default)]
     original_line: Option<u64>,
-    /// Of a comment on a line: the review that it is part of.
+    /// Review that a comment on a line is part of.
     #[serde(default)]
     pub pull_request_review_id: Option<u64>,
 }
@@ -77,7 +78,7 @@ impl PullComment {
         &self.html_url
     }
 
-    /// When, in RFC 3339. Nothing for a review that is not submitted.
+    /// Returns the time, in RFC 3339. None for a review that is not submitted.
     pub fn at(&self) -> Option<&str> {
         self.submitted_at.as_deref().or(self.created_at.as_deref())
     }
@@ -86,7 +87,8 @@ impl PullComment {
         text::incoming_text(self.body.as_deref().unwrap_or_default(), limit)
     }
 
-    /// Of a review: `approved`, `changes_requested`, `commented`, `dismissed`, `pending`.
+    /// Returns the verdict of a review: `approved`, `changes_requested`, `commented`, `dismissed`,
+    /// `pending`.
     pub fn verdict(&self) -> String {
         self.state.as_deref().unwrap_or_default().to_ascii_lowercase()
     }
@@ -117,14 +119,14 @@ impl PullComment {
 /// All that was said on a pull request.
 #[derive(Debug, Default)]
 pub struct PullTalk {
-    /// In its conversation.
+    /// Comments in its conversation.
     pub comments: Vec<PullComment>,
     pub reviews: Vec<PullComment>,
     pub lines: Vec<PullComment>,
 }
 
 impl PullTalk {
-    /// For a role: the newest, oldest first.
+    /// Returns the newest remarks for a role, oldest first.
     pub fn remarks(&self) -> Vec<RemoteRemark> {
         let spoken =
             |said: &&PullComment| said.body.as_deref().is_some_and(|body| !body.trim().is_empty());
@@ -136,7 +138,7 @@ impl PullTalk {
         all.into_iter().skip(skip).map(PullComment::remark).collect()
     }
 
-    /// Each reviewer's last word: a mere comment takes no verdict back.
+    /// Returns each reviewer's last verdict: a mere comment takes no verdict back.
     pub fn verdicts(&self) -> Vec<ReviewState> {
         let mut last: Vec<ReviewState> = Vec::new();
         for review in self.reviews.iter().filter(|review| review.verdict() != "pending") {
@@ -152,7 +154,7 @@ impl PullTalk {
 }
 
 impl GitHub {
-    /// Everything that was said on a pull request.
+    /// Reads everything that was said on a pull request.
     ///
     /// # Errors
     /// When GitHub can't be asked.
@@ -165,7 +167,8 @@ impl GitHub {
         Ok(PullTalk { comments, reviews, lines })
     }
 
-    /// What was said since then, and all reviews; what they say of lines only where one is as new.
+    /// Returns the comments since then, and all reviews; comments on lines only where a review is
+    /// as new.
     ///
     /// # Errors
     /// When GitHub can't be asked.

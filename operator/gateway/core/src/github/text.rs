@@ -17,7 +17,8 @@ pub fn effect_marker(parts: &[&str]) -> String {
     format!("{MARK}{} -->", hex::encode(&hash.finalize()[..12]))
 }
 
-/// Whether CodeButler wrote it: nobody hides a marker in his own words but to be overlooked.
+/// Returns true if CodeButler wrote it: people have no reason to hide a marker in their own words,
+/// except to be overlooked.
 pub fn is_own(body: &str) -> bool {
     body.contains(MARK)
 }
@@ -35,7 +36,7 @@ pub fn commit_title(title: &str, limit: usize) -> String {
     break_ci_words(&one_line(title, limit)).into_owned()
 }
 
-/// What others wrote, without what their page hides, cut to `limit` characters.
+/// Cleans a text of others: without what its page hides, cut to `limit` characters.
 pub fn incoming_text(text: &str, limit: usize) -> String {
     let shown = without_hidden_markup(text);
     let lines = shown.lines().filter(|line| !is_hidden_definition(line)).map(str::trim_end);
@@ -63,7 +64,8 @@ fn cut_text(text: &str, limit: usize) -> String {
     }
 }
 
-/// Without comments, processing instructions and declarations; one that does not end hides the rest.
+/// Removes comments, processing instructions and declarations; one that does not end hides the
+/// rest.
 fn without_hidden_markup(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -81,7 +83,7 @@ fn without_hidden_markup(text: &str) -> String {
     out
 }
 
-/// How long the hidden construct is that begins here, if one does.
+/// Returns the length of the hidden construct that begins here, if one does.
 fn hidden_length(from: &str) -> Option<usize> {
     let end = |open: usize, close: &str| {
         let inner = &from[open..];
@@ -168,7 +170,7 @@ mod tests {
 
     #[test]
     fn no_word_of_ours_switches_off_ci() {
-        // What is hidden in such a word does not hide the word.
+        // Invisible characters within such a word do not hide the word.
         for word in ["[skip ci]", "[ci\u{200b} skip]", "[no\u{ad} ci]", "skip-checks: true"] {
             for written in [outgoing_text(word), commit_title(word, 100)] {
                 assert!(!codebutler_crds::wire::has_ci_words(&written), "{written:?}");

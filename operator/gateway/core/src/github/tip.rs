@@ -1,4 +1,4 @@
-//! What a branch is at.
+//! Reads the tip of a branch.
 
 use http::StatusCode;
 use serde::Deserialize;
@@ -36,7 +36,7 @@ struct Tree {
 }
 
 impl GitHub {
-    /// What a branch is at; None if there is no such branch.
+    /// Returns the tip of a branch; None if there is no such branch.
     ///
     /// # Errors
     /// When GitHub can't be asked.

@@ -1,4 +1,5 @@
-//! What a Thread's object says that happened. Pure: each fact has a key under which it is told once.
+//! Derives history facts from a Thread's object. Pure: each fact has a key under which it is told
+//! once.
 
 use codebutler_crds::thread::{AnswerFeedback, ApprovalAnswer, PullState, ThreadState};
 use codebutler_crds::wire::PendingItem;
@@ -16,7 +17,7 @@ const WAITS: [&str; 4] = [
     condition::COLLECTING,
 ];
 
-/// All that it says.
+/// Returns all facts that a Thread's object tells.
 pub(super) fn thread_facts(thread: &Thread) -> Vec<ThreadFact> {
     let Some(status) = &thread.status else { return Vec::new() };
     let mut facts: Vec<_> = opening_fact(thread).into_iter().collect();
@@ -55,7 +56,7 @@ pub(super) fn thread_facts(thread: &Thread) -> Vec<ThreadFact> {
     facts
 }
 
-/// Whose channel it is in decides who may read of it, and does so when the Thread is gone.
+/// Records the channel, because it decides who may read the history, even once the Thread is gone.
 fn opening_fact(thread: &Thread) -> Option<ThreadFact> {
     let conversation = thread.conversation()?;
     let (repo, channel) = (thread.spec.repo.clone(), conversation.channel.clone());
@@ -78,7 +79,7 @@ fn approval_fact(approval: &codebutler_crds::thread::ActionApproval) -> Option<T
     Some((format!("approval:{}:{choice}", approval.id), Some(approval.role.clone()), event))
 }
 
-/// Whether an answer helped: one that did not is a friction, for whoever looks back.
+/// Records whether an answer helped: one that did not counts as friction for whoever looks back.
 fn feedback_fact(said: &AnswerFeedback) -> ThreadFact {
     let AnswerFeedback { message, role, by, helps, at, why, .. } = said;
     let choice = match (helps, why) {
@@ -101,8 +102,8 @@ fn wait_facts(status: &ThreadStatus) -> impl Iterator<Item = ThreadFact> {
     })
 }
 
-/// What people decided, as a role is about to hear it. What a question about an action came to, its own
-/// record says.
+/// Records a decision of people that a role is about to hear. The outcome of a question about an
+/// action has a record of its own.
 pub fn decision_fact(pending: &PendingItem) -> Option<ThreadFact> {
     let PendingItem { id, role, kind, choice, user, message } = pending;
     let event = HistoryEvent::Decision {

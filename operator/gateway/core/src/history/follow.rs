@@ -13,21 +13,21 @@ use crate::context::GatewayContext;
 use crate::masks;
 use crate::thread_key::ThreadKey;
 
-/// How often Threads are looked at.
+/// Interval between looks at Threads.
 const EVERY: Duration = Duration::from_millis(500);
-/// How often histories are.
+/// Interval between looks at histories.
 const TIDY: Duration = Duration::from_hours(1);
 
-/// How long histories are kept.
+/// Limits on kept histories.
 #[derive(Clone, Copy, Debug)]
 pub struct HistoryRetention {
-    /// After the last event.
+    /// Age after the last event.
     pub age: Duration,
-    /// Bytes of all together: the oldest go first.
+    /// Bytes of all histories together: the oldest go first.
     pub size: Option<u64>,
 }
 
-/// Tells until the gateway stops.
+/// Records facts about Threads until the gateway stops.
 pub async fn run_following(
     context: &GatewayContext,
     shutdown: &CancellationToken,
@@ -44,7 +44,7 @@ async fn follow_threads(context: &GatewayContext, shutdown: &CancellationToken) 
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while shutdown.run_until_cancelled(due.tick()).await.is_some() {
-        // What is not attended any more has ended, and says how.
+        // A Thread that is not attended any more has ended, and its object says how.
         for key in changed.take() {
             if let Some(thread) = context.attended.get(&key).or_else(|| context.thread(&key)) {
                 tell_facts(context, &thread).await;
@@ -110,7 +110,7 @@ fn remove_due(
     Ok(())
 }
 
-/// Those that go. Of open Threads none does.
+/// Returns the histories to remove. Those of open Threads stay.
 fn due_histories(
     mut all: Vec<StoredHistory>,
     retention: HistoryRetention,

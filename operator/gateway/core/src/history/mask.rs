@@ -9,14 +9,14 @@ use crate::redact::SecretRedactor;
 
 /// Longest event, in bytes of text as it is written: what is behind that is cut to [`LEAST`] bytes each.
 const MOST: usize = 1024 * 1024;
-/// Behind so many lists end.
+/// Size behind which lists end.
 const WHOLE: usize = MOST + MOST / 2;
 const LEAST: usize = 256;
-/// What an element of a list takes beside its texts.
+/// Bytes counted for each element of a list, beside its texts.
 const ELEMENT: usize = 64;
 const CUT: &str = "\n[…]\n";
 
-/// The event as it is kept.
+/// Masks and shortens an event for the history.
 pub fn mask_event(event: &HistoryEvent, redactor: &SecretRedactor) -> HistoryEvent {
     let mut used = 0;
     let masked = serde_json::to_value(event).and_then(|mut value| {
@@ -79,7 +79,7 @@ fn cut_list(values: &mut Vec<Value>, kept: usize) {
     }
 }
 
-/// Bytes of a text in JSON.
+/// Counts the bytes of a text in JSON.
 fn written_length(text: &str) -> usize {
     let length = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
@@ -89,7 +89,7 @@ fn written_length(text: &str) -> usize {
     text.bytes().map(length).sum()
 }
 
-/// Beginning and end.
+/// Shortens a text to its beginning and its end.
 fn bound_text(text: &str, most: usize) -> String {
     let half = (most - CUT.len()) / 2;
     let head = text.floor_char_boundary(half);
@@ -97,7 +97,7 @@ fn bound_text(text: &str, most: usize) -> String {
     format!("{}{CUT}{}", &text[..head], &text[tail..])
 }
 
-/// Whether an agent may tell it. All else the gateway knows better.
+/// Returns true if an agent may tell this event. All others the gateway knows better.
 pub const fn is_agents(event: &HistoryEvent) -> bool {
     matches!(
         event,

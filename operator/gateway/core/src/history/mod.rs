@@ -1,6 +1,6 @@
-//! What happened in each conversation, kept for later: what agents tell of their runs, and what the
-//! gateway sees and does itself. Nothing waits for it but the agents' own telling; while the store is
-//! away, work goes on, and what the gateway tells waits in a buffer that is bounded.
+//! Histories of conversations, kept for later: what agents tell of their runs, and what the gateway
+//! sees and does itself. Nothing waits for it but the agents' own telling; while the store is away,
+//! work goes on, and what the gateway tells waits in a buffer that is bounded.
 //!
 //! Pure: [`facts`], [`mask`]. [`writer`] writes, on a thread of its own, [`follow`] looks at Threads.
 
@@ -47,7 +47,7 @@ pub struct HistoryKeeper {
     writer: Option<HistoryWriter>,
     store: Option<AnyStore>,
     runs: RunBeginnings,
-    /// Which object has a name now.
+    /// Watch cache that tells which object has a name now.
     threads: Option<Store<Thread>>,
     reads: HistoryReads,
 }
@@ -72,7 +72,7 @@ impl HistoryKeeper {
         Ok(Self { writer: Some(writer), store: Some(store), ..Self::default() })
     }
 
-    /// With the Threads that there are: a history belongs to one of them, not to its name.
+    /// Sets the watch cache of Threads: a history belongs to one of them, not to its name.
     #[must_use]
     pub fn knowing(self, threads: &Store<Thread>) -> Self {
         Self { threads: Some(threads.clone()), ..self }
@@ -83,7 +83,7 @@ impl HistoryKeeper {
         birth_of(&*self.threads.as_ref()?.get(&object)?)
     }
 
-    /// Where they can be read.
+    /// Returns the store from which histories can be read.
     pub fn store(&self) -> Option<&AnyStore> {
         self.store.as_ref()
     }
@@ -96,7 +96,7 @@ impl HistoryKeeper {
         }
     }
 
-    /// What is read of them for agents.
+    /// Returns the readings of histories for agents.
     pub const fn reads(&self) -> &HistoryReads {
         &self.reads
     }
@@ -106,7 +106,7 @@ impl HistoryKeeper {
         self.writer.as_ref().map(|writer| writer.news.clone()).unwrap_or_default()
     }
 
-    /// Something that happened, told once for each key. Masked here.
+    /// Tells an event, once for each key. Masks it here.
     pub fn tell(&self, thread: &ThreadKey, redactor: &SecretRedactor, told: ToldEvent) {
         let (Some(writer), Some(place)) = (&self.writer, history_place(thread)) else { return };
         let ToldEvent { key, at, role, run, event } = told;
@@ -186,8 +186,8 @@ impl HistoryKeeper {
         }
     }
 
-    /// Keeps what a role's journal says next; the numbers that are wanted next of the role's journals. A batch keeps its
-    /// room until it is written.
+    /// Keeps what a role's journal says next; the numbers that are wanted next of the role's
+    /// journals. A batch keeps its room until it is written.
     ///
     /// # Errors
     /// When it can't be kept, or not now.
@@ -222,13 +222,13 @@ impl HistoryKeeper {
     }
 }
 
-/// Which object it is, and since when.
+/// Returns the UID of a Thread and its creation time.
 fn birth_of(thread: &Thread) -> Option<ThreadBirth> {
     let made = thread.metadata.creation_timestamp.as_ref()?.0.as_millisecond();
     Some((thread.uid()?, u64::try_from(made).ok()?))
 }
 
-/// Where histories are kept.
+/// Opens the store of histories.
 ///
 /// # Errors
 /// When the address is wrong.
@@ -246,9 +246,9 @@ pub fn open_store(
     Ok(AnyStore::Bucket(Box::new(bucket)))
 }
 
-/// Something that the gateway tells.
+/// An event that the gateway tells.
 pub struct ToldEvent {
-    /// It is told once for each.
+    /// Key under which the event is told once.
     pub key: String,
     /// Milliseconds since 1970; now if absent.
     pub at: Option<u64>,
@@ -273,7 +273,7 @@ pub fn millis_now() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// When a message was written: a Slack `ts` is seconds with a fraction.
+/// Returns the time of a message in milliseconds: a Slack `ts` is seconds with a fraction.
 fn message_millis(ts: &SlackTs) -> u64 {
     let (seconds, fraction) = ts.as_str().split_once('.').unwrap_or((ts.as_str(), "0"));
     let seconds: u64 = seconds.parse().unwrap_or(0);

@@ -21,10 +21,10 @@ const LINES: (u64, u64) = (5_000, 2 * 1024 * 1024);
 /// Histories in which it is known where the lines are.
 const KNOWN: usize = 128;
 
-/// Why there are no lines.
+/// Failure to read lines of a history.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryReadError {
-    /// As many are read as can be at once.
+    /// As many histories are read as can be at once.
     #[error(transparent)]
     Busy(#[from] NoPlace),
     #[error("the history can't be read right now: try again")]
@@ -33,7 +33,7 @@ pub enum HistoryReadError {
 
 type SharedIndex = Arc<Mutex<LineIndex>>;
 
-/// See the module. Cheap to clone; clones count together.
+/// Readings of histories, limited in number. Cheap to clone; clones count together.
 #[derive(Clone)]
 pub struct HistoryReads {
     places: SharedPlaces,
@@ -49,17 +49,17 @@ impl Default for HistoryReads {
     }
 }
 
-/// Whose lines are read.
+/// A reader of a history, and the Thread that it belongs to.
 pub struct HistoryReader<'r> {
     pub thread: &'r ThreadKey,
     pub repo: RepoKey,
-    /// Of the Thread: those of another one of its name are not its own.
+    /// UID of the Thread: lines of another one of its name are not its own.
     pub uid: &'r str,
 }
 
 impl HistoryReads {
-    /// Lines of a Thread behind this one: [`HistoryLines`] as JSON. Writing megabytes of it on a worker of the runtime
-    /// would keep others' messages waiting.
+    /// Lines of a Thread behind this one: [`HistoryLines`] as JSON. Writing megabytes of it on a
+    /// worker of the runtime would keep others' messages waiting.
     ///
     /// # Errors
     /// When they can't be read, or not now.
@@ -116,7 +116,7 @@ impl HistoryReads {
     }
 }
 
-/// As an answer has them.
+/// Writes lines as JSON for an answer.
 ///
 /// # Errors
 /// When they can't be written as JSON.

@@ -1,4 +1,5 @@
-//! What people began conversations with, as the histories have it: of all that ended without a merge, too.
+//! First requests of conversations, read from the histories: also of those that ended without a
+//! merge.
 
 use std::io;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ impl Default for RequestMemory {
 }
 
 impl RequestMemory {
-    /// The known ones.
+    /// Locks the cache of requests.
     pub(super) fn lock(&self) -> MutexGuard<'_, RecentMap<ThreadPlace, FirstRequest>> {
         self.0.lock()
     }

@@ -1,5 +1,5 @@
-//! How much space all histories may take together. What would pass it is not written: a volume that is full
-//! takes the whole gateway with it.
+//! Quota for the space of all histories together. A write that would pass it is refused: a volume
+//! that is full takes the whole gateway with it.
 
 use std::io;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use codebutler_history::HistoryStore;
 use tokio::sync::Notify;
 
-/// How often it is counted anew while there is none left.
+/// Interval between counts while no space is left.
 const AGAIN: Duration = Duration::from_secs(1);
-/// And while there is: others may have written or removed some.
+/// Interval between counts while there is some: others may have written or removed histories.
 const ANEW: Duration = Duration::from_mins(10);
 
-/// See the module.
+/// Quota for all histories together.
 pub(super) struct HistorySpace {
     most: Option<u64>,
-    /// What was taken when it was counted, and has been since.
+    /// Bytes in use: as counted last, plus those taken since.
     taken: u64,
     counted: Option<Instant>,
     full: Arc<Notify>,

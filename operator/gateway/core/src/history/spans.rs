@@ -1,5 +1,6 @@
-//! What agents tell of their runs as spans, with the attributes that OpenTelemetry has for generative AI: each run an
-//! `invoke_agent`, and within it each use of a tool an `execute_tool`. Arguments and outputs are no attributes.
+//! Converts the runs that agents tell into spans, with the attributes that OpenTelemetry has for
+//! generative AI: each run an `invoke_agent`, and within it each use of a tool an `execute_tool`.
+//! Arguments and outputs are no attributes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -16,15 +17,14 @@ use super::lock;
 /// Runs whose beginning is remembered.
 const MOST: usize = 4096;
 
-/// When runs began, by what they are known by. Cheap to clone.
+/// Start times of runs, by their keys. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct RunBeginnings(Arc<Mutex<HashMap<String, u64>>>);
 
-/// Whose spans they are.
+/// Owner of spans.
 pub(super) struct SpanOwner<'a> {
-    /// `namespace/name`.
+    /// Thread, as `namespace/name`.
     pub thread: String,
-    /// Name of the Thread.
     pub conversation: &'a str,
     pub role: &'a str,
 }
@@ -34,9 +34,9 @@ pub(super) struct SpanOwner<'a> {
 pub(super) struct ToldSpan {
     name: String,
     operation: &'static str,
-    /// By which it is the same when it is told again.
+    /// Key by which the span is the same when it is told again.
     key: String,
-    /// Of the run that it is part of.
+    /// Key of the run that the span is part of.
     parent: Option<String>,
     tool: Option<String>,
     began: u64,
@@ -45,7 +45,7 @@ pub(super) struct ToldSpan {
 }
 
 impl RunBeginnings {
-    /// What a journal says, as spans.
+    /// Converts a journal's events to spans.
     pub(super) fn spans_of(&self, owner: &SpanOwner<'_>, batch: &HistoryBatch) -> Vec<ToldSpan> {
         let spans = batch.events.iter().map(|told| self.span_of(owner, &batch.journal, told));
         spans.flatten().collect()

@@ -19,11 +19,11 @@ use super::{lock, millis_now};
 use crate::bodies::BodyClaim;
 use crate::metrics::GatewayMetrics;
 
-/// What may wait to be taken by the thread.
+/// Orders that may wait for the thread.
 const ORDERS: usize = 1024;
-/// What may wait for a store that is away.
+/// Orders that may wait while the store is away.
 const HELD: usize = 8192;
-/// Written in one go.
+/// Most orders written in one batch.
 const ROUND: usize = 256;
 /// Histories whose state is kept at hand.
 const OPEN: usize = 256;
@@ -32,7 +32,7 @@ const LONGEST: u64 = 512 * 1024 * 1024;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
-/// Why something is not kept.
+/// Reason why something is not kept.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum TellError {
     /// The store is away: what was told has to be told again.
@@ -49,10 +49,10 @@ pub enum TellError {
 /// A Thread object: its UID, and when it was made, in milliseconds since 1970.
 pub(super) type ThreadBirth = (String, u64);
 
-/// What the gateway tells.
+/// An event that the gateway tells.
 pub(super) struct EventNote {
     pub place: ThreadPlace,
-    /// Whom it is about, where the Thread is there still.
+    /// The Thread it is about, if it still exists.
     pub birth: Option<ThreadBirth>,
     pub key: String,
     pub at: u64,
@@ -61,14 +61,14 @@ pub(super) struct EventNote {
     pub event: HistoryEvent,
 }
 
-/// What an agent tells, or wants to know.
+/// Events that an agent tells, or a question about what is kept.
 pub(super) struct EventBatch {
     pub place: ThreadPlace,
     pub birth: Option<ThreadBirth>,
     pub role: String,
-    /// Nothing is told if absent.
+    /// Events that the agent tells; nothing is told if absent.
     pub told: Option<HistoryBatch>,
-    /// Room in the budget of all bodies, until it is written: who hangs up leaves it here.
+    /// Room in the budget of all bodies, until it is written, even if the caller hangs up.
     pub _room: Option<BodyClaim>,
     pub reply: oneshot::Sender<Kept>,
 }
@@ -96,7 +96,7 @@ impl WriteOrder {
     }
 }
 
-/// Who waits for histories to grow. Cheap to clone.
+/// Subscriptions to the growth of histories. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct HistoryNews(Arc<Mutex<HashMap<ThreadPlace, watch::Sender<u64>>>>);
 
@@ -115,18 +115,18 @@ impl HistoryNews {
     }
 }
 
-/// Where orders are given. Cheap to clone; the thread ends with the last one.
+/// Sender of orders to the writing thread. Cheap to clone; the thread ends with the last one.
 #[derive(Clone)]
 pub(super) struct HistoryWriter {
     orders: SyncSender<WriteOrder>,
     pub news: HistoryNews,
-    /// Says when there is no space left, so that old ones are removed.
+    /// Notifies when there is no space left, so that old histories are removed.
     pub full: Arc<Notify>,
     lost: Arc<AtomicU64>,
 }
 
 impl HistoryWriter {
-    /// With so many bytes for all histories, if that has a bound.
+    /// Starts the writing thread, with so many bytes for all histories, if that has a bound.
     pub(super) fn start(
         store: impl HistoryStore,
         metrics: GatewayMetrics,
@@ -154,7 +154,7 @@ impl HistoryWriter {
         self.orders.try_send(order).map_err(|_| TellError::Away)
     }
 
-    /// Never waits: what there is no room for is counted.
+    /// Queues an event. Never waits: events that there is no room for are counted.
     pub(super) fn note(&self, note: EventNote) {
         if self.orders.try_send(WriteOrder::Note(Box::new(note))).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
@@ -167,7 +167,7 @@ struct Desk<S> {
     logs: HashMap<ThreadPlace, HistoryLog>,
     /// Oldest first, while the store is away.
     held: VecDeque<WriteOrder>,
-    /// When the store is tried again.
+    /// Time at which the store is tried again.
     again: Option<Instant>,
     pause: Duration,
     news: HistoryNews,
@@ -262,7 +262,7 @@ impl<S: HistoryStore> Desk<S> {
         }
     }
 
-    /// What can't be kept: it is counted.
+    /// Drops orders that can't be kept, and counts them.
     fn drop_orders(&self, orders: Vec<WriteOrder>) {
         for order in orders {
             match order {

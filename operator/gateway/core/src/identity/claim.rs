@@ -1,4 +1,4 @@
-//! What a token says of itself, unproven: enough to refuse it before anybody is asked.
+//! Unproven claims of a token: enough to refuse it before anybody is asked.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

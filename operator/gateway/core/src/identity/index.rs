@@ -14,14 +14,12 @@ use tokio::time::{Instant, timeout_at};
 use crate::repo_key::RepoKey;
 use crate::thread_key::ThreadKey;
 
-/// What a pod is.
+/// The part that a pod plays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodPart {
     /// A role of a Thread.
     Role(ThreadKey, String),
-    /// A server of a Thread.
     Server(ThreadKey, String),
-    /// A server of a Repo.
     Shared(RepoKey, String),
     /// A seat of a Repo, as its pod is called, that no Thread has taken.
     Seat(RepoKey, String),
@@ -35,14 +33,14 @@ pub struct PodIndex(Arc<RwLock<Maps>>, Arc<Notify>);
 
 #[derive(Debug, Default)]
 struct Maps {
-    /// By namespace and pod UID. A status can repeat another Thread's UID only in its own
+    /// Parts by namespace and pod UID. A status can repeat another Thread's UID only in its own
     /// namespace, and only the controller writes either.
     parts: HashMap<(String, String), PodPart>,
-    /// What each Thread contributed, to be taken back.
+    /// Pods that each Thread contributed, so that they can be removed.
     pods: HashMap<ThreadKey, Vec<String>>,
     /// Threads seen since the watch began anew.
     listed: Option<HashSet<ThreadKey>>,
-    /// The same of Repos.
+    /// Pods that each Repo contributed.
     repo_pods: HashMap<RepoKey, Vec<String>>,
     /// Seats by namespace and pod UID. A Thread that names one goes before.
     seats: HashMap<(String, String), PodPart>,
@@ -81,7 +79,7 @@ impl PodIndex {
         }
     }
 
-    /// The same of Repos.
+    /// Takes in an event of the watch of Repos.
     pub fn observe_repo(&self, event: &Event<Repo>) {
         let mut maps = self.0.write();
         match event {
@@ -105,15 +103,15 @@ impl PodIndex {
         }
     }
 
-    /// What named this pod when last heard of.
+    /// Returns the part of a pod, by the object that named it when last heard of.
     pub fn find(&self, namespace: &str, uid: &str) -> Option<PodPart> {
         let maps = self.0.read();
         let pod = (namespace.to_owned(), uid.to_owned());
         maps.parts.get(&pod).or_else(|| maps.seats.get(&pod)).cloned()
     }
 
-    /// Waits until a pod is more than a seat, or for at most `wait`. One that nobody names for a moment is between both:
-    /// what its Repo says of it may be heard before what its Thread says.
+    /// Waits until a pod is more than a seat, or for at most `wait`. One that nobody names for a
+    /// moment is between both: what its Repo says of it may be heard before what its Thread says.
     pub async fn taken(&self, namespace: &str, uid: &str, wait: Duration) -> Option<PodPart> {
         let deadline = Instant::now() + wait;
         loop {
@@ -132,7 +130,7 @@ impl PodIndex {
 }
 
 impl Maps {
-    /// Answers whether one of its pods is new.
+    /// Sets the pods of a Thread. Returns true if one of them is new.
     fn set(&mut self, thread: &Thread) -> bool {
         let key = ThreadKey::from(thread);
         let before = self.remove(&key);
@@ -180,7 +178,7 @@ impl Maps {
         added.collect()
     }
 
-    /// Answers what it had contributed.
+    /// Removes a Thread, and returns the pods that it had contributed.
     fn remove(&mut self, key: &ThreadKey) -> Vec<String> {
         let gone = self.pods.remove(key).unwrap_or_default();
         for uid in &gone {

@@ -15,15 +15,16 @@ use super::claim::TokenClaim;
 use super::{CallingPod, RefusedToken};
 use crate::threads::keyed::KeyedLocks;
 
-/// How long a review counts. A pod's end is noticed earlier, from the Thread.
+/// Lifetime of a cached review. A pod's end is noticed earlier, from the Thread.
 const REMEMBER: Duration = Duration::from_mins(1);
 /// Most reviews remembered; more tokens than any gateway's pods hold at a time.
 const MOST: usize = 20_000;
-/// How long a refusal counts: a pod can be known here before its token is there.
+/// Lifetime of a cached refusal: a pod can be known here before its token is there.
 const REFUSED: Duration = Duration::from_secs(10);
-/// How long a review that failed is not repeated: those that waited for it would wait as long again.
+/// Time for which a failed review is not repeated: calls that waited for it would wait as long
+/// again.
 const FAILED: Duration = Duration::from_secs(1);
-/// Tokens of one pod under review at once: who knows a pod's name keeps nobody else waiting.
+/// Reviews of one pod's tokens at once: whoever knows a pod's name keeps nobody else waiting.
 const PER_POD: usize = 2;
 /// Reviews under way at once, so that strangers can't flood the API server.
 const AT_ONCE: usize = 16;
@@ -31,13 +32,13 @@ const AT_ONCE: usize = 16;
 const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 
 type Digest256 = [u8; 32];
-/// When it was asked for, and what was found.
+/// Time of the review's request, and its result.
 type KnownToken = (Instant, Result<CallingPod, RefusedToken>);
 
 pub(super) struct TokenReviewCache {
     client: Client,
     known: Mutex<HashMap<Digest256, KnownToken>>,
-    /// One review for a token, however many calls show it.
+    /// Lock for one review of a token, however many calls show it.
     turns: KeyedLocks<Digest256>,
     asking: Mutex<HashMap<TokenClaim, usize>>,
     permits: Semaphore,
@@ -72,7 +73,7 @@ impl TokenReviewCache {
         let _permit = self.permits.acquire().await.map_err(|_| RefusedToken::ReviewFailed)?;
         let asked = Instant::now();
         let found = self.ask(token).await;
-        // What failed counts from its end.
+        // A failure counts from the end of its review.
         let asked = if found == Err(RefusedToken::ReviewFailed) { Instant::now() } else { asked };
         self.remember(digest, asked, found.clone());
         found
@@ -94,7 +95,7 @@ impl TokenReviewCache {
         pod_of(answer.status.as_ref())
     }
 
-    /// One of the places that reviews for a pod have.
+    /// Takes one of the places that reviews for a pod have.
     fn place(&self, claim: TokenClaim) -> Result<ReviewPlace<'_>, RefusedToken> {
         let mut asking = self.asking.lock();
         let count = asking.entry(claim.clone()).or_default();

@@ -1,4 +1,4 @@
-//! How long the heads of a connection's requests take. A head begins with the connection or, later, with
+//! Times the heads of a connection's requests. A head begins with the connection or, later, with
 //! the first byte after an answer; it ends when the request is known.
 
 use std::io;
@@ -12,10 +12,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// What is known of one connection. Clones know the same.
+/// State of one connection. Clones share it.
 #[derive(Clone)]
 pub(super) struct RequestHeads {
-    /// When the head that is being read began.
+    /// Start of the head that is being read.
     begun: Arc<watch::Sender<Option<Instant>>>,
     /// Requests that are not answered yet: what arrives belongs to them.
     open: Arc<AtomicUsize>,

@@ -1,4 +1,4 @@
-//! How a Thread's status may change: pure, monotone, and the same when applied again.
+//! Changes of a Thread's status: pure, monotone, and the same when applied again.
 
 use codebutler_crds::thread::{
     AgentSilence, ApprovalAnswer, ClosingChoice, HandOver, HandOverReason, MergeWait, PendingItem,
@@ -19,13 +19,13 @@ const HANDOVERS: usize = 8;
 /// Settled questions whose messages are still to be edited.
 const SETTLED: usize = 16;
 
-/// [`Settled::choice`] of a question that was open when its Thread was closed.
+/// [`SettledQuestion::choice`] of a question that was open when its Thread was closed.
 pub const CLOSED: &str = "closed";
 
-/// Why a change is not possible.
+/// Reason why a change is not possible.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ChangeRefusal {
-    /// Too much waits for the roles already.
+    /// Too many decisions wait for the roles already.
     #[error(
         "{PENDING} decisions wait in this thread already: another one can't be taken in until a role has worked on them"
     )]
@@ -38,10 +38,10 @@ pub enum ChangeRefusal {
     /// The key of a question is that of another action.
     #[error("this key stands for another action: a new action needs a key of its own")]
     OtherAction,
-    /// There is no such question (any more).
+    /// The question does not exist (any more).
     #[error("nobody was asked about this action: ask again with a new key")]
     NotAsked,
-    /// It was decided otherwise meanwhile.
+    /// The question was decided otherwise meanwhile.
     #[error("the decision how the thread ends is another one by now")]
     Undecided,
 }
@@ -70,8 +70,8 @@ pub fn take_report(status: &mut ThreadStatus, role: &str, report: &RunReport, no
     status.last_activity = Some(now.clone());
 }
 
-/// Says of a role's pod that it is not heard of, or that it is. Of a pod that is not the role's any more
-/// the mark stays until there is another one: it says why it goes.
+/// Marks that a role's pod is not heard of, or that it is. The mark of a pod that is not the role's
+/// any more stays until there is another one: it tells why the pod goes.
 pub fn set_silence(
     status: &mut ThreadStatus,
     role: &str,
@@ -84,8 +84,8 @@ pub fn set_silence(
     }
 }
 
-/// Who has proposed a plan that is approved waits for nothing any more, unless it has asked something
-/// since or is to hear of it itself.
+/// Ends the waiting of the role whose proposed plan is approved, unless it has asked something
+/// since or is to hear of the approval itself.
 pub fn release_planner(status: &mut ThreadStatus) {
     let Some(plan) = status.plan.as_ref().filter(|plan| plan.approved_by.is_some()) else { return };
     let (role, asked) = (plan.role.clone(), plan.ts.clone());

@@ -1,13 +1,15 @@
-//! Roles that one role asked at the same time. They run side by side, and who asked is woken once, with the end of the
-//! last run: each answer alone would begin one that can only wait. Pure, monotone, and the same when applied again.
+//! Roles that one role asked at the same time. They run side by side, and who asked is woken once,
+//! with the end of the last run: each answer alone would begin one that can only wait. Pure,
+//! monotone, and the same when applied again.
 
 use codebutler_crds::thread::{JointQuestion, RoleState};
 use codebutler_crds::{SlackTs, ThreadStatus};
 
-/// Roles of one question.
+/// Most roles in one question.
 const MOST: usize = 8;
 
-/// Notes whom a message asks at the same time. Whose run has taken it already is not waited for.
+/// Notes the roles that a message asks at the same time. A role whose run has taken it already is
+/// not waited for.
 pub fn begin_joint(status: &mut ThreadStatus, by: &str, asked: &[(String, SlackTs)]) {
     let Some(ts) = asked.iter().map(|(_, ts)| ts).min().cloned() else { return };
     if status.joint_question.as_ref().is_some_and(|joint| joint.ts >= ts) {

@@ -37,7 +37,7 @@ pub fn own_fields(before: &ThreadStatus, after: &ThreadStatus, thread: &Thread) 
     Some(json!({"metadata": {"resourceVersion": version}, "status": status}))
 }
 
-/// The one condition that is the gateway's.
+/// Returns the one condition that is the gateway's.
 fn opening_condition(status: &ThreadStatus) -> Option<&Condition> {
     status.conditions.iter().find(|condition| condition.type_ == OPENED)
 }
@@ -109,7 +109,7 @@ fn role_fields(role: &RoleStatus) -> Map<String, Value> {
     }))
 }
 
-/// An empty list is none.
+/// Converts a list; an empty one is null.
 fn list_value<T: Serialize>(items: &[T]) -> Value {
     if items.is_empty() { Value::Null } else { json!(items) }
 }
@@ -119,8 +119,8 @@ pub fn patch_between(old: &impl Serialize, new: &impl Serialize) -> Value {
     Value::Object(field_differences(&into_object(json!(old)), &into_object(json!(new))))
 }
 
-/// What to send so that a merge makes `new` of `old`: whole new values, nulls for what is gone, and
-/// inside objects only what differs.
+/// Builds the patch that turns `old` into `new` by a merge: whole new values, nulls for what is
+/// gone, and inside objects only what differs.
 fn field_differences(old: &Map<String, Value>, new: &Map<String, Value>) -> Map<String, Value> {
     let mut patch = Map::new();
     for (name, value) in new {
@@ -163,7 +163,7 @@ mod tests {
         thread
     }
 
-    /// What is in neither list would never be written.
+    /// A field in neither list would never be written.
     #[test]
     fn every_field_of_a_status_is_the_gateways_or_the_controllers() {
         const OTHERS: [&str; 9] = [

@@ -1,5 +1,5 @@
-//! Events of a Thread: refusals, and steps that an operator looks for, found in a change of its status. None has a word
-//! of a person in it.
+//! Events of a Thread: refusals, and steps that an operator looks for, found in a change of its
+//! status. None has a word of a person in it.
 
 use codebutler_crds::spend::CallLimit;
 use codebutler_crds::thread::PullState;

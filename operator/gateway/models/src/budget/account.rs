@@ -6,12 +6,12 @@
 
 use codebutler_crds::NanoUsd;
 
-/// What the API server is known to have.
+/// Spend on record at the API server, as far as is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WrittenSpend {
-    /// Billed.
+    /// Amount billed.
     pub settled: NanoUsd,
-    /// Counted as spent, not known.
+    /// Amount that counts as spent although the bill is not known.
     pub flagged: NanoUsd,
     pub granted: NanoUsd,
 }
@@ -24,7 +24,7 @@ pub struct SpendAccount {
     /// Calls under way: some cost nothing.
     calls: u32,
     written: WrittenSpend,
-    /// Of calls that another gateway, which leaves, still makes.
+    /// Spend of calls that another gateway, which leaves, still makes.
     elsewhere: NanoUsd,
     /// Granted beyond what is reserved, so that not every call of a busy pot has to wait.
     chunk: NanoUsd,
@@ -43,12 +43,12 @@ impl SpendAccount {
         self.settled + self.flagged
     }
 
-    /// Billed.
+    /// Returns the amount billed.
     pub const fn settled(&self) -> NanoUsd {
         self.settled
     }
 
-    /// Counted as spent, not known.
+    /// Returns the amount that counts as spent although the bill is not known.
     pub const fn flagged(&self) -> NanoUsd {
         self.flagged
     }
@@ -58,37 +58,37 @@ impl SpendAccount {
         self.used() + self.reserved + self.elsewhere
     }
 
-    /// Whether a call may be let through. What costs nothing is no matter of money: a pot that is used up
-    /// does not stop it.
+    /// Returns true if a call may be let through. A free call is no matter of money: a pot that is
+    /// used up does not stop it.
     pub fn allows(&self, estimate: NanoUsd, cap: Option<NanoUsd>) -> bool {
         estimate == NanoUsd::ZERO || cap.is_none_or(|cap| self.committed() + estimate <= cap)
     }
 
-    /// Takes a call in.
+    /// Reserves the estimate of a call that begins.
     pub fn reserve(&mut self, estimate: NanoUsd) {
         self.reserved += estimate;
         self.calls = self.calls.saturating_add(1);
     }
 
-    /// The call was not made.
+    /// Releases the reservation of a call that was not made.
     pub fn release(&mut self, estimate: NanoUsd) {
         self.reserved = self.reserved.less(estimate);
         self.calls = self.calls.saturating_sub(1);
     }
 
-    /// The call was billed.
+    /// Replaces the reservation of a call by its bill.
     pub fn settle(&mut self, estimate: NanoUsd, billed: NanoUsd) {
         self.release(estimate);
         self.settled += billed;
     }
 
-    /// The call was made, and nobody knows what was billed.
+    /// Counts the estimate as spent: the call was made, and nobody knows what was billed.
     pub fn flag(&mut self, estimate: NanoUsd) {
         self.release(estimate);
         self.flagged += estimate;
     }
 
-    /// Something came to light that is written as flagged already.
+    /// Adds an amount that came to light and is on record as flagged already.
     pub fn flag_more(&mut self, amount: NanoUsd) {
         self.flagged += amount;
         self.written.flagged += amount;
@@ -105,25 +105,25 @@ impl SpendAccount {
         self.flagged += flagged;
     }
 
-    /// As if they had not been made.
+    /// Takes calls out of the account as if they had not been made.
     pub fn disown(&mut self, settled: NanoUsd, flagged: NanoUsd) {
         self.settled = self.settled.less(settled);
         self.flagged = self.flagged.less(flagged);
     }
 
-    /// What was flagged is known after all.
+    /// Replaces a flagged estimate by the bill that is known after all.
     pub fn reconcile(&mut self, estimate: NanoUsd, billed: NanoUsd) {
         self.flagged = self.flagged.less(estimate);
         self.settled += billed;
     }
 
-    /// Whether everything that may be spent now is written.
+    /// Returns true if everything that may be spent now is on record.
     pub fn is_covered(&self) -> bool {
         let WrittenSpend { settled, flagged, granted } = self.written;
         self.used() + self.reserved <= settled + flagged + granted
     }
 
-    /// Whether calls are under way.
+    /// Returns true if no calls are under way.
     pub const fn is_idle(&self) -> bool {
         self.calls == 0
     }
@@ -134,12 +134,12 @@ impl SpendAccount {
         self.chunk = (self.chunk + self.chunk).max(least);
     }
 
-    /// Nothing happened for a while.
+    /// Drops the spare grant, after a while without calls.
     pub fn calm(&mut self) {
         self.chunk = NanoUsd::ZERO;
     }
 
-    /// What is to be written now. A chunk never reaches beyond the cap.
+    /// Computes what is to be written now. A chunk never reaches beyond the cap.
     pub fn wanted(&self, cap: Option<NanoUsd>) -> WrittenSpend {
         let free = cap.map(|cap| cap.less(self.used() + self.reserved + self.elsewhere));
         let chunk = free.map_or(self.chunk, |free| self.chunk.min(free));
@@ -151,7 +151,7 @@ impl SpendAccount {
         self.written = written;
     }
 
-    /// What is known to be written.
+    /// Returns the spend on record, as far as is known.
     pub const fn written(&self) -> WrittenSpend {
         self.written
     }

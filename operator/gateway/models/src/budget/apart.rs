@@ -34,7 +34,7 @@ impl CallBook {
         due
     }
 
-    /// What is not in the books after all.
+    /// Undoes what a failed write has shown not to belong in the books.
     pub fn clash(&mut self, clash: WriteClash) -> Option<LeavingGateway> {
         let name = match clash {
             WriteClash::Moved(name) => name,
@@ -52,7 +52,7 @@ impl CallBook {
         Some(taken)
     }
 
-    /// What of calls is to be written, if anything is.
+    /// Returns the records of calls to write, if there are any.
     pub fn calls(
         &self,
         office: LedgerOffice,
@@ -79,7 +79,8 @@ impl CallBook {
         Some(CallRecords { all: self.open.listing(), taken: self.elsewhere.taken(), part })
     }
 
-    /// What has become of the calls that were taken out of the books.
+    /// Builds the entry of the calls that were taken out of the books, with what has become of
+    /// them.
     fn apart(
         &self,
         base: &LeavingBase,
@@ -114,7 +115,8 @@ impl CallBook {
 }
 
 impl CallHolder {
-    /// What stays in the books of grants and open calls, once those under way are taken out.
+    /// Splits what is written: returns the grant and the open calls that stay in the books once
+    /// those under way are taken out.
     pub fn hand_over<'a>(
         &'a self,
         money: WrittenSpend,

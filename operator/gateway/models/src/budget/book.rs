@@ -1,4 +1,5 @@
-//! What the holder knows of a Thread and of a Repo, and what it writes of that. Pure.
+//! Books of a Thread and of a Repo as the holder knows them, and the entries that it writes of
+//! them. Pure.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ use super::open::{CallStage, OpenCalls, OpenRecord};
 use super::people::{EntryTerms, PeopleBook, PeopleEntry, PeopleSurprise};
 use super::record::{CallHolder, CallRecords};
 
-/// What books of both kinds have.
+/// Fields that books of both kinds have.
 #[derive(Debug, Default)]
 pub struct CallBook {
     pub account: SpendAccount,
@@ -33,15 +34,15 @@ pub struct CallBook {
     pub open: OpenCalls,
     /// Calls of other gateways, which leave.
     pub elsewhere: SpentElsewhere,
-    /// Whether somebody else keeps it by now.
+    /// State of the book's handover to another gateway.
     pub handed: BookHandover,
-    /// When it was written last.
+    /// Time of the last write.
     pub wrote_at: Option<Instant>,
-    /// When a call had to wait for a grant last.
+    /// Time at which a call last had to wait for a grant.
     pub granted_at: Option<Instant>,
-    /// When a call began last.
+    /// Time at which a call last began.
     pub called_at: Option<Instant>,
-    /// Whether somebody is going to write it.
+    /// True if a write is scheduled.
     pub scheduled: bool,
 }
 
@@ -55,7 +56,7 @@ pub struct ThreadBook {
 
 #[derive(Debug, Default)]
 pub struct RepoBook {
-    /// Money of `day`.
+    /// Money spent on `day`.
     pub book: CallBook,
     pub day: String,
     pub hour: HourCalls,
@@ -69,7 +70,7 @@ pub struct RepoSurprise {
     people: PeopleSurprise,
 }
 
-/// What is written of a Thread.
+/// Entry to write to a Thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadEntry {
     holder: String,
@@ -82,7 +83,7 @@ pub struct ThreadEntry {
     pub usage: BTreeMap<String, TokenUsage>,
 }
 
-/// What is written of a Repo.
+/// Entry to write to a Repo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepoEntry {
     holder: String,
@@ -140,7 +141,7 @@ impl ThreadBook {
         }
     }
 
-    /// What is to be written, if anything.
+    /// Builds the entry to write, if there is anything to write.
     pub fn entry(&self, holder: &str, office: LedgerOffice) -> Option<ThreadEntry> {
         let money = self.book.account.wanted(self.book.cap);
         let clean = self.base == self.usage && self.book.is_written();
@@ -216,7 +217,7 @@ impl RepoBook {
         }
     }
 
-    /// As [`ThreadBook::adopt`].
+    /// Adopts entries as [`ThreadBook::adopt`] does.
     pub fn adopt(&mut self, record: &LeavingEntries) -> bool {
         let due = self.book.adopt(record, OPEN_IN_REPO);
         for entry in &due {
@@ -242,7 +243,7 @@ impl RepoBook {
         self.book.is_written() && self.people.is_written()
     }
 
-    /// What is to be written, if anything.
+    /// Builds the entry to write, if there is anything to write.
     pub fn entry(&self, holder: &str, office: LedgerOffice) -> Option<RepoEntry> {
         let before = self.book.account.written();
         let money = self.book.account.wanted(self.book.cap);
@@ -271,7 +272,7 @@ impl RepoBook {
 }
 
 impl CallBook {
-    /// Whether the money and the open calls are on record as they are.
+    /// Returns true if the money and the open calls are on record as they are.
     pub fn is_written(&self) -> bool {
         self.account.wanted(self.cap) == self.account.written()
             && self.inherited == NanoUsd::ZERO

@@ -1,5 +1,5 @@
 //! Calls that outlast the right to act of the gateway that makes them. What it has granted them it takes
-//! out of the books into an entry of its own, which it alone writes from then on; who keeps the books
+//! out of the books into an entry of its own, which it alone writes from then on; whoever keeps the books
 //! counts the entry as spent, and takes it over when it is final, or its gateway can't be alive. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,31 +10,31 @@ use codebutler_crds::spend::LeavingGateway;
 use codebutler_crds::thread::TokenUsage;
 use tokio::time::Instant;
 
-/// How far the watch cache can lag behind what was read.
+/// Longest lag of the watch cache behind what was read.
 const LAG: Duration = Duration::from_secs(10);
 
 /// Entries by the name of their gateway, as they are on record.
 pub type LeavingEntries = BTreeMap<String, LeavingGateway>;
 
-/// What is under way elsewhere.
+/// Spend of other gateways that leave, with calls still under way.
 #[derive(Debug, Default)]
 pub struct SpentElsewhere {
     known: BTreeMap<String, KnownLeaving>,
     /// Taken into the books, and on record still.
     taken: LeavingEntries,
-    /// Off the record: whatever shows them is behind, and must not be believed.
+    /// Names of entries off the record: a copy that shows them is behind, and must not be believed.
     gone: BTreeSet<String>,
 }
 
 #[derive(Debug)]
 struct KnownLeaving {
     entry: LeavingGateway,
-    /// When it was heard of first.
+    /// Time at which the entry was first seen.
     since: Instant,
 }
 
 impl KnownLeaving {
-    /// Whether it is final, or whoever could write it can't be alive.
+    /// Returns true if the entry is final, or the gateway that could write it can't be alive.
     fn is_over(&self, now: Instant) -> bool {
         let patience = Duration::from_secs(self.entry.seconds.into());
         self.entry.seconds == 0 || now.duration_since(self.since) > patience
@@ -58,7 +58,8 @@ impl SpentElsewhere {
         self.known.retain(|name, known| copy.contains_key(name) || lags(known));
     }
 
-    /// Whether there seem to be entries that nobody writes any more: then the record is to be read.
+    /// Returns true if there seem to be entries that nobody writes any more: then the record is to
+    /// be read.
     pub fn is_due(&self, now: Instant) -> bool {
         self.known.values().any(|known| known.is_over(now))
     }
@@ -79,18 +80,18 @@ impl SpentElsewhere {
         due.into_values().collect()
     }
 
-    /// Someone whose time was over has written once more: what was taken is not to be in the books, and
-    /// is heard of anew.
+    /// Puts an entry back whose gateway has written once more although its time was over: it is not
+    /// to be in the books, and is heard of anew.
     pub fn put_back(&mut self, name: &str) -> Option<LeavingGateway> {
         self.taken.remove(name)
     }
 
-    /// What is to leave the record.
+    /// Returns the entries to remove from the record.
     pub fn taken(&self) -> LeavingEntries {
         self.taken.clone()
     }
 
-    /// What has left it.
+    /// Notes the entries that were removed from the record.
     pub fn wrote(&mut self, gone: &LeavingEntries) {
         self.taken.retain(|name, _| !gone.contains_key(name));
         self.gone.extend(gone.keys().cloned());
@@ -107,58 +108,58 @@ impl SpentElsewhere {
         spent.map(|spent| spent.granted + spent.settled).sum()
     }
 
-    /// Whether there is nothing.
+    /// Returns true if no entries are left.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty() && self.taken.is_empty()
     }
 
-    /// Whether the record is as it should be.
+    /// Returns true if the record is as it should be.
     pub fn is_written(&self) -> bool {
         self.taken.is_empty()
     }
 }
 
-/// Whether a ledger keeps the books.
+/// Role of a ledger in keeping the books.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LedgerOffice {
-    /// It does.
+    /// This ledger keeps the books.
     #[default]
     Held,
-    /// It hands them over, with so many seconds for what is under way.
+    /// This ledger hands them over, with so many seconds for calls under way.
     Leaving(u32),
-    /// Another one does: it writes what it has taken out, and nothing else.
+    /// Another one keeps them: this ledger writes what it has taken out, and nothing else.
     Left(u32),
 }
 
-/// What was in a book when it was handed over.
+/// State of a book when it was handed over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeavingBase {
-    /// Billed.
+    /// Amount billed.
     pub settled: NanoUsd,
-    /// Not known.
+    /// Amount that counts as spent although the bill is not known.
     pub flagged: NanoUsd,
-    /// By role.
+    /// Usage of each role.
     pub usage: BTreeMap<String, TokenUsage>,
     /// Calls whose end was not seen.
     pub lost: BTreeSet<String>,
 }
 
-/// Whether a book was handed over.
+/// State of a book's handover.
 #[derive(Debug, Default)]
 pub enum BookHandover {
-    /// Not yet.
+    /// The book was not handed over.
     #[default]
     No,
-    /// As it was then.
+    /// The book was handed over in this state.
     As(LeavingBase),
-    /// And nothing is left to write.
+    /// The book was handed over, and nothing is left to write.
     Done,
 }
 
-/// Why something was not written.
+/// Reason why something was not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteClash {
-    /// This gateway's own entry is gone: who keeps the books has taken it over.
+    /// This gateway's own entry is gone: the gateway that keeps the books has taken it over.
     Taken,
     /// Another one's entry, which is named, is not as it was taken into the books.
     Moved(String),
@@ -172,7 +173,7 @@ pub enum WriteClash {
 /// When it is not what is in the books.
 pub fn take_out(record: &mut LeavingEntries, taken: &LeavingEntries) -> Result<(), WriteClash> {
     for (name, entry) in taken {
-        // What is gone was taken out by an earlier attempt: nobody else may.
+        // A missing entry was taken out by an earlier attempt: nobody else may.
         if record.get(name).is_some_and(|found| found != entry) {
             return Err(WriteClash::Moved(name.clone()));
         }
@@ -199,7 +200,7 @@ pub fn put_entry(
     Ok(())
 }
 
-/// What `new` has beyond `base`, by role.
+/// Returns the usage in `new` beyond `base`, by role.
 pub fn usage_beyond(
     base: &BTreeMap<String, TokenUsage>,
     new: &BTreeMap<String, TokenUsage>,
@@ -211,7 +212,7 @@ pub fn usage_beyond(
     more.filter(|(_, usage)| *usage != TokenUsage::default()).collect()
 }
 
-/// `new` without `base`.
+/// Subtracts `base` from `new`.
 pub fn usage_difference(new: TokenUsage, base: TokenUsage) -> TokenUsage {
     TokenUsage {
         cost: new.cost.less(base.cost),

@@ -1,4 +1,4 @@
-//! Whether a call may be made: every limit of a Repo in one place. Pure.
+//! Decides whether a call may be made: every limit of a Repo in one place. Pure.
 
 use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::LimitsSpec;
@@ -16,7 +16,7 @@ pub struct CallCaps {
 }
 
 impl CallCaps {
-    /// With what people have added.
+    /// Returns the caps of the limits, with what people have added.
     pub fn of(limits: &LimitsSpec, budget: Option<&ThreadBudget>, today: &str) -> Self {
         let raised = budget.map_or(NanoUsd::ZERO, |budget| budget.raised);
         let today = budget
@@ -30,18 +30,18 @@ impl CallCaps {
     }
 }
 
-/// A limit in the way.
+/// A limit that a call would exceed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the limit {} of the Repo is reached", .limit.name())]
 pub struct ExceededLimit {
     pub limit: CallLimit,
     /// The cap in USD; absent for a number of calls.
     pub cap: Option<NanoUsd>,
-    /// What is settled, or the number of calls as so many nanos.
+    /// Amount settled, or the number of calls as so many nanos.
     pub used: NanoUsd,
-    /// What of `used` is only counted as spent.
+    /// Part of `used` that only counts as spent.
     pub flagged: NanoUsd,
-    /// When it gives way by itself.
+    /// Time at which the limit gives way by itself.
     pub until: Option<Timestamp>,
     /// The person or the team whose budget it is.
     pub of: Option<String>,

@@ -57,7 +57,7 @@ pub struct Ledger {
     inner: Arc<SharedLedger>,
 }
 
-/// Why a call is not let through.
+/// Reason why a call is not let through.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error(transparent)]
@@ -65,10 +65,10 @@ pub enum OpenError {
     /// Another gateway is about to keep the books.
     #[error("the gateway hands over to another one")]
     Leaving,
-    /// What it may cost could not be granted.
+    /// The books could not be read, so the estimate could not be granted.
     #[error("the call could not be put on record")]
     Load(#[from] LoadError),
-    /// What it may cost could not be granted.
+    /// The grant of the estimate could not be written.
     #[error("the call could not be put on record")]
     Write(#[from] WriteError),
 }
@@ -77,9 +77,9 @@ pub enum OpenError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearCap {
     pub limit: CallLimit,
-    /// USD.
+    /// Cap in USD.
     pub cap: NanoUsd,
-    /// USD.
+    /// Amount used, in USD.
     pub used: NanoUsd,
     /// The day or the month that it is for; empty for a Thread's.
     pub period: String,
@@ -211,7 +211,7 @@ impl Ledger {
         self.inner.leave(seconds).await
     }
 
-    /// From now on somebody else keeps the books.
+    /// Notes that somebody else keeps the books from now on.
     pub fn left(&self) {
         self.inner.left();
     }
@@ -233,8 +233,8 @@ impl Ledger {
         }
     }
 
-    /// What was flagged for a call is known after all. Answers the call, unless its Thread has it
-    /// settled already.
+    /// Settles a call that was flagged, now that its bill is known. Returns the call, unless its
+    /// Thread has it settled already.
     pub fn reconcile(&self, lost: &LostCall, usage: TokenUsage) -> Option<OpenRecord> {
         let person = lost.thread.as_ref().and_then(|thread| self.inner.person_of(thread));
         let mut books = self.inner.books();
@@ -277,7 +277,8 @@ impl Ledger {
     }
 }
 
-/// Who pays for a call: who last spoke in the Thread, or started it. Empty if nobody is known.
+/// Returns the user who pays for a call: the one who last spoke in the Thread, or who started it.
+/// Empty if nobody is known.
 pub fn charged_user(caller: &ProvenCaller) -> &str {
     let status = caller.thread.status.as_ref();
     let speaker = status.and_then(|status| status.speaker.as_deref());
@@ -298,7 +299,7 @@ pub struct BilledCall {
     stage: Stage,
     covered: bool,
     id: Option<String>,
-    /// It lasts: who takes over has to know of it.
+    /// True if the call lasts: a gateway that takes over has to know of it.
     lasts: bool,
 }
 
@@ -310,7 +311,7 @@ enum Stage {
 }
 
 impl BilledCall {
-    /// From now on it may be billed.
+    /// Notes that the call was sent: from now on it may be billed.
     pub fn sent(&mut self) {
         self.stage = Stage::Sent;
     }
@@ -341,7 +342,7 @@ impl BilledCall {
         }
     }
 
-    /// It takes long enough to be put on record by its id.
+    /// Notes that the call takes long enough to be put on record by its id.
     pub fn lasts(&mut self) {
         self.lasts = true;
         if self.id.is_some() {
@@ -361,12 +362,12 @@ impl BilledCall {
         }
     }
 
-    /// It was not served, so it is not billed. It may be sent again.
+    /// Notes that the call was not served, so it is not billed. It may be sent again.
     pub fn refused(&mut self) {
         self.stage = Stage::Open;
     }
 
-    /// It was billed. Answers the caps that it brought near, each once.
+    /// Settles the call with its bill. Returns the caps that it brought near, each once.
     pub fn settle(mut self, caller: &ProvenCaller, usage: TokenUsage) -> Vec<NearCap> {
         self.stage = Stage::Done;
         let mut near = Vec::new();
@@ -392,7 +393,7 @@ impl BilledCall {
         near
     }
 
-    /// It was sent, and nobody knows whether it was billed: the provider is asked.
+    /// Flags the call: it was sent, and nobody knows whether it was billed. The provider is asked.
     pub fn flag(mut self) {
         self.end(true);
     }

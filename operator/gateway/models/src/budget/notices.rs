@@ -1,4 +1,4 @@
-//! What people hear of money, for the services that spend it.
+//! Notices to people about money, for the services that spend it.
 
 use async_trait::async_trait;
 use codebutler_gateway_core::api_error::ApiError;
@@ -11,7 +11,8 @@ use super::limits::ExceededLimit;
 /// Talks to people about money.
 #[async_trait]
 pub trait BudgetNotices: Send + Sync {
-    /// Asks the thread, once, and remembers who waits for the answer. Returns the sentence for the role.
+    /// Asks the thread, once, and remembers who waits for the answer. Returns the sentence for the
+    /// role.
     ///
     /// # Errors
     /// When the question could not be asked: no answer would wake the role.

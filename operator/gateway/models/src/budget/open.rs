@@ -14,7 +14,7 @@ const LONGEST: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenRecord {
-    /// Who made it. Empty in a Repo's book that was found.
+    /// Role that made the call. Empty in a Repo's book that was found.
     pub role: String,
     pub estimate: NanoUsd,
     pub stage: CallStage,
@@ -25,7 +25,7 @@ pub enum CallStage {
     Brief,
     /// Under way for so long that it is worth a write.
     Long,
-    /// Its end was not seen: its estimate is part of what is flagged.
+    /// The end of the call was not seen: its estimate is part of what is flagged.
     Lost,
     /// As `Lost`, and the provider is being asked.
     Asked,
@@ -79,17 +79,17 @@ impl OpenCalls {
         .collect()
     }
 
-    /// What is lost is of no interest any more.
+    /// Forgets lost calls, which are of no interest any more.
     pub fn forget_lost(&mut self) {
         self.calls.retain(|_, call| matches!(call.stage, CallStage::Brief | CallStage::Long));
     }
 
-    /// Whether there are none.
+    /// Returns true if no calls are open or on record.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty() && self.written.is_empty()
     }
 
-    /// Whether nothing has to be written.
+    /// Returns true if nothing has to be written.
     pub fn is_written(&self) -> bool {
         let due = |(id, call): (&String, &OpenRecord)| {
             call.stage != CallStage::Brief && !self.written.contains(id)
@@ -97,12 +97,12 @@ impl OpenCalls {
         !self.calls.iter().any(due) && self.written.iter().all(|id| self.calls.contains_key(id))
     }
 
-    /// What is to be on record: all there are, since it is written anyway.
+    /// Lists the calls to be on record: all there are, since it is written anyway.
     pub fn listing(&self) -> CallListing {
         CallListing { calls: self.calls.clone(), before: self.written.clone() }
     }
 
-    /// The same in two parts: calls whose end was not seen, and those under way.
+    /// Splits the calls into those whose end was not seen, and those under way.
     pub fn parts(&self) -> (CallListing, BTreeMap<String, OpenCall>) {
         let under_way =
             |call: &OpenRecord| matches!(call.stage, CallStage::Brief | CallStage::Long);
@@ -113,7 +113,7 @@ impl OpenCalls {
         (lost, calls.into_iter().map(|(id, call)| (id, call.on_record())).collect())
     }
 
-    /// All but those that are named.
+    /// Returns the calls except those that are named.
     pub fn without(&self, names: &BTreeSet<String>) -> BTreeMap<String, OpenCall> {
         let calls = self.calls.iter().filter(|(id, _)| !names.contains(*id));
         calls.map(|(id, call)| (id.clone(), call.on_record())).collect()
@@ -126,14 +126,14 @@ impl OpenCalls {
 }
 
 impl OpenRecord {
-    /// What is written of it.
+    /// Returns the form in which the call is on record.
     pub fn on_record(&self) -> OpenCall {
         OpenCall { role: self.role.clone(), estimate: self.estimate }
     }
 }
 
 impl CallListing {
-    /// Of which calls it speaks.
+    /// Returns the names of the listed calls.
     pub fn names(&self) -> BTreeSet<String> {
         self.calls.keys().cloned().collect()
     }

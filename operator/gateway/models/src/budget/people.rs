@@ -45,7 +45,7 @@ pub struct PeopleEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PersonEntry {
     before: [WrittenSpend; 2],
-    /// Of the day, and of the month.
+    /// Money to be on record for the day, and for the month.
     money: [WrittenSpend; 2],
     inherited: NanoUsd,
     warned: WarnedCaps,
@@ -130,7 +130,7 @@ impl PeopleBook {
         self.people.get(user)
     }
 
-    /// The same to be changed.
+    /// Returns the book of a person, to be changed.
     pub fn person_mut(&mut self, user: &str) -> Option<&mut PersonBook> {
         self.people.get_mut(user)
     }
@@ -161,12 +161,12 @@ impl PeopleBook {
         self.warned.clear();
     }
 
-    /// Takes a call in.
+    /// Reserves the estimate of a call that begins.
     pub fn reserve(&mut self, user: &str, estimate: NanoUsd) {
         self.people.entry(user.to_owned()).or_default().each(|account| account.reserve(estimate));
     }
 
-    /// The call was billed.
+    /// Replaces the reservation of a call by its bill.
     pub fn settle(&mut self, user: &str, estimate: NanoUsd, billed: NanoUsd) {
         if let Some(person) = self.people.get_mut(user) {
             person.each(|account| account.settle(estimate, billed));
@@ -197,7 +197,7 @@ impl PeopleBook {
         }
     }
 
-    /// As if it had not made them.
+    /// Takes calls of a leaving gateway out of people's books as if it had not made them.
     pub fn disown(&mut self, spent: &BTreeMap<String, LeavingSpend>) {
         for (user, spend) in spent {
             if let Some(person) = self.people.get_mut(user) {

@@ -25,7 +25,7 @@ pub(super) enum BookHolder {
     Repo(RepoKey),
 }
 
-/// Why a book can't be opened.
+/// Reason why a book can't be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error(transparent)]
@@ -38,16 +38,16 @@ pub enum LoadError {
 /// A call whose end nobody here has seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostCall {
-    /// Where it was made; nothing if only the Repo's record speaks of it.
+    /// Thread that made the call; None if only the Repo's record speaks of it.
     pub thread: Option<ThreadKey>,
-    /// Whose credentials it was made with.
+    /// Repo whose credentials the call used.
     pub repo: RepoKey,
     pub id: String,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct LedgerBooks {
-    /// Whether they are kept here.
+    /// Role of this gateway in keeping the books.
     pub office: LedgerOffice,
     threads: HashMap<ThreadKey, ThreadBook>,
     repos: HashMap<RepoKey, RepoBook>,
@@ -70,7 +70,7 @@ impl LedgerBooks {
         self.threads.get_mut(thread).zip(self.repos.get_mut(repo))
     }
 
-    /// Whether a call may be made as far as Threads share what they may cost.
+    /// Checks that a call fits in the budget that Threads share.
     ///
     /// # Errors
     /// When together they have used it up.
@@ -84,7 +84,7 @@ impl LedgerBooks {
             return Ok(());
         }
         let committed = purse.members.iter().map(|(key, recorded)| {
-            // What is under way stands in the book alone.
+            // For a Thread with a book, the book counts: calls under way stand in it alone.
             self.threads.get(key).map_or(*recorded, |book| book.book.account.committed())
         });
         let used = committed.fold(NanoUsd::ZERO, |all, one| all + one);
@@ -128,7 +128,7 @@ impl LedgerBooks {
         }
     }
 
-    /// What was to be written of a book can't be.
+    /// Updates a book after a write that clashed with others'.
     pub(super) fn clash(&mut self, pot: &BookHolder, clash: WriteClash) {
         match pot {
             BookHolder::Thread(key) => {
@@ -144,7 +144,7 @@ impl LedgerBooks {
         }
     }
 
-    /// Nothing is granted beyond what is reserved.
+    /// Drops all grants beyond what is reserved.
     pub(super) fn calm(&mut self) {
         let threads = self.threads.values_mut().map(|book| &mut book.book);
         for book in threads.chain(self.repos.values_mut().map(|book| &mut book.book)) {
@@ -165,7 +165,7 @@ impl LedgerBooks {
         self.repos.entry(key.clone()).or_insert(book);
     }
 
-    /// What a book is about is gone.
+    /// Forgets the book of a Thread or Repo that is gone.
     pub(super) fn forget(&mut self, pot: &BookHolder) {
         match pot {
             BookHolder::Thread(key) => drop(self.threads.remove(key)),

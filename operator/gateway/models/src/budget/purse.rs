@@ -8,10 +8,10 @@ use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use kube::ResourceExt as _;
 
-/// What the Threads of a roadmap may cost together.
+/// Budget that the Threads of a roadmap share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoadmapBudget {
-    /// USD.
+    /// Cap in USD.
     pub cap: NanoUsd,
     /// The Threads that draw on it, with what each one has cost as far as that is on record.
     pub members: Vec<(ThreadKey, NanoUsd)>,
@@ -41,24 +41,26 @@ impl RoadmapBudget {
     }
 }
 
-/// What was agreed holds without the conversation in which it was, and where that has begun anew.
+/// Finds the budget that was agreed, which holds without the conversation in which it was, and
+/// where that has begun anew.
 fn find_kept_cap(members: &[&Thread]) -> Option<NanoUsd> {
     let agreed = members.iter().filter_map(|member| kept_budget(member)).max();
     agreed.map(|agreed| agreed + raised_by(members.iter().copied()))
 }
 
-/// What the items of a roadmap may cost together, as it was when this one began. USD.
+/// Returns the shared budget of a roadmap's items, as it was when this one began. USD.
 fn kept_budget(item: &Thread) -> Option<NanoUsd> {
     item.annotations().get(names::ANNOTATION_ROADMAP_BUDGET)?.parse().ok()
 }
 
-/// What people added in any of the Threads. USD.
+/// Sums what people added in any of the Threads. USD.
 fn raised_by<'a>(members: impl Iterator<Item = &'a Thread>) -> NanoUsd {
     let budgets = members.filter_map(|member| member.status.as_ref()?.budget.as_ref());
     budgets.fold(NanoUsd::ZERO, |all, budget| all + budget.raised_roadmap)
 }
 
-/// As it was said, or as the Repo says, with what people added in any of the Threads.
+/// Finds the cap that was agreed, or that of the Repo, with what people added in any of the
+/// Threads.
 pub fn find_cap<'a>(
     run: &RoadmapRun,
     repo: &Repo,
@@ -68,24 +70,24 @@ pub fn find_cap<'a>(
     agreed_budget(run, repo).map(|budget| budget + raised_by(members))
 }
 
-/// What was agreed at the beginning. USD.
+/// Returns the budget that was agreed at the beginning. USD.
 pub fn agreed_budget(run: &RoadmapRun, repo: &Repo) -> Option<NanoUsd> {
     run.budget.or(repo.spec.roadmap.as_ref().and_then(|spec| spec.budget))
 }
 
-/// What a Thread may have cost by the end of the calls that are under way. USD.
+/// Returns the most that a Thread may have cost by the end of the calls that are under way. USD.
 pub fn cost_of(thread: &Thread) -> NanoUsd {
     spent_of(thread) + granted_of(thread)
 }
 
-/// What a Thread has cost, what is only counted as if it had included. USD.
+/// Returns the cost of a Thread, flagged amounts included. USD.
 pub fn spent_of(thread: &Thread) -> NanoUsd {
     let Some(status) = &thread.status else { return NanoUsd::ZERO };
     let flagged = status.budget.as_ref().map(|budget| budget.flagged);
     status.cost.unwrap_or_default() + flagged.unwrap_or_default()
 }
 
-/// What calls under way may cost. USD.
+/// Returns the most that calls under way may cost. USD.
 pub fn granted_of(thread: &Thread) -> NanoUsd {
     let budget = thread.status.as_ref().and_then(|status| status.budget.as_ref());
     budget.map(|budget| budget.granted).unwrap_or_default()

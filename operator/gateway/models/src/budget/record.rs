@@ -1,28 +1,28 @@
-//! What is written of calls whose cost is not known, and where.
+//! Records of calls whose cost is not known, and the places where they are written.
 
 use codebutler_crds::spend::LeavingGateway;
 
 use super::leaving::LeavingEntries;
 use super::open::CallListing;
 
-/// What is written of calls whose cost is not known.
+/// Records to write of calls whose cost is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallRecords {
-    /// All of them.
+    /// All open calls.
     pub all: CallListing,
-    /// Those of others that are in the books now.
+    /// Entries of others that are in the books now.
     pub taken: LeavingEntries,
-    /// Where they are written.
+    /// Place where the calls are written.
     pub part: CallHolder,
 }
 
-/// Where calls are written.
+/// Place where calls are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallHolder {
-    /// In the books.
+    /// The holder's own books.
     Own,
-    /// Those under way are taken out of the books, which say the others.
+    /// Calls under way are taken out of the books, which keep the others.
     HandOver(CallListing, LeavingGateway),
-    /// Where those were put that were taken out.
+    /// The entry of those that were taken out of the books.
     Apart(LeavingGateway),
 }

@@ -14,14 +14,14 @@ use kube::{Api, Client, ResourceExt as _};
 use parking_lot::Mutex;
 use serde_json::json;
 
-/// Attempts per write.
+/// Most attempts per write.
 const ATTEMPTS: u32 = 20;
 
 /// Writes Repos. Cheap to clone.
 #[derive(Clone)]
 pub struct RepoWriter {
     client: Client,
-    /// What the last write of each returned.
+    /// Repos as their last writes returned them.
     latest: Arc<Mutex<HashMap<RepoKey, Repo>>>,
 }
 

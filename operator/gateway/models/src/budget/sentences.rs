@@ -49,7 +49,7 @@ pub fn describe_limit(exceeded: &ExceededLimit, repo: &str, contacts: &[String])
     }
 }
 
-/// Whose budget it is, and of which period: as it goes on after "the budget".
+/// Names the owner and the period of a budget: the words that go on after "the budget".
 fn owner_of(limit: CallLimit, of: &str) -> String {
     match limit {
         CallLimit::PersonPerDay => format!("of <@{of}> for today"),
@@ -79,7 +79,7 @@ fn raiser_of(limit: CallLimit, repo: &str, contacts: &[String]) -> String {
     format!("{} can raise it sooner ({where_}).", people.join(" or "))
 }
 
-/// That a budget is nearly used up.
+/// Says that a budget is nearly used up.
 pub fn describe_near(near: &NearCap, repo: &str) -> String {
     let NearCap { limit, cap, used, of, .. } = near;
     let what = match limit {

@@ -1,5 +1,5 @@
-//! Whether the budgets of a person and of their teams leave room for a call, and which of them a call has brought
-//! near. Pure.
+//! Checks that the budgets of a person and of their teams leave room for a call, and finds those
+//! that a call has brought near their caps. Pure.
 
 use codebutler_crds::limits::BudgetSpec;
 use codebutler_crds::spend::{CallLimit, WarnedCaps};
@@ -23,12 +23,12 @@ pub fn charged_person(thread: &Thread) -> Option<&str> {
 struct BudgetShare<'a> {
     limit: CallLimit,
     cap: NanoUsd,
-    /// The person or the team.
+    /// The person or the team that has the budget.
     of: &'a str,
     members: &'a [String],
 }
 
-/// The periods of budgets.
+/// Period of a budget.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BudgetPeriod {
     Day,
@@ -72,7 +72,7 @@ impl BudgetShare<'_> {
     }
 }
 
-/// All budgets that hold for a person's calls.
+/// Lists all budgets that hold for a person's calls.
 fn shares_of<'a>(budget: &'a BudgetSpec, user: &'a str) -> Vec<BudgetShare<'a>> {
     let own = budget.people.as_ref().map(|people| people.caps_of(user)).unwrap_or_default();
     let own = [

@@ -42,31 +42,31 @@ const AT_ONCE: usize = 16;
 /// Longest pause after writes that failed.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// How often a write is made anew for what others have written.
+/// Attempts at a write that clashes with what others have written.
 const CLASHES: usize = 4;
 
-/// What the clones of a ledger share.
+/// State that the clones of a ledger share.
 pub(super) struct SharedLedger {
     pub books: Mutex<LedgerBooks>,
     context: GatewayContext,
     threads: ThreadWriter,
     repos: RepoWriter,
     metrics: GatewayMetrics,
-    /// Who we are in grants.
+    /// Our name in grants.
     holder: String,
-    /// One write, or first reading, at a time.
+    /// Lock for one write, or first reading, at a time.
     turns: KeyedLocks<BookHolder>,
     work: TaskGroup,
-    /// One question about money at a time for each Thread.
+    /// Lock for one question about money at a time for each Thread.
     pub asking: KeyedLocks<ThreadKey>,
-    /// There are calls to ask their providers for.
+    /// Notifies that there are calls to ask their providers for.
     pub lost: Notify,
     /// Fallbacks that were told: Thread, model, when it broke.
     pub told: RecentKeys<(ThreadKey, String, Instant)>,
 }
 
 impl SharedLedger {
-    /// Nothing is known yet.
+    /// Makes a ledger with empty books.
     pub(super) fn new(
         context: GatewayContext,
         threads: ThreadWriter,
@@ -86,7 +86,7 @@ impl SharedLedger {
         found.unwrap_or_else(|| Arc::clone(&caller.thread))
     }
 
-    /// What the caller's Thread shares with others of its roadmap.
+    /// Returns the budget that the caller's Thread shares with others of its roadmap.
     pub(super) fn purse(&self, caller: &ProvenCaller) -> Option<RoadmapBudget> {
         RoadmapBudget::of(&self.context, &caller.thread, &caller.repo)
     }
@@ -253,7 +253,7 @@ impl SharedLedger {
         }
     }
 
-    /// Answers why it was not written, if others are the reason.
+    /// Writes the entry of a Thread. Returns why it was not written, if others are the reason.
     async fn put_thread(&self, key: &ThreadKey) -> Result<Option<WriteClash>, WriteError> {
         let entry = {
             let mut books = self.books();
@@ -275,7 +275,7 @@ impl SharedLedger {
         Ok(None)
     }
 
-    /// The same of a Repo.
+    /// Writes the entry of a Repo.
     async fn put_repo(&self, key: &RepoKey) -> Result<Option<WriteClash>, WriteError> {
         let entry = {
             let mut books = self.books();
@@ -297,7 +297,7 @@ impl SharedLedger {
         Ok(None)
     }
 
-    /// Whether it still is this gateway's to write, each time that it is tried.
+    /// Returns an error if the entry is no longer this gateway's to write; checked on each attempt.
     fn may_write(&self, part: &CallHolder) -> Result<(), WriteClash> {
         let left = matches!(self.books().office, LedgerOffice::Left(_));
         if left && !matches!(part, CallHolder::Apart(_)) { Err(WriteClash::Late) } else { Ok(()) }
@@ -384,7 +384,7 @@ impl SharedLedger {
         self.close().await
     }
 
-    /// From now on somebody else keeps the books.
+    /// Notes that somebody else keeps the books from now on.
     pub(super) fn left(&self) {
         let mut books = self.books();
         if let LedgerOffice::Leaving(seconds) = books.office {
@@ -409,19 +409,19 @@ impl SharedLedger {
         writes.buffer_unordered(AT_ONCE).fold(true, |all, one| ready(all && one)).await
     }
 
-    /// Writes nothing any more.
+    /// Stops all writes.
     pub(super) async fn cut(&self) {
         self.work.cut().await;
     }
 }
 
-/// What a Thread says of gateways that leave.
+/// Returns the entries of leaving gateways on a Thread.
 fn of_thread(thread: &Thread) -> LeavingEntries {
     let budget = thread.status.as_ref().and_then(|status| status.budget.as_ref());
     budget.map(|budget| budget.leaving.clone()).unwrap_or_default()
 }
 
-/// The same of a Repo.
+/// Returns the entries of leaving gateways on a Repo.
 fn of_repo(repo: &Repo) -> LeavingEntries {
     let spend = repo.status.as_ref().and_then(|status| status.spend.as_ref());
     spend.map(|spend| spend.leaving.clone()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What is known of models whose providers' lists tell next to nothing. Pure.
+//! Built-in facts about models whose providers' lists tell next to nothing. Pure.
 
 use codebutler_crds::role::ReasoningEffort::{self, High, Low, Medium};
 use codebutler_crds::wire::CacheForm;
@@ -20,7 +20,7 @@ pub fn builtin_facts(dialect: ApiDialect, id: &str) -> KnownModelFacts {
     KnownModelFacts { cache: cache_form(dialect, id), ..facts }
 }
 
-/// Of a model that Ollama serves.
+/// Returns the facts about a model that Ollama serves.
 pub fn ollama_facts() -> KnownModelFacts {
     KnownModelFacts { window: Some(OLLAMA), ..KnownModelFacts::default() }
 }
@@ -36,7 +36,7 @@ fn cache_form(dialect: ApiDialect, id: &str) -> CacheForm {
     }
 }
 
-/// By family: the longest beginning counts.
+/// Returns the facts of a model's family: the longest matching prefix counts.
 fn openai_facts(id: &str) -> KnownModelFacts {
     const FAMILIES: [(&str, u32, u32, bool); 9] = [
         ("gpt-3.5", 16_385, 4_096, false),
@@ -65,7 +65,7 @@ fn openai_facts(id: &str) -> KnownModelFacts {
     }
 }
 
-/// Those that each of the families that think knows.
+/// Returns the efforts that each of the families that think knows.
 fn known_efforts() -> Vec<ReasoningEffort> {
     vec![Low, Medium, High]
 }

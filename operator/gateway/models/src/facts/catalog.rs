@@ -24,9 +24,9 @@ use crate::upstream::lookup::{LookupMeans, NoModelList};
 use crate::upstream::{ModelUpstream, ProviderKeys};
 
 pub(super) const GOOD: Duration = Duration::from_hours(1);
-/// How long until a list is asked for again that could not be had, or that does not fit.
+/// Interval before a list is asked for again that could not be had, or that does not fit.
 const AGAIN: Duration = Duration::from_mins(1);
-/// How long a role that begins waits for the list.
+/// Time that a role that begins waits for the list.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Models of a page, and pages, at most.
 const PAGE: usize = 1000;
@@ -40,11 +40,11 @@ pub struct ModelCatalog {
     /// Windows that refusals have named, by list and model: smaller than what the list says, or all that is
     /// known.
     windows: Mutex<HashMap<(ListSource, String), u32>>,
-    /// One question at a time for each list.
+    /// Locks for one question at a time for each list.
     asking: Mutex<HashMap<ListSource, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-/// What providers are asked with.
+/// Keys and context for requests to providers.
 pub struct CatalogAsker<'a> {
     pub keys: &'a ProviderKeys,
     pub context: &'a GatewayContext,
@@ -57,7 +57,7 @@ pub(super) type ListSource = (String, String, String);
 pub(super) struct ModelList {
     pub at: Instant,
     pub known: Result<Arc<ListedModels>, NoModelList>,
-    /// What asking for it said of the key.
+    /// Verdict on the key from the request for the list.
     pub served: ServedModel,
     /// The Secret that the key was from, as it was.
     pub secret: Option<String>,
@@ -85,12 +85,12 @@ impl ModelCatalog {
         })
     }
 
-    /// What is known of a model, as the Repo asks for it.
+    /// Returns the facts about a model, as the Repo asks for it.
     pub fn facts(&self, repo: &Repo, model: &str) -> KnownModelFacts {
         self.facts_at(repo, &self.route(repo, model))
     }
 
-    /// What is known of a model at its provider.
+    /// Returns the facts about a model at its provider.
     pub fn facts_at(
         &self,
         repo: &Repo,
@@ -122,7 +122,7 @@ impl ModelCatalog {
         listed.is_none_or(|listed| check::find_model(id, &listed.models).is_some())
     }
 
-    /// What the agent is told of all models that a role may use.
+    /// Returns the facts that the agent is told, for all models that a role may use.
     pub fn told(
         &self,
         repo: &Repo,
@@ -136,7 +136,7 @@ impl ModelCatalog {
         })
     }
 
-    /// Whether a provider was asked what its models cost, whatever it said.
+    /// Returns true if a provider was asked for its list, whatever it answered.
     pub fn has_asked(&self, repo: &Repo, provider: &ModelProvider<'_>) -> bool {
         self.list(repo, provider).is_some()
     }
@@ -265,7 +265,7 @@ pub(super) fn model_facts(
     facts.or(served).noted(provider, id)
 }
 
-/// All pages of the list, and what that says of the key.
+/// Asks for all pages of the list, and judges the key by the answer.
 async fn ask_for_models(
     asker: &CatalogAsker<'_>,
     repo: &Repo,
@@ -342,7 +342,7 @@ async fn all_pages(
         }
         all.models.extend(models);
         all.is_ollama |= page.is_ollama;
-        // Who does not know pages sends the same again.
+        // A server that does not know pages sends the same page again.
         if !pages || page.entries < PAGE || all.models.len() == before {
             break;
         }

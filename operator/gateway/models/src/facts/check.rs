@@ -1,4 +1,4 @@
-//! Whether the roles' models are ones that the provider has, and that can do the roles' work. Pure.
+//! Checks that the provider has the roles' models, and that they can do the roles' work. Pure.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use super::KnownModelFacts;
 const LEAST: u32 = 12_000;
 /// Names that are proposed for one that does not exist.
 const PROPOSED: usize = 3;
-/// How alike two names have to be at least.
+/// Least similarity of two names.
 const ALIKE: f64 = 0.55;
 /// Faults that a sentence tells; the others are counted.
 const TOLD: usize = 5;
-/// What may follow an id at `OpenRouter`, whatever the model.
+/// Suffixes that may follow an id at `OpenRouter`, whatever the model.
 const VARIANTS: [&str; 5] = ["nitro", "floor", "online", "exacto", "thinking"];
 
 /// The provider's models by id.
@@ -25,21 +25,21 @@ pub type CheckedModels = BTreeMap<String, KnownModelFacts>;
 
 /// A role that works for the Repo.
 pub struct RepoWorker<'a> {
-    /// Its `AgentRole`.
     pub role: &'a AgentRole,
-    /// What is known of its models, the Repo's own word included.
+    /// Facts about the role's models, the Repo's own word included.
     pub facts: &'a dyn Fn(&str) -> KnownModelFacts,
 }
 
 /// A model as the providers' lists have it.
 pub enum ListedModel {
-    /// One has it, or the list that would tell is not known.
+    /// A provider has the model, or the list that would tell is not known.
     Usable,
-    /// None has it: of whom, and names that are like it, in code marks.
+    /// No provider has the model: with the name of whose model it would be, and names that are like
+    /// it, in code marks.
     Missing { of: String, nearest: Vec<String> },
 }
 
-/// One sentence about all that is wrong; nothing if all is well.
+/// Tells all faults in one sentence; None if there are none.
 pub fn find_faults(
     workers: &[RepoWorker<'_>],
     find_listed: &dyn Fn(&str) -> ListedModel,
@@ -79,8 +79,8 @@ fn missing_sentence(of: &str, nearest: &[String]) -> String {
     }
 }
 
-/// What models count as for which neither the provider nor the Repo has a price: without it, a bill
-/// would look like one. `is_free` says whether a model is served in the own network.
+/// Tells how models are counted for which neither the provider nor the Repo has a price: without
+/// it, a bill would look like one. `is_free` says whether a model is served in the own network.
 pub fn tell_unpriced(workers: &[RepoWorker<'_>], is_free: &dyn Fn(&str) -> bool) -> Option<String> {
     let mut models: Vec<&str> = Vec::new();
     for RepoWorker { role, facts } in workers {
@@ -187,7 +187,7 @@ fn fold_spelling(id: &str) -> String {
     }
 }
 
-/// With or without the maker's name.
+/// Compares two names, with or without the maker's name.
 fn name_likeness(wanted: &str, id: &str) -> f64 {
     let name =
         |id: &str| id.rsplit_once('/').map_or_else(|| id.to_owned(), |(_, name)| name.into());

@@ -15,13 +15,13 @@ use super::{KnownModelFacts, ThinkingFacts};
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ListPage {
-    /// By id. A model's second name comes as another model.
+    /// Models by id. A model's second name comes as another model.
     pub models: BTreeMap<String, KnownModelFacts>,
     /// Entries that the provider sent, readable or not.
     pub entries: usize,
-    /// Whether it is Ollama's, which cuts in silence what is too long.
+    /// True if it is Ollama's, which cuts overlong input in silence.
     pub is_ollama: bool,
-    /// Whether it is llama.cpp's, which describes its chat template elsewhere.
+    /// True if it is llama.cpp's, which describes its chat template elsewhere.
     pub is_llama_cpp: bool,
 }
 
@@ -29,8 +29,8 @@ pub struct ListPage {
 /// Google. In OpenAI's form `name` is for people.
 const ID: [&str; 1] = ["id"];
 const OTHER_IDS: [&str; 4] = ["id", "key", "model", "name"];
-/// Tokens that a model takes: OpenRouter, Together, Fireworks; Groq; vLLM, SGLang; Mistral; Anthropic,
-/// GitHub; LM Studio; llama.cpp; Google.
+/// Fields for the tokens that a model takes: OpenRouter, Together, Fireworks; Groq; vLLM, SGLang;
+/// Mistral; Anthropic, GitHub; LM Studio; llama.cpp; Google.
 const WINDOWS: [&str; 9] = [
     "context_length",
     "context_window",
@@ -42,7 +42,7 @@ const WINDOWS: [&str; 9] = [
     "context_size",
     "inputTokenLimit",
 ];
-/// Tokens of its longest answer.
+/// Fields for the tokens of its longest answer.
 const ANSWERS: [&str; 4] =
     ["max_completion_tokens", "max_tokens", "max_output_tokens", "outputTokenLimit"];
 /// Objects of an entry that hold such figures too.
@@ -126,15 +126,15 @@ fn entry_facts(entry: &Value) -> KnownModelFacts {
     }
 }
 
-/// Of all figures under these names.
+/// Returns the smallest of all figures under these names.
 fn smallest_figure(entry: &Value, names: &[&str]) -> Option<u32> {
     let places = INNER.into_iter().filter_map(|inner| entry.get(inner));
     let places = std::iter::once(entry).chain(places);
     places.flat_map(|place| names.iter().filter_map(|name| read_tokens(place.get(name)?))).min()
 }
 
-/// What an entry says of an ability: in a field of its own, or in `capabilities`. A list that does not
-/// name it says nothing of it.
+/// Reads an ability of an entry: from a field of its own, or from `capabilities`. A list that does
+/// not name it says nothing of it.
 fn read_ability(entry: &Value, words: &[&str]) -> Option<bool> {
     let has = &entry["capabilities"];
     let flag = |word: &&str| has.get(*word).or_else(|| entry.get(*word))?.as_bool();
@@ -158,7 +158,7 @@ fn sees_pictures(entry: &Value) -> Option<bool> {
         .or_else(|| (entry["type"] == "vlm").then_some(true))
 }
 
-/// OpenRouter's words.
+/// Reads the hearing of a model in OpenRouter's words.
 fn hears_sound(entry: &Value) -> Option<ModelHearing> {
     let has = |field: &str, word: &str| {
         let words = entry["architecture"][field].as_array().into_iter().flatten();
@@ -189,7 +189,7 @@ fn narrow_facts(one: KnownModelFacts, other: KnownModelFacts) -> KnownModelFacts
     }
 }
 
-/// Some write whole numbers with a point, or in quotes.
+/// Reads a number of tokens. Some servers write whole numbers with a point, or in quotes.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked just before
 fn read_tokens(figure: &Value) -> Option<u32> {
     let figure = figure.as_f64().or_else(|| figure.as_str()?.trim().parse().ok());
@@ -334,7 +334,7 @@ mod tests {
         assert!(facts.prices.is_some());
     }
 
-    /// As the servers themselves answer.
+    /// Checks the servers' own answers.
     #[test]
     fn each_server_has_a_form_of_its_own() {
         let of = |body: &Value| read_models(body.to_string().as_bytes()).unwrap();

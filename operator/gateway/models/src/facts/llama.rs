@@ -1,16 +1,16 @@
-//! What llama.cpp says of the model that it serves beside its list: its chat template's abilities, and the
-//! window of one conversation. Pure.
+//! Reads what llama.cpp says of its model outside of the list: its chat template's abilities, and
+//! the window of one conversation. Pure.
 
 use serde_json::Value;
 
 use super::KnownModelFacts;
 
-/// What `GET /props` says. What is absent is not known.
+/// Answer to `GET /props`. Absent fields are not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LlamaProps {
-    /// Whether the chat template shows a model its tools.
+    /// True if the chat template shows a model its tools.
     pub tools: Option<bool>,
-    /// Whether it can be shown pictures.
+    /// True if the model can be shown pictures.
     pub sees: Option<bool>,
     /// Tokens that a conversation may have: those of the server, shared among its slots.
     pub window: Option<u32>,

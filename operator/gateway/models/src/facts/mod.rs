@@ -1,9 +1,9 @@
-//! What is known of a model: how much it takes, what it can, and what it costs. From the provider's
-//! list ([`list`]), or built in where that tells less ([`builtin`]); the Repo's own word counts more
+//! Facts about a model: how much it takes, what it can, and what it costs. From the provider's list
+//! ([`list`]), or built in where that tells less ([`builtin`]); the Repo's own word counts more
 //! than both.
 //!
-//! Pure: [`builtin`], [`check`], [`family`], [`list`], [`llama`], [`price`], [`route`]. [`catalog`] asks the providers and keeps what
-//! they say, [`standing`] says on the Repos how that is.
+//! Pure: [`builtin`], [`check`], [`family`], [`list`], [`llama`], [`price`], [`route`]. [`catalog`]
+//! asks the providers and keeps what they say, [`standing`] says on the Repos how that is.
 
 pub mod builtin;
 pub mod catalog;
@@ -28,26 +28,26 @@ pub const ANSWER: u32 = 16_000;
 /// Shortest answer that is worth asking for.
 const LEAST: u32 = 1_000;
 
-/// See the module. What is absent is not known.
+/// Facts about a model. Absent fields are not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownModelFacts {
     /// Tokens that it takes, the answer included.
     pub window: Option<u32>,
     /// Longest answer, in tokens.
     pub max_tokens: Option<u32>,
-    /// Whether it can call tools.
+    /// True if the model can call tools.
     pub tools: Option<bool>,
-    /// Whether it is served with a chat template that leaves tools out without a word.
+    /// True if it is served with a chat template that leaves tools out without a word.
     pub is_template_toolless: bool,
-    /// Whether it can be shown pictures.
+    /// True if the model can be shown pictures.
     pub sees: Option<bool>,
-    /// Its way with recordings, where its list says so.
+    /// Way of the model with recordings, where its list says so.
     pub hearing: Option<ModelHearing>,
-    /// Whether its answers are images, without words.
+    /// True if its answers are images, without words.
     pub draws_only: bool,
-    /// How its thinking is asked for, where it is known that it thinks.
+    /// Ways to ask for its thinking, where it is known that it thinks.
     pub thinking: Option<ThinkingFacts>,
-    /// How the provider keeps what it was sent.
+    /// Form of prompt caching at the provider.
     pub cache: CacheForm,
     /// The form in which it was trained to change files, where the Repo says so.
     pub edits: Option<EditForm>,
@@ -56,19 +56,19 @@ pub struct KnownModelFacts {
     pub expires: Option<String>,
 }
 
-/// What a model says of its thinking.
+/// Facts about a model's thinking.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThinkingFacts {
     /// The efforts that it knows; empty if it does not say.
     pub efforts: Vec<ReasoningEffort>,
-    /// Whether it takes a number of tokens, if it says.
+    /// True if it takes a number of tokens; None if it does not say.
     pub takes_tokens: Option<bool>,
-    /// Whether it can't be switched off.
+    /// True if thinking can't be switched off.
     pub is_mandatory: bool,
 }
 
 impl KnownModelFacts {
-    /// With what somebody else knows where this says nothing.
+    /// Fills in what somebody else knows where this says nothing.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let cache = match self.cache {
@@ -91,7 +91,7 @@ impl KnownModelFacts {
         }
     }
 
-    /// With what the Repo itself says of the model `id` of a provider.
+    /// Applies what the Repo itself says of the model `id` of a provider.
     #[must_use]
     pub fn noted(mut self, provider: &ModelProvider<'_>, id: &str) -> Self {
         let ModelNote { context_tokens, max_tokens, tools, sees, cache, edits } =
@@ -114,7 +114,7 @@ impl KnownModelFacts {
         self.edits.unwrap_or_else(|| family::edit_form(dialect, id))
     }
 
-    /// As the agent is told.
+    /// Converts the facts for the agent.
     pub fn wire(&self) -> ModelFacts {
         let default = ModelFacts::default();
         ModelFacts {
@@ -128,8 +128,8 @@ impl KnownModelFacts {
         }
     }
 
-    /// How long an answer may be: as long as the role says, or a share of a small window, and never
-    /// longer than the model can.
+    /// Returns the longest answer to ask for: as long as the role says, or a share of a small
+    /// window, and never longer than the model can.
     pub fn cap(&self, role: &RoleModel) -> u32 {
         let share = self.window.map_or(ANSWER, |window| (window / 4).max(LEAST));
         let wanted = role.max_tokens.unwrap_or_else(|| ANSWER.min(share));

@@ -1,4 +1,4 @@
-//! What a model's tokens cost, on which condition. Pure.
+//! Prices of a model's tokens, and the conditions on which they apply. Pure.
 
 use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::ModelPrice;
@@ -41,7 +41,7 @@ pub const CONDITION_KEYS: [&str; 4] = ["min_prompt_tokens", "utc_start", "utc_en
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelPrices {
     base: ModelPrice,
-    /// Of a call, whatever its tokens.
+    /// Price of a call, whatever its tokens.
     request: NanoUsd,
     overrides: Vec<Override>,
 }
@@ -49,9 +49,10 @@ pub struct ModelPrices {
 /// Applies if all of its conditions do; what is absent stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Override {
-    /// It is for prompts of more tokens than these.
+    /// Number of the prompt's tokens above which it applies.
     above_tokens: Option<u64>,
-    /// From and until which clock number of a UTC day; past midnight if the first is the later one.
+    /// Clock numbers of a UTC day between which it applies; past midnight if the first is the later
+    /// one.
     between: Option<(u32, u32)>,
     /// The UTC days that it is for.
     days: Option<Vec<Weekday>>,
@@ -73,13 +74,13 @@ impl From<ModelPrice> for ModelPrices {
 }
 
 impl ModelPrices {
-    /// What a request of so many tokens costs for its tokens.
+    /// Returns the token prices of a request of so many tokens.
     pub fn at(&self, prompt_tokens: u64, now: Timestamp) -> ModelPrice {
         let applying = self.overrides.iter().filter(|entry| entry.applies(prompt_tokens, now));
         applying.fold(self.base, |price, entry| entry.change.on(price))
     }
 
-    /// What a request costs besides its tokens.
+    /// Returns the price of a request besides its tokens.
     pub const fn per_request(&self) -> NanoUsd {
         self.request
     }
@@ -129,14 +130,15 @@ fn image_price(listed: NanoUsd) -> NanoUsd {
     if listed < LEAST_IMAGE { listed.times(IMAGE_TOKENS, 1) } else { listed }
 }
 
-/// What is left of a price after a discount, in parts of [`WHOLE`].
+/// Returns the rest of a price after a discount, in parts of [`WHOLE`].
 fn remaining_share(discount: Option<&Value>) -> u64 {
     let discount = discount.and_then(|discount| price_amount(discount, 0)).unwrap_or_default();
     WHOLE.checked_sub(discount.0).unwrap_or(WHOLE)
 }
 
 impl Override {
-    /// One with a condition that can't be understood counts as none: it would apply always.
+    /// Reads an override. One with a condition that can't be understood counts as none: it would
+    /// apply always.
     fn read(entry: &Map<String, Value>, share: u64) -> Option<Self> {
         let understood = |(name, value): (&String, &Value)| {
             let known = PRICE_KEYS.iter().chain(&CONDITION_KEYS).any(|known| known == name);
@@ -205,7 +207,8 @@ fn read_weekday(value: &Value) -> Option<Weekday> {
     })
 }
 
-/// What ten to the power of `places` cost, where this is the price of one. Never through a float.
+/// Returns the price of ten to the power of `places`, given the price of one. Never through a
+/// float.
 fn price_amount(value: &Value, places: i32) -> Option<NanoUsd> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
@@ -229,7 +232,7 @@ mod tests {
             .map(|usd| usd.0 / 1_000)
     }
 
-    /// Whether an override of the price of the prompt applies. 2026-11-27 is a Friday.
+    /// Returns true if an override of the price of the prompt applies. 2026-11-27 is a Friday.
     fn applies(conditions: &Value, tokens: u64, time: &str) -> bool {
         let mut entry = conditions.clone();
         entry["prompt"] = "0.000009".into();
@@ -374,7 +377,7 @@ mod tests {
         assert_eq!(at(&prices, 400_000, "22T09:59")[1], 10_000_000);
     }
 
-    /// What the provider declares, as it was taken from its own types.
+    /// Checks against the provider's declaration, as it was taken from its own types.
     #[test]
     fn every_declared_price_and_condition_is_known() {
         let declared = include_str!("../../../../../tests/corpus/openrouter-types.json");

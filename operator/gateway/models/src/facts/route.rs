@@ -1,4 +1,4 @@
-//! Which provider of a Repo answers for a model. Pure.
+//! Chooses the provider of a Repo that answers for a model. Pure.
 
 use codebutler_crds::model::{ModelProvider, ModelSpec};
 

@@ -24,9 +24,10 @@ use crate::services::ModelServices;
 
 /// Time between two looks at the Repos: nobody is asked for it.
 const LOOK: Duration = Duration::from_secs(2);
-/// How long it is good while the Repo says that its key is not served.
+/// Lifetime of a list while the Repo says that its key is not served.
 const UNSERVED: Duration = Duration::from_mins(5);
-/// How long it is kept although somebody changed something that it may have to do with.
+/// Least age of a list before it is asked for again because somebody changed something that may
+/// concern it.
 const SETTLED: Duration = Duration::from_secs(10);
 /// Providers that are asked at the same time.
 const AT_ONCE: usize = 8;
@@ -117,13 +118,13 @@ fn join_served<'a>(all: impl Iterator<Item = &'a ServedModel>) -> ServedModel {
     })
 }
 
-/// Whether the Repo says that its key is not served: somebody may have mended it.
+/// Returns true if the Repo says that its key is not served: somebody may have mended it.
 fn is_unserved(repo: &Repo) -> bool {
     let mut conditions = repo.status.iter().flat_map(|status| &status.conditions);
     conditions.any(|c| c.type_ == MODEL_REACHABLE && c.status == "False")
 }
 
-/// Another one once anything may have to be said anew.
+/// Computes a fingerprint that changes once anything may have to be said anew.
 fn standing_fingerprint(
     repo: &Repo,
     roles: &[Arc<AgentRole>],
@@ -188,7 +189,7 @@ fn find_standing(
     ConditionStanding::Known((!remarks.is_empty()).then(|| remarks.join("; ")))
 }
 
-/// As calls choose it.
+/// Routes a model as calls do.
 fn route_by_lists<'r, 'm>(
     spec: &'r ModelSpec,
     lists: &[(&str, &CheckedModels)],

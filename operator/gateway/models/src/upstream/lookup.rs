@@ -14,20 +14,20 @@ use crate::facts::list::{self, ListPage};
 use crate::facts::llama::LlamaProps;
 use crate::{complaint, refusal, verdict};
 
-/// How long an answer may take to begin, and again as long to arrive.
+/// Timeout for an answer to begin, and again for it to arrive.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Where `OpenRouter` says what a key may do.
+/// Path under which `OpenRouter` says what a key may do.
 const KEY: &str = "key";
 
-/// Why there is no list of models.
+/// Reason why there is no list of models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoModelList {
     pub why: String,
-    /// What that means for calls.
+    /// Meaning of that for calls.
     pub means: LookupMeans,
 }
 
-/// What a question that was no call says of calls.
+/// Meaning for calls of a request that was no call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookupMeans {
     /// The Repo or its Secret can't be used as it is.
@@ -92,8 +92,8 @@ impl ModelUpstream<'_> {
         list::read_models(&body).ok_or_else(none)
     }
 
-    /// What llama.cpp says of the model that it serves, which is not below the API's own path. Nothing if it
-    /// does not answer: then as much is known as the list says.
+    /// Asks llama.cpp about the model that it serves; the path is not below the API's own. Empty if
+    /// it does not answer: then as much is known as the list says.
     pub async fn llama_props(&self, http: &reqwest::Client) -> LlamaProps {
         let mut url = self.url.clone();
         if let Ok(mut path) = url.path_segments_mut() {
@@ -112,7 +112,8 @@ impl ModelUpstream<'_> {
         }
     }
 
-    /// Whether the provider takes the key, where its list of models is anybody's (`OpenRouter`'s is).
+    /// Checks that the provider takes the key, where its list of models is anybody's
+    /// (`OpenRouter`'s is).
     ///
     /// # Errors
     /// Why it does not.
@@ -180,7 +181,8 @@ impl ModelUpstream<'_> {
         &self.id.2
     }
 
-    /// What the provider says of a call by its id, if it does (OpenRouter does, after a moment).
+    /// Asks the provider about a call by its id; None if it does not tell (OpenRouter does, after a
+    /// moment).
     pub async fn generation(&self, http: &reqwest::Client, id: &str) -> Option<Bytes> {
         let mut url = self.url.clone();
         url.path_segments_mut().ok()?.pop_if_empty().push("generation");

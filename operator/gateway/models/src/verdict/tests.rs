@@ -327,7 +327,7 @@ const REFUSALS: &[(u16, &str, AnswerVerdict)] = &[
     (405, r#"{"detail":"Method Not Allowed"}"#, WrongAddress),
     (502, "<html><head><title>502 Bad Gateway</title></head></html>", Again),
     (401, "<html><head><title>401 Authorization Required</title></head></html>", Key),
-    // What passes.
+    // Refusals that pass by themselves.
     (503, r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#, Again),
     (500, r#"{"error":"llama runner process has terminated: exit status 2"}"#, Again),
     (
@@ -348,10 +348,10 @@ const REFUSALS: &[(u16, &str, AnswerVerdict)] = &[
         r#"{"error":{"message":"try later","code":400,"metadata":{"error_type":"provider_overloaded"}}}"#,
         Again,
     ),
-    // What may have been billed.
+    // Answers that may have been billed.
     (524, "<html><head><title>A timeout occurred</title></head></html>", Unanswered),
     (520, "", Unanswered),
-    // What nobody expects.
+    // Answers that nobody expects.
     (301, "", Strange),
     (418, "", Strange),
 ];
@@ -402,8 +402,8 @@ fn an_error_inside_an_answer_counts_by_its_own_code() {
     }
 }
 
-/// What each error type means that OpenRouter declares, whatever its status, as it was taken from the provider's
-/// own types.
+/// Each error type that OpenRouter declares has its meaning, whatever its status; the list was
+/// taken from the provider's own types.
 #[test]
 fn every_declared_error_type_has_its_meaning() {
     let declared = include_str!("../../../../../tests/corpus/openrouter-types.json");

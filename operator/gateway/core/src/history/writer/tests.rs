@@ -321,7 +321,7 @@ fn no_history_grows_beyond_the_space_of_all() {
     let bytes = |place: &ThreadPlace| volume.length(place).unwrap();
     assert!((1000..=4000).contains(&bytes(&place)), "{}", bytes(&place));
     assert_eq!(told(&writer, &other, "j", None), Err(TellError::Away));
-    // What was removed makes room.
+    // Removing a history makes room.
     volume.clone().remove(&place).unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
     while told(&writer, &other, "j", None).is_err() {

@@ -1,4 +1,5 @@
-//! What earlier gateways have left: grants that are flagged, and calls that they still serve.
+//! Takes over from earlier gateways: flags their grants, and counts the calls that they still
+//! serve.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use super::{LONGEST, SharedLedger};
 use crate::budget::book::{RepoBook, ThreadBook};
 use crate::budget::pot::BookHolder;
 
-/// Before the first look for calls of gateways that leave; the next ones come ever later.
+/// Wait before the first look for calls of gateways that leave; the next ones come ever later.
 const LOOK: Duration = Duration::from_secs(5);
 
 impl SharedLedger {
