@@ -1,5 +1,6 @@
-//! Whether the agent's loop still turns. A task of the loop's own runtime touches a file; the kubelet's probe looks
-//! how old that is. A seat's probe looks for another one, which is there from the first clone on. The agent listens on no port that could be asked, and a pod's network lets nobody in.
+//! The agent's liveness and a seat's readiness, as files: a task of the loop's own runtime touches one, and the
+//! kubelet's liveness probe looks how old it is. A seat's probe looks for another one, which is there from the first
+//! clone on. The agent listens on no port that could be asked, and a pod's network lets nobody in.
 
 use std::fs::File;
 use std::io;
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-/// Between two signs of life.
+/// Interval between two touches of the file.
 const EVERY: Duration = Duration::from_secs(10);
 const FILE: &str = ".alive";
 const CLONED: &str = ".cloned";
@@ -83,7 +84,7 @@ mod tests {
         File::open(&path).unwrap().set_modified(past).unwrap();
         assert!(!is_alive(&path, now, limit));
         let beats = tokio::spawn(keep_beating(path.clone(), Duration::from_millis(1)));
-        // As long as it takes: the probe's own limit ends it.
+        // The loop has no timeout of its own: the probe's limit ends it.
         while !is_alive(&path, now, limit) {
             tokio::task::yield_now().await;
         }

@@ -28,7 +28,7 @@ pub struct AgentArgs {
     pub command: AgentCommand,
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     /// For people.
@@ -264,7 +264,7 @@ pub struct ToolboxArgs {
     pub thread: String,
 }
 
-/// What commands may do with the worktree.
+/// Access of commands to the worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum CommandAccess {
     /// They work in it.

@@ -16,11 +16,11 @@ use tokio::task::AbortHandle;
 
 use crate::gateway::{GatewayClient, GatewayError};
 
-/// How long one question for a slot may wait.
+/// Timeout of one long poll for a slot.
 const LONG_POLL: Duration = Duration::from_secs(20);
-/// Between renewals.
+/// Interval between renewals of the slot's lease.
 const RENEWAL: Duration = Duration::from_secs(BUILD_SLOT_SECONDS / 3);
-/// People are told that a pod waits at most this often.
+/// Least time between two messages to people that a pod waits.
 const TOLD_EVERY: Duration = Duration::from_mins(10);
 
 /// Hands out the pod's slot. Cheap to clone.
@@ -30,11 +30,11 @@ pub struct PodBuilds {
     current: Arc<Mutex<Weak<Held>>>,
     told: Arc<Mutex<Option<Instant>>>,
     tell_after: Duration,
-    /// How long was waited for what others have.
+    /// Time that runs spent waiting for slots and models.
     pub waits: PodWaits,
 }
 
-/// How long the pod has waited for slots and models, in all: that is no part of a run's own time.
+/// Total time that the pod has waited for slots and models: it is no part of a run's own time.
 /// Cheap to clone; clones share it.
 #[derive(Clone, Default)]
 pub struct PodWaits(Arc<Mutex<Waited>>);
@@ -42,7 +42,7 @@ pub struct PodWaits(Arc<Mutex<Waited>>);
 #[derive(Default)]
 struct Waited {
     over: Duration,
-    /// Who waits now, and since when somebody does.
+    /// Number of waits that are open, and since when there has been one.
     waiting: u32,
     since: Option<Instant>,
 }
@@ -51,13 +51,13 @@ struct Waited {
 pub struct OpenWait(PodWaits);
 
 impl PodWaits {
-    /// Until now; what several wait for at once counts once.
+    /// Time waited until now; time in which several wait counts once.
     pub fn total(&self) -> Duration {
         let waited = lock(&self.0);
         waited.over + waited.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// From now on somebody waits.
+    /// Counts a further wait, until the result is dropped.
     pub fn begin(&self) -> OpenWait {
         let mut waited = lock(&self.0);
         waited.waiting += 1;
@@ -188,7 +188,7 @@ async fn renew_slot(gateway: GatewayClient, id: String) {
     let claim = BuildClaim { id, want: BuildWant::Keep };
     loop {
         tokio::time::sleep(RENEWAL).await;
-        // What builds goes on building: stopping it would lose more than one build too many costs.
+        // A failed renewal does not stop the build: that would lose more than one build too many costs.
         if let Err(error) = gateway.build(&claim, Duration::ZERO).await {
             tracing::warn!(%error, "build_slot_renewal_failed");
         }

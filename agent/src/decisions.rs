@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoggedKind {
-    /// Which workflow a plan follows.
+    /// A plan follows a workflow.
     Workflow,
-    /// Which skill a message asks for.
+    /// A message asks for a skill, or one is suggested.
     Skill,
     Model,
-    /// A run goes in circles.
+    /// The run repeats itself without progress.
     Stuck,
     /// Something that others see is done.
     Visible,
@@ -31,20 +31,20 @@ pub enum LoggedKind {
     Deviation,
     /// The conversation was longer than the model can be shown.
     Compacted,
-    /// What is to be remembered was proposed, or landed.
+    /// Something to be remembered was proposed, or landed.
     Learning,
-    /// How a review goes.
+    /// A review has reached a step.
     Review,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoggedDecision {
-    /// Seconds since 1970.
+    /// Time of the decision, in seconds since 1970.
     pub at: u64,
     pub run: String,
     pub kind: LoggedKind,
     pub chosen: String,
-    /// What else could have been.
+    /// Options that were not chosen.
     #[serde(default)]
     pub alternatives: Vec<String>,
     pub evidence: String,

@@ -13,17 +13,17 @@ use tokio::time::{sleep, timeout};
 /// A wall that drops packets answers nothing; without one an answer takes as long as the way is, and from
 /// one end of the world to the other that is less. Every pod's start waits so long.
 const PATIENCE: Duration = Duration::from_millis(350);
-/// How long the one way that has to lead somewhere is waited for, and how often it is tried.
+/// Timeout for the gateway's address, which has to be reachable, and interval of the attempts.
 const INSIDE_PATIENCE: Duration = Duration::from_secs(10);
 const INSIDE_STEP: Duration = Duration::from_millis(100);
 const DNS: u16 = 53;
-/// Where every node's kubelet listens.
+/// Port of the kubelet on every node.
 const KUBELET: u16 = 10_250;
-/// Where clouds tell machines who they are.
+/// Address of the clouds' metadata service.
 const METADATA: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)), 80);
-/// Where NodeLocal DNSCache listens on each node.
+/// Address at which NodeLocal DNSCache listens on each node.
 const NODE_DNS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(169, 254, 20, 10)), DNS);
-/// One that answers everywhere.
+/// Public address that answers from everywhere.
 const INTERNET: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(1, 1, 1, 1)), 443);
 /// "localhost A?", which no server has to ask others for.
 const QUESTION: &[u8] = b"\xcb\x0d\x01\x00\0\x01\0\0\0\0\0\0\x09localhost\0\0\x01\0\x01";
@@ -31,13 +31,13 @@ const QUESTION: &[u8] = b"\xcb\x0d\x01\x00\0\x01\0\0\0\0\0\0\x09localhost\0\0\x0
 /// The ways out that are tried.
 #[derive(Clone, Debug)]
 pub struct EgressWays {
-    /// Where the gateway is. As long as that can't be reached either, nothing is learned.
+    /// Address of the gateway. As long as that can't be reached either, nothing is learned.
     inside: Option<SocketAddr>,
     ways: Vec<(EgressWay, SocketAddr)>,
 }
 
 impl EgressWays {
-    /// Those that every cluster may have, and its own.
+    /// The ways that every cluster may have, and this cluster's own.
     pub fn new(
         inside: Option<SocketAddr>,
         api_server: SocketAddr,
@@ -55,7 +55,7 @@ impl EgressWays {
         Self { inside, ways: known.into_iter().chain(node).chain(dns).collect() }
     }
 
-    /// Those that lead somewhere, now.
+    /// Tries all ways, and returns those that lead somewhere now.
     pub async fn reached(&self) -> BTreeSet<EgressWay> {
         // A pod whose network is not up yet would seem to be kept in.
         if let Some(inside) = self.inside {
@@ -76,17 +76,17 @@ impl EgressWays {
     }
 }
 
-/// Whether the address accepts a connection.
+/// Returns true if the address accepts a connection.
 async fn can_connect(address: SocketAddr) -> bool {
     matches!(timeout(PATIENCE, TcpStream::connect(address)).await, Ok(Ok(_)))
 }
 
-/// Whether a DNS server answers there, whatever it says.
+/// Returns true if a DNS server answers at the address, whatever it says.
 async fn does_answer(server: SocketAddr) -> bool {
     let asked = async {
         let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = UdpSocket::bind(any).await?;
-        // What others send does not arrive.
+        // A connected socket receives only from this address.
         socket.connect(server).await?;
         socket.send(QUESTION).await?;
         socket.recv(&mut [0; 512]).await

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use codebutler_wire::{EditForm, RoleSession};
 use serde_json::Value;
 
-/// One difference of an arm.
+/// A difference between an arm and the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum PromptExperiment {
     /// Schemas and earlier calls come with their keys in alphabetical order.

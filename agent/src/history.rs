@@ -1,5 +1,5 @@
-//! What happened in a conversation beside its messages: what the lead looks back on. From every role's transcript
-//! and decision log on the volume, and from what the gateway keeps; no model writes any of it.
+//! Events of a conversation beside its messages, for the lead's retrospective: from every role's transcript and
+//! decision log on the volume, and from what the gateway keeps; no model writes any of it.
 
 mod kept;
 mod roles;
@@ -20,7 +20,7 @@ use crate::memory::ForeignTexts;
 /// Lines of each kind that are told of a role.
 const MAX_LINES: usize = 12;
 
-/// What each role did: of its transcript, or of what the gateway keeps where that knows more, as after a volume
+/// History of each role: from its transcript, or from what the gateway keeps where that knows more, as after a volume
 /// was lost.
 pub fn list_histories(state_dir: &Path, kept: &mut KeptHistory) -> Vec<(String, RoleHistory)> {
     let roles = list_workers(state_dir, kept).into_iter().map(|role| {
@@ -36,7 +36,7 @@ pub fn list_histories(state_dir: &Path, kept: &mut KeptHistory) -> Vec<(String, 
     roles.collect()
 }
 
-/// Each role's part in the work of all, likewise.
+/// Work of each role in the conversation, from the same sources.
 pub fn list_work(state_dir: &Path, kept: &mut KeptHistory) -> Vec<(String, RoleWork)> {
     let roles = list_workers(state_dir, kept).into_iter().map(|role| {
         let own = transcripts::read_work(&state_dir.join(&role));
@@ -50,7 +50,7 @@ fn list_workers(state_dir: &Path, kept: &KeptHistory) -> BTreeSet<String> {
     list_roles(state_dir).into_iter().chain(kept.list_roles().cloned()).collect()
 }
 
-/// What roles read and people said, to trace words by.
+/// Collects the texts that roles read and people said, to find the origin of words.
 pub fn read_foreign(state_dir: &Path, kept: &KeptHistory) -> ForeignTexts {
     let mut texts = ForeignTexts::default();
     transcripts::read_foreign(state_dir, &mut texts);
@@ -63,7 +63,7 @@ pub fn find_used_learnings(histories: &[(String, RoleHistory)]) -> BTreeSet<Stri
     histories.iter().flat_map(|(_, history)| history.used.iter().cloned()).collect()
 }
 
-/// In Markdown, for a model.
+/// Describes the conversation in Markdown, for a model.
 pub fn describe_thread(
     histories: &[(String, RoleHistory)],
     kept: &KeptHistory,

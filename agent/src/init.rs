@@ -10,7 +10,7 @@ use crate::args::InitArgs;
 use codebutler_guides::seeds;
 
 const FOLDER: &str = ".codebutler";
-/// What a role's page is for, where it says nothing yet.
+/// Text of a role's page that says nothing yet: the page's purpose.
 const PAGE: &str = "What only this role has to know of this repository. At most 200 lines of map, and nothing that the \
                     code says by itself.";
 
@@ -92,7 +92,7 @@ fn guide_files(commands: &str) -> Vec<(String, String)> {
     files
 }
 
-/// Whether it was written: not where there is one.
+/// Writes a file unless there is one; returns true if it was written.
 fn write_new(path: &Path, text: &str) -> std::io::Result<bool> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 pub const BINARY: &str = "codebutler-agent";
 
-/// Why the binary could not be copied.
+/// The binary could not be copied.
 #[derive(Debug, thiserror::Error)]
 #[error("can't copy this binary to {path}")]
 pub struct InstallError {

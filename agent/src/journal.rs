@@ -1,5 +1,5 @@
-//! What a conversation leaves in the repository for people who were not there: a page of
-//! `.codebutler/journals/`, written by the harness and by no model but for its retrospective.
+//! The page of `.codebutler/journals/` that a conversation leaves in the repository for people who were not there.
+//! The harness writes it, and no model but for its retrospective.
 
 use std::fmt::Write as _;
 
@@ -11,26 +11,26 @@ use codebutler_guides::text::clip_text;
 /// Longest plan that is kept, in characters.
 const MAX_PLAN: usize = 8_000;
 
-/// What people began it with, in a journal's head, and the longest of it, in characters.
+/// Name of the line in a journal's head that holds people's first request, and limit on its length, in characters.
 const ASKED: &str = "Asked";
 const MAX_ASKED: usize = 300;
-/// Lines of a head.
+/// Number of lines at the beginning of a journal in which its head is looked for.
 const MAX_HEAD: usize = 40;
 
-/// What a journal is written from.
+/// Contents of a journal, but for usage, history and retrospective.
 #[derive(Clone, Debug, Default)]
 pub struct JournalFacts {
     /// The conversation's first message.
     pub root: Option<SlackTs>,
     pub link: Option<String>,
-    /// What people began it with.
+    /// Request with which people began the conversation.
     pub asked: Option<String>,
-    /// As it was approved.
+    /// The approved plan, if there is one.
     pub plan: Option<String>,
-    /// Who approved it, by the name that they go by.
+    /// Display name of the person who approved the plan.
     pub approved_by: Option<String>,
     pub pull_request: Option<PullRequest>,
-    /// What became of the team's learnings in it.
+    /// Fate of the team's learnings in the conversation.
     pub marks: LearningMarks,
 }
 
@@ -87,13 +87,13 @@ fn one_line(text: &str) -> Option<String> {
     (!words.is_empty()).then(|| clip_text(&words.join(" "), MAX_ASKED))
 }
 
-/// What people began a conversation with, as its journal says.
+/// Request with which people began a conversation, from the head of its journal.
 pub(crate) fn find_asked(journal: &str) -> Option<&str> {
     let mut head = journal.lines().take(MAX_HEAD).take_while(|line| !line.starts_with("## "));
     head.find_map(|line| line.strip_prefix("- ")?.strip_prefix(ASKED)?.strip_prefix(": "))
 }
 
-/// With headings that stand below the page's own.
+/// Lowers the headings of a text below the page's own.
 fn lower_headings(text: &str) -> String {
     let lower = |line: &str| match line.trim_start_matches('#') {
         title if title.len() < line.len() => format!("###{title}"),

@@ -1,4 +1,4 @@
-//! What runs in an agent pod.
+//! The processes of an agent pod, each a subcommand of one binary.
 //!
 //! - [`run`] is the loop of the agent container: model ⇄ tools, with a [`transcript`] from which a
 //!   killed pod resumes, and the [`relay`] through which the toolbox reaches Git. It has the pod's

@@ -10,13 +10,13 @@ use crate::args::PolicyArgs;
 use codebutler_guides::policy::rules::RiskRules;
 use codebutler_guides::policy::{CommandPolicy, RiskVerdict};
 
-/// What is said of one command.
+/// Verdict on one command, as it is printed.
 #[derive(Debug, Serialize)]
 pub(crate) struct ToldPolicy<'a> {
     command: &'a str,
     tier: codebutler_wire::RiskTier,
     asks: bool,
-    /// Whether a snapshot comes first.
+    /// True if a snapshot is taken before the command runs.
     snapshot: bool,
     why: &'a str,
 }

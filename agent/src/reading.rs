@@ -1,5 +1,5 @@
-//! `read-document`: one document from standard input as text, or a part of it, on standard output. The toolbox starts one
-//! for each, in the sandbox of commands: what a hostile file does to its reader ends with this process.
+//! `read-document`: one document from standard input as text, or a part of it, on standard output. The toolbox starts
+//! one for each, in the sandbox of commands: what a hostile file does to its reader ends with this process.
 
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
@@ -24,19 +24,18 @@ enum AnswerHead {
     Unreadable(Unreadable),
 }
 
-/// The output of a reader.
+/// Parsed output of a reader's process.
 #[derive(Debug)]
 pub enum ReadAnswer {
-    /// The document, as text.
+    /// The whole document, as text.
     Text(DocumentText),
-    /// A part of it.
+    /// One part of the document.
     Part {
-        /// Its name inside.
+        /// Name of the part inside the document.
         name: String,
-        /// All of it.
         bytes: Vec<u8>,
     },
-    /// Why there is nothing.
+    /// The document can't be read; says why.
     Unreadable(Unreadable),
 }
 

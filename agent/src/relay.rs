@@ -45,12 +45,12 @@ const OWN: [HeaderName; 9] = [
 
 type Body = BoxBody<Bytes, io::Error>;
 
-/// Why a request of Git came to nothing.
+/// A request of Git was refused, or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelayRefusal {
     /// The gateway's words, or that there were none.
     pub said: String,
-    /// Whether trying again may help.
+    /// True if a retry may help.
     pub passes: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct GitRelay {
     turned_away: Arc<Mutex<Vec<String>>>,
 }
 
-/// Begins the path that only the toolbox knows.
+/// Prefix of the path that only the toolbox knows.
 const OWN_GIT: &str = "/git-of-toolbox-";
 /// Connections whose requests are read at once. A tunnel that stands is none of them.
 const MAX_CONNECTIONS: usize = 64;
@@ -117,8 +117,8 @@ impl GitRelay {
         self.refused.lock().take()
     }
 
-    /// What commands were refused since this was asked last, a sentence for each host: most tools
-    /// keep the gateway's words to themselves.
+    /// Takes the refusals of commands since the last call, a sentence for each host: most tools keep the gateway's
+    /// words to themselves.
     pub fn take_turned_away(&self) -> Vec<String> {
         std::mem::take(&mut *self.turned_away.lock())
     }
@@ -340,7 +340,7 @@ mod tests {
         let made = rcgen::generate_simple_self_signed(["gateway".to_owned()]).unwrap();
         std::fs::write(&ca, made.cert.pem()).unwrap();
         std::fs::write(&token, "t").unwrap();
-        // Nothing listens there.
+        // An address at which nothing listens.
         let away = Some("127.0.0.1:1".parse().unwrap());
         let gateway = GatewayClient::new("https://gateway:1", away, &ca, &token).unwrap();
         let relay = GitRelay::start("127.0.0.1:0".parse().unwrap(), gateway).await.unwrap();
@@ -374,7 +374,7 @@ mod tests {
             }
         }
         assert!(closed >= 300 - MAX_CONNECTIONS, "{closed}");
-        // Those that say nothing more are let go, and there is room again.
+        // Connections that send nothing more are closed, and there is room again.
         let deadline = tokio::time::Instant::now() + HEAD_TIMEOUT * 3;
         while !ask_or_none(relay.address).await {
             assert!(tokio::time::Instant::now() < deadline, "the relay stays full");

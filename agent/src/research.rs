@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use codebutler_guides::text::clip_text;
 
-/// Where they are, below `.codebutler/`.
+/// Folder of the pages, below `.codebutler/`.
 pub const RESEARCH: &str = "research";
 /// Lines of a page that say what it is.
 const MAX_HEAD: usize = 20;
@@ -19,16 +19,16 @@ const MAX_NAMED: usize = 40;
 const MAX_NAME: usize = 60;
 const CHECKED: &str = "- Checked: ";
 
-/// A page as it is written.
+/// Contents of a research page that is to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResearchPage {
     pub topic: String,
     pub question: String,
-    /// When it was true, such as `2026-11-26`.
+    /// Day on which the findings were true, such as `2026-11-26`.
     pub day: String,
-    /// What it is true for.
+    /// Version of the topic for which the findings hold.
     pub version: Option<String>,
-    /// The conversation.
+    /// Conversation in which it was found out.
     pub thread: Option<String>,
     pub sources: Vec<String>,
     pub findings: String,
@@ -37,10 +37,10 @@ pub struct ResearchPage {
 /// A page as the index names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownResearch {
-    /// Below `.codebutler/`.
+    /// Path below `.codebutler/`.
     pub path: String,
     pub title: String,
-    /// When it was checked, as far as the page says.
+    /// Day of the last check, as far as the page says.
     pub checked: Option<String>,
 }
 
@@ -75,7 +75,7 @@ impl ResearchPage {
     }
 }
 
-/// With headings that stand below the page's own.
+/// Lowers the headings of a text below the page's own.
 fn lower_headings(text: &str) -> String {
     let lower = |line: &str| match line.strip_prefix("# ").or_else(|| line.strip_prefix("## ")) {
         Some(title) => format!("### {title}"),
@@ -85,7 +85,7 @@ fn lower_headings(text: &str) -> String {
 }
 
 impl KnownResearch {
-    /// What a page is about, by its first lines; by its name where they don't say.
+    /// Reads title and day from a page's first lines; the title is the file's name where they have none.
     pub fn of(path: &str, text: &str) -> Self {
         let mut head = text.lines().take(MAX_HEAD);
         let title = head.clone().find_map(|line| line.strip_prefix("# "));
@@ -115,7 +115,7 @@ fn plain_line(text: &str) -> String {
     clip_text(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_TITLE)
 }
 
-/// What roles are told of the pages: which there are, and what they don't have to ask again.
+/// Formats the index that roles are shown, so that they don't ask again what is known.
 pub fn research_index(pages: &[KnownResearch]) -> Option<String> {
     let named: Vec<String> = pages.iter().take(MAX_NAMED).map(KnownResearch::line).collect();
     if named.is_empty() {

@@ -1,13 +1,14 @@
-//! What a review has to keep to, as the harness keeps it: what must hold, the risks and the tests stand in
-//! the thread before any finding, and who approves has run the tests. Rounds are the gateway's to count. Pure.
+//! Rules of a review that the harness enforces: what must hold, the risks and the tests stand in the thread before
+//! any finding, and the role that approves has run the tests. Rounds are the gateway's to count. Pure.
 
 use std::collections::BTreeSet;
 
-/// What is known of the reviews of a conversation. One that may hand over without them is bound by none.
+/// State of the reviews in a conversation, as far as the rules need it. A role that may hand over without them is
+/// bound by none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReviewGate {
     pub duty: ReviewDuty,
-    /// What the review goes by stands in the thread.
+    /// True if the plan of the review stands in the thread.
     pub is_planned: bool,
     /// Tests that there have to be and are not, as the plan of the review says.
     pub missing_tests: Vec<String>,
@@ -20,29 +21,29 @@ pub struct ReviewGate {
     pub has_tested: bool,
     /// The role that reviews the change, for the one that makes it.
     pub other: Option<String>,
-    /// It was told once in this run.
+    /// True if the role was reminded once in this run.
     pub is_reminded: bool,
 }
 
-/// Whether a role has to keep to it.
+/// The role's part in a review, which decides what rules bind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReviewDuty {
     #[default]
     None,
-    /// It reviews.
+    /// The role reviews changes.
     Reviews,
     /// The maker of the change has asked it to, and no person is talking with it.
     Asked,
-    /// It makes the change, and answers who reviews it.
+    /// The role makes the change, and answers the role that reviews it.
     Makes,
 }
 
-/// What a role's duty is decided from.
+/// Facts from which a role's duty is decided.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReviewParts<'a> {
-    /// The role itself.
+    /// Name of the role itself.
     pub own: &'a str,
-    /// It has the tool that plans a review.
+    /// True if the role has the tool that plans a review.
     pub plans_reviews: bool,
     pub has_pull_request: bool,
     /// The role that makes changes, and the one that reviews them.
@@ -55,7 +56,7 @@ pub struct ReviewParts<'a> {
 }
 
 impl ReviewDuty {
-    /// Only between who makes a change and who reviews it is there something to agree on.
+    /// Finds the duty: only between who makes a change and who reviews it is there something to agree on.
     pub fn find(parts: ReviewParts<'_>) -> Self {
         let ReviewParts { own, plans_reviews, has_pull_request, maker, reviewer, lead, asked_by } =
             parts;
@@ -71,25 +72,25 @@ impl ReviewDuty {
     }
 }
 
-/// What a message does with a review.
+/// Effect of a message on a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReviewStep {
-    /// Nothing: it goes to nobody, or to somebody who is only asked.
+    /// No effect: the message goes to nobody, or to somebody who is only asked.
     Talks,
     /// Changes are sent back to whoever makes them.
     SendsBack,
-    /// It goes on to another role.
+    /// The change goes on to another role.
     PassesOn,
-    /// It is what a review came to, for nobody: who goes on is found without it.
+    /// The message is the review's verdict, addressed to nobody: who goes on is found without it.
     AddressesNobody,
 }
 
-/// Why a message can't be said like that.
+/// Reason that a message is held back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReviewFault {
-    /// Each time.
+    /// A rule is broken; said each time.
     Rule(String),
-    /// Only once in a run: there can be a reason.
+    /// A duty may be missed with reason; said only once in a run.
     Reminder(String),
 }
 
@@ -98,7 +99,7 @@ impl ReviewGate {
         matches!(self.duty, ReviewDuty::Reviews | ReviewDuty::Asked)
     }
 
-    /// What a message does.
+    /// Classifies a message by the roles that it addresses.
     pub fn step_of(&self, text: &str) -> ReviewStep {
         let to: BTreeSet<&str> = addressed_roles(text).collect();
         let is_for = |role: &Option<String>| role.as_ref().is_some_and(|role| to.contains(&**role));
@@ -113,7 +114,7 @@ impl ReviewGate {
         }
     }
 
-    /// What is wrong with a message that hands over.
+    /// Finds the rule that a message which hands over breaks.
     pub fn find_fault(&self, text: &str) -> Option<ReviewFault> {
         if self.duty == ReviewDuty::Makes {
             return self.find_missing_view(text);
@@ -147,7 +148,8 @@ impl ReviewGate {
 }
 
 impl ReviewGate {
-    /// Who decides between two has to hear both.
+    /// Reminds of a view that is missing in a message to the lead: who decides between two roles has to see both
+    /// views.
     fn find_missing_view(&self, text: &str) -> Option<ReviewFault> {
         let (maker, other) = (self.maker.as_deref()?, self.other.as_deref()?);
         let missing: Vec<_> =
@@ -163,7 +165,7 @@ impl ReviewGate {
     }
 }
 
-/// Whether a line begins with a role's name and says something.
+/// Returns true if a line begins with a role's name and says something.
 fn has_view(text: &str, role: &str) -> bool {
     let decorates = |c: char| !c.is_alphanumeric();
     text.lines().any(|line| {
@@ -178,7 +180,7 @@ fn has_view(text: &str, role: &str) -> bool {
     })
 }
 
-/// For who judges first.
+/// Answer to a reviewer that judges before it has posted the plan of its review.
 pub(crate) const PLAN_FIRST: &str = "Begin a review with its plan: call PlanReview (what must not break, the risks, \
     the tests there have to be), then judge, and say this again.";
 

@@ -1,5 +1,6 @@
-//! `screenshot`: pictures of a page that a server of this pod shows, as one line of JSON on standard output. The toolbox
-//! starts one for each page, in the sandbox of commands: what a hostile page does to its browser ends with this process.
+//! `screenshot`: pictures of a page that a server of this pod shows, as one line of JSON on standard output. The
+//! toolbox starts one for each page, in the sandbox of commands: what a hostile page does to its browser ends with
+//! this process.
 
 use std::ffi::OsStr;
 use std::io::{self, Write as _};
@@ -11,13 +12,13 @@ use codebutler_browser::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The line.
+/// Result of the process, one line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScreenshotAnswer {
-    /// The page.
+    /// The page was loaded, and its pictures were taken.
     Taken(PageReport),
-    /// Why there is no picture.
+    /// No picture could be taken; says why.
     Failed(String),
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::sys::signal::{Signal, raise};
 
 static PASSED: AtomicU64 = AtomicU64::new(0);
-/// 0: never.
+/// Number of the point at which to die; 0 for never.
 static DIE_AT: AtomicU64 = AtomicU64::new(0);
 
 /// Chooses the point at which to die; counted from 1.

@@ -29,7 +29,7 @@ pub const NOT_CONFINED: u8 = 125;
 pub const NOT_FOUND: u8 = 127;
 /// The command started more processes than this.
 pub const TOO_MANY: u8 = 124;
-/// Whether the command was stopped for having too many processes.
+/// Set once the command was stopped for having too many processes.
 static BOMB: AtomicBool = AtomicBool::new(false);
 const MAX_PROCESSES: usize = 1000;
 /// Threads of all of them: a pod's and a node's numbers of tasks are shared.
@@ -43,8 +43,8 @@ pub fn run_supervised(args: &ExecArgs) -> ExitCode {
     let _ = setsid();
     let _ = prctl::set_child_subreaper(true);
     sandbox::limit_process();
-    // Where memory gets short, the command goes before the toolbox does. The kubelet gives containers up
-    // to 999, and raising it needs no right.
+    // The kernel kills the command before the toolbox when memory runs out. The kubelet gives containers up to 999,
+    // and raising it needs no right.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     // The command runs as the same user: without Landlock nothing else keeps it from this process' memory.
     let _ = prctl::set_dumpable(false);
@@ -130,7 +130,7 @@ fn start_command(args: &ExecArgs) -> Result<(Pid, Killer), Failed> {
     }
 }
 
-/// Until the command itself has ended; orphans that come to be children are reaped on the way.
+/// Waits until the command itself has ended; adopted orphans are reaped on the way.
 fn wait_for(child: Pid) -> Option<WaitStatus> {
     loop {
         match waitpid(None, None) {

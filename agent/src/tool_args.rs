@@ -1,5 +1,5 @@
-//! What each tool takes. These structs are the JSON schemas that the model sees, what its arguments
-//! are parsed into, and what travels to the toolbox.
+//! Arguments of each tool. These structs are the JSON schemas that the model sees, what its arguments are parsed
+//! into, and what travels to the toolbox.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! Who did what in a conversation, with which models and tools, how long, and who asked whom: for people, at its
-//! end. From the transcripts on the volume and what the gateway keeps; no model writes any of it.
+//! The report on a conversation, for people, at its end: the work of each role, with models, tools and times, and who
+//! asked whom. From the transcripts on the volume and what the gateway keeps; no model writes any of it.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -5,10 +5,10 @@ use url::{Host, Url};
 /// An address that is not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// It can't be read.
+    /// The address can't be parsed.
     #[error("`{0}` is no address of a page: give one such as `http://localhost:3000/about`")]
     Unreadable(String),
-    /// It is elsewhere.
+    /// The address is that of another host than this pod.
     #[error(
         "`{0}` is not this pod: only pages of servers that run here are shown, at `localhost` or `127.0.0.1`, with \
          `http` or `https`"

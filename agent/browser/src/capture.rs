@@ -17,9 +17,9 @@ use super::{BrowserError, ColorScheme, ScreenSize};
 const TOTAL: Duration = Duration::from_secs(90);
 /// Time for one load: a page that goes on loading is shown as it is then.
 const LOAD: Duration = Duration::from_secs(20);
-/// Without a request for so long, a page is done.
+/// Time without a request after which a page counts as loaded.
 const QUIET: Duration = Duration::from_millis(500);
-/// Time for that.
+/// Longest wait for a page to become quiet.
 const SETTLE: Duration = Duration::from_secs(5);
 /// Lowest part of a page that is in its picture, in its own pixels.
 const HEIGHT: u32 = 4_000;
@@ -27,16 +27,14 @@ const HEIGHT: u32 = 4_000;
 const COMPLAINTS: usize = 10;
 const COMPLAINT: usize = 300;
 
-/// A picture.
+/// Screenshot of a page in one size and one color scheme.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageShot {
-    /// Its size.
     pub size: ScreenSize,
-    /// Its colours.
     pub scheme: ColorScheme,
-    /// A PNG, in base64.
+    /// PNG file in base64.
     pub png: String,
-    /// The page goes on below.
+    /// True if the page is longer than its picture.
     pub is_cut: bool,
 }
 
@@ -45,15 +43,14 @@ pub struct PageShot {
 pub struct PageReport {
     /// The answer of its server.
     pub status: Option<u16>,
-    /// Its address, after redirects.
+    /// Address of the page, after redirects.
     pub address: String,
-    /// Its title.
     pub title: String,
     /// Errors of its scripts, and requests that failed.
     pub complaints: Vec<String>,
-    /// It was still loading.
+    /// True if the page was still loading when its picture was taken.
     pub is_unfinished: bool,
-    /// In the order in which they were asked for.
+    /// Screenshots, in the order of the requested frames.
     pub shots: Vec<PageShot>,
 }
 

@@ -14,7 +14,7 @@ const MESSAGE: usize = 64 << 20;
 /// Longest part of an unreadable answer in an error, in characters.
 const CUT: usize = 300;
 
-/// A page's tab.
+/// A browser tab, driven through its DevTools socket.
 pub(crate) struct PageTab {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
     session: Option<Value>,
@@ -27,7 +27,7 @@ pub(crate) struct PageTab {
 const EVENTS: usize = 2_000;
 
 impl PageTab {
-    /// Opens an empty tab.
+    /// Connects to the browser and opens an empty tab.
     pub(crate) async fn open(address: &str) -> Result<Self, BrowserError> {
         let config = WebSocketConfig::default()
             .max_message_size(Some(MESSAGE))
@@ -75,7 +75,7 @@ impl PageTab {
         }
     }
 
-    /// Waits for an event.
+    /// Waits for a DevTools event and returns its parameters.
     pub(crate) async fn wait_for(&mut self, event: &str) -> Result<Value, BrowserError> {
         loop {
             if let Some(at) = self.events.iter().position(|known| known["method"] == event) {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub enum ScreenSize {
     /// 390 × 844, with touch, two pixels for each of the page's.
     Phone,
-    /// 1280 × 800.
+    /// 1280 × 800 pixels.
     Desktop,
 }
 
@@ -26,14 +26,14 @@ pub enum ScreenSize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ColorScheme {
-    /// Dark on light.
+    /// Dark text on a light background.
     Light,
-    /// Light on dark.
+    /// Light text on a dark background.
     Dark,
 }
 
 impl ScreenSize {
-    /// As in the name of a file.
+    /// Name of the size, as part of file names.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl ScreenSize {
 }
 
 impl ColorScheme {
-    /// As in the name of a file.
+    /// Name of the scheme, as part of file names.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,22 +57,22 @@ impl ColorScheme {
 /// The reason that there is no picture.
 #[derive(Debug, thiserror::Error)]
 pub enum BrowserError {
-    /// It is not in the image.
+    /// The image has no browser.
     #[error(
         "no Chromium is installed here, so you can't look at a page: say that instead of showing it, and go on. A person can \
          give the image of this repository's commands one (Debian: `chromium` and `fonts-liberation`)"
     )]
     NotInstalled,
-    /// It does not run here.
+    /// The browser could not be started.
     #[error("Chromium does not start: {0}")]
     Start(String),
-    /// Its process is gone.
+    /// The browser's process ended before the picture was taken.
     #[error("Chromium ended in the middle: {0}")]
     Ended(String),
     /// The server does not answer, or not in time.
     #[error("the page does not load: {0}")]
     Page(String),
-    /// It takes too long.
+    /// All pictures together took longer than this many seconds.
     #[error("the page took longer than {0} seconds")]
     Slow(u64),
     /// An answer that can't be read.
@@ -80,7 +80,7 @@ pub enum BrowserError {
     Strange {
         /// The command that it was sent.
         method: String,
-        /// Its answer, cut.
+        /// Beginning of the browser's answer.
         answer: String,
     },
 }

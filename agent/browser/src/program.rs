@@ -9,7 +9,7 @@ use tokio::process::{Child, ChildStderr, Command};
 
 use super::BrowserError;
 
-/// Its names, in the order in which they are looked for.
+/// Names of the browser's program, in the order in which they are looked for.
 const NAMES: [&str; 6] = [
     "chromium",
     "chromium-browser",
@@ -18,7 +18,7 @@ const NAMES: [&str; 6] = [
     "chrome-headless-shell",
     "headless_shell",
 ];
-/// Time until it listens.
+/// Timeout for the browser's start, until its DevTools port listens.
 const START: Duration = Duration::from_secs(30);
 /// Longest line of its log that is read, and what is kept of the last one.
 const LINE: u64 = 16 << 10;
@@ -53,8 +53,8 @@ pub fn find_browser(path: &std::ffi::OsStr) -> Option<PathBuf> {
     programs.find(|program| program.is_file()).map(skip_script)
 }
 
-/// Debian's `chromium` is a script that ends where `/etc/chromium.d` can't be listed, as in the sandbox of commands. What it
-/// starts needs none of its settings.
+/// Debian's `chromium` is a script that ends where `/etc/chromium.d` can't be listed, as in the sandbox of commands.
+/// What it starts needs none of its settings.
 fn skip_script(program: PathBuf) -> PathBuf {
     let behind = program.parent().and_then(Path::parent);
     let behind = behind.map(|folder| folder.join("lib/chromium/chromium"));
@@ -63,7 +63,7 @@ fn skip_script(program: PathBuf) -> PathBuf {
 
 /// A browser that runs until this is dropped.
 pub(crate) struct RunningBrowser {
-    /// Where its DevTools are asked.
+    /// Address of the browser's DevTools socket.
     pub address: String,
     child: Child,
 }
@@ -75,7 +75,7 @@ impl RunningBrowser {
             .args(FLAGS)
             .arg(format!("--user-data-dir={}", folder.join("profile").display()))
             .arg("about:blank")
-            // Its fonts and caches want a home that it may write to.
+            // Chromium's fonts and caches need a home that it may write to.
             .env("HOME", folder)
             .env("XDG_CONFIG_HOME", folder)
             .env("XDG_CACHE_HOME", folder)

@@ -33,7 +33,7 @@ fn http_status(code: u16) -> axum::http::StatusCode {
     axum::http::StatusCode::from_u16(code).unwrap()
 }
 
-/// None, said in a line, without a browser on this machine.
+/// Captures a page; none, with a line that says so, if this machine has no browser.
 async fn capture(
     address: &str,
     frames: &[(ScreenSize, ColorScheme)],

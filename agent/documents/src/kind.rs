@@ -9,43 +9,40 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DocumentKind {
-    /// PDF.
     Pdf,
-    /// DOCX.
+    /// Word document since 2007 (`.docx`).
     Word,
-    /// PPTX.
+    /// PowerPoint presentation since 2007 (`.pptx`).
     Slides,
-    /// XLSX.
+    /// Excel workbook since 2007 (`.xlsx`).
     Workbook,
-    /// XLSB.
+    /// Excel workbook in its binary form (`.xlsb`).
     BinaryWorkbook,
-    /// XLS.
+    /// Excel workbook before 2007 (`.xls`).
     OldWorkbook,
-    /// ODS.
+    /// OpenDocument spreadsheet (`.ods`).
     OpenSheet,
-    /// ODT.
+    /// OpenDocument text (`.odt`).
     OpenText,
-    /// ODP.
+    /// OpenDocument presentation (`.odp`).
     OpenSlides,
-    /// DOC.
+    /// Word document before 2007 (`.doc`).
     OldWord,
-    /// PPT.
+    /// PowerPoint presentation before 2007 (`.ppt`).
     OldSlides,
     /// Another file of the container that old Office files are.
     OldOther,
     /// An Office file behind a password.
     LockedOffice,
-    /// ZIP.
     Zip,
-    /// TAR.
     Tar,
     /// Something compressed with gzip.
     Gzip,
-    /// With xz.
+    /// Something compressed with xz.
     Xz,
-    /// With zstd.
+    /// Something compressed with zstd.
     Zstd,
-    /// RAR, 7z or bzip2.
+    /// Archive of a kind that is not read: RAR, 7z or bzip2.
     OtherArchive,
 }
 
@@ -76,7 +73,7 @@ impl fmt::Display for DocumentKind {
 }
 
 impl DocumentKind {
-    /// Why nothing here reads it.
+    /// Reason that files of this kind can't be read, for the model.
     pub fn refusal(self) -> &'static str {
         match self {
             Self::OldWord => {

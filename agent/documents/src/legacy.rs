@@ -14,7 +14,7 @@ use super::{DocumentContent, Unreadable};
 /// Most cells of a sheet, empty ones included: they are held side by side.
 const MAX_CELLS: usize = 20_000_000;
 
-/// Reads it.
+/// Reads all sheets of a workbook as text.
 pub(crate) fn read_old_workbook(
     kind: DocumentKind,
     bytes: Vec<u8>,
@@ -112,7 +112,7 @@ fn show_value(value: &Data) -> String {
         Data::DateTime(date) if date.is_duration() => {
             super::sheets::formats::NumberForm::Duration.show(&date.as_f64().to_string(), false)
         }
-        // Its own Display is the bare number.
+        // The date's own Display prints the bare number.
         Data::DateTime(date) => match date.as_datetime() {
             Some(at) if date.as_f64() >= 1.0 => {
                 at.format("%Y-%m-%d %H:%M:%S").to_string().replace(" 00:00:00", "")

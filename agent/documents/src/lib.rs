@@ -1,7 +1,8 @@
 //! Documents as text: PDF, Word, PowerPoint and Excel files, their OpenDocument counterparts, and archives.
 //!
-//! Pure: bytes go in, text or the bytes of a part come out. Everything is bounded in size and depth, and a bad file ends in
-//! one sentence; what a bound can't hold back (time, memory of a library) is the matter of the process that calls this.
+//! Pure: bytes go in, text or the bytes of a part come out. Everything is bounded in size and depth, and a bad file
+//! ends in one sentence; what a bound can't hold back (time, memory of a library) is the matter of the process that
+//! calls this.
 
 mod archive;
 mod kind;
@@ -31,26 +32,26 @@ const MAX_NESTED: usize = 1;
 /// Bytes of stack for what nests.
 const STACK: usize = 64 * 1024 * 1024;
 
-/// Why a document can't be read: a sentence about the file, without its name.
+/// Reason that a document can't be read: a sentence about the file, without its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unreadable {
-    /// It needs a password.
+    /// The document is encrypted with a password.
     #[error("is locked with a password: ask for a copy without one")]
     Locked,
-    /// No text in it.
+    /// The document has no text; says why.
     #[error("has no text: {0}")]
     NoText(String),
-    /// Not what its beginning says, or cut off.
+    /// The file is cut off, or its content does not match its first bytes.
     #[error("is damaged, or not what it says it is: {0}")]
     Damaged(String),
-    /// More than is read.
+    /// The document exceeds a limit of the reader; says which.
     #[error("is too large to be read here: {0}")]
     TooLarge(String),
     /// A form that nothing here reads.
     #[error("{0}")]
     Unsupported(String),
-    /// It has no such part.
+    /// The document has no part of this name.
     #[error("has no `{0}` in it")]
     NoPart(String),
 }
@@ -66,37 +67,35 @@ impl Unreadable {
 /// A part of a document that can be read by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartEntry {
-    /// By which it is asked for.
+    /// Name by which the part is asked for.
     pub name: String,
-    /// Its size and what else is known of it.
+    /// Size of the part, and what else is known of it.
     pub about: String,
 }
 
-/// A document as text.
+/// A document's text, with its places and parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentText {
-    /// In words, such as `PDF`.
+    /// Name of the format, such as `PDF`.
     pub kind: String,
     /// Remarks for the reader, a sentence each.
     pub notes: Vec<String>,
     /// The lines at which its pages, slides and sheets begin.
     pub places: Vec<Place>,
-    /// Its pictures, or the members of an archive.
+    /// Pictures of the document, or members of an archive.
     pub parts: Vec<PartEntry>,
-    /// The text.
     pub text: String,
 }
 
 /// The content of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DocumentContent {
-    /// Something to read.
+    /// A whole document.
     Text(DocumentText),
     /// A part that is no document: a picture, or any other file.
     Part {
         /// The name that it has inside.
         name: String,
-        /// All of it.
         bytes: Vec<u8>,
     },
 }

@@ -12,31 +12,31 @@ use super::xml::{self, Element};
 /// Largest part that is unpacked, and all of them together, in bytes.
 const MAX_PART: u64 = 96 * 1024 * 1024;
 const MAX_TOGETHER: u64 = 256 * 1024 * 1024;
-/// Most parts.
+/// Limit on the number of parts (members of the ZIP archive).
 const MAX_PARTS: usize = 50_000;
 
-/// An opened document.
+/// An Office document: a ZIP archive of parts.
 pub(crate) struct Package {
     archive: ZipArchive<Cursor<Vec<u8>>>,
     left: u64,
 }
 
-/// A relation of a part.
+/// A relationship from one part to another, or to an address outside.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Relation {
     /// The last part of its type's address, such as `hyperlink`.
     pub kind: String,
     /// The part's path, or the address outside.
     pub target: String,
-    /// It leads outside.
+    /// True if the target is outside the document.
     pub external: bool,
 }
 
-/// Relations by id.
+/// Relationships of one part, by id.
 pub(crate) type Relations = HashMap<String, Relation>;
 
 impl Package {
-    /// Opens it.
+    /// Opens the archive; fails if it has more than [`MAX_PARTS`] parts.
     pub(crate) fn open(bytes: Vec<u8>) -> Result<Self, Unreadable> {
         let archive = ZipArchive::new(Cursor::new(bytes)).map_err(explain_zip)?;
         if archive.len() > MAX_PARTS {
@@ -69,7 +69,7 @@ impl Package {
         Ok(Some(bytes))
     }
 
-    /// The text of a part.
+    /// Decoded text of a part, if it is there.
     pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, Unreadable> {
         Ok(self.part(name)?.map(|bytes| xml::decode(&bytes)))
     }
@@ -134,7 +134,7 @@ pub(crate) fn relations_of(relations: &Relations, kind: &str) -> Vec<String> {
     found.into_iter().map(|(_, relation)| relation.target.clone()).collect()
 }
 
-/// Why a ZIP file can't be read.
+/// Translates an error of the ZIP reader.
 pub(crate) fn explain_zip(error: ZipError) -> Unreadable {
     match error {
         ZipError::UnsupportedArchive(why) if why.to_ascii_lowercase().contains("password") => {

@@ -9,7 +9,7 @@ use pdf_oxide::extractors::forms::{FieldValue, FormExtractor};
 use super::sink::{TextSink, one_line};
 use super::{DocumentContent, MAX_PART, PartEntry, Unreadable};
 
-/// Most pages.
+/// Limit on the number of pages.
 const MAX_PAGES: usize = 10_000;
 /// Pictures that are named, and the least of a side in pixels that counts as one.
 const MAX_PICTURES: usize = 200;
@@ -207,7 +207,7 @@ fn hand_out(
     Ok(DocumentContent::Part { name: format!("{}.{ending}", part.trim_matches('/')), bytes })
 }
 
-/// Why there are no words.
+/// Explains why a PDF has no text: encrypted, empty, damaged or scanned.
 fn explain_silence(
     document: &PdfDocument,
     pictures: &[FoundPicture],

@@ -1,4 +1,4 @@
-//! Where readers put their text: bounded, and with a note of where each page, slide or sheet begins.
+//! The bounded text that readers write to, with the line at which each page, slide or sheet begins.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +9,11 @@ use super::{DocumentContent, DocumentText, MAX_TEXT, PartEntry};
 pub struct Place {
     /// The page, slide or sheet.
     pub title: String,
-    /// Its first line, counted from 1.
+    /// First line of the page, slide or sheet, from 1.
     pub line: usize,
 }
 
-/// The text so far.
+/// Text of a document, up to a limit.
 #[derive(Debug, Default)]
 pub(crate) struct TextSink {
     text: String,
@@ -35,7 +35,7 @@ impl TextSink {
         }
     }
 
-    /// Adds lines.
+    /// Appends text; drops it once the limit is reached.
     pub(crate) fn line(&mut self, text: &str) {
         for line in text.split('\n') {
             if self.full || self.text.len() + line.len() >= MAX_TEXT {
@@ -59,7 +59,7 @@ impl TextSink {
         self.text.lines().all(|line| line.trim().is_empty() || is_title(line))
     }
 
-    /// The text alone.
+    /// The text alone, without its places.
     pub(crate) fn into_text(self) -> String {
         self.text
     }
@@ -76,7 +76,7 @@ impl TextSink {
     }
 }
 
-/// A text on one line.
+/// Joins a text to one line.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -86,7 +86,7 @@ pub(crate) fn table_cell(text: &str) -> String {
     one_line(text).replace('|', "\\|")
 }
 
-/// A row of a table.
+/// Formats a table row in Markdown.
 pub(crate) fn table_row<'a>(cells: impl IntoIterator<Item = &'a str>) -> String {
     let mut row = String::from("|");
     for cell in cells {

@@ -194,7 +194,7 @@ fn paragraph_text(paragraph: Node<'_, '_>, relations: &Relations) -> String {
     text
 }
 
-/// What belongs to a slide and stands in other parts: words of diagrams and charts, speaker notes, comments.
+/// Adds the parts that belong to a slide and stand beside it: words of diagrams and charts, speaker notes, comments.
 fn add_beside(
     package: &mut Package,
     sink: &mut TextSink,

@@ -4,7 +4,7 @@ use roxmltree::{Document, Node, ParsingOptions};
 
 use super::Unreadable;
 
-/// Most nodes of one part.
+/// Limit on the number of nodes in a part.
 const MAX_NODES: u32 = 4_000_000;
 /// Levels that are walked into.
 pub(crate) const MAX_DEPTH: usize = 400;
@@ -17,7 +17,7 @@ pub(crate) fn decode(bytes: &[u8]) -> String {
     text.into_owned()
 }
 
-/// A parsed part.
+/// Parses a part's XML, within limits on nesting and nodes.
 pub(crate) fn parse(text: &str) -> Result<Document<'_>, Unreadable> {
     if nests_deeper(text, MAX_NESTING) {
         return Err(Unreadable::Damaged("its XML nests too deep".to_owned()));

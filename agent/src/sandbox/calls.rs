@@ -71,15 +71,16 @@ const ATTRIBUTES: [i64; 9] = [
     REMOVEXATTRAT,
     FILE_SETATTR,
 ];
-/// Their numbers are the same on every processor.
+/// System calls whose numbers are the same on every processor.
 const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 const FILE_SETATTR: i64 = 469;
-/// Calls by which an owner changes a file that is open for reading alone: its flags, by which it may be made immutable or
-/// append-only, and its seal (fs-verity), which no owner takes back.
+/// Calls by which an owner changes a file that is open for reading alone: its flags, by which it may be made
+/// immutable or append-only, and its seal (fs-verity), which no owner takes back.
 const FILE_FLAGS: [u64; 4] = [0x4008_6602, 0x4004_6602, 0x401c_5820, 0x4080_6685];
 
-/// As if the kernel did not know them: programs fall back to what can be looked at.
+/// System calls that are refused as if the kernel did not know them: programs fall back to calls that can be
+/// filtered.
 const UNKNOWN: [i64; 4] = [
     libc::SYS_clone3,
     libc::SYS_io_uring_setup,

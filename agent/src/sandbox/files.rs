@@ -83,7 +83,7 @@ fn allow_readable(
     Ok(rules)
 }
 
-/// What is not there needs no rule.
+/// Adds a rule for a path, and none if there is nothing at the path.
 fn allow_path(
     rules: RulesetCreated,
     path: &Path,

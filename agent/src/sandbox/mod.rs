@@ -1,5 +1,5 @@
-//! What confines a command inside the toolbox's container: Landlock for files, signals and abstract
-//! sockets, seccomp for system calls that no build needs, resource limits, no new privileges.
+//! The confinement of commands inside the toolbox's container: Landlock for files, signals and abstract sockets,
+//! seccomp for system calls that no build needs, resource limits, no new privileges.
 //!
 //! The container, which holds no secret, is the first wall; this is the second. [`enter_sandbox`] confines
 //! the calling thread and what it starts; nothing in here starts or watches processes.
@@ -19,7 +19,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 pub use self::users::describe_level;
 
-/// What a command may do with files. Everything else that the container shows can be read.
+/// File access of a command. Everything else that the container shows can be read.
 #[derive(Clone, Debug, Default)]
 pub struct SandboxPlan {
     /// Folders in which it may do anything. They have to exist.
@@ -30,7 +30,7 @@ pub struct SandboxPlan {
     pub hide: Vec<PathBuf>,
 }
 
-/// Who confines commands.
+/// Component that confines commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SandboxMode {
     /// This module, in full or not at all.
@@ -40,12 +40,12 @@ pub enum SandboxMode {
     Runtime,
 }
 
-/// Whether this is the name of a [`SandboxLevel`], and not why there is none.
+/// Returns true for the name of a [`SandboxLevel`], and false for the reason that there is none.
 pub fn is_level(said: &str) -> bool {
     said == "runtime" || said.starts_with("landlock-")
 }
 
-/// What is in force.
+/// The confinement that is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SandboxLevel {
     /// Landlock of this version, as far as CodeButler uses it.
@@ -63,10 +63,10 @@ impl fmt::Display for SandboxLevel {
     }
 }
 
-/// Why a command can't be confined. It is not run then.
+/// A command can't be confined. It is not run then.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// The kernel.
+    /// The kernel's Landlock is missing or too old; names the kernel's release.
     #[error(
         "its kernel {0} has no Landlock of version 2 or later (Linux 5.19, `landlock` in its `lsm=`), so that \
          commands can't be confined: use another node (`spec.pods.nodeSelector`), or a runtime class such as \
@@ -78,7 +78,7 @@ pub enum SandboxError {
     Rules(String),
 }
 
-/// What the kernel calls itself.
+/// The kernel has no usable Landlock: names its release, cut to harmless characters.
 fn unsupported_kernel() -> SandboxError {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let plain = |c: &char| c.is_ascii_alphanumeric() || "._+-".contains(*c);
@@ -100,7 +100,7 @@ const MAX_FILE: u64 = 8 << 30;
 /// fewer. Elsewhere the kernel counts those of all pods of a node, and one team's would leave none to the others.
 const MAX_TASKS: u64 = 16_384;
 
-/// What [`enter_sandbox`] will enforce here.
+/// Determines the level that [`enter_sandbox`] will enforce here.
 pub fn probe_level(mode: SandboxMode) -> Result<SandboxLevel, SandboxError> {
     match mode {
         SandboxMode::Runtime => Ok(SandboxLevel::Runtime),

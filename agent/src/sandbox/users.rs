@@ -1,12 +1,12 @@
-//! Whether the pod shares the node's users, by what the kernel says: a runtime that is too old ignores the wish for a
-//! user namespace without a word.
+//! Detection of a user namespace, by what the kernel says: a runtime that is too old ignores the wish for one without
+//! a word.
 
-/// Whose users a process has.
+/// The user namespace of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UserSpace {
     /// The node's: user 0 of the pod is user 0 there.
     Node,
-    /// Its own.
+    /// A namespace of the pod's own.
     Own,
 }
 

@@ -16,7 +16,7 @@ use crate::gateway::GatewayClient;
 use crate::relay::GitRelay;
 
 const SILENCE: Duration = Duration::from_secs(BRIDGE_SILENCE_SECONDS);
-/// Between looks for the server's socket: its image may still be on its way.
+/// Interval at which the server's socket is looked for: its image may still be on its way.
 const LOOK: Duration = Duration::from_millis(100);
 /// Time for the server's container to accept a connection.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -77,7 +77,7 @@ async fn await_start(line: &mut (impl AsyncRead + Unpin)) -> bool {
     }
 }
 
-/// Until either side ends. The other one sees its connection closed then.
+/// Carries bytes both ways until either side ends. The other one sees its connection closed then.
 async fn couple_session(line: impl AsyncRead + AsyncWrite, socket: &Path) {
     let server = match timeout(CONNECT, UnixStream::connect(socket)).await {
         Ok(Ok(server)) => server,

@@ -49,7 +49,7 @@ pub async fn host_server(args: HostArgs) -> anyhow::Result<ExitCode> {
 pub struct ServerHost {
     listener: UnixListener,
     plan: Arc<ProgramPlan>,
-    /// Ends all programs.
+    /// Cancelled when the pod ends; every program is ended then.
     pub end: CancellationToken,
 }
 
@@ -85,7 +85,7 @@ impl ServerHost {
     }
 }
 
-/// One connection. Without a plan there is no room for another program.
+/// Serves one connection with a program of its own. Without a plan there is no room for another program.
 async fn serve_session(
     stream: UnixStream,
     plan: Option<&Arc<ProgramPlan>>,
@@ -132,7 +132,7 @@ async fn run_program(
     let exit = tokio::select! {
         ended = child.wait() => read_exit(ended),
         () = over.cancelled() => {
-            // Its standard input closes with the task that has it.
+            // The program's standard input closes with the task that holds it.
             let _ = input.await;
             end_program(&mut child).await
         }
@@ -141,7 +141,7 @@ async fn run_program(
     exit
 }
 
-/// Until the gateway closes the program's standard input, or is gone.
+/// Writes the gateway's input to the program until the gateway closes it, or is gone.
 async fn carry_input(mut read: impl AsyncRead + Unpin, mut input: ChildStdin) {
     let (mut frames, mut buffer) = (FrameReader::default(), vec![0; 16 * 1024]);
     while let Ok(Ok(count @ 1..)) = timeout(SILENCE, read.read(&mut buffer)).await {

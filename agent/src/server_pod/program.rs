@@ -21,29 +21,26 @@ const GRACE: Duration = Duration::from_secs(3);
 /// Variables of ours, which say nothing to a program.
 const OWN: &str = "CODEBUTLER_";
 
-/// How a program is started.
+/// Command and supervisor with which a program is started.
 #[derive(Clone, Debug)]
 pub struct ProgramPlan {
-    /// Its walls, and its command line, which no shell reads.
+    /// Sandbox and command line, which no shell reads.
     pub exec: ExecArgs,
     /// The binary that confines it: this one.
     pub supervisor: std::path::PathBuf,
 }
 
-/// A program that runs.
+/// A running program and its pipes.
 pub struct RunningProgram {
-    /// Its supervisor.
+    /// Process of the supervisor, the program's parent.
     pub child: Child,
-    /// Its standard input.
     pub input: ChildStdin,
-    /// Its standard output.
     pub output: ChildStdout,
-    /// Its standard error.
     pub errors: ChildStderr,
 }
 
 impl ProgramPlan {
-    /// Starts it.
+    /// Starts the program below a supervisor.
     pub fn start(&self) -> Result<RunningProgram, NotStarted> {
         let program = self.exec.command.first().cloned().unwrap_or_default();
         if !is_program(&program, &env::var_os("PATH").unwrap_or_default()) {
@@ -98,7 +95,7 @@ pub(super) async fn end_program(child: &mut Child) -> ProgramExit {
             return read_exit(ended);
         }
     }
-    // What is left of it ends with its supervisor's successor, the container's first process.
+    // The container's first process adopts what is left of the program; it ends with that.
     let _ = child.start_kill();
     read_exit(child.wait().await)
 }

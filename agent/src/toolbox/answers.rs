@@ -9,7 +9,7 @@ use super::protocol::{ToolboxReply, ToolboxRequest};
 use super::{ToolError, search};
 use codebutler_guides::text::clip_text;
 
-/// What the repository says of itself and of the team's work in it.
+/// Answers requests about the repository's memory: guides, learnings, skills, research and journals.
 pub(super) fn answer_memory(
     place: &GitSite,
     request: ToolboxRequest,

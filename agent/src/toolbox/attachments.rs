@@ -1,7 +1,7 @@
 //! Files of the conversation beside the worktree, where Read and commands find them.
 //!
-//! They lie in the folder for builds, which commands can write to: nothing in it is followed, and it is held while it is
-//! worked in. A file appears under its name when all of it is there.
+//! They lie in the folder for builds, which commands can write to: nothing in it is followed, and it is held while it
+//! is worked in. A file appears under its name when all of it is there.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -21,7 +21,7 @@ const FOLDER: &str = "slack";
 /// Most files that are kept, and their bytes together; the oldest ones go.
 const MAX_FILES: usize = 50;
 const MAX_TOGETHER: u64 = 512 * 1024 * 1024;
-/// Largest file.
+/// Largest file that is kept, in bytes.
 const MAX_FILE: u64 = codebutler_wire::MAX_SHARED_FILE;
 
 /// The folder of the conversation's files.
@@ -30,7 +30,7 @@ pub(super) struct KeptAttachments {
     build: PathBuf,
 }
 
-/// The folder, held open.
+/// The folder of the files, held open so that commands can't replace it meanwhile.
 struct HeldFolder {
     _held: File,
     folder: PathBuf,
@@ -38,7 +38,7 @@ struct HeldFolder {
 }
 
 impl KeptAttachments {
-    /// In this folder for builds.
+    /// The attachments in this folder for builds.
     pub(super) fn of(build: &Path) -> Self {
         Self { build: build.to_owned() }
     }
@@ -73,7 +73,7 @@ impl KeptAttachments {
         held.append(part, &data).map_err(|error| unkept(&error))
     }
 
-    /// All of a file that is kept.
+    /// Reads the whole content of a kept file.
     pub(super) fn load(&self, id: &str) -> Result<Vec<u8>, ToolError> {
         let held = self.hold().map_err(|error| unkept(&error))?;
         let name = held.find(id).map_err(|error| unkept(&error))?;

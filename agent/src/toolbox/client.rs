@@ -19,16 +19,16 @@ use super::protocol::{
     MAX_FRAME, ToolboxAnswer, ToolboxFrame, ToolboxReply, ToolboxRequest, frame_codec,
 };
 
-/// How long the toolbox's container may take to listen.
+/// Timeout for the toolbox's container to listen.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Why the toolbox did not answer. All but the first end the agent: its pod starts anew.
+/// The toolbox gave no answer. All but the first end the agent: its pod starts anew.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolboxError {
     /// Longer than a frame can be.
     #[error("the request is too large")]
     TooLarge,
-    /// Nobody listens.
+    /// Nothing listens on the socket until the timeout.
     #[error("the toolbox does not listen on {path}")]
     Connect {
         path: PathBuf,

@@ -37,15 +37,15 @@ const DEFAULT_TIMEOUT: u32 = 120;
 const MAX_TIMEOUT: u32 = 3600;
 /// Longest time that one look waits for a job, in seconds.
 const MAX_WAIT: u32 = 600;
-/// How long to read on what a command wrote before it ended.
+/// Longest time to read on the output that a command left in its pipe.
 const DRAIN: Duration = Duration::from_secs(1);
-/// How long a command has to end by itself, each of the two times that it is asked to.
+/// Grace period after each of the two signals that ask a command to end.
 const GRACE: Duration = Duration::from_millis(800);
-/// What a shell ends with when it does not find a program.
+/// Exit code of a shell that does not find a program.
 const NOT_FOUND: i32 = 127;
-/// How the verdict of a command that took too long begins.
+/// Beginning of the verdict on a command that was killed at its timeout.
 const KILLED: &str = "[killed after ";
-/// For who sees nothing of a command that was killed.
+/// Hint for a model that sees no output of a command that was killed.
 const HELD_BACK: &str = ". It printed nothing: a program whose output is no terminal may hold it back; `stdbuf -oL \
     COMMAND`, or its own switch, makes it print each line at once";
 /// Longest command line, in bytes: the kernel takes no longer argument.
@@ -71,21 +71,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 pub(super) struct CommandResult {
     pub output: String,
-    /// A line in brackets.
+    /// A line in brackets on how the command ended.
     pub verdict: String,
-    /// None if it was killed.
+    /// Exit code; none if the command was killed.
     pub code: Option<i32>,
     pub seconds: u32,
 }
 
 impl CommandResult {
-    /// For the model.
+    /// Output and verdict, for the model.
     pub(super) fn text(&self) -> String {
         format!("{}{}", self.output, self.verdict)
     }
 }
 
-/// How long a command may take. Nobody waits for more than the longest time: such a number is meant in
+/// Timeout of a command, in seconds. Nobody waits for more than the longest time: such a number is meant in
 /// milliseconds.
 pub(super) fn command_seconds(args: &args::BashArgs) -> u32 {
     let given = args.timeout.unwrap_or(DEFAULT_TIMEOUT);
@@ -93,7 +93,7 @@ pub(super) fn command_seconds(args: &args::BashArgs) -> u32 {
     seconds.clamp(1, MAX_TIMEOUT)
 }
 
-/// What is told of a time-out that was taken as milliseconds.
+/// Note for the model on a timeout that was taken as milliseconds.
 pub(super) fn unit_note(args: &args::BashArgs) -> String {
     match args.timeout {
         Some(given) if given > MAX_TIMEOUT => {
@@ -166,12 +166,12 @@ impl CommandShell {
         self
     }
 
-    /// What confines commands, or why there are none.
+    /// The confinement of commands, or the reason that none can run.
     pub(super) fn level(&self) -> &Result<SandboxLevel, String> {
         &self.level
     }
 
-    /// As [`Self::new`] was told, with what differs by role.
+    /// Environment that [`Self::new`] was given; what differs by role is added to it.
     pub(super) fn environment(&self) -> &CommandEnvironment {
         &self.environment
     }
@@ -225,7 +225,7 @@ impl CommandShell {
         Ok(ran)
     }
 
-    /// As [`Self::run`], and hands on all output as it comes.
+    /// Does the same as [`Self::run`], and hands on all output as it comes.
     pub(super) async fn run_into(
         &self,
         tree: &Path,

@@ -1,5 +1,5 @@
-//! Where commands of a role that may not change the worktree work: a copy of it, with build folders of its
-//! own, under `copy/<role>` on the Thread's volume.
+//! The worktree copy in which commands of a role run that may not change the worktree: with build folders of its own,
+//! under `copy/<role>` on the Thread's volume.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use codebutler_guides::text::clip_text;
 /// Seconds that a set-up may take.
 const SET_UP_SECONDS: u32 = 900;
 
-/// Why such a role runs no commands.
+/// Reason that such a role can run no commands without Landlock.
 pub(super) const NEEDS_LANDLOCK: &str = "this role works in a copy of the worktree (`workspace.worktree: ReadOnly`), and only \
     Landlock keeps its commands in there: it can't run any with `workspace.sandbox: Runtime`";
 
@@ -46,7 +46,7 @@ impl WorktreeCopy {
         }
     }
 
-    /// Its folder. Commands write to none of the files in it, but to the two folders.
+    /// Folder of the copy. Commands write to none of the files in it, but to the two folders.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
@@ -55,7 +55,7 @@ impl WorktreeCopy {
         self.root.join("tree")
     }
 
-    /// Where builds put what they make.
+    /// Folder for build outputs.
     pub(super) fn build(&self) -> PathBuf {
         self.root.join("build")
     }
@@ -109,7 +109,7 @@ impl WorktreeCopy {
         ))
     }
 
-    /// What is told with the first command.
+    /// Note for the model, with the first command only.
     pub(super) fn note(&self) -> String {
         let mut told = lock(&self.told);
         if std::mem::replace(&mut *told, true) {

@@ -18,13 +18,13 @@ use super::files::{DocumentPlace, number_lines, show_bytes};
 use super::protocol::ToolboxReply;
 use crate::tool_args as args;
 
-/// Documents that are kept.
+/// Size of the cache, in documents.
 const KEPT: usize = 3;
 /// Pages and pictures that are named, and how long that may be.
 const NAMED: usize = 40;
 const MAX_NAMES: usize = 1_500;
 
-/// Which document was read, by what changes when it does.
+/// Cache key of a document, with the file's identity, size and time, so that it changes when the file does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct DocumentKey {
     path: PathBuf,
@@ -138,7 +138,7 @@ fn show_document(
     Ok(out + &number_lines(shown, &text.text, &[], args)?)
 }
 
-/// Pages as lines.
+/// Turns the chosen pages into a range of lines.
 fn choose_lines(
     shown: &str,
     text: &DocumentText,

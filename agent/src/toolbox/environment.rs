@@ -8,8 +8,8 @@ use super::image_folders::ImageFolders;
 use super::jvm;
 use super::protocol::CommitAuthor;
 
-/// Where tools put what they build and download, under the thread's `build/`. An image may name other folders, which
-/// count where commands may write to them.
+/// Folders for build outputs and downloads of tools, by variable, under the thread's `build/`. An image may name
+/// other folders, which count where commands may write to them.
 const BUILD_FOLDERS: [(&str, &str); 8] = [
     ("CARGO_TARGET_DIR", "target"),
     (CARGO_HOME, "cargo"),
@@ -24,8 +24,8 @@ const CARGO_HOME: &str = "CARGO_HOME";
 const GOPATH: &str = "GOPATH";
 const GOMODCACHE: &str = "GOMODCACHE";
 const RUSTUP_HOME: &str = "RUSTUP_HOME";
-/// Where they put it instead of into folders that an image names and no command may write to. Without such a name they
-/// have a place in one of the above.
+/// Folders that replace those of an image which no command may write to. Where the image names none, the tool's
+/// folder lies in one of the above.
 const MOVED_FOLDERS: [(&str, &str); 11] = [
     (GOMODCACHE, "go/pkg/mod"),
     ("NPM_CONFIG_CACHE", "cache/npm"),
@@ -41,7 +41,7 @@ const MOVED_FOLDERS: [(&str, &str); 11] = [
 ];
 /// An image has its own gems here, so it stays where it is.
 const BUNDLE_PATH: (&str, &str) = ("BUNDLE_PATH", "bundle");
-/// What the shell that starts the toolbox says of itself.
+/// Variables of the shell that starts the toolbox.
 const SHELLS_OWN: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
 
 #[derive(Clone, Debug)]
@@ -87,7 +87,8 @@ impl CommandEnvironment {
         let tmp = or("TMPDIR", "/tmp".into());
         or("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into());
         or("LANG", "C.UTF-8".into());
-        // What a killed command had printed is worth more than the time that its buffer saves.
+        // Output is unbuffered, since what a killed command had printed is worth more than the time that a buffer
+        // saves.
         or("PYTHONUNBUFFERED", "1".into());
         // Build outputs stay out of the worktree, and roles of one thread share them.
         let build = build.to_owned();
@@ -141,8 +142,8 @@ impl CommandEnvironment {
         }
     }
 
-    /// Official images name folders that belong to the image, such as `/usr/local/cargo` and `/go`, where no command may
-    /// write: every download would fail. What is found by `PATH` stays the image's.
+    /// Official images name folders that belong to the image, such as `/usr/local/cargo` and `/go`, where no command
+    /// may write: every download would fail. What is found by `PATH` stays the image's.
     fn move_folders(&mut self, writable: &[PathBuf]) {
         let own = self.folders();
         let may_write = |path: &Path| {
@@ -153,7 +154,7 @@ impl CommandEnvironment {
             else {
                 continue;
             };
-            // Of a GOPATH of several folders the first is written to.
+            // A GOPATH may have several folders: Go writes to the first.
             let given = std::env::split_paths(value).next().unwrap_or_default();
             if may_write(&given) {
                 continue;
@@ -230,7 +231,7 @@ impl CommandEnvironment {
         with
     }
 
-    /// With an identity for `git` on the command line, which must not ask for anything either.
+    /// Adds an identity for `git` on the command line, which must not ask for anything either.
     pub(super) fn with_author(&self, author: &CommitAuthor) -> Self {
         let mut with = self.clone();
         for (name, value) in [
@@ -263,7 +264,7 @@ impl CommandEnvironment {
         self.variables.push(("GIT_CONFIG_COUNT".into(), (first + 2).to_string().into()));
     }
 
-    /// With the programs of the worktree's own Python, if it was given one.
+    /// Adds the programs of the worktree's own Python (`.venv`), if it has one.
     pub(super) fn with_venv(&self, tree: &Path) -> Self {
         let mut with = self.clone();
         let venv = tree.join(".venv");
@@ -282,7 +283,7 @@ impl CommandEnvironment {
         with
     }
 
-    /// Where builds put what they make.
+    /// Folder for build outputs.
     pub(super) fn build(&self) -> &Path {
         &self.build
     }
@@ -296,7 +297,7 @@ impl CommandEnvironment {
         self.variables.iter().map(|(name, value)| (name, value))
     }
 
-    /// Where a program of the image is, by PATH.
+    /// Path of a program that is in the image, by PATH.
     pub(super) fn program(&self, name: impl AsRef<OsStr>) -> Option<PathBuf> {
         let path = self.value("PATH")?;
         let of_image =

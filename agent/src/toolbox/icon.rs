@@ -7,7 +7,7 @@ use image::{ImageFormat, ImageReader, Limits, RgbaImage};
 
 use super::ToolError;
 
-/// Its pictures, in pixels.
+/// Sides of the icon's pictures, in pixels.
 const SIDES: [u8; 3] = [16, 32, 48];
 /// Longest side of the image that it is made of, and memory for it.
 const MAX_SIDE: u32 = 8_192;
@@ -50,7 +50,7 @@ pub(super) fn make_icon(bytes: &[u8]) -> Result<Vec<u8>, ToolError> {
     Ok(join_pictures(&pictures))
 }
 
-/// In the middle of as much nothing as it takes.
+/// Centers an image in a transparent square.
 fn square(image: &RgbaImage) -> RgbaImage {
     let (width, height) = image.dimensions();
     let side = width.max(height);
@@ -64,7 +64,7 @@ fn square(image: &RgbaImage) -> RgbaImage {
     square
 }
 
-/// As Windows has it, with PNGs inside, which browsers have read for long.
+/// Joins the pictures to a Windows icon of PNGs, which browsers have read for long.
 fn join_pictures(pictures: &[(u8, Vec<u8>)]) -> Vec<u8> {
     let short = |n: usize| u16::try_from(n).unwrap_or(u16::MAX).to_le_bytes();
     let long = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes();

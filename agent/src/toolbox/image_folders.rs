@@ -1,6 +1,6 @@
-//! Downloads and toolchains that an image brings in folders of its own, where no command may write: they are linked
-//! where commands have theirs. Crates and Go modules that an image brings work without a network that way, and take no
-//! room on the volume.
+//! Links to downloads and toolchains that an image brings in folders of its own, where no command may write: they
+//! appear where commands have theirs. Crates and Go modules that an image brings work without a network that way, and
+//! take no room on the volume.
 //!
 //! Commands write beside them, and those of other pods at the same time. So every folder is held open while something
 //! is put into it, and nothing that is there is written to.
@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use self::pinned::PinnedFolder;
 use codebutler_guides::text::clip_text;
 
-/// Of an image's Cargo home, what is more than programs and downloads.
+/// Files of an image's Cargo home that are neither programs nor downloads.
 const CARGO_SETTINGS: [&str; 2] = ["config", "config.toml"];
 /// Largest file with settings, in bytes.
 const MAX_SETTINGS: u64 = 1024 * 1024;
@@ -40,11 +40,11 @@ const DEEPEST: u32 = 32;
 /// The image's own folders, where commands have others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ImageFolders {
-    /// Cargo's home.
+    /// Home of Cargo (`CARGO_HOME`).
     pub cargo: Option<PathBuf>,
-    /// Go's module cache.
+    /// Module cache of Go.
     pub modules: Option<PathBuf>,
-    /// rustup's home.
+    /// Home of rustup.
     pub rustup: Option<PathBuf>,
 }
 
@@ -145,13 +145,13 @@ impl LinkBudget {
 /// Links or copies: only files that their program never writes to can be links into the image.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LinkRule {
-    /// Cargo's `.crate` files.
+    /// Cargo's `.crate` files, which are linked.
     Archives,
     /// Downloads of Go, without its lists of versions: the newest one there is not the newest.
     Modules,
     /// Cargo's indices, of which some are repositories.
     Index,
-    /// Bare repositories.
+    /// A folder of bare Git repositories.
     Repositories,
     /// Inside of one. Its objects are read where they are.
     Repository,
@@ -209,7 +209,7 @@ impl LinkRule {
         if to.has(name)? {
             return Ok(());
         }
-        // One that commands can't read would be in the way of a download.
+        // A file that commands can't read would be in the way of a download.
         let Ok(file) = File::open(from) else { return Ok(()) };
         let length = file.metadata()?.len();
         let links = match self {
@@ -222,7 +222,7 @@ impl LinkRule {
     }
 }
 
-/// As a whole: one of which a part is missing is broken. What was cut off goes on where it was.
+/// Brings a repository as a whole: one of which a part is missing is broken. A copy that was cut off is resumed.
 fn bring_repository(
     from: &Path,
     name: &OsStr,
@@ -234,7 +234,7 @@ fn bring_repository(
         if there.is_symlink() || !lacks_objects(&to.at(name)) {
             return Ok(());
         }
-        // Of an image that the Thread had before.
+        // The repository is from an image that the Thread had before.
         fs::remove_dir_all(to.at(name))?;
     }
     let mut begun = std::ffi::OsString::from(".begun-");
@@ -250,7 +250,7 @@ fn bring_repository(
     }
 }
 
-/// As alternates: links to files of objects are left out where Cargo clones a repository anew.
+/// Refers to the objects as alternates: Cargo leaves links to object files out when it clones a repository anew.
 fn refer_to_objects(from: &Path, to: &PinnedFolder) -> io::Result<()> {
     to.enter(OsStr::new("pack"))?;
     let mut path = from.as_os_str().as_encoded_bytes().to_owned();
@@ -273,14 +273,14 @@ fn lacks_objects(repository: &Path) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct ImageDownloads {
     linking: tokio::sync::Mutex<Option<oneshot::Receiver<io::Result<()>>>>,
-    /// To be told to the role with its next build.
+    /// Note on missing downloads, for the role's next build.
     missing: Mutex<Option<String>>,
     /// A build that has waited in vain is the last one that waits.
     waited: AtomicBool,
 }
 
 impl ImageDownloads {
-    /// Begins to link. Not on the runtime: nothing waits for it at the end of the process.
+    /// Begins to link, on a thread of its own: nothing waits for it at the end of the process.
     pub(super) fn begin(&self, image: &ImageFolders, build: &Path) {
         if image.cargo.is_none() && image.modules.is_none() {
             return;
@@ -317,7 +317,7 @@ impl ImageDownloads {
         }
     }
 
-    /// Before a command that builds. Says once what is missing.
+    /// Waits before a command that builds. Returns the note on missing downloads once.
     pub(super) async fn ready(&self) -> String {
         self.linked().await;
         self.missing.lock().take().unwrap_or_default()

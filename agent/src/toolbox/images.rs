@@ -15,7 +15,7 @@ use super::paths::WorktreeRoot;
 use super::pixels::picture_sides;
 use super::protocol::WorktreePicture;
 
-/// Their folder.
+/// Folder of the images, in the worktree.
 const FOLDER: &str = ".codebutler/images";
 
 /// An image that a model is to change.

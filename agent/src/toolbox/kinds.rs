@@ -1,4 +1,4 @@
-//! What a picture is: told by its first bytes, never by its name.
+//! Detection of a picture's format: by its first bytes, never by its name.
 
 use super::ToolError;
 

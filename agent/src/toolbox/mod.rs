@@ -53,7 +53,7 @@ use self::environment::CommandEnvironment;
 use crate::args::{CommandAccess, ToolboxArgs};
 use crate::sandbox::{SandboxMode, SandboxPlan};
 
-/// Why a request came to nothing.
+/// A request was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
     /// For the model: what is wrong and what to do instead.
@@ -70,7 +70,7 @@ impl ToolError {
     }
 }
 
-/// Why the toolbox could not start.
+/// The toolbox could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The socket can't be made.
@@ -93,7 +93,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Whether the pod's user may not write where it has to.
+    /// Returns true if the pod's user lacks the right to write to a folder that it needs.
     pub fn is_denied(&self) -> bool {
         matches!(self, Self::Folder { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
     }
@@ -130,7 +130,7 @@ async fn serve_once(args: &ToolboxArgs) -> Result<(), StartError> {
     Ok(())
 }
 
-/// What runs the role's commands, with the folders that they need.
+/// Builds the shell that runs the role's commands, with the folders that they may write to.
 fn make_shell(args: &ToolboxArgs, copy: Option<&WorktreeCopy>) -> Result<CommandShell, StartError> {
     let tree = args.work_dir.join("tree");
     let build = copy.map_or_else(|| args.work_dir.join("build"), WorktreeCopy::build);
@@ -155,7 +155,7 @@ fn make_shell(args: &ToolboxArgs, copy: Option<&WorktreeCopy>) -> Result<Command
     let logs = output::OutputLogs { build, role: args.role.clone() };
     let shell = CommandShell::new(environment, args.sandbox, plan, logs, &args.cgroup);
     Ok(match (copy, args.sandbox) {
-        // Nothing else would keep them out of the worktree.
+        // Only Landlock would keep the commands out of the worktree.
         (Some(_), SandboxMode::Runtime) => shell.refusing(copy::NEEDS_LANDLOCK),
         _ => shell,
     })
@@ -165,7 +165,8 @@ fn make_folder(path: &Path) -> Result<(), StartError> {
     fs::create_dir_all(path).map_err(|source| StartError::Folder { path: path.to_owned(), source })
 }
 
-/// Before any command runs, the socket is gone: nothing in the pod can connect a second time.
+/// Accepts one connection and removes the socket before any command runs: nothing in the pod can connect a second
+/// time.
 async fn accept_one(path: &Path) -> Result<UnixStream, StartError> {
     let fail = |source| StartError::Listen { path: path.to_owned(), source };
     if let Some(folder) = path.parent() {

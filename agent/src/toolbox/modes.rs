@@ -43,15 +43,15 @@ const BITS: u32 = 0o7777;
 #[derive(Debug, Default)]
 pub(super) struct KeptModes(HashMap<PathBuf, (u64, u32)>);
 
-/// What is kept of a worktree in folders of tools: paths in it.
+/// Paths in folders of tools whose modes are kept too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum KeptMade {
     Some(Vec<PathBuf>),
-    /// It is not known what Git has of them.
+    /// All of them: it is not known which ones Git has.
     All,
 }
 
-/// Whether a path in a worktree is in a folder of tools.
+/// Returns true if a path in a worktree is in a folder of tools.
 pub(super) fn is_made(path: &Path) -> bool {
     path.parent().into_iter().flatten().any(|part| MADE.iter().any(|made| part == *made))
 }
@@ -173,7 +173,7 @@ fn restore_one(path: &Path) {
         Ok(()) => {
             tracing::warn!(path = %path.display(), "file_mode_restored");
         }
-        // Not this user's: then it was not a command either.
+        // The file is another user's: then no command has changed its mode either.
         Err(error) => tracing::debug!(path = %path.display(), %error, "file_mode_restore_failed"),
     }
 }

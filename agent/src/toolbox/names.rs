@@ -86,7 +86,7 @@ pub(super) fn locate_existing(
     }
 }
 
-/// What is there and looks like a path of nothing.
+/// Lists existing paths that look like a path that does not exist.
 pub(super) fn list_alike(tree: &WorktreeRoot, at: &LocatedPath) -> Vec<LocatedPath> {
     let mut found = vec![PathBuf::new()];
     for part in Path::new(&at.shown).components() {

@@ -1,16 +1,16 @@
-//! Whether the kernel ended a process of this container since it needed more memory than the container may
-//! have. A command that dies of that says `Killed` at best, and a shell that goes on after it says nothing.
+//! Detection of processes of this container that the kernel killed for want of memory (OOM). A command that dies of
+//! that says `Killed` at best, and a shell that goes on after it says nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where a container sees its own control group.
+/// Path at which a container sees its own control group.
 pub const CGROUP: &str = "/sys/fs/cgroup";
 /// A larger limit than this is none: version 1 writes a number where version 2 says `max`.
 const NO_LIMIT: u64 = 1 << 60;
 const GIB: u64 = 1 << 30;
 
-/// What a control group counts, since a command began.
+/// OOM kills that a control group has counted since a command began.
 pub struct OomWatch {
     cgroup: PathBuf,
     before: u64,
@@ -39,7 +39,7 @@ impl OomWatch {
     }
 }
 
-/// Of version 2 and of version 1; none where neither can be read.
+/// Count of OOM kills, of version 2 or 1; zero where neither can be read.
 fn count_kills(cgroup: &Path) -> u64 {
     let files = ["memory.events", "memory/memory.oom_control"];
     let text = files.iter().find_map(|file| fs::read_to_string(cgroup.join(file)).ok());

@@ -1,4 +1,4 @@
-//! What is kept of a command's output: both ends for the model, all of it in a file where that is not
+//! The part of a command's output that is kept: both ends for the model, and all of it in a file where that is not
 //! enough.
 
 use std::collections::VecDeque;
@@ -44,12 +44,12 @@ pub(super) struct KeptOutput {
 struct KeptEnds {
     head: String,
     tail: VecDeque<TailPiece>,
-    /// Bytes in the tail.
+    /// Number of bytes in the tail.
     length: usize,
     dropped: u64,
     /// The first lines of what was dropped that tell of trouble.
     trouble: Vec<String>,
-    /// Further ones.
+    /// Number of further such lines.
     more: usize,
 }
 
@@ -60,7 +60,7 @@ struct TailPiece {
 }
 
 impl KeptOutput {
-    /// Takes in some more.
+    /// Takes the next bytes of the output.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let Self { terminal, ends } = self;
         terminal.push(bytes, &mut |text: &str| ends.push(text));
@@ -147,10 +147,10 @@ impl KeptEnds {
     }
 }
 
-/// Where a role's long outputs go.
+/// Log files for a role's long outputs.
 #[derive(Clone, Debug)]
 pub(super) struct OutputLogs {
-    /// The folder for builds.
+    /// Folder for builds, in which the log files lie.
     pub build: PathBuf,
     pub role: String,
 }
@@ -184,7 +184,7 @@ impl OutputLogs {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Of the files that are there, in order: of so many names as are looked at.
+    /// Numbers of the log files, in order, of as many names as are looked at.
     fn numbers(&self, folder: &Path) -> io::Result<Vec<u32>> {
         let names = fs::read_dir(folder)?.take(MAX_NAMES).flatten();
         let numbers = names.filter_map(|entry| self.number(entry.file_name().to_str()?));
@@ -214,10 +214,10 @@ impl OutputLogs {
 pub(super) struct CommandOutput {
     logs: Arc<OutputLogs>,
     kept: KeptOutput,
-    /// All of it, as long as that is little.
+    /// All bytes of the output, as long as they are few.
     raw: Vec<u8>,
     log: Option<OutputLog>,
-    /// There is none to be had.
+    /// True if no log file could be made.
     failed: bool,
 }
 
@@ -228,16 +228,16 @@ struct OutputLog {
 }
 
 impl CommandOutput {
-    /// Nothing yet.
+    /// Starts empty; a log file is made only when it is needed.
     pub(super) fn new(logs: Arc<OutputLogs>) -> Self {
         Self { logs, kept: KeptOutput::default(), raw: Vec::new(), log: None, failed: false }
     }
 
-    /// Takes in some more.
+    /// Takes the next bytes of the output.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let fits = self.raw.len() + bytes.len() <= 2 * HALF_OUTPUT;
         if self.log.is_none() && !self.failed && !fits {
-            // From here on it does not fit: what is there is all that there was.
+            // The output gets too long here: `raw` still has all that came before.
             match self.logs.open() {
                 Ok((file, path)) => {
                     let mut log = OutputLog { file, path, room: MAX_LOG };
@@ -258,7 +258,7 @@ impl CommandOutput {
         self.kept.push(bytes);
     }
 
-    /// What has come since this was asked last.
+    /// Takes the output that has come since the last call.
     pub(super) fn take(&mut self) -> String {
         let whole = self.log.as_ref().map(|log| log.path.clone());
         self.raw.clear();

@@ -1,4 +1,4 @@
-//! Where a tool may read and write: inside the worktree, outside `.git`.
+//! Resolution of the paths that a tool may read and write: inside the worktree, outside `.git`.
 //!
 //! This keeps a confused model from harm; the wall against a hostile one is the container, which
 //! has nothing but the worktree to offer.

@@ -42,7 +42,7 @@ fn open_picture(bytes: &[u8]) -> Result<(impl ImageDecoder + '_, Orientation), S
     Ok((decoder, turned))
 }
 
-/// As people see it: cameras turn no pixels.
+/// Decodes a picture as people see it: cameras only note that it has to be turned.
 fn decode_picture(bytes: &[u8]) -> Result<DynamicImage, String> {
     let (decoder, turned) = open_picture(bytes)?;
     let mut picture = DynamicImage::from_decoder(decoder).map_err(|error| error.to_string())?;
@@ -95,7 +95,7 @@ pub(super) fn shrink_picture(
     let small = large.thumbnail(side, side);
     drop(large);
     let is = (small.width(), small.height());
-    // What shines through is kept, as long as that is short enough.
+    // Transparency is kept (as PNG), unless the file gets too large.
     if small.color().has_alpha() {
         let bytes = encode_picture(&small, ImageFormat::Png)?;
         if bytes.len() <= most {

@@ -1,4 +1,4 @@
-//! How a worktree is prepared, by the files at its top. Pure.
+//! The command that prepares a worktree, chosen by the files at its top. Pure.
 //!
 //! Rust, Go and the JVM need nothing: their first build fetches what it needs.
 
@@ -23,17 +23,17 @@ pub(super) const PINS: [&str; 16] = [
     "Cargo.lock",
     "go.sum",
 ];
-/// What set-ups make in the worktree, and no commit should hold.
+/// Patterns of files that set-ups make in the worktree, and no commit should hold.
 pub(super) const MADE: [&str; 5] =
     ["node_modules/", ".venv/", "*.egg-info/", "vendor/bundle/", "Pods/"];
 
 /// One way to prepare a worktree, or several joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FoundPlatform {
-    /// For the shell.
+    /// Command line for the shell.
     pub command: String,
     pub from: Vec<&'static str>,
-    /// What has to be in the image.
+    /// Programs that the image has to have.
     pub programs: Vec<&'static str>,
 }
 
@@ -45,8 +45,8 @@ fn found_platform(
     FoundPlatform { command: command.into(), from: vec![from], programs: vec![program] }
 }
 
-/// What the files ask for; nothing where they ask for nothing. `file` is the content of a file at the
-/// top, if it is there.
+/// Combines the set-ups of all platforms that the files at the top ask for; none if there is none. `file` is the
+/// content of a file at the top, if it is there.
 pub(super) fn find_platform(file: &dyn Fn(&str) -> Option<Vec<u8>>) -> Option<FoundPlatform> {
     [node_platform, python_platform, ruby_platform, php_platform, ios_platform]
         .iter()

@@ -30,7 +30,7 @@ pub(crate) async fn kill_descendants(keep: impl Fn() -> Vec<i32>) {
     tracing::warn!("process_kill_failed");
 }
 
-/// As [`kill_descendants`], for a process that does nothing else.
+/// Does the same as [`kill_descendants`], in a process that may block.
 pub(crate) fn end_all() {
     for round in 0..ROUNDS {
         if !end_processes(&[]) {
@@ -48,7 +48,7 @@ pub(crate) fn signal_below(process: i32, signal: Signal) {
     }
 }
 
-/// How much runs below this process.
+/// Number of processes and threads below this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TaskCount {
     pub processes: usize,
@@ -66,7 +66,7 @@ fn kill_pause(round: u32) -> Duration {
     Duration::from_millis(u64::from(round.min(10)))
 }
 
-/// Whether there was anything to kill.
+/// Kills all descendants but those to keep; returns true if there were any.
 fn end_processes(keep: &[i32]) -> bool {
     let found = find_descendants(getpid().as_raw(), keep);
     // First all stand still: what is stopped forks no more.

@@ -1,5 +1,5 @@
-//! What agent and toolbox say to each other: length-delimited JSON frames over one Unix socket.
-//! Requests carry ids and are answered in any order.
+//! The protocol between agent and toolbox: length-delimited JSON frames over one Unix socket. Requests carry ids and
+//! are answered in any order.
 
 use codebutler_browser::{ColorScheme, ScreenSize};
 use codebutler_wire::TestRun;
@@ -18,7 +18,7 @@ pub fn frame_codec() -> LengthDelimitedCodec {
     LengthDelimitedCodec::builder().max_frame_length(MAX_FRAME).new_codec()
 }
 
-/// Agent → toolbox.
+/// Frame from the agent to the toolbox.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ToolboxFrame {
     /// Chosen by the agent, unique on the connection.
@@ -26,19 +26,19 @@ pub struct ToolboxFrame {
     pub request: ToolboxRequest,
 }
 
-/// Toolbox → agent.
+/// Frame from the toolbox to the agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ToolboxAnswer {
     pub id: u64,
     pub reply: ToolboxReply,
 }
 
-/// What the toolbox can be asked for. Everything but [`ToolboxRequest::Bash`] and [`ToolboxRequest::Test`] may be repeated after a
-/// crash of either side.
+/// A request to the toolbox. Everything but [`ToolboxRequest::Bash`] and [`ToolboxRequest::Test`] may be repeated
+/// after a crash of either side.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolboxRequest {
-    /// First on the connection.
+    /// Introduces the agent; the first request on a connection.
     Hello(ToolboxHello),
     /// Clone or fetch, and get on the thread's branch. → [`ToolboxReply::Text`]: what was done.
     Prepare {
@@ -51,29 +51,29 @@ pub enum ToolboxRequest {
     /// A file of the base branch's `.codebutler/`, as it was fetched last: what this thread can't change.
     /// → [`ToolboxReply::Guide`], or [`ToolboxReply::EarlierGuide`] where it can't be used as it is
     BaseGuide {
-        /// Its name, without folder.
+        /// Name of the file, without folder.
         file: String,
     },
-    /// What the base branch tells everybody who works on the project. → [`ToolboxReply::Files`]
+    /// Rules that the base branch has for everybody who works on the project. → [`ToolboxReply::Files`]
     Conventions {
         /// Files and folders whose own conventions count too.
         planned: Vec<String>,
     },
     /// The base branch's templates for descriptions of pull requests. → [`ToolboxReply::Files`]
     PullTemplates,
-    /// Where the role works. → [`ToolboxReply::Surroundings`]
+    /// Facts on the place in which the role works. → [`ToolboxReply::Surroundings`]
     Surroundings {
-        /// Whether it can run programs, and so wants to know their versions.
+        /// True if the role can run programs, and so wants to know their versions.
         programs: bool,
     },
     /// A file of the base branch's `.codebutler/`, or the list of them.
     Memory {
-        /// Its path below that folder.
+        /// Path of the file below that folder; none for the list.
         file: Option<String>,
     },
     /// A page of the memory as the thread's branch has it. → [`ToolboxReply::Guide`]
     BranchPage {
-        /// Its path below `.codebutler/`.
+        /// Path of the page below `.codebutler/`.
         file: String,
     },
     /// Commits changes of the memory, and nothing else. → [`ToolboxReply::Text`]: the branch's commit
@@ -84,7 +84,7 @@ pub enum ToolboxRequest {
         #[serde(default)]
         pages: Vec<(String, String)>,
     },
-    /// What is wrong with what learnings rest on. → [`ToolboxReply::Faults`]
+    /// Checks the citations on which learnings rest. → [`ToolboxReply::Faults`]
     CheckCitations {
         citations: Vec<MemoryCitation>,
     },
@@ -96,7 +96,7 @@ pub enum ToolboxRequest {
     StaleLearnings,
     /// The base branch's skills. → [`ToolboxReply::Skills`]
     Skills,
-    /// What earlier conversations began with, as their journals on the base branch say. → [`ToolboxReply::Files`]
+    /// First requests of earlier conversations, from their journals on the base branch. → [`ToolboxReply::Files`]
     PastRequests,
     /// The pages of what was found out before, on the base branch. → [`ToolboxReply::Research`]
     Research,
@@ -118,7 +118,7 @@ pub enum ToolboxRequest {
         path: String,
         replace: bool,
     },
-    /// → as said there
+    /// A request about images, whose replies are named there.
     Image(ImageRequest),
     Write(args::WriteArgs),
     /// Checks an edit without doing it. → [`ToolboxReply::Plan`]
@@ -126,16 +126,16 @@ pub enum ToolboxRequest {
     /// Does an edit that was planned; one that is done already is fine.
     Edit {
         edit: args::EditArgs,
-        /// What [`ToolboxRequest::PlanEdit`] said.
+        /// The reply to [`ToolboxRequest::PlanEdit`].
         plan: Vec<EditPlan>,
     },
-    /// What would prepare the worktree, and how that went. → [`ToolboxReply::SetUp`]
+    /// The command that would prepare the worktree, and how it ended if it was run. → [`ToolboxReply::SetUp`]
     PlanSetUp {
         command: Option<String>,
     },
     /// Prepares the worktree. → [`ToolboxReply::SetUp`]
     SetUp {
-        /// What [`ToolboxRequest::PlanSetUp`] said.
+        /// The reply to [`ToolboxRequest::PlanSetUp`].
         plan: SetUp,
         seconds: u32,
     },
@@ -146,7 +146,7 @@ pub enum ToolboxRequest {
     },
     /// Waits until a background job has ended. → [`ToolboxReply::Text`]
     JobEnded {
-        /// As `Bash` named it.
+        /// The job's number, from the reply to `Bash`.
         job: u32,
     },
     /// Keeps a long text as a command's long output is kept. → [`ToolboxReply::Text`]: the file, which Read takes
@@ -158,7 +158,7 @@ pub enum ToolboxRequest {
     Bash(args::BashArgs),
     /// Runs the test command, and looks at the files that it tests. → [`ToolboxReply::Tested`]
     Test(args::BashArgs),
-    /// How HEAD stands to what was tested. → [`ToolboxReply::Standing`]
+    /// Compares HEAD and worktree with the tree that was tested. → [`ToolboxReply::Standing`]
     Standing {
         /// The tree, if one was tested.
         tested: Option<String>,
@@ -175,7 +175,7 @@ pub enum ToolboxRequest {
     /// Commits on top of `parent`; a commit with this message that is already there is fine.
     GitCommit {
         commit: args::GitCommit,
-        /// What [`ToolboxRequest::Head`] said before.
+        /// An earlier reply to [`ToolboxRequest::Head`].
         parent: String,
     },
     /// Commits everything that is not. → [`ToolboxReply::Leftover`]
@@ -189,13 +189,13 @@ pub enum ToolboxRequest {
     },
     /// Pushes the thread's branch. → [`ToolboxReply::Text`] or [`ToolboxReply::Conflict`]
     GitPush,
-    /// How a call of [`ToolboxRequest::GitUpdate`] is found again. → [`ToolboxReply::Text`]
+    /// Key under which a call of [`ToolboxRequest::GitUpdate`] is found again. → [`ToolboxReply::Text`]
     UpdateKey,
     /// Merges the base branch into the thread's. → [`ToolboxReply::Text`] or [`ToolboxReply::Conflict`]
     GitUpdate {
-        /// What [`ToolboxRequest::UpdateKey`] said before.
+        /// An earlier reply to [`ToolboxRequest::UpdateKey`].
         key: String,
-        /// It may have been carried out in part.
+        /// True if an earlier attempt may have been carried out in part.
         again: bool,
         /// Commits to which everything leads that counts as merged, besides what the base branch has.
         #[serde(default)]
@@ -212,16 +212,16 @@ pub enum ToolboxRequest {
 pub struct AttachmentPart {
     /// Slack's id of the file.
     pub id: String,
-    /// As its owner named it.
+    /// Name that the file's owner gave it.
     pub name: String,
-    /// Bytes before it.
+    /// Offset of this part in the file, in bytes.
     pub offset: u64,
-    /// Base64.
+    /// Content of this part, in base64.
     pub data: String,
     pub last: bool,
 }
 
-/// What the toolbox has to know.
+/// Facts that the toolbox needs before any other request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ToolboxHello {
     /// The relay, as a Git remote.
@@ -230,7 +230,7 @@ pub struct ToolboxHello {
     #[serde(default)]
     pub proxy: String,
     pub branch: String,
-    /// The branch it came from.
+    /// The branch from which the thread's branch was made.
     pub base_branch: String,
     pub author: CommitAuthor,
     /// The role that works here now.
@@ -240,9 +240,9 @@ pub struct ToolboxHello {
 /// Author and committer of commits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CommitAuthor {
-    /// Such as `CodeButler Coder`.
+    /// Name such as `CodeButler Coder`.
     pub name: String,
-    /// Not meant to be written to.
+    /// Address that is not meant to be written to.
     pub email: String,
 }
 
@@ -250,13 +250,13 @@ pub struct CommitAuthor {
 /// whether it was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EditPlan {
-    /// Before.
+    /// Hash before the edit.
     pub before: String,
-    /// After.
+    /// Hash after the edit.
     pub after: String,
 }
 
-/// How a worktree stands to what was tested in it. Files are named up to ten.
+/// Differences between a worktree and the tree that was tested. Files are named up to ten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorktreeStanding {
     pub commit: String,
@@ -266,7 +266,7 @@ pub struct WorktreeStanding {
     pub uncommitted: Vec<String>,
 }
 
-/// Where a role works. What stays for a whole conversation comes first.
+/// Facts on the place in which a role works. What stays for a whole conversation comes first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleSurroundings {
     pub root: String,
@@ -276,7 +276,7 @@ pub struct RoleSurroundings {
     pub top: Vec<String>,
     /// Programs that the repository seems to need, with their versions or without.
     pub programs: Vec<String>,
-    /// The day in UTC.
+    /// Today's date in UTC.
     pub day: String,
     pub head: String,
     /// Commits that the base branch lacks, and that it has more.
@@ -294,10 +294,10 @@ pub struct RoleSurroundings {
     /// Folders of submodules, which are not fetched.
     #[serde(default)]
     pub submodules: Vec<String>,
-    /// Whether some of its files are shown to people as pages.
+    /// True if some of its files are shown to people as pages.
     #[serde(default)]
     pub shows_pages: bool,
-    /// What people did to the thread's branch on the remote, in sentences.
+    /// Sentences on a rewrite of the thread's branch by people on the remote.
     #[serde(default)]
     pub branch: String,
     /// The remote has no such branch, and the volume never had it.
@@ -311,12 +311,12 @@ pub struct RoleSurroundings {
     pub copies: bool,
 }
 
-/// How a sentence begins that names hooks to the role.
+/// Beginning of the sentence that names hooks to the role.
 pub const HOOKS_NOT_RUN: &str = "The repository's hooks were not run";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorktreeLeftover {
-    /// There were changes, and they are committed now.
+    /// True if there were changes, which are committed now.
     pub committed: bool,
     /// The branch has commits that the remote lacks, as far as is known here.
     pub unpushed: bool,
@@ -334,15 +334,15 @@ pub struct KeptSnapshot {
     pub name: String,
     /// Files that are in none of it: for each reason the first ones by name.
     pub left_out: Vec<String>,
-    /// Those of them that no ignore file names and no tool made.
+    /// Files among them that no ignore file names and no tool made.
     #[serde(default)]
     pub at_risk: Vec<String>,
 }
 
-/// What prepares a worktree.
+/// The set-up of a worktree: its command and its last result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetUp {
-    /// For the shell.
+    /// Command line for the shell.
     pub command: String,
     /// The files that ask for it; none if the Repo does.
     pub from: Vec<String>,
@@ -352,69 +352,71 @@ pub struct SetUp {
     pub log: String,
     /// A program that it needs and the image lacks.
     pub missing: Option<String>,
-    /// How it ended, if it has.
+    /// Result of its last run, if it has run.
     pub ended: Option<SetUpEnd>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetUpEnd {
-    /// None if it was killed.
+    /// Exit code; none if the command was killed.
     pub code: Option<i32>,
     pub seconds: u32,
-    /// In words.
+    /// Sentence on how the command ended.
     pub verdict: String,
-    /// Its last lines.
+    /// Last lines of the output.
     pub tail: String,
-    /// What the gateway refused meanwhile, a sentence each.
+    /// Requests that the gateway refused meanwhile, a sentence each.
     pub refused: Vec<String>,
-    /// Whether people know.
+    /// True once people were told.
     pub told: bool,
 }
 
 impl SetUpEnd {
-    /// Whether the worktree is ready.
+    /// True if the command succeeded, and the worktree is ready.
     pub fn is_success(&self) -> bool {
         self.code == Some(0)
     }
 }
 
-/// What is asked about images.
+/// A request about pictures in the worktree or of a page.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageRequest {
-    /// One that a model is to change. → [`ToolboxReply::Picture`]
+    /// Reads an image that a model is to change. → [`ToolboxReply::Picture`]
     Load { path: String },
-    /// Puts a kept file of the conversation among the images, which are in no commit. → [`ToolboxReply::Text`]: its path
+    /// Puts a kept file of the conversation among the images, which are in no commit. → [`ToolboxReply::Text`]: its
+    /// path
     Keep { id: String, name: String },
     /// Takes pictures of a page that a server here shows. → [`ToolboxReply::Screenshot`]
     Screenshot {
         url: String,
-        /// Begins their names.
+        /// Prefix of the pictures' names.
         name: String,
-        /// Of which moment they are, where people are to see the change.
+        /// The moment before or after a change that they show, where people are to see the change.
         moment: Option<PageMoment>,
         frames: Vec<(ScreenSize, ColorScheme)>,
     },
-    /// Checks whether an image may have this path, before people are asked. → [`ToolboxReply::Text`]: what is made of it
+    /// Checks whether an image may have this path, before people are asked. → [`ToolboxReply::Text`]: what is made of
+    /// it
     Check { image: String, path: String },
     /// Commits an image at a path, and nothing else. → [`ToolboxReply::Text`]: the branch's commit
     Commit { image: String, path: String, message: String },
 }
 
-/// Pictures of a page.
+/// Result of taking pictures of a page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScreenshotReply {
     /// The page, in words. Some of them are its own.
     pub page: String,
     /// Path and query of the page, where a moment was named.
     pub path: String,
-    /// Its server answered with an error.
+    /// True if the server answered with an error.
     pub is_failed: bool,
-    /// Where they are kept, and what they show.
+    /// The pictures, with their paths and what they show.
     pub pictures: Vec<PagePicture>,
 }
 
-/// A moment of a change.
+/// The moment before or after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PageMoment {
@@ -427,22 +429,22 @@ pub enum PageMoment {
 pub struct PagePicture {
     pub size: ScreenSize,
     pub scheme: ColorScheme,
-    /// The file, in base64.
+    /// The PNG file, in base64.
     pub data: String,
     pub shown: String,
-    /// Of one from after a change: the file of the one from before, if there is one.
+    /// For a picture from after a change: the file of the one from before, if there is one.
     pub before: Option<String>,
 }
 
 /// A picture of the worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorktreePicture {
-    /// Such as `image/png`.
+    /// Media type, such as `image/png`.
     pub media_type: String,
-    /// The file, in base64.
+    /// Content of the picture, in base64.
     pub data: String,
     pub shown: String,
-    /// What is different from the file, in a sentence; empty if nothing is.
+    /// A sentence on how the picture differs from the file; empty if it does not.
     #[serde(default)]
     pub note: String,
     /// Width and height, where they were looked at.
@@ -456,12 +458,12 @@ pub enum ToolboxReply {
     Text(String),
     /// The file, if the repository has it.
     Guide(Option<String>),
-    /// As the base branch had the file before it was broken.
+    /// The file as the base branch had it before it was broken.
     EarlierGuide {
         text: String,
-        /// Abbreviated.
+        /// Abbreviated id of the commit.
         commit: String,
-        /// What is wrong with it now, with its line.
+        /// Error that the file has now, with its line.
         why: String,
     },
     Files(Vec<(String, String)>),
@@ -469,13 +471,13 @@ pub enum ToolboxReply {
     /// Path and text of each, or why it can't be read.
     Skills(Vec<(String, Result<String, String>)>),
     Names(Vec<String>),
-    /// Of each citation what is wrong with it, if anything.
+    /// For each citation the error in it, if there is one.
     Faults(Vec<Option<String>>),
     Stale(Vec<PruneSignal>),
     /// Others have changed these files in another way.
     Conflict {
         files: Vec<String>,
-        /// For the model.
+        /// Explanation for the model.
         why: String,
     },
     /// A picture instead of text.
@@ -485,13 +487,13 @@ pub enum ToolboxReply {
     Plan(Vec<EditPlan>),
     Started {
         job: u32,
-        /// For the model.
+        /// Text for the model.
         text: String,
     },
     /// A set-up; nothing if this worktree needs none.
     SetUp(Option<SetUp>),
     Tested {
-        /// As of any command.
+        /// Output and verdict, as of any command.
         text: String,
         run: TestRun,
     },
@@ -499,7 +501,7 @@ pub enum ToolboxReply {
     Surroundings(RoleSurroundings),
     Leftover(WorktreeLeftover),
     Kept(KeptSnapshot),
-    /// It did not work; the model is told why.
+    /// The request was refused, with the reason for the model.
     Refused(String),
     /// The toolbox itself can't go on with this (no worktree, no disk).
     Failed(String),

@@ -14,7 +14,7 @@ use super::files::{load_file, save_file};
 use super::paths::WorktreeRoot;
 use super::protocol::{PageMoment, PagePicture, ScreenshotReply};
 
-/// Their folder.
+/// Folder of the pictures.
 const FOLDER: &str = "screenshots";
 /// Longest name, in characters.
 const NAME: usize = 40;
@@ -22,7 +22,7 @@ const NAME: usize = 40;
 const READ: usize = 24;
 const DIGITS: usize = 8;
 
-/// Names of a page's files.
+/// Names of the files with a page's pictures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ShotNames {
     begin: String,
@@ -195,7 +195,7 @@ mod tests {
         };
         let before = keep("http://localhost:3000/cart?a=1", PageMoment::Before);
         assert!(before.shown.contains("/screenshots/before-cart-a-1-"), "{}", before.shown);
-        // Of a server at another port; the fragment is no other page.
+        // The same page of a server at another port; the fragment makes no other page.
         let after = keep("http://127.0.0.1:4000/cart?a=1#top", PageMoment::After);
         assert_eq!(after.before.as_ref(), Some(&before.shown));
         assert_ne!(after.shown, before.shown);

@@ -35,7 +35,7 @@ use crate::tool_args as args;
 use codebutler_guides::policy::builds::is_build;
 use codebutler_guides::text::clip_text;
 
-/// What a role is told that works in a copy.
+/// Refusal to change files, for a role that works in a copy.
 const NO_CHANGE: &str = "this role may not change the worktree (`workspace.worktree: ReadOnly`)";
 
 /// Serves until the connection ends.
@@ -88,14 +88,14 @@ pub(super) async fn serve_toolbox(
 struct Toolbox {
     work: PathBuf,
     shell: Arc<CommandShell>,
-    /// Where commands work, if not in the worktree.
+    /// Copy of the worktree in which commands run, if they don't run in the worktree.
     copy: Option<Arc<WorktreeCopy>>,
     hello: Mutex<Option<ToolboxHello>>,
     base: git::BaseCommit,
     hooks: git::ToldHooks,
     programs: KnownPrograms,
     seen: Mutex<Arc<SeenFiles>>,
-    /// One command at a time: what it leaves behind can be told from anything else only so.
+    /// Held by the one command that runs: what it leaves behind can be told from anything else only so.
     command: Arc<tokio::sync::Mutex<()>>,
     documents: DocumentReader,
 }
@@ -275,7 +275,7 @@ impl Toolbox {
         })
     }
 
-    /// Where a file is that may be read: the worktree, or what is beside it and the role's own.
+    /// Opens the root that a readable path is in: the worktree, or the role's own folders beside it.
     fn readable(&self, path: &str) -> Result<WorktreeRoot, ToolError> {
         let build = self.shell.environment().build();
         let copy = self.copy.as_ref().map(|copy| copy.tree());
@@ -316,7 +316,7 @@ impl Toolbox {
             }
             ToolboxRequest::SetUp { plan, seconds } => {
                 let _turn = self.turn(true).await;
-                // What is missing is told with the first command that builds.
+                // Missing downloads are reported with the first command that builds.
                 self.shell.downloads().linked().await;
                 let done = self.site(&self.tree()?)?.perform(&self.shell, &plan, seconds).await;
                 done.map(|done| ToolboxReply::SetUp(Some(done)))
@@ -333,7 +333,7 @@ impl Toolbox {
         }
     }
 
-    /// Where the role works; with the versions of its programs, if it can run any.
+    /// Finds the role's surroundings; with the versions of its programs, if it can run any.
     async fn surroundings(&self, programs: bool) -> Result<ToolboxReply, ToolError> {
         let place = self.place()?;
         let mut found = run_blocking(move || git::find_surroundings(&place)).await?;
@@ -384,8 +384,8 @@ impl Toolbox {
         Ok(self.noted(ToolboxReply::Tested { text: unit_note(args) + &ran.text(), run }, &ready))
     }
 
-    /// How modes are before a command: of the toolbox' own files, and of the worktree too for a role that may change
-    /// nothing in it.
+    /// Records the modes before a command: of the toolbox' own files, and of the worktree too for a role that may
+    /// change nothing in it.
     async fn keep_modes(&self, needed: bool) -> Result<KeptModes, ToolError> {
         if !needed {
             return Ok(KeptModes::default());
@@ -408,7 +408,7 @@ impl Toolbox {
         Some(Turn { held: Some(held), shell: self.shell.clone() })
     }
 
-    /// Where commands work. A copy is brought to what the worktree is, if it is to be.
+    /// Root in which commands run. With `bring`, a copy is first updated to the worktree's state.
     async fn ground(&self, bring: bool, whole: bool) -> Result<WorktreeRoot, ToolError> {
         let Some(copy) = self.copy.clone() else { return self.tree() };
         if bring {
@@ -434,7 +434,7 @@ impl Toolbox {
         }
     }
 
-    /// With what has to be said of a copy, and of what was done before the command.
+    /// Adds the note on the copy, and what was done before the command, to a reply.
     fn noted(&self, mut reply: ToolboxReply, ready: &str) -> ToolboxReply {
         if let ToolboxReply::Text(text)
         | ToolboxReply::Tested { text, .. }

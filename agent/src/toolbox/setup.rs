@@ -30,7 +30,7 @@ const MAX_LOG: usize = 16 * 1024 * 1024;
 /// Last lines that are told, and how long each may be.
 const TOLD_LINES: usize = 15;
 const TOLD_CHARS: usize = 300;
-/// How often another pod's set-up is looked for.
+/// Interval at which the set-up of another pod is polled.
 const LOOK: Duration = Duration::from_millis(200);
 
 pub(super) struct ToolboxSite {
@@ -88,7 +88,7 @@ impl ToolboxSite {
             .map_err(|e| ToolError::Failed(format!("the volume can't be written: {e}")))
     }
 
-    /// What has to be done here, and how it ended if it was done. `command` is the Repo's own.
+    /// Plans the set-up, with the result of its last run if that was the same. `command` is the Repo's own.
     pub(super) fn plan(&self, command: Option<&str>) -> Option<SetUp> {
         let own = command.map(|command| (command.to_owned(), Vec::new(), Vec::new()));
         let found = || {
@@ -144,7 +144,7 @@ impl ToolboxSite {
             refused: Vec::new(),
             told: false,
         };
-        // As the files are now: a set-up may write its own lock file.
+        // The fingerprint is of the files as they are now: a set-up may write its own lock file.
         let from: Vec<&str> = plan.from.iter().map(String::as_str).collect();
         let fingerprint = self.fingerprint(&plan.command, &from);
         self.keep(&KeptSetup { fingerprint: fingerprint.clone(), ended: ended.clone() })?;
@@ -164,7 +164,7 @@ impl ToolboxSite {
         self.keep(&KeptSetup { fingerprint: plan.fingerprint.clone(), ended })
     }
 
-    /// One pod of the Thread at a time. The lock ends with the process.
+    /// Locks the set-up, for one pod of the Thread at a time. The lock ends with the process.
     async fn alone(&self) -> Result<File, ToolError> {
         let path = self.work.join(".setup.lock");
         let fail = |e: std::io::Error| {
@@ -193,7 +193,7 @@ impl ToolboxSite {
     }
 }
 
-/// Whether a path that a model names is the toolbox' own, beside the worktree: read-only to tools.
+/// Returns true if a path that a model names is in the toolbox' own folder beside the worktree: read-only to tools.
 pub(super) fn is_beside(path: &str, build: &Path) -> bool {
     let path = Path::new(path);
     path.starts_with(build) || build.canonicalize().is_ok_and(|build| path.starts_with(build))

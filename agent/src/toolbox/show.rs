@@ -1,4 +1,4 @@
-//! What Read shows of pictures, for models that see.
+//! Pictures as Read shows them to models that see.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! What a terminal would leave standing of an output that comes in pieces: a progress bar is one line, however
+//! Folds an output that comes in pieces to the text that a terminal would leave: a progress bar is one line, however
 //! often it was drawn. A line that is drawn over is kept where it tells of trouble. Lines that end with a carriage
 //! return and a line feed are lines. Pure.
 
@@ -17,7 +17,7 @@ static TROUBLE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!("(?i){words}")).ok()
 });
 
-/// All that moves a cursor or ends a line, but the line feed.
+/// Control characters that move a cursor or end a line, but the line feed.
 static CONTROL: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"[\x00-\x08\x0b-\x1f\x7f-\u{9f}]").ok());
 
@@ -44,14 +44,14 @@ fn plain_length(text: &str) -> usize {
     found.unwrap_or(text.len())
 }
 
-/// Where in an escape sequence the output is.
+/// State of the parser of escape sequences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
     #[default]
     Text,
-    /// Behind ESC.
+    /// Behind an escape character (ESC).
     Escape,
-    /// Behind ESC and a sign that takes one more.
+    /// Behind ESC and a character that takes one more.
     Skip,
     /// Within a sequence with parameters, of which the first number is kept.
     Control { number: Option<u16>, first: bool },
@@ -65,7 +65,7 @@ pub(super) struct FoldedTerminal {
     rows: VecDeque<DrawnRow>,
     /// The line that is written now.
     row: usize,
-    /// What comes next is drawn over the line.
+    /// True if the next text is drawn over the line.
     over: bool,
     mode: Mode,
     /// Bytes of a character that is not whole yet.
@@ -77,12 +77,12 @@ pub(super) struct FoldedTerminal {
 #[derive(Debug, Default)]
 struct DrawnRow {
     text: String,
-    /// What tells of trouble and was drawn over. It stays unless it is the same, drawn again.
+    /// A line that reported trouble and was drawn over. It stays unless it is the same, drawn again.
     covered: Option<String>,
 }
 
 impl DrawnRow {
-    /// What was drawn over and stays, as the text is now.
+    /// Takes the covered line, unless the text is the same line drawn again.
     fn settle(&mut self) -> Option<String> {
         let covered = self.covered.take()?;
         (letters_of(&covered) != letters_of(&self.text)).then_some(covered)
@@ -137,7 +137,7 @@ impl FoldedTerminal {
         while !rest.is_empty() {
             if self.mode == Mode::Text {
                 let plain = &rest[..plain_length(rest)];
-                // What stands above the lines that can still be drawn over is final.
+                // Lines above those that can still be drawn over are final.
                 if let Some((above, _)) = plain.rmatch_indices('\n').nth(ROWS)
                     && !self.over
                     && self.row + 1 >= self.rows.len()
@@ -162,7 +162,7 @@ impl FoldedTerminal {
     /// Hands on whole lines behind which enough others follow.
     fn pass_lines(&mut self, lines: &str, out: &mut impl FnMut(&str)) {
         let (first, others) = lines.split_once('\n').unwrap_or((lines, ""));
-        // It ends the line that is written now.
+        // The first line feed ends the line that is written now.
         self.write(first, out);
         self.end_line(out);
         while self.row > 0 {
@@ -196,7 +196,7 @@ impl FoldedTerminal {
                     self.command(c, number, out);
                 }
                 '\n' => {
-                    // It was cut off.
+                    // The escape sequence was cut off by a line feed.
                     self.mode = Mode::Text;
                     self.control(c, out);
                 }
@@ -218,7 +218,7 @@ impl FoldedTerminal {
     fn control(&mut self, c: char, out: &mut impl FnMut(&str)) {
         match c {
             '\n' => self.end_line(out),
-            // Before a line feed it is a part of the line's end.
+            // A carriage return before a line feed is a part of the line's end.
             '\r' => self.over = true,
             '\u{8}' => {
                 self.current().pop();
@@ -304,7 +304,7 @@ impl FoldedTerminal {
         self.over = false;
         self.row += 1;
         if self.row < self.rows.len() {
-            // What stands there is drawn over.
+            // The line below has text already, which is drawn over.
             self.over = true;
             return;
         }
@@ -321,7 +321,7 @@ impl FoldedTerminal {
         }
     }
 
-    /// The first line is final.
+    /// Hands on the first line, which is final.
     fn leave(&mut self, out: &mut impl FnMut(&str)) {
         if let Some(mut first) = self.rows.pop_front() {
             if let Some(mut covered) = first.settle() {
@@ -335,7 +335,7 @@ impl FoldedTerminal {
     }
 }
 
-/// What two drawings of the same bar have in common.
+/// Letters of a line: they are the same in two drawings of one progress bar.
 fn letters_of(line: &str) -> String {
     line.chars().filter(|c| c.is_alphabetic()).collect()
 }

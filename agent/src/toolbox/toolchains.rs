@@ -9,7 +9,7 @@ use super::ToolError;
 use super::command::CommandResult;
 use codebutler_guides::text::{clip_text, plain_text};
 
-/// All of them together, asked at the same time.
+/// Timeout in seconds for all versions, which are asked for at the same time.
 pub(super) const SECONDS: u32 = 3;
 const MAX_VERSION: usize = 80;
 
@@ -39,7 +39,7 @@ const KNOWN: [(&str, &[&str]); 22] = [
     ("global.json", &["dotnet --version"]),
 ];
 
-/// How to ask for the versions that matter, by the top of the tree.
+/// Commands that print the versions that matter, by the top of the tree.
 pub(super) fn wanted_versions(top: &[String]) -> Vec<&'static str> {
     let names: Vec<&str> =
         top.iter().flat_map(|line| line.split([' ', '(', ')', ',', '/'])).collect();
@@ -52,7 +52,7 @@ pub(super) fn wanted_versions(top: &[String]) -> Vec<&'static str> {
     wanted
 }
 
-/// What is known of the programs here.
+/// Versions of the programs in this image, cached.
 #[derive(Debug, Default)]
 pub(super) struct KnownPrograms(Mutex<Option<KnownToolchain>>);
 

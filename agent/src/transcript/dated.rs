@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::TranscriptRecord;
 
-/// A record with its time.
+/// A record with the time at which it was written.
 #[derive(Debug)]
 pub struct DatedRecord {
     /// Milliseconds since 1970; absent in transcripts of earlier versions.
@@ -21,7 +21,7 @@ struct DatedLine<'a> {
     ms: u64,
 }
 
-/// What a line says; nothing if it can't be read.
+/// Parses a line; none if it can't be read.
 pub fn read_line(line: &[u8]) -> Option<DatedRecord> {
     #[derive(Deserialize)]
     struct At {

@@ -20,15 +20,15 @@ pub struct RequestDesk {
 struct DeskRequest {
     asker: Option<MessageAuthor>,
     work: GivenRequest,
-    /// Absent while it is open.
+    /// Its last answer; absent while the request is open.
     answered: Option<AnsweredRequest>,
     reported: bool,
 }
 
-/// What a conversation was given since it was last answered.
+/// Messages and decisions that a conversation was given since it was last answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GivenRequest {
-    /// Oldest first.
+    /// Messages, oldest first.
     pub messages: Vec<ThreadMessage>,
     /// Decisions that it waited for.
     pub pending: Vec<PendingItem>,
@@ -37,7 +37,7 @@ pub struct GivenRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnsweredRequest {
     pub outcome: RunOutcome,
-    /// For [`RunOutcome::Failed`], for the thread.
+    /// Reason of [`RunOutcome::Failed`], for the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Pending decisions that it took.
@@ -48,22 +48,22 @@ pub struct AnsweredRequest {
 }
 
 impl RequestDesk {
-    /// Whether there never was one.
+    /// Returns true if there never was a request.
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
 
-    /// Whether all are answered, and the gateway knows.
+    /// Returns true if all requests are answered, and the gateway knows.
     pub fn is_settled(&self) -> bool {
         self.requests.values().all(|request| request.answered.is_some() && request.reported)
     }
 
-    /// Those that are not answered, oldest first.
+    /// Requests that are not answered, oldest first.
     pub fn open(&self) -> impl Iterator<Item = &SlackTs> {
         self.requests.iter().filter(|(_, request)| request.answered.is_none()).map(|(id, _)| id)
     }
 
-    /// Those that wait for people or roles, newest first.
+    /// Requests that wait for people or roles, newest first.
     pub fn waiting(&self) -> impl Iterator<Item = &SlackTs> {
         let waits = |request: &DeskRequest| {
             request
@@ -78,7 +78,7 @@ impl RequestDesk {
         self.requests.get(id)?.asker.as_ref()
     }
 
-    /// What a conversation has to work on.
+    /// Messages and decisions that a conversation has to work on.
     pub fn given(&self, id: &SlackTs) -> GivenRequest {
         self.requests.get(id).map(|request| request.work.clone()).unwrap_or_default()
     }

@@ -11,15 +11,15 @@ pub struct SuggestedImprovements {
     pub items: Vec<SuggestedImprovement>,
 }
 
-/// One of them.
+/// An improvement that people may accept or reject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SuggestedImprovement {
     pub kind: ImprovementKind,
-    /// As it was shown.
+    /// Text that people were shown.
     pub text: String,
 }
 
-/// A kind of improvement.
+/// Area that an improvement is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImprovementKind {

@@ -38,15 +38,15 @@ pub enum TranscriptRecord {
     RunStarted {
         /// Random; the keys of its effects begin with it.
         run: String,
-        /// Seconds since 1970.
+        /// Time of the start, in seconds since 1970.
         at: u64,
-        /// Nothing is asked of a model: what people wanted has been done.
+        /// No model is called: the run only says that what people wanted has been done.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         brief: bool,
     },
-    /// What the run is about, and what arrived while it ran.
+    /// Messages and decisions that the run is about, and that arrived while it ran.
     Taken {
-        /// Oldest first.
+        /// Messages, oldest first.
         messages: Vec<ThreadMessage>,
         #[serde(default)]
         pending: Vec<PendingItem>,
@@ -57,7 +57,7 @@ pub enum TranscriptRecord {
     Request {
         /// The request's first message, by which the conversation is known.
         request: SlackTs,
-        /// Oldest first.
+        /// Messages, oldest first.
         messages: Vec<ThreadMessage>,
         /// Decisions that it waited for.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -74,7 +74,7 @@ pub enum TranscriptRecord {
         message: AssistantMessage,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Value>,
-        /// Whose it is; absent in transcripts of earlier versions.
+        /// Model that gave the answer; absent in transcripts of earlier versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         source: Option<AnswerSource>,
     },
@@ -88,39 +88,39 @@ pub enum TranscriptRecord {
     },
     /// The model's reply had no form that can be worked with.
     Unreadable {
-        /// Why, for the model.
+        /// Reason that it can't be used, for the model.
         why: String,
     },
     /// A tool call with an effect is about to be carried out.
     Intent {
-        /// Its place in the answer.
+        /// Index of the call in the answer.
         call: usize,
-        /// By which the effect is found if it happened.
+        /// Idempotency key, by which the effect is found if it happened.
         key: String,
         /// The yes that it uses up, if it needed one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         consent: Option<ActionConsent>,
     },
-    /// A tool call came to this.
+    /// A tool call has a result.
     Result {
-        /// Its place in the answer.
+        /// Index of the call in the answer.
         call: usize,
-        /// For the model.
+        /// Result as text, for the model.
         text: String,
-        /// What it means for the run.
+        /// Consequence of the result for the run.
         #[serde(default)]
         kind: ResultKind,
     },
     /// The run went in circles: the model was told, and perhaps another one goes on.
     Stuck {
         why: String,
-        /// For the rest of the run.
+        /// The model that takes over for the rest of the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
     /// The model said its last words, and the work would have rested: it was told to go on.
     Held {
-        /// For the model.
+        /// Instruction to go on, for the model.
         why: String,
     },
     /// The work is harder than it looked: another model goes on with the run.
@@ -130,9 +130,9 @@ pub enum TranscriptRecord {
     /// The role's own model goes on, from here to the end of the conversation.
     HandedUp {
         model: String,
-        /// For the thread and the history.
+        /// Reason, for the thread and the history.
         why: String,
-        /// For the model, where the cheaper one's last words were not said.
+        /// Text for the model, where the cheaper one's last words were not said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
     },
@@ -150,20 +150,20 @@ pub enum TranscriptRecord {
     },
     /// People have said yes to this action: it is about to be carried out.
     Allowed { key: String },
-    /// It can't happen on this question: people said no, or nobody answered.
+    /// The action can't be carried out on this question: people said no, or nobody answered.
     NotAllowed(ActionConsent),
     /// The harness saw the test command run.
     Tested { test: TestRun },
     /// The role's own list, as it is from now on.
     Todo {
-        /// In the role's order.
+        /// Items in the role's order.
         items: Vec<TodoItem>,
     },
     /// A tool call came to a picture.
     Picture(ModelPicture),
     /// A plan was posted that follows a workflow. For the decision log.
     Planned {
-        /// As the model named it.
+        /// Name of the workflow that the model gave.
         workflow: String,
         /// Files and folders that the plan names.
         files: Vec<String>,
@@ -173,47 +173,47 @@ pub enum TranscriptRecord {
         /// The message with the buttons.
         message: SlackTs,
         changes: Vec<LearningChange>,
-        /// What people may have done otherwise from now on, too.
+        /// Improvements that people may accept as well.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         improvements: Option<SuggestedImprovements>,
     },
-    /// What they accepted is on the thread's branch, or can't be.
+    /// Changes that people accepted are on the thread's branch, or can't be.
     Landed {
-        /// Of the message's changes, from 1.
+        /// Numbers of the message's changes, from 1.
         items: Vec<u32>,
-        /// For the model.
+        /// Result of the landing, for the model.
         text: String,
     },
     /// The role begins to look back on the conversation.
     LookedBack {
-        /// What each role had cost by then.
+        /// Cost of each role at that time.
         spent: BTreeMap<String, NanoUsd>,
     },
-    /// These roles were asked what went on, each one question.
+    /// Each of these roles was asked a question on what went on.
     RolesAsked { roles: Vec<String> },
     /// Looking back has cost as much as it may.
     LookBackOver {
-        /// For the model.
+        /// Text that ends the look back, for the model.
         why: String,
     },
-    /// What a review goes by stands in the thread.
+    /// The plan of a review was posted in the thread.
     ReviewPlanned {
         /// Tests that there have to be and are not.
         missing_tests: Vec<String>,
     },
     /// A verdict broke the protocol of reviews: the model was told.
     ReviewCorrected {
-        /// For the model.
+        /// Correction, for the model.
         why: String,
-        /// There can be a reason: it is said once in a run.
+        /// True if there can be a reason for the breach: it is said once in a run.
         reminder: bool,
     },
     /// The first model lets a change pass: the role's own looks at it.
     SecondPass {
-        /// For the model.
+        /// Text that asks for the second look, for the model.
         why: String,
     },
-    /// What is pushed changes files that the approved plan does not name.
+    /// The pushed commits change files that the approved plan does not name.
     Deviated { files: Vec<String> },
     /// The model can't be shown pictures.
     Blind,
@@ -227,17 +227,17 @@ pub enum TranscriptRecord {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<u32>,
     },
-    /// What has changed since the role was told of it: the plan, the pull request.
+    /// Changed facts that the role has to know: the plan, the pull request.
     Facts {
-        /// For the model.
+        /// The new facts, for the model.
         text: String,
     },
     /// Another plan was approved since the role was shown one, or none is any more.
     ApprovedPlan {
-        /// For the model: the plan.
+        /// The approved plan, for the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
-        /// For the model: what counts for its files.
+        /// Guides for the plan's files, for the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guides: Option<String>,
         /// The message of the conversation that shows the plan as it was approved.
@@ -251,7 +251,7 @@ pub enum TranscriptRecord {
     Compacted {
         /// Messages that it stands for.
         upto: usize,
-        /// For the model.
+        /// The summary, for the model.
         summary: String,
         /// Bytes that the summary and what stands beside it may take; absent in transcripts of earlier
         /// versions.
@@ -261,7 +261,7 @@ pub enum TranscriptRecord {
     /// A message was compared with the skills that there are.
     Skill {
         message: SlackTs,
-        /// For the model: the skill that it asks for.
+        /// The skill that the message asks for, for the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
     },
@@ -272,10 +272,10 @@ pub enum TranscriptRecord {
         /// All that were ever offered here, in the order in which they came: those that are not there now keep their
         /// place.
         names: Vec<String>,
-        /// Sentences that hold now.
+        /// Sentences on the servers that are true now.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notices: Vec<String>,
-        /// For the model: what is new of them.
+        /// News about the servers, for the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
     },
@@ -283,12 +283,12 @@ pub enum TranscriptRecord {
     ToolsFound { tools: Vec<McpTool> },
     /// The harness tells the role something, between runs.
     Note {
-        /// For the model.
+        /// The note, for the model.
         text: String,
     },
     RunEnded {
         outcome: RunOutcome,
-        /// For [`RunOutcome::Failed`], for the thread.
+        /// Reason of [`RunOutcome::Failed`], for the thread.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -300,11 +300,11 @@ pub enum TranscriptRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelPicture {
     pub shown: String,
-    /// As a `data:` URL.
+    /// The picture as a `data:` URL.
     pub url: String,
 }
 
-/// What people answered about one action. It is used up: another use is another question.
+/// People's answer on one action. It is used up: another use is another question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActionConsent {
     /// SHA-256 of tool and arguments.
@@ -314,11 +314,11 @@ pub struct ActionConsent {
     pub pending: Option<String>,
 }
 
-/// What a tool's result means for the run.
+/// Consequence of a tool's result for the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResultKind {
-    /// Nothing.
+    /// No consequence: the run goes on.
     #[default]
     Plain,
     /// The call itself was wrong: no such tool, or arguments that don't fit.
@@ -326,22 +326,22 @@ pub enum ResultKind {
     /// The run ends and waits for an answer.
     Waits,
     Closes,
-    /// What was done is on the remote.
+    /// The change was pushed to the remote.
     Published,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
-    /// Nothing is expected.
+    /// The run is done; no answer is expected.
     Idle,
     Waiting,
-    /// It could not go on.
+    /// The run ended with an error and could not go on.
     Failed,
     Closed,
 }
 
-/// Why there is no transcript.
+/// The transcript can't be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum TranscriptError {
     #[error("the transcript {path} can't be used")]
@@ -354,7 +354,7 @@ pub enum TranscriptError {
     #[error("line {line} of the transcript {path} is damaged: restore it, or move the file away")]
     Damaged {
         path: PathBuf,
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: usize,
     },
 }
@@ -366,7 +366,7 @@ pub struct OpenTranscript {
     file: File,
     length: u64,
     state: TranscriptState,
-    /// Who wants to know that it grows.
+    /// Notified each time that the transcript grows.
     growth: Option<TranscriptGrowth>,
 }
 
@@ -409,12 +409,12 @@ impl OpenTranscript {
         self.growth = Some(growth);
     }
 
-    /// Where it is.
+    /// Path of the transcript's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How long it is on the disk.
+    /// Length of the file on disk, in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
@@ -440,7 +440,7 @@ impl OpenTranscript {
     }
 }
 
-/// Why records can't be read.
+/// Records of the file can't be read.
 enum UnreadRecords {
     Io(io::Error),
     /// The number of a damaged line before the last.

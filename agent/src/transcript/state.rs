@@ -1,5 +1,5 @@
-//! What a transcript adds up to: the conversation for the model, what was taken, and where the
-//! current run is. Pure: records in, state out.
+//! State that a transcript's records add up to: the conversation for the model, the messages taken, and the progress
+//! of the current run. Pure: records in, state out.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -44,17 +44,17 @@ pub struct TranscriptState {
     todo: Vec<TodoItem>,
     /// The model was shown a picture and refused it.
     blind: bool,
-    /// What the provider takes of this model's conversations.
+    /// Forms of conversation that this model's provider insists on.
     quirks: BTreeSet<ModelQuirk>,
     /// Tokens that were too many for the model.
     too_long: Option<u32>,
-    /// Its window, as its server says.
+    /// Context window of the model in tokens, if its server says so.
     window: Option<u32>,
     /// Tokens that a provider counts for one that is estimated here.
     scale: Option<f64>,
-    /// Whose reasoning the newest answer holds.
+    /// Model whose reasoning the newest answer holds.
     thinker: Option<String>,
-    /// What the role was told last of the plan and the pull request.
+    /// Facts on the plan and the pull request that the role was told last.
     facts: Option<String>,
     /// The approved plan as the role was shown it last, and what counts for its files.
     plan: (Option<String>, Option<String>),
@@ -92,7 +92,7 @@ impl TranscriptState {
         &self.todo
     }
 
-    /// Whether the model can't be shown pictures.
+    /// Returns true if the model can't be shown pictures.
     pub fn is_blind(&self) -> bool {
         self.blind
     }
@@ -102,7 +102,7 @@ impl TranscriptState {
         &self.deviated
     }
 
-    /// What the role said last in this run.
+    /// Last text of the role in this run.
     pub fn last_words(&self) -> Option<&str> {
         self.run.as_ref()?.said.as_deref()
     }
@@ -117,17 +117,17 @@ impl TranscriptState {
         self.asked.get(hash).map(|asked| asked.key.as_str())
     }
 
-    /// Whether nothing was ever taken.
+    /// Returns true if no message was ever taken.
     pub fn is_new(&self) -> bool {
         self.run.is_none() && self.last.is_none() && self.desk.is_empty()
     }
 
-    /// What reviews have come to.
+    /// State of the reviews in this conversation.
     pub fn reviews(&self) -> &RoleReviews {
         &self.reviews
     }
 
-    /// How far the role is with looking back.
+    /// Progress of the role's look back.
     pub fn look_back(&self) -> &LookBack {
         &self.look_back
     }
@@ -137,7 +137,7 @@ impl TranscriptState {
         &self.seen
     }
 
-    /// What the role proposed to remember, and what people say to it.
+    /// Learnings that the role proposed, and people's verdicts on them.
     pub fn proposals(&self) -> &NewestProposals {
         &self.proposals
     }
@@ -147,12 +147,12 @@ impl TranscriptState {
         &self.desk
     }
 
-    /// What users asked for that was not compared with skills yet.
+    /// Requests of users that were not compared with skills yet.
     pub fn wishes(&self) -> &UserWishes {
         &self.wishes
     }
 
-    /// What people said, in their own words, whatever a summary makes of the rest.
+    /// Messages in people's own words, which are kept beside a summary of the rest.
     pub fn words(&self) -> &KeptWords {
         &self.words
     }
@@ -162,7 +162,7 @@ impl TranscriptState {
         self.summary.as_deref()
     }
 
-    /// Whether the last run ended to wait for this decision.
+    /// Returns true if the last run ended to wait for this decision.
     pub fn awaits(&self, item: &PendingItem) -> bool {
         let waits = self.run.is_none().then_some(self.last.as_ref()).flatten();
         let Some(last) = waits.filter(|last| last.outcome == RunOutcome::Waiting) else {
@@ -187,22 +187,22 @@ impl TranscriptState {
         &self.forgers
     }
 
-    /// What the role knows of the company's servers.
+    /// Servers of the company, as far as the role knows them.
     pub fn servers(&self) -> &KnownServers {
         &self.servers
     }
 
-    /// Whether a message was taken.
+    /// Returns true if a message was taken.
     pub fn has_seen(&self, ts: &SlackTs) -> bool {
         self.seen.contains(ts)
     }
 
-    /// Whether a decision was taken.
+    /// Returns true if a decision was taken.
     pub fn has_decided(&self, id: &str) -> bool {
         self.decided.contains(id)
     }
 
-    /// Newest message taken.
+    /// Timestamp of the newest message that was taken.
     pub fn newest(&self) -> Option<&SlackTs> {
         self.newest.as_ref()
     }
@@ -212,12 +212,12 @@ impl TranscriptState {
         self.run.as_ref()
     }
 
-    /// The run that ended last.
+    /// The last run that has ended.
     pub fn last(&self) -> Option<&EndedRun> {
         self.last.as_ref()
     }
 
-    /// Takes in one record.
+    /// Applies a record to the state.
     pub fn apply(&mut self, record: &TranscriptRecord) {
         match record {
             TranscriptRecord::RunStarted { run, brief, .. } => {
@@ -316,7 +316,7 @@ impl TranscriptState {
         }
     }
 
-    /// What is answered in a conversation of its own.
+    /// Notes a request that is answered in a conversation of its own.
     fn follow_request(&mut self, messages: &[ThreadMessage], pending: &[PendingItem]) {
         self.see(messages);
         self.decided.extend(pending.iter().map(|p| p.id.clone()));
@@ -326,7 +326,7 @@ impl TranscriptState {
         }
     }
 
-    /// What is offered of servers from now on, and what the model is told of them.
+    /// Updates the tools of servers that are offered from now on, and tells the model what is new.
     fn learn_servers(&mut self, record: &TranscriptRecord) {
         match record {
             TranscriptRecord::ServerTools { names, notices, text } => {
@@ -341,7 +341,7 @@ impl TranscriptState {
     fn end_run(&mut self, outcome: RunOutcome, reason: Option<&str>) {
         self.answer_dangling_calls();
         if let Some(NextStep::Post(text)) = self.run.as_ref().map(OpenRun::next) {
-            // Its message is the last one.
+            // The posted message is the last one of the chat.
             self.words.post(&text, self.chat.len().saturating_sub(1), PostKind::Said);
         }
         self.words.end_run(outcome);
@@ -375,7 +375,7 @@ impl TranscriptState {
         }
     }
 
-    /// Its last words are not said: the model is told why, and goes on.
+    /// Drops the last words: the model is told why, and goes on.
     fn go_on(&mut self, why: &str, change: impl FnOnce(&mut OpenRun)) {
         self.chat.push(model::user_message(&speak(why)));
         if let Some(run) = &mut self.run {

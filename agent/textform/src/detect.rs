@@ -1,4 +1,4 @@
-//! Which form a file has: by its mark, by what is said of it, and at last by its bytes.
+//! Detection of a file's encoding: by its byte order mark, by hints and declarations, and at last by its bytes.
 
 use std::sync::LazyLock;
 
@@ -12,10 +12,10 @@ use super::encoding::{TextEncoding, TextForm, narrow_encoding};
 const BINARY_HEAD: usize = 8000;
 /// Bytes at the start of a file in which it may name its own encoding.
 const DECLARED_HEAD: usize = 1024;
-/// So many characters that are right in UTF-8 are no accident.
+/// Number of characters beyond ASCII whose valid UTF-8 is no accident.
 const NO_ACCIDENT: usize = 3;
 
-/// What is said elsewhere of a file's encoding, the weightiest first.
+/// Hints from elsewhere on a file's encoding, the weightiest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FormHints<'a> {
     /// `working-tree-encoding` of `.gitattributes`.
@@ -24,31 +24,31 @@ pub struct FormHints<'a> {
     pub charset: Option<&'a str>,
 }
 
-/// Why a file can't be edited as text.
+/// The file can't be edited as text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnfitText {
-    /// It is something else.
+    /// The file is binary.
     #[error("is a binary file")]
     Binary,
-    /// Almost UTF-8.
+    /// The file is UTF-8 but for some bytes.
     #[error("is UTF-8 text with bytes in it that are no UTF-8 (the first in line {line})")]
     BrokenUtf8 {
-        /// Counted from 1.
+        /// First line with such bytes, from 1.
         line: usize,
     },
     /// UTF-16 or UTF-32 that ends in the middle of a character, or has half of one.
     #[error("begins as {form}, but has bytes in it that are none")]
     BrokenWide {
-        /// What its mark says.
+        /// Form that its byte order mark stands for.
         form: TextForm,
     },
     /// Several byte sequences stand for the same text.
     #[error("is {name} text that could not be written back byte for byte")]
     Inexact {
-        /// The encoding.
+        /// Name of the encoding.
         name: String,
     },
-    /// No encoding fits.
+    /// The bytes fit no encoding that is known here.
     #[error("is text in no encoding that is known here")]
     Unknown,
 }
@@ -63,7 +63,7 @@ impl UnfitText {
     }
 }
 
-/// Form and text of a file.
+/// Detects the form of a file and decodes its text.
 pub fn read_text(bytes: &[u8], hints: &FormHints<'_>) -> Result<(TextForm, String), UnfitText> {
     if let Some(marked) = read_marked(bytes) {
         return marked;
@@ -256,7 +256,7 @@ fn is_double_byte(encoding: TextEncoding) -> bool {
     matches!(encoding, TextEncoding::Legacy(encoding) if double.contains(&encoding))
 }
 
-/// What a file says of itself: XML, HTML, CSS, and a comment in its first two lines.
+/// Encoding that a file declares: XML, HTML, CSS, and a comment in its first two lines.
 fn declared_encoding(bytes: &[u8]) -> Option<TextEncoding> {
     const NAMED: [&str; 4] = [
         r#"^<\?xml\s[^>]*?\bencoding\s*=\s*["']([\w.:-]+)"#,

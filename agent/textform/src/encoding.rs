@@ -4,29 +4,27 @@ use std::fmt;
 
 use encoding_rs::{Encoding, WINDOWS_1252};
 
-/// How the characters of a file are written.
+/// Character encoding of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextEncoding {
-    /// UTF-8.
     Utf8,
-    /// UTF-16, low byte first.
+    /// UTF-16, little-endian.
     Utf16Le,
-    /// UTF-16, high byte first.
+    /// UTF-16, big-endian.
     Utf16Be,
-    /// UTF-32, low byte first.
+    /// UTF-32, little-endian.
     Utf32Le,
-    /// UTF-32, high byte first.
+    /// UTF-32, big-endian.
     Utf32Be,
     /// ISO-8859-1 without the controls from 0x80 to 0x9F, which no text has.
     Latin1,
-    /// One of the encodings that the Web knows.
+    /// One of the legacy encodings of the Web.
     Legacy(&'static Encoding),
 }
 
 /// Encoding and byte order mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextForm {
-    /// How characters are written.
     pub encoding: TextEncoding,
     /// The file begins with a byte order mark.
     pub mark: bool,
@@ -36,11 +34,10 @@ pub struct TextForm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{encoding} has no “{character}” (U+{:04X}), which is in line {line} of the new text", u32::from(*.character))]
 pub struct UnmappableText {
-    /// The encoding.
     pub encoding: TextEncoding,
-    /// What it lacks.
+    /// The first character that the encoding lacks.
     pub character: char,
-    /// Counted from 1.
+    /// Line of the character, from 1.
     pub line: usize,
 }
 
@@ -109,12 +106,12 @@ impl TextEncoding {
         }
     }
 
-    /// Whether text of ASCII characters only is the same bytes in it.
+    /// Returns true if text of ASCII characters only is the same bytes in this encoding.
     pub fn extends_ascii(self) -> bool {
         matches!(self, Self::Utf8 | Self::Latin1 | Self::Legacy(_))
     }
 
-    /// What a file in it may begin with.
+    /// Byte order mark of the encoding; empty if it has none.
     fn mark(self) -> &'static [u8] {
         match self {
             Self::Utf8 => b"\xef\xbb\xbf",

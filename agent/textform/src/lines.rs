@@ -5,15 +5,15 @@ use std::ops::Range;
 
 use super::pieces::align_pieces;
 
-/// How a line is ended. U+2028, NEL, form feeds and their kind end none.
+/// The end of a line. U+2028, NEL, form feeds and their kind end none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LineEnd {
-    /// `\n`
+    /// Line feed, `\n`, as on Unix.
     #[default]
     Lf,
-    /// `\r\n`
+    /// Carriage return and line feed, `\r\n`, as on Windows.
     CrLf,
-    /// `\r`, as on old Macs.
+    /// Carriage return, `\r`, as on old Macs.
     Cr,
 }
 
@@ -35,19 +35,19 @@ pub struct LinedText {
     ends: Vec<LineEnd>,
 }
 
-/// How many lines are ended how.
+/// Number of lines for each kind of line end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndCounts {
-    /// By `\n`.
+    /// Lines that end with `\n`.
     pub lf: usize,
-    /// By `\r\n`.
+    /// Lines that end with `\r\n`.
     pub crlf: usize,
-    /// By `\r`.
+    /// Lines that end with `\r`.
     pub cr: usize,
 }
 
 impl EndCounts {
-    /// Whether there is more than one kind.
+    /// Returns true if there is more than one kind of line end.
     pub fn is_mixed(&self) -> bool {
         [self.lf, self.crlf, self.cr].iter().filter(|count| **count > 0).count() > 1
     }
@@ -70,7 +70,7 @@ impl fmt::Display for EndCounts {
 }
 
 impl LinedText {
-    /// The text of a file.
+    /// Splits a file's text into lines and their ends.
     pub fn split(raw: &str) -> Self {
         if !raw.contains('\r') {
             return Self {
@@ -96,12 +96,12 @@ impl LinedText {
         Self { text, ends }
     }
 
-    /// With `\n` only.
+    /// The text with `\n` as the only line end.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// As the file has it.
+    /// The text with the file's line ends.
     pub fn raw(&self) -> String {
         self.raw_part(0..self.text.len())
     }
@@ -119,7 +119,7 @@ impl LinedText {
         raw
     }
 
-    /// How its lines are ended.
+    /// Counts the line ends of each kind.
     pub fn count_ends(&self) -> EndCounts {
         let mut counts = EndCounts::default();
         for end in &self.ends {

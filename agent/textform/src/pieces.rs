@@ -1,4 +1,4 @@
-//! Which line of an old text a line of a new one comes from.
+//! Alignment of a new text's lines with those of the old one.
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 

@@ -1,4 +1,4 @@
-//! Whether a file that could be parsed can be parsed no more.
+//! Detection of files that could be parsed before a change and can't be after it.
 
 use std::path::Path;
 
@@ -19,14 +19,12 @@ pub enum SyntaxKind {
     JsonLines,
     /// YAML of any number of documents.
     Yaml {
-        /// It is where the templates of a chart are.
+        /// True if the file is where the templates of a chart are.
         is_in_templates: bool,
     },
-    /// TOML.
     Toml,
-    /// XML.
     Xml,
-    /// A Jupyter notebook.
+    /// Jupyter notebook (JSON).
     Notebook,
 }
 
@@ -34,9 +32,9 @@ pub enum SyntaxKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("was valid {name} and is not after this change: {why}")]
 pub struct BrokenSyntax {
-    /// Of the syntax.
+    /// Name of the syntax.
     pub name: &'static str,
-    /// With the place.
+    /// Error of the parser, with its place.
     pub why: String,
 }
 
@@ -82,7 +80,7 @@ impl SyntaxKind {
         }
     }
 
-    /// What is wrong with a text.
+    /// Error of the parser on a text, if there is one.
     fn fault(self, text: &str) -> Option<String> {
         match self {
             Self::Json { .. } => strict_json_fault(text),
@@ -118,7 +116,7 @@ pub fn compare_syntax(kind: SyntaxKind, before: &str, after: &str) -> Option<Bro
     if let SyntaxKind::Json { is_relaxed } = kind
         && (is_relaxed || !is_strict)
     {
-        // One that never parsed as strict JSON is read with comments by somebody.
+        // A file that never parsed as strict JSON is read with comments by somebody.
         return match (relaxed_json_fault(before), relaxed_json_fault(after)) {
             (None, Some(why)) => broken(why),
             _ => None,
@@ -151,7 +149,7 @@ fn is_relaxed_name(path: &Path, name: &str) -> bool {
         || matches!(name, "typedoc.json" | "wrangler.json" | "babel.config.json" | ".babelrc.json")
 }
 
-/// Whether a file lies in the folder in which a chart has its templates.
+/// Returns true if a file lies below a folder `templates`, where a chart has its templates.
 fn is_in_templates(path: &Path) -> bool {
     path.parent()
         .is_some_and(|folder| folder.components().any(|part| part.as_os_str() == "templates"))

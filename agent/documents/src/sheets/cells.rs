@@ -9,7 +9,7 @@ use quick_xml::events::{BytesRef, BytesStart, Event};
 use super::formats::NumberForm;
 use crate::Unreadable;
 
-/// Most cells of a sheet.
+/// Limit on the number of cells in a sheet.
 const MAX_CELLS: usize = 2_000_000;
 /// Longest text of one cell, in bytes.
 const MAX_CELL: usize = 32 * 1024;
@@ -17,20 +17,19 @@ const MAX_CELL: usize = 32 * 1024;
 /// A cell with something in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
-    /// Counted from 0.
+    /// Index of the column, from 0.
     pub column: u32,
-    /// As it is shown.
+    /// Value as it is displayed.
     pub text: String,
-    /// Its formula, if it has one of its own.
+    /// Formula of the cell, if it has one of its own.
     pub formula: String,
 }
 
-/// A sheet.
+/// Cells of a sheet, and what is known of its layout.
 #[derive(Debug, Default)]
 pub(crate) struct SheetCells {
     /// Cells by row, which is counted from 1.
     pub rows: BTreeMap<u32, Vec<Cell>>,
-    /// Rows that are hidden.
     pub hidden_rows: BTreeSet<u32>,
     /// Columns that are hidden, first and last, counted from 0.
     pub hidden_columns: Vec<(u32, u32)>,
@@ -38,15 +37,15 @@ pub(crate) struct SheetCells {
     pub merged: Vec<String>,
     /// Headers and footers of the printed page.
     pub printed: Vec<String>,
-    /// There are more cells than are read.
+    /// True if the sheet has more cells than are read.
     pub cut: bool,
 }
 
 /// Texts and styles that cells refer to.
 pub(crate) struct CellContext<'a> {
-    /// Texts by number.
+    /// Shared strings, by index.
     pub strings: &'a [String],
-    /// Forms by style.
+    /// Number formats, by index of the style.
     pub forms: &'a [NumberForm],
     /// Days are counted from 1904.
     pub is_1904: bool,
@@ -74,7 +73,7 @@ enum Place {
     Printed,
 }
 
-/// Reads a sheet.
+/// Parses a sheet's XML into its cells.
 pub(crate) fn read_cells(xml: &str, context: &CellContext<'_>) -> Result<SheetCells, Unreadable> {
     let mut reader = Reader::from_str(xml);
     let mut state = CellReader {
@@ -147,7 +146,7 @@ impl CellReader<'_> {
     fn begin(&mut self, start: &BytesStart<'_>, empty: bool) {
         match start.local_name().as_ref() {
             "row" => {
-                // Without a number it is the next one.
+                // A row without a number is the next one.
                 let number = attribute(start, "r").and_then(|row| row.parse().ok());
                 self.row = number.unwrap_or(self.row.saturating_add(1));
                 self.column = 0;
@@ -303,7 +302,7 @@ fn parse_place(place: &str) -> Option<(u32, u32)> {
     Some((column.checked_sub(1)?, row.trim_start_matches('$').parse().ok()?))
 }
 
-/// The letters of a column.
+/// Letters of a column, such as `AB`, from its index.
 pub(crate) fn column_name(mut column: u32) -> String {
     let mut letters = Vec::new();
     loop {

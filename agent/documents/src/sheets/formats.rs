@@ -1,25 +1,25 @@
-//! How numbers are meant: a date is a number that its format makes one.
+//! Number formats of cells: a date is a number that its format makes one.
 
 use std::fmt::Write as _;
 
 /// The kind of value that a number format shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum NumberForm {
-    /// As it is.
+    /// A number that is shown as it is.
     #[default]
     Plain,
-    /// A day, a time, or both.
+    /// A date, a time of day, or both.
     Date { day: bool, time: bool },
     /// Hours that may be more than a day has.
     Duration,
-    /// Hundredths.
+    /// A fraction that is shown in percent.
     Percent,
-    /// So many digits, filled with zeros, such as a post code.
+    /// A number that is padded with zeros to this number of digits, such as a post code.
     Padded(usize),
 }
 
 impl NumberForm {
-    /// Of a format that every workbook knows.
+    /// Form of a built-in number format, by its id.
     pub(crate) fn builtin(id: u32) -> Self {
         match id {
             9 | 10 => Self::Percent,
@@ -31,7 +31,7 @@ impl NumberForm {
         }
     }
 
-    /// Of a format's code, such as `yyyy\-mm\-dd`.
+    /// Form of a number format's code, such as `yyyy\-mm\-dd`.
     pub(crate) fn parse(code: &str) -> Self {
         let (mut day, mut time, mut month, mut percent, mut elapsed) =
             (false, false, false, false, false);

@@ -16,7 +16,7 @@ use super::word::{hand_out_picture, name_pictures};
 use super::xml::{self, Element};
 use super::{DocumentContent, Unreadable};
 
-/// Most shared texts.
+/// Limit on the number of shared strings.
 const MAX_STRINGS: usize = 4_000_000;
 
 /// A sheet, as the workbook names it.
@@ -173,7 +173,7 @@ fn read_forms(xml: &str) -> Result<Vec<NumberForm>, Unreadable> {
         .collect())
 }
 
-/// Pictures on the sheets.
+/// Lists the pictures that stand on sheets.
 fn list_pictures(
     package: &mut Package,
     sheets: &[NamedSheet],
@@ -196,7 +196,7 @@ fn add_comments(package: &mut Package, sink: &mut TextSink, sheet: &str) -> Resu
     let relations = package.relations(sheet)?;
     let threaded = relations_of(&relations, "threadedComment");
     let plain = relations_of(&relations, "comments");
-    // Where people answer each other, the plain one repeats all of it for old readers.
+    // Threaded comments are repeated as plain ones for old readers, so only one of the two is read.
     for target in if threaded.is_empty() { plain } else { threaded } {
         let Some(text) = package.text(&target)? else { continue };
         let document = xml::parse(&text)?;

@@ -12,7 +12,7 @@ const MAX_FORMULA: usize = 120;
 /// Things of a kind that are named.
 const NAMED: usize = 20;
 
-/// Prints a sheet.
+/// Prints a sheet as a table.
 pub(crate) fn print_sheet(sink: &mut TextSink, title: &str, sheet: &SheetCells) {
     let columns = || sheet.rows.values().flatten().map(|cell| cell.column);
     let (Some(first), Some(last)) = (columns().min(), columns().max()) else {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Nothing here takes longer: the process that reads is cut off far later.
+/// Limit that no file here exceeds: the process that reads is killed far later.
 const SOON: Duration = Duration::from_secs(50);
 
 fn soon(bytes: Vec<u8>, part: Option<&str>) -> String {
@@ -23,7 +23,7 @@ fn a_part_that_unpacks_to_far_more_is_not_unpacked() {
     assert!(soon(file, None).contains("more than 96 MiB"));
     let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gz.write_all(&bomb[..bomb.len() / 3]).unwrap();
-    // One behind the other they are one file.
+    // Gzip members one behind the other are one file.
     let bombs = gz.finish().unwrap().repeat(9);
     assert!(soon(bombs, None).contains("more than 256 MiB"));
 }
@@ -45,7 +45,7 @@ fn entities_of_a_files_own_are_refused() {
         "{dtd}<worksheet><sheetData><row><c t=\"str\"><v>&own;</v></c></row></sheetData></worksheet>"
     );
     assert!(soon(xlsx(&sheet, &[]), None).contains("entities"));
-    // One that fetches something.
+    // An entity that would fetch a file.
     let outside = "<!DOCTYPE x [<!ENTITY e SYSTEM \"file:///etc/passwd\">]><worksheet><sheetData/></worksheet>";
     assert!(soon(xlsx(outside, &[]), None).contains("entities"));
 }

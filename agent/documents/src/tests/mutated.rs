@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// So many changed copies of each.
+/// Number of changed copies of each document.
 const COPIES: u64 = 250;
 
 /// A generator that gives the same numbers each time.

@@ -61,7 +61,7 @@ impl<'r> BodyReader<'r> {
         notes
     }
 
-    /// Everything below a node.
+    /// Reads all blocks below a node.
     pub(super) fn read_body(&mut self, root: Node<'_, '_>) {
         self.read_blocks(root, 0);
     }

@@ -122,7 +122,7 @@ fn list_pictures(root: Node<'_, '_>, relations: &Relations) -> Vec<(String, Stri
 /// Styles of paragraphs, by their ids.
 #[derive(Debug, Default)]
 pub(crate) struct ParagraphStyles {
-    /// Levels of headings.
+    /// Heading level of each heading style.
     pub headings: HashMap<String, usize>,
     /// List and level of those that number their paragraphs.
     pub lists: HashMap<String, (String, usize)>,

@@ -7,7 +7,7 @@ use roxmltree::Node;
 
 use crate::xml::Element;
 
-/// Levels of a list.
+/// Number of levels that a list can have.
 const LEVELS: usize = 9;
 
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,7 @@ struct Level {
 /// A document's lists, and how far each has counted.
 #[derive(Debug, Default)]
 pub(super) struct Numbering {
-    /// Levels by abstract list.
+    /// Levels of each abstract list, by its id.
     lists: HashMap<String, Vec<Level>>,
     /// Abstract list and first numbers, by list.
     instances: HashMap<String, (String, HashMap<usize, u32>)>,
@@ -29,7 +29,7 @@ pub(super) struct Numbering {
 }
 
 impl Numbering {
-    /// From the part that defines them.
+    /// Reads the lists from the part that defines them.
     pub(super) fn read(root: Node<'_, '_>) -> Self {
         let mut numbering = Self::default();
         for node in root.children() {
@@ -119,7 +119,7 @@ fn format_number(number: u32, format: &str) -> String {
     }
 }
 
-/// a to z, then aa to zz.
+/// Number in letters: a to z, then aa to zz.
 fn letters(number: u32) -> String {
     let Some(index) = number.checked_sub(1) else { return "0".to_owned() };
     let letter = char::from(b'a' + u8::try_from(index % 26).unwrap_or_default());

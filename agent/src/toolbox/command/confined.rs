@@ -1,5 +1,5 @@
-//! A child of this very program in the sandbox of commands, which answers on its standard output: what a hostile file or
-//! page does to its reader ends with that child.
+//! A child of this very program in the sandbox of commands, which answers on its standard output: what a hostile file
+//! or page does to its reader ends with that child.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,15 +15,14 @@ use crate::args::ExecArgs;
 
 /// A child that is to be started.
 pub(super) struct ConfinedChild {
-    /// Its name in a sentence.
+    /// Name of the child in sentences to the model.
     pub name: &'static str,
     /// The command line, without the program.
     pub words: Vec<OsString>,
     /// The only folders that it may write to. It reads nothing of the worktree, nor what commands have built.
     pub write: Vec<PathBuf>,
-    /// Its standard input.
     pub input: Stdio,
-    /// Its whole environment.
+    /// Whole environment: nothing is inherited.
     pub environment: Vec<(OsString, OsString)>,
     /// Longest time that it has.
     pub limit: Duration,
@@ -31,11 +30,11 @@ pub(super) struct ConfinedChild {
     pub most: u64,
 }
 
-/// The end of a child.
+/// Output and exit status of a child.
 pub(super) struct ConfinedEnd {
-    /// Its output.
+    /// Bytes of its standard output.
     pub answer: Vec<u8>,
-    /// None: it took too long.
+    /// None if it was killed at its time limit.
     pub status: Option<ExitStatus>,
 }
 

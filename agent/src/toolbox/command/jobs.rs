@@ -20,9 +20,9 @@ use crate::toolbox::oom::OomWatch;
 use crate::toolbox::output::CommandOutput;
 use crate::toolbox::protocol::ToolboxReply;
 
-/// Jobs at the same time.
+/// Limit on the jobs that run at the same time.
 const MAX_JOBS: usize = 8;
-/// Between looks at whether a job still runs.
+/// Interval at which a job is polled.
 const JOB_PAUSE: Duration = Duration::from_millis(100);
 /// Ended jobs that are remembered.
 const MAX_REMEMBERED: usize = 32;
@@ -56,7 +56,7 @@ impl CommandShell {
                 "{MAX_JOBS} background jobs run already: end one with `job` and `kill: true`"
             )));
         }
-        // Before it runs: what it needs too much of may be gone at once.
+        // The watch begins before the command runs: it may run out of memory at once.
         let memory = OomWatch::begin(&self.cgroup);
         let (output, child) = self.spawn(tree, env, command)?;
         jobs.next += 1;
@@ -152,7 +152,7 @@ async fn follow_job(
         }
     };
     if ended.is_none() {
-        // What it says in the end is read meanwhile: a full pipe would hold it up.
+        // The job's last output is read while it ends: a full pipe would block it.
         let read = async {
             while let Ok(n @ 1..) = output.read(&mut buffer).await {
                 lock(&job.output).push(&buffer[..n]);

@@ -16,12 +16,12 @@ use super::hints::EncodingHints;
 /// for all of them.
 const HEADS: [usize; 3] = [4096, 4092, 4094];
 
-/// A file as text in UTF-8.
+/// Result of decoding a file to UTF-8.
 #[derive(Debug, PartialEq, Eq)]
 pub enum DecodedFile {
-    /// It is that already, or no text at all.
+    /// The file is UTF-8 already, or no text at all.
     AsItIs,
-    /// What it says, from another encoding.
+    /// Text that was decoded from another encoding.
     Text(String),
     /// Text in an encoding that is not known, or too much of it.
     Unknown,

@@ -14,7 +14,7 @@ use super::replace::{ReplacedText, replace_all};
 use super::{SeenFiles, io_error, load_existing, load_file, regular_size, sha256, store_file};
 use crate::tool_args as args;
 
-/// Instead of the hash of a file that is not there.
+/// Stands for the hash of a file that is not there.
 const NOTHING: &str = "-";
 
 /// A file, as it is and as it is to be.
@@ -22,7 +22,7 @@ struct EditStep {
     at: LocatedPath,
     now: Option<Vec<u8>>,
     next: Option<Vec<u8>>,
-    /// For when it is made anew: of a file that moves, those of its old place.
+    /// Permissions for when it is made anew: of a file that moves, those of its old place.
     permissions: Option<Permissions>,
     told: String,
 }
@@ -34,7 +34,7 @@ impl EditStep {
     }
 }
 
-/// What an edit would do, a file after the other.
+/// Plans an edit without doing it: one plan for each file, in order.
 pub fn plan_edit(
     tree: &WorktreeRoot,
     seen: &SeenFiles,
@@ -135,7 +135,7 @@ fn single_step(tree: &WorktreeRoot, args: &args::EditArgs) -> Result<EditStep, T
 }
 
 impl EditStep {
-    /// One that does nothing so far.
+    /// Begins a step that changes nothing so far.
     fn of(at: LocatedPath, now: Option<Vec<u8>>) -> Self {
         // A file that is removed and has to be put back gets them again.
         let permissions = fs::metadata(&at.full).ok().map(|meta| meta.permissions());
@@ -238,7 +238,7 @@ fn steps_of(tree: &WorktreeRoot, change: &PatchChange) -> Result<Vec<EditStep>, 
         PatchChange::Update { path, to, hunks } => {
             let mut step = there(path)?;
             let next = if hunks.is_empty() {
-                // One that only moves may be of any form.
+                // A file that only moves may have any encoding, or be binary.
                 let bytes = step.now.clone().unwrap_or_default();
                 NextContent { bytes, notes: Vec::new() }
             } else {
@@ -283,7 +283,7 @@ fn refuse_link(tree: &WorktreeRoot, path: &str) -> Result<(), ToolError> {
     }
 }
 
-/// What is left of a patch that was cut off by a crash.
+/// Steps of a patch that are still to be done after a crash cut it off.
 fn resume_patch(
     tree: &WorktreeRoot,
     changes: &[PatchChange],

@@ -1,4 +1,4 @@
-//! What a repository says of a file's encoding: `.gitattributes` and `.editorconfig`.
+//! Hints of a repository on a file's encoding, from `.gitattributes` and `.editorconfig`.
 
 use std::fs::{self, OpenOptions};
 use std::io::Read as _;
@@ -17,7 +17,7 @@ use super::super::paths::{LocatedPath, WorktreeRoot};
 /// Longest `.editorconfig` that is read, in bytes.
 const MAX_CONFIG: u64 = 64 * 1024;
 
-/// What is said of one file.
+/// Encoding hints for one file.
 #[derive(Debug, Default)]
 pub(super) struct EncodingHints {
     attribute: Option<String>,
@@ -25,7 +25,7 @@ pub(super) struct EncodingHints {
 }
 
 impl EncodingHints {
-    /// Reads them. What can't be read says nothing.
+    /// Reads the hints. A file that can't be read gives none.
     pub(super) fn find(tree: &WorktreeRoot, at: &LocatedPath) -> Self {
         let Ok(inside) = at.full.strip_prefix(tree.root()) else { return Self::default() };
         Self {
@@ -38,12 +38,12 @@ impl EncodingHints {
         FormHints { attribute: self.attribute.as_deref(), charset: self.charset.as_deref() }
     }
 
-    /// `working-tree-encoding`.
+    /// Value of the attribute `working-tree-encoding`.
     pub(super) fn attribute(&self) -> Option<&str> {
         self.attribute.as_deref()
     }
 
-    /// `charset`.
+    /// Value of `.editorconfig`'s `charset`.
     pub(super) fn charset(&self) -> Option<&str> {
         self.charset.as_deref()
     }
@@ -73,7 +73,7 @@ fn read_charset(root: &Path, inside: &Path) -> Option<String> {
         let mut properties = Properties::new();
         let Some(mut config) = open_config(&root.join(folder)) else { continue };
         let path = inside.strip_prefix(folder).unwrap_or(inside);
-        // What stands before a line that is wrong counts.
+        // Lines before a malformed one have been applied, and count.
         let _ = config.apply_to(&mut properties, path);
         if let Ok(charset) = properties.get::<Charset>() {
             return Some(charset.to_string());

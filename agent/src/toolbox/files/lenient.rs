@@ -1,5 +1,5 @@
-//! Where a text is meant that is not there to the letter. Only one place may fit, and what was
-//! overlooked is told.
+//! Fuzzy search for the place of a text that is not there to the letter. Only one place may fit, and the model is
+//! told what was overlooked.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use codebutler_textform::align_pieces;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LenientFit {
-    /// Where, in bytes.
+    /// Range of the place, in bytes.
     pub range: Range<usize>,
     pub new: String,
     pub how: &'static str,
@@ -83,7 +83,7 @@ pub(super) fn find_lenient(text: &str, old: &str, new: &str) -> Option<LenientFi
 fn keep_lines(file: &[&str], old: &[&str], new: &str, adapted: &str) -> String {
     let pieces = |text: &str| text.split('\n').map(str::to_owned).collect::<Vec<_>>();
     let (old, new): (Vec<String>, _) = (old.iter().map(|l| (*l).to_owned()).collect(), pieces(new));
-    // What stands behind a last line end is no line.
+    // A last line end begins no further line.
     let lines = if new.last().is_some_and(String::is_empty) { new.len() - 1 } else { new.len() };
     let from = align_pieces(&old, &new[..lines]);
     let kept = adapted.split('\n').enumerate().map(|(at, line)| {
@@ -96,7 +96,7 @@ fn keep_lines(file: &[&str], old: &[&str], new: &str, adapted: &str) -> String {
 /// The lines of a text, by where they are in it.
 struct Lines<'a> {
     text: &'a str,
-    /// Without their ends.
+    /// Ranges of the lines, without their ends.
     at: Vec<Range<usize>>,
 }
 
@@ -128,7 +128,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// One character for those that look like it.
+/// Maps characters that look alike to one of them.
 fn fold_char(c: char) -> char {
     match c {
         '\u{2018}'..='\u{201b}' => '\'',
@@ -143,7 +143,7 @@ fn fold_text(text: &str) -> String {
     text.chars().map(fold_char).collect()
 }
 
-/// Where `old` stands, if what looks alike is the same; also inside a line.
+/// Finds `old`, also inside a line, with characters that look alike taken as equal.
 fn find_lookalikes(text: &str, old: &str) -> Vec<Range<usize>> {
     if text.is_ascii() && old.is_ascii() {
         return Vec::new();
@@ -151,7 +151,7 @@ fn find_lookalikes(text: &str, old: &str) -> Vec<Range<usize>> {
     let (flat, wanted) = (fold_text(text), fold_text(old));
     let count = wanted.chars().count();
     let places = flat.match_indices(&wanted).take(2).map(|(at, _)| {
-        // As many characters stand before it in either text.
+        // Folding keeps the number of characters, so offsets in characters are the same in both texts.
         let before = flat[..at].chars().count();
         let mut bytes = text.char_indices().map(|(at, _)| at).chain([text.len()]);
         let start = bytes.nth(before).unwrap_or(text.len());
@@ -176,7 +176,7 @@ fn kept_indent(text: &str, range: &Range<usize>, old: &str, new: &str) -> String
     there[..head].iter().chain(middle).chain(&there[there.len() - tail..]).collect()
 }
 
-/// How far lines are shifted, all alike.
+/// Difference in indentation, the same for all lines.
 enum Shift<'a> {
     /// The file has so much more.
     More(&'a str),
@@ -247,7 +247,7 @@ mod tests {
                 INDENTED,
             ),
             ("if a {\n\tb\n}\n", "\tif a {\n\t\tb\n\t}\n", "\tc\n", "c\n", INDENTED),
-            // What was not to be changed keeps its spaces, and a last line stays without an end.
+            // Unchanged lines keep their spaces, and a last line stays without an end.
             ("a  \nb\n", "a\nb", "a\nB", "a  \nB\n", TRAILING),
             ("a  \nb  ", "a\nb\n", "a\nB\n", "a  \nB", TRAILING),
             ("\ta\n  \n\tb\n", "a\n\nb", "a\n\nc", "\ta\n  \n\tc\n", INDENTED),
@@ -262,7 +262,7 @@ mod tests {
         for (text, old, new) in [
             ("a \nb\na  \n", "a\t", "c"),
             ("  a\n    a\n", "\ta", "c"),
-            // Not all lines are shifted alike.
+            // The lines differ in their shift.
             ("  a\n    b\n", "a\nb", "c"),
             ("if x:\n\ta\n", "if x:\n    b", "c"),
             ("“a” “a”\n", "\"a\"", "b"),

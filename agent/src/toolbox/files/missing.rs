@@ -1,4 +1,4 @@
-//! What is said about a file that is not there: which ones are called alike.
+//! The message about a file that does not exist, with similar names that do.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ const TOLD: usize = 3;
 /// Jaro-Winkler similarity of two names, from 0 to 1, from which on one may be meant by the other.
 const ALIKE: f64 = 0.88;
 
-/// That nothing is at `at`, and what is called alike elsewhere in the worktree.
+/// Error that `at` does not exist, with similar names elsewhere in the worktree.
 pub fn not_found(tree: &WorktreeRoot, at: &LocatedPath) -> ToolError {
     let shown = &at.shown;
     let alike = similar_paths(tree, Path::new(shown));

@@ -97,7 +97,7 @@ fn regular_size(at: &LocatedPath) -> Result<Option<u64>, ToolError> {
     }
 }
 
-/// All of a file that the model named. Where there is none, the error says what is called alike.
+/// Reads a file that the model named. Where there is none, the error names similar ones.
 fn load_existing(tree: &WorktreeRoot, at: &LocatedPath) -> Result<Vec<u8>, ToolError> {
     if regular_size(at)?.is_none() {
         return Err(not_found(tree, at));
@@ -182,7 +182,7 @@ pub mod bench {
     use super::SeenFiles;
     use crate::tool_args as args;
 
-    /// One replacement in a file that was read before.
+    /// Makes one replacement in a file that was read before.
     pub fn edit_file(
         tree: &Path,
         scratch: &Path,
@@ -198,7 +198,7 @@ pub mod bench {
         carry_out(tree, scratch, &seen, &edit)
     }
 
-    /// A patch.
+    /// Applies a patch to files that need not be read first.
     pub fn patch_files(tree: &Path, scratch: &Path, patch: &str) -> Result<String, ToolError> {
         let patch = Some(patch.to_owned());
         let edit = args::EditArgs { patch, ..args::EditArgs::default() };

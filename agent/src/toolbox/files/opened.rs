@@ -12,9 +12,9 @@ use super::super::ToolError;
 use super::super::paths::{LocatedPath, WorktreeRoot};
 use super::hints::EncodingHints;
 
-/// How a file begins that stands for one which Git LFS keeps.
+/// Beginning of a Git LFS pointer, which stands for the real file.
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
-/// An empty notebook.
+/// JSON of a notebook without cells.
 const NEW_NOTEBOOK: &str =
     "{\n \"cells\": [],\n \"metadata\": {},\n \"nbformat\": 4,\n \"nbformat_minor\": 5\n}\n";
 
@@ -22,23 +22,23 @@ const NEW_NOTEBOOK: &str =
 #[derive(Debug)]
 pub(super) struct OpenedFile {
     form: TextForm,
-    /// As it is in the file.
+    /// Text as the file has it, with its line ends.
     raw: String,
     notebook: Option<NotebookText>,
-    /// What is searched and changed.
+    /// Text that is searched and changed.
     text: LinedText,
 }
 
-/// What a file is to become.
+/// New content of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NextContent {
     pub bytes: Vec<u8>,
-    /// What the model has to know.
+    /// Notes on the change, for the model.
     pub notes: Vec<String>,
 }
 
 impl OpenedFile {
-    /// The file, for an edit.
+    /// Decodes a file for an edit; refuses one that can't be edited.
     pub(super) fn open(
         tree: &WorktreeRoot,
         at: &LocatedPath,
@@ -130,7 +130,7 @@ impl OpenedFile {
         Ok(NextContent { bytes, notes })
     }
 
-    /// What Read says before the text of a file that is not plain.
+    /// Describes encoding and line ends of a file that is not plain, for the first line of Read's answer.
     pub(super) fn describe_form(&self) -> Option<String> {
         let lines = LinedText::split(&self.raw);
         let mut parts = Vec::new();
@@ -150,7 +150,7 @@ impl OpenedFile {
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
-    /// What Write kept, and which line ends it was asked to change.
+    /// Describes the form that Write kept, or the line ends that it was asked to change.
     fn describe_kept(&self, after: &LinedText, as_given: bool) -> Option<String> {
         let (old, new) = (LinedText::split(&self.raw).count_ends(), after.count_ends());
         if as_given && old.to_string() != new.to_string() {
@@ -186,7 +186,7 @@ pub(super) fn encode_new(
     let bare = content.strip_prefix('\u{feff}').unwrap_or(content);
     if let Some(form) = hints.attribute().and_then(label_encoding) {
         let text = if form.mark { bare } else { content };
-        // In any other encoding Git would not take it.
+        // Git would refuse the file in any other encoding.
         let bytes = form.encode(text).map_err(|missing| refuse_character(at, &missing))?;
         return Ok(NextContent { bytes, notes: told(form, "`working-tree-encoding`") });
     }
@@ -208,7 +208,7 @@ pub(super) fn encode_new(
     })
 }
 
-/// Whether a file only stands for one that Git LFS keeps.
+/// Returns true for a Git LFS pointer, which only stands for the real file.
 pub(super) fn is_lfs_pointer(bytes: &[u8]) -> bool {
     bytes.len() < 1024 && bytes.starts_with(LFS_POINTER)
 }
@@ -247,7 +247,7 @@ fn refuse_unfit(at: &LocatedPath, unfit: &UnfitText, size: usize) -> ToolError {
     })
 }
 
-/// What to do about a text that can't be kept.
+/// Remedy for a text that its file's encoding can't hold.
 pub(super) const CONVERT: &str =
     "convert it to UTF-8 first, in a commit of its own, such as with `iconv` in Bash";
 
@@ -279,7 +279,7 @@ fn describe_links(at: &LocatedPath) -> Option<String> {
     })
 }
 
-/// Whether Git keeps a file in another encoding than the one in which it lies here.
+/// Explains that Git keeps a file in another encoding than the one that it has in the worktree.
 pub(super) fn describe_mismatch(form: TextForm, hints: &EncodingHints) -> Option<String> {
     let label = hints.attribute()?;
     let wanted = label_encoding(label)?;

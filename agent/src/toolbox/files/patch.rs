@@ -5,7 +5,7 @@ use codebutler_textform::LinedText;
 use super::lenient;
 use super::replace::ReplacedText;
 
-/// What is done to one file.
+/// Change of a patch to one file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PatchChange {
     Add {
@@ -15,11 +15,11 @@ pub(super) enum PatchChange {
     Delete {
         path: String,
     },
-    /// One that changes, and perhaps its name.
+    /// A file that changes, and perhaps gets another name.
     Update {
         path: String,
         to: Option<String>,
-        /// In the file's order.
+        /// Hunks in the order of their places in the file.
         hunks: Vec<PatchHunk>,
     },
 }
@@ -30,7 +30,7 @@ pub(super) struct PatchHunk {
     after: Vec<String>,
     old: Vec<String>,
     new: Vec<String>,
-    /// It is at the end of the file.
+    /// True if the hunk is at the end of the file.
     at_end: bool,
 }
 
@@ -170,7 +170,7 @@ pub(super) fn apply_hunks(
     Ok(done)
 }
 
-/// Behind the first line from `from` on that says `header`.
+/// Offset behind the first line from `from` on that equals `header`.
 fn line_after(text: &str, from: usize, header: &str) -> Option<usize> {
     let mut at = from;
     for line in text[from..].split_inclusive('\n') {
@@ -182,7 +182,7 @@ fn line_after(text: &str, from: usize, header: &str) -> Option<usize> {
     None
 }
 
-/// Where the old lines of a hunk are: at one place, or at the first one behind what was named.
+/// Finds the place of a hunk's old lines: the only one, or the first one behind a line that the hunk names.
 fn place_hunk(
     done: &mut ReplacedText,
     shown: &str,

@@ -32,20 +32,19 @@ const HEAD: u64 = 1024;
 /// The content that Read finds.
 #[derive(Debug)]
 pub enum FileRead {
-    /// Something to show.
+    /// An answer that can be shown at once.
     Shown(Box<ToolboxReply>),
     /// A document, which is not looked into in this process.
     Document(DocumentPlace),
 }
 
-/// An open document.
+/// A document that was opened, to be read in another process.
 #[derive(Debug)]
 pub struct DocumentPlace {
-    /// The file.
     pub at: LocatedPath,
-    /// What is meant inside of it.
+    /// Part inside the document that was asked for.
     pub part: Option<String>,
-    /// At its beginning.
+    /// Open file, positioned at its beginning.
     pub file: File,
 }
 
@@ -237,7 +236,7 @@ pub fn number_lines(
         }
         let _ = writeln!(out, "{:>6}\t{}", number + 1, clip_text(line, MAX_LINE_CHARS));
         last = number + 1;
-        // Without numbers: they are not part of the text that can be edited.
+        // Outputs have no line numbers: they are not part of the text that can be edited.
         for text in outputs.iter().filter(|output| output.line == last).flat_map(|o| &o.texts) {
             let _ = writeln!(out, "# [output]\n{}", head_and_tail(text.trim_end(), MAX_OUTPUT));
         }

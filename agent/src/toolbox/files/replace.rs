@@ -24,9 +24,9 @@ pub(super) struct ReplacedText {
     pub text: LinedText,
     /// Pieces that were replaced.
     pub count: usize,
-    /// What the model has to know.
+    /// Notes on the replacements, for the model.
     pub notes: Vec<String>,
-    /// Where it differs, in bytes of the new text.
+    /// Changed ranges, in bytes of the new text.
     places: Vec<Range<usize>>,
 }
 
@@ -45,7 +45,7 @@ impl ReplacedText {
                 place.start = place.start - end + grown;
                 place.end = place.end - end + grown;
             } else if place.end > start {
-                // What was changed is changed again.
+                // This replacement overlaps an earlier one: the ranges are joined.
                 *place = place.start.min(start)..(place.end.max(end) - end + grown).max(grown);
             }
         }
@@ -173,7 +173,7 @@ fn lines_of(text: &str, part: &str) -> String {
     named.join(", ")
 }
 
-/// Where `old` would be, if whitespace did not count, or at least its first line.
+/// Describes the place where `old`, or at least its first line, occurs but for whitespace.
 fn near_miss(text: &str, old: &str) -> Option<String> {
     let squeezed = |line: &str| line.split_whitespace().collect::<String>();
     let wanted: Vec<String> = old.trim_end_matches('\n').lines().map(squeezed).collect();
@@ -195,7 +195,7 @@ fn near_miss(text: &str, old: &str) -> Option<String> {
     Some(format!("its first line is line {}, what follows differs: read on from there", at + 1))
 }
 
-/// Whether `wanted` is in `window`, from somewhere in its first line to somewhere in its last.
+/// Returns true if `wanted` is in `window`, from somewhere in its first line to somewhere in its last.
 fn fits_window(window: &[String], wanted: &[String]) -> bool {
     match (window, wanted) {
         ([line], [part]) => line.contains(part.as_str()),

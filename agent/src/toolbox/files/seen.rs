@@ -1,4 +1,4 @@
-//! What a role has read, so that it edits nothing that it does not know.
+//! The record of the files that a role has read, so that it edits nothing that it does not know.
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// What this role has seen: the content's hash, by resolved path. Kept in a file beside the
-/// worktree, so that a restarted pod may edit what it had read. Commands can write that file; all
-/// they would gain is an edit of a file that nobody read.
+/// Hashes of the contents that this role has seen, by resolved path. Kept in a file beside the worktree, so that a
+/// restarted pod may edit what it had read. Commands can write that file; all they would gain is an edit of a file
+/// that nobody read.
 #[derive(Debug, Default)]
 pub struct SeenFiles {
     hashes: Mutex<HashMap<PathBuf, String>>,
@@ -16,7 +16,7 @@ pub struct SeenFiles {
 }
 
 impl SeenFiles {
-    /// What was kept in `file`; nothing if it isn't there or isn't readable.
+    /// Loads the hashes kept in `file`; none if it isn't there or isn't readable.
     pub fn kept_in(file: PathBuf) -> Self {
         let kept = fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
         Self { hashes: Mutex::new(kept.unwrap_or_default()), file: Some(file) }

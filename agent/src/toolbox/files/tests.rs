@@ -110,7 +110,7 @@ fn pictures_are_shown_and_notebooks_told() {
     place.put("n.ipynb", "{\"cells\": [{\"cell_type\": \"code\", \"source\": \"1 + 1\"}]}\n");
     let told = place.read("n.ipynb", None, None).unwrap();
     assert!(told.contains("\t1 + 1\n") && told.starts_with("(a notebook"), "{told}");
-    // What is no notebook is shown as it is.
+    // An invalid notebook is shown as plain text.
     place.put("m.ipynb", "not JSON");
     assert!(place.read("m.ipynb", None, None).unwrap().contains("\tnot JSON"));
 }
@@ -276,7 +276,7 @@ fn state(place: &Place) -> Vec<Option<String>> {
 fn a_patch_of_several_files_is_done_as_a_whole_wherever_it_was_cut_off() {
     let some = |text: &str| Some(text.to_owned());
     let after = vec![some("one\n"), some("2\n"), None, some("3\n"), None];
-    // In the order in which they are written.
+    // Files in the order in which they are written.
     let written = [("new/a.txt", "one\n"), ("b.txt", "2\n"), ("new/c.txt", "3\n"), ("c.txt", "")];
     for cut in 0..=written.len() {
         let (place, args) = patched();

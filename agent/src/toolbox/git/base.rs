@@ -1,5 +1,5 @@
-//! What the base branch says of how to work here, as the remote told it: what no thread can change
-//! before it is merged, and no command either, since the worktree's own references are not looked at.
+//! Rules of the base branch on how to work here, as the remote told them: no thread can change them before it is
+//! merged, and no command either, since the worktree's own references are not looked at.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +22,7 @@ const JOURNALS: &str = "journals/";
 /// Entries of the top of the tree that are told, and of each folder in it.
 const MAX_TOP: usize = 60;
 const MAX_BELOW: usize = 8;
-/// Where projects of all kinds say how to work in them. Of each line the first that exists counts.
+/// Files in which projects of all kinds say how to work in them. Of each line the first that exists counts.
 const CONVENTIONS: [&[&str]; 3] = [
     &["AGENTS.md"],
     &["CLAUDE.md"],
@@ -34,7 +34,7 @@ const MAX_FOLDERS: usize = 16;
 /// Folders that are searched for files that count in a part of the tree, and how many are named.
 const MAX_WALKED: usize = 5_000;
 const MAX_NESTED: usize = 30;
-/// What a link is in a tree.
+/// File mode of a symbolic link in a tree.
 pub(super) const LINK: i32 = 0o120_000;
 /// The folder that CodeButler reads.
 pub(super) const FOLDER: &str = ".codebutler";
@@ -60,7 +60,7 @@ pub fn base_guide(place: &GitSite, file: &str) -> Result<Option<String>, ToolErr
     read_base(place, |repo, tree| file_text(repo, tree, &format!("{FOLDER}/{file}"), MAX_FILE))
 }
 
-/// What there is in `.codebutler/`, by path below it; of journals, which are many, only how many.
+/// Paths of the files below `.codebutler/`; journals, which are many, are only counted.
 pub(super) fn memory_names(place: &GitSite) -> Result<Vec<String>, ToolError> {
     read_base(place, list_memory)
 }
@@ -172,7 +172,7 @@ fn folders_above(planned: &[String]) -> Vec<PathBuf> {
     folders
 }
 
-/// What is at the top of the tree: one line each, folders with what is in them.
+/// Top of the tree: one line for each entry, folders with what is in them.
 pub(super) fn list_top(place: &GitSite) -> Result<Vec<String>, ToolError> {
     read_base(place, |repo, base| Ok(list_tree(repo, base)))
 }
@@ -265,7 +265,7 @@ pub(super) fn file_text(
     }
 }
 
-/// What a tree has at a path. A folder on the way whose object is missing is an error: it may hold the file.
+/// Looks up a path in a tree. A folder on the way whose object is missing is an error: it may hold the file.
 pub(super) fn find_entry(
     tree: &GitTree<'_>,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Whether the worktree holds work that no commit has, as `git status` would say.
+//! Checks for work in the worktree that no commit has, as `git status` would.
 
 use git2::{Commit, IndexEntry, Repository};
 
@@ -9,7 +9,7 @@ use super::worktree::{
 };
 use crate::toolbox::ToolError;
 
-/// Whether no tracked file differs from HEAD. Files that Git does not know don't count.
+/// Returns true if no tracked file differs from HEAD. Untracked files don't count.
 pub(super) fn is_clean(place: &GitSite, repo: &Repository) -> Result<bool, ToolError> {
     let (index, _) = open_index(repo)?;
     let tree = repo.head()?.peel_to_tree()?;
@@ -22,7 +22,7 @@ pub(super) fn is_clean(place: &GitSite, repo: &Repository) -> Result<bool, ToolE
     Ok(WorktreeScanner::new(repo, &place.work).scan(&entries, rules)?.is_empty())
 }
 
-/// Whether the tracked files are those of a commit.
+/// Returns true if the tracked files are those of a commit.
 pub(super) fn same_as(
     place: &GitSite,
     repo: &Repository,

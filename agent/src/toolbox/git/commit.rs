@@ -16,7 +16,7 @@ use crate::toolbox::ToolError;
 use crate::toolbox::paths::WorktreeRoot;
 use codebutler_wire::break_ci_words;
 
-/// Where Git keeps what was not committed when a merge began.
+/// Reference under which Git stashes uncommitted changes when a merge begins (`--autostash`).
 const SET_ASIDE: &str = "MERGE_AUTOSTASH";
 /// Files named in an answer.
 const MAX_NAMES: usize = 30;
@@ -103,7 +103,7 @@ pub fn commit_files(
     describe_commit(place, &repo, id, &notes_of(&staged, remade, &message, args))
 }
 
-/// What happened beside the commit.
+/// Notes on a commit for the model: the index repaired, files left out, and words in the message made harmless.
 fn notes_of(
     staged: &StagedCommit,
     remade: Option<String>,
@@ -129,7 +129,7 @@ fn notes_of(
     notes
 }
 
-/// Whether a commit holds the other side of the merge that is under way.
+/// Returns true if a commit has the other side of the merge in progress as a parent.
 fn is_merged(repo: &mut Repository, head: Oid) -> Result<bool, git2::Error> {
     let others = other_parents(repo)?;
     let commit = repo.find_commit(head)?;

@@ -12,13 +12,13 @@ use crate::toolbox::ToolError;
 
 /// Largest of these files, in bytes.
 pub(crate) const MAX_CONTROL: u64 = 16 << 20;
-/// Largest index, in bytes.
+/// Largest size of an index, in bytes.
 pub(crate) const MAX_INDEX: u64 = 256 << 20;
 /// Entries of `.git` that are looked at.
 const MAX_ENTRIES: usize = 1_000_000;
 /// Entries behind a link that are looked at.
 const MAX_LINKED: usize = 20_000;
-/// Where files are put that are in the way.
+/// Folder to which files that are in the way are moved.
 const ASIDE: &str = "codebutler-aside";
 /// Folders within folders that are looked at.
 const MAX_DEPTH: usize = 64;
@@ -61,7 +61,7 @@ enum Fault {
 /// A file that must not be opened.
 #[derive(Debug)]
 pub struct ControlFault {
-    /// As people know it, such as `.git/info/exclude`.
+    /// Path as people know it, such as `.git/info/exclude`.
     path: PathBuf,
     fault: Fault,
 }
@@ -219,8 +219,8 @@ impl Look<'_> {
 }
 
 impl Look<'_> {
-    /// Where a link among the toolbox' own references leads: it is removed before anything is written there, and may
-    /// be read before that.
+    /// Checks the folder that a link among the toolbox' own references leads to: the link is removed before anything
+    /// is written there, and may be read before that.
     fn check_linked(&mut self, path: &Path, folder: PathBuf) -> Result<(), ControlFault> {
         let mut waiting = vec![folder];
         while let Some(folder) = waiting.pop() {
@@ -308,7 +308,7 @@ pub(crate) fn check_folder(
     Ok(())
 }
 
-/// That a file is not plain.
+/// Error that a file is no regular one.
 pub(crate) fn odd_file(path: &Path) -> ControlFault {
     ControlFault { path: path.to_owned(), fault: Fault::NotPlain }
 }

@@ -23,7 +23,7 @@ use codebutler_guides::text::clip_text;
 /// References that a copy is given.
 const MAX_REFERENCES: usize = 2_000;
 
-/// What a copy was brought to last.
+/// State of the worktree to which a copy was last updated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyState {
     tree: Oid,
@@ -204,7 +204,7 @@ fn lend_objects(
     };
     let objects = format!("{}\n", lent.join("objects").display());
     write("objects/info/alternates", objects.as_bytes()).map_err(|e| copy_failure(&e))?;
-    // Where a clone has no more history, and what Git is not to see: as there.
+    // The copy is as shallow as the clone, and excludes the same files.
     for name in ["shallow", "info/exclude"] {
         if let Some(text) = read_plain(&lent.join(name), MAX_CONTROL) {
             write(name, &text).map_err(|e| copy_failure(&e))?;
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(f.git(&copy, &["log", "--format=%s"]), "First");
         assert_eq!(f.git(&copy, &["diff", "origin/main", "--stat"]), "");
 
-        // What a command has put there stays, until all is made the same.
+        // Changes that a command made in the copy stay until it is made the same.
         fs::write(copy.join("mine.txt"), "x").unwrap();
         fs::write(copy.join("README"), "changed by a command").unwrap();
         f.write("src/a.rs", "two\n");

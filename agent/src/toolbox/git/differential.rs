@@ -26,7 +26,7 @@ const SEQUENCES: u64 = 300;
 const STEPS: usize = 8;
 const THREADS: u64 = 4;
 
-/// What a command may have configured.
+/// Settings that a command may have configured.
 const SETTINGS: [&str; 8] = [
     "",
     "",
@@ -38,7 +38,7 @@ const SETTINGS: [&str; 8] = [
     "core.attributesFile=/nowhere",
 ];
 
-/// Attributes of the files.
+/// Contents of `.gitattributes`.
 const ATTRIBUTES: [&str; 9] = [
     "",
     "",
@@ -80,8 +80,8 @@ fn site(work: PathBuf) -> GitSite {
     GitSite { work, hello, base: BaseCommit::default(), hooks: ToldHooks::default() }
 }
 
-/// Commits with our tools. True if there is a new commit, with the answer. `is_leftover`: as a run's work in progress is
-/// committed.
+/// Commits with our tools. True if there is a new commit, with the answer. `is_leftover`: as a run's work in progress
+/// is committed.
 fn commit_ours(
     place: &GitSite,
     is_leftover: bool,
@@ -160,8 +160,8 @@ fn is_wide(path: &Path) -> bool {
     bytes.is_empty() || bytes.starts_with(&to_wide(""))
 }
 
-/// What a commit of work in progress leaves out and names: the huge file, and repositories of their own, if Git was not
-/// told of them.
+/// Files that a commit of work in progress leaves out and names: the huge file, and repositories of their own, if Git
+/// was not told of them.
 fn left_out(tree: &Path) -> Vec<String> {
     let names = made(tree, &["ls-files", "-z", "--others", "--exclude-standard"]);
     let left = names.split('\0').filter(|name| *name == HUGE || name.ends_with('/'));
@@ -193,7 +193,7 @@ fn head_of(tree: &Path) -> (Oid, Oid) {
     (commit.id(), commit.tree_id())
 }
 
-/// What can be compared of a copy.
+/// State of a copy as text, for comparison.
 fn standing(tree: &Path) -> String {
     let index = made(tree, &["ls-files", "-s", "-v"]);
     let status = made(tree, &["status", "--porcelain", "-uall"]);
@@ -208,7 +208,7 @@ fn standing(tree: &Path) -> String {
 fn configure(tree: &Path, attributes: &str, setting: &str) {
     fs::write(tree.join(".gitattributes"), attributes).unwrap();
     if attributes.contains("UTF-16") {
-        // What lies there in another encoding than it is said to be, Git converts to something else.
+        // Git converts a file that is not in the encoding that its attribute names to something else, so these are.
         for path in ["docs/a.md", "docs/b.md"] {
             let text = fs::read_to_string(tree.join(path)).unwrap();
             fs::write(tree.join(path), to_wide(&text)).unwrap();

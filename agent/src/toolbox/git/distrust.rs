@@ -1,5 +1,5 @@
-//! What commands write into a repository is never believed: objects that are gone, forged histories, other branches'
-//! names.
+//! Tests that nothing is believed that commands write into a repository: objects that are gone, forged histories,
+//! other branches' names.
 
 use std::fs;
 use std::path::Path;

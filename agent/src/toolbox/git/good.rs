@@ -34,7 +34,7 @@ fn find_usable(
             None => return Ok(ToolboxReply::Guide(Some(text))),
             Some(why) => why,
         },
-        // What is missing says nothing of what the people wrote.
+        // A missing object says nothing of what the people wrote.
         Err(error @ ToolError::Failed(_)) => return Err(error),
         Err(ToolError::Refused(why)) => why,
     };
@@ -47,7 +47,7 @@ fn find_usable(
     }
 }
 
-/// What makes a file unusable as a whole.
+/// Finds the error that makes a file unusable as a whole.
 fn find_breakage(path: &str, text: &str) -> Option<String> {
     if Path::new(path).extension().is_some_and(|ending| ending == "json") {
         return RiskRules::parse(text).err();

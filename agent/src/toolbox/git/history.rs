@@ -26,7 +26,7 @@ const MAX_PART: usize = 6_000;
 /// Largest file that is compared by its lines, in bytes: a larger one counts as binary.
 pub(super) const MAX_COMPARED: i64 = 2 * 1024 * 1024;
 
-/// What a commit has to be to be shown.
+/// Filter for the commits that are shown.
 struct WantedHistory {
     path: Option<String>,
     search: Option<Needle>,
@@ -35,7 +35,7 @@ struct WantedHistory {
 }
 
 enum Needle {
-    /// Its number in a file changes.
+    /// A text whose number of occurrences in a file changes.
     Text(String),
     Line(Regex),
 }
@@ -151,7 +151,7 @@ pub fn show_log(
     let mut count = 0;
     let mut end = None;
     for (visited, id) in walk.enumerate() {
-        // Where a clone's history ends, the commits before it are not here.
+        // In a shallow clone the commits before this one are not here.
         let Ok(commit) = id.and_then(|id| repo.find_commit(id)) else {
             end = Some(ENDS_HERE.to_owned());
             break;
@@ -191,11 +191,11 @@ pub fn show_log(
     }
 }
 
-/// Said of a clone that has only the newest commits.
+/// Note at the end of the history of a shallow clone.
 pub(super) const ENDS_HERE: &str =
     "(this clone's history ends here: what is older is on the remote only)";
 
-/// What a commit changed against its first parent.
+/// Diff of a commit against its first parent.
 pub(super) fn commit_changes<'r>(
     repo: &'r Repository,
     commit: &Commit<'r>,
@@ -233,7 +233,7 @@ pub(super) fn find_commit<'r>(
     found.and_then(|object| object.peel_to_commit()).map_err(|_| unknown())
 }
 
-/// A diff as text.
+/// Formats a diff as a patch.
 pub(super) fn text_of(diff: &Diff<'_>) -> Result<String, ToolError> {
     let mut patch = String::new();
     let printed = diff.print(DiffFormat::Patch, |_, _, line| {
@@ -250,7 +250,7 @@ pub(super) fn text_of(diff: &Diff<'_>) -> Result<String, ToolError> {
     Ok(plain_text(&patch))
 }
 
-/// What the worktree, uncommitted and new files included, changes against a commit.
+/// Shows the changes of the worktree, uncommitted and new files included, against a commit.
 pub fn show_diff(
     place: &GitSite,
     tree: &WorktreeRoot,
@@ -305,7 +305,7 @@ fn day_seconds(day: &str) -> Option<i64> {
     Some(days * 86_400)
 }
 
-/// `YYYY-MM-DD` in UTC.
+/// Formats a time as `YYYY-MM-DD` in UTC.
 pub(super) fn format_date(seconds: i64) -> String {
     // Days since 0000-03-01, in eras of 400 years: leap days fall at the end of a year.
     let days = seconds.div_euclid(86_400) + 719_468;
@@ -399,7 +399,7 @@ mod tests {
         let none = args::GitLog::default;
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(count(none()).unwrap(), 5);
-        // It came, and it went.
+        // One commit adds the text, and another one removes it.
         assert_eq!(count(args::GitLog { search: some("beta("), ..none() }).unwrap(), 2);
         assert_eq!(
             count(args::GitLog { search: some("beta("), path: some("b.txt"), ..none() }).unwrap(),

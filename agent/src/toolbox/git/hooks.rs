@@ -10,7 +10,7 @@ use super::control::read_plain;
 use super::worktree::{read_configs, readable_path};
 use crate::toolbox::protocol::HOOKS_NOT_RUN;
 
-/// What Git runs around a commit, a merge and a push.
+/// Hooks that Git runs around a commit, a merge and a push.
 const NAMES: [&str; 12] = [
     "pre-commit",
     "prepare-commit-msg",
@@ -61,13 +61,13 @@ const MAX_PACKAGE: u64 = 1024 * 1024;
 /// A hook, or a file that sets hooks up.
 #[derive(Debug, PartialEq, Eq)]
 struct RepositoryHook {
-    /// Its path, or its key in a configuration.
+    /// Path of the file, or key in a configuration.
     name: String,
-    /// When Git runs it; any time for a file that sets hooks up.
+    /// Name of the hook that Git runs; none for a file that sets hooks up.
     event: Option<String>,
 }
 
-/// What was done without hooks.
+/// Action that was done without hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HookMoment {
     Commit,
@@ -105,7 +105,7 @@ impl HookMoment {
     }
 }
 
-/// What was named in this run already. Shared by all who work on one worktree.
+/// Hooks that were named in this run already. Shared by all who work on one worktree.
 #[derive(Clone, Debug, Default)]
 pub struct ToldHooks(Arc<Mutex<HooksTold>>);
 
@@ -160,7 +160,7 @@ pub(super) fn name_hooks(place: &GitSite, moment: HookMoment) -> Option<String> 
     Some(format!("{HOOKS_NOT_RUN} (`{}`{more}): {}", names.join("`, `"), moment.advice()))
 }
 
-/// All of them, each once.
+/// Finds all hooks of the repository, each once.
 fn all_hooks(place: &GitSite) -> Vec<RepositoryHook> {
     let tree = place.tree();
     let mut found = Vec::new();
@@ -190,8 +190,9 @@ fn shown(path: &Path) -> String {
     path.to_string_lossy().replace('`', "?").replace(char::is_control, "?")
 }
 
-/// Folders that `core.hooksPath` names, and hooks that are commands in a configuration: the repository's, the user's or
-/// the system's, or one that these include. Of several folders all count, since a condition may choose between them.
+/// Folders that `core.hooksPath` names, and hooks that are commands in a configuration: the repository's, the user's
+/// or the system's, or one that these include. Of several folders all count, since a condition may choose between
+/// them.
 fn configured_hooks(place: &GitSite) -> (Vec<PathBuf>, Vec<RepositoryHook>) {
     let tree = place.tree();
     let real = tree.canonicalize().unwrap_or_else(|_| tree.clone());

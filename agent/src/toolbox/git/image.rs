@@ -1,4 +1,5 @@
-//! A chosen image, committed by itself on top of the thread's branch. What lies in index and worktree beside it stays as it is.
+//! A chosen image, committed by itself on top of the thread's branch. What lies in index and worktree beside it stays
+//! as it is.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -120,7 +121,7 @@ mod tests {
             let refused = commit(path).unwrap_err().to_string();
             assert!(refused.contains(why), "{path}: {refused}");
         }
-        // Its bytes are no whole picture, and an icon is made of one.
+        // The image's bytes are no whole picture, and an icon is made of one.
         let refused = commit("favicon.ico").unwrap_err().to_string();
         assert!(refused.contains("no icon can be made"), "{refused}");
         std::fs::write(root.join(".gitattributes"), "*.png filter=lfs\n").unwrap();

@@ -15,21 +15,21 @@ const MAX_ASKED: usize = 200;
 
 /// A conversation that has ended.
 pub(super) struct ThreadJournal {
-    /// Its page, below `.codebutler/`.
+    /// Path of the page, below `.codebutler/`.
     pub page: String,
-    /// Seconds since 1970.
+    /// Time of its beginning, in seconds since 1970.
     pub began: u64,
     pub text: String,
 }
 
-/// What earlier conversations began with, by the page that tells of them; the newest first.
+/// First requests of earlier conversations, each with the journal's page; the newest first.
 pub fn past_requests(place: &GitSite) -> Result<Vec<(String, String)>, ToolError> {
     let asked = |one: ThreadJournal| Some((one.page, find_asked(&one.text)?.to_owned()));
     let found = read_base(place, |repo, tree| read_journals(repo, tree, MAX_ASKED))?;
     Ok(found.into_iter().filter_map(asked).collect())
 }
 
-/// At most so many, the newest first.
+/// Reads at most `most` journals, the newest first.
 pub(super) fn read_journals(
     repo: &Repository,
     tree: &GitTree<'_>,

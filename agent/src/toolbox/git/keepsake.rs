@@ -19,7 +19,7 @@ use crate::toolbox::protocol::KeptSnapshot;
 use files::{FoundWork, find_work};
 
 pub(super) const REFS: &str = "refs/codebutler/snap/";
-/// So many of the newest.
+/// Number of snapshots that are kept: the newest.
 const KEPT: usize = 20;
 /// Stashes and branches that are held on to.
 const MAX_OTHERS: usize = 32;

@@ -16,13 +16,13 @@ use crate::memory::{LearningChange, MemoryCitation};
 use crate::toolbox::ToolError;
 use codebutler_wire::break_ci_words;
 
-/// Largest page, in bytes.
+/// Largest size of a page, in bytes.
 const MAX_PAGE: usize = 256 * 1024;
 /// Largest file that a citation is looked for in, in bytes.
 pub(super) const MAX_CITED: usize = 1024 * 1024;
 const FILE: u32 = 0o100_644;
 
-/// Why nothing can be committed beside what is being settled in the worktree.
+/// Reason that no commit can be made while conflicts are being settled in the worktree.
 pub const UNDER_WAY: &str = "a merge or rebase is in progress in the worktree";
 
 /// A file of `.codebutler/` as the thread's branch has it.
@@ -32,8 +32,8 @@ pub fn branch_page(place: &GitSite, file: &str) -> Result<Option<String>, ToolEr
     base::file_text(&repo, &head.tree()?, &page_path(file)?, MAX_PAGE)
 }
 
-/// Commits changes of the memory, and pages that are written whole, on top of the thread's branch, and answers with the branch's commit; no
-/// commit is made of what is done already.
+/// Commits changes of the memory, and pages that are written whole, on top of the thread's branch, and answers with
+/// the branch's commit; no commit is made of what is done already.
 pub fn commit_learnings(
     place: &GitSite,
     changes: &[LearningChange],
@@ -157,7 +157,7 @@ pub(super) fn stage_blobs(repo: &Repository, blobs: &[(&str, Oid)]) -> Result<()
     Ok(index.write()?)
 }
 
-/// What is wrong with each citation, as the base branch has the files now; in their order.
+/// Checks citations against the files that the base branch has now; an error or none for each, in their order.
 pub fn check_citations(
     place: &GitSite,
     citations: &[MemoryCitation],
@@ -225,7 +225,7 @@ fn page_path(file: &str) -> Result<String, ToolError> {
     Ok(format!("{FOLDER}/{file}"))
 }
 
-/// For `cargo figures`.
+/// Entry points for the measurements of `cargo figures`.
 pub mod bench {
     use std::path::Path;
 
@@ -240,8 +240,8 @@ pub mod bench {
     use crate::toolbox::ToolError;
     use crate::toolbox::protocol::{CommitAuthor, ToolboxHello};
 
-    /// What a run reads of the memory when it starts: the pages of the commit that is checked out in
-    /// `work/tree`, with citations looked up, for work on `files`. Answers with what a role is shown.
+    /// Reads the memory as a run does when it starts: the pages of the commit that is checked out in `work/tree`,
+    /// with citations looked up, for work on `files`. Answers with what a role is shown.
     ///
     /// # Errors
     /// When the repository or a page of it can't be read.

@@ -1,4 +1,4 @@
-//! What a run leaves uncommitted: the harness commits it, so that it is not in the volume alone.
+//! Commits the changes that a run leaves uncommitted, so that they are not on the volume alone.
 
 use git2::{Commit, DiffOptions, Index, IndexEntry, Repository, RepositoryState, Signature};
 
@@ -50,10 +50,10 @@ pub fn keep_leftover(place: &GitSite, message: &str) -> Result<WorktreeLeftover,
     let own = place.head_on_branch(&repo)?;
     let unpushed = match repo.refname_to_id(&place.remote_branch()) {
         Ok(remote) => remote != own && !is_descendant(place, remote, own)?,
-        // Of a branch that is gone there, what it had is not new.
+        // The remote's branch is gone: commits that it had are not new.
         Err(_) => match last_seen(place, &repo) {
             Some(known) => known != own,
-            // One that this volume never had begins at the base branch.
+            // A branch that this volume never had begins at the base branch.
             None => match base_commit(place) {
                 Ok(base) => base != own && !is_descendant(place, base, own)?,
                 Err(_) => true,
@@ -206,7 +206,7 @@ mod tests {
                 "`big` (new, and larger than 5 MB); {folders} (a tool made this folder, by what is in it)"
             )
         );
-        // Where nothing else is committed, too.
+        // Files that were left out are also named if there is nothing else to commit.
         let again = keep_leftover(&f.place, "Work").unwrap();
         assert_eq!((again.committed, again.left), (false, kept.left));
     }
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(kept.left, "`vendor/x` (a repository of its own)");
         let again = keep_leftover(&f.place, "Work").unwrap();
         assert_eq!((again.committed, again.left), (false, kept.left));
-        // One that Git was told of is what it says.
+        // A nested repository that Git was told of is committed.
         git(&["add", "vendor/x"]);
         assert!(keep_leftover(&f.place, "Work").unwrap().committed);
         assert_eq!(git(&["show", "--name-only", "--format="]), "vendor/x");

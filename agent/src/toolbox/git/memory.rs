@@ -12,7 +12,7 @@ const MAX_SHOWN: usize = 60_000;
 
 /// A file of the base branch's memory, archived learnings included; the list of them without a name.
 pub fn read_memory(place: &GitSite, file: Option<&str>) -> Result<String, ToolError> {
-    // As it is now; where the remote is away, as it was when the run began.
+    // The base branch is fetched first; where the remote is away, it is as it was when the run began.
     if let Err(error) = place.lock().and_then(|_lock| place.fetch(&place.open()?)) {
         tracing::warn!(%error, "base_branch_fetch_failed");
     }
@@ -58,7 +58,7 @@ mod tests {
         for name in ["nothing.md", "../README", "/etc/passwd", "research"] {
             assert!(read_memory(&f.place, Some(name)).is_err(), "{name}");
         }
-        // What CodeButler brings can be read too, and what the repository has in its place is first.
+        // Built-in skills can be read too, unless the repository has one of that name.
         assert!(read_memory(&f.place, Some("skills/explain.md")).unwrap().starts_with("# explain"));
         assert_eq!(read_memory(&f.place, Some("skills/a.md")).unwrap(), "# a");
     }

@@ -81,14 +81,14 @@ pub use templates::read_templates;
 pub(super) use tracked::tracked_made;
 pub use update::{UpdateOutcome, update_branch, update_key};
 
-/// Where Git works and for whom.
+/// The volume's folder, with the branches, author and remote that Git works with.
 #[derive(Clone, Debug)]
 pub struct GitSite {
     /// The volume's part of the toolbox; the worktree is in `tree/`.
     pub work: PathBuf,
     /// Branches, author and remote.
     pub hello: ToolboxHello,
-    /// What the remote says of the base branch.
+    /// Commit of the base branch, as the remote told it.
     pub base: BaseCommit,
     pub hooks: ToldHooks,
 }
@@ -198,10 +198,10 @@ fn read_name(read: impl FnOnce() -> String) -> Option<String> {
     catch_unwind(AssertUnwindSafe(read)).ok()
 }
 
-/// What the remote has.
+/// Tips of the remote's branches.
 #[derive(Debug, Default)]
 struct RemoteBranches {
-    /// The thread's branch.
+    /// Tip of the thread's branch, if the remote has it.
     own: Option<Oid>,
     others: Vec<(String, Oid)>,
 }

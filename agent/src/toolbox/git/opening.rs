@@ -1,4 +1,4 @@
-//! Why a repository can't be opened, in a sentence that says what to do.
+//! Explains a repository that can't be opened, in a sentence that says what to do.
 
 use git2::RepositoryState;
 
@@ -34,7 +34,7 @@ pub(super) fn explain_unopened(error: &git2::Error) -> ToolError {
     ToolError::Refused(format!("Git: {said}"))
 }
 
-/// That something of Git's own is under way which only Git ends well.
+/// Error that an operation of Git is in progress which only Git ends well.
 pub(super) fn unfinished_error(state: RepositoryState) -> ToolError {
     let what = match state {
         RepositoryState::CherryPick | RepositoryState::CherryPickSequence => "a cherry-pick",

@@ -15,14 +15,14 @@ const MAX_SEARCHED: usize = 4 * 1024 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PatchKey([u8; 32]);
 
-/// None for a merge, and for what can't be read.
+/// Digest of a commit's change. None for a merge, and for a commit that can't be read.
 pub(super) fn patch_key(repo: &Repository, id: Oid) -> Option<PatchKey> {
     let diff = diff_of(repo, id, 3)?;
     let mut digest = Sha256::new();
     let printed = diff.print(DiffFormat::Patch, |delta, _, line| {
         match line.origin() {
             'F' => digest_file(&mut digest, &delta),
-            // Where it stands in the file is no part of the change.
+            // The position in the file is no part of the change.
             'H' => digest.update(b"@"),
             'B' => {
                 digest.update(delta.old_file().id());
@@ -61,8 +61,8 @@ fn diff_of(repo: &Repository, id: Oid, context: u32) -> Option<Diff<'_>> {
     repo.diff_tree_to_tree(before.as_ref(), Some(&commit.tree().ok()?), Some(&mut options)).ok()
 }
 
-/// True if a tree has all that a commit did: what each of its hunks led to, files without lines as they were then, and
-/// nothing of what it removed.
+/// True if a tree has all that a commit did: what each of its hunks led to, files without lines as they were then,
+/// and nothing of what it removed.
 pub(super) fn is_contained(repo: &Repository, id: Oid, tree: &GitTree<'_>) -> bool {
     let Some(diff) = diff_of(repo, id, 1) else { return false };
     let deltas = diff.deltas().len();
@@ -81,7 +81,7 @@ fn has_delta(repo: &Repository, diff: &Diff<'_>, at: usize, tree: &GitTree<'_>) 
             u32::try_from(entry.filemode()).ok() == Some(u32::from(delta.new_file().mode())),
         );
     }
-    // None for a file without lines.
+    // A file without lines has no patch.
     let Some(patch) = Patch::from_diff(diff, at).ok()? else { return Some(false) };
     let blob = repo.find_blob(entry.id()).ok()?;
     if patch.size(true, true, false) > MAX_SEARCHED || patch.num_hunks() == 0 {

@@ -19,7 +19,7 @@ use super::{GitSite, short_id, tracking_ref};
 use crate::relay::public_url;
 use crate::toolbox::ToolError;
 
-/// Beside the worktree, where no command reaches: the clone in it is no thread's yet.
+/// Marker beside the worktree, where no command reaches: the clone in it is no thread's yet.
 const UNCLAIMED: &str = ".unclaimed";
 
 /// Clones or updates; says in a line what was done.
@@ -117,8 +117,8 @@ fn claim_clone(place: &GitSite) -> Result<bool, ToolError> {
     Ok(true)
 }
 
-/// Puts a clone that was just claimed on the thread's branch, as if it had been fetched, if the remote's branch is known
-/// to be at the same commit. No command has run in the clone, so that its references are what the remote said.
+/// Puts a clone that was just claimed on the thread's branch, as if it had been fetched, if the remote's branch is
+/// known to be at the same commit. No command has run in the clone, so that its references are what the remote said.
 fn begin_at(place: &GitSite, made_at: Option<&str>) -> Result<Option<String>, ToolError> {
     let Some(tip) = made_at.and_then(|commit| Oid::from_str(commit).ok()) else { return Ok(None) };
     remove_stale_locks(&place.tree().join(".git"));
@@ -135,16 +135,16 @@ fn begin_at(place: &GitSite, made_at: Option<&str>) -> Result<Option<String>, To
     update_worktree(place, &repo).map(Some)
 }
 
-/// HEAD of a new clone.
+/// State of HEAD in a new clone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CloneHead {
-    /// On the thread's branch.
+    /// HEAD is on the thread's branch.
     Branch,
-    /// At the tip of what will not be worked on.
+    /// HEAD is detached, at the tip of a branch that will not be worked on.
     Nowhere,
 }
 
-/// For `git` on the command line; the toolbox itself does not read it.
+/// Sets the branch's upstream for `git` on the command line; the toolbox itself does not read it.
 fn track_branch(place: &GitSite, repo: &Repository) -> Result<(), ToolError> {
     let mut config = repo.config()?;
     config.set_str(&format!("branch.{}.remote", place.hello.branch), "origin")?;
@@ -170,7 +170,7 @@ fn clone_repository(place: &GitSite, head: CloneHead) -> Result<String, ToolErro
         CloneHead::Branch => branch_tip(place, &repo)?,
         CloneHead::Nowhere => (remote_tip(place, &repo)?, None),
     };
-    // For `git` on the command line; the toolbox itself does not read it.
+    // The remote is for `git` on the command line; the toolbox itself does not read it.
     repo.remote("origin", &public_url(&place.hello.relay_url))?;
     match head {
         CloneHead::Branch => {
@@ -194,8 +194,8 @@ fn clone_repository(place: &GitSite, head: CloneHead) -> Result<String, ToolErro
     Ok(format!("cloned {} at {}", place.hello.branch, short_id(tip)))
 }
 
-/// The commit at which the thread's branch begins here. Where it was deleted and this volume never had it, that is the
-/// base branch's, with the sentence for it: the branch is made once for each thread, before the first pod.
+/// The commit at which the thread's branch begins here. Where it was deleted and this volume never had it, that is
+/// the base branch's, with the sentence for it: the branch is made once for each thread, before the first pod.
 fn branch_tip(place: &GitSite, repo: &Repository) -> Result<(Oid, Option<String>), ToolError> {
     if let Ok(tip) = remote_tip(place, repo) {
         return Ok((tip, None));
@@ -312,7 +312,7 @@ fn capitalize(text: &str) -> String {
 
 /// The point where the thread's branch left the base branch.
 pub(super) fn fork_point(place: &GitSite, repo: &Repository) -> Result<Oid, ToolError> {
-    // What the remote said counts, where it was asked.
+    // The commit that the remote told counts; without one, the tracking ref.
     let base = match super::base::base_commit(place) {
         Ok(base) => base,
         Err(_) => repo.refname_to_id(&tracking_ref(&place.hello.base_branch))?,

@@ -1,5 +1,5 @@
-//! Which files a test run has seen, and whether they are the ones of HEAD. What Git's own index remembers of
-//! files is not believed, since commands can write it: every file is hashed anew.
+//! Evidence of test runs: the tree of the files that one has seen, and its differences to HEAD. What Git's own index
+//! remembers of files is not believed, since commands can write it: every file is hashed anew.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::toolbox::protocol::WorktreeStanding;
 /// Files and bytes of a worktree above which it is not hashed.
 const MAX_FILES: usize = 200_000;
 const MAX_BYTES: u64 = 1024 * 1024 * 1024;
-/// Why a worktree is not known.
+/// Reason that the tree of a worktree is not known.
 pub const TOO_LARGE: &str =
     "the worktree has more than 200,000 files or 1 GiB beside what .gitignore names";
 const MAX_NAMED: usize = 10;
@@ -39,7 +39,7 @@ fn looking_at(place: &GitSite, files: &Path) -> Result<Repository, ToolError> {
     Ok(repo)
 }
 
-/// What a run began with, if it left those files as they were. New ones may have come.
+/// Returns the tree that a run began with, if it left those files as they were. New ones may have come.
 pub fn unchanged_tree(
     place: &GitSite,
     files: &Path,
@@ -54,21 +54,21 @@ pub fn unchanged_tree(
     Ok(same.then(|| before.to_owned()))
 }
 
-/// How HEAD and the worktree stand to what was tested.
+/// Compares HEAD and the worktree with the tree that was tested.
 pub fn find_standing(place: &GitSite, tested: Option<&str>) -> Result<WorktreeStanding, ToolError> {
     let _lock = place.lock()?;
     let repo = place.open()?;
     let commit = repo.find_commit(place.head_on_branch(&repo)?)?;
     let own = commit.tree_id();
     let changed = match tested.map(Oid::from_str).transpose()? {
-        // Of a volume that was lost nothing is known.
+        // The tested tree is not known if the volume was lost.
         Some(tested) if repo.find_tree(tested).is_ok() => {
             tree_difference(&repo, tested, own, MAX_NAMED)?
         }
         _ => Vec::new(),
     };
     let uncommitted = match tree_of_files(place, &repo) {
-        // What was tested is not known either, which is told.
+        // The tested tree is not known in this case either, and the model is told so.
         Err(ToolError::Refused(why)) if why == TOO_LARGE => Vec::new(),
         files => tree_difference(&repo, own, files?, MAX_NAMED)?,
     };
@@ -97,7 +97,7 @@ pub(super) fn tree_of_files(place: &GitSite, repo: &Repository) -> Result<Oid, T
     }
     let entries: Vec<IndexEntry> = index.iter().collect();
     let scanner = WorktreeScanner::new(repo, &place.work);
-    // What attributes and line ends depend on is asked of this index, not of Git's own.
+    // Attributes and line ends are decided by this index, not by Git's own.
     repo.set_index(&mut index)?;
     let mut take = |_: &NewFile<'_>| NewFileVerdict::Take;
     let mut rules = ScanRules::known(&ScanScope::All, FlagUse::Receipt, None);

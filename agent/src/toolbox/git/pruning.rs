@@ -1,4 +1,4 @@
-//! Which of the base branch's learnings should go: their pages, the journals and what they speak of, looked up.
+//! Finds learnings of the base branch that should go: looks up their pages, the journals and what they speak of.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -23,7 +23,7 @@ const MAX_JOURNALS: usize = 200;
 const LOST_PATHS: usize = 2;
 const LOST_SHARE: usize = 5;
 
-/// In the order of pages and entries.
+/// Finds learnings that should go, in the order of pages and entries.
 pub fn find_stale_learnings(place: &GitSite) -> Result<Vec<PruneSignal>, ToolError> {
     read_base(place, |repo, tree| find_stale(place, repo, tree))
 }
@@ -61,7 +61,7 @@ fn find_stale(
 fn read_pages(repo: &Repository, tree: &GitTree<'_>) -> Result<Vec<(String, String)>, ToolError> {
     let mut pages = Vec::new();
     for file in base::files_in(repo, tree, FOLDER)? {
-        // What can't be read is told where it is used.
+        // An unreadable page is reported where it is used.
         if let Some(text) = base::usable_text(repo, tree, &format!("{FOLDER}/{file}"), MAX_PAGE)? {
             pages.push((file, text));
         }
@@ -102,7 +102,7 @@ fn find_lost_map(tree: &GitTree<'_>, file: &str, text: &str) -> Option<PruneSign
     })
 }
 
-/// Nothing is left of the files and folders that it is about.
+/// Says so if all files and folders that a learning is about are gone.
 fn find_lost_scope(tree: &GitTree<'_>, learning: &LearningEntry) -> Option<String> {
     let is_there = |scope: &String| {
         let path = scope.trim_end_matches("/**").trim_end_matches('/');

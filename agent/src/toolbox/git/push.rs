@@ -20,7 +20,7 @@ const MAX_SAID: usize = 600;
 
 #[derive(Debug)]
 pub enum PushOutcome {
-    /// It is on the remote; for the model.
+    /// The remote has the commits; text for the model.
     Done(String),
     /// Others have changed these files on the remote in another way. Nothing was changed; for the
     /// model.
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(f.remote_tip(), head_commit(&f.place).unwrap());
         let log = f.git(&f.place.tree(), &["log", "--format=%an"]);
         assert_eq!(log, "CodeButler Coder\nSomeone\nSomeone\nSomeone");
-        // Not for ever.
+        // The number of tries is limited.
         commit_file(&f, "a", "2");
         let mut n = 0;
         let refused = push_after(&f.place, || {

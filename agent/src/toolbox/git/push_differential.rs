@@ -22,7 +22,7 @@ const PATHS: [&str; 8] = ["README", "a", "b", "c", "src/one", "src/two", "logo.b
 const BRANCH: &str = "codebutler/t";
 
 enum Step {
-    /// The role commits a file.
+    /// The role commits a change of a file.
     Commit(&'static str, usize),
     Delete(&'static str),
     /// The role takes its last commit again, if that is on no remote.
@@ -205,7 +205,7 @@ impl Side {
         true
     }
 
-    /// As the role's own command line does it, where the remote's branch goes on from what is here.
+    /// Rebases as the role's own command line does, if the remote's branch goes on from what is here.
     fn rebase_by_hand(&self) -> bool {
         let remote = format!("refs/remotes/origin/{BRANCH}");
         let known =
@@ -254,7 +254,7 @@ impl Side {
         self.seed(&["push", "-qf", "origin", &format!("HEAD:{BRANCH}")])
     }
 
-    /// At least so many commits of the branch are on no base branch.
+    /// Returns true if at least `count` commits of the branch are on no base branch.
     fn own(&self, count: usize) -> bool {
         let seed = self.f.dir.path().join("seed");
         let own = self.f.git(&seed, &["rev-list", "--count", "origin/main..HEAD"]);
@@ -274,7 +274,7 @@ impl Side {
     }
 }
 
-/// Steps of the toolbox.
+/// Steps as the toolbox does them.
 impl Side {
     fn commit(&self, at: usize) -> bool {
         let tree = WorktreeRoot::open(&self.f.place.tree()).unwrap();
@@ -317,7 +317,7 @@ impl Side {
         Outcome::Done
     }
 
-    /// Before a run: own commits that nobody has yet wait for a push.
+    /// Prepares the worktree as before a run: own commits that nobody has yet wait for a push.
     fn prepare(&mut self) {
         assert!(self.tree(&["fetch", "-q", "--prune", "origin"]));
         let remote = format!("refs/remotes/origin/{BRANCH}");
@@ -328,7 +328,7 @@ impl Side {
         }
     }
 
-    /// What has nothing to push stays where it is.
+    /// Pulls and pushes as plain Git would; without anything to push the branch stays where it is.
     fn push_plainly(&mut self) -> Outcome {
         assert!(self.tree(&["fetch", "-q", "--prune", "origin"]));
         let remote = format!("refs/remotes/origin/{BRANCH}");

@@ -5,7 +5,7 @@ use git2::{MergeOptions, Oid, Repository, Signature};
 use super::worktree::conflicting_files;
 use codebutler_wire::break_ci_words;
 
-/// What came of it.
+/// Result of replaying commits.
 pub(super) enum Replayed {
     To(Oid),
     /// These files conflict, in the commit with this id.

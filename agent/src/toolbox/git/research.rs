@@ -1,4 +1,4 @@
-//! What was found out before, as the base branch has it.
+//! Reads the research pages of the base branch.
 
 use git2::{Repository, Tree as GitTree};
 

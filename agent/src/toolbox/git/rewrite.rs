@@ -1,4 +1,4 @@
-//! What people did to the thread's branch on the remote: force-pushed, rebased, squashed or deleted.
+//! Detects rewrites of the thread's branch by people on the remote: force-pushed, rebased, squashed or deleted.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use codebutler_guides::text::{clip_text, plain_text};
 
 /// Commits that are compared on either side.
 const MAX_COMPARED: usize = 200;
-/// Commits that are named.
+/// Limit on the number of commits that are named.
 const MAX_NAMED: usize = 10;
 
 /// The remote's branch no longer leads to what it was.
@@ -47,9 +47,9 @@ pub(super) fn find_rewrite(
         let more = commits.len().saturating_sub(MAX_COMPARED);
         commits.into_iter().skip(more).collect::<Vec<_>>()
     };
-    // As the commits themselves say, whatever a command wrote beside them.
+    // The sealed repository shows the commits themselves, whatever a command wrote beside them.
     let repo = &place.open_sealed()?;
-    // What came from the base branch is there, whatever happens to this one.
+    // Commits of the base branch are still there, whatever happens to this branch.
     let base = super::base::base_commit(place).ok().filter(|id| repo.find_commit(*id).is_ok());
     let elsewhere: Vec<Oid> = std::iter::once(remote).chain(base).collect();
     let before = newest(commits_apart(repo, known, &elsewhere)?);
@@ -99,8 +99,8 @@ impl BranchRewrite {
         Ok((kept, again))
     }
 
-    /// What happened, with names and commits, and which commits up to `own` are left out; what is gone is kept under
-    /// references.
+    /// Describes the rewrite, with names and commits, and which commits up to `own` are left out; what is gone is
+    /// kept under references.
     pub(super) fn describe(
         &self,
         place: &GitSite,
@@ -147,7 +147,7 @@ impl BranchRewrite {
         Ok(out)
     }
 
-    /// How the own commits can be put on the new branch by hand.
+    /// Command that puts the own commits on the new branch by hand.
     pub(super) fn remedy(&self, place: &GitSite) -> String {
         format!("git rebase --onto origin/{} {}", place.hello.branch, short_id(self.known))
     }
@@ -192,7 +192,7 @@ fn name_commits(repo: &Repository, commits: &[Oid]) -> String {
     if more > 0 { format!("{named} and {more} more") } else { named }
 }
 
-/// Id and subject, as data.
+/// Short id and subject of a commit, made harmless.
 fn name_commit(repo: &Repository, id: Oid) -> String {
     let commit = repo.find_commit(id).ok();
     let summary = commit.as_ref().and_then(|commit| commit.summary_bytes());

@@ -17,7 +17,7 @@ use git2::{
 use super::{GitSite, control, lock};
 use crate::toolbox::ToolError;
 
-/// Beside the worktree, in the part of the volume that is hidden from commands.
+/// Folder beside the worktree, in the part of the volume that is hidden from commands, and its lock.
 const FOLDER: &str = ".base";
 const LOCK: &str = ".base.lock";
 /// Under this the base branch is kept there.
@@ -28,7 +28,7 @@ impl GitSite {
         self.work.join(FOLDER)
     }
 
-    /// For what the remote said, and for how commits follow each other.
+    /// Opens the sealed repository, for what the remote said and for the ancestry of commits.
     pub(super) fn open_sealed(&self) -> Result<Repository, ToolError> {
         let repo = self.open_alone()?;
         let objects = self.tree().join(".git/objects");
@@ -39,7 +39,7 @@ impl GitSite {
         Ok(repo)
     }
 
-    /// With its own objects alone.
+    /// Opens the sealed repository without the worktree's objects.
     fn open_alone(&self) -> Result<Repository, ToolError> {
         let path = self.sealed_path();
         if !path.join("HEAD").is_file() {
@@ -115,8 +115,8 @@ pub(super) fn read_base<T>(
     }
 }
 
-/// True where a tree has no such entry. An object that is missing gives the same code, and means another thing: what it
-/// holds is not known.
+/// True where a tree has no such entry. An object that is missing gives the same code, and means another thing: what
+/// it holds is not known.
 pub(super) fn is_absence(error: &git2::Error) -> bool {
     error.code() == ErrorCode::NotFound && error.class() == ErrorClass::Tree
 }

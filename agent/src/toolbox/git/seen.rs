@@ -1,4 +1,4 @@
-//! What the remote's branch was when this worktree last took it over: the commits that the remote had once. One
+//! The tip of the remote's branch when this worktree last took it over: the commits that the remote had once. One
 //! that it lacks later was taken away by a person, and does not come back with a push.
 
 use std::fs;
@@ -38,7 +38,7 @@ fn remove_links(repo: &Repository, name: &str) {
     }
 }
 
-/// From now on HEAD holds what the remote has at `tip`.
+/// Records that HEAD holds what the remote has at `tip`.
 pub(super) fn note_seen(place: &GitSite, repo: &Repository, tip: Oid) -> Result<(), git2::Error> {
     remove_links(repo, &seen_ref(place));
     repo.reference(&seen_ref(place), tip, true, "taken over from the remote").map(|_| ())

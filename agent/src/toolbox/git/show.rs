@@ -21,7 +21,7 @@ pub fn show_commit(
     args: &args::GitShow,
 ) -> Result<String, ToolError> {
     let repo = place.open()?;
-    // As `git show` has it: commit and path in one.
+    // Commit and path can be one argument, as in `git show`.
     let (name, path) = match (args.commit.split_once(':'), &args.path) {
         (Some((name, path)), None) if !name.is_empty() => (name, Some((path, true))),
         (_, path) => {

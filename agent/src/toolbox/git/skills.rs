@@ -13,7 +13,7 @@ use codebutler_guides::skills::{MAX_FILE, ReadFile};
 
 /// Skills that are read of one folder.
 const MAX_SKILLS: usize = 64;
-/// Where skills in the open form are, the first one wins.
+/// Folders with skills in the open form; the first one wins.
 const OPEN: [&str; 2] = [".agents/skills", ".claude/skills"];
 const OPEN_FILE: &str = "SKILL.md";
 
@@ -33,7 +33,7 @@ fn find_skills(repo: &Repository, base: &GitTree<'_>) -> Result<Vec<ReadFile>, T
         let Some((folder, names)) = read_folder(repo, base, open)? else { continue };
         let found =
             names.iter().take(MAX_SKILLS).map(|name| format!("{folder}/{name}/{OPEN_FILE}"));
-        // Where one folder is a link to the other.
+        // One folder may be a link to the other: each skill counts once.
         let found: Vec<String> = found.filter(|path| !paths.contains(path)).collect();
         paths.extend(found);
     }

@@ -1,4 +1,4 @@
-//! What a commit holds: everything, or only what was named, with the rest left staged as it was.
+//! Stages the files of a commit: everything, or only what was named, with the rest left staged as it was.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,7 +14,7 @@ use super::worktree::{
 use crate::toolbox::ToolError;
 use crate::toolbox::paths::WorktreeRoot;
 
-/// What is to be committed.
+/// Tree that is to be committed, and the files that it leaves out.
 pub(super) struct StagedCommit {
     pub tree: Oid,
     /// Files that differ and are not in it.
@@ -78,7 +78,7 @@ pub(super) fn stage_named(
         return Err(ToolError::refused(format!("not committed: {}", name_left(&refused))));
     }
     stage_changes(index, &mut changes)?;
-    // What comes now counts only if something is committed.
+    // The changes that follow count only if something is committed.
     index.write()?;
     stage_unlisted(scanner, index, (&tip, &scope, &named))?;
     for gone in tip.iter().filter(|entry| scope.holds(&entry.path)).collect::<Vec<_>>() {

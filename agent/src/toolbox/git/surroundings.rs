@@ -1,5 +1,5 @@
-//! Where a role works, as far as Git and the system know: what the model would otherwise spend its
-//! first calls on.
+//! Facts on the place in which a role works, as far as Git and the system know: the model would otherwise spend its
+//! first calls on them.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -90,7 +90,7 @@ fn changed_guides(repo: &Repository, base: &git2::Tree<'_>) -> Result<Vec<String
     Ok(paths.map(named).take(MAX_GUIDES).collect())
 }
 
-/// Whether some files are shown to people as pages, or make what they look like.
+/// Returns true if some files are shown to people as pages, or are styles of such pages.
 fn shows_pages(repo: &Repository) -> bool {
     const KINDS: [&str; 18] = [
         "html", "htm", "css", "scss", "sass", "less", "jsx", "tsx", "vue", "svelte", "astro",

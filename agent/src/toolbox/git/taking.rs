@@ -15,7 +15,7 @@ use codebutler_wire::has_ci_words;
 /// Files in conflict that are named.
 const MAX_NAMED: usize = 10;
 
-/// What came of it.
+/// Result of taking the remote's branch over.
 pub(super) enum TakenOver {
     /// The branch and its files are at this commit.
     To(Oid),
@@ -36,7 +36,7 @@ pub(super) fn put_on_top(
         Some(rewrite) => rewrite.own_commits(&sealed, own)?.0,
         None => commits_apart(&sealed, own, &[remote])?,
     };
-    // It was put there by hand already.
+    // The own commits may stand on the remote's branch already, put there by hand.
     let all = commits_apart(&sealed, own, &[remote])?;
     if all == commits && super::sealed::is_descendant(place, own, remote)? {
         note_seen(place, repo, remote)?;

@@ -1,4 +1,4 @@
-//! What Git has of folders that are made by tools.
+//! Lists tracked files in folders that are made by tools.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

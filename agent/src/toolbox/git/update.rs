@@ -18,9 +18,9 @@ use crate::toolbox::ToolError;
 
 /// Files in conflict that are named.
 const MAX_NAMED: usize = 20;
-/// How a line begins that a merge left to be settled.
+/// Beginnings of the conflict markers that a merge left to be settled.
 const MARKERS: [&[u8]; 2] = [b"<<<<<<< ", b">>>>>>> "];
-/// Behind the commit in the key of a call that finds a merge under way.
+/// Suffix of the key of a call that finds a merge in progress.
 const MERGING: &str = "+merge";
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub enum UpdateOutcome {
     Conflict(Vec<String>, String),
 }
 
-/// By which a repetition knows how it was before: the commit, and whether a merge was under way.
+/// Key by which a repetition knows the state before: the commit, and if a merge was in progress.
 pub fn update_key(place: &GitSite) -> Result<String, ToolError> {
     let repo = place.open()?;
     let merging = if repo.state() == RepositoryState::Merge { MERGING } else { "" };
@@ -120,7 +120,7 @@ fn stand_in(
     Ok(repo.commit(None, &signature, &signature, "What counts as merged", &tree, &parents)?)
 }
 
-/// What a merge is called that is made here.
+/// Message of a merge commit that is made here.
 fn merge_message(place: &GitSite) -> String {
     format!("Merge branch '{}' into {}\n", place.hello.base_branch, place.hello.branch)
 }
@@ -362,7 +362,7 @@ mod tests {
         let f = fixture();
         assert!(matches!(updated(&f), UpdateOutcome::Done(text) if text.contains("already")));
         f.merge(&[("b", "2")]);
-        // Nothing of its own yet: it moves on.
+        // A branch without commits of its own moves on.
         assert!(
             matches!(updated(&f), UpdateOutcome::Done(text) if text.contains("1 commits of `main`"))
         );
@@ -474,7 +474,7 @@ mod tests {
             update_branch(&f.place, &key, false, &[]).unwrap(),
             UpdateOutcome::Conflict(..)
         ));
-        // As if it had died before all files were there.
+        // The state after a kill before all files were there.
         std::fs::remove_file(f.place.tree().join("c")).unwrap();
         assert!(matches!(
             update_branch(&f.place, &key, true, &[]).unwrap(),

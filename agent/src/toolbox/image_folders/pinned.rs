@@ -1,4 +1,5 @@
-//! A folder of the volume that is held open: whatever a command puts in its place meanwhile, nothing is written there.
+//! A folder of the volume that is held open: whatever a command puts in its place meanwhile, nothing is written
+//! there.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -12,7 +13,7 @@ use nix::fcntl::OFlag;
 pub(super) struct PinnedFolder(File);
 
 impl PinnedFolder {
-    /// A link is none.
+    /// Opens a folder; fails on a symbolic link.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
         OpenOptions::new().read(true).custom_flags(flags.bits()).open(path).map(Self)
@@ -58,7 +59,7 @@ impl PinnedFolder {
         if self.has(name)? {
             return Ok(());
         }
-        // Of its own name: another pod may do the same at this moment.
+        // The temporary name is random: another pod may do the same at this moment.
         let begun = self.at(OsStr::new(&format!(".begun-{:016x}", rand::random::<u64>())));
         let mut file = OpenOptions::new().write(true).create_new(true).open(&begun)?;
         let written = io::copy(content, &mut file).and_then(|_| fs::rename(&begun, self.at(name)));

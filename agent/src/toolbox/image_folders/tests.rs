@@ -85,7 +85,7 @@ fn links_into_an_image_that_is_no_more_are_in_nobodys_way() {
     assert!(!image.build(&pack).exists() && image.build("cargo/git/db/r/HEAD").exists());
     assert!(!is_link(&image.build("cargo/git/db/r/HEAD")), "Git writes to it");
     assert_eq!(fs::read_dir(image.build("cargo/git/db")).unwrap().count(), 1);
-    // What Cargo has fetched since stays.
+    // Files that Cargo has fetched since are kept.
     fs::write(image.build(&pack), "fetched").unwrap();
     image.link();
     assert_eq!(fs::read_to_string(image.build(&pack)).unwrap(), "fetched");

@@ -11,10 +11,10 @@ use crate::toolbox::names::fold_name;
 /// Ways of reading one pattern, at most.
 const READINGS: usize = 16;
 
-/// A pattern of paths.
+/// A glob that is matched against paths.
 pub(super) struct PathPattern {
     set: GlobSet,
-    /// Why it is no pattern, where it can only be taken as it stands.
+    /// Error in the glob, where it can only be taken literally.
     pub wrong: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl PathPattern {
         Ok(Self { set, wrong })
     }
 
-    /// Whether it means a file: by its path in the worktree, or in the folder `inside` it.
+    /// Returns true if the glob matches a file's path in the worktree, or its path below the folder `inside`.
     pub(super) fn is_match(&self, inside: &Path, relative: &Path) -> bool {
         let below = relative.strip_prefix(inside).unwrap_or(relative);
         self.is_like(below) || (below != relative && self.is_like(relative))

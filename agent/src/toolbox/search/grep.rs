@@ -25,7 +25,7 @@ const IGNORED_TOO: usize = 1_000;
 /// Most lines that are shown before and after a match.
 const MAX_CONTEXT: u32 = 10;
 
-/// How a search goes through a file.
+/// Options of a search through files.
 struct FileSearch {
     matcher: RegexMatcher,
     /// The pattern is of more than ASCII: files in other encodings are decoded.
@@ -37,7 +37,7 @@ struct FileSearch {
     newest: bool,
 }
 
-/// What a search found.
+/// Matches of a search, and the files that it left out.
 #[derive(Default)]
 struct FoundFiles {
     files: Vec<FoundLines>,
@@ -67,7 +67,7 @@ pub(crate) fn grep_files(tree: &WorktreeRoot, args: &args::GrepArgs) -> Result<S
     // Whoever names one file wants it searched, text or not.
     let binary =
         if at.full.is_file() { BinaryDetection::convert(0) } else { BinaryDetection::quit(0) };
-    // Its buffer serves all files of a thread.
+    // A searcher's buffer serves all files of a thread.
     let searcher = SearcherBuilder::new()
         .line_number(true)
         .multi_line(args.multiline.unwrap_or(false))
@@ -123,7 +123,7 @@ fn wants_more_than_ascii(pattern: &str) -> bool {
 }
 
 impl FileSearch {
-    /// What is found, by path, and what is to be said of it.
+    /// Searches all files; returns the matches by path, and notes for the model.
     fn run(
         &self,
         tree: &WorktreeRoot,
@@ -228,7 +228,7 @@ impl FileSearch {
             }
             return WalkState::Continue;
         }
-        // Where only files are told, they are what there can be too many of.
+        // In a list of files the limit counts files, not lines.
         let counted = if mode == GrepMode::Content { file.kept } else { 1 };
         let total = count.fetch_add(counted, Ordering::Relaxed) + counted;
         file.path = shown.into_owned();
@@ -261,7 +261,7 @@ fn of_type(name: &str) -> Result<Types, ToolError> {
     })
 }
 
-/// That files match which are left out for the sake of ignore files.
+/// Note that files match too which ignore files leave out.
 fn matched_too(other: &FoundFiles, is_cut: bool) -> Option<String> {
     let first = other.files.iter().map(|file| file.path.as_str()).min();
     match (other.files.len(), first) {

@@ -1,4 +1,4 @@
-//! What was found in a file, and how it is shown.
+//! Matches in a file, and the lines in which they are shown.
 
 use std::borrow::Cow;
 use std::io;
@@ -22,21 +22,21 @@ pub(super) const ENOUGH_MATCHES: usize = 10_000;
 const MAX_PER_FILE: usize = 100;
 const MAX_LINE_CHARS: usize = 400;
 
-/// What was found in a file.
+/// Matches in one file.
 pub(super) struct FoundLines {
     matcher: RegexMatcher,
     pub path: String,
     lines: Vec<MatchedLine>,
     pub matches: usize,
-    /// Those of them that are among the lines.
+    /// Number of matches that are among the lines.
     pub kept: usize,
-    /// There are more than were counted.
+    /// True if there are more matches than were counted.
     pub is_cut: bool,
     /// A line has bytes that are no UTF-8.
     pub is_lossy: bool,
-    /// From this byte on it is no text, and was not gone through.
+    /// Offset from which the file is binary, and was not searched.
     pub binary: Option<u64>,
-    /// When it was changed, if that counts.
+    /// Time of its last change, if results are sorted by it.
     pub modified: Option<SystemTime>,
     mode: GrepMode,
 }
@@ -78,7 +78,7 @@ impl FoundLines {
             }
             _ => clip_text(text, MAX_LINE_CHARS),
         };
-        // Of a binary file, what could move a terminal's cursor is no text.
+        // In a binary file, control characters that could move a terminal's cursor are replaced.
         let text = if self.binary.is_some() || text.contains('\0') {
             text.replace(|c: char| c.is_control() && c != '\t', "\u{fffd}")
         } else {
@@ -88,7 +88,7 @@ impl FoundLines {
         self.lines.push(MatchedLine { number, text, is_match, starts });
     }
 
-    /// Where the matches are, of which one may go over several lines.
+    /// Ranges of the matches, of which one may go over several lines.
     fn find_matches(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
         let mut all = Vec::new();
         let _ = self.matcher.find_iter(bytes, |found| {
@@ -99,7 +99,7 @@ impl FoundLines {
     }
 }
 
-/// The matches in a line.
+/// First match in a line, and number of all.
 #[derive(Clone, Copy, Default)]
 struct LineMatches {
     first: Option<(usize, usize)>,
@@ -107,7 +107,7 @@ struct LineMatches {
 }
 
 impl LineMatches {
-    /// Those of `all` that are in the line from `start` to `end`, as far as they are in it.
+    /// The matches of `all` within the line from `start` to `end`, cut to the line.
     fn within(all: &[(usize, usize)], (start, end): (usize, usize)) -> Self {
         let mut here =
             all.iter().filter(|found| found.0 < end && (found.1 > start || found.0 >= start));
@@ -166,7 +166,7 @@ impl Sink for FoundLines {
 
     fn binary_data(&mut self, searcher: &Searcher, offset: u64) -> io::Result<bool> {
         self.binary = self.binary.or(Some(offset));
-        // Where it is no text, it is gone through only if it was asked for.
+        // A binary file is searched on only if it was named in the request.
         Ok(searcher.binary_detection().convert_byte().is_some())
     }
 
@@ -178,7 +178,7 @@ impl Sink for FoundLines {
     }
 }
 
-/// Which part of what was found is shown.
+/// Window of the results that is shown.
 pub(super) struct Page {
     pub offset: usize,
     pub limit: Option<u32>,

@@ -88,7 +88,7 @@ pub(super) fn find_files(tree: &WorktreeRoot, args: &args::GlobArgs) -> Result<S
     Ok(text)
 }
 
-/// How names are spelt that can be taken for others.
+/// Spells out names that can be taken for others, with escapes.
 fn spell_names(paths: &[String]) -> Option<String> {
     let odd = paths.iter().filter(|path| is_deceptive(path));
     let spelt: Vec<String> =
@@ -96,7 +96,7 @@ fn spell_names(paths: &[String]) -> Option<String> {
     (!spelt.is_empty()).then(|| format!("(look like other names: {})", spelt.join(", ")))
 }
 
-/// Whether a name has characters that look like those of a keyboard, or accents apart from their letters.
+/// Returns true if a name has characters that look like those of a keyboard, or accents apart from their letters.
 fn is_deceptive(name: &str) -> bool {
     !name.is_ascii() && fold_name(name) != name
 }
@@ -110,7 +110,7 @@ fn joined_paths(shown: &[String], total: usize) -> String {
     format!("{}{more}", shown.join("\n"))
 }
 
-/// What is directly in a folder, folders with a slash behind them.
+/// Lists the entries of a folder, folders with a slash behind them.
 fn list_folder(tree: &WorktreeRoot, folder: &Path) -> String {
     if let Some(odd) = walk::explain_odd(tree, folder) {
         return odd;
@@ -148,7 +148,7 @@ fn modified_time(path: &Path) -> Option<SystemTime> {
     path.symlink_metadata().and_then(|meta| meta.modified()).ok()
 }
 
-/// That ignore files name some, where a search came to nothing.
+/// Note that ignore files leave files out, for a search without a result.
 fn ignored_note(ignored: Option<PathBuf>) -> Option<String> {
     let first = ignored?;
     Some(format!(
@@ -230,7 +230,7 @@ mod tests {
         find_files(tree, &args).unwrap_or_else(|e| format!("refused: {e}"))
     }
 
-    /// Of a search that matches in `target/c.rs` and `x.log` too, and in the first alone.
+    /// Notes for a search that matches in `target/c.rs` and `x.log` too, and in the first alone.
     const BOTH_TOO: &str = "(2 files that ignore files name match too, such as `target/c.rs`: pass their folder as `path`)";
     const ONE_TOO: &str =
         "(1 file that ignore files name matches too, `target/c.rs`: pass its folder as `path`)";

@@ -16,7 +16,7 @@ const THREADS: usize = 4;
 /// Places that can't be read and are named.
 const NAMED: usize = 3;
 
-/// What a walk came across.
+/// Paths that a walk has visited, and those that it could not read.
 #[derive(Debug, Default)]
 pub struct WalkedFiles {
     visited: HashSet<PathBuf>,
@@ -25,7 +25,7 @@ pub struct WalkedFiles {
 }
 
 impl WalkedFiles {
-    /// What is said of places that can't be read.
+    /// Note on places that can't be read.
     pub fn note(&self) -> Option<String> {
         let more = self.unreadable.len().saturating_sub(NAMED);
         let named = self.unreadable.iter().take(NAMED).map(String::as_str);
@@ -80,11 +80,11 @@ pub fn walk_files<T: Clone + Send>(
 #[derive(Debug, Default)]
 pub(super) struct IgnoredFiles {
     pub first: Option<PathBuf>,
-    /// There are more than were gone through.
+    /// True if there are more files than were visited.
     pub is_cut: bool,
 }
 
-/// As [`walk_files`], of the files that it left out for the sake of ignore files, up to `most`.
+/// Does the same as [`walk_files`] for the files that it left out because of ignore files, up to `most`.
 pub(super) fn walk_ignored<T: Clone + Send>(
     tree: &WorktreeRoot,
     from: &Path,
@@ -114,7 +114,7 @@ pub(super) fn walk_ignored<T: Clone + Send>(
     IgnoredFiles { first, is_cut: looked > most }
 }
 
-/// Whether it was stopped.
+/// Walks with several threads; returns true if the visitor stopped the walk.
 fn walk<T: Clone + Send>(
     tree: &WorktreeRoot,
     mut walker: WalkBuilder,
@@ -158,7 +158,7 @@ fn walk<T: Clone + Send>(
     quit.into_inner()
 }
 
-/// What one thread came across; handed over when the thread is done.
+/// Result of one thread, merged into the whole when the thread is done.
 struct WalkedPart<'a> {
     all: &'a Mutex<WalkedFiles>,
     own: WalkedFiles,
@@ -189,7 +189,7 @@ fn is_wanted(tree: &WorktreeRoot, relative: &Path, links: bool) -> bool {
     target.is_some_and(|target| target.starts_with(tree.root()) && target.is_file())
 }
 
-/// Without the way to the worktree, and not too long.
+/// Shortens an error, and removes the path to the worktree from it.
 pub(super) fn describe_error(tree: &WorktreeRoot, error: &str) -> String {
     let root = format!("{}/", tree.root().display());
     let error = error.replace(&root, "");
@@ -237,12 +237,12 @@ fn describe_odd(tree: &WorktreeRoot, path: &Path) -> String {
     format!("`{shown}` is no plain file of at most {} MiB: remove it", control::MAX_CONTROL >> 20)
 }
 
-/// Why a folder can't be listed.
+/// Explains an odd file that keeps a folder from being listed.
 pub(super) fn explain_odd(tree: &WorktreeRoot, folder: &Path) -> Option<String> {
     find_odd_above(tree, folder).map(|path| describe_odd(tree, &path))
 }
 
-/// What ignore files leave of a folder.
+/// Builds a walker over a folder that respects ignore files.
 pub(super) fn build_walker(from: &Path) -> WalkBuilder {
     build_noting(from, OddFiles::default())
 }

@@ -1,5 +1,5 @@
-//! What answers add up to: the conversation, what providers count and take, and what survives when its
-//! older part is told by a summary.
+//! Effects of the model's answers on the state: the conversation, the provider's token counts and limits, and the
+//! parts that survive when the older conversation is replaced by a summary.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,12 +16,13 @@ use crate::model::quirk::ModelQuirk;
 use crate::model::{self, AnswerSource, AssistantMessage, EARLIER};
 use crate::tool_args::patched_paths;
 
-/// What a summary and all beside it take, in bytes, where the transcript does not say.
+/// Bytes for a summary and all that is kept beside it, where the transcript does not say.
 const ROOM: usize = 48_000;
 const WRITERS: [&str; 2] = ["Write", "Edit"];
 /// Files that a summary names.
 const FILES: usize = 30;
-/// What a provider counts differs from what is estimated by so much. Less: it was not shown all.
+/// Bounds of the ratio between the provider's token count and the estimate. Below the last one the model was not
+/// shown the whole request.
 const LEAST_SCALE: f64 = 0.5;
 const MOST_SCALE: f64 = 3.0;
 const IMPLAUSIBLE: f64 = 0.3;
@@ -44,12 +45,12 @@ impl TranscriptState {
         self.scale.unwrap_or(1.0)
     }
 
-    /// Whose reasoning the newest answer holds.
+    /// Model whose reasoning the newest answer holds.
     pub fn thinker(&self) -> Option<&str> {
         self.thinker.as_deref()
     }
 
-    /// What the role was told last of the plan and the pull request.
+    /// Facts on the plan and the pull request that the role was told last.
     pub fn facts(&self) -> Option<&str> {
         self.facts.as_deref()
     }
@@ -62,7 +63,7 @@ impl TranscriptState {
     ) {
         let thinker = source.map(AnswerSource::thinker);
         self.chat.push(message.to_chat(thinker.as_deref()));
-        // Who answers without a name is taken to be who answered before.
+        // An answer without the name of the model that gave it is taken to be by the same one as before.
         let unnamed = source.is_some_and(|source| source.by.is_none());
         let same = |known: &String| {
             let asked = known.split_once(' ').map(|(model, _)| model);
@@ -78,7 +79,7 @@ impl TranscriptState {
         if message.tool_calls.is_empty() {
             run.faults = 0;
         } else {
-            // What was begun was no last word.
+            // With calls, the text that was begun is no final answer.
             run.begun.clear();
         }
         if let Some(said) = &message.content {
@@ -95,7 +96,7 @@ impl TranscriptState {
         self.answer_dangling_calls();
         let kept = flaw.keeps(message.content.as_deref());
         if !kept.trim().is_empty() {
-            // Without its reasoning, which may be cut off too.
+            // The reasoning is left out, which may be cut off too.
             let part =
                 AssistantMessage { content: Some(kept.to_owned()), ..AssistantMessage::default() };
             self.chat.push(part.to_chat(None));
@@ -201,7 +202,7 @@ impl TranscriptState {
     }
 }
 
-/// What a provider says that an answer costs; nothing where it says nothing.
+/// Cost of an answer as the provider tells it; zero where it tells none.
 fn told_cost(usage: Option<&Value>) -> NanoUsd {
     let told = usage.and_then(|usage| usage.get("cost")).filter(|cost| cost.is_number());
     told.and_then(|cost| NanoUsd::parse(&cost.to_string()).ok()).unwrap_or(NanoUsd::ZERO)

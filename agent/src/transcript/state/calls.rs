@@ -1,4 +1,4 @@
-//! What calls of tools add up to: their results for the model, and the actions that people were asked about.
+//! Effects of tool calls on the state: their results for the model, and the actions that people were asked about.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -71,7 +71,7 @@ impl TranscriptState {
         let Some(answer) = &mut run.answer else { return };
         let Some(asked) = answer.message.tool_calls.get(call) else { return };
         self.chat.push(match &answer.allowed {
-            // It stands where the call was made that it is the result of.
+            // A tool message has to stand behind the call that it is the result of.
             None => model::tool_message(&asked.id, &guard_voice(text)),
             Some(_) => model::user_message(&format!(
                 "[CodeButler] {} was carried out, as it was allowed. Its result:\n{}",
@@ -79,7 +79,7 @@ impl TranscriptState {
                 quote_lines(text)
             )),
         });
-        // What was said in this conversation has the system's own lines in it.
+        // Messages that are read back from this conversation have the system's own lines in them.
         if asked.name != READ_BACK && has_voice(text) {
             self.forgers.insert(asked.name.clone());
         }
@@ -145,13 +145,13 @@ fn append_pictures(chat: &mut Vec<Value>, pictures: &mut Vec<Value>) {
 const PUSH: &str = "GitPush";
 const SEND: &str = "SendMessage";
 
-/// What a call of [`SEND`] says.
+/// Message text in the arguments of a call of [`SEND`].
 fn message_of(arguments: &str) -> Option<String> {
     let value: Value = serde_json::from_str(arguments).ok()?;
     Some(value.get("message")?.as_str()?.to_owned())
 }
 
-/// What a call of [`SEND`] that came to this was for people.
+/// Kind of the post that a call of [`SEND`] with this result made.
 fn kind_of_post(arguments: &str, kind: ResultKind) -> PostKind {
     let value: Value = serde_json::from_str(arguments).unwrap_or_default();
     match kind {

@@ -1,4 +1,4 @@
-//! How far a role is with looking back on the conversation.
+//! Progress of a role's look back on the conversation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use super::TranscriptState;
 use crate::model;
 use crate::transcript::TranscriptRecord;
 
-/// What looking back has come to so far.
+/// Progress and cost of the look back.
 #[derive(Clone, Debug, Default)]
 pub struct LookBack {
-    /// What each role had cost when it began; nothing before.
+    /// Cost of each role when the look back began; none before.
     pub(super) spent: Option<BTreeMap<String, NanoUsd>>,
-    /// Roles that were asked.
+    /// Roles that were asked a question.
     pub(super) asked: BTreeSet<String>,
-    /// It has cost as much as it may.
+    /// True if the look back has cost as much as it may.
     pub(super) over: bool,
     /// The retrospective is in the thread.
     pub(super) done: bool,
@@ -39,7 +39,7 @@ impl LookBack {
         &self.asked
     }
 
-    /// What it has cost the role itself and those that it asked, by the ledger.
+    /// Cost of the look back, to the role itself and those that it asked, by the ledger.
     pub fn cost(&self, role: &str, usage: &[(String, TokenUsage)]) -> NanoUsd {
         let Some(before) = &self.spent else { return NanoUsd::ZERO };
         let counts = |name: &String| name == role || self.asked.contains(name);

@@ -1,4 +1,4 @@
-//! What a role proposed to remember, and what people say to it.
+//! Learnings that a role proposed, and people's verdicts on them.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::memory::{LearningChange, find_hostile_rule};
 pub struct NewestProposals {
     message: Option<SlackTs>,
     changes: Vec<LearningChange>,
-    /// By item, from 1: the change as it was accepted, or nothing.
+    /// Verdict by item, from 1: the change as it was accepted, or none if it was rejected.
     verdicts: BTreeMap<u32, Option<LearningChange>>,
     /// Decisions by item whose words have not been read yet.
     edits: BTreeMap<u32, String>,
     landed: Vec<u32>,
-    /// What was said since: the word on a proposal may have been read before it counted.
+    /// Messages since the proposals: a person's word on one may have been read before it counted.
     said: BTreeMap<SlackTs, String>,
 }
 
@@ -25,13 +25,13 @@ impl NewestProposals {
         Self { message: Some(message), changes, ..Self::default() }
     }
 
-    /// Whether people have still to say what becomes of one.
+    /// Returns true if a verdict on a proposal is still missing.
     pub fn is_open(&self) -> bool {
         self.verdicts.len() < self.changes.len()
     }
 
-    /// Whether a text is a person's words for one that nobody has said anything of yet. They can be read before
-    /// the decision that they are. Only what the gateway takes for one counts: nobody would answer the rest.
+    /// Returns true if a text is a person's words for a proposal without a verdict. They can be read before the
+    /// decision that they are. Only what the gateway takes for one counts: nobody would answer the rest.
     pub fn takes_words(&self, text: &str) -> bool {
         let parts = text.trim().split_once(':');
         let parts = parts.filter(|(_, words)| words.starts_with(char::is_whitespace));
@@ -62,7 +62,7 @@ impl NewestProposals {
         self.judge_edits();
     }
 
-    /// What was said better counts once its words are here, in whatever order the two come.
+    /// Settles edited proposals once the person's words are here, in whatever order decision and words come.
     fn judge_edits(&mut self) {
         for (number, id) in std::mem::take(&mut self.edits) {
             match self.said_in(&id).map(|said| self.edited(number, said)) {
@@ -101,7 +101,7 @@ impl NewestProposals {
         said.map(|(_, text)| text.as_str())
     }
 
-    /// What was accepted and is not on the branch yet.
+    /// Accepted changes that are not on the branch yet.
     pub fn to_land(&self) -> Vec<(u32, LearningChange)> {
         let open = self.verdicts.iter().filter(|(item, _)| !self.landed.contains(item));
         open.filter_map(|(item, change)| Some((*item, change.clone()?))).collect()

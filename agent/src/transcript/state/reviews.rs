@@ -1,12 +1,12 @@
-//! What a conversation's reviews go by.
+//! Plan of a review, as far as it is posted in the conversation.
 
 use super::TranscriptState;
 use crate::transcript::TranscriptRecord;
 
-/// Of one role.
+/// State of the reviews of one role.
 #[derive(Clone, Debug, Default)]
 pub struct RoleReviews {
-    /// It stands in the thread.
+    /// True if the plan stands in the thread.
     pub is_planned: bool,
     /// Tests that there have to be and are not.
     pub missing_tests: Vec<String>,

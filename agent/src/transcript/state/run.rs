@@ -10,17 +10,17 @@ use crate::model::{AssistantMessage, ToolCall};
 use crate::run::stuck::HashedStep;
 use crate::transcript::{ResultKind, RunOutcome};
 
-/// What a run is for.
+/// Purpose of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunKind {
     /// A model is asked what to do.
     #[default]
     Work,
-    /// What people wanted has been done: it only says what was taken.
+    /// No model is called: what people wanted has been done, and the run only says what was taken.
     Brief,
 }
 
-/// Which model looks at the conversation.
+/// The model that answers in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunLook {
     /// The role's own, or the one that took over from it.
@@ -30,7 +30,7 @@ pub enum RunLook {
     First,
 }
 
-/// Whom a run answers.
+/// Kind of author that a run answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunAsker {
     /// Nobody said anything to it: a decision, or CodeButler itself, began it.
@@ -44,23 +44,23 @@ pub enum RunAsker {
 #[derive(Clone, Debug, Default)]
 pub struct OpenRun {
     pub id: String,
-    /// What it is for.
+    /// Purpose of the run.
     pub kind: RunKind,
     /// Model calls that were answered, readable or not.
     pub turns: u32,
-    /// What its answers cost, as far as the provider tells.
+    /// Cost of its answers, as far as the provider tells.
     pub cost: NanoUsd,
     /// Turns in a row in which the model said something that could not be carried out.
     pub faults: u32,
-    /// What was wrong with the last reply, and how often in a row.
+    /// Flaw of the last reply, and number of times in a row.
     pub flaw: Option<(ReplyFlaw, u32)>,
-    /// What the model has said of an answer that was cut off.
+    /// Text so far of an answer that was cut off.
     pub begun: String,
     /// The turn in which something was posted last.
     pub(super) posted: Option<u32>,
-    /// How often it was told that saying so is not doing it.
+    /// Number of times that the model was told that announcing an action is not doing it.
     pub nudges: u32,
-    /// How often in a row the conversation was longer than the model takes.
+    /// Number of overflows in a row: the conversation was longer than the model takes.
     pub overflows: u32,
     /// Pending decisions that it took.
     pub handled: Vec<String>,
@@ -70,29 +70,29 @@ pub struct OpenRun {
     pub steps: Vec<HashedStep>,
     /// Hashes of what was said beside calls, as long.
     pub words: Vec<u64>,
-    /// What the model said last.
+    /// Last text of the model.
     pub(super) said: Option<String>,
-    /// Name and arguments of what it called last.
+    /// Name and arguments of the last call.
     pub(super) called: Option<(String, String)>,
-    /// How often it was told so.
+    /// Number of times that it was told that it goes in circles.
     pub stuck: u32,
     /// The model that took over.
     pub model: Option<String>,
-    /// Which model looks at the conversation.
+    /// The model that answers now: the role's own, or the cheaper one.
     pub look: RunLook,
     /// Runs of the test command that failed, since one succeeded.
     pub failing: u32,
-    /// Who asked for it last.
+    /// Kind of author of the last message that was addressed to the role.
     pub asker: RunAsker,
-    /// What is known about its verdict.
+    /// State of the run's verdict in a review.
     pub review: RunReview,
-    /// Whether it has put something on the remote.
+    /// True once the run has put something on the remote.
     pub published: bool,
-    /// Whether it has tried to push.
+    /// True once the run has tried to push.
     pub tried_push: bool,
-    /// What is known about its last words.
+    /// State of the run's last words.
     pub parting: RunParting,
-    /// Whether a user ended it.
+    /// True if a user ended the run.
     pub stopped: bool,
     /// Keys of questions that were answered with yes, and whose action is to be carried out.
     pub(super) allowed: VecDeque<String>,
@@ -107,16 +107,16 @@ pub struct RunReview {
     pub asked_by: Option<String>,
     /// The test command ran in it.
     pub tested: bool,
-    /// It was told that it did not.
+    /// True if the run was told that it did not run the tests.
     pub reminded: bool,
-    /// How often a verdict was not said.
+    /// Number of verdicts that were held back.
     pub corrections: u32,
 }
 
 /// About the last words of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunParting {
-    /// It was told that the work would rest with them.
+    /// True if the run was told that the work would rest with its last words.
     pub held: bool,
     /// The last message that it sent hands over already.
     pub handed_over: bool,
@@ -128,9 +128,9 @@ pub struct OpenAnswer {
     pub message: AssistantMessage,
     /// Keys of effects that may have happened, by the call's place.
     pub intents: BTreeMap<usize, String>,
-    /// What calls came to, by the call's place.
+    /// Consequences of the calls that have a result, by their index in the answer.
     pub results: BTreeMap<usize, ResultKind>,
-    /// Not said by the model now, but asked for before and allowed since: the question's key.
+    /// Key of the question, if the call was asked for before and allowed since, not made by the model now.
     pub allowed: Option<String>,
 }
 
@@ -138,19 +138,19 @@ pub struct OpenAnswer {
 pub struct EndedRun {
     pub run: OpenRun,
     pub outcome: RunOutcome,
-    /// For the thread.
+    /// Reason of a failure, for the thread.
     pub reason: Option<String>,
-    /// Whether the gateway knows.
+    /// True once the gateway knows that it ended.
     pub reported: bool,
 }
 
 impl OpenRun {
-    /// Whether the cheaper model answers now.
+    /// Returns true while the cheaper model answers.
     pub fn looks_first(&self) -> bool {
         self.look == RunLook::First
     }
 
-    /// Who asks it now.
+    /// Notes the authors of new messages: who asks now, and the role whose words came last.
     pub(super) fn hear(&mut self, messages: &[ThreadMessage]) {
         for message in messages {
             match &message.author {
@@ -168,7 +168,7 @@ impl OpenRun {
         }
     }
 
-    /// The test command ran.
+    /// Notes a run of the test command.
     pub(super) fn test(&mut self, exit_code: Option<i32>) {
         self.review.tested = true;
         self.failing = if exit_code == Some(0) { 0 } else { self.failing + 1 };
@@ -185,7 +185,7 @@ impl OpenAnswer {
             .filter(|(place, _)| !self.results.contains_key(place))
     }
 
-    /// Whether a call has come to this.
+    /// Returns true if a call has this consequence.
     pub fn any(&self, kind: ResultKind) -> bool {
         self.results.values().any(|k| *k == kind)
     }
@@ -240,7 +240,7 @@ impl OpenRun {
         }
     }
 
-    /// Whether the last thing that was done was to post.
+    /// Returns true if the last thing that was done was to post.
     pub fn spoke(&self) -> bool {
         self.posted == Some(self.turns)
     }

@@ -1,4 +1,4 @@
-//! What a role knows of the company's servers: the order in which it was offered their tools, so that the list stays
+//! State of the company's servers for a role: the order in which it was offered their tools, so that the list stays
 //! as it was where nothing changed, what a search found, and what it was told.
 
 use codebutler_wire::McpTool;
@@ -6,7 +6,7 @@ use codebutler_wire::McpTool;
 /// Tools that a search found: the newest.
 const MOST_FOUND: usize = 40;
 
-/// What a role knows of the company's servers.
+/// Tools and notices of the company's servers that a role knows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnownServers {
     names: Vec<String>,

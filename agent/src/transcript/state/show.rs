@@ -1,4 +1,4 @@
-//! How the model is told what people say, show and decide.
+//! Messages, pictures and decisions of people, as they are shown to the model.
 
 use codebutler_guides::voice::{join_lines, quote_lines, speak};
 use codebutler_wire::{
@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::super::ModelPicture;
 use crate::model;
 
-/// For an action that was allowed and not begun.
+/// Note on an action that was allowed and not begun.
 pub(super) const STILL_COUNTS: &str = "[CodeButler] The call that people said yes to was not carried out: the run ended \
                             first. The yes still counts, once: make exactly the same call.";
 
-/// Begins what people decided.
+/// Mark at the beginning of people's decisions.
 const DECISION: &str = "[decision] ";
 
 pub(super) fn show_picture(picture: &ModelPicture) -> Value {
@@ -55,7 +55,7 @@ pub(super) fn show_request(message: &ThreadMessage) -> Value {
     ))
 }
 
-/// Whether a decision, as it is shown, is what people said rather than what CodeButler makes of it.
+/// Returns true for a decision that is shown in people's words rather than in CodeButler's.
 pub(super) fn is_peoples(decision: &str) -> bool {
     decision.starts_with(DECISION)
 }
@@ -65,7 +65,7 @@ pub(super) fn mark_decision(text: &str) -> String {
     join_lines(&format!("{DECISION}{text}"))
 }
 
-/// What people decided, in words for the model. `carried_out`: what was allowed is carried out at once.
+/// Formats a decision of people for the model. `carried_out`: what was allowed is carried out at once.
 pub(super) fn show_decision(pending: &PendingItem, carried_out: bool) -> String {
     join_lines(&tell_decision(pending, carried_out))
 }

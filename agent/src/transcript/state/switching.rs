@@ -1,4 +1,4 @@
-//! Which model answers.
+//! Choice of the model that answers.
 
 use super::TranscriptState;
 use super::run::RunLook;
@@ -11,7 +11,7 @@ impl TranscriptState {
         own.or(self.model.as_ref()).map(String::as_str)
     }
 
-    /// Whether the role's own model has taken over from the one that looked first.
+    /// Returns true once the role's own model has taken over from the one that looked first.
     pub fn is_handed_up(&self) -> bool {
         self.handed_up
     }
@@ -39,7 +39,7 @@ impl TranscriptState {
         }
     }
 
-    /// For the rest of the run.
+    /// Has another model answer for the rest of the run.
     fn escalate(&mut self, model: &str) {
         self.think_anew();
         if let Some(run) = &mut self.run {
@@ -58,7 +58,7 @@ impl TranscriptState {
             run.model = None;
             run.look = RunLook::Own;
             run.answer = None;
-            // What the other model did wrong is not this one's.
+            // Faults of the other model don't count against this one.
             run.faults = 0;
             run.flaw = None;
         }

@@ -1,4 +1,4 @@
-//! What users asked for in this run that may be a skill, and the question which one.
+//! Requests of users in this run that may ask for a skill, and the question to users which one.
 
 use codebutler_guides::voice::speak;
 use codebutler_wire::{MessageAuthor, PendingDecision, PendingItem, SlackTs, ThreadMessage};
@@ -11,15 +11,15 @@ use crate::transcript::TranscriptRecord;
 /// A question which skill a message asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkillOffer {
-    /// The question.
+    /// Message with the question.
     pub posted: SlackTs,
-    /// What it is about.
+    /// Request that the question is about.
     pub wish: UserWish,
     /// The answers, in their order.
     pub choices: Vec<String>,
 }
 
-/// What a user said.
+/// A user's message that may ask for a skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserWish {
     pub message: SlackTs,
@@ -27,7 +27,7 @@ pub struct UserWish {
 }
 
 impl SkillOffer {
-    /// For the model, which did not ask.
+    /// Note for the model, which did not ask the question itself.
     pub fn shown(&self) -> String {
         let Self { posted, wish, choices } = self;
         format!(
@@ -61,13 +61,13 @@ impl TranscriptState {
 
 #[derive(Debug, Default)]
 pub struct UserWishes {
-    /// Not compared with skills yet.
+    /// Requests that were not compared with skills yet.
     fresh: Vec<UserWish>,
-    /// The open question.
+    /// The question that is open.
     offer: Option<SkillOffer>,
-    /// What people answered to it.
+    /// People's answer to it, with the request.
     chosen: Option<(UserWish, String)>,
-    /// What people began the conversation with.
+    /// First message of people in the conversation.
     first: Option<UserWish>,
 }
 
@@ -76,7 +76,7 @@ impl UserWishes {
         &self.fresh
     }
 
-    /// What people began the conversation with.
+    /// First message of people in the conversation.
     pub fn first(&self) -> Option<&UserWish> {
         self.first.as_ref()
     }
@@ -86,7 +86,7 @@ impl UserWishes {
         self.chosen.as_ref().map(|(wish, choice)| (wish, choice.as_str()))
     }
 
-    /// Whether people are asked in this message.
+    /// Returns true if this message is the open question.
     pub fn asks_in(&self, message: &SlackTs) -> bool {
         self.offer.as_ref().is_some_and(|offer| offer.posted == *message)
     }

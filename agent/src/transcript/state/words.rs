@@ -1,6 +1,6 @@
-//! What people and roles said, in their own words, and what the role said to them. A summary stands for
-//! the rest of a conversation, and never for these: however poor it is, the task, the rules, what is not
-//! answered yet and what was promised stay. Pure.
+//! Messages of people and roles, in their own words, and the role's own messages to them. A summary stands for the
+//! rest of a conversation, and never for these: however poor it is, the task, the rules, what is not answered yet and
+//! what was promised stay. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;
@@ -49,14 +49,14 @@ static PROMISES: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     )
 });
 
-/// What was said so far.
+/// The words of a conversation that are kept beside summaries.
 #[derive(Debug, Default)]
 pub struct KeptWords {
-    /// Oldest first.
+    /// Messages and decisions, oldest first.
     said: Vec<SaidWords>,
-    /// Of the role itself, oldest first.
+    /// Messages of the role itself, oldest first.
     posts: Vec<OwnPost>,
-    /// What an open request is worked on by, and its message of the chat.
+    /// The skill for the open request, and the index of its message in the chat.
     skill: Option<(String, Option<usize>)>,
     /// A summary stands for some of it.
     folded: bool,
@@ -65,9 +65,9 @@ pub struct KeptWords {
 #[derive(Debug)]
 struct SaidWords {
     what: Said,
-    /// Its message of the chat, until a summary stands for that.
+    /// Index of its message in the chat, until a summary stands for that.
     at: Option<usize>,
-    /// The role owes an answer.
+    /// True while the role owes an answer.
     open: bool,
 }
 
@@ -84,18 +84,18 @@ struct OwnPost {
     kind: PostKind,
 }
 
-/// What the role's own message was.
+/// Kind of a message that the role sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostKind {
     Said,
-    /// Its run ended to wait for the answer.
+    /// A question: the run ended to wait for the answer.
     Asked,
     /// A plan, for people to approve.
     Plan,
 }
 
 impl KeptWords {
-    /// Whether some of it is shown in part, or not at all.
+    /// Returns true if some of the words are shown in part, or not at all.
     pub fn is_folded(&self) -> bool {
         self.folded
     }
@@ -157,7 +157,7 @@ impl KeptWords {
         self.skill = None;
     }
 
-    /// One message of the chat stands for the first `upto` from now on.
+    /// Moves the indices: one message of the chat stands for the first `upto` from now on.
     pub(super) fn fold(&mut self, upto: usize) {
         let moved = |at: Option<usize>| at.and_then(|at| Some(at.checked_sub(upto)? + 1));
         for said in &mut self.said {
@@ -172,7 +172,8 @@ impl KeptWords {
         self.folded = true;
     }
 
-    /// What stays of the first `upto` messages of the chat beside a summary, in about `room` bytes.
+    /// Formats the words that are kept of the first `upto` messages of the chat beside a summary, in about `room`
+    /// bytes.
     pub fn tell(&self, upto: usize, room: usize) -> String {
         let mut out = self.tell_said(upto, (room / 2).min(MOST));
         self.tell_posts(&mut out, upto, (room / 4).min(MOST_POSTS));
@@ -214,7 +215,7 @@ impl KeptWords {
         out
     }
 
-    /// Which of them are shown, and in how many bytes: the task and what is not answered in any case, then
+    /// Chooses the words that are shown, with the bytes for each: the task and what is not answered in any case, then
     /// rules, the beginning, and the newest.
     fn choose(&self, folded: &[usize], room: usize) -> BTreeMap<usize, usize> {
         let lengths: BTreeMap<usize, usize> =
@@ -228,7 +229,7 @@ impl KeptWords {
         let mut musts: Vec<usize> = task.into_iter().flatten().chain(open).collect();
         let mut seen = BTreeSet::new();
         musts.retain(|at| seen.insert(*at));
-        // Each of them at least with how it begins.
+        // The beginning of each of them has to fit.
         let mut least = room / 4 * 3;
         musts.retain(|at| {
             let begun = length(at).min(LEAST_SHOWN) + 2;
@@ -246,7 +247,7 @@ impl KeptWords {
         chosen.shown
     }
 
-    /// What the role said: what waits for people, then what it said it would do, then the newest.
+    /// Adds the role's own messages: those that wait for people, then promises, then the newest.
     fn tell_posts(&self, out: &mut String, upto: usize, room: usize) {
         let folded = || self.posts.iter().enumerate().rev();
         let folded = || folded().filter(|(_, post)| post.at.is_none_or(|at| at < upto));
@@ -278,7 +279,7 @@ impl KeptWords {
 }
 
 impl OwnPost {
-    /// In about so many bytes.
+    /// Formats the message in about `most` bytes.
     fn show(&self, most: usize) -> String {
         let kind = match self.kind {
             PostKind::Said => "You said:",
@@ -289,7 +290,7 @@ impl OwnPost {
         format!("{kind}\n{}", quote_lines(&text))
     }
 
-    /// Whether it may say what the role is going to do: rather one too many.
+    /// Returns true if the message may promise something: rather one too many.
     fn promises(&self) -> bool {
         has_word(&self.text, &PROMISES)
     }
@@ -337,7 +338,7 @@ impl SaidWords {
         }
     }
 
-    /// Its head, and as much of its words as fits.
+    /// Formats the message's head, and as many of its words as fit.
     fn show(&self, most: usize) -> String {
         let whole = self.whole();
         if whole.len() <= most {
@@ -353,7 +354,7 @@ impl SaidWords {
         loop {
             part.text = shorten_text(&message.text, room, note_gap);
             let shown = show_message(&part) + &note;
-            // Each of its lines has a mark, and there is a head before them.
+            // The frame takes room, too: a mark in each line, and a head before them.
             let over = shown.len().saturating_sub(most);
             if over == 0 || room < 40 {
                 return shown;
@@ -377,7 +378,7 @@ impl SaidWords {
         matches!(&self.what, Said::Message(message) if is_person(message))
     }
 
-    /// Whether it may lay down how to work: rather one too many.
+    /// Returns true if the words may lay down how to work: rather one too many.
     fn is_rule(&self) -> bool {
         let Said::Message(message) = &self.what else { return true };
         is_person(message) && lays_down(&message.text)

@@ -1,4 +1,4 @@
-//! Where the cells of a notebook are in its JSON, and the text in which they are edited.
+//! The cells of a notebook, with their places in its JSON, and the text in which they are edited.
 
 use std::ops::Range;
 use std::path::Path;
@@ -11,25 +11,25 @@ use super::super::lines::LinedText;
 use super::literal::{read_literal, with_finite_numbers};
 use super::outputs::{CellOutput, read_outputs};
 
-/// Why an edit of a notebook can't be carried out, or a text is none.
+/// An edit of a notebook can't be carried out, or a text is no notebook; says why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotebookFault(pub(crate) String);
 
-/// A notebook as text.
+/// A notebook's JSON, with its cells and the view in which they are edited.
 #[derive(Clone, Debug)]
 pub struct NotebookText {
     pub(super) json: String,
     pub(super) cells: Vec<CellSpan>,
     pub(super) groups: Vec<GroupSpan>,
     view: String,
-    /// Its cells are in worksheets, as before the fourth format.
+    /// True if the cells are in worksheets, as before version 4 of the format.
     pub(super) is_old: bool,
     /// Lines of sources look like headers.
     pub(super) is_ambiguous: bool,
 }
 
-/// Where a cell is in the JSON.
+/// A cell, with its place in the JSON.
 #[derive(Clone, Debug)]
 pub(super) struct CellSpan {
     pub(super) whole: Range<usize>,
@@ -43,7 +43,7 @@ pub(super) struct CellSpan {
 pub(super) struct SourceSpan {
     pub(super) whole: Range<usize>,
     pub(super) is_list: bool,
-    /// Its string literals, with their quotes.
+    /// Ranges of the string literals, with their quotes.
     pub(super) literals: Vec<Range<usize>>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct GroupSpan {
     pub(super) cells: Range<usize>,
 }
 
-/// Whether a file is a notebook by its name.
+/// Returns true if a file is a notebook by its name.
 pub fn is_notebook_path(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb"))
 }
@@ -62,7 +62,7 @@ pub fn is_notebook_path(path: &Path) -> bool {
 impl NotebookText {
     /// The notebook that a JSON text is, if it is one.
     pub fn parse(json: &str) -> Option<Self> {
-        // What is found in it is in `json` at the same place.
+        // Offsets in `finite` are the same in `json`.
         let finite = with_finite_numbers(json);
         let parsed = parse_to_ast(&finite, &CollectOptions::default(), &strict_options()).ok()?;
         let Some(Value::Object(root)) = parsed.value else { return None };
@@ -107,7 +107,7 @@ impl NotebookText {
         &self.view
     }
 
-    /// What the cells have put out, by the line of the view behind which it belongs.
+    /// Outputs of the cells, each with the line of the view behind which it belongs.
     pub fn outputs(&self) -> Vec<CellOutput> {
         let mut line = 0;
         let last_lines = self.cells.iter().enumerate().map(|(at, cell)| {
@@ -120,7 +120,7 @@ impl NotebookText {
         read_outputs(&self.json, last_lines.collect())
     }
 
-    /// Whether a text is written as the view is, not as JSON.
+    /// Returns true if a text is written as the view is, not as JSON.
     pub fn is_view(text: &str) -> bool {
         text.trim_start().lines().next().is_some_and(|line| header_of(line).is_some())
     }

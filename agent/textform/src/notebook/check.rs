@@ -1,4 +1,4 @@
-//! Whether a JSON text is a notebook that Jupyter opens: what its published schema asks of every cell.
+//! Check of a JSON text against the rules that Jupyter's published schema has for notebooks and their cells.
 
 use std::collections::HashSet;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::cells::NotebookFault;
 use super::literal::with_finite_numbers;
 
-/// Longest id of a cell.
+/// Limit on the length of a cell's id.
 const MAX_ID: usize = 64;
 
-/// What is wrong with a notebook that is to be written as a whole.
+/// Checks a notebook that is to be written as a whole.
 pub fn check_notebook(json: &str) -> Result<(), NotebookFault> {
     let fault = |text: String| Err(NotebookFault(text));
     let book: Value = match serde_json::from_str(&with_finite_numbers(json)) {

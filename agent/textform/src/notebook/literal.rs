@@ -6,18 +6,18 @@ use std::fmt::Write as _;
 /// Numbers that no JSON has, and ones of the same length.
 const NON_FINITE: [(&str, &str); 2] = [("NaN", "0e0"), ("Infinity", "0e000000")];
 
-/// How a file writes characters beyond ASCII.
+/// Spelling of characters beyond ASCII in a file's string literals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EscapeStyle {
     Plain,
-    /// `\u00e9`
+    /// Lowercase escapes, such as `\u00e9`.
     Lower,
-    /// `\u00E9`
+    /// Uppercase escapes, such as `\u00E9`.
     Upper,
 }
 
 impl EscapeStyle {
-    /// As the rest of the file does.
+    /// Detects the style that the file uses.
     pub(super) fn of(json: &str) -> Self {
         if !json.is_ascii() {
             return Self::Plain;
@@ -35,7 +35,7 @@ impl EscapeStyle {
         }
     }
 
-    /// The inside of a literal.
+    /// Escapes a text for the inside of a literal.
     pub(super) fn escape(self, text: &str) -> String {
         let mut out = String::with_capacity(text.len() + 8);
         for c in text.chars() {
@@ -85,7 +85,7 @@ pub(super) fn split_literal(literal: &str) -> Option<Vec<LiteralChar<'_>>> {
     Some(found)
 }
 
-/// The text of a literal.
+/// Decodes the text of a literal.
 pub(super) fn read_literal(literal: &str) -> Option<String> {
     split_literal(literal).map(|found| found.iter().map(|one| one.character).collect())
 }
@@ -123,7 +123,7 @@ pub(crate) fn with_finite_numbers(json: &str) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(json.len());
     let (mut in_string, mut is_escaped) = (false, false);
-    // Behind a sign only one of them is a number.
+    // After a minus sign only `Infinity` is a number.
     let mut last = ' ';
     let mut rest = json;
     while let Some(c) = rest.chars().next() {

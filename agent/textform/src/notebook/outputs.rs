@@ -1,15 +1,15 @@
-//! What the cells of a notebook have put out, as text. Pictures are named only.
+//! Outputs of a notebook's cells, as text. Pictures are named only.
 
 use serde_json::Value;
 
 use super::literal::with_finite_numbers;
 
-/// What one cell has put out.
+/// Outputs of one cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellOutput {
     /// The line of the view, counted from 1, behind which it is shown.
     pub line: usize,
-    /// Of all its outputs that have any, each.
+    /// Texts of the outputs that have any.
     pub texts: Vec<String>,
 }
 

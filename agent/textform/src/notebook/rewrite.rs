@@ -60,7 +60,7 @@ fn rewrite_notebook(book: &NotebookText, view: &[ViewCell]) -> Result<String, No
     Ok(json)
 }
 
-/// Which cell of the view is which of the notebook.
+/// Matches the cells of the view with those of the notebook.
 fn find_slots<'a>(
     book: &NotebookText,
     view: &'a [ViewCell],
@@ -159,7 +159,7 @@ fn join_elements(
             if let Some(range) = side_by_side.or_else(general) {
                 out.push_str(&json[range]);
             } else {
-                // One element only: the next one begins as it does.
+                // The array has one element: the next one begins as it does.
                 out.push(',');
                 let lead = &json[array.start + 1..first.start];
                 out.push_str(if lead.is_empty() { &between.gap } else { lead });
@@ -275,21 +275,21 @@ fn splice_literal(old: &[LiteralChar<'_>], new: &str, escapes: EscapeStyle) -> S
     raw(&old[..head]) + &escapes.escape(&middle) + &raw(&old[old.len() - tail..])
 }
 
-/// What stands around the elements of an array that has none to go by.
+/// Separators around the elements of an array; used where an array has none of its own to go by.
 struct Between {
     open: String,
     next: String,
     close: String,
-    /// Behind the comma.
+    /// Space behind a comma.
     gap: String,
 }
 
-/// How a notebook is laid out.
+/// Layout of a notebook's JSON.
 struct JsonStyle {
     escapes: EscapeStyle,
     cells: Between,
     lines: Between,
-    /// One level, or None for a file of one line.
+    /// Indentation of one level, or None for a file of one line.
     indent: Option<String>,
     line_end: &'static str,
     colon: &'static str,

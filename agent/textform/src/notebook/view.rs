@@ -30,7 +30,7 @@ pub(super) fn split_view(view: &LinedText) -> Result<Vec<ViewCell>, NotebookFaul
                 cells.push(Open { kind: kind.to_owned(), number, body: end..end, is_over: false });
             }
             (None, Some(cell)) => {
-                // What Read shows of outputs is no part of the cell.
+                // The outputs that Read shows are no part of the cell.
                 cell.is_over |= is_output_mark(line);
                 if !cell.is_over {
                     cell.body.end = end;
@@ -51,7 +51,7 @@ pub(super) fn split_view(view: &LinedText) -> Result<Vec<ViewCell>, NotebookFaul
     let cell = |(at, cell): (usize, Open)| {
         let text = &view.text()[cell.body.clone()];
         let bare = match text.strip_suffix('\n') {
-            // Between two cells is an empty line.
+            // An empty line separates two cells.
             Some(rest) if at + 1 < last => rest.strip_suffix('\n').unwrap_or(rest),
             Some(rest) => rest,
             None => text,

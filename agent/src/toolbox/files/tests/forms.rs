@@ -139,7 +139,7 @@ fn a_file_that_can_not_be_kept_is_left_alone_and_named() {
     place.put("bin", b"\x7fELF\0\0\x02");
     assert!(why(place.write("bin", "text\n")).contains("binary file"));
     assert!(why(place.patch("*** Update File: bin\n-a\n+b\n")).contains("binary file"));
-    // It can be moved all the same.
+    // A binary file can be moved all the same.
     place.patch("*** Update File: bin\n*** Move to: bin2\n").unwrap();
     assert_eq!(place.bytes("bin2"), b"\x7fELF\0\0\x02");
     let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n";
@@ -294,7 +294,7 @@ fn what_the_repository_says_of_encodings_counts() {
         "{told}"
     );
     assert_eq!(place.bytes("new.ps1"), utf16("é\n"));
-    // As it was checked out.
+    // The file as it was checked out.
     place.put("old.ps1", "é\n");
     assert!(place.shown("old.ps1").contains("but it is UTF-8 here and stays so"));
     place.edit("old.ps1", &[("é", "ü")]).unwrap();

@@ -147,7 +147,7 @@ impl Lined {
         self.lines[range].iter().map(|(line, _)| line.as_str()).collect::<Vec<_>>().join("\n")
     }
 
-    /// With new lines instead of one; those that are added are ended as it was.
+    /// Replaces a line by new ones; those that are added are ended as it was.
     fn with(&self, at: usize, new: &[String]) -> Self {
         let mut next = self.clone();
         let end = self.lines[at].1;

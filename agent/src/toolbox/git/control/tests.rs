@@ -6,7 +6,7 @@ use super::super::fixture::GitFixture;
 use super::super::{bring_copy, keep_work, prepare_worktree, snapshot_tree};
 use super::*;
 
-/// Where Git looks, and whether it is in the repository's own folder.
+/// Files that Git reads; true for those in the repository's own folder.
 const PLACES: [(&str, bool); 14] = [
     (".gitignore", false),
     (".gitattributes", false),

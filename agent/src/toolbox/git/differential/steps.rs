@@ -1,4 +1,4 @@
-//! What is done in both copies: edits, and commands of Git.
+//! Steps that are done in both copies: edits, and commands of Git.
 
 use std::fmt;
 use std::fs;
@@ -34,7 +34,7 @@ const TEXTS: [&str; 6] =
     ["", "one\n", "two\nlines\n", "with\r\nreturns\r\n", "no end", "mixed\r\nends\n"];
 const IGNORED: [&str; 5] =
     ["gen/\n", "*.md\n!a.md\n", "/new\n", "gen/*\n!gen/kept\n", "*\n!src/\n"];
-/// Where links lead: to a file, a folder, the folder that they are in, and nowhere.
+/// Targets of links: a file, a folder, the folder that they are in, and nothing.
 const TARGETS: [&str; 4] = ["README", "src", ".", "nowhere"];
 /// A submodule of the template, which a copy begins without.
 const MODULE: &str = "lib";
@@ -83,7 +83,7 @@ pub(super) fn git(dir: &Path, args: &[&str]) -> (bool, String) {
     (out.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// What a command says where it fails.
+/// Runs a command of Git; the error is what it said.
 fn succeed(dir: &Path, args: &[&str]) -> Result<(), String> {
     let (done, said) = git(dir, args);
     if done { Ok(()) } else { Err(said) }
@@ -330,7 +330,7 @@ impl Step {
         Ok(())
     }
 
-    /// Whether Git is told to take files for what they are not.
+    /// Returns true for a step that has Git take files for what they are not.
     pub(super) fn tells_git(&self) -> bool {
         matches!(self, Self::Git(args) if ["update-index", "sparse-checkout"].contains(&&*args[0]))
     }

@@ -61,7 +61,7 @@ fn hooks_of_every_kind_are_named_once() {
     let said = name_hooks(&f.place, HookMoment::Commit).unwrap();
     assert!(said.contains(&format!("were not run (`{}`)", all.join("`, `"))), "{said}");
     assert_eq!(name_hooks(&f.place, HookMoment::Commit), None);
-    // What a command has installed meanwhile is new.
+    // A hook that a command has installed meanwhile is new.
     f.write(".git/hooks/pre-push", "");
     let said = name_hooks(&f.place, HookMoment::Push).unwrap();
     assert!(said.contains("(`.git/hooks/pre-push`)"), "{said}");

@@ -26,37 +26,37 @@ const MAX_ALL_NEW: u64 = 256;
 /// what tools make.
 const MAX_IGNORED: u64 = 1;
 const MAX_ALL_IGNORED: u64 = 16;
-/// Files that are read.
+/// Limit on the number of files that are read.
 const MAX_FILES: usize = 200_000;
 /// A file that changed this shortly before may change again without looking different.
 const SETTLED: Duration = Duration::from_millis(100);
-/// In the flags of an entry: the file is in HEAD.
+/// Flag of an entry in the toolbox' own index: the file is in HEAD.
 const TRACKED: u16 = ASSUMED;
 
-/// What was found last.
+/// Result of the last scan, kept on the volume.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct LastLook {
-    /// The tree of HEAD then.
+    /// Id of HEAD's tree at that time.
     head: String,
-    /// The tree of all files.
+    /// Id of the tree with all files.
     tree: String,
     /// Git's own index, by what the file system says of it.
     index: String,
-    /// Its tree, if it had one.
+    /// Id of the index's tree, if it had one.
     staged: Option<String>,
-    /// Whether it says of files that they may be missing.
+    /// True if Git's index has entries that may be missing (`skip-worktree`).
     skips: bool,
-    /// What is known of the files, by what the file system says of it: a process may die between both.
+    /// Stamp of the toolbox' own index: a process may die between the writes of both files.
     known: String,
 }
 
-/// What a snapshot holds.
+/// Contents of a snapshot.
 pub(super) struct FoundWork {
     pub tree: Oid,
     pub staged: Option<Oid>,
-    /// What is in no snapshot, with the reasons.
+    /// Files that are in no snapshot, with the reasons.
     pub left_out: Vec<String>,
-    /// Those of them that no ignore file names and no tool made.
+    /// Files among them that no ignore file names and no tool made.
     pub at_risk: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn find_work(
     let known = KnownWork::read(place, newest)?;
     match look_at_files(place, repo, head, known) {
         Err(ToolError::Refused(_)) if newest.is_some() => {
-            // What is known is damaged, or what it names has been collected: everything is read anew.
+            // The kept index is damaged, or objects that it names have been collected: everything is read anew.
             look_at_files(place, repo, head, KnownWork::nothing(place)?)
         }
         found => found,
@@ -82,7 +82,7 @@ fn paths_of(place: &GitSite) -> (PathBuf, PathBuf) {
     (place.work.join(".snapshot.index"), place.work.join(".snapshot.json"))
 }
 
-/// What is known from the last time.
+/// The kept index with the result of the last scan, if they can be used.
 struct KnownWork {
     look: LastLook,
     files: Index,
@@ -143,7 +143,7 @@ fn look_at_files(
     if staged.skips {
         mark_skipped(repo, &mut tracked);
     }
-    // What attributes and line ends depend on is asked of this index, not of Git's own.
+    // Attributes and line ends are decided by this index, not by Git's own.
     repo.set_index(&mut known.files)?;
     let mut files = KeptFiles::new(&new);
     let mut judge = |file: &NewFile<'_>| files.judge(file);
@@ -246,7 +246,7 @@ fn mark_tracked(known: &mut Index, head: Option<&Commit<'_>>) -> Result<(), Tool
     Ok(())
 }
 
-/// What the file system says of a file: another one for each time that it is replaced.
+/// Identity, size and times of a file as text: different each time that the file is replaced.
 fn stamp_of(path: &Path) -> String {
     let meta = path.symlink_metadata();
     meta.ok().as_ref().and_then(FileStat::of).map(|stat| format!("{stat:?}")).unwrap_or_default()
@@ -277,7 +277,7 @@ fn staged_tree(repo: &Repository, last: &LastLook, stamp: &str) -> StagedWork {
     StagedWork { tree, skips }
 }
 
-/// What Git was told may be missing.
+/// Copies the `skip-worktree` flags of Git's index.
 fn mark_skipped(repo: &Repository, tracked: &mut [IndexEntry]) {
     let Ok(index) = repo.index() else { return };
     for entry in tracked {
@@ -291,7 +291,7 @@ fn is_at_risk(left: &LeftAlone) -> bool {
     !matches!(left.why, LeftWhy::Made | LeftWhy::Ignored(_) | LeftWhy::TooMany(MAX_ALL_IGNORED))
 }
 
-/// Which new files are taken along.
+/// Decides which new files are part of a snapshot.
 struct KeptFiles<'a> {
     taken: HashSet<Vec<u8>>,
     /// Bytes of new files and of ignored ones.

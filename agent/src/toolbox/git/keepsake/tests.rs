@@ -84,7 +84,7 @@ fn the_same_is_kept_once_and_the_newest_twenty_are() {
     let names: Vec<&str> = names.lines().collect();
     assert_eq!((names.len(), names[0]), (KEPT, "refs/codebutler/snap/11"));
     assert_eq!(git(&f, &["show", "refs/codebutler/snap/30:a"]), "29");
-    // What was pruned is collected, and a file that it held is hashed again.
+    // Objects of a pruned snapshot are collected, and a file that it held is hashed again.
     git(&f, &["-c", "gc.reflogExpire=now", "gc", "-q", "--prune=now"]);
     f.write("a", "0");
     let again = keep_work(&f.place).unwrap();
@@ -169,7 +169,7 @@ fn an_odd_or_hostile_repository_is_kept_or_refused_and_runs_nothing() {
     assert_eq!(git(&f, &["show", &format!("{}:a", kept.name)]), "1");
     assert!(!ran.exists());
 
-    // Nothing committed yet.
+    // A repository without any commit.
     fs::remove_file(tree.join(".git/index")).unwrap();
     git(&f, &["symbolic-ref", "HEAD", "refs/heads/fresh"]);
     f.write("a", "2");

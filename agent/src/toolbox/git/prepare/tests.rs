@@ -130,7 +130,7 @@ fn a_clean_tree_moves_on_and_a_dirty_one_is_left_alone() {
     assert!(prepare_worktree(&f.place).unwrap().contains("uncommitted work"));
     assert_eq!(f.file("README"), "mine\n");
 
-    // As if killed between files and branch.
+    // The state after a kill between the writes of files and branch.
     f.write("README", "third\n");
     assert!(prepare_worktree(&f.place).unwrap().contains("moved on"));
     assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");

@@ -249,7 +249,7 @@ fn a_file_that_a_filter_would_have_to_convert_is_left_to_git() {
     let f = fixture(&[("a.png", pointer), ("vault", "cipher\n"), ("plain.nb", "x\n")]);
     f.write(".gitattributes", "*.png filter=lfs\nvault filter=git-crypt\n*.nb filter=unknown\n");
     commit(&f, None).unwrap();
-    // What Git LFS would have brought is no change.
+    // A file with the content that Git LFS would have fetched is unchanged.
     f.write("a.png", "aaa");
     f.write("vault", "plain secret\n");
     f.write("plain.nb", "y\n");

@@ -1,4 +1,4 @@
-//! What Git would store of a file.
+//! Converts a file of the worktree to the content that Git would store.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -23,10 +23,10 @@ pub(super) const ENCODING: &str = "working-tree-encoding";
 /// Longest pointer of Git LFS, in bytes.
 const MAX_POINTER: usize = 1024;
 
-/// How a file is stored.
+/// Result of storing a file.
 pub(super) enum StoredFile {
     Entry(IndexEntry),
-    /// It differs, and can't be stored as Git would.
+    /// The file differs, and can't be stored as Git would.
     Left(LeftWhy),
 }
 
@@ -162,7 +162,7 @@ impl<'r> FileStore<'r> {
         Ok(StoredFile::Left(LeftWhy::Filter(filter)))
     }
 
-    /// Whether a blob is the pointer of Git LFS to these bytes.
+    /// Returns true if a blob is the Git LFS pointer to these bytes.
     fn is_pointed_at(&self, blob: Oid, bytes: &[u8]) -> bool {
         let Ok(blob) = self.repo.find_blob(blob) else { return false };
         pointer_of(blob.content()).is_some_and(|sum| sum == hex::encode(Sha256::digest(bytes)))
@@ -180,7 +180,8 @@ impl<'r> FileStore<'r> {
     }
 }
 
-/// Whether a file with these bytes is stored as `blob`, but for line ends and the encoding that `.gitattributes` names.
+/// Returns true if a file with these bytes is stored as `blob`, but for line ends and the encoding that
+/// `.gitattributes` names.
 pub(crate) fn is_stored_as(repo: &Repository, path: &Path, bytes: &[u8], blob: &[u8]) -> bool {
     let value = repo.get_attr(path, ENCODING, AttrCheckFlags::FILE_THEN_INDEX).unwrap_or_default();
     let encoding = match AttrValue::from_string(value) {

@@ -12,18 +12,18 @@ pub(super) enum WorktreeEncoding {
         mark: Mark,
     },
     Latin1,
-    /// One byte is one character.
+    /// An encoding with one byte for each character.
     Narrow(&'static Encoding),
 }
 
-/// What Git expects at the beginning.
+/// Byte order mark that Git expects at the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// Named with a byte order: there is none.
+    /// The name has a byte order: there is no mark.
     None,
-    /// Named without: it says the byte order, and must be there.
+    /// The name has no byte order: the mark says it, and must be there.
     Says,
-    /// `UTF-16LE-BOM` and its like.
+    /// The name asks for a mark: `UTF-16LE-BOM` and its like.
     Always,
 }
 
@@ -51,7 +51,7 @@ impl WorktreeEncoding {
     /// The text of a file in the worktree, as the repository holds it. None if the file is not in this
     /// encoding.
     pub(super) fn decode(self, bytes: &[u8]) -> Option<String> {
-        // Nothing is in any encoding, without a mark too.
+        // An empty file is valid in any encoding, without a mark too.
         if bytes.is_empty() {
             return Some(String::new());
         }

@@ -16,7 +16,7 @@ pub(crate) const ASSUMED: u16 = 1 << 15;
 pub(crate) const SKIP: u16 = 1 << 14;
 /// `git add --intent-to-add`, in its extended flags.
 pub(crate) const INTENT: u16 = 1 << 13;
-/// Which side of a conflict an entry is, in its flags.
+/// Bits of an entry's flags with the conflict stage (side of the merge).
 pub(crate) const STAGE: u16 = 0x3000;
 /// Old indexes that are kept.
 const MAX_KEPT: u32 = 100;

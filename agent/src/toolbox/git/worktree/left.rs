@@ -12,22 +12,22 @@ pub(crate) struct LeftAlone {
     pub why: LeftWhy,
 }
 
-/// Why a file that differs is not staged.
+/// Reason that a file that differs is not staged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LeftWhy {
     /// Git was told to take it for unchanged.
     AssumeUnchanged,
     /// Git was told to pass it over.
     SkipWorktree,
-    /// It does not belong in the sparse checkout.
+    /// The file does not belong in the sparse checkout.
     OutsideSparse,
-    /// It is not in the encoding that `.gitattributes` names.
+    /// The file is not in the encoding that `.gitattributes` names.
     Encoding(String),
     /// A program of this name would have to convert it.
     Filter(String),
     /// A repository of its own that has no commit, or that can't be read.
     NoCommit,
-    /// It can't be read.
+    /// The file can't be read.
     Unreadable,
     /// No name for a file in Git.
     Unnameable,
@@ -35,11 +35,11 @@ pub(crate) enum LeftWhy {
     TooLarge(u64),
     /// An ignored file that is larger than so many MB, or a link.
     Ignored(u64),
-    /// There are too many new or ignored files already, of so many MB.
+    /// New or ignored files already take so many MB in all.
     TooMany(u64),
     /// A folder that a tool made.
     Made,
-    /// A repository of its own.
+    /// A nested repository of its own.
     OwnRepository,
 }
 
@@ -77,12 +77,12 @@ impl fmt::Display for LeftWhy {
     }
 }
 
-/// All of them in a sentence for each reason, or nothing.
+/// Formats all of them, a clause for each reason; empty if there are none.
 pub(crate) fn name_left(left: &[LeftAlone]) -> String {
     left_reasons(left).join("; ")
 }
 
-/// For each reason the first ones by name, and how many more there are.
+/// Formats a clause for each reason: the first files by name, and how many more there are.
 pub(crate) fn left_reasons(left: &[LeftAlone]) -> Vec<String> {
     let mut left: Vec<&LeftAlone> = left.iter().collect();
     left.sort_by(|a, b| (&a.why, &a.path).cmp(&(&b.why, &b.path)));

@@ -6,15 +6,15 @@ use std::path::Path;
 
 use super::super::control::read_plain;
 
-/// How a file begins that marks a cache (bford.info/cachedir).
+/// Beginning of a file that marks a cache folder (bford.info/cachedir).
 const CACHE_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 const MAX_TAG: u64 = 64 * 1024;
 /// Entries of one folder that are looked at.
 const MAX_ENTRIES: usize = 10_000;
-/// What package managers leave beside the packages.
+/// Files that package managers leave beside the packages.
 const PACKAGE_MARKS: [&str; 4] =
     [".package-lock.json", ".modules.yaml", ".yarn-integrity", ".yarn-state.yml"];
-/// Beside `pom.xml`.
+/// Folders of Maven in a `target` beside `pom.xml`.
 const MAVEN_PARTS: [&str; 4] = ["classes", "test-classes", "maven-status", "maven-archiver"];
 
 /// True if a tool made the folder, by its name and by what is in it.
@@ -49,7 +49,7 @@ fn is_of_maven(folder: &Path) -> bool {
     beside && MAVEN_PARTS.iter().any(|part| is_folder(folder, part))
 }
 
-/// None where there are too many to be looked at, or none at all.
+/// Entries of a folder; none if there are too many to be looked at, or no entry at all.
 fn entries(folder: &Path) -> Option<Vec<DirEntry>> {
     let found: Vec<DirEntry> = fs::read_dir(folder).ok()?.flatten().take(MAX_ENTRIES + 1).collect();
     (1..=MAX_ENTRIES).contains(&found.len()).then_some(found)
@@ -67,7 +67,7 @@ fn holds_packages(folder: &Path) -> bool {
 fn is_package(entry: &DirEntry) -> bool {
     let name = entry.file_name();
     let Ok(kind) = entry.file_type() else { return false };
-    // Of a workspace, or what tools keep for themselves.
+    // A link to a package of a workspace, or a folder that tools keep for themselves.
     if kind.is_symlink() || (kind.is_dir() && name.as_encoded_bytes().starts_with(b".")) {
         return true;
     }

@@ -24,7 +24,7 @@ use crate::toolbox::ToolError;
 /// Files in the way that are named.
 const MAX_NAMED: usize = 10;
 
-/// How a move ended.
+/// Result of moving the files.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum MoveOutcome {
     Done,
@@ -32,7 +32,7 @@ pub(crate) enum MoveOutcome {
     InTheWay(Vec<String>),
 }
 
-/// Content and mode.
+/// Content and mode of a file.
 type Version = (Oid, u32);
 
 /// A file in which two commits differ.
@@ -99,7 +99,7 @@ fn moved_files(
     Ok(moved.collect())
 }
 
-/// Whether a file may be moved.
+/// State of a file that decides if it may be moved.
 enum Standing {
     Free,
     /// A sparse checkout leaves it out: only the index moves.
@@ -137,7 +137,7 @@ fn standing_of(
         let is_module = |version: Option<Version>| version.is_some_and(|(_, mode)| mode == GITLINK);
         let fits = match (file.old, file.new) {
             (old, new) if is_module(old) || is_module(new) => true,
-            // Its files make room.
+            // The folder in the file's place goes if all files in it are moved away.
             (None, Some(_)) => holds_only(root, &file.path, gone),
             _ => false,
         };
@@ -154,7 +154,7 @@ fn standing_of(
     Ok(if is_known && !blocked { Standing::Free } else { Standing::Taken })
 }
 
-/// Whether a folder holds nothing but files that the move takes away.
+/// Returns true if a folder holds nothing but files that the move takes away.
 fn holds_only(root: &Path, folder: &Path, gone: &HashSet<&Path>) -> bool {
     std::fs::read_dir(root.join(folder)).into_iter().flatten().all(|entry| {
         let Ok(entry) = entry else { return false };

@@ -1,4 +1,4 @@
-//! What a scan looks at, and how far.
+//! Rules of a scan: its scope, its limits, and its treatment of new and flagged files.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::left::LeftWhy;
 use super::stat::{FileStat, FileTime};
 use crate::toolbox::ToolError;
 
-/// Which files are looked at.
+/// Set of files that a scan looks at.
 pub(crate) enum ScanScope {
     All,
     /// Files and folders, without a slash at the end.
@@ -23,7 +23,7 @@ impl ScanScope {
         }
     }
 
-    /// Whether something in a folder may be in it.
+    /// Returns true if something in a folder may be in the scope.
     pub(super) fn touches(&self, folder: &[u8]) -> bool {
         match self {
             Self::All => true,
@@ -38,12 +38,12 @@ fn is_within(path: &[u8], folder: &[u8]) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
-/// How far files count that Git was told to pass over.
+/// Treatment of files that Git was told to pass over (`assume-unchanged`, `skip-worktree`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlagUse {
-    /// As `git add --all` does: they are left alone.
+    /// They are left alone, as `git add --all` does.
     Git,
-    /// As `git commit -- path` does: what was named counts.
+    /// Named ones count, as for `git commit -- path`.
     Named,
     /// Every file counts as it is; only what a sparse checkout leaves out may be missing.
     Receipt,
@@ -52,7 +52,7 @@ pub(crate) enum FlagUse {
 }
 
 impl FlagUse {
-    /// Whether bytes are taken as they lie there where they can't be converted.
+    /// Returns true if a file that can't be converted is taken byte for byte.
     pub(super) fn takes_raw(self) -> bool {
         matches!(self, Self::Receipt | Self::Snapshot)
     }
@@ -61,23 +61,23 @@ impl FlagUse {
 /// A file or repository that the index does not know.
 pub(crate) struct NewFile<'a> {
     pub path: &'a [u8],
-    /// None for a repository of its own.
+    /// Data of the file; none for a repository of its own.
     pub stat: Option<&'a FileStat>,
-    /// By name, not through its folder.
+    /// True if an ignore file names it itself, not just its folder.
     pub ignored: bool,
 }
 
-/// What becomes of a new file.
+/// Decision of the caller on a new file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NewFileVerdict {
     Take,
-    /// It is named with the reason.
+    /// The file is left out, and named with the reason.
     Leave(LeftWhy),
     /// Somebody else keeps account of it.
     Pass,
 }
 
-/// Most that is read.
+/// Limit on the files and bytes that a scan reads.
 #[derive(Clone, Copy)]
 pub(crate) struct ScanLimit {
     pub files: usize,
@@ -85,17 +85,17 @@ pub(crate) struct ScanLimit {
     pub why: &'static str,
 }
 
-/// How a scan goes about it.
+/// Options of a scan.
 pub(crate) struct ScanRules<'a> {
     pub scope: &'a ScanScope,
     pub flags: FlagUse,
-    /// When the index was written: without it every file is read.
+    /// Time at which the index was written: without it every file is read.
     pub written: Option<FileTime>,
     /// Asked about each new file; without it they are not looked for.
     pub new: Option<&'a mut dyn FnMut(&NewFile<'_>) -> NewFileVerdict>,
     /// New files that were stored before, and are not read again if they look the same.
     pub known_new: Option<&'a HashMap<Vec<u8>, IndexEntry>>,
-    /// Whether it is asked about files that an ignore file names one by one.
+    /// True if `new` is also asked about files that an ignore file names one by one.
     pub ignored: bool,
     /// New folders that tools made are left alone.
     pub leave_made: bool,
@@ -118,7 +118,7 @@ impl<'a> ScanRules<'a> {
     }
 }
 
-/// What may still be read.
+/// Budget of files and bytes that may still be read.
 pub(super) struct ScanBudget {
     limit: Option<ScanLimit>,
     files: usize,

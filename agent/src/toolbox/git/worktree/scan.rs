@@ -1,4 +1,4 @@
-//! What `git add --all` would stage, of all files or of those that are named.
+//! Finds the changes that `git add --all` would stage, of all files or of those that are named.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -20,10 +20,10 @@ use super::stat::FileStat;
 use super::walk::{GITLINK, KnownFiles, WalkedFiles, join_path, walk_files};
 use crate::toolbox::ToolError;
 
-/// How the files differ from an index.
+/// Differences between the files and an index.
 #[derive(Default)]
 pub(crate) struct WorktreeChanges {
-    /// New content or mode.
+    /// Entries with new content or mode.
     pub entries: Vec<IndexEntry>,
     /// The same content, of which the index remembers something else.
     pub refreshed: Vec<IndexEntry>,
@@ -71,7 +71,7 @@ pub(crate) fn stage_changes(
     Ok(())
 }
 
-/// Looks at a worktree.
+/// Compares the files of a worktree with an index.
 pub(crate) struct WorktreeScanner<'r> {
     repo: &'r Repository,
     root: PathBuf,
@@ -90,12 +90,12 @@ impl<'r> WorktreeScanner<'r> {
         Self { repo, root, store: FileStore::new(repo, settings), file_mode, sparse }
     }
 
-    /// Whether parts of the tree are left out of the worktree.
+    /// Returns true if a sparse checkout leaves parts of the tree out of the worktree.
     pub(crate) fn is_sparse(&self) -> bool {
         self.sparse.is_on()
     }
 
-    /// Whether libgit2 sees the worktree as Git does.
+    /// Returns true if libgit2 sees the worktree as Git does.
     pub(crate) fn is_plain(&self) -> Result<bool, ToolError> {
         Ok(!self.is_sparse() && !names_encodings(self.repo, &self.repo.index()?))
     }
@@ -143,8 +143,7 @@ impl<'r> WorktreeScanner<'r> {
         Ok(changes)
     }
 
-    /// What an index holds of a file as it is now, or the reason for which it can't be stored; none where no file
-    /// lies.
+    /// Index entry of a file as it is now, or the reason for which it can't be stored; none where there is no file.
     pub(crate) fn entry_of(
         &self,
         path: &[u8],
@@ -202,7 +201,7 @@ impl<'r> WorktreeScanner<'r> {
         Ok(())
     }
 
-    /// What is stored of a file.
+    /// Index entry under which a file is stored.
     pub(super) fn stored(
         &self,
         path: &[u8],
@@ -247,7 +246,7 @@ impl<'r> WorktreeScanner<'r> {
             return;
         }
         let gone = match self.store.path(&entry.path).symlink_metadata() {
-            // What lies there is of another kind.
+            // A folder is in the file's place.
             Ok(meta) => meta.is_dir(),
             Err(error) => {
                 matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
@@ -265,7 +264,7 @@ impl<'r> WorktreeScanner<'r> {
         }
     }
 
-    /// Whether a folder above a path is a link, behind which Git sees nothing.
+    /// Returns true if a folder above a path is a link, behind which Git sees nothing.
     pub(crate) fn has_link_above(&self, path: &[u8]) -> bool {
         let path = Path::new(OsStr::from_bytes(path));
         path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()).any(|above| {
@@ -395,7 +394,7 @@ fn folder_of(path: &[u8]) -> &[u8] {
     path.iter().rposition(|byte| *byte == b'/').map_or(b"", |end| &path[..end])
 }
 
-/// How Git records a repository of its own.
+/// Index entry with which Git records a nested repository.
 fn nested_entry(path: &[u8], head: Oid) -> IndexEntry {
     let never = || IndexTime::new(0, 0);
     debug_assert_eq!(u32::from(FileMode::Commit), GITLINK);

@@ -1,4 +1,4 @@
-//! What Git's configuration says of the worktree, read as data: nothing of it is run or obeyed.
+//! Reads the settings on the worktree in Git's configuration, as data: nothing of it is run or obeyed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ const LISTS: [(&str, &str, &str); 2] = [
     ("core.excludesfile", "ignore", ".git-excludes"),
     ("core.attributesfile", "attributes", ".git-attributes"),
 ];
-/// What libgit2 reads, in the part of the volume that is hidden from commands.
+/// File with the settings that libgit2 reads, in the part of the volume that is hidden from commands.
 const SETTINGS: &str = ".git-settings";
 /// Files that include each other, and how many are included in all.
 const MAX_DEPTH: usize = 10;
@@ -31,7 +31,7 @@ const IMAGE: [&str; 3] = ["/etc", "/usr", "/opt"];
 /// Settings that change which bytes `git` itself would commit.
 #[derive(Debug)]
 pub(super) struct GitSettings {
-    /// `core.sparseCheckout`.
+    /// Value of `core.sparseCheckout`.
     pub sparse: bool,
     /// `core.fileMode`: without it the index knows better than the file system what is a program.
     pub file_mode: bool,
@@ -55,8 +55,8 @@ pub(super) fn read_settings(git: &Path, work: Option<&Path>) -> GitSettings {
     settings
 }
 
-/// The files that `git` on the command line would read, with those that they include, in parts as Git goes through them.
-/// `conditional`: also what is included on a condition, as if that held.
+/// The files that `git` on the command line would read, with those that they include, in parts as Git goes through
+/// them. `conditional`: also what is included on a condition, as if that held.
 pub(crate) fn read_configs(git: &Path, work: Option<&Path>, conditional: bool) -> Vec<Config> {
     let mut files = vec![PathBuf::from("/etc/gitconfig")];
     if let Some(work) = work {
@@ -235,7 +235,7 @@ fn read_list(path: &Path, work: &Path, tree: &Path) -> Option<Vec<u8>> {
     read_plain(&allowed_path(path, work, tree)?, MAX_CONTROL)
 }
 
-/// What a configuration names, where a command could read it, too.
+/// Path of a file that a configuration names, if a command could read it, too.
 pub(crate) fn readable_path(named: &str, work: &Path, tree: &Path) -> Option<PathBuf> {
     allowed_path(&resolve(named, work, tree), work, tree)
 }

@@ -26,13 +26,13 @@ impl SparseCheckout {
         self.0.is_some()
     }
 
-    /// Whether a file belongs in the worktree. The patterns are those of an ignore file, with the opposite
+    /// Returns true if a file belongs in the worktree. The patterns are those of an ignore file, with the opposite
     /// meaning; a path without a match has its folder's.
     pub(super) fn holds(&self, path: &[u8]) -> bool {
         self.matches(path, false)
     }
 
-    /// Whether a folder that is new belongs there.
+    /// Returns true if a new folder belongs in the worktree.
     pub(super) fn holds_folder(&self, path: &[u8]) -> bool {
         self.matches(path, true)
     }

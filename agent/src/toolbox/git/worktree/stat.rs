@@ -1,4 +1,4 @@
-//! What the file system says of a file, compared with what an index remembers of it.
+//! The file system's data on a file, compared with what an index remembers of it.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -6,15 +6,15 @@ use std::path::Path;
 
 use git2::{FileMode, IndexEntry, IndexTime, Oid, Repository};
 
-/// Seconds and nanoseconds.
+/// Time in seconds and nanoseconds.
 pub(super) type FileTime = (i64, u32);
 
 /// A regular file or a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileStat {
-    /// As Git writes it: file, executable file or link.
+    /// Mode as Git writes it: file, executable file or link.
     pub mode: u32,
-    /// In bytes.
+    /// Size in bytes.
     pub size: u64,
     mtime: FileTime,
     ctime: FileTime,
@@ -25,7 +25,7 @@ pub(crate) struct FileStat {
 }
 
 impl FileStat {
-    /// None of anything that Git does not store.
+    /// Data of a file; none for a kind that Git does not store.
     pub(crate) fn of(meta: &Metadata) -> Option<Self> {
         let kind = meta.file_type();
         let mode = if kind.is_symlink() {
@@ -50,8 +50,8 @@ impl FileStat {
         })
     }
 
-    /// Whether an index that was written at `written` knows the content of this file. A file that was
-    /// changed at that very time or later is read again.
+    /// Returns true if an index that was written at `written` knows the content of this file. A file that was changed
+    /// at that very time or later is read again.
     pub(crate) fn is_known(&self, entry: &IndexEntry, written: FileTime) -> bool {
         let known = self.entry(entry.path.clone(), entry.id);
         entry.mode == known.mode
@@ -64,7 +64,7 @@ impl FileStat {
             && self.mtime < written
     }
 
-    /// How an index remembers it.
+    /// Index entry for the file.
     pub(crate) fn entry(&self, path: Vec<u8>, id: Oid) -> IndexEntry {
         // An index has 32 bits for each of these, and Git cuts them off in the same way.
         #[allow(clippy::cast_possible_truncation)]
@@ -104,13 +104,13 @@ fn index_time((seconds, nanoseconds): FileTime) -> IndexTime {
     IndexTime::new(seconds as i32, nanoseconds)
 }
 
-/// When a file was written last; none where there is no file.
+/// Time of a file's last change; none where there is no file.
 pub(crate) fn written_at(path: &Path) -> Option<FileTime> {
     let meta = path.symlink_metadata().ok()?;
     Some((meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap_or_default()))
 }
 
-/// When Git's own index was written. Git compares whole seconds, and reads a file of the same second again.
+/// Time at which Git's own index was written. Git compares whole seconds, and reads a file of the same second again.
 pub(crate) fn index_written(repo: &Repository) -> Option<FileTime> {
     written_at(&repo.path().join("index")).map(|(seconds, _)| (seconds, 0))
 }

@@ -16,15 +16,15 @@ use super::stat::{FileStat, FileTime};
 
 /// More threads than this only wait for each other.
 const MAX_THREADS: usize = 4;
-/// What a link is in an index.
+/// File mode of a symbolic link in an index.
 const LINK: u32 = 0o120_000;
-/// What a submodule is in an index.
+/// File mode of a submodule in an index.
 pub(crate) const GITLINK: u32 = 0o160_000;
 
 /// The entries of an index, by path.
 pub(super) struct KnownFiles<'a> {
     pub entries: &'a [IndexEntry],
-    /// Whether the file system says what is a program.
+    /// True if the file system tells programs from other files (`core.fileMode`).
     file_mode: bool,
     places: HashMap<&'a [u8], usize>,
     folders: HashSet<&'a [u8]>,
@@ -54,7 +54,7 @@ impl<'a> KnownFiles<'a> {
         self.places.get(path).copied()
     }
 
-    /// A file as Git sees it.
+    /// Data of a file as Git sees it, with the index's mode where `core.fileMode` is off.
     pub(super) fn see(&self, path: &[u8], meta: &Metadata) -> Option<FileStat> {
         let stat = FileStat::of(meta)?;
         if self.file_mode {
@@ -68,7 +68,7 @@ impl<'a> KnownFiles<'a> {
     }
 }
 
-/// What a walk found.
+/// Files that a walk has found.
 #[derive(Default)]
 pub(super) struct WalkedFiles {
     /// Places of entries whose content the index knows already.

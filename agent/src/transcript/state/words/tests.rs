@@ -10,7 +10,7 @@ fn message(n: usize, text: &str, addressed: bool) -> ThreadMessage {
     }
 }
 
-/// Each text is a message of the chat, the last `open` of them not answered.
+/// Words of which each is a message of the chat, the last `open` of them not answered.
 fn heard(texts: &[String], open: usize) -> KeptWords {
     let mut words = KeptWords::default();
     for (n, text) in texts.iter().enumerate() {
