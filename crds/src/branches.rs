@@ -1,14 +1,14 @@
-//! How the branches of a Repo's Threads are kept up to date.
+//! Policy for keeping the branches of a Repo's Threads up to date with the base branch.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What happens to branches whose base branch has moved on.
+/// Policy for branches whose base branch has moved on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BranchesSpec {
-    /// What is done where the base branch has moved past a Thread's branch. Where the two conflict, the
-    /// role that pushes is told, unless this is `Never`.
+    /// Action where the base branch has moved past a Thread's branch. Where the two conflict, the role that pushes is
+    /// told, unless this is `Never`.
     #[serde(default)]
     pub update: BranchUpdate,
     /// Minutes that the checks of a merge train may take, from the push on. 60 if absent.
@@ -17,7 +17,7 @@ pub struct BranchesSpec {
     pub train_minutes: Option<u32>,
 }
 
-/// What is done where a branch merges with the base branch without a conflict.
+/// Action where a branch merges with the base branch without a conflict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum BranchUpdate {
     /// People are asked whether the branch shall be brought up to date.
@@ -25,6 +25,6 @@ pub enum BranchUpdate {
     Offer,
     /// The role that pushes does it, and runs the tests again.
     Automatic,
-    /// Nothing, unless somebody says so.
+    /// Nothing happens, unless somebody says so.
     Never,
 }

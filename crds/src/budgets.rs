@@ -7,9 +7,9 @@ use crate::NanoUsd;
 
 /// Most people with a budget of their own in [`PeopleBudget::users`].
 const MOST_USERS: usize = 1000;
-/// Most teams.
+/// Maximum number of teams of a Repo.
 pub const MOST_TEAMS: usize = 64;
-/// Most members of a team.
+/// Maximum number of members of a team.
 const MOST_MEMBERS: usize = 256;
 
 /// Caps of one person, each for all conversations of this Repo that the person asked for.
@@ -28,7 +28,7 @@ pub struct PersonCaps {
     pub per_month: Option<NanoUsd>,
 }
 
-/// Caps of each person.
+/// Caps of each person, by day and by month.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PeopleBudget {
@@ -50,7 +50,7 @@ pub struct PeopleBudget {
     "message": "perDay is more than perMonth: raise perMonth, or leave perDay out"
 }]))]
 pub struct UserBudget {
-    /// A Slack user id.
+    /// Slack user id of the person.
     #[schemars(regex(pattern = r"^[UW][A-Z0-9]{2,20}$"))]
     pub user: String,
     /// US dollars a day. No cap if absent.
@@ -75,7 +75,7 @@ pub struct UserBudget {
     }
 ]))]
 pub struct TeamBudget {
-    /// Its name, which threads and pages show.
+    /// Name of the team, which threads and pages show.
     #[schemars(regex(pattern = r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$"))]
     pub name: String,
     /// Slack user ids. Somebody may be in several teams: a call counts for each of them.
@@ -91,7 +91,7 @@ pub struct TeamBudget {
 }
 
 impl PeopleBudget {
-    /// The caps of a person.
+    /// Caps that hold for a person: their own ones, or else those for everybody.
     #[must_use]
     pub fn caps_of(&self, user: &str) -> PersonCaps {
         let own = self.users.iter().find(|own| own.user == user);
@@ -103,7 +103,7 @@ impl PeopleBudget {
 }
 
 impl TeamBudget {
-    /// Its caps.
+    /// The team's caps, by day and by month.
     #[must_use]
     pub const fn caps(&self) -> PersonCaps {
         PersonCaps { per_day: self.per_day, per_month: self.per_month }

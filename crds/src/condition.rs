@@ -38,8 +38,8 @@ pub const MODEL_REACHABLE: &str = "ModelReachable";
 pub const EGRESS_ENFORCED: &str = "EgressEnforced";
 /// Each file of `.codebutler/` on the base branch can be used as it stands. Absent until there is a copy of it.
 pub const GUIDES_VALID: &str = "GuidesValid";
-/// Each server of a Repo's `spec.mcpServers` answers. Unknown while all that were asked do, and others were never started.
-/// Absent where there is none.
+/// Each server of a Repo's `spec.mcpServers` answers. Unknown while all that were asked do, and others were never
+/// started. Absent where there is none.
 pub const MCP_SERVERS_READY: &str = "McpServersReady";
 /// As many pods wait for a conversation as a Repo's `spec.warm` says. Absent where it says none.
 pub const SEATS_READY: &str = "SeatsReady";
@@ -105,7 +105,7 @@ pub fn clear_condition(conditions: &mut Vec<Condition>, type_: &str) -> bool {
     conditions.len() != before
 }
 
-/// Whether a condition is present and `True`.
+/// True if a condition is present and `True`.
 #[must_use]
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     conditions.iter().any(|c| c.type_ == type_ && c.status == "True")

@@ -11,35 +11,35 @@ use serde::{Deserialize, Serialize};
 pub enum EgressPreset {
     /// JavaScript: npm, pnpm, Yarn.
     Npm,
-    /// Python: pip, uv, Poetry.
+    /// Registries of Python: pip, uv, Poetry.
     Pypi,
-    /// Rust: Cargo, rustup.
+    /// Registries of Rust: Cargo, rustup.
     Crates,
-    /// Go modules.
+    /// Module proxy and checksum database of Go.
     Go,
     /// Java and Kotlin: Maven, Gradle.
     Maven,
-    /// Ruby: gem, Bundler.
+    /// Registries of Ruby: gem, Bundler.
     Rubygems,
-    /// Debian: apt.
+    /// Package archives of Debian: apt.
     Debian,
     /// Container images of Docker Hub, GitHub and Quay.
     Containers,
 }
 
-/// A host of a preset.
+/// One host that a preset opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PresetHost {
-    /// Its exact name.
+    /// Exact host name, without wildcards.
     pub name: &'static str,
     /// The downloads that it serves.
     pub serves: &'static str,
 }
 
-/// Facts about one preset.
+/// Hosts of one preset, and their source.
 struct PresetFacts {
     name: &'static str,
-    /// Where its hosts were looked up.
+    /// Documentation in which the hosts were looked up.
     source: &'static str,
     hosts: &'static [PresetHost],
 }
@@ -49,7 +49,7 @@ const fn host(name: &'static str, serves: &'static str) -> PresetHost {
 }
 
 impl EgressPreset {
-    /// All, in the order in which they are listed for people.
+    /// Every preset, in the order in which they are listed for people.
     pub const ALL: [Self; 8] = [
         Self::Npm,
         Self::Pypi,
@@ -61,7 +61,7 @@ impl EgressPreset {
         Self::Containers,
     ];
 
-    /// As it is written in a Repo.
+    /// The preset's name in a Repo.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.facts().name
@@ -73,7 +73,7 @@ impl EgressPreset {
         self.facts().source
     }
 
-    /// Its hosts, each with the ports 443 and 80.
+    /// Hosts of the preset, each with the ports 443 and 80.
     #[must_use]
     pub const fn hosts(self) -> &'static [PresetHost] {
         self.facts().hosts

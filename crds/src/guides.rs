@@ -1,4 +1,4 @@
-//! What is known of a repository's `.codebutler/`.
+//! Status of a repository's `.codebutler/`: its mistakes, and the offer to write one.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct LearningOffer {
     /// Time of the first offer, or of the finding that none is needed.
     pub since: Time,
-    /// It is in the channel, or there is a `.codebutler/`.
+    /// True once the offer is in the channel, or there is a `.codebutler/`.
     pub settled: bool,
 }
 
@@ -18,11 +18,11 @@ pub struct LearningOffer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GuidesStatus {
-    /// Of all that is wrong: other mistakes are told anew.
+    /// Digest of all mistakes: other ones are told anew.
     #[schemars(length(max = 64))]
     pub digest: String,
-    /// When they were found.
+    /// Time at which the mistakes were found.
     pub since: Time,
-    /// Whether the channel was told.
+    /// True once the channel was told.
     pub told: bool,
 }

@@ -1,4 +1,4 @@
-//! What remains of a Thread that was closed long ago: one line on its Repo.
+//! History of a Repo: the one line that remains of a Thread that was closed long ago.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::thread::ThreadState;
 use crate::{NanoUsd, Thread};
 
-/// Lines that a Repo keeps.
+/// Maximum number of lines that a Repo keeps.
 pub const KEPT: usize = 64;
 
-/// How long closed Threads are kept.
+/// Retention of closed Threads, by age and by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RetentionSpec {
@@ -18,7 +18,7 @@ pub struct RetentionSpec {
     #[serde(default = "days")]
     #[schemars(range(min = 1, max = 36_500))]
     pub days: u32,
-    /// Closed Threads that are kept at most: the newest.
+    /// Maximum number of closed Threads that are kept: the newest.
     #[serde(default = "keep")]
     #[schemars(range(min = 0, max = 10_000))]
     pub keep: u32,
@@ -30,11 +30,11 @@ impl Default for RetentionSpec {
     }
 }
 
-/// What becomes of a Repo's Threads.
+/// Policy for a Repo's Threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadsSpec {
-    /// How long closed ones are kept. What remains of each is a line in `status.history` and in the
+    /// Retention of closed Threads. Of a Thread that is deleted, a line remains in `status.history` and in the
     /// controller's log; a message in its conversation begins it anew.
     #[serde(default)]
     pub retention: RetentionSpec,
@@ -44,13 +44,13 @@ pub struct ThreadsSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClosedThread {
-    /// Its name, which says when its conversation began.
+    /// Name of the Thread, which says when its conversation began.
     pub name: String,
-    /// Its UID.
+    /// UID of the deleted Thread.
     pub uid: String,
-    /// When it was closed.
+    /// Time at which it was closed.
     pub closed: Time,
-    /// Who started it.
+    /// Person who started it, as its `spec.requestedBy` said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub requested_by: Option<String>,
@@ -60,13 +60,13 @@ pub struct ClosedThread {
     /// The commit on the base branch, if it was merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_commit: Option<String>,
-    /// Who approved its plan.
+    /// Person who approved its plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_approved_by: Option<String>,
-    /// Who decided how it ended.
+    /// Person who decided how it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_by: Option<String>,
-    /// USD that it cost.
+    /// Total cost of the Thread, in USD.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<NanoUsd>,
 }

@@ -1,5 +1,5 @@
-//! What CodeButler looks like from the outside: the three resources of `codebutler.dev/v1alpha1`. What
-//! agent and gateway exchange is in [`wire`], which knows nothing of Kubernetes.
+//! CodeButler's public API: the three resources of `codebutler.dev/v1alpha1`. What agent and gateway exchange is in
+//! [`wire`], which knows nothing of Kubernetes.
 //!
 //! Nothing here acts. Types validate themselves when they are parsed; every decision lives in
 //! `operator` or `agent`.
@@ -67,9 +67,9 @@ fn make_definitions() -> Vec<CustomResourceDefinition> {
     all
 }
 
-/// What schemars writes in another way than Kubernetes has it. There are no unsigned formats, and
-/// `minimum: 0` says the same. A null means what an absent field means. A list that says nothing of
-/// its parts is one value, and says so.
+/// Rewrites what schemars writes differently from Kubernetes. There are no unsigned formats, and `minimum: 0` says
+/// the same. A null means what an absent field means. A list that says nothing of its parts is one value, and says
+/// so.
 fn tidy_schema(schema: &mut JSONSchemaProps) {
     if schema.format.as_deref().is_some_and(|format| format.starts_with("uint")) {
         schema.format = Some("int64".to_owned());

@@ -1,4 +1,4 @@
-//! What a Repo may use: slots, calls and money.
+//! Limits of a Repo: slots, calls and money.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::NanoUsd;
 use crate::budgets::{MOST_TEAMS, PeopleBudget, TeamBudget};
 
-/// How much may happen at once, per hour, and for how much money.
+/// Limits on concurrency, calls per hour, and money.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitsSpec {
@@ -27,11 +27,11 @@ pub struct LimitsSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub calls_per_user_per_hour: Option<u32>,
-    /// Where days end, such as `Europe/Berlin`. An IANA time zone.
+    /// IANA time zone in which days and months begin and end, such as `Europe/Berlin`.
     #[serde(default = "utc")]
     #[schemars(length(min = 1, max = 64))]
     pub time_zone: String,
-    /// Caps in US dollars.
+    /// Caps on spending, in US dollars.
     #[serde(default)]
     pub budget: BudgetSpec,
 }
@@ -53,17 +53,17 @@ impl Default for LimitsSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetSpec {
-    /// What one Thread may cost before a person is asked. No cap if absent.
+    /// Most that one Thread may cost before a person is asked, in USD. No cap if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_thread: Option<NanoUsd>,
-    /// What a Repo may cost in a day. No cap if absent.
+    /// Most that a Repo may cost in a day, in USD. No cap if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_day: Option<NanoUsd>,
     /// Percent of a cap at which the thread is told.
     #[serde(default = "warn_at")]
     #[schemars(range(min = 1, max = 100))]
     pub warn_at: u32,
-    /// What each person may spend, a day and a month. A call is charged to the person who asked for its
+    /// Most that each person may spend, a day and a month, in USD. A call is charged to the person who asked for its
     /// conversation. No caps if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub people: Option<PeopleBudget>,
@@ -95,11 +95,11 @@ impl Default for BudgetSpec {
     }
 }
 
-/// What a model costs where the provider does not say. US dollars.
+/// Prices of a model whose provider names none. US dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelPrice {
-    /// A million tokens sent.
+    /// Price of a million tokens sent.
     #[serde(default)]
     pub prompt: NanoUsd,
     /// A million tokens received, those of images among them.
@@ -117,7 +117,7 @@ pub struct ModelPrice {
     /// An image made, where it costs something beside its tokens.
     #[serde(default)]
     pub image: NanoUsd,
-    /// A minute of audio heard.
+    /// Price of a minute of audio heard.
     #[serde(default)]
     pub audio_minute: NanoUsd,
     /// A search of the web that a model makes; 0.04 if absent.

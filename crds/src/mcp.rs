@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::secret_ref::SecretRef;
 
-/// Servers of a Repo.
+/// Maximum number of MCP servers of a Repo.
 pub const MOST_SERVERS: usize = 32;
 
 /// A server whose tools roles may use: a program in a pod of its own, or a URL that the gateway calls.
@@ -81,7 +81,7 @@ pub struct McpServerSpec {
         ))
     )]
     pub egress: Vec<String>,
-    /// Whether each Thread has a server of its own, or all of the Repo share one.
+    /// Scope of a server: each Thread has one of its own, or all Threads of the Repo share one.
     #[serde(default)]
     pub scope: McpScope,
     /// Mounts the Thread's worktree into its pod. It has none if absent.
@@ -98,10 +98,10 @@ pub struct McpServerSpec {
     #[serde(default = "call_seconds")]
     #[schemars(range(min = 1, max = 540))]
     pub call_seconds: u32,
-    /// Tools that may be used.
+    /// Rules that say which tools may be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<McpToolRules>,
-    /// What calls of some tools can do, whatever the server says. The strictest rule that names a tool holds.
+    /// Risk of calls of some tools, whatever the server says. The strictest rule that names a tool holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub risk: Vec<McpRiskRule>,
@@ -129,7 +129,7 @@ pub struct McpSampling {
     pub max_calls: u32,
 }
 
-/// A variable or a header.
+/// An environment variable or an HTTP header, with a literal value or one from a Secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
@@ -137,14 +137,14 @@ pub struct McpSampling {
     "message": "it has either a `value` or a `secret`"
 }]))]
 pub struct McpValue {
-    /// Its name.
+    /// Name of the variable or header.
     #[schemars(regex(pattern = r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"))]
     pub name: String,
-    /// Its value, which everybody can read who can read the Repo.
+    /// Literal value, which everybody can read who can read the Repo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub value: Option<String>,
-    /// Where its value is.
+    /// Reference to the Secret that holds the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<McpSecretKey>,
 }
@@ -154,10 +154,10 @@ pub struct McpValue {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpSecretKey {
-    /// Name of the Secret.
+    /// Name of a Secret in the Repo's namespace.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// The key in it.
+    /// Key in the Secret's data.
     #[schemars(regex(pattern = r"^[-._a-zA-Z0-9]{1,253}$"))]
     pub key: String,
     /// Goes before the value, such as `Bearer ` in a header.
@@ -166,7 +166,7 @@ pub struct McpSecretKey {
     pub prefix: Option<String>,
 }
 
-/// How a person signs in to a server.
+/// OAuth settings with which a person signs in to a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpOauth {
@@ -184,20 +184,20 @@ pub struct McpOauth {
     pub issuer: Option<String>,
 }
 
-/// For whom a server runs.
+/// Scope of a running server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum McpScope {
-    /// Each Thread has one of its own.
+    /// Each Thread has a server of its own.
     #[default]
     Thread,
-    /// All Threads of the Repo share one.
+    /// All Threads of the Repo share one server.
     Repo,
 }
 
-/// How a server has the worktree of its Thread.
+/// Access of a server to the worktree of its Thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum McpWorktree {
-    /// It can read it, at `/workspace`.
+    /// The server can read the worktree, at `/workspace`.
     ReadOnly,
 }
 
@@ -205,45 +205,45 @@ pub enum McpWorktree {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpToolRules {
-    /// Those alone; all if empty.
+    /// Tools that may be used; all of the server's if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 1, max = 256)))]
     pub allow: Vec<String>,
-    /// Not these, whatever `allow` says.
+    /// Tools that may not be used, whatever `allow` says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 1, max = 256)))]
     pub deny: Vec<String>,
 }
 
-/// What calls of some tools can do.
+/// Risk of calls of some tools.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpRiskRule {
-    /// By the server's own names, with `*` and `?`.
+    /// Tools that the rule holds for, by the server's own names, with `*` and `?`.
     #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 256)))]
     pub tools: Vec<String>,
-    /// What they can do.
+    /// Risk that calls of those tools have.
     pub risk: McpRisk,
 }
 
-/// How a server of a Repo is.
+/// Status of a Repo's MCP server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerStatus {
     /// Name in `spec.mcpServers`.
     pub name: String,
-    /// It answered when it was last asked.
+    /// True if it answered when it was last asked.
     pub ready: bool,
-    /// Its own version, if it says one.
+    /// Version that the server says of itself, if any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Tools that may be used.
+    /// Number of tools that may be used.
     #[serde(default)]
     pub tools: u32,
-    /// Since when it is so.
+    /// Time since which this state holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// What is wrong with it.
+    /// Reason why the server is not ready, for people. Empty if nothing is wrong.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// For a server with an `image` that was used: a hash of the entry and its Secrets as they were then.
@@ -251,23 +251,23 @@ pub struct McpServerStatus {
     pub used_spec: String,
 }
 
-/// What a Thread has made of the servers of its Repo.
+/// A Thread's use of its Repo's MCP servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadMcp {
-    /// By server.
+    /// State by the server's name in `spec.mcpServers`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub servers: BTreeMap<String, ThreadMcpServer>,
 }
 
-/// What a Thread has made of one server.
+/// A Thread's use of one MCP server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadMcpServer {
     /// Calls that were carried out.
     #[serde(default)]
     pub calls: u32,
-    /// Its pod.
+    /// Pod of the server that belongs to this Thread, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<McpPod>,
     /// Slack user id of who was sent a link to sign in, until a call gets through.
@@ -301,7 +301,8 @@ pub struct ThreadMcpServer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpPod {
-    /// When it was last wanted: it is started, and kept for `idleSeconds`. (Gateway.)
+    /// Time of the latest use that needs the pod: the controller starts it, and keeps it for `idleSeconds`
+    /// afterwards. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<Time>,
     /// A hash of the server for which the hosts of its Secrets were checked: no other one is started. (Gateway.)
@@ -313,7 +314,7 @@ pub struct McpPod {
     /// A sentence about what keeps it from working. (Controller.)
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub trouble: String,
-    /// What it waits for while it starts, such as its image. (Controller.)
+    /// Condition that the starting pod waits for, such as the pull of its image. (Controller.)
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub waits: String,
     /// A hash of the revisions of its Secrets: a pod that was started with others is replaced. (Gateway.)

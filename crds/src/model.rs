@@ -26,15 +26,15 @@ pub struct ModelSpec {
     pub base_url: String,
     /// Secret with the key `apiKey`.
     pub credentials: SecretRef,
-    /// What the API understands beyond what all OpenAI-compatible ones share; told by the host if
-    /// absent. To be set where one of these is behind a proxy.
+    /// Dialect of the API beyond what all OpenAI-compatible ones share; derived from the host if absent. To be set
+    /// where one of these is behind a proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<SpelledWord<ModelApi>>,
     /// Prices by model, for providers that report no cost with their answers. What the provider's list
     /// says if absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prices: BTreeMap<String, ModelPrice>,
-    /// What models can do, by id. It counts more than what the provider's list says.
+    /// Capabilities of models, by id. They override what the provider's list says.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, ModelNote>,
     /// Other providers. A role's model `NAME/MODEL` is asked for at the provider `NAME`; any other at the
@@ -53,7 +53,7 @@ pub struct ModelSpec {
     "message": "`default` is the provider that spec.model itself describes: choose another name"
 }]))]
 pub struct ModelProviderSpec {
-    /// What stands before the slash in the names of its models.
+    /// Prefix of its models' names, before the slash.
     #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,28}[a-z0-9])?$"))]
     pub name: String,
     /// Base URL of an OpenAI-compatible API, up to and with `/v1`.
@@ -62,13 +62,13 @@ pub struct ModelProviderSpec {
     pub base_url: String,
     /// Secret with the key `apiKey`.
     pub credentials: SecretRef,
-    /// What the API understands beyond what all OpenAI-compatible ones share; by its host if absent.
+    /// Dialect of the API beyond what all OpenAI-compatible ones share; derived from its host if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<SpelledWord<ModelApi>>,
     /// Prices by model, without the provider's name, where neither its answers nor its list tell them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prices: BTreeMap<String, ModelPrice>,
-    /// What models can do, by id, without the provider's name.
+    /// Capabilities of models, by id without the provider's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, ModelNote>,
 }
@@ -76,17 +76,17 @@ pub struct ModelProviderSpec {
 /// One provider of a Repo, wherever its `spec.model` describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelProvider<'a> {
-    /// Its name; [`DEFAULT_PROVIDER`] for the fields of `spec.model` itself.
+    /// Name of the provider; [`DEFAULT_PROVIDER`] for the fields of `spec.model` itself.
     pub name: &'a str,
-    /// Base URL of its API.
+    /// Base URL of the provider's API.
     pub base_url: &'a str,
-    /// Secret with its key.
+    /// Secret that holds the API key.
     pub credentials: &'a SecretRef,
-    /// What its API understands, where the Repo says so.
+    /// Dialect of its API, where the Repo names one.
     pub api: Option<ModelApi>,
     /// Prices by the provider's own ids.
     pub prices: &'a BTreeMap<String, ModelPrice>,
-    /// What its models can do, by its own ids.
+    /// Capabilities of its models, by the provider's own ids.
     pub models: &'a BTreeMap<String, ModelNote>,
 }
 
@@ -147,24 +147,24 @@ impl ModelSpec {
     }
 }
 
-/// The kind of a model API.
+/// Dialect of a model API beyond what all OpenAI-compatible ones share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ModelApi {
-    /// As openrouter.ai.
+    /// The dialect of openrouter.ai.
     OpenRouter,
-    /// As api.openai.com.
+    /// The dialect of api.openai.com.
     #[serde(rename = "openAI")]
     OpenAi,
     /// OpenAI's models at Azure.
     Azure,
-    /// As api.anthropic.com: chat is OpenAI's, and the list wants the key in a header of its own.
+    /// The dialect of api.anthropic.com: chat is OpenAI's, and the list wants the key in a header of its own.
     Anthropic,
-    /// Any other.
+    /// Any other OpenAI-compatible API.
     Plain,
 }
 
-/// What somebody knows of a model better than its provider's list. What is absent is as the list says.
+/// Corrections to what a provider's list says of a model. An absent field leaves the list's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelNote {
@@ -176,13 +176,13 @@ pub struct ModelNote {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 256, max = 1_000_000))]
     pub max_tokens: Option<u32>,
-    /// Whether it can call tools.
+    /// True if the model can call tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<bool>,
-    /// Whether it can be shown pictures.
+    /// True if the model accepts images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sees: Option<bool>,
-    /// How the provider keeps what it was sent.
+    /// Form of the provider's prompt cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<SpelledWord<CacheForm>>,
     /// The form in which it changes files, where its name does not tell.

@@ -26,7 +26,8 @@ pub const SECRETS_ROLE: &str = "codebutler-gateway-secrets";
 pub const MCP_TOKENS: &str = "codebutler-mcp-tokens";
 /// Annotation on a Secret: comma-separated hosts (`host` or `host:port`) that it may be sent to.
 pub const ANNOTATION_HOSTS: &str = "codebutler.dev/hosts";
-/// What the items of a roadmap may cost together, in USD, on the Thread of each: known where their parent is gone.
+/// Annotation on the Thread of each item of a roadmap: the budget of all items together, in USD. It stays known where
+/// their parent is gone.
 pub const ANNOTATION_ROADMAP_BUDGET: &str = "codebutler.dev/roadmap-budget";
 /// The Thread of the item from whose branch an item's own begins, as that one was not merged yet.
 pub const ANNOTATION_STACKED_ON: &str = "codebutler.dev/stacked-on";
@@ -48,7 +49,7 @@ pub mod secret_key {
     pub const SLACK_BOT_TOKEN: &str = "botToken";
     /// Slack app-level token for Socket Mode (`xapp-…`).
     pub const SLACK_APP_TOKEN: &str = "appToken";
-    /// Git and GitHub token.
+    /// Token for Git and the GitHub API.
     pub const GIT_TOKEN: &str = "token";
     /// Id (or client id) of a GitHub App, in place of a token.
     pub const GIT_APP_ID: &str = "appId";
@@ -58,9 +59,9 @@ pub mod secret_key {
     pub const GIT_PRIVATE_KEY: &str = "privateKey";
     /// The product at whoever says who people are, for its pages.
     pub const CLIENT_ID: &str = "clientId";
-    /// What it proves that with.
+    /// OAuth client secret that goes with [`CLIENT_ID`].
     pub const CLIENT_SECRET: &str = "clientSecret";
-    /// What deliveries are signed with (`whsec_…`).
+    /// Secret that deliveries are signed with (`whsec_…`).
     pub const SIGNING_SECRET: &str = "signingSecret";
     /// API key of the model provider.
     pub const MODEL_API_KEY: &str = "apiKey";
@@ -91,7 +92,8 @@ pub fn pod_name(thread: &str, role: &str) -> String {
     format!("{thread}-{role}")
 }
 
-/// Between the names of its owner and of its server in the name of a server's pod. No role's name has a dot.
+/// Separator between the names of its owner and of its server in the name of a server's pod. No role's name has a
+/// dot.
 const MCP: &str = ".mcp.";
 
 /// The pod of a server that belongs to a Thread or a Repo.
@@ -112,9 +114,9 @@ pub fn volume_claim(thread: &str) -> String {
     thread.to_owned()
 }
 
-/// Between a Repo's name and a seat's own part.
+/// Separator between a Repo's name and a seat's own part.
 const SEAT: &str = "-seat-";
-/// Length of that part.
+/// Length of the random part of a seat's name.
 const SEAT_ID: usize = 8;
 
 /// A seat of a Repo, and its volume claim. Its pod is [`pod_name`] of it.

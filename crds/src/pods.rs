@@ -1,5 +1,5 @@
-//! What platform teams ask of pods that they don't write: [`PodSettings`], given for an installation,
-//! a Repo and an AgentRole, each over the one before.
+//! Settings of platform teams for pods that they don't write: [`PodSettings`], given for an installation, a Repo and
+//! an AgentRole, each over the one before.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is added to agent pods.
+/// Settings that are added to agent pods.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSettings {
@@ -39,15 +39,15 @@ pub struct PodSettings {
     /// Labels of the nodes that the pods may run on. `kubernetes.io/os` is `linux` unless it is here.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
-    /// Which nodes and neighbours the pods want. That a Thread's pods share a node, where its volume
-    /// asks for it, is added.
+    /// Affinity of the pods to nodes and to other pods. A rule that keeps a Thread's pods on one node is added where
+    /// its volume asks for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
     /// Taints that the pods tolerate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub tolerations: Vec<Toleration>,
-    /// How the pods spread over zones or nodes. Pods of a Thread whose volume is ReadWriteOnce share a
+    /// Constraints on how the pods spread over zones or nodes. Pods of a Thread whose volume is ReadWriteOnce share a
     /// node all the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
@@ -60,11 +60,11 @@ pub struct PodSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub runtime_class_name: Option<String>,
-    /// Whether the pods share the node's users. `false` gives each a user namespace of its own, in which even its
-    /// root would be nobody outside. If absent: `false` where the cluster is Kubernetes 1.33 or newer and the
-    /// pods have no RuntimeClass. `true` where nodes or volumes can't do that: it needs Linux 6.3,
-    /// containerd 2.0 or CRI-O, runc 1.2, and file systems with idmapped mounts, which NFS has not. `status.roles`
-    /// of a Thread says what is so.
+    /// If true, the pods share the node's user namespace. `false` gives each a user namespace of its own, in which
+    /// even its root would be nobody outside. If absent: `false` where the cluster is Kubernetes 1.33 or newer and
+    /// the pods have no RuntimeClass. `true` where nodes or volumes can't do that: it needs Linux 6.3, containerd 2.0
+    /// or CRI-O, runc 1.2, and file systems with idmapped mounts, which NFS has not. `status.roles` of a Thread says
+    /// what is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_users: Option<bool>,
     /// Secrets of type `kubernetes.io/dockerconfigjson`, in the namespace of the Threads, with which
@@ -72,7 +72,7 @@ pub struct PodSettings {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub image_pull_secrets: Vec<PullSecret>,
-    /// When nodes pull the pods' images. As the cluster has it for each image if absent.
+    /// Pull policy of the pods' images. The cluster's default for each image if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<PullPolicy>,
     /// Requests and limits by container.
@@ -90,16 +90,16 @@ pub struct PodSettings {
     pub volumes: Vec<ExtraVolume>,
 }
 
-/// A Secret by name.
+/// Reference to an image pull Secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullSecret {
-    /// Name of the Secret.
+    /// Name of a Secret in the pods' namespace.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 }
 
-/// When a node pulls an image.
+/// Policy by which a node pulls an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs)] // Kubernetes' own words
 pub enum PullPolicy {
@@ -109,7 +109,7 @@ pub enum PullPolicy {
 }
 
 impl PullPolicy {
-    /// As a container has it.
+    /// The value of a container's `imagePullPolicy`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -125,10 +125,11 @@ impl PullPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodResources {
-    /// Of the container that talks to the gateway.
+    /// Requests and limits of the container that talks to the gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<ResourceRequirements>,
-    /// Of the container in which commands run; an AgentRole's `workspace.resources` go before.
+    /// Requests and limits of the container in which commands run; an AgentRole's `workspace.resources` take
+    /// precedence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toolbox: Option<ResourceRequirements>,
 }
@@ -138,11 +139,11 @@ pub struct PodResources {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodUser {
-    /// User of all containers.
+    /// User id under which all containers run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub run_as_user: Option<i64>,
-    /// Group of all containers.
+    /// Group id under which all containers run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub run_as_group: Option<i64>,
@@ -159,7 +160,7 @@ pub struct PodUser {
     pub se_linux_options: Option<SELinuxOptions>,
 }
 
-/// A volume for commands.
+/// An extra volume that commands see.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -173,7 +174,7 @@ pub struct PodUser {
     }
 ]))]
 pub struct ExtraVolume {
-    /// Its name, unlike that of every other.
+    /// Name of the volume, unlike that of every other.
     #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,56}[a-z0-9])?$"))]
     pub name: String,
     /// The folder where commands find it, such as `/cache`.
@@ -185,7 +186,7 @@ pub struct ExtraVolume {
     /// A folder that goes with the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_dir: Option<EmptySource>,
-    /// Whether commands may only read it.
+    /// If true, commands can only read it. False by default.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
 }
@@ -194,7 +195,7 @@ pub struct ExtraVolume {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimSource {
-    /// Its name.
+    /// Name of a PersistentVolumeClaim.
     #[schemars(length(min = 1, max = 253))]
     pub claim_name: String,
 }
@@ -203,14 +204,14 @@ pub struct ClaimSource {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EmptySource {
-    /// How much fits in; 1Gi if absent.
+    /// Maximum size of the volume; 1Gi if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^[1-9][0-9]*(Ki|Mi|Gi|Ti|k|M|G|T)?$"))]
     pub size_limit: Option<String>,
 }
 
 impl PodSettings {
-    /// These, and under them what `base` has more.
+    /// Merges these settings over those of `base`.
     #[must_use]
     pub fn over(mut self, base: &Self) -> Self {
         under(&mut self.labels, &base.labels);
@@ -224,7 +225,7 @@ impl PodSettings {
             self.topology_spread_constraints.clone_from(&base.topology_spread_constraints);
         }
         or(&mut self.priority_class_name, base.priority_class_name.as_ref());
-        // What a base says of users is for the runtime that it knows.
+        // A base decides on users for the runtime that it knows, so its choice does not hold for another one.
         let other_runtime =
             self.runtime_class_name.is_some() && self.runtime_class_name != base.runtime_class_name;
         if !other_runtime {
@@ -265,7 +266,7 @@ fn or<T: Clone>(own: &mut Option<T>, base: Option<&T>) {
     }
 }
 
-/// Each of its three parts is one's own, or else the other's.
+/// Merges two affinities: each of the three parts is one's own, or else the other's.
 fn affinity_over(own: Option<Affinity>, base: Option<&Affinity>) -> Option<Affinity> {
     let Some(base) = base else { return own };
     let mut own = own.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a Repo forbids, masks and wants a person for.
+//! Policy of a Repo: actions that it forbids, text that it masks, and effects that need a person's consent.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ pub use codebutler_wire::RiskTier;
 use crate::egress::EgressPreset;
 use crate::spelling::OutdatedSpelling;
 
-/// Who may steer.
+/// People who may start, steer and approve work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessSpec {
-    /// Slack user ids that may start threads, approve, steer and merge; the id of a user group (`S0123ABC`) stands for
-    /// its members, whom the app sees with the scope `usergroups:read`. Empty: everybody in the
-    /// channel may start and steer, and full members of the app's own workspace approve and merge.
+    /// Slack user ids that may start threads, approve, steer and merge; the id of a user group (`S0123ABC`) stands
+    /// for its members, whom the app sees with the scope `usergroups:read`. Empty: everybody in the channel may start
+    /// and steer, and full members of the app's own workspace approve and merge.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(regex(pattern = r"^[UWS][A-Z0-9]{2,20}$")))]
     pub users: Vec<String>,
 }
 
-/// Where commands and web tools may connect to.
+/// Hosts that commands and web tools may connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EgressSpec {
@@ -62,7 +62,7 @@ impl EgressSpec {
     }
 }
 
-/// What web tools may read beside the hosts that commands may connect to.
+/// Pages that web tools may read beside the hosts that commands may connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebSpec {
@@ -75,7 +75,8 @@ pub struct WebSpec {
         ))
     )]
     pub hosts: Vec<String>,
-    /// Whether `WebFetch` may read the pages that `WebSearch` has found in the same Thread, whatever their host.
+    /// If true, `WebFetch` may read the pages that `WebSearch` has found in the same Thread, whatever their host.
+    /// True by default.
     #[serde(default = "yes")]
     pub open_results: bool,
     /// The role's model that searches, where its provider has a search of its own. The cheapest one if absent.
@@ -107,16 +108,16 @@ pub struct PolicySpec {
     /// Risk tier by tool; it can only make a tool's own tier stricter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_overrides: BTreeMap<String, RiskTier>,
-    /// What waits for a permitted user's consent each time, plan or no plan.
+    /// Effects that need a permitted user's consent each time, plan or no plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub require_approval: Vec<GuardedEffects>,
-    /// What is masked, besides the built-in patterns, in everything that leaves as text.
+    /// Patterns that are masked, besides the built-in ones, in everything that leaves as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub redaction: Vec<RedactionRule>,
-    /// Whether the same is masked in what models are sent. What is masked then is not known to them:
-    /// a role can't work with an address or a credential that it never sees.
+    /// If true, the same is masked in what models are sent, so that they don't know it: a role can't work with an
+    /// address or a credential that it never sees. False by default.
     #[serde(default)]
     pub redact_models: bool,
     /// Glob patterns of files that no role may push a change to.
@@ -137,18 +138,18 @@ pub struct PolicySpec {
         pattern = r"^([1-9][0-9]{0,2}|1[0-9]{3}|20[0-3][0-9]|204[0-8])Mi$|^[12]Gi$"
     ))]
     pub max_push_size: Option<String>,
-    /// What `maxFileSize` was before, in MiB. Read until v1beta1.
+    /// Older spelling of `maxFileSize`, in MiB. Read until v1beta1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub max_file_mib: Option<u32>,
-    /// What `maxPushSize` was before, in MiB. Read until v1beta1.
+    /// Older spelling of `maxPushSize`, in MiB. Read until v1beta1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2048))]
     pub max_push_mib: Option<u32>,
 }
 
-/// What is pushed at most if nothing is said, in MiB. Where the old fields have these values, an older
-/// definition may have filled them in.
+/// Default limits of pushes, in MiB. Where the old fields have these values, an older definition may have filled them
+/// in.
 const FILE_MIB: u32 = 10;
 const PUSH_MIB: u32 = 100;
 
@@ -206,7 +207,7 @@ impl Default for PolicySpec {
 pub enum GuardedEffects {
     /// A push to the thread's branch.
     Push,
-    /// Opening a pull request.
+    /// Opening of a pull request.
     PullRequest,
 }
 

@@ -4,21 +4,21 @@
 /// One reason. Its sentence on the object names the field, the Secret or the command that it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusReason {
-    /// The word itself.
+    /// The reason as a condition or an Event has it.
     pub name: &'static str,
-    /// Kind of the object.
+    /// Kind of the object that carries the reason.
     pub kind: &'static str,
     /// Condition types that have it, or `event`.
     pub at: &'static str,
-    /// What it means.
+    /// Meaning of the reason, for people.
     pub means: &'static str,
-    /// What to do; empty where there is nothing to be done.
+    /// Remedy; empty where there is nothing to be done.
     pub todo: &'static str,
 }
 
 macro_rules! reasons {
     ($($kind:ident { $($name:ident at $at:literal: $means:literal, $todo:literal;)* })*) => {
-        /// All of them, by kind and name.
+        /// Every reason, by kind and name.
         pub static ALL: &[StatusReason] = &[$($(StatusReason {
             name: stringify!($name),
             kind: stringify!($kind),

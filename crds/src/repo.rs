@@ -62,11 +62,11 @@ use crate::warm::{WarmSpec, WarmStatus};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RepoSpec {
-    /// The Git remote.
+    /// Git remote that holds the code.
     pub git: GitSpec,
-    /// The Slack channel.
+    /// Slack channel that the team talks in.
     pub slack: SlackSpec,
-    /// The model API.
+    /// Model API that the roles call.
     pub model: ModelSpec,
     /// Names of the AgentRoles that may work here, looked up in the Repo's namespace and then in
     /// the operator's. The first one is addressed by messages that mention nobody.
@@ -75,39 +75,39 @@ pub struct RepoSpec {
     /// The volume that each Thread works in.
     #[serde(default)]
     pub worktree: WorktreeSpec,
-    /// Slots, calls and money.
+    /// Limits on slots, calls and money.
     #[serde(default)]
     pub limits: LimitsSpec,
-    /// Who may steer.
+    /// People who may steer. Everybody in the channel by default.
     #[serde(default)]
     pub access: AccessSpec,
-    /// Where workspaces may connect to.
+    /// Hosts that workspaces may connect to. None by default.
     #[serde(default)]
     pub egress: EgressSpec,
-    /// What web tools may read beside that. As its defaults say, if absent.
+    /// Pages that web tools may read beside that. As its defaults say, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub web: Option<WebSpec>,
-    /// What is forbidden, masked, or waits for a person.
+    /// Actions that are forbidden, text that is masked, and effects that wait for a person.
     #[serde(default)]
     pub policy: PolicySpec,
-    /// What is added to the pods of all its roles. An AgentRole's own `pods` go before, and what an
-    /// installation adds to all comes after.
+    /// Settings that are added to the pods of all its roles. An AgentRole's own `pods` take precedence over these,
+    /// and these over what an installation adds to all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<Box<PodSettings>>,
-    /// What becomes of its Threads.
+    /// Policy for its Threads, such as how long closed ones are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<ThreadsSpec>,
-    /// How its Threads' branches are kept up to date.
+    /// Policy for keeping its Threads' branches up to date.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branches: Option<BranchesSpec>,
-    /// Which conversations the team looks back on before they are merged. Those in which more than one role
-    /// worked on a pull request, if absent.
+    /// Conversations that the team looks back on before they are merged. Those in which more than one role worked on
+    /// a pull request, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrospective: Option<RetrospectiveSpec>,
-    /// How changes are reviewed.
+    /// Settings for the review of changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<ReviewSpec>,
-    /// How the roadmap in its repository is worked off, once somebody has that done.
+    /// Settings for working off the roadmap in its repository, once somebody has that done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roadmap: Option<RoadmapSpec>,
     /// Threads that begin by the clock.
@@ -135,13 +135,13 @@ pub struct RepoSpec {
     /// Pods that wait for a conversation. None do if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm: Option<Box<WarmSpec>>,
-    /// Stops new work; running turns end.
+    /// If true, no new work starts, and running turns end. False by default.
     #[serde(default)]
     pub suspend: bool,
 }
 
-/// When people are reminded of a question in a thread: once after some hours of work, then weekly, and only in those
-/// hours. Days are those of `limits.timeZone`.
+/// Hours in which people are reminded of a question in a thread: once after some hours of work, then weekly, and only
+/// in those hours. Days are those of `limits.timeZone`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
@@ -153,11 +153,11 @@ pub struct RemindersSpec {
     #[serde(default = "reminder_hours")]
     #[schemars(range(min = 1, max = 200))]
     pub hours: u32,
-    /// When work begins.
+    /// Time of day at which work begins, such as `09:00`.
     #[serde(default = "work_begins")]
     #[schemars(regex(pattern = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
     pub from: String,
-    /// When it ends.
+    /// Time of day at which work ends, such as `18:00`.
     #[serde(default = "work_ends")]
     #[schemars(regex(pattern = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
     pub to: String,
@@ -172,7 +172,7 @@ impl Default for RemindersSpec {
     }
 }
 
-/// Where the code lives.
+/// Git remote that holds the code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GitSpec {
@@ -192,13 +192,13 @@ pub struct GitSpec {
     /// Secret with the key `token`, or with those of a GitHub App: `appId`, `privateKey` and
     /// optionally `installationId`.
     pub credentials: SecretRef,
-    /// How pull requests are merged. If absent, the first of these that the repository allows. Where a
+    /// Method by which pull requests are merged. If absent, the first of these that the repository allows. Where a
     /// merge queue is in front of the branch, the queue decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_method: Option<SpelledWord<MergeMethod>>,
-    /// Whether pictures of before and after a visible change are pushed, so that the pull request can show them: to
-    /// `refs/codebutler/pictures/`, which is no branch, until the Thread ends. None are pushed where `policy.requireApproval`
-    /// has `Push`.
+    /// If true, pictures of before and after a visible change are pushed, so that the pull request can show them: to
+    /// `refs/codebutler/pictures/`, which is no branch, until the Thread ends. None are pushed where
+    /// `policy.requireApproval` has `Push`.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     #[schemars(extend("default" = true))]
     pub pictures: bool,
@@ -213,7 +213,7 @@ const fn is_yes(value: &bool) -> bool {
     *value
 }
 
-/// How a pull request becomes part of its base branch.
+/// Method by which a pull request becomes part of its base branch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum MergeMethod {
@@ -227,10 +227,10 @@ pub enum MergeMethod {
 }
 
 impl MergeMethod {
-    /// All, the preferred one first.
+    /// Every method, the preferred one first.
     pub const ALL: [Self; 3] = [Self::Squash, Self::Merge, Self::Rebase];
 
-    /// As GitHub has it.
+    /// The method's name in GitHub's API.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -241,7 +241,7 @@ impl MergeMethod {
     }
 }
 
-/// Where the team talks.
+/// Slack channel in which the team talks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SlackSpec {
@@ -249,7 +249,7 @@ pub struct SlackSpec {
     /// may be renamed afterwards. Stays as it is while Threads are open.
     #[schemars(regex(pattern = r"^([CG][A-Z0-9]{2,20}|#[\p{Ll}\p{Lo}\p{M}\p{N}_-]{1,80})$"))]
     pub channel: String,
-    /// Whether a public channel that `channel` names is created if there is none.
+    /// If true, a public channel that `channel` names is created if there is none. False by default.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub create_channel: bool,
     /// Bots that may write here like people, by bot id (`B0123ABCD`) or user id. What they write is
@@ -259,11 +259,11 @@ pub struct SlackSpec {
     pub allow_bots: Vec<String>,
     /// Secret with the keys `botToken` and `appToken`.
     pub credentials: SecretRef,
-    /// How long to gather a user's burst of messages before the first role starts.
+    /// Debounce in seconds: time for which a user's burst of messages is gathered before the first role starts.
     #[serde(default = "debounce")]
     #[schemars(range(min = 0, max = 60))]
     pub debounce_seconds: u32,
-    /// Whether the team is offered once to learn a repository that has code and no `.codebutler/`: a message in the
+    /// If true, the team is offered once to learn a repository that has code and no `.codebutler/`: a message in the
     /// channel with a button.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub offer_learning: bool,
@@ -273,14 +273,14 @@ pub struct SlackSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorktreeSpec {
-    /// Requested size.
+    /// Requested size of the volume.
     #[serde(default = "size")]
     #[schemars(regex(pattern = r"^[1-9][0-9]*(Mi|Gi|Ti|M|G|T)$"))]
     pub size: String,
     /// StorageClass; the cluster's default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_class_name: Option<String>,
-    /// Whether a Thread's pods have to share a node.
+    /// Access mode of the volume, which decides whether a Thread's pods have to share a node.
     #[serde(default)]
     #[schemars(extend(
         "enum" = ["ReadWriteOncePod"],
@@ -322,36 +322,36 @@ impl Default for WorktreeSpec {
 /// Access modes in which several pods of a Thread can use one volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AccessMode {
-    /// One node at a time: a Thread's pods share a node.
+    /// Mounted by pods on one node at a time: a Thread's pods share a node.
     #[default]
     ReadWriteOnce,
-    /// Many nodes.
+    /// Mounted by pods on many nodes.
     ReadWriteMany,
 }
 
-/// What is known of a Repo.
+/// Status of a Repo, written by the controller and the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RepoStatus {
     /// The generation that the conditions speak of. Written by the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `Ready`, `Reconciling`, `Stalled`, `GatewayServing`, `SchedulesValid`, `SeatsReady`, `OldSpelling` by the controller; `SlackReachable`,
-    /// `GitReachable`, `ModelsKnown`, `ModelReachable`, `EgressEnforced`, `GuidesValid`, `McpServersReady` by the
-    /// gateway.
+    /// `Ready`, `Reconciling`, `Stalled`, `GatewayServing`, `SchedulesValid`, `SeatsReady`, `OldSpelling` by the
+    /// controller; `SlackReachable`, `GitReachable`, `ModelsKnown`, `ModelReachable`, `EgressEnforced`,
+    /// `GuidesValid`, `McpServersReady` by the gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
     /// Counts of Threads. Written by the controller.
     #[serde(default)]
     pub threads: ThreadCounts,
-    /// What a day has cost. Written by the gateway.
+    /// Spending of the current day. Written by the gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spend: Option<RepoSpend>,
     /// Slack's side. Written by the gateway.
     #[serde(default)]
     pub slack: RepoSlackStatus,
-    /// What has become of `spec.schedules`. Written by the gateway.
+    /// State of each of `spec.schedules`. Written by the gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -360,7 +360,7 @@ pub struct RepoStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_ISSUES))]
     pub begun_issues: Vec<u64>,
-    /// Which comments of `spec.comments` were looked at. Written by the gateway.
+    /// Cursor of `spec.comments`: comments that were looked at. Written by the gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comments: Option<CommentsStatus>,
     /// Mistakes in `.codebutler/` of the base branch. Written by the gateway; absent when there are none.
@@ -369,7 +369,7 @@ pub struct RepoStatus {
     /// The offer to learn the repository. Written by the gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learning: Option<LearningOffer>,
-    /// How the servers of `spec.mcpServers` are. Written by the gateway.
+    /// State of each of `spec.mcpServers`. Written by the gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_SERVERS))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -386,7 +386,7 @@ pub struct RepoStatus {
     pub warm: Option<Box<WarmStatus>>,
 }
 
-/// How many Threads a Repo has.
+/// Number of Threads that a Repo has, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadCounts {
@@ -395,7 +395,7 @@ pub struct ThreadCounts {
     pub open: u32,
 }
 
-/// What the gateway remembers of a channel.
+/// The gateway's state of a Repo's Slack channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RepoSlackStatus {
@@ -420,10 +420,10 @@ pub struct RepoSlackStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NamedChannel {
-    /// As `spec.slack.channel` said it.
+    /// Name that `spec.slack.channel` had when the channel was found.
     #[schemars(length(max = 81))]
     pub name: String,
-    /// Its id.
+    /// Slack's id of the channel.
     #[schemars(regex(pattern = r"^[CG][A-Z0-9]{2,20}$"))]
     pub id: String,
 }
@@ -456,7 +456,7 @@ impl Repo {
 pub struct EndedThread {
     /// `ts` of the conversation's first message.
     pub root: SlackTs,
-    /// Where it ended: the message that told so, or the moment.
+    /// Position in the conversation at which it ended: `ts` of the message that told so, or of the moment.
     pub at: SlackTs,
 }
 

@@ -1,25 +1,25 @@
-//! When a team looks back on a conversation, and what that may cost.
+//! Retrospectives: the conditions under which a team looks back on a conversation, and the cost of that.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::NanoUsd;
 
-/// When the lead looks back, and asks what the team shall remember.
+/// Conditions under which the lead looks back, and asks what the team shall remember.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RetrospectiveSpec {
-    /// Whether it does at all.
+    /// If true, the team looks back. True by default.
     #[serde(default = "yes")]
     pub enabled: bool,
     /// The least that a conversation has to have cost, in USD.
     #[serde(default = "least_cost")]
     pub min_cost: NanoUsd,
-    /// What looking back may cost, in USD, the answers of roles that are asked included: from there on the lead is
+    /// Budget of a retrospective, in USD, the answers of roles that are asked included: from there on the lead is
     /// told to say what it has, or to go on without, and asks nobody any more. A call under way is not cut.
     #[serde(default = "most_cost")]
     pub max_cost: NanoUsd,
-    /// Whether the pull request has a journal of the conversation, in `.codebutler/journals/`.
+    /// If true, the pull request has a journal of the conversation, in `.codebutler/journals/`. True by default.
     #[serde(default = "yes")]
     pub journal: bool,
 }
@@ -34,12 +34,12 @@ const fn yes() -> bool {
     true
 }
 
-/// Five cents.
+/// Five cents, in billionths of a dollar.
 const fn least_cost() -> NanoUsd {
     NanoUsd(50_000_000)
 }
 
-/// Fifty cents.
+/// Fifty cents, in billionths of a dollar.
 const fn most_cost() -> NanoUsd {
     NanoUsd(500_000_000)
 }

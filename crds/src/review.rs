@@ -1,9 +1,9 @@
-//! How a team reviews.
+//! Settings for how a team reviews changes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How changes are reviewed before anybody is asked whether to merge.
+/// Settings for the review of changes before anybody is asked whether to merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReviewSpec {

@@ -50,9 +50,9 @@ pub struct AgentRoleSpec {
     #[schemars(regex(pattern = r"^[a-z][a-z0-9]{0,15}$"))]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "an AgentRole stays the role that it is: create another one"}]))]
     pub role: String,
-    /// How it appears in Slack.
+    /// Name and icon of the role in Slack.
     pub display: RoleDisplay,
-    /// What the other roles are told about it, in one sentence.
+    /// Description that the other roles are told, in one sentence.
     #[serde(default)]
     #[schemars(length(max = 400))]
     pub description: String,
@@ -60,37 +60,37 @@ pub struct AgentRoleSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^[a-z]{1,16}$"))]
     pub phase: Option<String>,
-    /// Which model it thinks with.
+    /// Models that it thinks with.
     pub model: RoleModel,
-    /// Which tools it is offered. Tools with an outside effect are refused by the gateway as well.
+    /// Tools that it is offered. Tools with an outside effect are refused by the gateway as well.
     #[serde(default)]
     pub tools: ToolNames,
     /// Decisions that it may ask people for; by its place in the team if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 3))]
     pub decisions: Option<Vec<SpelledWord<RoleDecision>>>,
-    /// Whether it may push, and under which condition. Absent: it may not.
+    /// Right to push, and its condition. Absent: it may not push.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub push: Option<PushRights>,
-    /// When a run ends by force.
+    /// Limits at which a run is ended by force.
     #[serde(default)]
     pub limits: RunLimits,
     /// Instructions added to the repository's own `.codebutler/<role>.md` or the seed's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 65_536))]
     pub prompt: Option<String>,
-    /// Where such instructions are kept instead: a ConfigMap, such as one made of the files of a Git
-    /// repository. A change takes effect as one of `prompt` does.
+    /// ConfigMap that holds such instructions instead, such as one made of the files of a Git repository. A change
+    /// takes effect as one of `prompt` does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_from: Option<PromptSource>,
-    /// Where its commands run.
+    /// Container in which its commands run.
     #[serde(default)]
     pub workspace: WorkspaceSpec,
-    /// How long its pod stays with nothing to do.
+    /// Seconds for which its pod stays with nothing to do.
     #[serde(default = "idle_timeout")]
     #[schemars(range(min = 0, max = 86_400))]
     pub idle_timeout_seconds: u32,
-    /// What is added to its pods, over what the Repo adds to all.
+    /// Settings that are added to its pods, over what the Repo adds to all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<Box<PodSettings>>,
     /// The older spelling of `pods.nodeSelector`, which goes before.
@@ -136,7 +136,7 @@ pub struct PromptSource {
 }
 
 impl PromptSource {
-    /// The key to read.
+    /// Key of the ConfigMap to read, the default included.
     #[must_use]
     pub fn key(&self) -> &str {
         self.key.as_deref().unwrap_or("prompt.md")
@@ -147,7 +147,7 @@ impl PromptSource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RoleDisplay {
-    /// Shown as the sender.
+    /// Name of the sender of its messages.
     #[schemars(length(min = 1, max = 80))]
     pub name: String,
     /// An emoji such as `:hammer:`.
@@ -159,15 +159,15 @@ pub struct RoleDisplay {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RoleModel {
-    /// Used unless something else is asked for.
+    /// Id of the model that is used unless something else is asked for.
     #[schemars(length(min = 1, max = 200))]
     pub default: String,
     /// Models that users may switch to, and that stand in, in this order, while the default fails.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 200)))]
     pub pool: Vec<String>,
-    /// A cheaper model that takes the first look at each conversation of a person's. It answers questions by itself; for a
-    /// plan, for anything that other people see, and where it is in doubt, the default goes on with the whole
+    /// A cheaper model that takes the first look at each conversation of a person's. It answers questions by itself;
+    /// for a plan, for anything that other people see, and where it is in doubt, the default goes on with the whole
     /// conversation, once. The default from the beginning if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200))]
@@ -185,10 +185,10 @@ pub struct RoleModel {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 256, max = 1_000_000))]
     pub max_tokens: Option<u32>,
-    /// How much the models think before they answer; each model's own default if absent.
+    /// Effort of the models' reasoning; each model's own default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<ModelReasoning>,
-    /// Which of OpenRouter's providers may answer; sent to no other API.
+    /// Restrictions on OpenRouter's providers; sent to no other API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing: Option<ModelRouting>,
     /// The model that makes images; the role makes none if absent.
@@ -241,7 +241,8 @@ impl RoleModel {
         tier.unwrap_or(&self.default)
     }
 
-    /// Where `current` gets stuck: the model for complex work, or else another view, the first of the pool.
+    /// Another model to try where `current` gets stuck: the model for complex work, or else another view, the first
+    /// of the pool.
     #[must_use]
     pub fn stronger_than(&self, current: &str) -> Option<&str> {
         let complex = self.tiers.iter().filter_map(|tiers| tiers.complex.as_ref());
@@ -249,11 +250,11 @@ impl RoleModel {
     }
 }
 
-/// How much models think before they answer.
+/// Reasoning of models before they answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelReasoning {
-    /// How hard. Left out for models that don't say that they can.
+    /// Reasoning effort. Left out for models that don't say that they can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<ReasoningEffort>,
     /// Most tokens of thinking, for models that take a number. It has to be less than `maxTokens`.
@@ -262,7 +263,7 @@ pub struct ModelReasoning {
     pub max_tokens: Option<u32>,
 }
 
-/// How hard a model thinks, as OpenRouter and OpenAI name it.
+/// Reasoning effort of a model, as OpenRouter and OpenAI name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)] // the provider's own words
@@ -276,37 +277,37 @@ pub enum ReasoningEffort {
     Max,
 }
 
-/// Which of OpenRouter's providers may answer a role's calls.
+/// Restrictions on OpenRouter's providers for a role's calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelRouting {
-    /// Only providers that know every parameter of the request, tools among them.
+    /// If true, only providers that know every parameter of the request, tools among them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub require_parameters: Option<bool>,
     /// `deny`: only providers that keep nothing and train on nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_collection: Option<DataCollection>,
-    /// Only endpoints with zero data retention.
+    /// If true, only endpoints with zero data retention.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zdr: Option<bool>,
     /// Providers to try first, in this order. Calls no longer stay with one provider by themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 64)))]
     pub order: Vec<String>,
-    /// The only providers.
+    /// The only providers that may answer. Any if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 64)))]
     pub only: Vec<String>,
-    /// Providers never to use.
+    /// Providers that may never answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 64)))]
     pub ignore: Vec<String>,
-    /// Whether other providers stand in where those of `order` fail.
+    /// If true, other providers stand in where those of `order` fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_fallbacks: Option<bool>,
 }
 
-/// What providers may do with what they are sent.
+/// Permission for providers to keep or train on what they are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)] // the provider's own words
@@ -319,21 +320,21 @@ pub enum DataCollection {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelTiers {
-    /// A line or two, one place.
+    /// Model for a line or two in one place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200))]
     pub simple: Option<String>,
-    /// Several files, known ground.
+    /// Model for several files on known ground.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200))]
     pub medium: Option<String>,
-    /// Design work, or stuck.
+    /// Model for design work, or where work is stuck.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200))]
     pub complex: Option<String>,
 }
 
-/// A role's tools by name.
+/// Tools of a role, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolNames {
@@ -354,14 +355,14 @@ impl ToolNames {
     }
 }
 
-/// Under which condition a role may push its thread's branch.
+/// Conditions under which a role may push its thread's branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PushRights {
     /// Refuse pushes and pull requests until a user has approved the thread's plan.
     #[serde(default = "yes")]
     pub needs_approved_plan: bool,
-    /// Whether it may rewrite what is on its thread's branch already (`git push --force`).
+    /// If true, it may rewrite what is on its thread's branch already (`git push --force`). False by default.
     #[serde(default)]
     pub rewrite: bool,
     /// Glob patterns of the only files that it may push a change to; a folder's name means all that
@@ -369,8 +370,8 @@ pub struct PushRights {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128), inner(length(min = 1, max = 256)))]
     pub paths: Vec<String>,
-    /// Beside `paths`: images at the paths that the approved plan names, or that people have allowed in the Thread. Without
-    /// `paths` it means nothing.
+    /// Beside `paths`: images at the paths that the approved plan names, or that people have allowed in the Thread.
+    /// Without `paths` it means nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub planned_images: bool,
 }
@@ -379,11 +380,11 @@ pub struct PushRights {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunLimits {
-    /// Model calls.
+    /// Model calls per run; 50 by default.
     #[serde(default = "turns")]
     #[schemars(range(min = 1, max = 1000))]
     pub turns: u32,
-    /// Wall-clock seconds.
+    /// Wall-clock seconds per run; 3600 by default.
     #[serde(default = "timeout")]
     #[schemars(range(min = 10, max = 86_400))]
     pub timeout_seconds: u32,
@@ -395,7 +396,7 @@ impl Default for RunLimits {
     }
 }
 
-/// What is known of an AgentRole.
+/// Status of an AgentRole, written by the controller.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentRoleStatus {
@@ -406,7 +407,7 @@ pub struct AgentRoleStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// What `spec.promptFrom` said when it was last read; what pods are started with.
+    /// Text of `spec.promptFrom` when it was last read. Pods are started with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 65_536))]
     pub prompt: Option<String>,
@@ -431,7 +432,7 @@ impl AgentRoleSpec {
         if self.changing().next().is_some() { 1 } else { self.parallelism.max(1) }
     }
 
-    /// What is added to its pods, the older spellings included.
+    /// Settings that are added to its pods, the older spellings included.
     #[must_use]
     pub fn pod_settings(&self) -> PodSettings {
         let older = PodSettings {
@@ -445,7 +446,7 @@ impl AgentRoleSpec {
         self.pods.clone().unwrap_or_default().over(&older)
     }
 
-    /// Its tools that change a worktree.
+    /// Tools of the role that change a worktree.
     pub fn changing(&self) -> impl Iterator<Item = &str> {
         let copy = *self.workspace.worktree == WorktreeAccess::ReadOnly;
         self.tools
@@ -463,7 +464,7 @@ impl AgentRole {
         self.spec.prompt.as_deref().or_else(|| if named { read() } else { None })
     }
 
-    /// Whether instructions are to be read that have not been.
+    /// True if `spec.promptFrom` names instructions that have not been read yet.
     #[must_use]
     pub fn lacks_prompt(&self) -> bool {
         self.spec.prompt_from.is_some() && self.prompt().is_none()

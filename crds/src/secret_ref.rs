@@ -1,4 +1,4 @@
-//! How a Repo names a Secret.
+//! Reference from a Repo to a Secret.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretRef {
-    /// Name of the Secret.
+    /// Name of a Secret in the Repo's namespace.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 }

@@ -10,14 +10,14 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// What is to be written in another way: the field, how it stands there, and how it has to.
+/// A value in an outdated spelling: the field, the value that stands there, and the value to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutdatedSpelling {
-    /// Path of the field.
+    /// Path of the field, such as `spec.git.mergeMethod`.
     pub field: &'static str,
-    /// What stands there.
+    /// Outdated value that stands there.
     pub old: String,
-    /// What should.
+    /// Value to write instead.
     pub new: String,
 }
 
@@ -42,7 +42,7 @@ impl<T> Deref for SpelledWord<T> {
 }
 
 impl<T: Serialize> SpelledWord<T> {
-    /// What has to be written instead, if anything, where it stands in `field`.
+    /// The outdated spelling and its replacement, if the value stands in the old one in `field`.
     #[must_use]
     pub fn outdated(&self, field: &'static str) -> Option<OutdatedSpelling> {
         let old = self.is_old.then(|| written_name(&self.value)).flatten()?;
@@ -52,7 +52,7 @@ impl<T: Serialize> SpelledWord<T> {
 }
 
 impl<T: Default + PartialEq> SpelledWord<T> {
-    /// Whether it says what is meant by saying nothing, in whatever spelling.
+    /// True if the value equals the default, in whatever spelling.
     pub fn is_default(&self) -> bool {
         self.value == T::default()
     }
@@ -98,7 +98,7 @@ impl<T: JsonSchema> JsonSchema for SpelledWord<T> {
 pub mod word {
     use super::{Deserialize, Deserializer, Serialize, Serializer, SpelledWord};
 
-    /// Writes it.
+    /// Writes the word in the spelling with a capital.
     pub fn serialize<T, S>(value: &T, serializer: S) -> Result<S::Ok, S::Error>
     where
         T: Serialize + Copy,
@@ -107,7 +107,7 @@ pub mod word {
         SpelledWord::from(*value).serialize(serializer)
     }
 
-    /// Reads it.
+    /// Reads the word in either spelling.
     pub fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
     where
         T: Deserialize<'de>,
@@ -117,11 +117,11 @@ pub mod word {
     }
 }
 
-/// As [`word`], where there may be none.
+/// Like [`word`], for an optional field.
 pub mod optional_word {
     use super::{Deserialize, Deserializer, Serialize, Serializer, SpelledWord};
 
-    /// Writes it.
+    /// Writes the word, if any, in the spelling with a capital.
     pub fn serialize<T, S>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error>
     where
         T: Serialize + Copy,
@@ -130,7 +130,7 @@ pub mod optional_word {
         value.map(SpelledWord::from).serialize(serializer)
     }
 
-    /// Reads it.
+    /// Reads the word, if any, in either spelling.
     pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
     where
         T: Deserialize<'de>,
@@ -153,7 +153,7 @@ pub mod pull_request {
         Deserialize, Deserializer, Serialize, Serializer, SpelledWord, capitalize_word, with_first,
     };
 
-    /// Writes it.
+    /// Writes the pull request with its state capitalized.
     pub fn serialize<S: Serializer>(
         value: &Option<Box<PullRequest>>,
         serializer: S,
@@ -163,7 +163,7 @@ pub mod pull_request {
         value.serialize(serializer)
     }
 
-    /// Reads it.
+    /// Reads the pull request with its state in either spelling.
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Box<PullRequest>>, D::Error> {
@@ -180,7 +180,7 @@ pub mod pull_request {
         }
     }
 
-    /// Its schema.
+    /// Schema in which `state` has either spelling.
     pub fn schema(generator: &mut SchemaGenerator) -> Schema {
         let mut schema = PullRequest::json_schema(generator);
         let properties = schema.get_mut("properties");
@@ -193,7 +193,7 @@ pub mod pull_request {
     }
 }
 
-/// How an enum's value is written by itself.
+/// Serialized name of an enum's value.
 fn written_name(value: &impl Serialize) -> Option<String> {
     match serde_json::to_value(value) {
         Ok(Value::String(name)) => Some(name),
@@ -277,7 +277,7 @@ mod tests {
         // Agents are told of it as they always were.
         let told = serde_json::to_value(status.pull_request).unwrap();
         assert_eq!(told["state"], "merged");
-        // What is stored has to be valid until it is written anew.
+        // A stored value has to stay valid until it is written anew.
         let definition = serde_json::to_string(&Thread::crd()).unwrap();
         for word in
             ["expired", "callsPerHour", "checks", "planWaits", "learnings", "complex", "merged"]

@@ -1,4 +1,4 @@
-//! What is spent, granted and asked for: the ledger's part of a Thread's and a Repo's status.
+//! Money that is spent, granted and asked for: the ledger's part of a Thread's and a Repo's status.
 //!
 //! A *grant* is money that a gateway may spend on calls without writing again. Whoever finds a grant
 //! of another holder takes it for spent: *flagged*, because nobody knows. Where the provider's id of
@@ -67,12 +67,12 @@ pub struct ThreadBudget {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LeavingGateway {
-    /// How long it may take, in seconds, from when somebody else sees it; 0: it is final.
+    /// Grace period in seconds, counted from when another gateway first sees it; 0: the record is final.
     pub seconds: u32,
-    /// What the calls may cost that are not settled. USD.
+    /// Estimated cost of the calls that are not settled. USD.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub granted: NanoUsd,
-    /// What those have cost that are. USD.
+    /// Cost of the calls that are settled. USD.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub settled: NanoUsd,
     /// The same by role, in a Thread.
@@ -83,7 +83,7 @@ pub struct LeavingGateway {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = OPEN_IN_REPO))]
     pub open: BTreeMap<String, OpenCall>,
-    /// In a Repo: the money of those by the person they are charged to.
+    /// In a Repo: the money of those calls, by the person they are charged to.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub people: BTreeMap<String, LeavingSpend>,
 }
@@ -104,10 +104,10 @@ pub struct LeavingSpend {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenCall {
-    /// Who made it.
+    /// Role that made the call.
     #[schemars(length(max = 32))]
     pub role: String,
-    /// What it may cost. USD.
+    /// Estimated cost of the call. USD.
     pub estimate: NanoUsd,
 }
 
@@ -115,20 +115,20 @@ pub struct OpenCall {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DayAmount {
-    /// Such as `2026-11-22`, in the Repo's `spec.limits.timeZone`.
+    /// Day such as `2026-11-22`, in the Repo's `spec.limits.timeZone`.
     #[schemars(length(max = 10))]
     pub day: String,
-    /// USD.
+    /// Amount that counts on that day, in USD.
     pub amount: NanoUsd,
 }
 
-/// Roles are paused until a person raises the cap, or it gives way by itself.
+/// Question to people at a limit: roles are paused until a person raises the cap, or it gives way by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetAsk {
-    /// The message that asks.
+    /// `ts` of the message that asks.
     pub ts: SlackTs,
-    /// What was reached.
+    /// Limit that was reached.
     #[serde(with = "word")]
     #[schemars(with = "SpelledWord<CallLimit>")]
     pub limit: CallLimit,
@@ -139,7 +139,7 @@ pub struct BudgetAsk {
     /// The cap that was in the way. USD; absent for a number of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<NanoUsd>,
-    /// When the limit begins anew.
+    /// Time at which the limit resets by itself, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
     /// The person (a Slack user id) or the team that has used its budget up.
@@ -156,7 +156,7 @@ pub enum CallLimit {
     PerThread,
     /// `spec.limits.budget.perDay`
     PerDay,
-    /// What all Threads of a roadmap may cost together.
+    /// Cap on what all Threads of a roadmap may cost together.
     PerRoadmap,
     /// `spec.limits.callsPerHour`
     CallsPerHour,
@@ -173,7 +173,7 @@ pub enum CallLimit {
 }
 
 impl CallLimit {
-    /// All of them.
+    /// Every limit, in the order of declaration.
     pub const ALL: [Self; 9] = [
         Self::PerThread,
         Self::PerDay,
@@ -186,7 +186,7 @@ impl CallLimit {
         Self::TeamPerMonth,
     ];
 
-    /// Its field in a Repo's `spec.limits`, and the metric's label.
+    /// The limit's field in a Repo's `spec.limits`, and the metric's label.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -212,15 +212,15 @@ impl CallLimit {
     }
 }
 
-/// What a Repo has cost on its last day with any call. USD.
+/// Spending of a Repo on its last day with any call. USD.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RepoSpend {
-    /// Such as `2026-11-22`, in `spec.limits.timeZone`.
+    /// Day such as `2026-11-22`, in `spec.limits.timeZone`.
     #[serde(default)]
     #[schemars(length(max = 10))]
     pub day: String,
-    /// Billed by the providers.
+    /// Cost that the providers billed on that day.
     #[serde(default)]
     pub settled: NanoUsd,
     /// Granted to calls of `holder` and not settled yet.
@@ -232,8 +232,8 @@ pub struct RepoSpend {
     /// Counted as spent although nobody knows whether it was.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub flagged: NanoUsd,
-    /// What calls may cost whose cost is not known yet, by the provider's id. USD. A Thread's
-    /// `status.budget.open` says more of them.
+    /// Estimates of calls whose cost is not known yet, by the provider's id. USD. A Thread's `status.budget.open`
+    /// says more of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = OPEN_IN_REPO))]
     pub open: BTreeMap<String, NanoUsd>,
@@ -260,10 +260,10 @@ pub struct RepoSpend {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PersonSpend {
-    /// On the Repo's `day`.
+    /// Spending on the Repo's `day`.
     #[serde(default, skip_serializing_if = "PeriodSpend::is_none")]
     pub day: PeriodSpend,
-    /// In its `month`.
+    /// Spending in the Repo's `month`.
     #[serde(default, skip_serializing_if = "PeriodSpend::is_none")]
     pub month: PeriodSpend,
     /// Granted to calls of the Repo's `holder` and not settled yet.
@@ -278,7 +278,7 @@ pub struct PersonSpend {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PeriodSpend {
-    /// Billed by the providers.
+    /// Cost that the providers billed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub settled: NanoUsd,
     /// Counted as spent although it is not known whether it was.
@@ -302,10 +302,10 @@ impl PeriodSpend {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WarnedCaps {
-    /// That of the day.
+    /// Cap of a day of which people were warned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub day: Option<NanoUsd>,
-    /// That of the month.
+    /// Cap of a month of which people were warned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub month: Option<NanoUsd>,
 }
@@ -318,14 +318,14 @@ impl WarnedCaps {
     }
 }
 
-/// Model calls of one hour.
+/// Number of model calls in one hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HourCalls {
-    /// Such as `2026-11-22T14`, UTC.
+    /// Hour such as `2026-11-22T14`, UTC.
     #[schemars(length(max = 13))]
     pub hour: String,
-    /// All of them.
+    /// Total number of calls in that hour.
     pub calls: u32,
     /// Calls by whom they are charged to: Slack user ids.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -1,4 +1,4 @@
-//! How work begins that nobody asks for in Slack: by the clock, by a labelled issue, by a signed delivery.
+//! Starts of work that nobody asks for in Slack: by the clock, by a labelled issue, by a signed delivery.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -15,47 +15,47 @@ pub const MOST_COMMENTS: usize = 1000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScheduleSpec {
-    /// By which it is told apart and its Threads are named.
+    /// Name of the schedule: it tells it from others, and names its Threads.
     #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,28}[a-z0-9])?$"))]
     pub name: String,
-    /// When, in the five fields of cron: minute, hour, day of the month, month, day of the week, such as
-    /// `30 2 * * 1-5`, or `@hourly`, `@daily`, `@weekly`, `@monthly` or `@yearly`. With days of the month and days of the
-    /// week, either is enough, unless one of the two fields begins with `*`: then both have to fit. A time that the
-    /// clocks leave out begins right after, and one that they show twice counts once; where the hours are a rhythm, such as
-    /// `*/2`, it is left out, or counts twice.
+    /// Schedule in the five fields of cron: minute, hour, day of the month, month, day of the week, such as
+    /// `30 2 * * 1-5`, or `@hourly`, `@daily`, `@weekly`, `@monthly` or `@yearly`. With days of the month and days of
+    /// the week, either is enough, unless one of the two fields begins with `*`: then both have to fit. A time that
+    /// the clocks leave out begins right after, and one that they show twice counts once; where the hours are a
+    /// rhythm, such as `*/2`, it is left out, or counts twice.
     #[schemars(regex(pattern = r"^\s*(@[A-Za-z]+|\S+(\s+\S+){4})\s*$"), length(max = 128))]
     pub cron: String,
     /// Time zone of `cron`, such as `Europe/Berlin`; `spec.limits.timeZone` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^[A-Za-z0-9_+/-]+$"), length(max = 64))]
     pub time_zone: Option<String>,
-    /// What is wanted, in Markdown, as in a Thread.
+    /// Request of each run, in Markdown, as in a Thread.
     #[schemars(length(min = 1, max = 8000))]
     pub prompt: String,
-    /// Seconds that a run may be late, as where no gateway served. One that is later is missed; of several that are not,
-    /// the newest begins. The next one says so, and so does the event `ScheduleMissed`.
+    /// Seconds that a run may be late, as where no gateway served. One that is later is missed; of several that are
+    /// not, the newest begins. The next one says so, and so does the event `ScheduleMissed`.
     #[serde(default = "deadline")]
     #[schemars(range(min = 60, max = 604_800))]
     pub starting_deadline_seconds: u32,
-    /// What happens at a time at which the Thread of the run before is still open.
+    /// Action at a time at which the Thread of the run before is still open.
     #[serde(default)]
     pub concurrency_policy: ConcurrencyPolicy,
-    /// Stops it. What would have begun meanwhile is not made up for.
+    /// If true, no run begins. Runs that are due meanwhile are not made up for. False by default.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
 }
 
-/// What happens at a time at which the Thread of the run before is still open.
+/// Action at a time at which the Thread of the run before is still open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConcurrencyPolicy {
-    /// None begins while roles work there or people are asked, and it is told there once a day.
+    /// No run begins while roles work there or people are asked, and it is told there once a day.
     #[default]
     Forbid,
-    /// Another one begins beside it.
+    /// A run begins beside the one before.
     Allow,
 }
 
-/// Issues that begin work.
+/// Issues of the repository that begin work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IssuesSpec {
@@ -69,18 +69,18 @@ pub struct IssuesSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommentsSpec {
-    /// The first word of such a comment, such as `/codebutler` or `@acme-butler`; what follows is what is wanted. On an
-    /// issue, a pull request or a line of one, by somebody who may write to the repository, it gets one Thread. On a
-    /// Thread's own pull request it is told in that Thread, as every comment there is.
+    /// The first word of such a comment, such as `/codebutler` or `@acme-butler`; what follows is what is wanted. On
+    /// an issue, a pull request or a line of one, by somebody who may write to the repository, it gets one Thread. On
+    /// a Thread's own pull request it is told in that Thread, as every comment there is.
     #[schemars(regex(pattern = r"^[/@][A-Za-z0-9][A-Za-z0-9-]{0,38}$"))]
     pub command: String,
 }
 
-/// Which comments were looked at.
+/// Cursor of the comments that were looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommentsStatus {
-    /// What was written before is settled.
+    /// Time before which all comments are settled.
     pub since: Time,
     /// Ids of comments since then that have got a Thread or were turned away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -97,23 +97,23 @@ pub struct DeliveriesSpec {
     pub credentials: SecretRef,
 }
 
-/// What has become of a schedule.
+/// State of one schedule of a Repo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScheduleStatus {
-    /// Its name.
+    /// Name of the schedule in `spec.schedules`.
     #[schemars(length(max = 30))]
     pub name: String,
-    /// Its times and their zone, as they were read. Others begin anew, from when they were seen first.
+    /// Times and zone of the schedule, as they were read. Changed ones begin anew, from when they were seen first.
     #[schemars(length(max = 200))]
     pub cron: String,
-    /// Up to when it is settled what has begun and what has not.
+    /// Time up to which it is settled what has begun and what has not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<Time>,
     /// The time of the run that began last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_schedule_time: Option<Time>,
-    /// Its Thread.
+    /// Name of the Thread of its latest run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 50))]
     pub last_thread: Option<String>,

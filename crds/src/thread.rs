@@ -105,15 +105,16 @@ pub struct ThreadSpec {
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a Thread stays with its Slack conversation"}]))]
     #[schemars(with = "SlackThread")]
     pub slack: Option<SlackThread>,
-    /// What is wanted, in Markdown, of a Thread that did not begin in Slack: the gateway opens a
-    /// conversation in the Repo's channel with it.
+    /// Request in Markdown, of a Thread that did not begin in Slack: the gateway opens a conversation in the Repo's
+    /// channel with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 12000))]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a prompt is said once: say more in the Slack thread"}]))]
     #[schemars(with = "String")]
     pub prompt: Option<String>,
-    /// The Thread that this one is a part of, of the same Repo or of one whose request has a part here; at most
-    /// three above each other. No role starts before it exists. Closing or deleting it leaves this one as it is, and the other way round.
+    /// The Thread that this one is a part of, of the same Repo or of one whose request has a part here; at most three
+    /// above each other. No role starts before it exists. Closing or deleting it leaves this one as it is, and the
+    /// other way round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 50))]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a Thread keeps its parent"}]))]
@@ -125,7 +126,7 @@ pub struct ThreadSpec {
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a Thread keeps its item"}]))]
     #[schemars(with = "String")]
     pub item: Option<String>,
-    /// Who started it: a Slack user id, or how they are to be named where they have none.
+    /// Requester: the Slack user id of whoever started the Thread, or how they are to be named where they have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "who started a Thread stays as it was written first"}]))]
@@ -137,28 +138,28 @@ pub struct ThreadSpec {
     pub state: ThreadState,
 }
 
-/// Where a conversation happens.
+/// Slack thread in which a conversation happens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SlackThread {
-    /// Channel id.
+    /// Slack's id of the channel.
     #[schemars(regex(pattern = r"^[CG][A-Z0-9]{2,20}$"))]
     pub channel: String,
     /// `ts` of the first message.
     pub ts: SlackTs,
 }
 
-/// Whether anything may still happen in a Thread.
+/// State of a Thread: it takes messages, or it is closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ThreadState {
-    /// Messages wake its roles.
+    /// The Thread is open: messages wake its roles.
     #[default]
     Active,
-    /// Merged or abandoned by a user.
+    /// The Thread was merged or abandoned by a user.
     Closed,
 }
 
-/// What is known of a Thread.
+/// Status of a Thread, written by the controller and the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadStatus {
@@ -174,22 +175,23 @@ pub struct ThreadStatus {
     /// The Slack conversation that was opened for `spec.prompt`. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slack: Option<SlackThread>,
-    /// Which replica says something of its own here: two would say it twice. (Gateway.)
+    /// Claim of the gateway replica that posts a message of its own here, so that no other replica posts it too.
+    /// (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<ReplicaClaim>,
-    /// How often a controller took over while this Thread had something to do. What the one before it
-    /// had still under way is refused then. (Controller.)
+    /// Number of times that a controller took over while this Thread had something to do. What the one before it had
+    /// still under way is refused then. (Controller.)
     #[serde(default, skip_serializing_if = "is_zero")]
     pub term: u32,
     /// Place in the Repo's queue, from 1, while roles wait for a slot. (Controller.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_position: Option<u32>,
-    /// Its volume claim, where that is one of a seat that it took (`spec.warm` of its Repo). As the Thread is called
-    /// if absent. (Controller.)
+    /// Name of its volume claim, where that is one of a seat that it took (`spec.warm` of its Repo). As the Thread is
+    /// called if absent. (Controller.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub volume: Option<String>,
-    /// For whom or what it waits: `person`, `slot`, `budget` or `node`. (Controller.)
+    /// Cause of the wait: `person`, `slot`, `budget` or `node`. (Controller.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub waits: Option<String>,
@@ -203,16 +205,16 @@ pub struct ThreadStatus {
     /// The plan that was posted last, and who approved it. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<PostedPlan>>,
-    /// What the plan says of itself. (Gateway.)
+    /// Details that the plan states about itself. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_details: Option<Box<PlanDetails>>,
     /// The newest test run that is proven for a commit on the remote. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Box<TestReceipt>>,
-    /// How its branch stands to those of other Threads. (Gateway.)
+    /// Comparison of its branch with those of other Threads. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub radar: Option<Box<BranchRadar>>,
-    /// How its branch stands to the one that it began on, of an item of a roadmap. (Gateway.)
+    /// Comparison of the branch of a roadmap's item with the one that it began on. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<Box<StackStanding>>,
     /// The open or answered question how to end the thread. (Gateway.)
@@ -234,7 +236,7 @@ pub struct ThreadStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]
     pub offers: Vec<RoleOffer>,
-    /// Whether answers helped, oldest first. (Gateway.)
+    /// People's feedback on answers, oldest first. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_FEEDBACK))]
     pub feedback: Vec<AnswerFeedback>,
@@ -246,7 +248,7 @@ pub struct ThreadStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub unmarked: Vec<SlackTs>,
-    /// When a message was last edited or deleted: what was read before may be wrong. Only grows. (Gateway.)
+    /// Time of the latest edit or deletion of a message: what was read before may be wrong. Only grows. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited: Option<SlackTs>,
     /// The message that warns that the thread will be closed, while it can be answered. (Gateway.)
@@ -269,11 +271,11 @@ pub struct ThreadStatus {
     /// Marks, pod and usage by role.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub roles: BTreeMap<String, Box<RoleStatus>>,
-    /// What Slack's history does not hold and no role has taken yet, oldest first. (Gateway.)
+    /// Queue of items that Slack's history does not hold and no role has taken yet, oldest first. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub pending: Vec<PendingItem>,
-    /// Who goes on without having been addressed, as long as the conversation was not told. (Gateway.)
+    /// Hand-overs to roles that were not addressed, kept until the conversation was told. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub handovers: Vec<HandOver>,
@@ -288,7 +290,7 @@ pub struct ThreadStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub routed: Vec<RoutedReply>,
-    /// How often two roles handed work to each other. (Gateway.)
+    /// Number of times in a row that two roles handed work to each other. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<Box<HandoverRounds>>,
     /// The roadmap that is worked off from here. (Gateway.)
@@ -303,10 +305,10 @@ pub struct ThreadStatus {
     /// The parts in which the request is built. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<Box<RequestSplit>>,
-    /// What it has made of the servers of `spec.mcpServers` of its Repo. (Gateway.)
+    /// Its use of the servers of its Repo's `spec.mcpServers`. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp: Option<Box<ThreadMcp>>,
-    /// What people have allowed for images. (Gateway.)
+    /// People's permissions for images. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<Box<ThreadImages>>,
     /// Pictures of before and after its change, which the pull request shows. (Gateway.)
@@ -325,7 +327,7 @@ pub struct ThreadStatus {
     /// Money that is granted, flagged, raised or asked for. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Box<ThreadBudget>>,
-    /// Slack user id of who last spoke to a role: model calls are charged to them, before that to
+    /// Slack user id of the person who last spoke to a role: model calls are charged to them, before that to
     /// `spec.requestedBy`. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
@@ -334,7 +336,7 @@ pub struct ThreadStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_SPEAKERS), inner(length(max = 64)))]
     pub speakers: Vec<String>,
-    /// When anything last happened in the conversation. (Gateway.)
+    /// Time of the latest activity in the conversation. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_activity: Option<Time>,
     /// `Ready`, `Reconciling`, `Stalled`, `WorktreeReady`, `AwaitingUser`, `Queued`, `Collecting`
@@ -348,10 +350,10 @@ pub struct ThreadStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicaClaim {
-    /// The process that claims.
+    /// Gateway process that claims.
     #[schemars(length(max = 64))]
     pub by: String,
-    /// When it did. A claim that is not fulfilled soon is nobody's.
+    /// Time of the claim. One that is not fulfilled soon is void, and anybody may claim.
     pub since: Time,
 }
 
@@ -362,7 +364,7 @@ pub struct RunMessage {
     /// The run: the message is found by it.
     #[schemars(length(min = 1, max = 32))]
     pub run: String,
-    /// When it began.
+    /// Time at which the run began.
     pub since: Time,
     /// USD that the role had spent before it.
     #[serde(default)]
@@ -372,7 +374,7 @@ pub struct RunMessage {
     pub stream: Option<SlackTs>,
 }
 
-/// One role in a Thread.
+/// Status of one role in a Thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RoleStatus {
@@ -386,11 +388,11 @@ pub struct RoleStatus {
     /// role's identity at the gateway.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "podUID")]
     pub pod_uid: Option<String>,
-    /// Whether it holds one of the Repo's slots, from before it starts until it has done what it
-    /// started for: without one the gateway hands it neither session nor mail. (Controller.)
+    /// True while it holds one of the Repo's slots, from before it starts until it has done what it started for:
+    /// without one the gateway hands it neither session nor mail. (Controller.)
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub admitted: bool,
-    /// What the role's pod reported. (Gateway.)
+    /// State that the role's pod reported last. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<RoleState>,
     /// Newest message that it said, or that said that it stopped. Only grows. (Gateway.)
@@ -406,11 +408,12 @@ pub struct RoleStatus {
     /// Model calls of the current or last run. (Gateway.)
     #[serde(default)]
     pub turns: u32,
-    /// What confines its commands: `landlock-<version>`, `runtime`, or why it can run none. (Gateway.)
+    /// Sandbox that confines its commands: `landlock-<version>`, `runtime`, or the reason why it can run none.
+    /// (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 300))]
     pub sandbox: Option<String>,
-    /// Its agent is not heard of any more. (Gateway.)
+    /// Silence of its agent, which is not heard of any more. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent: Option<AgentSilence>,
     /// Pods that died in a row without ending a run. (Controller.)
@@ -419,7 +422,7 @@ pub struct RoleStatus {
     /// Stored before a message shows the run, and gone once that message is. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<RunMessage>,
-    /// What it used so far. (Gateway.)
+    /// Token usage so far. (Gateway.)
     #[serde(default)]
     pub usage: TokenUsage,
 }
@@ -428,17 +431,18 @@ pub struct RoleStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSilence {
-    /// UID of its pod.
+    /// UID of the silent pod.
     #[schemars(length(max = 64))]
     pub pod: String,
-    /// When it was noticed.
+    /// Time at which the silence was noticed.
     pub since: Time,
-    /// For how long nothing was heard until then, in seconds.
+    /// Seconds for which nothing was heard until then.
     pub seconds: u32,
 }
 
 impl Thread {
-    /// Where the conversation is: begun there, or opened for a prompt. None if nobody opened it yet.
+    /// Slack thread of the conversation: the one it began in, or the one opened for a prompt. None if nobody opened
+    /// it yet.
     #[must_use]
     pub fn conversation(&self) -> Option<&SlackThread> {
         let opened = || self.status.as_ref().and_then(|status| status.slack.as_ref());
@@ -452,7 +456,7 @@ impl Thread {
         taken.unwrap_or_else(|| self.metadata.name.clone().unwrap_or_default())
     }
 
-    /// Whether the object is being deleted.
+    /// True if the object is being deleted.
     #[must_use]
     pub fn is_going(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
@@ -460,7 +464,7 @@ impl Thread {
 }
 
 impl RoleStatus {
-    /// Whether there is a message that no ended run has taken.
+    /// True if there is a message that no ended run has taken.
     #[must_use]
     pub fn has_mail(&self) -> bool {
         match (&self.inbox, &self.done) {
@@ -472,28 +476,28 @@ impl RoleStatus {
 }
 
 impl ThreadStatus {
-    /// What the plan says of itself, once it is approved.
+    /// Details of the plan, once it is approved.
     #[must_use]
     pub fn approved_details(&self) -> Option<&PlanDetails> {
         let plan = self.plan.as_ref().filter(|plan| plan.approved_by.is_some())?;
         self.plan_details.as_deref().filter(|details| details.plan == plan.ts)
     }
 
-    /// Whether a role has something to do: mail, or a pending decision.
+    /// True if a role has something to do: mail, or a pending decision.
     #[must_use]
     pub fn wants(&self, role: &str) -> bool {
         self.roles.get(role).is_some_and(|own| own.has_mail())
             || self.pending.iter().any(|p| p.role == role)
     }
 
-    /// Whether a role is in a run, by what its pod said last.
+    /// True if a role is in a run, by what its pod said last.
     #[must_use]
     pub fn is_running(&self, role: &str) -> bool {
         self.roles.get(role).is_some_and(|own| own.state == Some(RoleState::Running))
     }
 
-    /// Whether a role may begin a run or go on with one. While its Repo is `suspended`, what runs goes
-    /// on and nothing begins.
+    /// True if a role may begin a run or go on with one. While its Repo is `suspended`, running work goes on and
+    /// nothing begins.
     #[must_use]
     pub fn may_run(&self, role: &str, suspended: bool) -> bool {
         let admitted = self.roles.get(role).is_some_and(|own| own.admitted);

@@ -14,17 +14,17 @@ pub struct UnclearConversation {
     pub root: SlackTs,
     /// The first message that names no Repo: from it on it is for the one that is chosen.
     pub message: SlackTs,
-    /// Who wrote that.
+    /// Slack user id of the message's author.
     #[schemars(length(max = 64))]
     pub user: String,
-    /// Since when an answer is waited for.
+    /// Time since which an answer is waited for.
     pub since: Time,
     /// The newest that is known to have been said there.
     pub heard: SlackTs,
     /// The message that asks which Repo is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<SlackTs>,
-    /// What somebody chose.
+    /// Repo that somebody chose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen: Option<ChosenRepo>,
 }
@@ -33,10 +33,10 @@ pub struct UnclearConversation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChosenRepo {
-    /// Its UID.
+    /// UID of the chosen Repo.
     #[schemars(length(max = 64))]
     pub uid: String,
-    /// Slack user id of who chose it.
+    /// Slack user id of the person who chose it.
     #[schemars(length(max = 64))]
     pub by: String,
 }

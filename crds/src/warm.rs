@@ -48,7 +48,7 @@ pub struct WarmSpec {
 }
 
 impl WarmSpec {
-    /// Most seats at a time.
+    /// Maximum number of seats at a time.
     #[must_use]
     pub fn most(&self) -> u32 {
         self.max.unwrap_or(self.seats).max(self.seats)

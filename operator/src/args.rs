@@ -10,14 +10,14 @@ use codebutler_history::ThreadPlace;
 use codebutler_runtime::args::TelemetryArgs;
 use url::Url;
 
-/// `codebutler-operator`
+/// Command line of `codebutler-operator`.
 #[derive(Debug, Parser)]
 #[command(name = "codebutler-operator", version)]
 pub struct OperatorArgs {
-    /// Logging.
+    /// Options of logging and tracing.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
-    /// Which process to be.
+    /// Process to run, or page to print.
     #[command(subcommand)]
     pub command: OperatorCommand,
 }
@@ -35,10 +35,10 @@ pub enum OperatorCommand {
     History(Box<HistoryArgs>),
 }
 
-/// How a history is printed.
+/// Output format of a history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum HistoryForm {
-    /// As it is kept: one JSON object a line.
+    /// Lines as they are kept: one JSON object each.
     #[default]
     Lines,
     /// One JSON object in the Agent Trajectory Interchange Format.
@@ -46,7 +46,7 @@ pub enum HistoryForm {
 }
 
 impl OperatorCommand {
-    /// As what its spans are known.
+    /// Service name of the process in its traces.
     pub const fn service(&self) -> &'static str {
         match self {
             Self::Controller(_) => "codebutler-controller",
@@ -55,7 +55,7 @@ impl OperatorCommand {
     }
 }
 
-/// Which history to print.
+/// Options of the command that prints or cleans histories.
 #[derive(Clone, Debug, clap::Args)]
 pub struct HistoryArgs {
     /// The conversation: NAMESPACE/THREAD.
@@ -67,13 +67,13 @@ pub struct HistoryArgs {
     /// Connections to the outside.
     #[command(flatten)]
     pub dial: DialOptions,
-    /// In which form.
+    /// Output format of the history.
     #[arg(long, value_enum, default_value_t)]
     pub form: HistoryForm,
     /// Takes out of all histories what this Slack user said, and what quotes it, instead.
     #[arg(long, value_name = "USER", conflicts_with = "thread", value_parser = slack_user)]
     pub forget: Option<String>,
-    /// Folder of histories.
+    /// Folder that holds the histories.
     #[arg(long, env = "CODEBUTLER_HISTORY", default_value = "/var/lib/codebutler/history")]
     pub history: PathBuf,
 }
@@ -89,7 +89,7 @@ fn slack_user(value: &str) -> Result<String, String> {
 /// The gateway, and what its node is trusted with.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GatewayCommand {
-    /// Its configuration.
+    /// Configuration of the gateway.
     #[command(flatten)]
     pub gateway: GatewayArgs,
     /// Runs git also where the kernel has no Landlock: a mistake in it reaches what the container holds.

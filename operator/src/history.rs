@@ -10,7 +10,7 @@ use codebutler_history::{AnyStore, HistoryStore as _, RunTrajectory, ThreadPlace
 
 use crate::args::{HistoryArgs, HistoryForm};
 
-/// Read at once, in bytes.
+/// Bytes that are read at once.
 const CHUNK: u64 = 1024 * 1024;
 
 /// Does what is wanted.
@@ -48,7 +48,7 @@ fn remove_words(store: &mut AnyStore, user: &str, to: &mut impl Write) -> anyhow
                 lines += found;
                 threads += usize::from(found > 0);
             }
-            // One that can't be changed keeps nobody's words in the others.
+            // One that can't be changed does not stop the removal from the others.
             Err(error) => failed.push(format!("{}: {error}", kept.place)),
         }
     }
@@ -71,7 +71,7 @@ fn print_history(
         }
         from += text.len() as u64;
         match to.write_all(&text).and_then(|()| to.flush()) {
-            // Who reads has seen enough.
+            // The reader of the pipe has seen enough, such as `head`: that is no error.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
             written => written?,
         }

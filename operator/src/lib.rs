@@ -41,7 +41,7 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
             }
         };
     }
-    // Until the end: what is on its way to a collector is sent before.
+    // Held until the end, so that traces on their way to a collector are sent before.
     let _traces =
         codebutler_runtime::telemetry::init_telemetry(&parsed.telemetry, parsed.command.service());
     match run_component(parsed) {
@@ -63,7 +63,7 @@ fn hide_memory() -> anyhow::Result<()> {
 fn run_component(args: args::OperatorArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        // One crypto provider for kube, reqwest and slack-morphism.
+        // kube, reqwest and slack-morphism have to share one crypto provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
         match args.command {
             args::OperatorCommand::Controller(args) => {

@@ -5,13 +5,13 @@ use crate::file::{McpFile, WantedServer};
 /// A server that the Repo allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedServer {
-    /// Its name.
+    /// Name in the Repo's `spec.mcpServers`.
     pub name: String,
     /// The roles that may use it; all where there is none.
     pub roles: Option<Vec<String>>,
 }
 
-/// Servers of one role.
+/// Servers that one role gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChosenServers {
     /// Names of servers of the Repo.
@@ -23,7 +23,7 @@ pub struct ChosenServers {
 /// A server of the file that the Repo does not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BeyondServer {
-    /// Its name.
+    /// Name of the server in the file.
     pub name: String,
     /// Line of its name in the file.
     pub line: usize,

@@ -6,11 +6,11 @@ use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged as _;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
-/// Bytes of a file that are read.
+/// Maximum bytes of a file that are read.
 const FILE_BYTES: usize = 256 << 10;
-/// Servers in one file.
+/// Most servers in one file.
 const SERVERS: usize = 100;
-/// Characters of a server's name.
+/// Maximum characters of a server's name.
 const NAME_CHARS: usize = 32;
 
 /// Fields of other clients that mean nothing here.
@@ -32,53 +32,53 @@ const IGNORED: [&str; 12] = [
 /// Servers that a repository asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct McpFile {
-    /// In the order of the file, each name once.
+    /// Servers in the order of the file, each name once.
     pub servers: Vec<WantedServer>,
-    /// Its list is there, whole and empty: it chooses nothing, as the file that a repository begins with.
+    /// True if the list is there, whole and empty: it chooses nothing, as the file that a repository begins with.
     pub is_blank: bool,
 }
 
 /// One server in the file. All of it is untrusted: nothing of it is run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WantedServer {
-    /// Its name.
+    /// Name of the server in the file.
     pub name: String,
     /// A program, for a server behind a pipe.
     pub command: Option<String>,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
     /// An address, for a remote server.
     pub url: Option<String>,
-    /// Its environment, with `${VAR}` as it stands in the file.
+    /// Environment of the program, with `${VAR}` as it stands in the file.
     pub env: BTreeMap<String, String>,
-    /// Its HTTP headers, with `${VAR}` as it stands in the file.
+    /// HTTP headers of requests, with `${VAR}` as it stands in the file.
     pub headers: BTreeMap<String, String>,
     /// The roles that may use it; all where there is none.
     pub roles: Option<Vec<String>>,
-    /// It is switched off.
+    /// True if the file switches it off.
     pub is_disabled: bool,
-    /// Line of its name.
+    /// Line of the server's name, from 1.
     pub line: usize,
 }
 
-/// Severity of a problem.
+/// Severity of a problem in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProblemKind {
-    /// Something is left out.
+    /// Part of the file is left out.
     Error,
     /// Nothing is left out that has a meaning here.
     Warning,
 }
 
-/// Something in the file that is wrong.
+/// A mistake in the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}")]
 pub struct FileProblem {
-    /// From 1.
+    /// Line of the problem, from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// Column of the problem, in characters, from 1.
     pub column: usize,
-    /// Its severity.
+    /// Severity of the problem.
     pub kind: ProblemKind,
     /// The problem, and the text to write instead.
     pub message: String,
@@ -342,7 +342,7 @@ impl FileReader<'_> {
             let name = pair.name.as_str();
             let value = match &pair.value {
                 Value::StringLit(text) => text.value.clone().into_owned(),
-                // People write ports and flags without quotes.
+                // People write ports and flags without quotes, so numbers count as text.
                 Value::NumberLit(number) => number.value.to_owned(),
                 Value::BooleanLit(flag) => flag.value.to_string(),
                 other => {
@@ -370,7 +370,7 @@ fn shorten(name: &str) -> String {
     crate::clean::clean_text(name).chars().take(60).collect()
 }
 
-/// One letter more, less or other.
+/// True if the words differ by one letter more, less or other.
 fn is_close(known: &str, written: &str) -> bool {
     let (known, written): (Vec<char>, Vec<char>) =
         (known.chars().collect(), written.to_lowercase().chars().collect());

@@ -1,5 +1,5 @@
-//! `.codebutler/mcp.json` of a repository: the servers that it asks for, and those of them that the Repo allows. All of
-//! it is untrusted, and nothing of it is run.
+//! `.codebutler/mcp.json` of a repository: the servers that it asks for, and those of them that the Repo allows. All
+//! of it is untrusted, and nothing of it is run.
 
 mod choose;
 mod clean;
@@ -11,5 +11,5 @@ pub use clean::clean_text;
 pub use file::{FileProblem, McpFile, ProblemKind, WantedServer, read_mcp_file};
 pub use variables::{MissingVariable, expand_variables, list_variables};
 
-/// Its place in a repository.
+/// Path of the file in a repository.
 pub const MCP_FILE: &str = ".codebutler/mcp.json";

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use super::value;
 
-/// How internal IP addresses begin; the address itself decides.
+/// Prefixes of internal IP addresses; the address itself decides.
 pub(crate) const BEGINS: [&str; 10] =
     ["10.", "172.1", "172.2", "172.3", "192.168.", "169.254.", "100.", "[fc", "[fd", "[fe80"];
-/// How internal names end.
+/// Suffixes of internal host names.
 pub(crate) const HOST_ENDS: [&str; 8] =
     [".internal", ".svc", ".cluster.local", ".local", ".lan", ".corp", ".intranet", ".home.arpa"];
 /// Longest scheme, user and password that are looked at.

@@ -10,7 +10,7 @@ use regex_automata::{Anchored, Input};
 use super::providers::{PEM, PROVIDERS, private_key};
 use super::{Found, Weight, address, assignment};
 
-/// What an anchor is the beginning (or a part) of.
+/// Kind of finding that an anchor is the beginning (or a part) of.
 #[derive(Clone, Copy)]
 enum Kind {
     /// An entry of [`PROVIDERS`].
@@ -35,7 +35,7 @@ impl Anchors {
     }
 }
 
-/// Built from constants; a test shows that it can be.
+/// Automaton of all anchors. It is built from constants; a test shows that it can be.
 static ANCHORS: LazyLock<Option<Anchors>> = LazyLock::new(|| {
     let mut words = Vec::new();
     let mut kinds = Vec::new();
@@ -70,7 +70,7 @@ static ANCHORS: LazyLock<Option<Anchors>> = LazyLock::new(|| {
 pub(crate) fn find_anchored(text: &str) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let Some(anchors) = ANCHORS.as_ref() else { return found };
-    // Where a form has matched already, nothing more is asked; that also keeps this linear.
+    // Anchors inside a token that has matched already are skipped; that also keeps this linear.
     let mut formed = 0;
     for hit in anchors.automaton.find_overlapping_iter(text) {
         let (start, end) = (hit.start(), hit.end());
@@ -120,7 +120,7 @@ pub(crate) fn find_anchored(text: &str) -> Vec<Found> {
     found
 }
 
-/// Whether a token may begin here: not in the middle of a word.
+/// True if a token may begin here: not in the middle of a word.
 fn free_before(text: &str, at: usize) -> bool {
     let before = at.checked_sub(1).and_then(|i| text.as_bytes().get(i));
     // An escaped line break (`\n`) before it is no word.
@@ -129,7 +129,7 @@ fn free_before(text: &str, at: usize) -> bool {
     escaped || !before.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_')
 }
 
-/// Forms are bounded; what belongs to the same word goes with them.
+/// End of the word at `end`: forms are bounded, so the rest of the same word is masked with them.
 fn whole_word(text: &str, end: usize) -> usize {
     let rest = text.as_bytes()[end..].iter();
     end + rest.take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')).count()

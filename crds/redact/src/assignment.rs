@@ -8,20 +8,20 @@ use regex_automata::{Anchored, Input};
 
 use super::value::{self, ValuePlace};
 
-/// What a name stands for.
+/// Kind of value that a name announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameKind {
-    /// Chosen by people.
+    /// A value that people choose.
     Password,
-    /// Chosen by people, and a part of many other words.
+    /// A value that people choose, behind a name that is a part of many other words.
     Pass,
-    /// Generated.
+    /// A generated value, behind a name with `secret`.
     Secret,
-    /// Generated.
+    /// A generated value, behind a name with `token`.
     Token,
-    /// Generated.
+    /// A generated value, behind another name of a credential.
     Named,
-    /// Generated or encoded.
+    /// A generated or encoded value, behind a name such as `credentials` or `_auth`.
     Auth,
 }
 
@@ -97,13 +97,13 @@ const HARMLESS: [&str; 10] = [
     "eos",
 ];
 
-/// From behind the name to the end of the value.
+/// Pattern of an assignment, from behind the name to the end of the value.
 static SHAPE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         // The rest of the name, and its closing quote or bracket.
         r#"(?i:[_-]?(?:access[_-]?key|key|base|value|token|secret)){0,2}(?:_?[0-9]{1,2})?"#,
         r#"(\\{0,3}["'`])?(\]?)"#,
-        // What stands between: 3 = an operator, 4 = spaces only, 5 = a comma.
+        // Between name and value: 3 = an operator, 4 = spaces only, 5 = a comma.
         r#"(?:([ \t]{0,8}(?:=>|:=|={1,3}|:[ \t]{0,4}[&A-Za-z][A-Za-z0-9_<>'&]{0,24}[ \t]{0,4}=|:|>)[ \t]{0,8}|[ \t]is[ \t]{1,3}(?:set to )?|[ \t]+(?:string|str|String)[ \t]*=[ \t]*|["']?[ \t]*\r?\n[ \t-]{0,24}"?value"?:[ \t]*)|([ \t]{1,4})|(,[ \t]{0,4}))"#,
         // 6, 7, 8 = quoted, 9 = bare.
         r#"(?:(?:[bfru]{0,2}\\{0,3}"([^"\\\r\n]+))|(?:[bfru]{0,2}\\{0,3}'([^'\\\r\n]+))|(?:`([^`\r\n]+))|([^\s"'`<>,;(){}\[\]&|\\]+))"#,
@@ -211,7 +211,7 @@ fn is_variable(value: &str) -> bool {
         && (names.iter().any(|name| lower.contains(name)) || value.len() < 12)
 }
 
-/// Without what ends a sentence.
+/// Range without the punctuation that ends a sentence.
 fn trim_sentence(text: &str, range: Range<usize>) -> Range<usize> {
     let value = &text[range.clone()];
     let kept = value.trim_end_matches(['.', ':', '?', '…', '*', '_', '~']);

@@ -1,4 +1,4 @@
-//! Whether a pattern finds something special, or most of any text. Pure.
+//! Test of a pattern's breadth: does it find something special, or most of any text? Pure.
 //!
 //! One log serves all Repos, so a pattern of one team's that blanks ordinary lines would hide what happens to all.
 
@@ -29,7 +29,7 @@ const PLAIN_LOG: &[&str] = &[
     "WARN codebutler_operator::apply: refused kind=Pod reason=Forbidden",
     "INFO codebutler_operator::gateway::history: written lines=4",
 ];
-/// The same as objects.
+/// The same lines as JSON objects.
 const JSON_LOG: &[&str] = &[
     r#"{"level": "INFO", "target": "codebutler_operator::gateway::holder", "fields": {"message": "holding the lease lease=codebutler-gateway"}}"#,
     r#"{"level": "WARN", "target": "codebutler_operator::gateway::git::probe", "fields": {"message": "Git did not answer repo=shop why=no answer in time"}}"#,
@@ -42,11 +42,11 @@ const JSON_LOG: &[&str] = &[
 ];
 /// A line as a list makes it.
 const LONG: &str = "a list of paths that a search found: src/cart/lib.rs, src/cart/model.rs, src/cart/view.rs, src/cart/store.rs, src/cart/tests.rs, src/cart/errors.rs, src/cart/routes.rs, src/price/lib.rs, src/price/model.rs, src/price/view.rs, src/price/store.rs, src/price/tests.rs, src/price/errors.rs, src/price/routes.rs, src/orders/lib.rs, src/orders/model.rs, src/orders/view.rs, src/orders/store.rs, src/orders/tests.rs, src/orders/errors.rs, src/orders/routes.rs, src/users/lib.rs, src/users/model.rs, src/users/view.rs, src/users/store.rs, src/users/tests.rs, src/users/errors.rs, src/users/routes.rs, src/search/lib.rs, src/search/model.rs, src/search/view.rs, src/search/store.rs, src/search/tests.rs, src/search/errors.rs, src/search/routes.rs";
-/// Of the bytes of a text, and of its lines, as many as may match.
+/// Divisors of a text's bytes, and of its lines: a pattern that matches a larger part is broad.
 const BYTES: usize = 5;
 const LINES: usize = 2;
 
-/// Whether a pattern matches more than a fifth of ordinary text, or more than half of its lines.
+/// True if a pattern matches more than a fifth of ordinary text, or more than half of its lines.
 pub(crate) fn is_broad(regex: &Regex) -> bool {
     [PROSE, PLAIN_LOG, JSON_LOG].into_iter().any(|lines| {
         let matched = lines.iter().filter(|line| regex.is_match(**line)).count();

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// Shorter ones hold no secret worth the name.
+/// Length of the shortest word that is decoded: shorter ones hold no secret worth the name.
 const SHORTEST: usize = 24;
 /// Letters of a word that are decoded before the rest.
 const SAMPLE: usize = 48;
@@ -15,7 +15,7 @@ const SAMPLE: usize = 48;
 const LONGEST: usize = 1 << 20;
 /// Longest beginning that the lines of a block share, such as `> ` or an indentation.
 const PREFIX: usize = 24;
-/// One byte in so many may be no ASCII where the text is not UTF-8.
+/// Divisor of a text's bytes: so large a part may be no ASCII where the text is not UTF-8.
 const FOREIGN: usize = 6;
 
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
@@ -72,7 +72,7 @@ fn count_padding(bytes: &[u8]) -> usize {
     bytes.iter().take(2).take_while(|b| **b == b'=').count()
 }
 
-/// Lines of one word.
+/// A word that was joined from several lines, and its end in the text.
 struct EncodedBlock {
     word: String,
     end: usize,
@@ -195,7 +195,7 @@ fn is_written(mut text: impl Iterator<Item = char>) -> bool {
     text.all(|c| !c.is_control() || matches!(c, '\t' | '\r' | '\n'))
 }
 
-/// As Windows writes it: of letters that are ASCII, every second byte is zero.
+/// Reads UTF-16 as Windows writes it: of letters that are ASCII, every second byte is zero.
 fn read_utf16(bytes: &[u8]) -> Option<String> {
     let bytes = bytes.strip_prefix(b"\xff\xfe").unwrap_or(bytes);
     let zeros = bytes.iter().skip(1).step_by(2).filter(|b| **b == 0).count();
@@ -207,7 +207,7 @@ fn read_utf16(bytes: &[u8]) -> Option<String> {
     is_written(text.chars()).then_some(text)
 }
 
-/// Latin-1 and its like: mostly ASCII.
+/// Reads Latin-1 and its like: mostly ASCII.
 fn read_single_bytes(bytes: &[u8]) -> Option<String> {
     let foreign = bytes.iter().filter(|b| !b.is_ascii()).count();
     let text = || bytes.iter().map(|b| char::from(*b));

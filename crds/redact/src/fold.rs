@@ -5,9 +5,9 @@ use std::ops::Range;
 
 /// A text without disguise, and where its bytes came from.
 pub(crate) struct FoldedText {
-    /// What a person would read.
+    /// Text as a person would read it.
     pub text: String,
-    /// For each byte of `text`, and for its end: where it began in the original.
+    /// Offset in the original of each byte of `text`, and of its end.
     origins: Vec<usize>,
 }
 
@@ -63,7 +63,7 @@ fn fold_text(text: &str, offset: usize) -> FoldedText {
     folded
 }
 
-/// Where something may be disguised first.
+/// Offset of the first byte that may disguise something.
 fn find_suspicious(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;

@@ -1,6 +1,6 @@
-//! What must not leave as text: credentials, private keys and internal addresses are found and
-//! masked as `[redacted:<name>]`. Pure: text in, ranges or text out. Where it is applied is the
-//! business of whoever sends the text.
+//! Redaction of text that leaves: credentials, private keys and internal addresses are found and masked as
+//! `[redacted:<name>]`. Pure: text in, ranges or text out. Where it is applied is the business of whoever sends the
+//! text.
 //!
 //! One automaton looks for the beginnings of everything known ([`anchors`]); only there is more
 //! looked at: [`providers`]' tokens by their form, [`assignment`]s by name and value, [`address`]es
@@ -30,17 +30,17 @@ use regex_automata::util::syntax;
 pub use self::fold::is_invisible;
 pub use self::rule::RedactionRule;
 
-/// How deep encodings are unpacked: a token in hex in base64 is still found.
+/// Maximum depth of nested encodings that are unpacked: a token in hex in base64 is still found.
 const DEPTH: u8 = 2;
-/// Most memory that one pattern of a Repo may compile to.
+/// Maximum memory that one pattern of a Repo may compile to, in bytes.
 const PATTERN_SIZE: usize = 1 << 20;
 
-/// Something that must not leave.
+/// A secret or internal address in a text, which must not leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretFinding {
-    /// What it is: stands in its place as `[redacted:<name>]`.
+    /// Name of the kind of secret: stands in its place as `[redacted:<name>]`.
     pub name: Cow<'static, str>,
-    /// Where it is, in bytes of the text.
+    /// Position of the secret, in bytes of the text.
     pub range: Range<usize>,
 }
 
@@ -48,11 +48,11 @@ pub struct SecretFinding {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("redaction[{index}].pattern (`{name}`) can't be used: {why}")]
 pub struct BadPattern {
-    /// Its place in the list.
+    /// Index of the pattern in the list.
     pub index: usize,
-    /// Its name.
+    /// Name of the pattern, as its rule has it.
     pub name: String,
-    /// What is wrong, in one line.
+    /// Reason why it can't be used, in one line.
     pub why: String,
 }
 
@@ -77,7 +77,7 @@ impl SecretRedactor {
         (Self { own }, bad)
     }
 
-    /// With the own patterns of all of these.
+    /// Joins redactors to one with the own patterns of all of them.
     fn joined<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
         Self { own: all.flat_map(|one| one.own.iter().cloned()).collect() }
     }
@@ -143,7 +143,7 @@ impl SecretRedactor {
     }
 }
 
-/// How much a name says, least first: it decides what stands where findings overlap.
+/// Specificity of a finding's name, least first: it decides which name stands where findings overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Weight {
     Assigned,

@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 
 use crate::{RedactionRule, SecretRedactor};
 
-/// Where things run is what logs are for.
+/// Kind of finding that logs show: operators need to see where things run.
 const SHOWN: &str = "internal-address";
-/// Shorter ones would mask ordinary words.
+/// Length of the shortest credential that is masked: shorter ones would mask ordinary words.
 const SHORTEST: usize = 8;
 /// Credentials that are kept; the oldest are forgotten first.
 const MOST: usize = 512;
@@ -23,12 +23,12 @@ static HELD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Patterns of one Repo that are kept, also those that it has no more; its oldest are forgotten first.
 const MOST_OWN: usize = 128;
 
-/// What Repos want masked besides: a line does not say which Repo it speaks of.
+/// Patterns that Repos want masked besides: a line does not say which Repo it speaks of.
 static OWN: Mutex<OwnPatterns> = Mutex::new(OwnPatterns { by_owner: BTreeMap::new(), all: None });
 
 struct OwnPatterns {
     by_owner: BTreeMap<String, OwnerPatterns>,
-    /// Those of all owners.
+    /// Redactor with the patterns of all owners.
     all: Option<Arc<SecretRedactor>>,
 }
 
@@ -169,7 +169,7 @@ mod tests {
         };
         mask_patterns("team/shop", &[rule("customer", "cust_[0-9]{10}"), rule("broken", "(")]);
         mask_patterns("team/web", &[rule("order", "order_[0-9]{10}"), rule("all", ".+")]);
-        // Another Repo with more patterns than are kept of one.
+        // Another Repo has more patterns than are kept of one.
         for round in 0..2 {
             let many = (0..MOST_OWN).map(|n| rule("many", &format!("many_{round}_{n}_[0-9]{{4}}")));
             mask_patterns("other/many", &many.collect::<Vec<_>>());

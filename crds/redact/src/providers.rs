@@ -2,15 +2,15 @@
 //! expression that it has to match from there. Repetitions are bounded, so that a long text costs
 //! no more than its length; what follows in the same word is taken along by the caller.
 
-/// A kind of credential.
+/// A kind of credential that is known by its form.
 pub(crate) struct CredentialKind {
-    /// Its name in `[redacted:<name>]`.
+    /// Name of the kind in `[redacted:<name>]`.
     pub name: &'static str,
-    /// Its first characters.
+    /// First characters of such a credential, which are its anchor.
     pub begins: &'static str,
-    /// What it looks like.
+    /// Regular expression of its whole form.
     pub form: &'static str,
-    /// It never begins in the middle of a word.
+    /// True if it never begins in the middle of a word.
     pub bounded: bool,
 }
 
@@ -30,11 +30,11 @@ const fn provider_anywhere(
     CredentialKind { name, begins, form, bounded: false }
 }
 
-/// Its form is the first line; the rest is found by [`private_key`].
+/// Beginning of a private key. The form is its first line; the rest is found by [`private_key`].
 pub(crate) const PEM: &str = "-----begin ";
 
-/// Where a private key ends whose first line ends at `at`: behind its last line, or where what
-/// follows can't be a part of it.
+/// End of a private key whose first line ends at `at`: behind its last line, or where what follows can't be a part of
+/// it.
 pub(crate) fn private_key(text: &str, at: usize) -> usize {
     let body = |b: &u8| b.is_ascii_alphanumeric() || b"+/=:,. \t\r\n\\>|-\"".contains(b);
     let bytes = &text.as_bytes()[at..];
@@ -49,7 +49,7 @@ pub(crate) fn private_key(text: &str, at: usize) -> usize {
     at + last + 9 + line.take_while(|b| b.is_ascii_uppercase() || matches!(b, b' ' | b'-')).count()
 }
 
-/// All of them.
+/// Every kind of credential that is known by its form.
 pub(crate) const PROVIDERS: &[CredentialKind] = &[
     // Keys and signed tokens of any issuer.
     provider_anywhere(

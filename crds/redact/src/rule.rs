@@ -1,13 +1,13 @@
-//! What a Repo masks besides the built-in patterns.
+//! Redaction rules of a Repo, besides the built-in patterns.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Something of this Repo's own to mask.
+/// A pattern of this Repo's own to mask.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RedactionRule {
-    /// Stands in place of what was masked: `[redacted:<name>]`.
+    /// Name that stands in place of what was masked: `[redacted:<name>]`.
     #[schemars(regex(pattern = r"^[a-z0-9-]{1,32}$"))]
     pub name: String,
     /// A regular expression without look-around or back-references.

@@ -1,5 +1,4 @@
-//! Whether a text that stands where a secret would is one, or a stand-in: a variable, a type, a
-//! word that says what belongs there.
+//! Tells a secret from a stand-in in its place: a variable, a type, a word that says what belongs there.
 
 /// Values that stand for a secret and are none, or for having none. Lower case.
 const WORDS: &[&str] = &[
@@ -101,7 +100,7 @@ const WORDS: &[&str] = &[
     "verify",
     "without",
 ];
-/// What only stand-ins contain. Lower case.
+/// Parts that only stand-ins contain. Lower case.
 const HINTS: &[&str] = &[
     "...",
     "…",
@@ -149,7 +148,7 @@ const HINTS: &[&str] = &[
     "no_secret",
     "fake",
 ];
-/// How references begin, in place of a value.
+/// Beginnings of references that stand in place of a value.
 const REFERENCES: &[&str] = &[
     ")",
     ",",
@@ -224,18 +223,18 @@ const REFERENCES: &[&str] = &[
     "s.",
 ];
 
-/// Where a value was found.
+/// Context in which a value was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ValuePlace {
-    /// Between quotes.
+    /// The value stands between quotes.
     pub quoted: bool,
-    /// Something that people choose (a password), rather than something generated (a token).
+    /// True for a value that people choose (a password), false for one that is generated (a token).
     pub chosen: bool,
     /// `NAME=value`, as environments and command lines have it.
     pub shell: bool,
 }
 
-/// Whether the value of an assignment is a secret.
+/// True if the value of an assignment is a secret.
 pub(crate) fn is_secret(value: &str, place: ValuePlace) -> bool {
     let least = if place.chosen { 6 } else { 8 };
     if value.chars().count() < least || !value.is_ascii() && value.contains(char::is_whitespace) {
@@ -266,7 +265,7 @@ pub(crate) fn is_secret(value: &str, place: ValuePlace) -> bool {
     !is_slug(value, place.chosen)
 }
 
-/// Whether a URL's password is a secret.
+/// True if the password in a URL is a secret.
 pub(crate) fn is_password(user: &str, password: &str) -> bool {
     let lower = password.to_ascii_lowercase();
     let common = matches!(
@@ -281,7 +280,7 @@ pub(crate) fn is_password(user: &str, password: &str) -> bool {
         && password.bytes().all(|b| b > b' ')
 }
 
-/// Whether a value says what belongs in its place.
+/// True if a value only says what belongs in its place.
 fn stands_in(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let plain = lower.trim_matches(|c: char| c.is_ascii_punctuation());
@@ -331,7 +330,7 @@ fn is_slug(value: &str, chosen: bool) -> bool {
     (!chosen || count >= 2 && named) && parts.all(wordy)
 }
 
-/// Upper and lower case without a word's order.
+/// True if upper and lower case alternate as in no word.
 fn looks_shuffled(part: &str) -> bool {
     let bytes = part.as_bytes();
     let changes =

@@ -7,21 +7,21 @@ use crate::read::{MAX_TITLE, MAX_WORDS};
 const ALPHABET: &[u8; 30] = b"abcdefghjkmnpqrstvwxyz23456789";
 /// The first ones of them, with which an id begins: one that is drawn is never a number.
 const LETTERS: usize = 22;
-/// Of this many, a thousand that are drawn at once meet once in two thousand times.
+/// Length of a drawn id: of so many, a thousand that are drawn at once meet once in two thousand times.
 const LENGTH: usize = 7;
 
 /// An item as somebody proposes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DraftItem {
-    /// Drawn, or chosen by people.
+    /// Id that was drawn, or chosen by people.
     pub id: String,
-    /// What it is.
+    /// Short title of the work.
     pub title: String,
-    /// Items of the file, or of the same proposal.
+    /// Ids of items of the file, or of the same proposal.
     pub depends_on: Vec<String>,
-    /// When it is done, a line each.
+    /// Acceptance criteria, a line each.
     pub criteria: Vec<String>,
-    /// What else there is to know.
+    /// Further notes on the work.
     pub notes: String,
 }
 
@@ -53,7 +53,7 @@ impl From<&RoadmapItem> for DraftItem {
 }
 
 impl DraftItem {
-    /// As it stands in the file.
+    /// Writes the item as it stands in the file.
     ///
     /// # Errors
     /// What is wrong with it, in a sentence.
@@ -96,7 +96,7 @@ impl DraftItem {
     }
 }
 
-/// On one line, with every run of blanks as one.
+/// Joins a text to one line, with every run of blanks as one.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

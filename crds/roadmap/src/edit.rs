@@ -5,13 +5,13 @@ use crate::item::ItemField;
 use crate::line::{RoadmapLine, field_of, read_lines};
 use crate::read::{MAX_FILE, RoadmapFile};
 
-/// Why the file stays as it is.
+/// Reason for which the file stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
-    /// No item has this id, or two have.
+    /// No item has this id, or two items have it.
     #[error("the roadmap has no item {0}, or two of them")]
     NoItem(String),
-    /// As a sentence.
+    /// The edit was refused, for the reason in this sentence.
     #[error("{0}")]
     Refused(String),
 }
@@ -60,11 +60,11 @@ pub fn clear_field(text: &str, id: &str, field: ItemField) -> Result<String, Edi
 
 /// The heading of an item and the fields below it, by their places in the text.
 struct Head {
-    /// Of the field that was looked for: from behind the colon to the end of its words.
+    /// Range of the value of the field that was looked for: from behind the colon to the end of its words.
     value: Option<(usize, usize)>,
-    /// Its lines.
+    /// Range of the field's lines.
     lines: Option<(usize, usize)>,
-    /// Behind the line of the first field, or of the heading.
+    /// Offset behind the line of the first field, or of the heading.
     end: usize,
 }
 
@@ -135,7 +135,7 @@ pub fn add_items(text: &str, items: &[DraftItem]) -> Result<String, EditError> {
             "the roadmap gets too long: move what is done elsewhere".to_owned(),
         ));
     }
-    // What was wrong before is not this edit's to mend.
+    // Faults that were there before are not this edit's to mend, so only new ones refuse it.
     let after = RoadmapFile::read(&edited);
     let known = |message: &str| before.faults.iter().any(|fault| fault.message == message);
     match after.faults.iter().find(|fault| !known(&fault.message)) {

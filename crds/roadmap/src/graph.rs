@@ -1,4 +1,4 @@
-//! What waits for what.
+//! The graph of dependencies among items.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -13,7 +13,7 @@ impl RoadmapFile {
         sort_items(&self.items).into_iter().map(|at| &self.items[at]).collect()
     }
 
-    /// What an item still waits for, given what is done.
+    /// Dependencies of an item that are not done yet.
     #[must_use]
     pub fn waits_for<'a>(
         &'a self,
@@ -97,7 +97,7 @@ fn find_circles(items: &[RoadmapItem]) -> Vec<Vec<usize>> {
     for start in 0..items.len() {
         let mut path = Vec::new();
         let mut next = Some(start);
-        // Of what can't be ordered each waits for another one: following that leads round.
+        // Each of the items that can't be ordered waits for another one of them: following that finds a cycle.
         while let Some(at) = next.filter(|at| seen.insert(*at)) {
             path.push(at);
             let blocked = |id: &String| places.get(id.as_str()).filter(|at| !ordered.contains(*at));

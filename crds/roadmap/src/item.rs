@@ -1,35 +1,35 @@
-//! One item of a roadmap, and what can be wrong with one.
+//! One item of a roadmap, and the faults that it can have.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// Longest id.
+/// Longest id, in characters.
 const MAX_ID: usize = 12;
 /// Digits of a hash that are kept: it is compared, and never looked up by.
 const HASH: usize = 24;
 
-/// How far an item is, as the file says.
+/// Progress of an item, as the file says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemStatus {
-    /// Nobody works on it.
+    /// Nobody works on the item.
     #[default]
     Pending,
-    /// Somebody does.
+    /// Somebody works on the item.
     InProgress,
-    /// It is merged.
+    /// The item's work is merged.
     Done,
-    /// It waits for something that the roadmap does not know.
+    /// The item waits for something that the roadmap does not know.
     Blocked,
 }
 
 impl ItemStatus {
-    /// All of them.
+    /// Every status, in the order of declaration.
     pub const ALL: [Self; 4] = [Self::Pending, Self::InProgress, Self::Done, Self::Blocked];
 
-    /// As the file spells it.
+    /// The status in the file's spelling.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -56,9 +56,9 @@ impl fmt::Display for ItemStatus {
 /// A field of an item: a list entry below its heading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ItemField {
-    /// How far it is.
+    /// Progress of the item.
     Status,
-    /// Where it is built.
+    /// Branch that it is built on.
     Branch,
     /// The pull request that has it.
     PullRequest,
@@ -66,14 +66,14 @@ pub enum ItemField {
     Issue,
     /// The items that have to be done before it.
     DependsOn,
-    /// Why it is blocked.
+    /// Reason why it is blocked.
     Reason,
-    /// When it is done.
+    /// Acceptance criteria of the item.
     Criteria,
 }
 
 impl ItemField {
-    /// All of them.
+    /// Every field, in the order of declaration.
     pub const ALL: [Self; 7] = [
         Self::Status,
         Self::Branch,
@@ -84,7 +84,7 @@ impl ItemField {
         Self::Criteria,
     ];
 
-    /// As the file spells it.
+    /// The field's name in the file's spelling.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -104,38 +104,38 @@ impl ItemField {
         Self::ALL.into_iter().find(|field| field.as_str().eq_ignore_ascii_case(word))
     }
 
-    /// Whether it may go on in indented lines.
+    /// True if its value may go on in indented lines.
     pub(crate) const fn is_long(self) -> bool {
         matches!(self, Self::Criteria | Self::Reason)
     }
 }
 
-/// One thing to build.
+/// An item of a roadmap: one thing to build.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoadmapItem {
     /// A number, or letters and digits that were drawn.
     pub id: String,
-    /// What it is, in a few words.
+    /// Title in a few words.
     pub title: String,
-    /// As the file says; what is merged is known elsewhere.
+    /// Progress as the file says; what is merged is known elsewhere.
     pub status: ItemStatus,
     /// Items that have to be done before it.
     pub depends_on: Vec<String>,
-    /// When it is done, a line each.
+    /// Acceptance criteria, a line each.
     pub criteria: String,
-    /// What else stands under it.
+    /// Further text under the item's heading.
     pub notes: String,
-    /// Where it is or was built.
+    /// Branch on which it is or was built.
     pub branch: Option<String>,
     /// The number of the pull request that has it.
     pub pull_request: Option<u64>,
     /// The number of the issue that was made of it.
     pub issue: Option<u64>,
-    /// Why it is blocked.
+    /// Reason why it is blocked.
     pub reason: Option<String>,
     /// The line of its heading, from 1.
     pub line: usize,
-    /// Nothing is wrong with it: only then it is worked on.
+    /// True if it has no fault: only then it is worked on.
     pub is_sound: bool,
 }
 
@@ -159,12 +159,12 @@ impl RoadmapItem {
     }
 }
 
-/// Something in the file that is not as it has to be.
+/// A mistake in the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RoadmapFault {
-    /// Where, from 1.
+    /// Line of the fault in the file, from 1.
     pub line: usize,
-    /// What is wrong and what to do.
+    /// The fault, and what to do about it.
     pub message: String,
 }
 
@@ -174,7 +174,7 @@ impl fmt::Display for RoadmapFault {
     }
 }
 
-/// Whether a word can be an item's id.
+/// True if a word can be an item's id.
 #[must_use]
 pub fn is_item_id(word: &str) -> bool {
     let plain = word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());

@@ -1,19 +1,19 @@
-//! What a line of the file is.
+//! The kinds of line in the file.
 
 use crate::item::ItemField;
 
 /// A line by its form alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RoadmapLine<'a> {
-    /// Nothing but blanks.
+    /// A line of nothing but blanks.
     Blank,
-    /// `# …`
+    /// The roadmap's title: `# …`
     Title(&'a str),
-    /// `## …`
+    /// A heading of an item: `## …`
     Heading(&'a str),
     /// `- Key: value`, with the place of the value in the line.
     Entry { key: &'a str, value: &'a str, at: usize },
-    /// It begins with two blanks or a tab.
+    /// A line that begins with two blanks or a tab.
     Indented(&'a str),
     /// Anything else, and everything between fences.
     Text(&'a str),

@@ -6,32 +6,32 @@ use crate::graph;
 use crate::item::{ItemField, ItemStatus, RoadmapFault, RoadmapItem, is_item_id};
 use crate::line::{RoadmapLine, field_of, read_lines};
 
-/// Largest file, in bytes.
+/// Largest file that is read, in bytes.
 pub const MAX_FILE: usize = 256 * 1024;
-/// Most items.
+/// Most items that one file can have.
 pub const MAX_ITEMS: usize = 500;
 /// Longest title, in characters.
 pub(crate) const MAX_TITLE: usize = 120;
 /// Longest criteria and longest notes, in characters: with both a request is still one message.
 pub(crate) const MAX_WORDS: usize = 5000;
-/// Most items that one waits for.
+/// Most items that one item can wait for.
 const MAX_DEPENDENCIES: usize = 32;
-/// Most that is said of one file.
+/// Most faults that are reported of one file.
 const MAX_FAULTS: usize = 50;
 
 /// A roadmap as its file has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoadmapFile {
-    /// What it says of itself.
+    /// Title of the roadmap.
     pub title: String,
-    /// In the file's order.
+    /// Items in the file's order.
     pub items: Vec<RoadmapItem>,
-    /// What is wrong, by line.
+    /// Faults of the file, by line.
     pub faults: Vec<RoadmapFault>,
 }
 
 impl RoadmapFile {
-    /// Reads a file.
+    /// Reads a file, its faults included.
     #[must_use]
     pub fn read(text: &str) -> Self {
         let mut reader = Reader::default();
@@ -60,11 +60,11 @@ impl RoadmapFile {
 #[derive(Default)]
 struct Reader {
     roadmap: RoadmapFile,
-    /// Whether fields may come, and the one that came last.
+    /// True where fields may come: behind a heading, or behind another field.
     in_head: bool,
     last: Option<ItemField>,
     seen: Vec<ItemField>,
-    /// After the last item no more are taken in.
+    /// True once the file has as many items as are taken in.
     is_full: bool,
 }
 
@@ -251,7 +251,7 @@ impl Reader {
         }
     }
 
-    /// Of the item that is being read, or of none before the first.
+    /// Records a fault of the item that is being read, or of none before the first.
     fn fault(&mut self, line: usize, message: String) {
         if let Some(item) = self.roadmap.items.last_mut() {
             item.is_sound = false;
@@ -275,7 +275,7 @@ impl Reader {
     }
 }
 
-/// Two items with one id are none: nobody knows which of them is meant.
+/// Refuses two items with one id: nobody knows which of them is meant.
 fn refuse_twins(items: &mut [RoadmapItem], faults: &mut Vec<RoadmapFault>) {
     let mut first: HashMap<String, usize> = HashMap::new();
     let mut twins = Vec::new();
@@ -323,13 +323,13 @@ fn is_nothing(value: &str) -> bool {
     matches!(value, "" | "-" | "–" | "—" | "none")
 }
 
-/// Characters that make people see other words than a machine reads.
+/// True for characters that make people see other words than a machine reads.
 fn hides_text(c: char) -> bool {
     (c.is_control() && c != '\t')
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// What somebody wrote, short enough to be quoted.
+/// Somebody's words, shortened and cleaned so that they can be quoted.
 fn clip_quote(text: &str) -> String {
     let clean = text.chars().filter(|c| !hides_text(*c) && *c != '`');
     let short: String = clean.take(60).collect();

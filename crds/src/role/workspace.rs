@@ -1,4 +1,4 @@
-//! Where a role's commands run, and what confines them.
+//! Workspace of a role: the container in which its commands run, and the sandbox that confines them.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct WorkspaceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub image: Option<String>,
-    /// Its requests and limits.
+    /// Resource requests and limits of the container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
     /// Literal environment variables. References to Secrets do not exist here on purpose.
@@ -29,19 +29,19 @@ pub struct WorkspaceSpec {
         }]
     ))]
     pub env: BTreeMap<String, String>,
-    /// What confines a command inside the container; `Landlock` if absent.
+    /// Sandbox that confines a command inside the container; `Landlock` if absent.
     #[serde(default, skip_serializing_if = "SpelledWord::is_default")]
     pub sandbox: SpelledWord<SandboxKind>,
-    /// What commands may do with the Thread's worktree; `ReadWrite` if absent.
+    /// Access of commands to the Thread's worktree; `ReadWrite` if absent.
     #[serde(default, skip_serializing_if = "SpelledWord::is_default")]
     pub worktree: SpelledWord<WorktreeAccess>,
 }
 
-/// What a role's commands may do with the worktree that the roles of a Thread share.
+/// Access of a role's commands to the worktree that the roles of a Thread share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum WorktreeAccess {
-    /// They work in it.
+    /// Commands read and write the shared worktree.
     #[default]
     ReadWrite,
     /// They work in a copy of the role's own, which follows the worktree and is thrown away with the

@@ -1,4 +1,4 @@
-//! What people were asked about a Thread's work, and what they answered; what proves the work.
+//! Questions to people about a Thread's work, their answers, and proofs of the work.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -15,11 +15,11 @@ use crate::spelling::{SpelledWord, optional_word, word};
 pub struct SettledQuestion {
     /// The message with the buttons.
     pub ts: SlackTs,
-    /// What was chosen; a newer question replaced it if absent.
+    /// The option that was chosen; absent if a newer question replaced it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub choice: Option<String>,
-    /// Slack user id of who chose.
+    /// Slack user id of the person who chose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub user: Option<String>,
@@ -29,10 +29,10 @@ pub struct SettledQuestion {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ActionApproval {
-    /// Identity: role and the request's own key.
+    /// Identity of the question: role and the request's own key.
     #[schemars(length(min = 1, max = 88))]
     pub id: String,
-    /// The role that wants it.
+    /// Role that wants to act.
     pub role: String,
     /// The tool, or `Push` or `PullRequest`.
     #[schemars(length(max = 64))]
@@ -40,15 +40,15 @@ pub struct ActionApproval {
     /// SHA-256 of the exact action, in hex.
     #[schemars(length(max = 64))]
     pub hash: String,
-    /// The message that asks.
+    /// `ts` of the message that asks.
     pub ts: SlackTs,
-    /// After this nobody's yes counts any more.
+    /// Deadline after which nobody's yes counts any more.
     pub expires: Time,
     /// The answer, once there is one.
     #[serde(default, with = "optional_word", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<SpelledWord<ApprovalAnswer>>")]
     pub answer: Option<ApprovalAnswer>,
-    /// Slack user id of who answered.
+    /// Slack user id of the person who answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub by: Option<String>,
@@ -62,7 +62,7 @@ pub struct ActionApproval {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub words: Option<String>,
-    /// Nobody was asked: a [`StandingApproval`] answered.
+    /// True if nobody was asked: a [`StandingApproval`] answered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub standing: bool,
 }
@@ -75,27 +75,27 @@ pub struct StandingApproval {
     /// SHA-256 of tool and words, in hex.
     #[schemars(length(min = 1, max = 64))]
     pub words: String,
-    /// The tool.
+    /// Tool that is approved.
     #[schemars(length(max = 64))]
     pub tool: String,
     /// The message that showed the words.
     pub ts: SlackTs,
-    /// Slack user id of who said so.
+    /// Slack user id of the person who said so.
     #[schemars(length(max = 64))]
     pub by: String,
-    /// When.
+    /// Time of the approval.
     pub at: Time,
 }
 
-/// How a question ended.
+/// Outcome of a question about an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ApprovalAnswer {
-    /// Yes.
+    /// A person allowed the action.
     Approved,
-    /// No.
+    /// A person refused the action.
     Denied,
-    /// Nobody answered in time: neither.
+    /// Nobody answered in time: neither a yes nor a no.
     Expired,
 }
 
@@ -116,10 +116,10 @@ pub struct HeardRecording {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BegunRecording {
-    /// Slack's id of the file.
+    /// Slack's id of the recording's file.
     #[schemars(length(max = 64))]
     pub file: String,
-    /// When it was begun.
+    /// Time at which transcription began.
     pub since: Time,
 }
 
@@ -129,36 +129,36 @@ pub struct BegunRecording {
 pub struct RoleOffer {
     /// The message that shows it.
     pub ts: SlackTs,
-    /// The role that asks.
+    /// Role that asks people.
     pub role: String,
-    /// What is asked.
+    /// Kind of the question.
     #[serde(with = "word")]
     #[schemars(with = "SpelledWord<OfferKind>")]
     pub kind: OfferKind,
-    /// How many there are to choose from or to judge.
+    /// Number of items to choose from or to judge.
     #[schemars(range(min = 1, max = 10))]
     pub of: u32,
     /// Slack user id of the only person who may answer; everybody who may if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub only: Option<String>,
-    /// Nobody waits for an answer.
+    /// True if nobody waits for an answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
-    /// What people said.
+    /// People's answers so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub answers: Vec<OfferAnswer>,
 }
 
 impl RoleOffer {
-    /// Whether somebody waits for people's answer.
+    /// True if somebody waits for people's answer.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !self.optional && self.has_buttons()
     }
 
-    /// Whether people can still answer.
+    /// True if people can still answer.
     #[must_use]
     pub fn has_buttons(&self) -> bool {
         match self.kind {
@@ -168,13 +168,13 @@ impl RoleOffer {
     }
 }
 
-/// What an offer asks.
+/// Kind of question that an offer asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum OfferKind {
-    /// Which one of several.
+    /// A choice of one among several answers.
     Choice,
-    /// Of each one, whether it is kept.
+    /// A judgement of each learning: it is kept or not.
     Learnings,
 }
 
@@ -182,16 +182,16 @@ pub enum OfferKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OfferAnswer {
-    /// Which one, from 1.
+    /// Number of the item, from 1.
     pub item: u32,
     /// Chosen or approved; false: rejected.
     pub yes: bool,
-    /// Slack user id.
+    /// Slack user id of the person who answered.
     #[schemars(length(max = 64))]
     pub by: String,
 }
 
-/// What a plan says of itself. It counts once that plan is approved.
+/// Details that a plan states about itself. They count once that plan is approved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanDetails {
@@ -201,7 +201,7 @@ pub struct PlanDetails {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200))]
     pub test: Option<String>,
-    /// How hard the work is: decides which of a role's models does it.
+    /// Complexity of the work: decides which of a role's models does it.
     #[serde(default, with = "optional_word", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<SpelledWord<PlanComplexity>>")]
     pub complexity: Option<PlanComplexity>,
@@ -210,20 +210,20 @@ pub struct PlanDetails {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 24), inner(length(min = 1, max = 120)))]
     pub files: Vec<String>,
-    /// What it will probably come to, as people were told with the plan.
+    /// Estimate of cost and duration, as people were told with the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<PlanEstimate>,
 }
 
-/// What work like that of a plan came to, in the middle.
+/// Median cost and duration of work like that of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanEstimate {
-    /// USD.
+    /// Median cost, in USD.
     pub cost: NanoUsd,
-    /// From the plan to the question whether to merge.
+    /// Median duration from the plan to the question whether to merge, in minutes.
     pub minutes: u32,
-    /// How many conversations it is from.
+    /// Number of conversations that the estimate is based on.
     pub of: u32,
 }
 
@@ -231,23 +231,23 @@ pub struct PlanEstimate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TestReceipt {
-    /// The commit.
+    /// Id of the commit that was tested.
     #[schemars(length(max = 64))]
     pub commit: String,
-    /// The command line.
+    /// Command line that was run.
     #[schemars(length(min = 1, max = 200))]
     pub command: String,
-    /// What it ended with.
+    /// Exit code of the command.
     pub exit_code: i32,
-    /// The role that ran it.
+    /// Role that ran the command.
     pub role: String,
 }
 
-/// What people have allowed for images in a Thread.
+/// People's permissions for images in a Thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadImages {
-    /// Slack user id of who has allowed the first ones.
+    /// Slack user id of the person who has allowed the first ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub allowed_by: Option<String>,
@@ -257,7 +257,7 @@ pub struct ThreadImages {
     pub paths: Vec<String>,
 }
 
-/// How a thread is to end.
+/// Decision on how a thread is to end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadClosing {
@@ -269,19 +269,19 @@ pub struct ThreadClosing {
     #[serde(default, with = "optional_word", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<SpelledWord<ClosingChoice>>")]
     pub choice: Option<ClosingChoice>,
-    /// Slack user id of who answered.
+    /// Slack user id of the person who answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
     /// Head commit of the pull request when it was asked: nothing else is merged on this answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
-    /// What the merge waits for, if GitHub did not do it at once. The gateway goes on by itself.
+    /// Reason for which the merge waits, if GitHub did not do it at once. The gateway goes on by itself.
     #[serde(default, with = "optional_word", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<SpelledWord<MergeWait>>")]
     pub waits: Option<MergeWait>,
 }
 
-/// What a merge can wait for.
+/// Reason for which a merge can wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum MergeWait {
@@ -289,7 +289,7 @@ pub enum MergeWait {
     Checks,
     /// GitHub merges it: its merge queue, or as soon as all requirements are met.
     Queue,
-    /// Its turn in a merge train.
+    /// The pull request's turn in a merge train.
     Train,
     /// Pull requests that come before it.
     Depends,
@@ -299,8 +299,8 @@ pub enum MergeWait {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ClosingChoice {
-    /// Merge the pull request.
+    /// The pull request is to be merged.
     Merge,
-    /// Close without merging.
+    /// The pull request is to be closed without a merge.
     Discard,
 }

@@ -1,4 +1,4 @@
-//! What people say of a role's answers.
+//! People's feedback on a role's answers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,26 +8,26 @@ use crate::SlackTs;
 /// Answers that are remembered.
 pub const MOST_FEEDBACK: usize = 16;
 
-/// Whether an answer helped one person. Their words stand in a message.
+/// One person's feedback on an answer. Their words stand in a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AnswerFeedback {
-    /// The answer.
+    /// `ts` of the answer's message.
     pub message: SlackTs,
-    /// The role that gave it.
+    /// Role that gave the answer.
     #[schemars(length(max = 63))]
     pub role: String,
-    /// Slack user id of who says so.
+    /// Slack user id of the person who says so.
     #[schemars(length(max = 64))]
     pub by: String,
-    /// It helped.
+    /// True if the person said that it helped.
     pub helps: bool,
-    /// When they last pressed a button.
+    /// Time at which they last pressed a button.
     pub at: SlackTs,
     /// The message that says why it did not help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<SlackTs>,
-    /// They were asked to say why in the conversation: their next message does.
+    /// True if they were asked to say why in the conversation: their next message does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asked: bool,
 }

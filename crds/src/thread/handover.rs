@@ -1,5 +1,5 @@
-//! Who goes on, where that is not in a message alone: what was decided without a model, and what people
-//! and roles said before it.
+//! Hand-overs from one role to another that no message alone shows: decisions made without a model, and what people
+//! and roles said before them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,14 +12,14 @@ use crate::spelling::{SpelledWord, word};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HandOver {
-    /// Identity: it is told once.
+    /// Idempotency key: the hand-over is told once.
     #[schemars(length(min = 1, max = 64))]
     pub id: String,
-    /// Who goes on; the people if absent.
+    /// Role that goes on; the people if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub role: Option<String>,
-    /// Whose work it is about.
+    /// Role whose work it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub from: Option<String>,
@@ -27,17 +27,17 @@ pub struct HandOver {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub with: Option<String>,
-    /// Why.
+    /// Reason for the hand-over.
     #[serde(with = "word")]
     #[schemars(with = "SpelledWord<HandOverReason>")]
     pub why: HandOverReason,
-    /// Messages that say more.
+    /// `ts` of messages that say more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 2))]
     pub views: Vec<SlackTs>,
 }
 
-/// Why somebody goes on.
+/// Reason for which somebody goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum HandOverReason {
@@ -51,9 +51,9 @@ pub enum HandOverReason {
     ReviewPassed,
     /// The review found something.
     ReviewFound,
-    /// It had asked, and the answer is there.
+    /// The role had asked, and the answer is there.
     Answered,
-    /// It was addressed together with another role, which is done.
+    /// The role was addressed together with another one, which is done.
     AlsoAddressed,
     /// Two roles go back and forth without an end.
     Rounds,
@@ -67,13 +67,13 @@ pub enum HandOverReason {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueuedRole {
-    /// Short name.
+    /// Short name of the addressed role.
     #[schemars(length(max = 16))]
     pub role: String,
-    /// Who addressed it.
+    /// Role that addressed it.
     #[schemars(length(max = 16))]
     pub from: String,
-    /// The message that did.
+    /// `ts` of the message that addressed it.
     pub ts: SlackTs,
 }
 
@@ -81,12 +81,12 @@ pub struct QueuedRole {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JointQuestion {
-    /// Who asked.
+    /// Role that asked the others.
     #[schemars(length(max = 16))]
     pub by: String,
-    /// The message that asked.
+    /// `ts` of the message that asked.
     pub ts: SlackTs,
-    /// Whose run about it has not ended yet.
+    /// Roles whose run about it has not ended yet.
     #[schemars(length(max = 8), inner(length(max = 16)))]
     pub awaited: Vec<String>,
     /// The newest answer so far: it wakes who asked when the last one is there.
@@ -98,9 +98,9 @@ pub struct JointQuestion {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RoutedReply {
-    /// The message.
+    /// `ts` of the person's message.
     pub ts: SlackTs,
-    /// Whom it is for.
+    /// Role that the message is for.
     #[schemars(length(max = 16))]
     pub role: String,
 }
@@ -109,25 +109,25 @@ pub struct RoutedReply {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HandoverRounds {
-    /// Who did last.
+    /// Role that handed over last.
     #[schemars(length(max = 16))]
     pub from: String,
-    /// To whom.
+    /// Role that it handed over to.
     #[schemars(length(max = 16))]
     pub to: String,
     /// The message with which it did.
     pub ts: SlackTs,
-    /// What the other one said before it.
+    /// `ts` of the other role's message before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<SlackTs>,
     /// Hand-overs in a row; two are a round.
     pub times: u32,
-    /// Those in a row whose messages said nothing new.
+    /// Number of those in a row whose messages said nothing new.
     #[serde(default, skip_serializing_if = "is_none")]
     pub idle: u32,
 }
 
-// What serde asks for.
+// Serde's `skip_serializing_if` passes a reference.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 const fn is_none(count: &u32) -> bool {
     *count == 0

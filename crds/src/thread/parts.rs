@@ -14,13 +14,13 @@ pub struct RequestSplit {
     /// The role that proposed it.
     #[schemars(length(max = 32))]
     pub role: String,
-    /// In order; a part is known by its number, from 1.
+    /// Parts in order; each is known by its number, from 1.
     #[schemars(length(max = 10))]
     pub parts: Vec<RequestPart>,
-    /// It is built as one.
+    /// True if people want it built as one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub declined: bool,
-    /// Slack user id of who said yes.
+    /// Slack user id of the person who said yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub approved_by: Option<String>,
@@ -28,19 +28,19 @@ pub struct RequestSplit {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub halves: Vec<LandedHalf>,
-    /// Why nothing more is started.
+    /// Reason why no more parts are started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<SplitEnd>,
 }
 
-/// One part of a request.
+/// One part of a request that was split.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestPart {
-    /// One line.
+    /// Title of the part, one line.
     #[schemars(length(min = 1, max = 80))]
     pub title: String,
-    /// What is wanted.
+    /// Request of the part, in words.
     #[schemars(length(min = 1, max = 2000))]
     pub request: String,
     /// The Repo in which it is built; the Thread's own if absent.
@@ -52,7 +52,7 @@ pub struct RequestPart {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub after: Vec<u32>,
-    /// Its pull request says what it depends on.
+    /// True once its pull request says what it depends on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub linked: bool,
 }
@@ -61,48 +61,48 @@ pub struct RequestPart {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LandedHalf {
-    /// Its number.
+    /// Number of the part, from 1.
     pub part: u32,
     /// The message that asks what becomes of it.
     pub asked: SlackTs,
-    /// Whether it is taken back, once somebody has said so.
+    /// True if the part is to be taken back, false if it stays; absent until somebody has said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<bool>,
-    /// Slack user id of who said so.
+    /// Slack user id of the person who said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub by: Option<String>,
 }
 
-/// Why no part is started any more.
+/// Reason why no part is started any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SplitEnd {
     /// Each part was merged, or will not be.
     Done,
-    /// Somebody said stop.
+    /// A person told it to stop.
     Stopped,
 }
 
 impl RequestSplit {
-    /// Whether parts are being built.
+    /// True while parts are being built.
     #[must_use]
     pub const fn is_under_way(&self) -> bool {
         self.approved_by.is_some() && self.ended.is_none()
     }
 
-    /// Whether people are asked to split.
+    /// True while people are asked whether to split.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.approved_by.is_none() && self.ended.is_none() && !self.declined
     }
 
-    /// Whether people are asked what becomes of a part that was merged without the others.
+    /// True while people are asked what becomes of a part that was merged without the others.
     #[must_use]
     pub fn asks_to_take_back(&self) -> bool {
         self.halves.iter().any(|half| half.undo.is_none())
     }
 
-    /// A part by its number.
+    /// The part of a number, counted from 1.
     #[must_use]
     pub fn part(&self, number: u32) -> Option<&RequestPart> {
         self.parts.get(usize::try_from(number).ok()?.checked_sub(1)?)

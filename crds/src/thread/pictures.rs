@@ -22,7 +22,7 @@ pub struct ThreadPictures {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub commit: Option<String>,
-    /// Its files, oldest first.
+    /// Pictures that were pushed, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 12))]
     pub views: Vec<PushedView>,
@@ -35,9 +35,9 @@ pub struct PushedView {
     /// Path and query of the page.
     #[schemars(length(min = 1, max = 200))]
     pub page: String,
-    /// Its width.
+    /// Width of the page in the picture.
     pub width: PageWidth,
-    /// Its colours.
+    /// Colour scheme of the page.
     pub colors: PageColors,
     /// Git's id of the picture from before. Absent: the page is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]

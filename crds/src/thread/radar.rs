@@ -1,4 +1,4 @@
-//! How a Thread's branch stands to those of the Repo's other open Threads, and to the base branch.
+//! Comparison of a Thread's branch with those of the Repo's other open Threads, and with the base branch.
 
 use codebutler_wire::{ChangeSize, TextMerge};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -10,11 +10,11 @@ pub const MOST_MEETINGS: usize = 8;
 /// Removed commits that are kept of a Thread's branch: the newest ones.
 pub const MOST_REMOVED: usize = 64;
 
-/// What was seen of a Thread's branch when branches were compared last.
+/// Result of the latest comparison of a Thread's branch with others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BranchRadar {
-    /// In a few words, for `kubectl get threads -o wide`.
+    /// Short summary, for `kubectl get threads -o wide`.
     #[schemars(length(max = 200))]
     pub summary: String,
     /// The commit that the branch was at when the remote was looked at last. One that is no longer in it was taken
@@ -30,24 +30,24 @@ pub struct BranchRadar {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub removed: Vec<RemovedCommit>,
-    /// Where the branch left the base branch.
+    /// Fork point: the commit at which the branch left the base branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<ForkPoint>,
-    /// How much the branch changes.
+    /// Size of the branch's change.
     pub size: ChangeSize,
     /// Other Threads that change the same files, the gravest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub meets: Vec<BranchMeeting>,
-    /// How the branch stands to the base branch, where that has moved past it.
+    /// Comparison with the base branch, where that has moved past the branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<BaseStanding>,
-    /// How many more there are.
+    /// Number of further branches that are not listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: u32,
 }
 
-/// From where to where a push moves a branch.
+/// A push that moves a branch from one commit to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BranchPush {
@@ -56,7 +56,7 @@ pub struct BranchPush {
     #[schemars(length(max = 64))]
     #[schemars(with = "String")]
     pub from: Option<String>,
-    /// The commit after.
+    /// Id of the commit after the push.
     #[schemars(length(max = 64))]
     pub to: String,
 }
@@ -65,11 +65,11 @@ pub struct BranchPush {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RemovedCommit {
-    /// Its id.
+    /// Id of the removed commit.
     #[schemars(length(max = 64))]
     pub commit: String,
-    /// A digest of its change, by which it is known under another id. Absent where the change stayed on the branch, is
-    /// none, or could not be read.
+    /// A digest of its change, by which it is known under another id. Absent where the change stayed on the branch,
+    /// is none, or could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     #[schemars(with = "String")]
@@ -78,23 +78,23 @@ pub struct RemovedCommit {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 100))]
     pub subject: String,
-    /// Who wrote it, as it says itself.
+    /// Author of the commit, as it says itself.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 100))]
     pub author: String,
-    /// When its removal was noticed.
+    /// Time at which the removal was noticed.
     pub noticed: Time,
 }
 
-/// The newest commit of the base branch that a Thread's branch has. Once it is not on the base branch any more, people
-/// took it off there.
+/// The newest commit of the base branch that a Thread's branch has. Once it is not on the base branch any more,
+/// people took it off there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ForkPoint {
-    /// The base branch.
+    /// Name of the base branch.
     #[schemars(length(max = 255))]
     pub base: String,
-    /// The commit's id.
+    /// Id of the fork point's commit.
     #[schemars(length(max = 64))]
     pub commit: String,
     /// Commits of the branch that were taken off the base branch: a merge would put them back.
@@ -109,9 +109,9 @@ pub struct BranchMeeting {
     /// Name of the other Thread.
     #[schemars(length(max = 50))]
     pub thread: String,
-    /// Whether the two branches merge as text.
+    /// Result of a textual merge of the two branches.
     pub text: TextMerge,
-    /// What the conversation was told of it.
+    /// Result that the conversation was told last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<TextMerge>,
 }
@@ -120,14 +120,14 @@ pub struct BranchMeeting {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BaseStanding {
-    /// Commits that it lacks.
+    /// Number of the base branch's commits that it lacks.
     pub behind: u64,
-    /// Whether the two merge as text.
+    /// Result of a textual merge of the two.
     pub text: TextMerge,
     /// The newest commit that both have.
     #[schemars(length(max = 64))]
     pub left: String,
-    /// What the conversation was told of it.
+    /// Result that the conversation was told last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<TextMerge>,
 }

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{NanoUsd, SlackTs};
 
-/// Somebody wants the roadmap worked off from here. (Gateway.)
+/// Run of the roadmap that a person asked for in this conversation. (Gateway.)
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RoadmapRun {
     /// The newest message that wants it.
     pub wanted: SlackTs,
-    /// Slack user id of who wrote it.
+    /// Slack user id of the person who wrote it.
     #[schemars(length(max = 64))]
     pub by: String,
     /// The message among those that was dealt with last: people were asked and have answered, or there was
@@ -23,21 +23,21 @@ pub struct RoadmapRun {
     /// USD that all of its Threads may cost together. The Repo's own limits alone hold if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<NanoUsd>,
-    /// What people were asked last.
+    /// Latest proposal that people were asked about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal: Option<RoadmapProposal>,
-    /// Slack user id of who approved last: plans within an item's criteria count as approved by them.
+    /// Slack user id of the person who approved last: plans within an item's criteria count as approved by them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub approved_by: Option<String>,
-    /// When they did first: of two runs of a Repo the earlier one starts items.
+    /// Time of the first approval: of two runs of a Repo the earlier one starts items.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved_at: Option<Time>,
-    /// What was approved.
+    /// Items that people approved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 500))]
     pub items: Vec<ApprovedItem>,
-    /// Why nothing is started any more.
+    /// Reason why nothing is started any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<RoadmapEnd>,
     /// The newest question whether to merge an item that people were told of together with the others. Only grows.
@@ -53,15 +53,15 @@ pub struct RoadmapRun {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RoadmapProposal {
-    /// The message that asks.
+    /// `ts` of the message that asks.
     pub ts: SlackTs,
-    /// What it shows.
+    /// Items that the message shows.
     #[schemars(length(max = 500))]
     pub items: Vec<ApprovedItem>,
     /// There are others, which are asked about after these.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
-    /// They are not wanted.
+    /// True if people don't want the items.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub declined: bool,
 }
@@ -70,13 +70,13 @@ pub struct RoadmapProposal {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovedItem {
-    /// Its id in the file.
+    /// Id of the item in the file.
     #[schemars(length(min = 1, max = 12))]
     pub id: String,
     /// Stands for title, acceptance criteria and notes: changed, it is another item.
     #[schemars(length(min = 1, max = 64))]
     pub hash: String,
-    /// How often its Thread was told to try again.
+    /// Number of times that its Thread was told to try again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tries: u32,
     /// The message with which its Thread had failed when it was.
@@ -84,13 +84,13 @@ pub struct ApprovedItem {
     pub failed: Option<SlackTs>,
 }
 
-/// How a run came to its end.
+/// Reason for which a roadmap's run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RoadmapEnd {
-    /// All that was approved is merged.
+    /// Everything that was approved is merged.
     Done,
-    /// Somebody said stop.
+    /// A person told it to stop.
     Stopped,
 }
 
@@ -113,7 +113,7 @@ impl RoadmapRun {
         }
     }
 
-    /// Whether items may be started.
+    /// True if items may be started.
     #[must_use]
     pub const fn is_approved(&self) -> bool {
         self.approved_by.is_some() && self.ended.is_none()
@@ -128,7 +128,7 @@ impl RoadmapRun {
     fn is_open(&self, asked: &RoadmapProposal) -> bool {
         let same =
             |own: &ApprovedItem, item: &ApprovedItem| own.id == item.id && own.hash == item.hash;
-        // Before a yes they are those of a run that was stopped.
+        // Until a new yes, the approved items are those of a run that was stopped.
         let approved = |item: &ApprovedItem| {
             self.approved_by.is_some() && self.items.iter().any(|own| same(own, item))
         };

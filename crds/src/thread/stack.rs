@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the branch of an item stands to the one that it began on, the branch below.
+/// Comparison of the branch of an item with the one that it began on, the branch below.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StackStanding {
@@ -26,10 +26,10 @@ pub struct StackMerge {
     /// The branch's commit before.
     #[schemars(length(max = 64))]
     pub from: String,
-    /// The merge commit.
+    /// Id of the merge commit.
     #[schemars(length(max = 64))]
     pub to: String,
-    /// It brings in the base branch, so a decision about the commit before holds for it.
+    /// True if it brings in the base branch, so that a decision about the commit before holds for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub base: bool,
 }

@@ -9,34 +9,34 @@ use crate::SlackTs;
 /// Pull requests of one merge train at most.
 pub const MOST_CARS: usize = 50;
 
-/// Somebody wants everything merged that is ready. (Gateway.)
+/// Merge train that a person asked for in this conversation, of everything that is ready. (Gateway.)
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MergeTrain {
     /// The newest message that wants it.
     pub wanted: SlackTs,
-    /// Slack user id of who wrote it.
+    /// Slack user id of the person who wrote it.
     #[schemars(length(max = 64))]
     pub by: String,
     /// The message among those that was dealt with last: people were asked and have answered, or there was
     /// nothing to ask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered: Option<SlackTs>,
-    /// What people were asked last.
+    /// Latest proposal that people were asked about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal: Option<TrainProposal>,
-    /// Slack user id of who approved: the merges are theirs.
+    /// Slack user id of the person who approved: the merges are theirs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub approved_by: Option<String>,
-    /// What was approved, in the order of merging.
+    /// Pull requests that people approved, in the order of merging.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50))]
     pub cars: Vec<TrainCar>,
-    /// How many of those that are left are tried together next; all of them if absent.
+    /// Number of the remaining pull requests that are tried together next; all of them if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Of those that are left, so many failed together.
+    /// Number of the remaining pull requests that failed together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspects: Option<u32>,
     /// Trees on which checks have failed, by Git's ids.
@@ -46,13 +46,13 @@ pub struct MergeTrain {
     /// GitHub tests nothing that is pushed for a train: what a Thread's own role has tested counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untested: bool,
-    /// Rounds of tests so far.
+    /// Number of rounds of tests so far.
     #[serde(default)]
     pub rounds: u32,
-    /// What is tested or merged right now.
+    /// Round that is tested or merged right now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<TrainRound>,
-    /// Why nothing is merged any more.
+    /// Reason why nothing is merged any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<TrainEnd>,
     /// More about that, for people.
@@ -65,12 +65,12 @@ pub struct MergeTrain {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrainProposal {
-    /// The message that asks.
+    /// `ts` of the message that asks.
     pub ts: SlackTs,
-    /// What it shows, in the order of merging.
+    /// Pull requests that the message shows, in the order of merging.
     #[schemars(length(max = 50))]
     pub cars: Vec<TrainCar>,
-    /// They are not to be merged.
+    /// True if people don't want them merged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub declined: bool,
 }
@@ -79,29 +79,29 @@ pub struct TrainProposal {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrainCar {
-    /// Its Thread.
+    /// Name of the Thread of the pull request.
     #[schemars(length(max = 50))]
     pub thread: String,
-    /// Its number at GitHub.
+    /// Number of the pull request at GitHub.
     pub number: u64,
     /// The commit that people approved: nothing else is merged.
     #[schemars(length(max = 64))]
     pub head: String,
-    /// Its Thread knows that it is merged here.
+    /// True once its Thread knows that it is merged here.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub coupled: bool,
     /// The commit on the base branch, once merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub merged: Option<String>,
-    /// Somebody else's commit came in between: the base branch got another tree than the tested one.
+    /// True if somebody else's commit came in between: the base branch got another tree than the tested one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overtaken: bool,
-    /// Why it was left out, for people. Its branch stays.
+    /// Reason for which it was left out, for people. Its branch stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 500))]
     pub left_out: Option<String>,
-    /// Its Thread knows that it was left out.
+    /// True once its Thread knows that it was left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub told: bool,
 }
@@ -113,7 +113,7 @@ pub struct TrainRound {
     /// The branch that is pushed for the tests.
     #[schemars(length(max = 200))]
     pub branch: String,
-    /// What it is at.
+    /// Id of the commit that `branch` is at.
     #[schemars(length(max = 64))]
     pub commit: String,
     /// The base branch's commit below.
@@ -126,15 +126,15 @@ pub struct TrainRound {
     /// one is the tree that is tested.
     #[schemars(length(max = 50))]
     pub steps: Vec<TrainStep>,
-    /// When it was pushed.
+    /// Time at which the branch was pushed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pushed: Option<Time>,
-    /// Its tests have passed: it is merged.
+    /// True once its tests have passed: it is merged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub passed: bool,
 }
 
-/// One merge of a round.
+/// One merge of a round of tests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrainStep {
@@ -145,14 +145,14 @@ pub struct TrainStep {
     pub tree: String,
 }
 
-/// How a merge train ended.
+/// Reason for which a merge train ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TrainEnd {
     /// Each pull request was merged or left out.
     Done,
-    /// Somebody said stop.
+    /// A person told it to stop.
     Stopped,
-    /// It can't go on until somebody does something.
+    /// The train can't go on until somebody does something.
     Failed,
 }
 
@@ -178,7 +178,7 @@ impl MergeTrain {
         }
     }
 
-    /// Whether pull requests are being merged.
+    /// True while pull requests are being merged.
     #[must_use]
     pub const fn is_under_way(&self) -> bool {
         self.approved_by.is_some() && self.ended.is_none()
@@ -191,12 +191,12 @@ impl MergeTrain {
         self.proposal.as_ref().filter(|asked| is_open && !asked.declined)
     }
 
-    /// Those of which nothing is decided yet, in order.
+    /// Pull requests of which nothing is decided yet, in order.
     pub fn left(&self) -> impl Iterator<Item = &TrainCar> {
         self.cars.iter().filter(|car| car.is_left())
     }
 
-    /// Whether a Thread's pull request waits for its turn here.
+    /// True if a Thread's pull request waits for its turn here.
     #[must_use]
     pub fn holds(&self, thread: &str) -> bool {
         self.approved_by.is_some()
@@ -226,7 +226,7 @@ impl TrainCar {
         self.merged.is_none() && self.left_out.is_none()
     }
 
-    /// Its Thread has not been let go.
+    /// True until its Thread has been let go.
     #[must_use]
     pub const fn is_here(&self) -> bool {
         self.is_left() || (self.left_out.is_some() && !self.told)

@@ -1,4 +1,4 @@
-//! What a Thread waits for, as its status says.
+//! Reasons for which a Thread waits, by its status.
 
 use super::{OfferKind, ThreadStatus};
 use crate::Thread;
@@ -6,26 +6,26 @@ use crate::Thread;
 /// People whom a Thread remembers as those who took part last.
 pub const MOST_SPEAKERS: usize = 5;
 
-/// What people are asked.
+/// Kind of question that people are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PeopleQuestion {
-    /// Whether a plan is right.
+    /// Approval of a role's plan.
     Plan,
-    /// How the thread ends.
+    /// Decision on how the thread ends.
     Merge,
-    /// Whether something may be done.
+    /// Consent to a single action.
     Action,
-    /// One of several answers.
+    /// Choice of one of several answers.
     Choice,
-    /// Which learnings are kept. No work is held up by it.
+    /// Choice of learnings to keep. No work is held up by it.
     Learnings,
-    /// Whether a roadmap is developed.
+    /// Approval of developing a roadmap.
     Roadmap,
-    /// Whether pull requests are merged one behind the other.
+    /// Approval of merging pull requests one behind the other.
     Train,
-    /// Whether a request is built in parts.
+    /// Approval of building a request in parts.
     Parts,
-    /// What becomes of a part that was merged without the others.
+    /// Decision on a part that was merged without the others.
     TakeBack,
     /// A server whose tools a role needs wants somebody to sign in.
     SignIn,
@@ -34,13 +34,13 @@ pub enum PeopleQuestion {
 }
 
 impl PeopleQuestion {
-    /// Whether CodeButler itself asks, and no role waits for it.
+    /// True if CodeButler itself asks, and no role waits for the answer.
     #[must_use]
     pub const fn is_own(self) -> bool {
         matches!(self, Self::Roadmap | Self::Train | Self::Parts | Self::TakeBack)
     }
 
-    /// What people are to do, after “waits for Ana”.
+    /// People's task in words, to follow “waits for Ana”.
     #[must_use]
     pub const fn deed(self) -> &'static str {
         match self {
@@ -104,19 +104,19 @@ impl ThreadStatus {
         servers.filter_map(|server| server.sign_in.as_ref())
     }
 
-    /// Whether a question to people is open.
+    /// True if a question to people is open.
     #[must_use]
     pub fn waits_for_people(&self) -> bool {
         !self.people_questions().is_empty()
     }
 
-    /// Whether people were asked to raise a limit.
+    /// True if people were asked to raise a limit.
     #[must_use]
     pub fn asks_for_money(&self) -> bool {
         self.budget.as_ref().is_some_and(|budget| budget.ask.is_some())
     }
 
-    /// Somebody spoke to a role: what it costs from now on is theirs.
+    /// Records that a person spoke to a role: calls are charged to them from now on.
     pub fn heard_from(&mut self, user: &str) {
         self.speaker = Some(user.to_owned());
         self.took_part(user);
@@ -164,7 +164,7 @@ impl Thread {
     }
 }
 
-/// Those that are users, each once.
+/// Slack user ids among the names, each once.
 fn list_users<'a>(all: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     let mut people: Vec<String> = Vec::new();
     for user in all.into_iter().filter(|user| is_user(user)) {

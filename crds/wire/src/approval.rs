@@ -12,9 +12,9 @@ pub struct ApprovalRequest {
     /// Identity of the request, such as the tool call's id: an answer counts for this one call. At
     /// most 64 characters of `[A-Za-z0-9_.:-]`.
     pub key: String,
-    /// The tool.
+    /// Tool that the role wants to use.
     pub tool: String,
-    /// What is to happen, in one line.
+    /// The action that is to happen, in one line.
     pub summary: String,
     /// SHA-256 over tool and arguments, in hex: a request with this `key` and another hash is
     /// refused.
@@ -24,31 +24,31 @@ pub struct ApprovalRequest {
     pub detail: Option<String>,
 }
 
-/// How a request stands.
+/// State of an approval request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalReply {
-    /// Identity in the Thread's status.
+    /// Id of the request in the Thread's status.
     pub id: String,
-    /// What was answered.
+    /// State of the request, or its answer.
     pub state: ApprovalState,
-    /// Slack user id of who answered.
+    /// Slack user id of the person who answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// Nobody was asked this time: somebody has said yes to the same words for the whole thread.
+    /// True if nobody was asked this time: somebody has said yes to the same words for the whole thread.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub standing: bool,
 }
 
-/// What people answered. Only `approved` is a yes.
+/// State of a request for people's approval. Only `approved` is a yes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ApprovalState {
-    /// Nothing yet.
+    /// Nobody has answered yet.
     Pending,
-    /// Yes, to exactly this.
+    /// A person allowed exactly this action.
     Approved,
-    /// No.
+    /// A person refused the action.
     Denied,
     /// Nobody answered in time: neither a yes nor a no.
     Expired,

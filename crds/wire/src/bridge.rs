@@ -1,22 +1,23 @@
 //! Frames between the gateway and the pod of a server: the server's standard streams over one connection.
 //!
-//! A frame is one byte for its kind, four for its length (big-endian), and its bytes. The gateway begins a session with
-//! [`FrameKind::Start`], which the bridge takes; everything behind it is between the gateway and the server's container.
+//! A frame is one byte for its kind, four for its length (big-endian), and its bytes. The gateway begins a session
+//! with [`FrameKind::Start`], which the bridge takes; everything behind it is between the gateway and the server's
+//! container.
 
 use serde::{Deserialize, Serialize};
 
-/// What [`crate::path::MCP_BRIDGE`] is upgraded to.
+/// Protocol in the `Upgrade` header at [`crate::path::MCP_BRIDGE`].
 pub const BRIDGE_UPGRADE: &str = "codebutler-mcp";
-/// Bytes of a frame.
+/// Maximum size of a frame's payload, in bytes.
 pub const MOST_FRAME: usize = 64 * 1024;
 /// Seconds after which a side that has nothing to send sends a [`FrameKind::Ping`].
 pub const BRIDGE_PING_SECONDS: u64 = 20;
 /// Seconds of silence after which the other side is taken to be gone.
 pub const BRIDGE_SILENCE_SECONDS: u64 = 65;
-/// Kind and length.
+/// Size of a frame's header, in bytes: kind and length.
 const HEAD: usize = 5;
 
-/// What a frame holds.
+/// Kind of a frame, which says what its payload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
     /// Nothing: the sender is there.
@@ -51,49 +52,49 @@ impl FrameKind {
     }
 }
 
-/// How the program of a server ended.
+/// Exit status of a server's program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgramExit {
-    /// Its exit code.
+    /// Exit code of the program, if it exited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
     /// The signal that ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// It never ran, and why.
+    /// Reason why the program never ran, if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_started: Option<NotStarted>,
 }
 
-/// Why a program never ran.
+/// Reason why a program never ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum NotStarted {
     /// There is no such program in the image.
     Missing(String),
-    /// The system's reason.
+    /// The system refused to run it, for this reason.
     Failed(String),
     /// The pod runs as many programs as it may.
     Busy,
 }
 
-/// One frame.
+/// One frame of the bridge's protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BridgeFrame {
-    /// What it holds.
+    /// Kind of the frame's payload.
     pub kind: FrameKind,
-    /// Its bytes.
+    /// Payload of the frame.
     pub bytes: Vec<u8>,
 }
 
-/// Why what came is no frame.
+/// Error of reading a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// No known kind.
+    /// The frame is of an unknown kind.
     #[error("a frame has the unknown kind {0}")]
     Kind(u8),
-    /// It says that it is too long.
+    /// The frame's header gives a length over the limit.
     #[error("a frame says that it has {0} bytes")]
     Long(u32),
 }

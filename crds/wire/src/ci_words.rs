@@ -12,10 +12,10 @@ const MAX_BRACKETS: usize = 48;
 const MAX_TOKENS: usize = 5;
 /// Words without a separator.
 const JOINED: [&str; 6] = ["skipci", "ciskip", "skipcd", "skiprun", "skipbuild", "noci"];
-/// What follows `no` between brackets.
+/// Words that may follow `no` between brackets.
 const SERVICES: [&str; 8] =
     ["ci", "cd", "build", "builds", "actions", "deploy", "pipeline", "pipelines"];
-/// What counts without brackets.
+/// Words that count without brackets.
 const BARE: [&str; 4] = ["***no_ci***", "***skip_ci***", "--skip-ci", "--ci-skip"];
 /// A trailer: a colon follows.
 const TRAILERS: [&str; 3] = ["skip-checks", "skip-ci", "ci-skip"];
@@ -39,13 +39,13 @@ pub fn break_ci_words(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether the text has a word that switches off CI.
+/// True if the text has a word that switches off CI.
 #[must_use]
 pub fn has_ci_words(text: &str) -> bool {
     !find_ci_words(text).is_empty()
 }
 
-/// Where such words are to be broken: behind the first letter of each, in ascending order.
+/// Offsets at which such words are to be broken: behind the first letter of each, in ascending order.
 fn find_ci_words(text: &str) -> Vec<usize> {
     let lower = text.to_ascii_lowercase();
     let mut places: Vec<usize> = find_brackets(&lower).collect();
@@ -64,7 +64,7 @@ fn find_ci_words(text: &str) -> Vec<usize> {
     places
 }
 
-/// Words between brackets.
+/// Offsets of such words between brackets.
 fn find_brackets(lower: &str) -> impl Iterator<Item = usize> + '_ {
     lower.match_indices('[').filter_map(|(open, _)| {
         let inner = &lower[open + 1..];
@@ -78,7 +78,7 @@ fn find_brackets(lower: &str) -> impl Iterator<Item = usize> + '_ {
     })
 }
 
-/// Where the word begins that makes of a text in brackets a switch.
+/// Offset of the word that makes a text in brackets a switch.
 fn find_switch(inner: &str) -> Option<usize> {
     let tokens = inner.split(|c: char| !c.is_alphanumeric()).filter(|token| !token.is_empty());
     let tokens: Vec<&str> = tokens.take(MAX_TOKENS + 1).collect();

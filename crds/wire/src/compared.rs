@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub const MAX_VIEWS: usize = 4;
 /// Most bytes of all pictures of one request.
 pub const MAX_COMPARED: usize = 12 * 1024 * 1024;
-/// Longest page, in bytes.
+/// Longest path of a page, in bytes.
 pub const MAX_PAGE: usize = 160;
 
 /// The width that a page is shown at.
@@ -33,7 +33,7 @@ pub enum PageColors {
 }
 
 impl PageWidth {
-    /// In words, and in names of files.
+    /// Name in sentences and in names of files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl PageWidth {
 }
 
 impl PageColors {
-    /// In words, and in names of files.
+    /// Name in sentences and in names of files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ impl PageColors {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShowComparison {
-    /// Identity of the effect: the same key is the same message. At most 64 characters of `[A-Za-z0-9_.:-]`.
+    /// Idempotency key: the same key is the same message. At most 64 characters of `[A-Za-z0-9_.:-]`.
     pub key: String,
     /// Path and query of the page, such as `/cart?empty=1`; at most [`MAX_PAGE`] bytes.
     pub page: String,
@@ -70,9 +70,9 @@ pub struct ShowComparison {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComparedView {
-    /// Its width.
+    /// Width of the page in the picture.
     pub width: PageWidth,
-    /// Its colours.
+    /// Colour scheme of the page.
     pub colors: PageColors,
     /// A PNG in base64, from before the change. Absent: the page is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,7 +82,7 @@ pub struct ComparedView {
 }
 
 impl ComparedView {
-    /// Such as `phone, dark`.
+    /// The view's width and colours in words, such as `phone, dark`.
     #[must_use]
     pub fn describe(&self) -> String {
         describe_view(self.width, self.colors)
@@ -95,7 +95,7 @@ pub fn describe_view(width: PageWidth, colors: PageColors) -> String {
     format!("{}, {}", width.name(), colors.name())
 }
 
-/// People see it.
+/// Reply that says that people see the comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComparisonShown {

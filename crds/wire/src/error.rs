@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 /// Body of every refusal, in the shape of OpenAI's errors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorBody {
-    /// The error.
+    /// Details of the error.
     pub error: ErrorDetail,
 }
 
-/// What went wrong and what to do about it.
+/// An error: what went wrong and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorDetail {
     /// Stable; see [`ErrorCode`].
@@ -53,6 +53,6 @@ pub enum ErrorCode {
     Unanswered,
     /// 403: the provider does not let this content pass. The same question is refused again.
     ContentRefused,
-    /// 503: try again.
+    /// 503: a retry may succeed.
     Unavailable,
 }

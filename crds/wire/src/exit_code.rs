@@ -1,5 +1,5 @@
-//! How the containers of an agent pod end: what the controller reads from their exit codes. Any other
-//! code is a crash.
+//! Exit codes of an agent pod's containers, from which the controller reads how they ended. Any other code is a
+//! crash.
 
 /// The gateway could not be reached for a minute: nobody's fault here, and no failed run.
 pub const GATEWAY_AWAY: u8 = 3;

@@ -9,32 +9,32 @@ use crate::{NanoUsd, SlackTs};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequest {
-    /// Its number.
+    /// Number at the Git host.
     pub number: u64,
-    /// Its page.
+    /// URL of the pull request's page.
     pub url: String,
-    /// One line.
+    /// Title of the pull request, one line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 256))]
     pub title: String,
     /// The squash commit on the base branch, once merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_commit: Option<String>,
-    /// How it stood when it was last looked at.
+    /// State when it was last looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<PullState>,
-    /// Newest remark of a person that the thread was told of: when it was written, in RFC 3339.
+    /// Time of the newest remark of a person that the thread was told of, in RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 40))]
     pub seen: Option<String>,
-    /// Its last change of which the thread was told, or that told nothing: in RFC 3339.
+    /// Time of its last change of which the thread was told, or that told nothing, in RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 40))]
     pub updated: Option<String>,
 }
 
 impl PullRequest {
-    /// One of which nothing else is known.
+    /// A pull request of which nothing else is known.
     #[must_use]
     pub fn of(number: u64, url: &str) -> Self {
         let url = url.to_owned();
@@ -43,19 +43,19 @@ impl PullRequest {
     }
 }
 
-/// Whether a pull request can still change.
+/// State of a pull request: open, or at one of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum PullState {
-    /// Open.
+    /// The pull request can still change.
     Open,
-    /// Closed without merging.
+    /// The pull request was closed without merging.
     Closed,
-    /// Merged.
+    /// The pull request is merged.
     Merged,
 }
 
-/// A plan as it was posted.
+/// The plan that a role posted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PostedPlan {
@@ -65,15 +65,15 @@ pub struct PostedPlan {
     pub hash: String,
     /// The role that proposed it.
     pub role: String,
-    /// Slack user id of who approved exactly this text.
+    /// Slack user id of the person who approved exactly this text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved_by: Option<String>,
-    /// Slack user id of who rejected it or wants it changed.
+    /// Slack user id of the person who rejected it or wants it changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declined_by: Option<String>,
 }
 
-/// How hard work is.
+/// Complexity of the planned work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum PlanComplexity {
@@ -85,10 +85,10 @@ pub enum PlanComplexity {
     Complex,
 }
 
-/// What a role's pod last said of itself.
+/// State that a role's pod last reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RoleState {
-    /// In a run.
+    /// The role is in a run.
     Running,
     /// The last run ended and waits for an answer.
     Waiting,
@@ -102,13 +102,13 @@ pub enum RoleState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenUsage {
-    /// USD.
+    /// Cost of the calls, in USD.
     #[serde(default)]
     pub cost: NanoUsd,
-    /// Tokens sent.
+    /// Number of tokens sent.
     #[serde(default)]
     pub prompt_tokens: u64,
-    /// Tokens received.
+    /// Number of tokens received.
     #[serde(default)]
     pub completion_tokens: u64,
     /// Tokens sent that the provider had kept, and sells for less: a part of `promptTokens`.
@@ -121,7 +121,7 @@ pub struct TokenUsage {
     /// Tokens of thinking: a part of `completionTokens`.
     #[serde(default, skip_serializing_if = "is_none_yet")]
     pub reasoning_tokens: u64,
-    /// Answered model calls.
+    /// Number of model calls that were answered.
     #[serde(default)]
     pub calls: u64,
 }

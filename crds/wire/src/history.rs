@@ -1,4 +1,4 @@
-//! What happened in a conversation, one JSON object a line, for people and machines to read later.
+//! The event log of a conversation, one JSON object a line, for people and machines to read later.
 //!
 //! A history is `<namespace>/<thread>/events.jsonl`: [`HistoryLine`]s, oldest first, only ever added to. A line
 //! is known by its place in the file, from 1. Readers pass over events and fields that they don't know;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use self::shown::{CheckShown, ItemShown, TodoEntry, ToolUse, ViewShown};
 use crate::{MessageAuthor, NanoUsd, SlackTs};
 
-/// Of the form of [`HistoryLine`].
+/// Version of the form of [`HistoryLine`].
 pub const VERSION: u32 = 1;
 
 /// The gateway, as a line's source.
@@ -38,38 +38,38 @@ pub const MAX_JOURNALS: usize = 64;
 /// Events of one [`HistoryBatch`] at most.
 pub const MAX_BATCH: usize = 200;
 
-/// One line of a history.
+/// One line of a history: an event and its origin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryLine {
-    /// [`VERSION`].
+    /// Version of the format: [`VERSION`].
     pub v: u32,
-    /// When it happened: milliseconds since 1970.
+    /// Time of the event: milliseconds since 1970.
     pub at: u64,
-    /// Who tells: [`GATEWAY`], or `agent/<role>/<journal>`.
+    /// Writer of the line: [`GATEWAY`], or `agent/<role>/<journal>`.
     pub source: String,
-    /// Its number in the agent's journal.
+    /// Number of the entry in the agent's journal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
-    /// What the gateway tells is told once for each key.
+    /// Idempotency key of the gateway's lines: it writes one line for each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The role that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// The role's run.
+    /// Id of the role's run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// What happened.
+    /// The event that the line records.
     #[serde(flatten)]
     pub event: HistoryEvent,
 }
 
-/// What happened.
+/// An event in a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum HistoryEvent {
-    /// What follows is of this Thread object. One of the same name that was deleted before has another UID,
+    /// The following lines are of this Thread object. One of the same name that was deleted before has another UID,
     /// and its own lines are in front of this one.
     Begun {
         /// Kubernetes' UID of the Thread.
@@ -78,64 +78,64 @@ pub enum HistoryEvent {
         #[serde(default, skip_serializing_if = "is_false")]
         whole: bool,
     },
-    /// The conversation began.
+    /// The conversation was opened in Slack.
     Opened {
-        /// Name of the Repo.
+        /// Name of the Thread's Repo.
         repo: String,
         /// Slack's id of the channel.
         channel: String,
-        /// Slack user id of who asked for it.
+        /// Slack user id of the person who asked for it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
     /// Somebody said something in the conversation.
     Message {
-        /// The message.
+        /// `ts` of the Slack message.
         ts: SlackTs,
-        /// Who.
+        /// Author of the message.
         author: MessageAuthor,
-        /// As text.
+        /// Slack's markup as text.
         text: String,
     },
     /// Somebody showed a picture. It stays where it was shown.
     Picture {
         /// Slack's id of the file.
         id: String,
-        /// What its owner called it.
+        /// File name that its owner gave it.
         name: String,
-        /// Who.
+        /// Person or role that shared it.
         author: MessageAuthor,
     },
     /// A role showed a page before and after its change. The pictures stay where they were shown.
     Compared {
         /// Path and query of the page.
         page: String,
-        /// At each width and in each set of colours.
+        /// Views at each width and in each set of colours.
         views: Vec<ViewShown>,
-        /// Who.
+        /// Role that compared the pages.
         author: MessageAuthor,
     },
-    /// A role began to work.
+    /// A role's run began.
     RunStarted,
-    /// It read messages and decisions.
+    /// A role read messages and decisions.
     Taken {
         /// The messages, oldest first.
         messages: Vec<SlackTs>,
-        /// Decisions of people.
+        /// Decisions of people that the role took in.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         decisions: Vec<String>,
     },
     /// A provider was paid for an answer.
     ModelCall(ModelCall),
-    /// A model answered.
+    /// A model answered a call.
     Answer {
         /// The model that was asked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
-        /// What it said.
+        /// Text of the answer, if it has any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
-        /// What it thought, where it shows that.
+        /// Reasoning of the model, where it shows that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         thoughts: Option<String>,
         /// Tools that it wants to use.
@@ -144,28 +144,28 @@ pub enum HistoryEvent {
     },
     /// A model's answer could not be worked with.
     Flawed {
-        /// What was wrong with it.
+        /// Flaw of the answer, in words.
         why: String,
     },
-    /// A tool was used.
+    /// A role used a tool.
     Tool {
-        /// Which, and for what.
+        /// The tool, and its subject.
         #[serde(flatten)]
         call: ToolUse,
-        /// What it came to, as the model was told.
+        /// Output, as the model was told.
         output: String,
-        /// Whether it worked.
+        /// True if the tool succeeded.
         ok: bool,
-        /// Of a command that ended.
+        /// Exit code of a command that ended.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
-        /// How long it took.
+        /// Duration of the use, in milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         millis: Option<u64>,
     },
     /// The gateway called a tool of a server of the Repo.
     McpCall {
-        /// Name of the server.
+        /// Name of the MCP server.
         server: String,
         /// The server's own name of the tool.
         tool: String,
@@ -173,25 +173,25 @@ pub enum HistoryEvent {
         arguments: String,
         /// SHA-256 of all of them, in hexadecimal digits.
         hash: String,
-        /// Bytes of the result.
+        /// Size of the result, in bytes.
         bytes: u64,
-        /// Slack user id of who approved it, where somebody was asked for this call.
+        /// Slack user id of the person who approved it, where somebody was asked for this call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approved_by: Option<String>,
-        /// Duration.
+        /// Duration of the call, in milliseconds.
         millis: u64,
         /// `ok`, `failed` (the tool says so), `error` (of the server or on the way) or `cancelled`.
         outcome: String,
         /// Answers of a model that the server asked for meanwhile: each is a model call of its own, too.
         #[serde(default, skip_serializing_if = "is_none_asked")]
         model_answers: u32,
-        /// USD that these cost.
+        /// Cost of these, in USD.
         #[serde(default, skip_serializing_if = "is_free")]
         cost: NanoUsd,
     },
     /// The harness saw the test command run.
     Tested {
-        /// The command line.
+        /// Command line of the tests.
         command: String,
         /// Absent if it did not end by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,32 +199,32 @@ pub enum HistoryEvent {
     },
     /// The role's own list, as it is from now on.
     Todo {
-        /// In the role's order.
+        /// Entries in the role's order.
         items: Vec<TodoEntry>,
     },
     /// People are asked whether exactly this may be done.
     Asked {
-        /// Which tool, and for what.
+        /// The tool, and its subject.
         #[serde(flatten)]
         call: ToolUse,
     },
-    /// Another model goes on.
+    /// Another model takes over the run.
     Model {
-        /// Which one.
+        /// Model that goes on from here.
         model: String,
-        /// Why.
+        /// Reason for the change of model.
         why: String,
     },
     /// The harness told the role something, or did something of its own.
     Note {
-        /// What.
+        /// Text of the note.
         text: String,
     },
-    /// A role's run ended.
+    /// A role's run came to its end.
     RunEnded {
         /// `idle`, `waiting`, `failed` or `closed`.
         outcome: String,
-        /// For a failure.
+        /// Reason for a failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -232,42 +232,42 @@ pub enum HistoryEvent {
     Plan {
         /// The message that shows it.
         message: SlackTs,
-        /// Slack user id of who approved it.
+        /// Slack user id of the person who approved it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approved_by: Option<String>,
     },
     /// A person decided something.
     Decision {
-        /// What about: `plan`, `merge`, `budget`, `approval`, `choice`, `learning` or `stop`.
+        /// Subject of the decision: `plan`, `merge`, `budget`, `approval`, `choice`, `learning` or `stop`.
         kind: String,
-        /// What was chosen.
+        /// Choice that was made.
         choice: String,
-        /// Slack user id of who did.
+        /// Slack user id of the person who decided.
         user: String,
-        /// The message that asked.
+        /// `ts` of the message that asked.
         message: SlackTs,
     },
     /// A test run is proven for a commit on the remote.
     Receipt {
-        /// The commit.
+        /// Id of the commit that was tested.
         commit: String,
-        /// The command line.
+        /// Command line of the tests.
         command: String,
-        /// What it ended with.
+        /// Exit code of the command.
         exit_code: i32,
     },
-    /// How checks at the Git host stand for a commit.
+    /// State of the checks at the Git host for a commit.
     Checks {
-        /// The commit.
+        /// Id of the commit that was checked.
         commit: String,
-        /// Each by its name.
+        /// Latest result of each check, by its name.
         checks: Vec<CheckShown>,
     },
-    /// The branch got commits.
+    /// Commits were pushed to the branch.
     Pushed {
-        /// Its name.
+        /// Name of the branch.
         branch: String,
-        /// What it is now.
+        /// Id of the commit that is its tip now.
         commit: String,
         /// First lines of the new commits, oldest first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -275,9 +275,9 @@ pub enum HistoryEvent {
     },
     /// The pull request was opened, or became something else.
     PullRequest {
-        /// Its number.
+        /// Number of the pull request.
         number: u64,
-        /// Its page.
+        /// URL of the pull request's page.
         url: String,
         /// `open`, `merged` or `closed`.
         state: String,
@@ -286,36 +286,36 @@ pub enum HistoryEvent {
     Waiting {
         /// The condition: `Queued`, `AwaitingUser`, `BudgetExceeded` and others.
         what: String,
-        /// Whether it does, or did.
+        /// True if it waits from now on, false if it does no longer.
         now: bool,
-        /// A sentence.
+        /// Reason for the wait, as a sentence.
         why: String,
     },
     /// The roadmap is worked off from here, or that has ended.
     Roadmap {
-        /// How many of its items people approved.
+        /// Number of its items that people approved.
         items: u64,
         /// USD that they may cost together.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         budget: Option<NanoUsd>,
-        /// `done` or `stopped`.
+        /// Reason for the end: `done` or `stopped`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ended: Option<String>,
     },
-    /// How an approved item of the roadmap stands from now on.
+    /// New state of an approved item of the roadmap.
     RoadmapItem(ItemShown),
-    /// The Thread has ended.
+    /// The Thread was closed, and its conversation ended.
     Closed {
-        /// Slack user id of who decided so.
+        /// Slack user id of the person who decided so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
     /// Events were lost: the store was away for longer than they could wait.
     Lost {
-        /// How many.
+        /// Number of the events that were lost.
         events: u64,
     },
-    /// Of a version that knows more.
+    /// An event of a version that knows more.
     #[serde(other)]
     Unknown,
 }
@@ -325,16 +325,16 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// What an answer cost. The sum of a role's calls is what the Thread's status says of it.
+/// Usage and cost of one model call. The sum of a role's calls is what the Thread's status says of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelCall {
     /// The model that was asked.
     pub model: String,
-    /// Who served it, where that is told.
+    /// Provider that served the call, where that is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// How much it was to think, where that was said.
+    /// Reasoning effort that was asked for, if any was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
     /// Tokens that were sent and not kept by the provider before.
@@ -343,16 +343,16 @@ pub struct ModelCall {
     pub cached: u64,
     /// Tokens of the fresh ones that were written to its cache.
     pub written: u64,
-    /// Tokens of the answer.
+    /// Number of tokens of the answer.
     pub answered: u64,
     /// Tokens of these that were thoughts.
     pub reasoning: u64,
-    /// USD.
+    /// Cost of the call, in USD.
     pub cost: NanoUsd,
     /// The provider told neither the cost nor what it goes by: it is estimated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
-    /// How long it took; absent if it was told after the fact.
+    /// Duration in milliseconds; absent if it was told after the fact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub millis: Option<u64>,
 }
@@ -367,7 +367,7 @@ fn is_free(cost: &NanoUsd) -> bool {
     *cost == NanoUsd::default()
 }
 
-/// What an agent's journal says next: all of it from a number on, however little of it is an event.
+/// A batch of an agent's journal: all of it from a number on, however little of it is an event.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryBatch {
@@ -375,43 +375,42 @@ pub struct HistoryBatch {
     pub journal: String,
     /// Number of the first entry that it speaks of.
     pub from: u64,
-    /// Those that are events, in the journal's order; at most [`MAX_BATCH`].
+    /// Entries that are events, in the journal's order; at most [`MAX_BATCH`].
     pub events: Vec<ToldEntry>,
 }
 
-/// One entry of a journal.
+/// One entry of an agent's journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToldEntry {
-    /// Its number, from 1.
+    /// Sequence number of the entry, from 1.
     pub seq: u64,
-    /// When it happened: milliseconds since 1970.
+    /// Time of the event: milliseconds since 1970.
     pub at: u64,
     /// The run that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// What happened.
+    /// The event that the entry records.
     #[serde(flatten)]
     pub event: HistoryEvent,
 }
 
-/// What is kept of a role's journals: the number that is wanted next of each. Of one that is not named,
-/// it is 1.
+/// Acknowledgement of a role's journals: the number that is wanted next of each. Of one that is not named, it is 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryKept {
-    /// By journal.
+    /// Next wanted number, by journal.
     pub next: BTreeMap<String, u64>,
     /// Nothing is kept here: nothing needs to be sent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub off: bool,
 }
 
-/// Some lines of a history.
+/// A page of lines of a history.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryLines {
-    /// Oldest first; what can't be read is left out.
+    /// Lines, oldest first; what can't be read is left out.
     pub lines: Vec<HistoryLine>,
     /// Number of the last one, where there are more behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -422,7 +421,7 @@ pub struct HistoryLines {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PastConversations {
-    /// The newest first.
+    /// Conversations, the newest first.
     pub conversations: Vec<PastConversation>,
 }
 
@@ -430,7 +429,7 @@ pub struct PastConversations {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PastConversation {
-    /// The name of its Thread.
+    /// Name of the conversation's Thread.
     pub thread: String,
     /// A person's first words in it, in one line.
     pub asked: String,

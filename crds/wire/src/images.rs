@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::NanoUsd;
 
-/// Most images of one call.
+/// Maximum number of images of one call.
 pub const MOST_IMAGES: u8 = 4;
 /// Most images that one call changes or takes parts from.
 pub const MOST_SOURCES: usize = 4;
@@ -16,7 +16,7 @@ pub const MAX_IMAGE: usize = 12 * 1024 * 1024;
 /// Longest description of an image, in characters.
 pub const MAX_IMAGE_PROMPT: usize = 4_000;
 
-/// The form of an image.
+/// Aspect ratio of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)] // they say it
@@ -43,7 +43,7 @@ impl ImageSize {
     }
 }
 
-/// How much work goes into an image, and how much money.
+/// Quality of an image, and with it its cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)] // they say it
@@ -54,33 +54,34 @@ pub enum ImageQuality {
     High,
 }
 
-/// Has images made and posted in the conversation. People are asked before the first one.
+/// Request to make images and post them in the conversation. People are asked before the first one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DrawImages {
-    /// Identity of the call: the same key is the same call, which is paid for once. At most 64 characters of
+    /// Idempotency key: the same key is the same call, which is paid for once. At most 64 characters of
     /// `[A-Za-z0-9_.:-]`.
     pub key: String,
-    /// It may have arrived before: images of this key are looked for, and none are made.
+    /// True if the request may have arrived before: images of this key are looked for, and none are made.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
-    /// What they show, or what is changed.
+    /// Description of the images, or of the change to them.
     pub prompt: String,
-    /// How many: 1 to [`MOST_IMAGES`].
+    /// Number of images: 1 to [`MOST_IMAGES`].
     pub count: u8,
-    /// Their form.
+    /// Aspect ratio of the images.
     #[serde(default)]
     pub size: ImageSize,
     /// Width and height of an image whose shape is kept as well as a model can, where no form was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sides: Option<(u32, u32)>,
-    /// How much work goes into each.
+    /// Quality of each image.
     #[serde(default)]
     pub quality: ImageQuality,
-    /// Without a background.
+    /// True for a transparent background.
     #[serde(default)]
     pub transparent: bool,
-    /// Images that are changed, in base64: the first one is, the others are there to look at. None: new ones are made.
+    /// Images that are changed, in base64: the first one is, the others are there to look at. None: new ones are
+    /// made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
     /// A PNG in base64, transparent where the first source is to be changed.
@@ -95,9 +96,9 @@ pub struct DrawImages {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DrawnImages {
-    /// In their order, the first one first.
+    /// Images in their order, the first one first.
     pub images: Vec<DrawnImage>,
-    /// What they cost; absent where it is not known any more.
+    /// Cost of the images; absent where it is not known any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<NanoUsd>,
     /// A sentence about what is missing.
@@ -109,9 +110,9 @@ pub struct DrawnImages {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DrawnImage {
-    /// Slack's id of the file.
+    /// Slack's id of the image file.
     pub id: String,
-    /// Its name there, with an extension by what its bytes are.
+    /// File name there, with an extension by what its bytes are.
     pub name: String,
 }
 
@@ -125,6 +126,6 @@ pub struct PlaceImage {
     pub image: String,
 }
 
-/// It may.
+/// Reply that permits placing the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImagePlaced {}

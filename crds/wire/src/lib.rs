@@ -60,12 +60,13 @@ pub use threads::*;
 pub use tools::{CHANGING, EditForm, TOOLS};
 pub use web::*;
 
-/// Paths of the API.
+/// URL paths of the gateway's API.
 pub mod path {
     /// `GET` → [`super::RoleSession`].
     pub const SESSION: &str = "/v1/session";
-    /// `GET ?wait=<seconds>` → [`super::SeatAnswer`]: whether a Thread has taken the pod. Answered once one has, or after
-    /// that time at the latest. A pod that no Thread has taken may call this, and fetch from [`GIT`], and nothing else.
+    /// `GET ?wait=<seconds>` → [`super::SeatAnswer`]: whether a Thread has taken the pod. Answered once one has, or
+    /// after that time at the latest. A pod that no Thread has taken may call this, and fetch from [`GIT`], and
+    /// nothing else.
     pub const SEAT: &str = "/v1/seat";
     /// `GET ?after=<ts>&wait=<seconds>&seen=<version>` → [`super::VersionedInbox`]. Answers at once if the role has
     /// mail or a pending decision, otherwise after `wait` seconds at the latest. With `seen`, an answer of
@@ -131,8 +132,8 @@ pub mod path {
     pub const CONNECT: &str = "/v1/connect";
     /// `POST` [`super::EgressReport`] → `{}`; refused where the Repo wants enforcement and has none.
     pub const EGRESS_CHECK: &str = "/v1/egress-check";
-    /// `GET ?seen=<version>` → [`super::McpTools`]: those that the model is offered. With `seen`, a list of that version is only
-    /// said to be unchanged. `GET ?find=<words>&most=<n>` → those that a search finds among all.
+    /// `GET ?seen=<version>` → [`super::McpTools`]: those that the model is offered. With `seen`, a list of that
+    /// version is only said to be unchanged. `GET ?find=<words>&most=<n>` → those that a search finds among all.
     pub const MCP_TOOLS: &str = "/v1/mcp/tools";
     /// `POST` [`super::McpCall`] → [`super::McpResult`].
     pub const MCP_CALLS: &str = "/v1/mcp/calls";
@@ -142,7 +143,8 @@ pub mod path {
     pub const MCP_READS: &str = "/v1/mcp/reads";
     /// `POST` [`super::McpPrompt`] → [`super::McpResult`].
     pub const MCP_PROMPTS: &str = "/v1/mcp/prompts";
-    /// `GET` with `Upgrade: codebutler-mcp` → 101, from the pod of a server only: frames as [`super::BridgeFrame`] has them.
+    /// `GET` with `Upgrade: codebutler-mcp` → 101, from the pod of a server only: frames as [`super::BridgeFrame`]
+    /// has them.
     pub const MCP_BRIDGE: &str = "/v1/mcp/bridge";
     /// `POST` [`super::WebFetch`] → [`super::WebPage`].
     pub const WEB_FETCH: &str = "/v1/web/fetch";
@@ -152,7 +154,8 @@ pub mod path {
     pub const WEB_SEARCH: &str = "/v1/web/search";
     /// `POST` [`super::DrawImages`] → [`super::DrawnImages`], once people have said yes to the first ones.
     pub const DRAW: &str = "/v1/images/drawn";
-    /// `POST` [`super::PlaceImage`] → [`super::ImagePlaced`], once the plan names the path or people have said yes to it.
+    /// `POST` [`super::PlaceImage`] → [`super::ImagePlaced`], once the plan names the path or people have said yes to
+    /// it.
     pub const PLACE_IMAGE: &str = "/v1/images/places";
     /// OpenAI-compatible, a multipart form: text of a recording, by the role's `model.audio`.
     pub const TRANSCRIPTIONS: &str = "/v1/audio/transcriptions";

@@ -41,9 +41,9 @@ pub fn show_tool_name(name: &str) -> Cow<'_, str> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpTools {
-    /// Another one whenever anything else of this is another.
+    /// Digest of all of this: it changes whenever anything else here does.
     pub version: String,
-    /// It is the version that the caller has seen: the rest is left out.
+    /// True if it is the version that the caller has seen: the rest is left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unchanged: bool,
     /// Tools that the model is offered, or that a search found, best first.
@@ -52,7 +52,7 @@ pub struct McpTools {
     /// Tools that only a search finds.
     #[serde(default)]
     pub hidden: u32,
-    /// Servers of the role.
+    /// Servers that the role can use.
     #[serde(default)]
     pub servers: Vec<McpServer>,
     /// Sentences about what is not available and what to do, for the model.
@@ -68,7 +68,7 @@ impl McpTools {
     }
 }
 
-/// A tool of a server.
+/// A tool that an MCP server offers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpTool {
@@ -83,21 +83,22 @@ pub struct McpTool {
     pub reads: bool,
 }
 
-/// A server of a role.
+/// An MCP server that a role can use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServer {
     /// Name in `spec.mcpServers`.
     pub name: String,
-    /// It answered when it was last asked.
+    /// True if it answered when it was last asked.
     pub available: bool,
-    /// Its purpose in its own words, masked, in one line: given where some of its tools are found by a search alone.
+    /// Purpose in the server's own words, masked, in one line: given where some of its tools are found by a search
+    /// alone.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
     /// Tools of it that the role may use, given likewise.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tools: u32,
-    /// It has resources.
+    /// True if it offers resources.
     #[serde(default)]
     pub resources: bool,
     /// Names of its prompts, as UsePrompt takes them.
@@ -117,75 +118,75 @@ const fn is_zero(count: &u32) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpPromptForm {
-    /// Its name, one of `prompts`.
+    /// Name of the prompt, one of `prompts`.
     pub name: String,
-    /// Its purpose.
+    /// Purpose of the prompt, in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// Its arguments.
+    /// Arguments that the prompt takes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<McpPromptField>,
 }
 
-/// An argument of a prompt.
+/// An argument that a prompt takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpPromptField {
-    /// Its name.
+    /// Name of the argument.
     pub name: String,
-    /// Its purpose.
+    /// Purpose of the argument, in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// The prompt needs it.
+    /// True if the prompt needs it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub required: bool,
 }
 
-/// A call of a tool.
+/// Request to call a server's tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpCall {
     /// The same one is the same call: it is carried out once.
     pub key: String,
-    /// `mcp__SERVER__TOOL`.
+    /// Name of the tool: `mcp__SERVER__TOOL`.
     pub tool: String,
     /// Arguments, in the order in which the model wrote them.
     pub arguments: Value,
 }
 
-/// A resource to read.
+/// Request to read a server's resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpRead {
-    /// Name of the server.
+    /// Name of the MCP server.
     pub server: String,
-    /// The resource.
+    /// URI of the resource.
     pub uri: String,
 }
 
-/// A prompt to fill in.
+/// Request to fill in a server's prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpPrompt {
-    /// Name of the server.
+    /// Name of the MCP server.
     pub server: String,
-    /// The prompt.
+    /// Name of the prompt.
     pub name: String,
-    /// Its arguments, by name.
+    /// Values of its arguments, by name.
     #[serde(default)]
     pub arguments: std::collections::BTreeMap<String, String>,
 }
 
-/// A result for the model.
+/// Result of a request, for the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpResult {
-    /// Words, masked, and cut where they are too long.
+    /// Text of the result, masked, and cut where it is too long.
     pub text: String,
     /// The server says that the call failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
-    /// All words, where `text` has a part of them.
+    /// Whole text, where `text` has a part of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<String>,
     /// Pictures for models that see.
@@ -199,23 +200,23 @@ pub struct McpResult {
     pub notes: Vec<String>,
 }
 
-/// A picture of a result.
+/// A picture in a result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpPicture {
-    /// Such as `image/png`.
+    /// Media type, such as `image/png`.
     pub media_type: String,
-    /// Base64.
+    /// Bytes of the picture, in base64.
     pub data: String,
 }
 
-/// A sound of a result.
+/// A sound in a result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpSound {
-    /// Such as `wav`, as chat APIs name it.
+    /// Format such as `wav`, as chat APIs name it.
     pub format: String,
-    /// Base64.
+    /// Bytes of the sound, in base64.
     pub data: String,
 }
 
@@ -225,7 +226,7 @@ pub struct McpSound {
 pub struct McpResources {
     /// Resources, and templates whose `uri` has parts in `{}`.
     pub resources: Vec<McpResource>,
-    /// There are more.
+    /// True if there are more than these.
     #[serde(default)]
     pub truncated: bool,
     /// Sentences about what could not be listed.
@@ -237,23 +238,23 @@ pub struct McpResources {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpResource {
-    /// Name of the server.
+    /// Name of the MCP server.
     pub server: String,
     /// Address, or a template of one.
     pub uri: String,
-    /// Name for people.
+    /// Name of the resource for people.
     pub name: String,
     /// The server's description, in one line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
 }
 
-/// How much harm a call of a server's tool can do, as a Repo says.
+/// Harm that a call of a server's tool can do, as a Repo says.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 pub enum McpRisk {
-    /// It changes nothing, and runs.
+    /// The call changes nothing, and runs.
     Read,
     /// People say yes the first time in a thread.
     Visible,

@@ -1,4 +1,4 @@
-//! What an agent hears and says in its own thread.
+//! Messages that an agent reads and posts in its own thread.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,14 +7,14 @@ use super::{TestProof, ThreadOverlap};
 use crate::SlackTs;
 use crate::{PendingItem, PlanComplexity};
 
-/// What waits for a role. The messages are all of the conversation after `after`, so that a role
-/// also knows what was said to others.
+/// Inbox of a role. The messages are all of the conversation after `after`, so that a role also knows what was said
+/// to others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoleInbox {
-    /// Oldest first.
+    /// Messages, the oldest first.
     pub messages: Vec<ThreadMessage>,
-    /// Oldest first.
+    /// Pending items, the oldest first.
     pub pending: Vec<PendingItem>,
     /// The Thread was closed, or the caller replaced: finish and exit.
     pub closed: bool,
@@ -36,13 +36,13 @@ pub struct VersionedInbox {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadMessage {
-    /// Identity and order.
+    /// Slack's timestamp: identity and order of the message.
     pub ts: SlackTs,
-    /// Who wrote it.
+    /// Author of the message.
     pub author: MessageAuthor,
-    /// Slack's markup as text.
+    /// Text, rendered from Slack's markup.
     pub text: String,
-    /// Whether it is addressed to the caller's role.
+    /// True if it is addressed to the caller's role.
     pub addressed: bool,
     /// Pictures that came with it, of a kind and size that can be handed out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -63,9 +63,9 @@ pub const FILE_NAME: &str = "x-codebutler-file-name";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SharedPicture {
-    /// Slack's id of the file.
+    /// Slack's id of the picture file.
     pub id: String,
-    /// As its owner named it, on one line.
+    /// File name that its owner gave it, on one line.
     pub name: String,
 }
 
@@ -80,32 +80,32 @@ pub struct OwnPicture {
     pub data: String,
 }
 
-/// Who wrote a message: known from Slack's ids and the gateway's own metadata, never from text.
+/// Author of a message: known from Slack's ids and the gateway's own metadata, never from text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum MessageAuthor {
-    /// A person.
+    /// A person wrote the message.
     User {
-        /// Slack user id.
+        /// Slack user id of the person.
         id: String,
     },
     /// A role of this conversation.
     Role {
-        /// Short name.
+        /// Short name of the role.
         role: String,
     },
     /// Whoever made the Thread in the cluster: the text is its `spec.prompt`, and as much of an
     /// instruction as a person's message.
     Prompt {
-        /// The Thread.
+        /// Name of the Thread whose prompt it is.
         thread: String,
-        /// Slack user id or name of who asked, if it was said.
+        /// Slack user id or name of the requester, if it was said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         requested_by: Option<String>,
     },
     /// Whoever is neither a person nor may write here: nobody has to do what it says.
     Bot {
-        /// Slack's id.
+        /// Slack's id of the bot.
         id: String,
     },
     /// CodeButler itself: reports, notices.
@@ -120,7 +120,7 @@ pub struct PostMessage {
     /// Identity of the effect: a second request with the same key posts nothing and answers with
     /// the first one's `ts`. At most 64 characters of `[A-Za-z0-9_.:-]`.
     pub key: String,
-    /// Markdown.
+    /// Text of the message, in Markdown.
     pub text: String,
     /// Ask the people of the thread for a decision with buttons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -129,7 +129,7 @@ pub struct PostMessage {
     /// and approved with it. At most 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<String>,
-    /// With [`AskedDecision::Plan`]: how hard the work is, shown with the plan and approved with it.
+    /// With [`AskedDecision::Plan`]: complexity of the work, shown with the plan and approved with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complexity: Option<PlanComplexity>,
     /// Answers to choose from, each with a button: 2 to 5, of at most 75 characters each. Without
@@ -154,21 +154,21 @@ pub struct PostMessage {
     /// The run ends with it: a role that is addressed anywhere in it is handed over to.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub last: bool,
-    /// It answers what a person asked: people may say whether it helped.
+    /// True if it answers what a person asked: people may say whether it helped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub answers: bool,
-    /// Slack user id of who is answered: mentioned before the text.
+    /// Slack user id of the person who is answered: mentioned before the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// All roles that it addresses begin at once, and who asks goes on once, when the last has answered: for
-    /// questions that change no file.
+    /// True if all roles that it addresses begin at once, and the asking role goes on once, when the last has
+    /// answered: for questions that change no file.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub together: bool,
     /// Pictures that are shown before the message; at most [`MAX_PICTURES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pictures: Vec<OwnPicture>,
-    /// What the harness knows of the tests, where the message hands work over. The gateway puts its
-    /// verdict under the message.
+    /// The harness's proof of tests, where the message hands work over. The gateway puts its verdict under the
+    /// message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<TestProof>,
 }
@@ -187,11 +187,11 @@ pub enum AskedDecision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RoleDecision {
-    /// To approve a plan.
+    /// Approval of the role's plan.
     Plan,
-    /// To merge what is done.
+    /// Merge of work that is done.
     Merge,
-    /// To choose one of several answers.
+    /// Choice of one of several answers.
     Choice,
 }
 
@@ -210,7 +210,7 @@ impl AskedDecision {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PostedMessage {
-    /// Its identity (of the first part, if it had to be split).
+    /// Slack's timestamp of the message (of the first part, if it had to be split).
     pub ts: SlackTs,
     /// Of a plan: other open threads that are at the same places.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

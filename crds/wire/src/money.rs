@@ -15,13 +15,13 @@ const NANOS: u64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NanoUsd(pub u64);
 
-/// Why a text is not an amount.
+/// Error of reading an amount.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("`{0}` is not an amount in US dollars: write a plain decimal such as 0.25")]
 pub struct ParseAmountError(String);
 
 impl NanoUsd {
-    /// Nothing spent.
+    /// Zero dollars, as where nothing was spent.
     pub const ZERO: Self = Self(0);
 
     /// The amount as US dollars, for gauges and counters only; sums stay in integers.
@@ -31,7 +31,7 @@ impl NanoUsd {
         self.0 as f64 / NANOS as f64
     }
 
-    /// What is left after taking `other` away; nothing if that is more.
+    /// The amount that is left after taking `other` away; zero if that is more.
     #[must_use]
     pub const fn less(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))

@@ -1,100 +1,100 @@
-//! What waits for a role beside messages: decisions of people.
+//! Items beside messages that wait for a role: decisions of people.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::SlackTs;
 
-/// Something for a role that Slack's message history does not hold.
+/// An item for a role that Slack's message history does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingItem {
-    /// Identity, for deduplication: derived from the Slack payload, the same on redelivery.
+    /// Dedup key: derived from the Slack payload, the same on redelivery.
     #[schemars(length(min = 1, max = 100))]
     pub id: String,
     /// The role that is to take it.
     pub role: String,
     /// A decision's kind and the choice made, such as `plan` and `approve`.
     pub kind: String,
-    /// See `kind`.
+    /// The choice; its words depend on `kind`.
     pub choice: String,
-    /// Slack user id.
+    /// Slack user id of who decided.
     pub user: String,
     /// The message it refers to.
     pub message: SlackTs,
 }
 
-/// What people decided: the one meaning of `kind` and `choice` of a [`PendingItem`].
+/// A decision of people: the one meaning of `kind` and `choice` of a [`PendingItem`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PendingDecision {
-    /// Whatever runs is to end.
+    /// A person wants every run ended.
     Stop,
-    /// What becomes of a plan.
+    /// Decision on the role's plan.
     Plan(PlanChoice),
-    /// What becomes of a pull request.
+    /// Decision on the pull request.
     Merge(MergeChoice),
     /// A limit has given way: it was raised, or its time is over.
     Budget {
-        /// Somebody raised it.
+        /// True if somebody raised the budget.
         raised: bool,
     },
-    /// Whether one action may happen.
+    /// Decision on whether one action may happen.
     Action(ActionChoice),
-    /// Which of several answers, from 1.
+    /// Number of the answer that was chosen among several, from 1.
     Choice(u32),
     /// The branch is to be brought up to date with the base branch.
     Update,
     /// The request is not built in parts.
     KeepWhole,
-    /// Whether a learning is kept.
+    /// Decision on whether a learning is kept.
     Learning {
-        /// Which one, from 1.
+        /// Number of the learning, from 1.
         item: u32,
-        /// It is; false: it is not.
+        /// True if it is kept, false if not.
         approved: bool,
     },
     /// A learning is kept in a person's own words, which the message says in which it was decided.
     LearningEdited {
-        /// Which one, from 1.
+        /// Number of the learning, from 1.
         item: u32,
     },
 }
 
-/// What becomes of a plan.
+/// Decision on a role's plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanChoice {
-    /// It is carried out as it is.
+    /// The plan is carried out as it is.
     Approve,
-    /// It is to be changed; how is said next.
+    /// The plan is to be changed; how is said next.
     Modify,
-    /// It is not wanted.
+    /// The plan is not wanted.
     Reject,
 }
 
-/// What becomes of a pull request.
+/// Decision on a pull request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeChoice {
-    /// It is merged.
+    /// The pull request is merged.
     Merge,
-    /// Not yet.
+    /// The pull request is not merged yet.
     Hold,
     /// The thread is closed without merging.
     Discard,
 }
 
-/// How a question about one action ended.
+/// Outcome of a question about one action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionChoice {
-    /// Yes.
+    /// A person allowed the action.
     Approved,
-    /// No.
+    /// A person refused the action.
     Denied,
-    /// Nobody answered in time.
+    /// Nobody answered before the deadline.
     Expired,
 }
 
 impl PendingDecision {
-    /// As [`PendingItem::kind`] and [`PendingItem::choice`].
+    /// The words of [`PendingItem::kind`] and [`PendingItem::choice`] for this decision.
     #[must_use]
     pub fn to_words(self) -> (&'static str, String) {
         let (kind, choice) = match self {
@@ -154,7 +154,7 @@ impl PendingDecision {
 }
 
 impl PendingItem {
-    /// A decision for a role.
+    /// Makes an item from a decision for a role.
     #[must_use]
     pub fn new(
         id: String,
@@ -174,7 +174,7 @@ impl PendingItem {
         }
     }
 
-    /// What was decided; nothing if it is of a version that knows more kinds.
+    /// Parses the decision; nothing if it is of a version that knows more kinds.
     #[must_use]
     pub fn decision(&self) -> Option<PendingDecision> {
         PendingDecision::from_words(&self.kind, &self.choice)

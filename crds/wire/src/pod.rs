@@ -1,7 +1,7 @@
-//! Where things are inside an agent pod. Controller (which builds the pod) and agent (which runs in
-//! it) both read this.
+//! Names and paths inside an agent pod. Controller (which builds the pod) and agent (which runs in it) both read
+//! this.
 
-/// The agent container.
+/// Name of the agent container.
 pub const AGENT: &str = "agent";
 /// The toolbox container (a native sidecar).
 pub const TOOLBOX: &str = "toolbox";
@@ -9,10 +9,10 @@ pub const TOOLBOX: &str = "toolbox";
 pub const IMAGE_BINARY: &str = "/usr/local/bin/codebutler-agent";
 /// Shared emptyDir into which the agent copies its binary, read-only in the toolbox.
 pub const BIN_DIR: &str = "/opt/codebutler";
-/// The copy.
+/// Path of that copy of the binary.
 pub const SHARED_BINARY: &str = "/opt/codebutler/codebutler-agent";
-/// How `sh -c` starts the toolbox once [`SHARED_BINARY`] is there, which is its `$0`. What is asked to end
-/// before is the container's first process, which no signal ends by itself.
+/// Script with which `sh -c` starts the toolbox once [`SHARED_BINARY`] is there, which is its `$0`. It traps the
+/// signal to end while it waits: as the container's first process, no signal ends it by itself.
 pub const RUN_TOOLBOX: &str = r#"trap 'exit 143' TERM
 until [ -x "$0" ]; do sleep 0.05; done
 exec "$0" toolbox "$@""#;
@@ -30,7 +30,7 @@ pub const TREE_DIR: &str = "/work/tree";
 pub const TOKEN_FILE: &str = "/var/run/secrets/codebutler/token";
 /// The gateway's CA bundle, in the agent container only.
 pub const CA_FILE: &str = "/var/run/codebutler-ca/ca.crt";
-/// Where the relay listens on the pod's loopback.
+/// Address on the pod's loopback at which the relay listens.
 pub const RELAY: &str = "127.0.0.1:8417";
 
 /// The container with a server of `spec.mcpServers`, in the server's own image.

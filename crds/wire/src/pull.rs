@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{HeadCheck, LineRef, ReviewState};
 
-/// Which part of a pull request is read.
+/// Part of a pull request to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PullPart {
     /// State, description, checks, reviews and the names of the changed files.
     #[default]
     Overview,
-    /// The diff, file by file.
+    /// Diff of each changed file.
     Diff,
     /// Comments, reviews and remarks on lines, oldest first.
     Conversation,
@@ -21,19 +21,19 @@ pub enum PullPart {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadPull {
-    /// Its number.
+    /// Number of the pull request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
-    /// Its page instead of a number.
+    /// URL of the pull request's page, instead of a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// The part.
+    /// Part to read, the overview by default.
     #[serde(default)]
     pub part: PullPart,
-    /// Of the diff: this file alone.
+    /// Path of the only file of the diff to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Counted from 1.
+    /// Page of that part, counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<usize>,
 }
@@ -44,21 +44,21 @@ pub struct ReadPull {
 pub enum PullReading {
     /// The open ones, the latest change first.
     List(OpenPulls),
-    /// One of them.
+    /// Overview of one pull request.
     Overview(Box<PullOverview>),
-    /// A page of its diff.
+    /// One page of its diff.
     Diff(PullDiff),
     /// A page of what was said on it.
     Conversation(PullConversation),
 }
 
-/// Open pull requests.
+/// List of open pull requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenPulls {
-    /// The latest change first.
+    /// Pull requests, the latest change first.
     pub pulls: Vec<PullSummary>,
-    /// Open ones beside those.
+    /// Number of open ones beside those.
     #[serde(default)]
     pub unlisted: usize,
 }
@@ -67,17 +67,17 @@ pub struct OpenPulls {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PullSummary {
-    /// Its number.
+    /// Number of the pull request.
     pub number: u64,
-    /// Its page.
+    /// URL of the pull request's page.
     pub url: String,
-    /// One line.
+    /// Title of the pull request, one line.
     pub title: String,
     /// `open`, `draft`, `merged` or `closed`.
     pub state: String,
-    /// Login.
+    /// Login of its author.
     pub author: String,
-    /// Where its commits are: `branch`, or `owner:branch` of a fork.
+    /// Head ref: `branch`, or `owner:branch` of a fork.
     pub head: String,
     /// The branch that it would be merged into.
     pub base: String,
@@ -96,12 +96,12 @@ pub struct PullSummary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PullOverview {
-    /// As lists have it.
+    /// The summary that lists have too.
     pub summary: PullSummary,
     /// The repository that its commits come from, where that is a fork; `deleted` once it is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<String>,
-    /// Its newest commit.
+    /// Id of its newest commit, the head.
     pub commit: String,
     /// True if it can be merged; absent until GitHub knows.
     pub mergeable: Option<bool>,
@@ -114,7 +114,7 @@ pub struct PullOverview {
     /// Checks and commit statuses of its newest commit.
     #[serde(default)]
     pub checks: Vec<HeadCheck>,
-    /// Each reviewer's last word.
+    /// Latest verdict of each reviewer.
     #[serde(default)]
     pub reviews: Vec<ReviewState>,
     /// The files that it changes, at most 300.
@@ -132,28 +132,28 @@ pub struct PullOverview {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PulledFile {
-    /// Its path; the new one of a renamed file.
+    /// Path of the file; the new one of a renamed file.
     pub path: String,
     /// The old one of a renamed file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
     /// `added`, `removed`, `modified`, `renamed`, …
     pub status: String,
-    /// Lines.
+    /// Number of lines that the change adds.
     pub additions: u64,
-    /// Lines.
+    /// Number of lines that the change deletes.
     pub deletions: u64,
 }
 
-/// A page of a diff.
+/// One page of a pull request's diff.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PullDiff {
-    /// Its number.
+    /// Number of the pull request.
     pub number: u64,
     /// The commit that it leads to.
     pub commit: String,
-    /// Counted from 1.
+    /// This page's number, counted from 1.
     pub page: usize,
     /// The number of the last page.
     pub pages: usize,
@@ -168,16 +168,16 @@ pub struct PullDiff {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileDiff {
-    /// Which.
+    /// The file and its counts of lines.
     #[serde(flatten)]
     pub file: PulledFile,
     /// Unified diff without a header; none where GitHub gives none, as for binary and very large files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
-    /// It began on the page before.
+    /// True if it began on the page before.
     #[serde(default)]
     pub continued: bool,
-    /// Another request may bring what is missing: the answer as a whole was too large.
+    /// True if another request may bring what is missing: the answer as a whole was too large.
     #[serde(default)]
     pub left_out: bool,
 }
@@ -186,31 +186,31 @@ pub struct FileDiff {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PullConversation {
-    /// Its number.
+    /// Number of the pull request.
     pub number: u64,
-    /// Counted from 1.
+    /// This page's number, counted from 1.
     pub page: usize,
     /// The number of the last page.
     pub pages: usize,
-    /// Oldest first.
+    /// Comments, the oldest first.
     pub said: Vec<SaidOnPull>,
     /// GitHub was asked for the first thousand of a kind only.
     #[serde(default)]
     pub cut: bool,
 }
 
-/// Something that was said on a pull request.
+/// A comment or review on a pull request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SaidOnPull {
-    /// Login.
+    /// Login of the author.
     pub author: String,
-    /// When, in RFC 3339.
+    /// Time of the comment, in RFC 3339.
     pub time: String,
-    /// Of a review: `approved`, `changes_requested`, `commented` or `dismissed`.
+    /// Verdict of a review: `approved`, `changes_requested`, `commented` or `dismissed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
-    /// Of a remark on a line: where.
+    /// Line of a remark on a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<LineRef>,
     /// The line is no longer part of the diff.

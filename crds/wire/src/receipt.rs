@@ -1,13 +1,13 @@
-//! What proves that a change was tested: what a role's harness saw of a test run. The model has no
-//! say in it, and the gateway believes only what fits the commit that is on the remote.
+//! Proof that a change was tested: the test run as a role's harness saw it. The model has no say in it, and the
+//! gateway believes only what fits the commit that is on the remote.
 
 use serde::{Deserialize, Serialize};
 
-/// What a harness knows of the tests of its worktree when something is about to be called done.
+/// A harness's knowledge of the tests of its worktree at the time when something is about to be called done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TestProof {
-    /// Commit that HEAD is at.
+    /// Id of the commit that HEAD is at.
     pub commit: String,
     /// The newest run of the test command that the session names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,7 +24,7 @@ pub struct TestProof {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TestRun {
-    /// The command line.
+    /// Command line of the tests.
     pub command: String,
     /// Absent if it was killed or ran out of time.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,11 +9,11 @@ use super::TestProof;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenPullRequest {
-    /// One line.
+    /// Title of the pull request, one line.
     pub title: String,
-    /// Markdown.
+    /// Description in Markdown.
     pub body: String,
-    /// What the harness knows of the tests. The gateway puts its verdict under the body.
+    /// The harness's proof of tests. The gateway puts its verdict under the body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<TestProof>,
 }
@@ -22,35 +22,35 @@ pub struct OpenPullRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequestState {
-    /// Its number.
+    /// Number of the pull request.
     pub number: u64,
-    /// Its page.
+    /// URL of the pull request's page.
     pub url: String,
     /// `open`, `closed` or `merged`.
     pub state: String,
-    /// One line.
+    /// Title of the pull request, one line.
     pub title: String,
-    /// Head commit.
+    /// Id of the head commit.
     pub head: String,
-    /// Whether it can be merged, once the remote knows.
+    /// True if it can be merged; absent until the remote knows.
     pub mergeable: Option<bool>,
-    /// Whether this call created it.
+    /// True if this call created it.
     #[serde(default)]
     pub created: bool,
-    /// Why it can't be merged yet, in the remote's word: `clean`, `blocked`, `behind`, `dirty`,
-    /// `unstable`, `draft`, … (Only asked for with `GET`, as all that follows.)
+    /// Mergeability in the remote's word, which says why it can't be merged yet: `clean`, `blocked`, `behind`,
+    /// `dirty`, `unstable`, `draft`, … (Only asked for with `GET`, as all that follows.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_state: Option<String>,
     /// Checks and commit statuses of the head commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<HeadCheck>,
-    /// Each reviewer's last word.
+    /// Latest verdict of each reviewer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reviews: Vec<ReviewState>,
-    /// What people wrote on it, oldest first; the newest 50.
+    /// People's remarks on it, oldest first; the newest 50.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<RemoteRemark>,
-    /// What of title and description stays as people left it, a sentence each. (Answered to a `POST` alone.)
+    /// Parts of title and description that stay as people left them, a sentence each. (Answered to a `POST` alone.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
 }
@@ -59,9 +59,9 @@ pub struct PullRequestState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PostComment {
-    /// Identity of the effect, as in [`PostMessage`].
+    /// Idempotency key, as in [`PostMessage`].
     pub key: String,
-    /// Markdown.
+    /// Text of the comment, in Markdown.
     pub body: String,
     /// File and line that it is about; the whole pull request if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,27 +72,26 @@ pub struct PostComment {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PostReview {
-    /// Identity of the effect, as in [`PostMessage`].
+    /// Idempotency key, as in [`PostMessage`].
     pub key: String,
-    /// Markdown.
+    /// Text of the review, in Markdown.
     pub body: String,
-    /// What the reviewer concludes. It is never an approval that lets anything be merged: that is
-    /// a person's.
+    /// Verdict of the reviewer. It is never an approval that lets anything be merged: that is a person's.
     #[serde(default)]
     pub verdict: ReviewEvent,
-    /// Remarks on lines.
+    /// Remarks on lines of the diff.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comments: Vec<LineComment>,
 }
 
-/// What a review concludes.
+/// Verdict of a review on the pull request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ReviewEvent {
-    /// Remarks only.
+    /// The review only has remarks.
     #[default]
     Comment,
-    /// Something has to change.
+    /// The review wants something changed.
     RequestChanges,
 }
 
@@ -100,20 +99,20 @@ pub enum ReviewEvent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LineRef {
-    /// Path in the repository.
+    /// Path of the file in the repository.
     pub path: String,
-    /// Counted from 1.
+    /// Number of the line, from 1.
     pub line: u64,
 }
 
-/// A remark on a line.
+/// A review's remark on a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LineComment {
-    /// Where.
+    /// Line that the remark is on.
     #[serde(flatten)]
     pub at: LineRef,
-    /// Markdown.
+    /// Text of the remark, in Markdown.
     pub body: String,
 }
 
@@ -121,9 +120,9 @@ pub struct LineComment {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PostedComment {
-    /// Its page.
+    /// URL of the comment's page.
     pub url: String,
-    /// Whether this call made it.
+    /// True if this call made it.
     #[serde(default)]
     pub created: bool,
 }
@@ -132,17 +131,17 @@ pub struct PostedComment {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RepoIssue {
-    /// Its number.
+    /// Number of the issue.
     pub number: u64,
-    /// Its page.
+    /// URL of the issue's page.
     pub url: String,
-    /// One line.
+    /// Title of the issue, one line.
     pub title: String,
-    /// `open` or `closed`.
+    /// State: `open` or `closed`.
     pub state: String,
-    /// Login of who opened it.
+    /// Login of who opened the issue.
     pub author: String,
-    /// Names.
+    /// Names of the issue's labels.
     #[serde(default)]
     pub labels: Vec<String>,
     /// Markdown, cut to 16,000 characters.
@@ -153,11 +152,11 @@ pub struct RepoIssue {
     pub comments: Vec<RemoteRemark>,
 }
 
-/// Something a person or bot wrote on the remote. Untrusted.
+/// A comment of a person or bot on the remote. Untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RemoteRemark {
-    /// Login.
+    /// Login of the author.
     pub author: String,
     /// Markdown, cut to 4,000 characters.
     pub body: String,
@@ -170,20 +169,20 @@ pub struct RemoteRemark {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeadCheck {
-    /// Its name.
+    /// Name of the check.
     pub name: String,
     /// `pending`, `success`, `failure`, `neutral`, `cancelled`, `skipped`, … as the remote says.
     pub state: String,
-    /// What it says of itself, cut to 1,000 characters.
+    /// Summary that the check gives of itself, cut to 1,000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
 }
 
-/// A reviewer's last word.
+/// Latest verdict of a reviewer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReviewState {
-    /// Login.
+    /// Login of the reviewer.
     pub author: String,
     /// `approved`, `changes_requested`, `commented` or `dismissed`.
     pub state: String,

@@ -1,4 +1,4 @@
-//! What roles change at the Git host beside their own pull request. People say yes to each exactly.
+//! Changes of roles at the Git host beside their own pull request. People approve each exactly.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,100 +8,100 @@ use super::{LineComment, ReviewEvent};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangeRemote {
-    /// What is wanted.
+    /// The change that the role wants.
     pub change: RemoteChange,
 }
 
-/// Something at the Git host.
+/// A change at the Git host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum RemoteChange {
     /// Labels of an issue or pull request.
     Labels {
-        /// Whose.
+        /// Number of the issue or pull request.
         number: u64,
-        /// To be there.
+        /// Names of labels to add.
         add: Vec<String>,
-        /// To be gone.
+        /// Names of labels to remove.
         remove: Vec<String>,
     },
-    /// A new issue.
+    /// Opens a new issue.
     Issue {
-        /// One line.
+        /// Title of the issue, one line.
         title: String,
-        /// Markdown.
+        /// Description in Markdown.
         body: String,
-        /// To be there from the beginning.
+        /// Names of labels that it has from the beginning.
         labels: Vec<String>,
     },
     /// A comment on an issue, or on the pull request of somebody else.
     Comment {
-        /// Of the issue or pull request.
+        /// Number of the issue or pull request.
         number: u64,
-        /// Markdown.
+        /// Text of the comment, in Markdown.
         body: String,
     },
     /// A review of the pull request of somebody else.
     Review {
-        /// Of the pull request.
+        /// Number of the pull request.
         number: u64,
-        /// Markdown.
+        /// Text of the review, in Markdown.
         body: String,
         /// The conclusion; never an approval.
         #[serde(default)]
         verdict: ReviewEvent,
-        /// Remarks on lines.
+        /// Remarks on lines of the diff.
         #[serde(default)]
         comments: Vec<LineComment>,
     },
     /// An issue that is done with.
     Close {
-        /// Of the issue.
+        /// Number of the issue.
         number: u64,
-        /// Why.
+        /// Reason for closing it.
         reason: CloseReason,
     },
     /// The people who work on an issue or pull request.
     Assign {
-        /// Of the issue or pull request.
+        /// Number of the issue or pull request.
         number: u64,
-        /// Logins to be there.
+        /// Logins to add as assignees.
         add: Vec<String>,
-        /// Logins to be gone.
+        /// Logins to remove from the assignees.
         remove: Vec<String>,
     },
     /// An issue below another one.
     SubIssue {
-        /// Of the upper one.
+        /// Number of the parent issue.
         number: u64,
-        /// Of the lower one.
+        /// Number of the child issue.
         child: u64,
     },
     /// A release of the base branch, with its tag.
     Release {
-        /// Such as `v1.2.0`.
+        /// Tag of the release, such as `v1.2.0`.
         tag: String,
-        /// One line.
+        /// Title of the release, one line.
         title: String,
-        /// Markdown.
+        /// Release notes, in Markdown.
         notes: String,
-        /// Not for everybody yet.
+        /// True if it is not for everybody yet.
         prerelease: bool,
     },
 }
 
-/// Why an issue is closed, in GitHub's words.
+/// Reason for closing an issue, in GitHub's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CloseReason {
-    /// The work is done.
+    /// The issue's work is done.
     Completed,
-    /// It will not be done.
+    /// The issue will not be worked on.
     NotPlanned,
 }
 
 impl CloseReason {
-    /// As GitHub names it.
+    /// The reason's name in GitHub's API.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -124,26 +124,26 @@ pub struct OpenItemIssues {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ItemIssues {
-    /// In the order of the file, or of the request.
+    /// Issues in the order of the file, or of the request.
     pub issues: Vec<ItemIssue>,
 }
 
-/// The issue of an item.
+/// The issue that was made of a roadmap's item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ItemIssue {
-    /// Its id in the roadmap.
+    /// Id of the item in the roadmap.
     pub item: String,
-    /// The issue's number.
+    /// Number of the issue.
     pub number: u64,
-    /// Its page.
+    /// URL of the issue's page.
     pub url: String,
 }
 
-/// Where it is to be seen.
+/// Reply with the place at which the change is to be seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RemoteChanged {
-    /// Its page.
+    /// URL of the changed page.
     pub url: String,
 }

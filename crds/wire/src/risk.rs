@@ -1,14 +1,14 @@
-//! How much harm a tool call can do.
+//! Risk of tool calls: the harm that they can do.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How much harm a tool call can do, mildest first.
+/// Harm that a tool call can do, mildest first.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 pub enum RiskTier {
-    /// Changes nothing.
+    /// The call changes nothing.
     Read,
     /// Changes the worktree only.
     WriteLocal,

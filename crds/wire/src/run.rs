@@ -1,17 +1,17 @@
-//! Where a run stands, and how a conversation ends.
+//! Reports on runs, and the end of a conversation.
 
 use serde::{Deserialize, Serialize};
 
 use crate::RoleState;
 use crate::SlackTs;
 
-/// Where a role's run stands.
+/// State of a role's run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunReport {
     /// `Running` at the start; anything else ends the run.
     pub state: RoleState,
-    /// Newest message of those that are done with, all before it included: when the run ended, or while
+    /// Cursor: the newest message of those that are done with, all before it included: when the run ended, or while
     /// it answers others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done: Option<SlackTs>,
@@ -20,18 +20,18 @@ pub struct RunReport {
     pub handled: Vec<String>,
     /// Model calls of this run so far.
     pub turns: u32,
-    /// For `Failed`: what to tell the thread, one or two sentences.
+    /// Reason of `Failed` for the thread, in one or two sentences.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How the run ended: set exactly once for each run.
+    /// Outcome of the run: set exactly once for each run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<RunTerminal>,
-    /// What confines commands: `landlock-<version>`, `runtime`, or why there are none.
+    /// Sandbox of commands: `landlock-<version>`, `runtime`, or the reason why there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
 }
 
-/// What a run does now. Shown in the thread and kept nowhere: one that gets lost is not missed.
+/// Current activity of a run. Shown in the thread and kept nowhere: one that gets lost is not missed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunProgress {
@@ -39,31 +39,31 @@ pub struct RunProgress {
     pub run: String,
     /// Model calls of this run so far.
     pub turns: u32,
-    /// What it does: a few words, without markup.
+    /// The activity in a few words, without markup.
     pub doing: String,
 }
 
-/// How a run ended.
+/// Outcome of a role's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunTerminal {
-    /// What was asked for is done.
+    /// The request of the run is done.
     Completed,
     /// A person has to say something first.
     NeedsInformation,
-    /// It could not go on; the thread was told why.
+    /// The role could not go on; the thread was told why.
     Error,
 }
 
-/// Words with which a run is about to end. Nothing is said or changed by asking about them.
+/// Last words of a run that is about to end. Nothing is said or changed by asking about them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastWords {
-    /// Markdown.
+    /// Text of the message, in Markdown.
     pub text: String,
 }
 
-/// Whether a run may end with its last words.
+/// Verdict on whether a run may end with its last words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndVerdict {
@@ -83,14 +83,14 @@ pub struct CloseThread {
     pub work: Option<String>,
 }
 
-/// How the conversation ended.
+/// Outcome of the conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadClosed {
     /// The commit on the base branch, if it was merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_commit: Option<String>,
-    /// It has not ended yet: what the merge waits for. It is done without another word.
+    /// Reason why it has not ended yet: what the merge waits for. It is done without another word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What a role knows when it starts.
+//! Session of a role: everything that it knows when it starts.
 
 use std::collections::BTreeMap;
 
@@ -26,15 +26,15 @@ pub struct SeatAnswer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoleSession {
-    /// Namespace of the Thread.
+    /// Namespace of the Thread and its Repo.
     pub namespace: String,
-    /// Name of the Thread.
+    /// Name of the Thread that the role is in.
     pub thread: String,
-    /// Name of the Repo.
+    /// Name of the Thread's Repo.
     pub repo: String,
-    /// The caller's role.
+    /// Short name of the caller's role.
     pub role: String,
-    /// The model to ask for.
+    /// Id of the model to ask for.
     pub model: String,
     /// The role's own bound on what any model is shown, in tokens.
     #[serde(default)]
@@ -42,18 +42,18 @@ pub struct RoleSession {
     /// The role's own bound on an answer, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// What is known of the models that the role may use, by id. One that is not here is assumed to be
+    /// Facts about the models that the role may use, by id. One that is not here is assumed to be
     /// [`ModelFacts::default`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, ModelFacts>,
-    /// Tools the role has.
+    /// Names of the tools that the role has.
     pub tools: Vec<String>,
     /// The decisions that it may ask people for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<RoleDecision>,
-    /// Model calls per run.
+    /// Maximum number of model calls per run.
     pub max_turns: u32,
-    /// Seconds per run.
+    /// Maximum duration of a run, in seconds.
     pub timeout_seconds: u32,
     /// Seconds to stay with nothing to do.
     pub idle_timeout_seconds: u32,
@@ -65,18 +65,18 @@ pub struct RoleSession {
     pub branch: String,
     /// The branch that a pull request targets.
     pub base_branch: String,
-    /// The commit of the base branch from which this call made `branch`, which is at it; nothing if it did not make it, or
-    /// has added to it.
+    /// The commit of the base branch from which this call made `branch`, which is at it; nothing if it did not make
+    /// it, or has added to it.
     pub base_commit: Option<String>,
     /// Another item's work from which `branch` was made, where that was not to wait for its merge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacked_on: Option<StackedBranch>,
     /// The current plan, approved or not.
     pub plan: Option<PostedPlan>,
-    /// What the approved plan says, as it was approved; nothing if it can't be read.
+    /// Text of the approved plan, as it was approved; absent if it can't be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_text: Option<String>,
-    /// What people of this conversation call themselves, by their id. Their own words, made harmless.
+    /// Names of this conversation's people, by their id. Their own words, made harmless.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub people: BTreeMap<String, String>,
     /// The pull request, if there is one.
@@ -85,7 +85,7 @@ pub struct RoleSession {
     pub done: Option<SlackTs>,
     /// `ts` of the conversation's first message.
     pub root: SlackTs,
-    /// Usage by role so far.
+    /// Usage so far, by role.
     pub usage: Vec<(String, TokenUsage)>,
     /// Models that a user may switch the role to, `model` included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -102,7 +102,7 @@ pub struct RoleSession {
     /// Files and folders that the approved plan names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planned: Vec<String>,
-    /// How hard the approved plan says the work is: the reason for `model`.
+    /// Complexity of the work by the approved plan: the reason for `model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complexity: Option<PlanComplexity>,
     /// The conversation's first message, for roles that write down where something was learned.
@@ -111,20 +111,20 @@ pub struct RoleSession {
     /// The team looks back on this conversation before it ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub looks_back: bool,
-    /// The conversation is one of several about which people are asked together, when all of them are done: what is to
-    /// be learned from it is proposed then.
+    /// The conversation is one of several about which people are asked together, when all of them are done: what is
+    /// to be learned from it is proposed then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub learns_later: bool,
     /// The most that looking back may cost, roles that are asked included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub look_back_limit: Option<NanoUsd>,
-    /// It leaves a journal in the repository.
+    /// True if it leaves a journal in the repository.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_journal: bool,
     /// Answers that people said did not help, for a role that looks back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unhelpful: Vec<UnhelpfulAnswer>,
-    /// It is the first conversation about this repository.
+    /// True if it is the first conversation about this repository.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_first: bool,
     /// The cheaper model that reviews first, where there is one.
@@ -152,21 +152,21 @@ const fn one() -> u32 {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnhelpfulAnswer {
-    /// The answer.
+    /// `ts` of the answer's message.
     pub message: SlackTs,
-    /// The role that gave it.
+    /// Role that gave the answer.
     pub role: String,
-    /// Slack user id of who says so.
+    /// Slack user id of the person who says so.
     pub by: String,
     /// The message that says why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<SlackTs>,
 }
 
-/// What a branch begins with that is another item's.
+/// The work of another item that a branch begins with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackedBranch {
-    /// The item.
+    /// Id of that other item.
     pub item: String,
     /// The commit that has its work, as people were asked whether to merge it.
     pub commit: String,
@@ -180,7 +180,7 @@ pub struct MergedBelow {
     pub commits: Vec<String>,
 }
 
-/// What is known of a model: of the provider, or of the Repo, whose word counts.
+/// Facts about a model: from the provider, or from the Repo, which takes precedence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ModelFacts {
@@ -188,20 +188,20 @@ pub struct ModelFacts {
     pub context_tokens: u32,
     /// Longest answer, in tokens, reasoning included.
     pub max_tokens: Option<u32>,
-    /// Whether it can be shown pictures. Unknown: it is tried.
+    /// True if it accepts images. Unknown: it is tried.
     pub sees: Option<bool>,
-    /// It is known to take sounds in a conversation.
+    /// True if it is known to take sounds in a conversation.
     pub hears: bool,
-    /// Whether it can call tools. Unknown: it is tried.
+    /// True if it can call tools. Unknown: it is tried.
     pub tools: Option<bool>,
-    /// How the provider keeps what it was sent.
+    /// Form of the provider's prompt cache.
     pub cache: CacheForm,
     /// The form in which it was trained to change files.
     pub edits: EditForm,
 }
 
 impl Default for ModelFacts {
-    /// What all but the smallest models of today are.
+    /// Facts that hold for all but the smallest models of today.
     fn default() -> Self {
         Self {
             context_tokens: 128_000,
@@ -215,11 +215,11 @@ impl Default for ModelFacts {
     }
 }
 
-/// How a provider keeps the beginning of a conversation, to sell it for less the next time.
+/// Form in which a provider caches the beginning of a conversation, to sell it for less the next time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum CacheForm {
-    /// By itself, or not at all: nothing is to be sent.
+    /// The provider caches by itself, or not at all: nothing is to be sent.
     #[default]
     Automatic,
     /// Up to where `cache_control: {"type": "ephemeral"}` stands on a content part (Anthropic, and Qwen
@@ -227,23 +227,23 @@ pub enum CacheForm {
     Marked,
 }
 
-/// What one role knows of another.
+/// A role as the other roles know it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoleCard {
     /// Short name; `@codebutler.<role>` addresses it.
     pub role: String,
-    /// Shown in Slack.
+    /// Display name in Slack.
     pub name: String,
-    /// One sentence.
+    /// Description in one sentence.
     pub description: String,
-    /// It carries out what people approve.
+    /// True if it carries out what people approve.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub implements: bool,
-    /// It reviews what that one did.
+    /// True if it reviews the work of the role that carries it out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reviews: bool,
-    /// It asks whether to merge, and decides between others.
+    /// True if it asks whether to merge, and decides between others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leads: bool,
 }

@@ -13,13 +13,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[serde(transparent)]
 pub struct SlackTs(String);
 
-/// Why a text is not a Slack timestamp.
+/// Error of reading a Slack timestamp.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("`{0}` is not a Slack timestamp: it looks like 1763765623.000100")]
 pub struct ParseTsError(String);
 
 impl SlackTs {
-    /// Before every message.
+    /// The timestamp that is before every message.
     #[must_use]
     pub fn zero() -> Self {
         Self("0.000000".to_owned())

@@ -8,19 +8,19 @@ use super::SlackTs;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProposeSplit {
-    /// Identity of the effect.
+    /// Idempotency key of the proposal.
     pub key: String,
-    /// 2 to 10, in order.
+    /// Parts in order, 2 to 10 of them.
     pub parts: Vec<ProposedPart>,
 }
 
-/// One part.
+/// One part of a proposed split.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProposedPart {
-    /// One line of at most 80 characters.
+    /// Title of the part: one line of at most 80 characters.
     pub title: String,
-    /// What is wanted: at most 2,000 characters.
+    /// Request of the part: at most 2,000 characters.
     pub request: String,
     /// The Repo in which it is built; the Thread's own if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,10 +30,10 @@ pub struct ProposedPart {
     pub after: Vec<u32>,
 }
 
-/// People are asked.
+/// Reply that says that people are asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SplitAsked {
-    /// The message that asks.
+    /// `ts` of the message that asks.
     pub ts: SlackTs,
 }

@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OtherThread {
-    /// Name of the Thread.
+    /// Name of the other Thread.
     pub name: String,
-    /// Its branch, once it is on the remote.
+    /// Name of its branch, once that is on the remote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// Phase of the role that ran last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Whether a user has approved its plan; absent without one.
+    /// True if a user has approved its plan; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<bool>,
     /// Number of its pull request.
@@ -28,24 +28,24 @@ pub struct OtherThread {
     /// Files that its branch changes, as they are pushed; at most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
-    /// How many more files are changed than `changed` names.
+    /// Number of changed files beyond those that `changed` names.
     #[serde(default)]
     pub more: u64,
-    /// How large its change is, as it is pushed.
+    /// Size of its change, as it is pushed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<ChangeSize>,
-    /// Where it meets the caller's own plan and branch.
+    /// Overlap with the caller's own plan and branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<ThreadOverlap>,
 }
 
-/// Where two threads meet. At most ten of each are named.
+/// Overlap of two threads. At most ten of each are named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadOverlap {
     /// Name of the other Thread.
     pub thread: String,
-    /// Its branch.
+    /// Name of the other Thread's branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// Files that both change, and folders that one changes as a whole and the other works in.
@@ -57,24 +57,24 @@ pub struct ThreadOverlap {
     /// Definitions that both change, as `file: name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub symbols: Vec<String>,
-    /// Whether the two branches merge as text; absent where one of them has nothing pushed.
+    /// Result of a textual merge of the two branches; absent where one of them has nothing pushed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<TextMerge>,
 }
 
-/// How much a branch changes since it left the base branch.
+/// Size of a branch's change since it left the base branch.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ChangeSize {
-    /// Lines added and removed.
+    /// Number of lines added and removed.
     pub lines: u64,
-    /// Files in which they are.
+    /// Number of files in which they are.
     pub files: u64,
 }
 
-/// Whether two commits merge as text, as Git found out.
+/// Result of a textual merge of two commits, as Git found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TextMerge {
     /// Without conflict; what it means is another question.

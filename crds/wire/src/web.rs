@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// What [`path::CONNECT`] is upgraded to.
+/// Protocol in the `Upgrade` header at [`crate::path::CONNECT`].
 pub const TUNNEL: &str = "codebutler-tunnel";
 
 /// A way out of an agent pod that has to be closed.
@@ -25,11 +25,11 @@ pub enum EgressWay {
     Internet,
 }
 
-/// For how long a pod has tried: a network plugin may close the ways a moment after the pod's start.
+/// Time for which a pod has tried: a network plugin may close the ways a moment after the pod's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EgressTrial {
-    /// It may be just that moment.
+    /// Too short to tell: the plugin may be about to close them.
     #[default]
     Begun,
     /// Longer than plugins take.
@@ -38,25 +38,25 @@ pub enum EgressTrial {
     Overdue,
 }
 
-/// Whether an agent could connect past the gateway.
+/// Report on an agent's attempts to connect past the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EgressReport {
     /// A forbidden address answered.
     pub reached: bool,
-    /// Which ones.
+    /// Forbidden ways that were open.
     #[serde(default)]
     pub ways: BTreeSet<EgressWay>,
-    /// After how long.
+    /// Time for which the pod had tried.
     #[serde(default)]
     pub trial: EgressTrial,
 }
 
-/// A page to get.
+/// Request to fetch a page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WebFetch {
-    /// An http or https URL.
+    /// URL of the page, http or https.
     pub url: String,
     /// Part of a long text, from 1; the first if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,59 +67,60 @@ pub struct WebFetch {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WebPage {
-    /// Where it was, after redirects.
+    /// URL of the page, after redirects.
     pub url: String,
-    /// HTTP status.
+    /// HTTP status of the response.
     pub status: u16,
-    /// As the server said, without parameters.
+    /// Content type that the server said, without parameters.
     pub content_type: String,
-    /// What it says; HTML is laid out as text.
+    /// Text of this part of the page; HTML is laid out as text.
     pub text: String,
     /// Part of the text, from 1.
     pub page: u32,
-    /// Number of parts.
+    /// Number of parts that the page has.
     pub pages: u32,
     /// The server has more than is read of one page.
     pub truncated: bool,
-    /// It is a file such as a PDF, without text here: its bytes are had by [`path::WEB_FILES`](crate::path::WEB_FILES).
+    /// True for a file such as a PDF, without text here: its bytes are had by
+    /// [`path::WEB_FILES`](crate::path::WEB_FILES).
     #[serde(default)]
     pub is_document: bool,
 }
 
-/// A question to the web.
+/// Request to search the web.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WebSearch {
-    /// Words to look for.
+    /// Words to search for.
     pub query: String,
-    /// Identity of the search: the same key is the same search, which is paid for once. At most 64 characters of
+    /// Idempotency key: the same key is the same search, which is paid for once. At most 64 characters of
     /// `[A-Za-z0-9_.:-]`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key: String,
-    /// It may have arrived before: what it found is looked for, and nothing is searched.
+    /// True if the request may have arrived before: what it found is looked for, and nothing is searched.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
 }
 
-/// What was found, best first. Untrusted.
+/// Results of a search, best first. Untrusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WebResults {
-    /// At most ten.
+    /// At most ten results.
     pub results: Vec<WebResult>,
     /// A sentence about what is missing, or why there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// One of them.
+/// One result of a search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WebResult {
-    /// The page's title.
+    /// Title of the found page.
     pub title: String,
-    /// Where it is.
+    /// URL of the found page.
     pub url: String,
-    /// Some of its words.
+    /// Excerpt of the found page.
     pub snippet: String,
 }

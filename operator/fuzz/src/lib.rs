@@ -34,7 +34,7 @@ fn unescape_line(line: &str) -> Vec<u8> {
     bytes
 }
 
-/// One of the corpus, changed in a few places, or two of them joined.
+/// Makes an input: one of the corpus, changed in a few places, or two of them joined.
 fn change_bytes(corpus: &[Vec<u8>], rng: &mut StdRng) -> Vec<u8> {
     let mut bytes = corpus.choose(rng).cloned().unwrap_or_default();
     for _ in 0..rng.random_range(0..6) {

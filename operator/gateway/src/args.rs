@@ -26,10 +26,10 @@ pub struct GatewayArgs {
     /// Name of the gateway's Service: its certificate is made for `<service>.<namespace>.svc`.
     #[arg(long, env = "CODEBUTLER_GATEWAY_SERVICE", default_value = "codebutler-gateway")]
     pub service: String,
-    /// Where agent pods connect (TLS).
+    /// Address on which agent pods connect (TLS).
     #[arg(long, env = "CODEBUTLER_LISTEN", default_value = "[::]:8443")]
     pub listen: SocketAddr,
-    /// Where `/metrics`, `/healthz` and `/readyz` are served.
+    /// Address on which `/metrics`, `/healthz` and `/readyz` are served.
     #[arg(long, env = "CODEBUTLER_METRICS_ADDRESS", default_value = "[::]:8080")]
     pub metrics_address: SocketAddr,
     /// Name of the gateway's own pod: its identity among replicas.
@@ -38,7 +38,7 @@ pub struct GatewayArgs {
     /// The pod's address, to which the holder of the lease has the Service lead.
     #[arg(long, env = "POD_IP")]
     pub pod_ip: Option<IpAddr>,
-    /// How long a replica that is not heard of keeps the agents to itself, in seconds.
+    /// Lease duration in seconds: a replica that is not heard of keeps the agents to itself for so long.
     #[arg(long, env = "CODEBUTLER_LEASE_SECONDS", default_value_t = 15,
           value_parser = clap::value_parser!(u64).range(3..=300))]
     pub lease_seconds: u64,
@@ -47,11 +47,11 @@ pub struct GatewayArgs {
     #[arg(long, env = "CODEBUTLER_GRACE_SECONDS", default_value_t = 120,
           value_parser = clap::value_parser!(u64).range(GRACE))]
     pub grace_seconds: u64,
-    /// For crash tests: the process ends itself at the n-th of its step points.
+    /// Number of the step point at which the process ends itself, for crash tests.
     #[arg(long, env = "CODEBUTLER_DIE_AT_STEP", hide = true)]
     pub die_at_step: Option<u64>,
-    /// Work for one caller, such as git and looking through histories, gets only the processor time that nothing else in
-    /// the container wants. For a gateway that has a container of its own.
+    /// Work for one caller, such as git and looking through histories, gets only the processor time that nothing else
+    /// in the container wants. For a gateway that has a container of its own.
     #[arg(long, env = "CODEBUTLER_IDLE_BACKGROUND_WORK")]
     pub idle_background_work: bool,
     /// Base URL of Slack's Web API.
@@ -74,10 +74,11 @@ pub struct GatewayArgs {
     /// `AWS_…`, `GOOGLE_…` or `AZURE_…` say. The folder holds what was read of it.
     #[arg(long, env = "CODEBUTLER_HISTORY_URL", requires = "history")]
     pub history_url: Option<Url>,
-    /// Pages on threads.
+    /// Options of the pages on threads.
     #[command(flatten)]
     pub pages: PagesOptions,
-    /// Where signed deliveries that begin Threads are taken (plain HTTP, for an ingress); nowhere if absent.
+    /// Address on which signed deliveries that begin Threads are taken (plain HTTP, for an ingress); nowhere if
+    /// absent.
     #[arg(long, env = "CODEBUTLER_DELIVERIES_LISTEN")]
     pub deliveries_listen: Option<SocketAddr>,
     /// Days after its last event that a history is kept; an open Thread's always is.
@@ -87,14 +88,14 @@ pub struct GatewayArgs {
     /// Room for histories, such as 10Gi: the oldest go before it is full.
     #[arg(long, env = "CODEBUTLER_HISTORY_LIMIT", value_parser = quantity::parse_flag)]
     pub history_limit: Option<u64>,
-    /// Web search.
+    /// Options of the web search.
     #[command(flatten)]
     pub search: SearchOptions,
-    /// How often open pull requests are looked at for what people do with them, in seconds.
+    /// Seconds between two polls of open pull requests for what people do with them.
     #[arg(long, env = "CODEBUTLER_GITHUB_POLL_SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub github_poll_seconds: u64,
-    /// An agent that has something to do and says nothing for so long is replaced, in seconds.
+    /// Seconds after which an agent is replaced that has something to do and says nothing.
     #[arg(long, env = "CODEBUTLER_AGENT_SILENCE_SECONDS", default_value_t = 600,
           value_parser = clap::value_parser!(u32).range(15..=86_400))]
     pub agent_silence_seconds: u32,
@@ -106,18 +107,18 @@ impl GatewayArgs {
         Duration::from_secs(self.github_poll_seconds)
     }
 
-    /// How long histories are kept. What is written until the next look has room, too.
+    /// Retention of histories, by age and size. The size leaves room for what is written until the next look.
     pub fn retention(&self) -> HistoryRetention {
         let age = Duration::from_hours(24) * self.history_days;
         HistoryRetention { age, size: self.history_limit.map(|bytes| bytes / 10 * 9) }
     }
 
-    /// What all histories may take together: a volume that is full takes the gateway with it.
+    /// Quota of all histories together, below the limit: a volume that is full takes the gateway with it.
     pub fn history_space(&self) -> Option<u64> {
         self.history_limit.map(|bytes| bytes / 20 * 19)
     }
 
-    /// How long an agent may be silent.
+    /// Time for which an agent may be silent.
     pub const fn agent_silence(&self) -> Duration {
         Duration::from_secs(self.agent_silence_seconds as u64)
     }

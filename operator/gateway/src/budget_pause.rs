@@ -1,5 +1,5 @@
-//! What people hear of money: that a cap is near, that a role waits for them, and that another model
-//! stands in. The words are pure; what they need to be told once has a key.
+//! Messages to people about money: that a cap is near, that a role waits for them, and that another model stands in.
+//! The words are pure; those that are posted once have a key.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -42,7 +42,7 @@ pub struct SlackBudget {
 }
 
 impl SlackBudget {
-    /// Talks through these; `calls` holds what is posted beside a call.
+    /// Makes one that talks through these; `calls` holds what is posted beside a call.
     pub fn new(
         ledger: Ledger,
         threads: ThreadWriter,
@@ -173,13 +173,13 @@ impl ThreadReconciler for LimitReconciler<'_> {
     fn forget(&mut self, _: &ThreadKey) {}
 }
 
-/// Whether a limit holds it up.
+/// True if a budget or another limit holds up the Thread.
 fn asks_for_more(thread: &Thread) -> bool {
     let budget = thread.status.as_ref().and_then(|status| status.budget.as_ref());
     budget.is_some_and(|budget| budget.ask.is_some())
 }
 
-/// `shared`: what it may cost together with others.
+/// True if a Thread's limit has given way. `shared`: what it may cost together with others.
 fn has_given_way(
     thread: &Thread,
     repo: &Repo,

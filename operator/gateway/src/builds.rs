@@ -20,9 +20,9 @@ use tokio::sync::Notify;
 
 /// The tool by which a role can build.
 pub const TOOL: &str = "Bash";
-/// How long a place in the queue is kept between two questions.
+/// Time for which a place in the queue is kept after its claimant's latest question.
 const BETWEEN: Duration = Duration::from_secs(5);
-/// Claims that are remembered as given back.
+/// Maximum number of claims that are remembered as given back.
 const REMEMBERED: usize = 64;
 const TERM: Duration = Duration::from_secs(BUILD_SLOT_SECONDS);
 
@@ -40,7 +40,7 @@ impl BuildClaimant {
         Some(Self { thread: caller.key(), role: role.to_owned(), pod })
     }
 
-    /// Whether it is still the role's pod.
+    /// True if it is still the role's pod.
     fn lives(&self, context: &GatewayContext) -> bool {
         context.thread(&self.thread).is_some_and(|thread| {
             let role = thread.status.as_ref().and_then(|status| status.roles.get(&self.role));
@@ -60,7 +60,7 @@ struct HeldBuild {
 #[derive(Debug, Default)]
 struct BuildSlots {
     held: Vec<HeldBuild>,
-    /// In order of arrival.
+    /// Claims that wait, in order of arrival.
     queue: Vec<HeldBuild>,
     /// The newest claims that were given back: a renewal that was overtaken brings none of them back.
     over: VecDeque<String>,
@@ -93,13 +93,13 @@ impl BuildSlots {
             }
             BuildWant::Keep if self.over.contains(&claim.id) => false,
             BuildWant::Keep => {
-                // Also when it had run out: it builds, whatever is thought of it here.
+                // Also if the claim had expired: the pod builds in any case, so it has to count.
                 self.held.retain(|known| !own(known));
                 self.held.push(HeldBuild { who: who.clone(), id, until: now + TERM });
                 true
             }
             BuildWant::Slot => {
-                // What was supposed of this pod, or what it has for an earlier build, is this one's.
+                // A slot that was presumed of this pod, or that it holds for an earlier build, becomes this claim's.
                 self.held.retain(|known| !own(known) || known.id.is_some());
                 let renewed = HeldBuild { who: who.clone(), id, until: now + TERM };
                 if let Some(held) = self.held.iter_mut().find(|known| own(known)) {
@@ -113,7 +113,7 @@ impl BuildSlots {
         BuildTurn { granted, used: count_builds(&self.held), limit }
     }
 
-    /// Whether it is this one's turn at once.
+    /// Grants a slot if it is this claim's turn, and keeps its place in the queue otherwise.
     fn enqueue(&mut self, claim: HeldBuild, limit: u32) -> bool {
         let place = self.queue.iter().position(|known| known.who == claim.who);
         let place = place.unwrap_or(self.queue.len());
@@ -148,7 +148,7 @@ impl BuildPlaces {
         self.repos.lock()
     }
 
-    /// Supposes that every role that may build and is running has a slot, until it says otherwise.
+    /// Presumes a slot for every running role that may build, until it says otherwise.
     pub fn inherit(&self, context: &GatewayContext) {
         let until = Instant::now() + TERM;
         let mut repos = self.lock();
@@ -172,7 +172,7 @@ impl BuildPlaces {
         }
     }
 
-    /// One question about a claim, answered at once.
+    /// Answers one question about a claim at once.
     pub fn ask(
         &self,
         context: &GatewayContext,
@@ -260,7 +260,7 @@ mod tests {
         let (mut slots, now) = (BuildSlots::default(), Instant::now());
         slots.held.push(HeldBuild { who: who("a"), id: None, until: now + TERM });
         assert!(!say(&mut slots, "b", "1", BuildWant::Slot, now));
-        // It waits too, so it has none; who came first goes first.
+        // It waits too, so it has no slot; claims go in order of arrival.
         assert!(!say(&mut slots, "a", "1", BuildWant::Slot, now));
         assert!(say(&mut slots, "b", "1", BuildWant::Slot, now));
         slots.sweep(now, |who| who.thread.name != "b");

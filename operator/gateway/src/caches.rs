@@ -47,7 +47,7 @@ pub async fn start_caches(
     // Whoever keeps them ends only when told to stop.
     stop.run_until_cancelled(context.synced()).await?.ok()?;
     for repo in context.repos.state() {
-        // What a Repo wants masked is masked in the first line of the log that speaks of it.
+        // Compile the Repo's patterns now, so that the first line of the log that speaks of it is masked.
         context.redactors.of(&repo);
     }
     Some(context)

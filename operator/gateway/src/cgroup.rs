@@ -1,14 +1,14 @@
-//! What this container may use, as its control group says.
+//! Memory limit of this container, read from its control group.
 
 use std::path::Path;
 
-/// Where the limit stands, in either version.
+/// Files with the memory limit, of control groups v2 and v1.
 const FILES: [&str; 2] =
     ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
-/// More than any machine has: what says that there is no limit.
+/// Threshold above which a value means no limit: more than any machine has.
 const NONE: u64 = 1 << 60;
 
-/// Bytes of memory; None where there is no limit, or nobody says.
+/// Limit in bytes; None where there is no limit, or nobody says.
 pub fn memory_limit() -> Option<u64> {
     FILES
         .iter()

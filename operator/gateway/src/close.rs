@@ -39,7 +39,7 @@ use crate::work::WorkServices;
 /// The report's key: one per thread.
 pub(super) const REPORT: &str = "usage-report";
 const MAX_SUMMARY: usize = 48_000;
-/// Of what the roles did.
+/// Limits on the report of the roles' work: lines, and characters of each.
 const MAX_WORK_LINES: usize = 16;
 const MAX_WORK_LINE: usize = 400;
 
@@ -68,14 +68,14 @@ pub async fn close_thread(
     outcome.map(axum::Json)
 }
 
-/// What the role that ends a Thread says of it.
+/// Report of the role that ends a Thread.
 struct LastWords {
     summary: String,
-    /// Who did what.
+    /// Each role's work, as lines of a list.
     work: String,
 }
 
-/// As it may stand in a report: lines of a list, and not too many.
+/// Cleans the report of the roles' work: only lines of a list, and not too many.
 fn told_work(work: &str) -> String {
     let lines = text::outgoing_text(work);
     let lines = lines.lines().filter(|line| line.starts_with("- ")).take(MAX_WORK_LINES);
@@ -137,7 +137,7 @@ async fn run_closing(
     }
 }
 
-/// What a user has decided. Nobody else can.
+/// The decision of a user on the Thread's end. Nobody else can decide.
 fn find_decision(status: &ThreadStatus) -> Result<(ClosingChoice, &ThreadClosing), ApiError> {
     let closing = status.closing.as_deref();
     let answer = closing.and_then(|closing| Some((closing.choice?, closing)));
@@ -170,8 +170,8 @@ impl Ending<'_> {
         let settled = stack::settle_base(self.gateway, github, repo, self.thread, pull).await?;
         let pull = settled.as_ref().unwrap_or(pull);
         let unmet = parts::find_unmet(self.gateway, self.thread);
-        // Stacked on what is not merged yet, it is for another branch until that is; and then the gateway puts the base
-        // branch on it: a head that nobody has decided on may be its own merge, not yet on record.
+        // Stacked on what is not merged yet, it is for another branch until that is; and then the gateway puts the
+        // base branch on it: a head that nobody has decided on may be its own merge, not yet on record.
         let is_stacked =
             pull.base() != repo.spec.git.branch && stack::stacked_on(self.thread).is_some();
         let waits = is_stacked || stack::awaits_upkeep(self.gateway, self.thread);
@@ -219,7 +219,7 @@ impl Ending<'_> {
         Ok(words)
     }
 
-    /// People's words are not shortened for ours.
+    /// Tells the thread that the description is full: people's words are not shortened for ours.
     async fn tell_of_full(&self, pull: &GitHubPull) -> Result<(), ApiError> {
         let text = format!(
             "The description of [#{}]({}) has no room for all of my summary: GitHub takes 65,536 characters. It stands \
@@ -231,7 +231,7 @@ impl Ending<'_> {
         Ok(())
     }
 
-    /// All that follows a merge.
+    /// Records a merge: tells other threads of it, and closes the Thread.
     async fn merged(&self, pull: &GitHubPull, commit: &str) -> Result<(), ApiError> {
         let (gateway, key) = (self.gateway, self.key());
         let now = PullRequest {
@@ -244,7 +244,7 @@ impl Ending<'_> {
         let merged = (pull.number, commit);
         overlap::tell_of_merge(gateway, self.github, self.repo, &key, merged).await;
         let short: String = commit.chars().take(10).collect();
-        // What each role did stands in the pull request.
+        // The pull request already tells each role's work, so the report omits it.
         self.close(&format!("Merged #{} as `{short}`.", pull.number), "").await
     }
 

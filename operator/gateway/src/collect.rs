@@ -13,10 +13,10 @@ use codebutler_git::end_pictures;
 use codebutler_slack::{SlackGateway, usage};
 use kube::ResourceExt as _;
 
-/// Where the work of collected Threads is kept on the remote.
+/// Ref prefix under which the work of collected Threads is kept on the remote.
 const ARCHIVE: &str = "refs/codebutler/archive";
 
-/// Whether the controller has decided that it is time.
+/// True once the controller has decided to collect the Thread.
 pub fn is_due(thread: &Thread) -> bool {
     let conditions = thread.status.iter().flat_map(|status| &status.conditions);
     let mut conditions = conditions.into_iter();
@@ -49,7 +49,7 @@ pub async fn collect_thread(
         .map_err(|error| codebutler_gateway_core::threads::explain_unwritten(&error))
 }
 
-/// What is outside of Kubernetes.
+/// Archives and deletes the Thread's branch on the remote, and closes its pull request.
 async fn undo_remote(github: &GitHub, thread: &Thread, archive: &str) -> Result<(), GitHubError> {
     let branch = names::branch_name(&thread.name_any());
     if let Some(tip) = github.tip(&branch).await? {
@@ -61,7 +61,7 @@ async fn undo_remote(github: &GitHub, thread: &Thread, archive: &str) -> Result<
     github.delete_branch(&branch).await
 }
 
-/// What is gone, what had been decided, and where the work is. Pure.
+/// The last message: things that are gone, the decision there was, and the ref that keeps the work. Pure.
 fn write_farewell(status: &ThreadStatus, archive: &str) -> String {
     let mut lines = vec![
         "Nobody has written here for three days: worktree and branch are removed, and this thread \
@@ -72,7 +72,7 @@ fn write_farewell(status: &ThreadStatus, archive: &str) -> String {
         lines.push(format!("What was pushed is kept: `git fetch origin {archive}`."));
     }
     if let Some(plan) = &status.plan {
-        // Its own message says by whom.
+        // The plan's own message names the person.
         let what = match (&plan.approved_by, &plan.declined_by) {
             (Some(_), _) => "was approved",
             (None, Some(_)) => "was not approved",

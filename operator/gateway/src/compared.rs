@@ -8,7 +8,7 @@ use codebutler_gateway_core::remote::Remote;
 use sha2::{Digest as _, Sha256};
 
 const HEADING: &str = "### Before and after";
-/// Below them.
+/// Note below the pictures about how long they are kept.
 const FATE: &str = "<sub>Taken of the running page. They are kept until the branch is deleted, and in the conversation.</sub>";
 
 /// The path and query of a page as they may stand in a message and in a description: nothing in them is markup.

@@ -1,27 +1,27 @@
-//! What a role has a pull request say, beside what people have made of it. Pure.
+//! Composes a pull request's title and description from a role's words and people's edits. Pure.
 
 use codebutler_description::{OwnPart, PutOutcome, reads_same};
 use codebutler_gateway_core::github::{GitHubPull, PullText};
 
 use crate::receipt;
 
-/// What is to be said.
+/// Title and sections that the role and the gateway want in a pull request.
 #[derive(Clone, Copy, Debug)]
 pub struct PullWords<'a> {
     pub title: &'a str,
-    /// The role's own words.
+    /// Description in the role's own words.
     pub body: &'a str,
-    /// The gateway's section.
+    /// The gateway's section on tests.
     pub receipt: &'a str,
     /// Pictures of before and after; empty if there are none.
     pub pictures: &'a str,
 }
 
-/// What is written, and what stays as people left it.
+/// The text to write, and the parts that stay as people left them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComposedPull {
     pub text: PullText,
-    /// Sentences for the role.
+    /// Sentences for the role about those parts.
     pub kept: Vec<String>,
 }
 
@@ -113,7 +113,7 @@ mod tests {
         let ours = compose_pull(&words, Some(&pull("Fix it", &opened())));
         assert_eq!(ours.text.title.as_deref(), Some("Fix all of it"));
         assert_eq!(ours.kept, Vec::<String>::new());
-        // That of a person stays for as long as they leave it.
+        // A person's title stays for as long as they leave it.
         let body = opened();
         for title in ["SHOP-77: fix it", "SHOP-77: fix it now"] {
             let theirs = compose_pull(&words, Some(&pull(title, &body)));

@@ -1,5 +1,5 @@
-//! What a plan will probably cost and how long it will take, from what the Repo's own merged conversations
-//! of the same complexity did, and how far off such estimates were so far.
+//! Forecast of a plan's cost and duration, from the Repo's own merged conversations of the same complexity, and of
+//! the error of such estimates so far.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::dispatch::RepoTeam;
 use kube::ResourceExt as _;
 
-/// Conversations from which an estimate is made, at least and at most: the newest ones.
+/// Minimum and maximum number of conversations that an estimate is made from: the newest ones.
 const LEAST: usize = 3;
 const MOST: usize = 30;
 
-/// What a merged conversation came to.
+/// Cost and duration of a merged conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PastWork {
     complexity: Option<PlanComplexity>,
     cost: NanoUsd,
-    /// From the plan to the question whether to merge.
+    /// Duration from the plan to the question whether to merge, in minutes.
     minutes: u64,
     estimate: Option<PlanEstimate>,
     ended: SlackTs,
@@ -55,7 +55,7 @@ pub struct PlanForecast {
     pub line: String,
 }
 
-/// Looks back for a plan of a Repo.
+/// Makes the forecast of a plan, from the past work of its Repo.
 pub fn forecast_plan(
     context: &GatewayContext,
     repo: &Repo,
@@ -73,7 +73,7 @@ pub fn forecast_plan(
     PlanForecast { estimate, line }
 }
 
-/// Which model will do the work, and why that one.
+/// Name of the model that will do the work, with the reason for it.
 fn choose_model(roles: &[Arc<AgentRole>], complexity: Option<PlanComplexity>) -> Option<String> {
     let implements = RepoTeam::of(roles).implements?;
     let role = roles.iter().find(|role| role.spec.role == implements)?;
@@ -111,7 +111,7 @@ fn estimate_work(
     (Some(PlanEstimate { cost, minutes, of }), told)
 }
 
-/// By how many percent what was estimated differed from what it cost, in the middle.
+/// Median error of past estimates of cost, in percent.
 fn off_so_far(past: &[PastWork]) -> Option<u64> {
     let off = past.iter().filter_map(|work| {
         let estimated = work.estimate.as_ref().filter(|estimate| estimate.cost.0 > 0)?.cost.0;

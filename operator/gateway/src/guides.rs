@@ -35,7 +35,7 @@ use crate::work::WorkServices;
 
 /// Time between two rounds over the Repos, in which only those that are due are judged: a new one is at once.
 const ROUND: Duration = Duration::from_secs(2);
-/// How much less often a Repo is judged in which nobody talks.
+/// Factor by which a Repo in which nobody talks is judged less often.
 const QUIET: u32 = 10;
 /// Attempts against other writers of the same status.
 const ATTEMPTS: u32 = 8;
@@ -43,7 +43,7 @@ const ATTEMPTS: u32 = 8;
 const SHOWN: usize = 10;
 const MAX_SHOWN: usize = 300;
 
-/// Why a Repo's guides are not judged, or nobody was told.
+/// Reason why a Repo's guides were not judged, or nobody was told.
 #[derive(Debug, thiserror::Error)]
 enum JudgeError {
     #[error(transparent)]
@@ -56,7 +56,7 @@ enum JudgeError {
     Panic(#[from] tokio::task::JoinError),
 }
 
-/// What was judged last of a Repo.
+/// Input of the latest judgement of a Repo's guides.
 struct Judged {
     at: Instant,
     uid: Option<String>,
@@ -76,11 +76,11 @@ impl Judged {
 #[derive(Default)]
 struct JudgedRepos {
     judged: HashMap<RepoKey, Judged>,
-    /// When it could not be done: that is tried again, but not in each round.
+    /// Time of the latest failure: it is retried, but not in each round.
     failed: HashMap<RepoKey, Instant>,
 }
 
-/// Judges until the gateway stops. `poll`: how old what is known of a base branch may be.
+/// Judges until the gateway stops. `poll`: maximum age of what is known of a base branch.
 pub async fn run_guides(gateway: &WorkServices, poll: Duration) {
     let mut judged = JudgedRepos::default();
     let mut learning = LearningOffers::default();
@@ -123,7 +123,7 @@ async fn look_round(gateway: &WorkServices, judged: &mut JudgedRepos, poll: Dura
         match judge_guides(gateway, repo, last).await {
             Ok(Some(now)) => drop(judged.judged.insert(key, now)),
             Ok(None) => {}
-            // It is judged again; what keeps a remote from answering is told by who works with it.
+            // A later round retries; the parts that work with a remote tell people why it does not answer.
             Err(error) => {
                 tracing::info!(repo = repo.name_any(), %error, "guide_check_delayed");
                 judged.failed.insert(key, Instant::now());
@@ -132,7 +132,7 @@ async fn look_round(gateway: &WorkServices, judged: &mut JudgedRepos, poll: Dura
     }
 }
 
-/// Judges what is new, and tells what is wrong with it.
+/// Judges a Repo's guides if they are new, and tells what is wrong with them.
 async fn judge_guides(
     gateway: &WorkServices,
     repo: &Repo,
@@ -213,7 +213,7 @@ async fn tell_findings(
     });
     let Some(known) = known.await?.filter(|known| !known.told) else { return Ok(()) };
     step::point("mistakes in guides are on record");
-    // Who recorded it may have told it.
+    // Whoever recorded it earlier may have announced it already.
     let before = (known.since != found).then_some(known.since.0);
     let key = format!("guides:{}:{}", known.digest, known.since.0);
     let text = write_announcement(&repo.spec.git.branch, commit, findings);
@@ -228,7 +228,7 @@ async fn tell_findings(
     Ok(())
 }
 
-/// Changes what a Repo keeps, and answers what that is then.
+/// Updates a Repo's status of its guides, and returns the result.
 async fn update_status(
     client: &Client,
     repo: &Repo,
@@ -261,7 +261,7 @@ async fn update_status(
     }
 }
 
-/// Another one when anything else is wrong.
+/// Digest of the findings: another one means that something else is wrong.
 fn findings_digest(findings: &[GuideFinding]) -> String {
     let mut hash = Sha256::new();
     for finding in findings {
@@ -278,7 +278,7 @@ fn order_findings(findings: &[GuideFinding]) -> Vec<&GuideFinding> {
     ordered
 }
 
-/// For a condition. Pure.
+/// Short summary for a condition. Pure.
 fn one_line(findings: &[GuideFinding]) -> String {
     let shown: Vec<String> =
         order_findings(findings).into_iter().take(3).map(show_finding).collect();
@@ -289,7 +289,7 @@ fn one_line(findings: &[GuideFinding]) -> String {
     format!("{}{more}", shown.join("; "))
 }
 
-/// For the channel. Pure.
+/// Message for the channel. Pure.
 fn write_announcement(branch: &str, commit: &str, findings: &[GuideFinding]) -> String {
     let short = commit.get(..7).unwrap_or(commit);
     let mut text = format!(

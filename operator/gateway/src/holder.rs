@@ -62,8 +62,8 @@ pub async fn hold_lease(
             () = lease.lost() => None,
         };
         if let Some(served) = served {
-            // From now on another one serves what is new. Should some of the books still be on their
-            // way to the record, it has to wait until the lease has run out.
+            // From now on another replica serves new calls. Where some of this one's books are not written yet, that
+            // replica has to wait until the lease has run out.
             match served {
                 Ok(false) => drop(lease),
                 Ok(true) | Err(_) => lease.release().await,
@@ -72,7 +72,7 @@ pub async fn hold_lease(
             end_calls(&term, memory_shares(args)).await;
             return served.map(drop);
         }
-        // Another gateway may serve agents already.
+        // Another gateway may serve agents already, so this one may not act any more.
         term.cut().await;
         gateway.metrics.follows();
         tracing::error!("leadership_lost");
@@ -91,7 +91,7 @@ fn lease_settings(args: &GatewayArgs) -> LeaseSettings {
     }
 }
 
-/// Answers whether all books are on record.
+/// Serves agents until told to stop; returns true if all books are on record.
 async fn serve_agents(
     gateway: &SharedGateway,
     args: &GatewayArgs,
@@ -163,8 +163,8 @@ async fn end_calls(gateway: &SharedGateway, shares: DrainShares) {
     }
 }
 
-/// What one replica does beside answering agents, until it is told to stop: it tells people of a
-/// Thread's conditions and collects it, and asks GitHub what people did there. Two would say it twice.
+/// Duties of the leading replica beside answering agents, until it is told to stop: it tells people of a Thread's
+/// conditions and collects it, and asks GitHub what people did there. Two replicas would say it twice.
 async fn look_after(gateway: &SharedGateway, args: &GatewayArgs, mark: &OriginMark) {
     let telling = Box::pin(told::run_telling(&gateway.work));
     let watching = Box::pin(watch::run_watch(&gateway.work, args.github_poll()));

@@ -34,7 +34,7 @@ const PAPERS: [&str; 9] = [
     "security",
 ];
 
-/// Why nothing is offered yet.
+/// Reason why nothing is offered yet.
 #[derive(Debug, thiserror::Error)]
 enum OfferError {
     #[error(transparent)]

@@ -65,7 +65,7 @@ use url::Url;
 
 use crate::args::GatewayArgs;
 
-/// How long the end of the history may take.
+/// Timeout for writing out the end of the history.
 const FLUSH: Duration = Duration::from_secs(3);
 
 /// Runs until told to stop.

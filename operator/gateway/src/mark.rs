@@ -1,6 +1,6 @@
-//! Where the Service of agents leads: an EndpointSlice with the holder's address. The gateway has no
-//! right on pods, so it marks none, and can change none. The installation brings one slice for each address
-//! family along, since a family can't be changed; the gateway may create no other.
+//! Target of the Service of agents: an EndpointSlice with the holder's address. The gateway has no right on pods, so
+//! it marks none, and can change none. The installation brings one slice for each address family along, since a
+//! family can't be changed; the gateway may create no other.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -22,13 +22,13 @@ use crate::args::GatewayArgs;
 const PORT: &str = "agents";
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
-/// How often the holder looks whether it is still found.
+/// Interval at which the holder checks that its address is still in the slice.
 const LOOK: Duration = Duration::from_secs(10);
 
 /// The one that leads to us.
 pub struct OriginMark {
     slices: Api<EndpointSlice>,
-    /// Our own pod's name and address; nothing outside a cluster.
+    /// Name and address of our own pod; nothing outside a cluster.
     own: Option<(String, IpAddr)>,
     service: String,
     namespace: String,
@@ -46,7 +46,7 @@ impl OriginMark {
         }
     }
 
-    /// Has the Service lead to us, and to nobody else.
+    /// Makes the Service lead to us, and to nobody else.
     pub async fn take(&self) {
         let Some((pod, ip)) = &self.own else { return };
         let slice = self.slice(pod, *ip);
@@ -65,7 +65,7 @@ impl OriginMark {
         }
     }
 
-    /// Leads agents here again after somebody has changed or removed the slice.
+    /// Restores the mark after somebody has changed or removed the slice.
     pub async fn keep(&self, shutdown: &CancellationToken) {
         while shutdown.run_until_cancelled(sleep(LOOK)).await.is_some() {
             match self.slices.get_opt(&self.name()).await {
@@ -76,7 +76,7 @@ impl OriginMark {
         }
     }
 
-    /// Leads nobody here any more; another one's mark stays.
+    /// Removes our mark, so that no agent is led here any more; another replica's stays.
     pub async fn remove(&self) {
         if self.own.is_none() {
             return;

@@ -1,5 +1,4 @@
-//! Where a change comes from, for its pull request and its commit: who asked, who said yes, and where
-//! it was said.
+//! Provenance of a change, for its pull request and its commit: requester, approvers, and links to the conversation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +12,10 @@ use crate::work::WorkServices;
 /// Longest name of whoever asked, in characters.
 const MAX_NAME: usize = 64;
 
-/// What people call themselves, by user id.
+/// People's own names, by user id.
 pub type PersonNames = BTreeMap<String, String>;
 
-/// Where the conversation is to be read, and what its people call themselves.
+/// Link to the conversation, and the names of its people.
 pub async fn read_origin(
     gateway: &WorkServices,
     repo: &Repo,
@@ -28,7 +27,7 @@ pub async fn read_origin(
     (link, names)
 }
 
-/// Markdown of a few lines, for the pull request.
+/// Origin of a change in a few lines of Markdown, for the pull request.
 pub async fn describe_origin(gateway: &WorkServices, repo: &Repo, thread: &Thread) -> String {
     let (link, names) = read_origin(gateway, repo, thread).await;
     let page = gateway.context.page(&ThreadKey::from(thread));
@@ -54,7 +53,7 @@ pub fn at_end(thread: &Thread, link: Option<&str>, names: &PersonNames) -> Strin
     write_origin(thread, link, names) + &merge.unwrap_or_default()
 }
 
-/// Somebody by id, and by name where it is known.
+/// Person by id, and by name where it is known.
 pub fn name_user(user: &str, names: &PersonNames) -> String {
     // Whoever makes a Thread in the cluster writes what they like.
     let plain = |c: char| c.is_alphanumeric() || " ._-".contains(c);

@@ -1,5 +1,5 @@
-//! Where open threads of a Repo are at the same places: by what their plans name, and by what their
-//! branches change. Nothing of what people said leaves a thread.
+//! Overlaps of a Repo's open threads: places that their plans name, or that their branches change. Nothing of what
+//! people said leaves a thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::work::WorkServices;
 /// Files and folders that a plan may name, and the longest of them, in bytes.
 const MAX_FILES: usize = 24;
 const MAX_PATH: usize = 120;
-/// Threads that are looked at, and files that are told of each.
+/// Maximum number of threads that are looked at, and of files that are told of each.
 const MAX_THREADS: usize = 50;
 const MAX_CHANGED: usize = 100;
-/// Places that are named where two threads meet.
+/// Maximum number of places that are named where two threads meet.
 const MAX_NAMED: usize = 10;
 
-/// Whether a plan's files can be kept.
+/// Checks that a plan's files can be kept.
 ///
 /// # Errors
 /// A sentence for the role.
@@ -56,7 +56,7 @@ pub async fn other_threads(gateway: &WorkServices, caller: &ProvenCaller) -> Vec
     find_others(gateway, &caller.repo, &caller.key(), &planned).await
 }
 
-/// Where a plan for `files` meets other open threads.
+/// Overlaps of a plan for `files` with other open threads.
 pub async fn of_plan(
     gateway: &WorkServices,
     caller: &ProvenCaller,
@@ -95,7 +95,7 @@ pub async fn tell_of_merge(
         let Some(ThreadOverlap { files, folders, .. }) = other.overlap else { continue };
         let of = ThreadKey { namespace: key.namespace.clone(), name: other.name.clone() };
         let known = gateway.threads.freshest(&of, gateway.context.thread(&of));
-        // What is built on it is brought up to date by the gateway, and told then.
+        // The gateway itself brings a branch that is built on this one up to date, and tells its thread then.
         let is_above = known.is_some_and(|thread| stack::is_above(gateway, &thread, &key.name));
         if files.is_empty() || is_above {
             continue;
@@ -135,7 +135,7 @@ pub async fn tell_of_plan(gateway: &WorkServices, key: &ThreadKey, overlaps: &[T
     }
 }
 
-/// For people: a line of Markdown for each thread that is met.
+/// Markdown for people: a line for each overlapping thread.
 pub fn overlap_lines(overlaps: &[ThreadOverlap]) -> Option<String> {
     let line = |overlap: &ThreadOverlap| {
         let ThreadOverlap { thread, branch, files, folders, symbols, text } = overlap;
@@ -174,7 +174,7 @@ fn name_paths(files: &[String], folders: &[String]) -> String {
     }
 }
 
-/// As code, whatever is in it.
+/// A path as inline code, whatever is in it.
 fn as_code(path: &str) -> String {
     let plain = |c: char| if c == '`' || c.is_control() { '\'' } else { c };
     format!("`{}`", path.chars().take(MAX_PATH).map(plain).collect::<String>())
@@ -194,7 +194,7 @@ async fn find_others(
     let mut known = Known::default();
     match take_survey(&gateway.git, repo, own).await {
         Ok(survey) => known = Known::read(gateway, &survey, own, &threads).await,
-        // Who is only warned by this is not kept from working.
+        // The result is only a warning, so an error keeps nobody from working.
         Err(error) => tracing::warn!(%error, "branch_survey_failed"),
     }
     let mine = known.changes.get(&names::branch_name(&own.name));
@@ -203,7 +203,7 @@ async fn find_others(
     threads.iter().map(|thread| describe_thread(thread, &mine, &known)).collect()
 }
 
-/// What branches change, and how the caller's own stands to the others: by branch.
+/// Changes of the branches, and the contacts of the caller's own branch with others, by branch.
 #[derive(Default)]
 struct Known {
     changes: BTreeMap<String, Arc<BranchChange>>,
@@ -244,7 +244,7 @@ impl Known {
     }
 }
 
-/// The newest ones first.
+/// Open threads of a Repo, the newest first.
 pub(super) fn open_threads(
     gateway: &WorkServices,
     repo: &Repo,
@@ -265,7 +265,7 @@ pub(super) fn open_threads(
     threads
 }
 
-/// What a thread's plan names, unless people did not want it.
+/// Files that a thread's plan names, unless people did not want it.
 fn planned_files(thread: &Thread) -> Vec<String> {
     let Some(status) = &thread.status else { return Vec::new() };
     let plan = status.plan.as_ref().filter(|plan| plan.declined_by.is_none());
@@ -285,7 +285,7 @@ fn describe_thread(thread: &Thread, mine: &[String], known: &Known) -> OtherThre
     let met = status.branch.as_ref().and_then(|branch| known.met.get(branch));
     let symbols = match (met, change) {
         (Some((contact, _)), _) => contact.symbols.clone(),
-        // Nothing is pushed here yet: what the other one is at in those files.
+        // Nothing is pushed here yet, so the symbols are those that the other one changes in those files.
         (None, Some(change)) => symbols_in(change, &files),
         (None, None) => Vec::new(),
     };

@@ -10,18 +10,18 @@ use kube::ResourceExt as _;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// Calls that are remembered.
+/// Maximum number of calls that are remembered.
 const REMEMBERED: usize = 512;
 const MAX_KEY: usize = 64;
 
-/// Identity of a call.
+/// Identity of a paid call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PaidCallKey {
     pub thread: ThreadKey,
     /// UID of the Thread: another one can have the same name later.
     pub uid: String,
     pub role: String,
-    /// Chosen by the agent.
+    /// Idempotency key that the agent chose.
     pub key: String,
 }
 
@@ -37,7 +37,7 @@ impl PaidCallKey {
     }
 }
 
-/// The end of a call.
+/// Outcome of a paid call.
 pub type PaidEnd<T> = Result<T, (ErrorCode, String)>;
 
 type EndReceiver<T> = watch::Receiver<Option<PaidEnd<T>>>;
@@ -93,7 +93,7 @@ impl<T: Clone> PaidCalls<T> {
 }
 
 impl<T> NewPaidCall<T> {
-    /// Ends the call.
+    /// Ends the call with this outcome.
     pub fn finish(self, end: PaidEnd<T>) {
         self.0.send_replace(Some(end));
     }

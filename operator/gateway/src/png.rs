@@ -1,7 +1,7 @@
 //! PNGs of agents, looked at before they go anywhere: the form alone, so that nothing is decoded here. Pure.
 
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
-/// Longest side, in pixels.
+/// Longest side of an image, in pixels.
 const MAX_SIDE: u32 = 16_384;
 /// Parts that a picture of a page has. None of them holds text.
 const PARTS: [&[u8; 4]; 12] = [
@@ -9,7 +9,7 @@ const PARTS: [&[u8; 4]; 12] = [
     b"bKGD", b"pHYs",
 ];
 
-/// Why something is no PNG that is passed on.
+/// Reason why a file is not passed on as a PNG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PngError {
     #[error("it is no PNG by its bytes")]

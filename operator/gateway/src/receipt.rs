@@ -1,6 +1,6 @@
-//! Whether what is called done was tested. A harness says what it saw of a test run; it counts only
-//! if the command is the one that the Repo or the approved plan names, and if the tested files are
-//! those of the commit that the remote has. Whatever is not proven is said.
+//! Receipts: the gateway's verdict on whether work that is called done was tested. A harness says what it saw of a
+//! test run; it counts only if the command is the one that the Repo or the approved plan names, and if the tested
+//! files are those of the commit that the remote has. Whatever is not proven is said.
 
 mod imitation;
 
@@ -34,26 +34,26 @@ const LINES: [&str; 5] = [
     "- [What happened](<",
 ];
 
-/// What is known about the tests of what the remote has.
+/// Verdict on the tests of the remote's commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReceiptVerdict {
     /// Tested, whatever came of it; and files of the worktree that have changed since.
     Checked(TestReceipt, Vec<String>),
-    /// Not; what is missing.
+    /// Not tested; the missing proof in words.
     Unchecked(String),
 }
 
-/// What a verdict is made of.
+/// Facts that a verdict is made from.
 #[derive(Clone, Copy, Debug, Default)]
 struct ReceiptFacts<'a> {
     /// The test command that counts.
     expected: Option<&'a str>,
     repo: &'a str,
     role: &'a str,
-    /// What the remote's branch is at: commit and tree.
+    /// Tip of the remote's branch: commit and tree.
     head: Option<(&'a str, &'a str)>,
     proof: Option<&'a TestProof>,
-    /// The newest receipt.
+    /// The newest receipt of the Thread.
     known: Option<&'a TestReceipt>,
 }
 
@@ -131,12 +131,12 @@ fn describe_missing(
 }
 
 impl ReceiptVerdict {
-    /// Whether it is the receipt of another role than `role`, which stands above, with nothing new.
+    /// True if it is the receipt of another role than `role`, which stands above already, with nothing new.
     fn is_told(&self, role: &str) -> bool {
         matches!(self, Self::Checked(receipt, since) if since.is_empty() && receipt.role != role)
     }
 
-    /// For Slack: Markdown of one line.
+    /// The verdict for Slack: Markdown of one line.
     pub fn line(&self) -> String {
         match self {
             Self::Checked(receipt, since) => {
@@ -156,7 +156,7 @@ impl ReceiptVerdict {
         }
     }
 
-    /// For the pull request: the gateway's own section.
+    /// The gateway's own section of the pull request's description.
     pub fn section(&self, origin: &str) -> String {
         let said = match self {
             Self::Checked(receipt, _) => {
@@ -208,7 +208,7 @@ fn short_commit(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
 
-/// As code, whatever is in it.
+/// A command as inline code, whatever is in it.
 fn as_code(command: &str) -> String {
     let plain = |c: char| if c == '`' || c.is_control() { '\'' } else { c };
     format!("`{}`", kept_command(command.trim()).chars().map(plain).collect::<String>())
@@ -221,8 +221,8 @@ fn named_files(files: &[String]) -> String {
     format!("{}{more}", names.join(", "))
 }
 
-/// What to say under a message, if it says that work is done: it asks for the merge, or hands over
-/// what a pull request holds.
+/// The line below a message that says that work is done: one that asks for the merge, or hands over the work of a
+/// pull request.
 pub async fn under_message(
     gateway: &WorkServices,
     caller: &ProvenCaller,
@@ -248,7 +248,7 @@ pub async fn under_message(
     }
 }
 
-/// What is approved with a plan.
+/// The line below a plan: test command, complexity and files, which are approved with it.
 fn under_plan(test: Option<&str>, message: &PostMessage) -> Option<String> {
     let test = test.or(message.test.as_deref());
     let test = test.map(|test| format!("Done when {} succeeds", as_code(test)));

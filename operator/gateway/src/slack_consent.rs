@@ -11,9 +11,9 @@ use codebutler_gateway_core::consent::{ApprovedEffect, ConsentStanding, EffectCo
 use codebutler_gateway_core::threads::{ThreadWriter, explain_unwritten, revoke_allowances_of};
 use codebutler_slack::{SlackGateway, spend_approval};
 
-/// How long an answer is waited for before the role is told to end its run.
+/// Time for which an answer is awaited before the role is told to end its run.
 const WAIT: Duration = Duration::from_secs(3);
-/// Questions about the same effect, each after nobody answered the one before.
+/// Maximum number of questions about the same effect, each after nobody answered the one before.
 const ROUNDS: u32 = 5;
 
 /// Asks in the thread, through Slack.
@@ -23,7 +23,7 @@ pub struct SlackConsent {
 }
 
 impl SlackConsent {
-    /// Asks through these.
+    /// Makes one that asks in Slack.
     pub fn new(slack: SlackGateway, threads: ThreadWriter) -> Self {
         Self { slack, threads }
     }
@@ -75,7 +75,7 @@ impl EffectConsent for SlackConsent {
         };
         let spent = self.threads.try_update(&thread, used).await;
         if let Err(error) = spent {
-            // What it allowed has happened: it can happen again only from where it began.
+            // The approved action has happened: a repetition can only come from where it began.
             tracing::warn!(%error, thread = thread.name, "approval_spend_failed");
         }
     }

@@ -47,11 +47,11 @@ use crate::work::WorkServices;
 pub struct GatewayBase {
     /// Caches and the gateway's own Kubernetes identity.
     pub context: GatewayContext,
-    /// Proves who calls.
+    /// Authenticates callers.
     pub identity: CallerIdentity,
     /// Writes statuses of Threads.
     pub threads: ThreadWriter,
-    /// The one way to Slack.
+    /// The only client of Slack.
     pub slack: SlackGateway,
     /// Writes conditions of Repos.
     pub conditions: ConditionWriter,
@@ -61,7 +61,7 @@ pub struct GatewayBase {
     pub egress: ThreadEgress,
     /// The search provider of the installation.
     pub search: SearchEngine,
-    /// What the gateway counts.
+    /// Metrics that the gateway exports.
     pub metrics: GatewayMetrics,
     /// Cancelled when the process stops.
     pub shutdown: CancellationToken,
@@ -83,7 +83,7 @@ pub struct GatewayParts {
 }
 
 impl GatewayBase {
-    /// Begins a term.
+    /// Begins a term of the leader.
     #[must_use]
     pub fn begin_term(&self) -> SharedGateway {
         let Self { context, threads, slack, conditions, metrics, .. } = self;

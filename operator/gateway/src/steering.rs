@@ -1,5 +1,5 @@
-//! Files of a change that say how roles work: guides, prompts, skills, policies, and what those lead on to. They count
-//! from the merge on, for every later conversation, so whoever is asked to merge is shown them by name. What is
+//! Files of a change that say how roles work: guides, prompts, skills, policies, and what those lead on to. They
+//! count from the merge on, for every later conversation, so whoever is asked to merge is shown them by name. What is
 //! looked for is what agents read of a repository, and what other tools do, since people keep those in step.
 
 use std::collections::BTreeMap;
@@ -14,23 +14,23 @@ use codebutler_git::services::GitServices;
 use codebutler_git::steering::{SteeringLeads, SteeringSurvey, steers_roles};
 use tokio::time::timeout;
 
-/// Paths that are named.
+/// Maximum number of paths that are named.
 const NAMED: usize = 10;
-/// Of a path.
+/// Maximum characters of a path.
 const LONGEST: usize = 200;
-/// How long a copy of the repository is waited for: people wait for the question.
+/// Timeout of waiting for a copy of the repository: people wait for the question.
 const PATIENCE: Duration = Duration::from_mins(1);
 const UNLED: &str =
     ":warning: Which other files steer roles, by links and references, is not known";
 
-/// What of a pull request steers roles.
+/// Files of a pull request that steer roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SteeringFiles {
-    /// With the file that leads there, for one that does not steer by its own name.
+    /// Paths, each with the file that leads there where it does not steer by its own name.
     paths: BTreeMap<String, Option<String>>,
-    /// Only so many files were looked at.
+    /// Number of files that were looked at, where that is not all of them.
     looked_at: Option<usize>,
-    /// What is known of where files lead.
+    /// Completeness of what is known of where files lead.
     leads: KnownLeads,
 }
 
@@ -39,7 +39,7 @@ enum KnownLeads {
     #[default]
     All,
     Some,
-    /// Why none are.
+    /// None are known, for this reason.
     None(String),
 }
 
@@ -49,14 +49,14 @@ pub struct SteeringSearch {
 }
 
 impl SteeringSearch {
-    /// In its branches as they are now.
+    /// Surveys a Repo's branches as they are now.
     pub async fn begin(gateway: &Arc<GitServices>, repo: &Arc<Repo>, thread: &ThreadKey) -> Self {
         let taken = SteeringSurvey::take(gateway, repo, thread);
         let survey = timeout(PATIENCE, taken).await.unwrap_or_else(|_| Err(late()));
         Self { survey }
     }
 
-    /// In one of them, at a commit.
+    /// Searches one pull request, at a commit.
     ///
     /// # Errors
     /// When GitHub does not say.
@@ -78,9 +78,9 @@ impl SteeringSearch {
 }
 
 impl SteeringSearch {
-    /// What merging a commit of a Thread's branch would put back on the base branch, in a sentence.
+    /// A sentence about changes that merging a commit of a Thread's branch would put back on the base branch.
     pub async fn removed_from_base(&self, thread: &Thread, head: &str) -> Option<String> {
-        // That the branches can't be read is said of the files.
+        // The sentence about the files says already that the branches can't be read.
         let survey = self.survey.as_ref().ok()?;
         let found = timeout(PATIENCE, survey.removed_from_base(thread, head)).await;
         match found.unwrap_or_else(|_| Err(late())) {
@@ -93,7 +93,7 @@ impl SteeringSearch {
 }
 
 impl SteeringFiles {
-    /// Of these.
+    /// Picks the steering files among those that a pull request changes.
     fn among(files: &PullFiles, leads: Result<SteeringLeads, String>) -> Self {
         let (leads, known) = match leads {
             Ok(leads) if leads.is_cut => (leads, KnownLeads::Some),
@@ -141,7 +141,7 @@ fn late() -> SurveyError {
     SurveyError::Git("the copy of the repository takes too long".to_owned())
 }
 
-/// Said where the files can't be had.
+/// Sentence where the files can't be read.
 pub fn describe_unknown(error: &GitHubError) -> String {
     format!(":warning: Whether it changes what steers roles is not known: {error}")
 }

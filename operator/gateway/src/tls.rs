@@ -20,19 +20,19 @@ use self::authority::CertificateAuthority;
 use self::rotation::{KeyPairPem, KnownAuthorities, RotationDue};
 use crate::args::GatewayArgs;
 
-/// How long a server certificate is valid, and when it is replaced.
+/// Validity of a server certificate in days, and the age at which it is replaced.
 const DAYS: i64 = 90;
 const RENEW: SignedDuration = SignedDuration::from_hours(60 * 24);
-/// How often certificates are looked after.
+/// Interval of checks of the certificates.
 const LOOK: Duration = Duration::from_hours(1);
 
-/// Why there is no TLS.
+/// Reason why there is no TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A certificate can't be made.
     #[error("a certificate can't be made")]
     Make(#[from] rcgen::Error),
-    /// rustls does not take it.
+    /// rustls refuses a certificate.
     #[error("a certificate can't be used")]
     Use(#[from] rustls::Error),
     /// The kept authority is damaged.
@@ -159,7 +159,7 @@ impl ServerCertificates {
                 tracing::info!("certificate_authority_rotated");
                 after
             }
-            // Another replica was faster.
+            // Another replica was faster: its authority counts.
             Some(_) => {
                 store::load_authorities(&self.client, &self.namespace, now).await?.authorities
             }
@@ -187,7 +187,7 @@ fn sign_certificate(
     authority.ok_or(TlsError::Damaged("codebutler-gateway-tls"))?.server(names, now, DAYS)
 }
 
-/// What agents may call the gateway.
+/// DNS names and addresses by which agents may reach the gateway.
 fn server_names(args: &GatewayArgs) -> Vec<String> {
     let (service, namespace) = (&args.service, &args.namespace);
     vec![
@@ -202,7 +202,7 @@ fn crypto_provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// The certificate in use.
+/// The server certificate that is in use.
 #[derive(Debug)]
 struct Current(RwLock<Arc<CertifiedKey>>);
 

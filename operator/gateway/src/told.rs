@@ -1,5 +1,5 @@
-//! What the controller says of a Thread, told in the thread itself: that it waits for its turn, or
-//! what keeps a role from working. Each of them once; the key is found again in Slack.
+//! Tells the controller's conditions of a Thread in the thread itself: that it waits for its turn, or what keeps a
+//! role from working. Each of them once; the key is found again in Slack.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -21,14 +21,14 @@ use kube::ResourceExt as _;
 use crate::collect::{collect_thread, is_due};
 use crate::work::WorkServices;
 
-/// How soon conditions are looked at again: what is brief is not told.
+/// Interval of looks at conditions: brief ones are not told.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// How soon a Thread that could not be collected is tried again.
+/// Interval before a Thread that could not be collected is retried.
 const RETRY: Duration = Duration::from_mins(5);
-/// How soon a Thread that could not be told is told again.
+/// Interval before a Thread that could not be told is retried.
 const LATER: Duration = Duration::from_secs(20);
-/// What lasts less long is not worth a message.
+/// Minimum duration of a condition that is worth a message.
 const BRIEF: SignedDuration = SignedDuration::from_secs(5);
 
 /// Reasons of `Ready=False` that somebody has to hear, and that no other part tells.
@@ -72,12 +72,12 @@ pub async fn run_telling(gateway: &WorkServices) {
     drive_one_by_one(queue, &gateway.shutdown, telling).await;
 }
 
-/// What it remembers spares questions. Nothing depends on it.
+/// Reconciler of notices. What it remembers saves requests, and may be lost.
 struct TellingReconciler<'a> {
     gateway: &'a WorkServices,
-    /// Keys of what was told and holds still.
+    /// Keys of notices that were told and still hold.
     said: HashMap<ThreadKey, HashSet<String>>,
-    /// When a Thread was to be collected last.
+    /// Time of the latest attempt to collect a Thread.
     collected: HashMap<ThreadKey, Instant>,
 }
 
@@ -122,7 +122,7 @@ impl ThreadReconciler for TellingReconciler<'_> {
     }
 }
 
-/// Whether any of its conditions can be something to tell, sooner or later.
+/// True if any of its conditions can be something to tell, sooner or later.
 fn may_be_told(thread: &Thread) -> bool {
     let holds = |c: &Condition| match &*c.type_ {
         condition::READY => c.status != "True",
@@ -169,14 +169,14 @@ struct ToldWord {
     kind: WordKind,
 }
 
-/// For whom a word is.
+/// Audience of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WordKind {
-    /// Whoever reads the thread.
+    /// A message to whoever reads the thread.
     Notice,
-    /// It asks whether to keep the thread.
+    /// A question whether to keep the thread.
     Warning,
-    /// It mentions all who have to do with the thread.
+    /// A message that mentions all who have to do with the thread.
     Reminder,
 }
 
@@ -234,7 +234,7 @@ fn due_words(thread: &Thread, now: Timestamp) -> Vec<ToldWord> {
         .collect()
 }
 
-/// When a message was written.
+/// Time at which a message was written.
 fn time_of(ts: &SlackTs) -> Option<Timestamp> {
     let (seconds, _) = ts.parts();
     Timestamp::from_second(i64::try_from(seconds).ok()?).ok()

@@ -1,5 +1,5 @@
-//! What people do with a thread's pull request at GitHub: merged, closed, opened again, or remarked
-//! on. It is noticed by asking (one asker, the holder of the lease), and told in the thread once.
+//! Watches what people do with a thread's pull request at GitHub: merged, closed, opened again, or remarked on. It is
+//! noticed by polling (by one replica, the holder of the lease), and told in the thread once.
 //!
 //! One question a round and Repo says which pull requests changed; only those are looked at. What was
 //! told stands in the Thread's status and, by key, in Slack: nothing depends on this process' memory,
@@ -37,20 +37,19 @@ use crate::work::WorkServices;
 
 /// The tool whose role answers for the pull request.
 const OPENS: &str = "GHCreatePR";
-/// How long a Repo is left alone after its first, second, … failure.
+/// Backoff of a Repo after its first, second, … failure: its beginning, and its maximum.
 const PAUSE: Duration = Duration::from_mins(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(30);
-/// Each so many looks at a merge that waits, it is tried though it does not seem ready.
+/// Number of looks at a waiting merge after which it is tried though it does not seem ready.
 const ASKS: u32 = 5;
 /// GitHub's times are whole seconds, and its lists may be late: what changed so shortly before a look
 /// is looked at once more.
 const SETTLED: SignedDuration = SignedDuration::from_secs(5);
-/// What a look asks: the pull request, its conversation, its reviews, and at times their lines or who
-/// somebody is.
+/// Requests of a look: the pull request, its conversation, its reviews, and at times their lines or who somebody is.
 const LOOK: u64 = 4;
-/// What a merge that waits asks.
+/// Requests for a merge that waits.
 const WAIT: u64 = 2;
-/// What asks how checks stand, and how often that is asked of a commit that has none.
+/// Requests for the state of checks, and number of looks after which a commit without checks is left alone.
 const CHECKS: u64 = 2;
 const CHECKLESS: u32 = 5;
 
@@ -64,27 +63,27 @@ pub struct PullWatch {
     repos: HashMap<PolledRepo, PollMemory>,
 }
 
-/// What spares GitHub questions about one Repo.
+/// Cache that saves requests to GitHub about one Repo.
 #[derive(Default)]
 struct PollMemory {
     budget: PollBudget,
-    /// Everything that changed before this was seen.
+    /// Time before which every change was seen.
     mark: Option<Timestamp>,
-    /// How each pull request was when all of it had been told.
+    /// Stamp of each pull request when all of it had been told.
     told: HashMap<ThreadKey, Stamp>,
-    /// Those to look at, and those to look at once more from then on.
+    /// Threads to look at, and threads to look at once more from a time on.
     due: HashSet<ThreadKey>,
     again: HashMap<ThreadKey, Instant>,
-    /// Merges that wait: how often they were looked at.
+    /// Number of looks at each merge that waits.
     waited: HashMap<ThreadKey, u32>,
-    /// Commits whose checks are over, or that have none: how often they were looked at.
+    /// Commit whose checks are over or that has none, and the number of looks at it.
     checked: HashMap<ThreadKey, (String, u32)>,
-    /// It is left alone until then, after so many failures.
+    /// Time until which the Repo is left alone, and the failures in a row.
     paused: Option<Instant>,
     failures: u32,
 }
 
-/// By which a pull request is known to be as it was. The time alone is not enough: it is in seconds.
+/// Fingerprint by which an unchanged pull request is known. The time alone is not enough: it is in seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
     updated: Option<String>,
@@ -119,7 +118,7 @@ impl PollMemory {
         self.checked.retain(|key, _| keys.contains(key));
     }
 
-    /// Notes which of the Threads' pull requests are to be looked at.
+    /// Marks the Threads whose pull requests are to be looked at.
     fn take_in(&mut self, threads: &[Arc<Thread>], changed: &ChangedPulls) {
         let listed: HashMap<u64, &GitHubPull> =
             changed.pulls.iter().map(|p| (p.number, p)).collect();
@@ -130,7 +129,7 @@ impl PollMemory {
             };
             let is_due = match (listed.get(&known.number), self.told.get(&key)) {
                 (Some(pull), Some(told)) => Stamp::of(pull) != *told,
-                // After a start: what the last process told of stands in the status.
+                // After a restart: the Thread's status says what the last process told.
                 (Some(pull), None) if is_as_told(known, pull) => {
                     self.told(&key, pull, changed.at);
                     known.updated.is_none()
@@ -149,7 +148,7 @@ impl PollMemory {
         self.mark = newest.map(|newest| newest - SETTLED).max(self.mark);
     }
 
-    /// Takes note that all of a pull request is told.
+    /// Records that all of a pull request is told.
     fn told(&mut self, key: &ThreadKey, pull: &GitHubPull, asked: Option<Timestamp>) {
         self.due.remove(key);
         self.told.insert(key.clone(), Stamp::of(pull));
@@ -171,7 +170,7 @@ impl PollMemory {
         (!is_known).then(|| told.head.clone())
     }
 
-    /// Takes note of how the checks of a commit stand.
+    /// Records the state of a commit's checks.
     fn checked(&mut self, key: ThreadKey, head: String, checks: &[HeadCheck]) {
         let before = self.checked.remove(&key).filter(|(known, _)| *known == head);
         let looks = match before {
@@ -182,7 +181,7 @@ impl PollMemory {
         self.checked.insert(key, (head, looks));
     }
 
-    /// It is left alone for a while.
+    /// Leaves the Repo alone for a while after an error.
     fn pause(&mut self, error: &GitHubError) {
         self.failures += 1;
         let pause = (PAUSE * 2_u32.pow(self.failures.min(6) - 1)).min(LONGEST_PAUSE);
@@ -190,7 +189,7 @@ impl PollMemory {
     }
 }
 
-/// Whether a pull request stands as the Thread's status says that it was told.
+/// True if a pull request is in the state that the Thread's status says was told.
 fn is_as_told(known: &PullRequest, pull: &GitHubPull) -> bool {
     known.updated.as_deref() == pull.updated_at()
         && known.state.unwrap_or(PullState::Open) == pull.standing()
@@ -210,7 +209,7 @@ pub async fn run_watch(gateway: &WorkServices, every: Duration) {
 }
 
 impl PullWatch {
-    /// Looks once.
+    /// Looks once at each Repo.
     pub async fn round(&mut self, gateway: &WorkServices) {
         let attended = &gateway.context.attended;
         let watched = self.watched.get_or_insert_with(|| attended.candidates(is_watched));
@@ -242,7 +241,7 @@ impl PullWatch {
     }
 }
 
-/// Whether people can still do something with the Thread's pull request.
+/// True if people can still do something with the Thread's pull request.
 fn is_watched(thread: &Thread) -> bool {
     let pull = thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
     thread.spec.state == ThreadState::Active
@@ -263,7 +262,7 @@ async fn of_repo(
     if github.quota().is_some_and(is_scarce) {
         return Ok(());
     }
-    // What people wrote there is told, masked with what is known.
+    // People's words there are told, masked with the Repo's current patterns.
     masks::current_redactor(&gateway.context, repo).await?;
     let changed = github.changed(memory.mark).await?;
     memory.budget.begin(github.quota());
@@ -318,7 +317,7 @@ async fn look_at_checks(
         let checks = match github.checks(&head).await {
             Ok(checks) => checks,
             Err(error) if error.wait().is_some() => return Err(error),
-            // What people and roles do there is still looked at.
+            // A failure here does not keep the rest of the pull request from being looked at.
             Err(error) => {
                 tracing::warn!(thread = key.name, head, %error, "check_status_unknown");
                 Vec::new()
@@ -330,7 +329,7 @@ async fn look_at_checks(
     Ok(())
 }
 
-/// Those that stand otherwise than they did first, then by their last change.
+/// Threads in order of urgency: those whose pull request has changed its state first, then by their last change.
 fn by_urgency(threads: &[Arc<Thread>], changed: &ChangedPulls) -> Vec<Arc<Thread>> {
     let at: HashMap<u64, (usize, &GitHubPull)> =
         changed.pulls.iter().enumerate().map(|(at, pull)| (pull.number, (at, pull))).collect();
@@ -433,7 +432,7 @@ async fn describe_gone(github: &GitHub, key: &ThreadKey) -> String {
     }
 }
 
-/// Whether the thread ends the way a user decided in Slack: the role at it tells that.
+/// True if the thread ends the way a user decided in Slack: the role at it tells that.
 async fn is_own_doing(gateway: &WorkServices, key: &ThreadKey) -> Result<bool, ApiError> {
     let thread = gateway.threads.read(key).await.map_err(|error| explain_unwritten(&error))?;
     let closing = thread.status.as_ref().and_then(|status| status.closing.as_ref());

@@ -21,19 +21,19 @@ pub struct WorkServices {
     pub context: GatewayContext,
     /// Writes statuses of Threads.
     pub threads: ThreadWriter,
-    /// The one way to Slack.
+    /// The only client of Slack.
     pub slack: SlackGateway,
     /// Writes conditions of Repos.
     pub conditions: ConditionWriter,
-    /// What is granted and spent.
+    /// Ledger of grants and spending.
     pub ledger: Ledger,
     /// Copies of repositories, and what is done in them.
     pub git: Arc<GitServices>,
-    /// What is known of branches, and which are to be compared.
+    /// Queue of Repos whose branches are to be compared, and cache of the results.
     pub branches: Arc<BranchDesk>,
     /// Asks people before an effect.
     pub consent: Arc<dyn EffectConsent>,
-    /// What the gateway counts.
+    /// Metrics that the gateway exports.
     pub metrics: GatewayMetrics,
     /// Work that has to end well even if its caller is gone.
     pub calls: TaskGroup,

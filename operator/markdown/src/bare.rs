@@ -7,7 +7,7 @@ use std::ops::Range;
 const ENDS: [char; 6] = ['<', '>', '|', '`', '"', '\u{a0}'];
 const BEHIND: [char; 9] = ['.', ',', ';', ':', '!', '?', '\'', '*', '_'];
 
-/// Where addresses are in an escaped text, outside of what is `kept`; none goes across an edge.
+/// Ranges of addresses in an escaped text, outside of what is `kept`; none goes across an edge.
 pub fn find_addresses(text: &str, kept: &[Range<usize>], edges: &[usize]) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     for (at, _) in text.match_indices("http") {

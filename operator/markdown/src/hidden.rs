@@ -1,7 +1,8 @@
-//! Words of a Markdown text that its readers would not see: people approve what they read, and all of it counts. Pure.
+//! Words of a Markdown text that its readers would not see: people approve what they read, and all of it counts.
+//! Pure.
 //!
-//! Of links a reader sees neither definitions that nothing refers to (`[//]: # (words)`) nor titles, and of a code block
-//! nothing but the first word behind its fence. HTML, comments among it, is shown as it stands already.
+//! Of links a reader sees neither definitions that nothing refers to (`[//]: # (words)`) nor titles, and of a code
+//! block nothing but the first word behind its fence. HTML, comments among it, is shown as it stands already.
 
 use std::collections::HashSet;
 
@@ -9,7 +10,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
 
 use crate::{literal, parse_options};
 
-/// How often definitions are looked for: one that is shown may let another one count that it had covered.
+/// Maximum number of searches for definitions: one that is shown may let another one count that it had covered.
 const ROUNDS: usize = 8;
 
 /// The same text in which each definition is shown that is no link's target alone.
@@ -27,7 +28,7 @@ pub(crate) fn show_definitions(markdown: String) -> String {
     if find_hidden(&text).is_empty() { text } else { literal::show_literally(&text) }
 }
 
-/// Where they begin, the last one first.
+/// Offsets of hidden definitions, the last one first.
 fn find_hidden(text: &str) -> Vec<usize> {
     let mut parser = Parser::new_ext(text, parse_options());
     if parser.reference_definitions().iter().next().is_none() {
@@ -50,7 +51,7 @@ fn find_hidden(text: &str) -> Vec<usize> {
     hidden
 }
 
-/// What stands behind a fence besides the language.
+/// Words behind a fence besides the language.
 pub fn fence_words<'a>(kind: &'a CodeBlockKind<'_>) -> Option<&'a str> {
     let CodeBlockKind::Fenced(info) = kind else { return None };
     let rest = info.trim().split_once(char::is_whitespace)?.1.trim();

@@ -12,12 +12,12 @@ const DEPTH: usize = 8;
 /// Marks of list items in messages that were written for Slack.
 const BULLETS: [&str; 3] = ["• ", "◦ ", "▪ "];
 
-/// The markup of a text.
+/// Markup in which a text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextDialect {
-    /// As models write.
+    /// Markdown, as models write it.
     Markdown,
-    /// As messages of Slack read: single asterisks are bold, items begin with bullets.
+    /// Messages as Slack reads them: single asterisks are bold, items begin with bullets.
     Slack,
 }
 
@@ -97,7 +97,7 @@ struct HtmlWriter<'a> {
     link: Option<HtmlLink>,
     /// End tags of the open elements.
     ends: Vec<&'static str>,
-    /// Of quotations and lists.
+    /// Nesting depth of quotations and lists.
     depth: usize,
     in_head: bool,
 }

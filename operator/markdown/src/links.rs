@@ -1,4 +1,4 @@
-//! Where links may lead, and labels that say something else. Pure.
+//! Rules for links: permitted targets, and labels that name another address than their target. Pure.
 
 /// Ends of names that hardly any file has.
 const TOP: [&str; 12] =

@@ -1,6 +1,6 @@
 //! Text in which a reader sees every character. Pure.
 
-/// With everything that would be invisible, or turn the reading direction, written out.
+/// A text with everything that would be invisible, or turn the reading direction, written out.
 pub fn visible_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.trim_end().chars() {

@@ -12,7 +12,7 @@ use crate::rich::items;
 /// Levels of nested attachments that are read, and attachments of one message.
 const NESTED: usize = 3;
 const MOST: usize = 20;
-/// Said where there is nothing to say.
+/// Text that Slack shows where there is no preview.
 const NO_PREVIEW: &str = "[no preview available]";
 
 /// The origin of an attachment.
@@ -34,7 +34,7 @@ pub struct AttachedText {
     pub origin: String,
     /// Address of what it shows.
     pub url: Option<String>,
-    /// As mrkdwn.
+    /// Text of the attachment, as mrkdwn.
     pub text: String,
     /// Files that came with it, as Slack describes them.
     pub files: Vec<Value>,

@@ -81,7 +81,7 @@ fn inner_texts(value: &Value, depth: usize) -> Vec<String> {
     let Some(fields) = value.as_object() else { return found };
     let place = |name: &str| FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len());
     let mut fields: Vec<_> = fields.iter().collect();
-    // By name where nothing else says it: the same words whatever order they come in.
+    // Sort by name where nothing else says the order: the same words whatever order they come in.
     fields.sort_by(|(one, _), (other, _)| (place(one), one).cmp(&(place(other), other)));
     for (name, inner) in fields {
         if SILENT.contains(&name.as_str()) || name == "options" {

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::{DEPTH, escape_text};
 
-/// Which parts of a rich text are rendered.
+/// Selection of the parts of a rich text that are rendered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RichView {
-    /// As it is shown.
+    /// Everything, as Slack shows it.
     Shown,
     /// Only the author's own words: no quotations, no code.
     Spoken,

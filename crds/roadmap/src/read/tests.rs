@@ -193,7 +193,7 @@ fn items_are_added_behind_what_is_there() {
         assert!(add_items(SHOP, std::slice::from_ref(&wrong)).is_err(), "{wrong:?}");
     }
     assert_eq!(RoadmapFile::read(&add_items("", &[draft("aa2", &[])]).unwrap()).items.len(), 1);
-    // What people got wrong before keeps nobody from adding.
+    // Faults that people made before keep nobody from adding.
     let spoilt = format!("{SHOP}\n## 8. T\n- Status: soon\n");
     assert!(add_items(&spoilt, &[draft("aa2", &[])]).is_ok());
 }

@@ -14,7 +14,7 @@ pub(crate) fn values_page(chart: &Path) -> Result<(PathBuf, String), Box<dyn Err
     let read = |name: &str| std::fs::read_to_string(chart.join(name));
     let mut schema: Value = serde_json::from_str(&read("values.schema.json")?)?;
     let mut values: Value = serde_saphyr::from_str(&read("values.yaml")?)?;
-    // One order of rows, wherever a value stands in the chart's files.
+    // Sort, so that rows keep their order wherever a value stands in the chart's files.
     schema.sort_all_objects();
     values.sort_all_objects();
     let path = chart.join("REFERENCE.md");

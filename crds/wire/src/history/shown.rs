@@ -8,17 +8,17 @@ use crate::{PageColors, PageWidth};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolUse {
-    /// Its name.
+    /// Name of the tool.
     pub tool: String,
     /// JSON, as the model wrote it.
     pub arguments: String,
 }
 
-/// One thing to do.
+/// One entry of a role's to-do list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TodoEntry {
-    /// What.
+    /// The work to do, in words.
     pub text: String,
     /// `open`, `doing` or `done`.
     pub state: String,
@@ -28,9 +28,9 @@ pub struct TodoEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ViewShown {
-    /// Its width.
+    /// Width of the page in the picture.
     pub width: PageWidth,
-    /// Its colours.
+    /// Colour scheme of the page.
     pub colors: PageColors,
     /// Slack's id of the picture from before the change. Absent: the page is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,11 +39,11 @@ pub struct ViewShown {
     pub after: String,
 }
 
-/// A check at the Git host.
+/// Result of a check at the Git host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckShown {
-    /// Its name.
+    /// Name of the check.
     pub name: String,
     /// `pending`, `success`, `failure`, … as the host says.
     pub state: String,
@@ -53,15 +53,15 @@ pub struct CheckShown {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ItemShown {
-    /// Its id in the file.
+    /// Id of the item in the file.
     pub id: String,
-    /// Its title there, as text.
+    /// Title of the item there, as text.
     pub title: String,
-    /// Its place among the approved ones, from 0.
+    /// Index of the item among the approved ones, from 0.
     pub place: u64,
     /// `merged`, `ready`, `working`, `next`, `waits` or `blocked`.
     pub state: String,
-    /// Why it is blocked: a sentence.
+    /// Reason why it is blocked: a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Items that it begins after.

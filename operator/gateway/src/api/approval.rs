@@ -18,7 +18,7 @@ pub(super) struct ApprovalPatience {
     wait: u64,
 }
 
-/// Answers how the question stands, after at most `wait` seconds.
+/// Returns the state of the question, after at most `wait` seconds.
 pub(super) async fn ask_approval(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
@@ -26,7 +26,7 @@ pub(super) async fn ask_approval(
     JsonBody(request): JsonBody<ApprovalRequest>,
 ) -> Result<axum::Json<ApprovalReply>, ApiError> {
     check_key(&request.key)?;
-    // What is shown is masked with what is known.
+    // Make sure that the redactor knows the Repo's current patterns before anything is shown.
     gateway.git.outcomes.redactor(&caller).await?;
     let wait = Duration::from_secs(patience.wait);
     let asked = gateway.work.slack.approval(&caller, &request, wait);

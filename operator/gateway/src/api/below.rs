@@ -9,7 +9,8 @@ use codebutler_gateway_core::extract::{OpenCaller, needs_tool};
 use crate::roadmap::stack;
 use crate::state::SharedGateway;
 
-/// For a merge of the base branch in the caller's worktree.
+/// Returns the newest merged commit of each branch on which the caller's began, for a merge of the base branch in its
+/// worktree.
 pub(super) async fn read_merged(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,

@@ -14,10 +14,10 @@ use crate::state::SharedGateway;
 
 /// Longest wait of one question.
 const LONGEST: Duration = Duration::from_secs(25);
-/// Between looks while somebody waits: a pod that is gone says nothing.
+/// Interval of looks while somebody waits: a pod that is gone says nothing.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Leaves the queue soon, however the question ends.
+/// Guard that leaves the queue soon, however the question ends.
 struct Asking<'a> {
     builds: &'a BuildPlaces,
     repo: (String, String),

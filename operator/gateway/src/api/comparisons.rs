@@ -1,5 +1,5 @@
-//! `/v1/pictures/comparisons`: a page before and after a change, for the people of a thread. It is posted there, and pushed
-//! to where the pull request shows it. Each step finds what an earlier, interrupted call has done.
+//! `/v1/pictures/comparisons`: a page before and after a change, for the people of a thread. It is posted there, and
+//! pushed to where the pull request shows it. Each step finds what an earlier, interrupted call has done.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ use crate::png::check_png;
 use crate::receipt;
 use crate::state::SharedGateway;
 
-/// Most comparisons that a conversation is shown.
+/// Maximum number of comparisons that a conversation is shown.
 const MOST_SHOWN: u32 = 24;
 /// Hexadecimal digits of a comparison's key in the status.
 const KEY: usize = 8;
@@ -94,7 +94,7 @@ fn read_views(views: &[ComparedView]) -> Result<Vec<ViewPictures>, ApiError> {
     pictures.collect()
 }
 
-/// Takes note of another comparison, if there may be one.
+/// Counts another comparison, if there may be one.
 async fn count_shown(
     gateway: &SharedGateway,
     caller: &ProvenCaller,
@@ -156,7 +156,7 @@ async fn push_views(
 ) -> Result<Option<String>, ApiError> {
     let (key, threads) = (caller.key(), &gateway.work.threads);
     let known = threads.read(&key).await.map_err(|error| explain_unwritten(&error))?;
-    // It may have ended while Slack took the pictures: nothing would remove them any more.
+    // The Thread may have ended while Slack took the pictures: nothing would remove them any more.
     if known.is_going() || known.spec.state == ThreadState::Closed {
         return Ok(Some("the conversation has ended".to_owned()));
     }
@@ -203,7 +203,7 @@ async fn push_views(
     }))
 }
 
-/// Views of a Thread with new ones, which replace those of the same page; the oldest go.
+/// Merges a Thread's views with new ones, which replace those of the same page; the oldest go.
 fn with_views(known: &[PushedView], added: Vec<PushedView>) -> Vec<PushedView> {
     let place = |view: &PushedView| (view.page.clone(), view.width, view.colors);
     let new: BTreeSet<_> = added.iter().map(place).collect();

@@ -50,7 +50,7 @@ pub(super) struct InboxQuery {
     seen: Option<String>,
 }
 
-/// What waits for the caller.
+/// Long-polls the caller's inbox.
 pub(super) async fn read_inbox(
     State(gateway): State<SharedGateway>,
     AnyCaller(caller): AnyCaller,
@@ -68,7 +68,7 @@ pub(super) async fn read_inbox(
     }
 }
 
-/// Says something in the caller's Thread.
+/// Posts a message in the caller's Thread.
 pub(super) async fn post_message(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
@@ -128,7 +128,7 @@ pub(super) async fn post_message(
     Ok(axum::Json(PostedMessage { overlaps, ..posted }))
 }
 
-/// Where the thread is watched: said once, with the first answer in it.
+/// Link to the thread's page: posted once, with the first answer in it.
 fn page_link(gateway: &SharedGateway, caller: &ProvenCaller) -> Option<String> {
     let thread =
         gateway.work.context.thread(&caller.key()).unwrap_or_else(|| caller.thread.clone());
@@ -170,7 +170,7 @@ pub(super) async fn read_file(
     needs_tool(&caller, &["Read", "SaveAttachment"])?;
     let file = gateway.work.slack.file(&caller, &id).await?;
     let name: String = form_urlencoded::byte_serialize(file.name.as_bytes()).collect();
-    // It is somebody's file: nothing may take it for a page of ours.
+    // The file is somebody else's: no browser may take it for a page of ours.
     let headers = [
         (CONTENT_TYPE, "application/octet-stream".to_owned()),
         (HeaderName::from_static(FILE_NAME), name),
@@ -195,7 +195,7 @@ fn check_message(message: &PostMessage) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// What effects are found again by.
+/// Checks an idempotency key, by which the gateway finds an effect again.
 pub(super) fn check_key(key: &str) -> Result<(), ApiError> {
     if is_own_key(key) {
         let message = "`key` begins like those of the gateway's own questions: choose another one";
@@ -232,14 +232,14 @@ async fn open_pull(
     gateway.git.outcomes.note(caller, found.await).await
 }
 
-/// What a thread's open pull request would merge.
+/// The head of a thread's open pull request, which a yes would merge.
 struct OpenPull {
     head: String,
-    /// What of it steers roles, and what it puts back, in a sentence each.
+    /// Warnings about its steering files, and about what it would put back on the base branch, in a sentence each.
     warnings: Vec<String>,
 }
 
-/// Takes note of where the caller's run stands. A role may end its run in a closed Thread too.
+/// Records the state of the caller's run. A role may end its run in a closed Thread too.
 pub(super) async fn report_run(
     State(gateway): State<SharedGateway>,
     AnyCaller(caller): AnyCaller,
@@ -274,7 +274,7 @@ pub(super) async fn report_run(
         }
     }
     if report.state != RoleState::Running {
-        // Who sees that a run has ended sees what it cost.
+        // Whoever sees that a run has ended sees its cost, too.
         gateway.work.ledger.flush(&key).await;
     }
     gateway
@@ -288,7 +288,7 @@ pub(super) async fn report_run(
     Ok(axum::Json(serde_json::json!({})))
 }
 
-/// Whether the caller's run may end with what it is about to say.
+/// Decides whether the caller's run may end with its last words.
 pub(super) async fn last_words(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
@@ -297,13 +297,13 @@ pub(super) async fn last_words(
     Ok(axum::Json(EndVerdict { nudge: gateway.work.slack.nudge(&caller, &words.text) }))
 }
 
-/// Takes in what the caller's run does now.
+/// Records the current activity of the caller's run.
 pub(super) async fn report_progress(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
     JsonBody(progress): JsonBody<RunProgress>,
 ) -> Result<axum::Json<serde_json::Value>, ApiError> {
-    // What is shown is masked with what is known.
+    // Make sure that the redactor knows the Repo's current patterns before anything is shown.
     gateway.git.outcomes.redactor(&caller).await?;
     gateway.work.slack.progress(&caller, &progress)?;
     Ok(axum::Json(serde_json::json!({})))

@@ -26,18 +26,18 @@ use crate::state::SharedGateway;
 
 /// A body up to this is read where it arrives.
 const SMALL: usize = 64 << 10;
-/// How far an agent's clock may be ahead, in milliseconds.
+/// Maximum clock skew by which an agent may be ahead, in milliseconds.
 const AHEAD: u64 = 60_000;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Behind which line.
+/// Query of a history: the line behind which to read.
 #[derive(Deserialize)]
 pub(super) struct HistoryQuery {
     #[serde(default)]
     behind: u64,
 }
 
-/// What is kept of the caller's journals.
+/// Returns the number that is wanted next of each of the caller's journals.
 pub(super) async fn read_kept(
     State(gateway): State<SharedGateway>,
     AnyCaller(caller): AnyCaller,
@@ -45,7 +45,7 @@ pub(super) async fn read_kept(
     take_batch(&gateway, &caller, None).await
 }
 
-/// Keeps what a journal says next. Of a closed Thread too: how it ended is told last.
+/// Keeps a journal's next entries. Of a closed Thread too: how it ended is told last.
 pub(super) async fn tell_history(
     State(gateway): State<SharedGateway>,
     AnyCaller(caller): AnyCaller,
@@ -75,7 +75,7 @@ fn read_batch(body: &[u8], redactor: &SecretRedactor) -> Result<HistoryBatch, Ap
     Ok(batch)
 }
 
-/// What is kept of the caller's own conversation: nothing where no history is.
+/// Returns a page of the caller's own conversation: empty where no history is kept.
 pub(super) async fn read_lines(
     State(gateway): State<SharedGateway>,
     AnyCaller(caller): AnyCaller,
@@ -85,7 +85,7 @@ pub(super) async fn read_lines(
     let Some(store) = history.store() else {
         return Ok(axum::Json(HistoryLines::default()).into_response());
     };
-    // What is told of another Thread of this name ends where its own begins.
+    // Without a batch this only begins the Thread's own part of the file, behind that of an earlier one of its name.
     let _ = take_batch(&gateway, &caller, None).await?;
     let uid = caller.thread.uid().unwrap_or_default();
     let reader = HistoryReader { thread: &key, repo: (&*caller.repo).into(), uid: &uid };

@@ -1,5 +1,5 @@
-//! `/v1/images/…`: images that a role has made, and where one of them may go. People are asked before the first one of a
-//! Thread, with its description and price; what a call made is in the conversation, and found there again.
+//! `/v1/images/…`: images that a role has made, and where one of them may go. People are asked before the first one
+//! of a Thread, with its description and price; what a call made is in the conversation, and found there again.
 
 use std::time::Duration;
 
@@ -33,15 +33,15 @@ use crate::state::SharedGateway;
 const MAX_PATH: usize = 120;
 /// Characters of a description that stand in the conversation with the images.
 const SHOWN: usize = 200;
-/// Most paths that people allow in a Thread; the oldest ones go.
+/// Maximum number of paths that people allow in a Thread; the oldest ones go.
 const PATHS: usize = 16;
 /// Pauses between attempts to post what is paid for.
 const PAUSES: [u64; 4] = [1, 3, 8, 20];
-/// Said where a call of a key may have been made before, and nothing of it is in the conversation.
+/// Error where a call of this key may have been made before, and nothing of it is in the conversation.
 const LOST: &str = "this call was interrupted, and none of its images are in the conversation. It may have been paid for, so \
     it is not made again by itself: call the tool anew if the images are still wanted";
 
-/// `POST /v1/images/drawn`
+/// Handles `POST /v1/images/drawn`: makes or changes images.
 pub(super) async fn draw_images(
     State(gateway): State<SharedGateway>,
     AdmittedCaller(caller, place): AdmittedCaller,
@@ -85,7 +85,7 @@ fn invalid(why: &str) -> ApiError {
     ApiError::new(ErrorCode::InvalidRequest, why)
 }
 
-/// What is asked for, if it can be made.
+/// Validates a request, and makes an order of it.
 fn read_order(wanted: &DrawImages) -> Result<DrawingOrder, ApiError> {
     check_key(&wanted.key)?;
     let length = wanted.prompt.trim().chars().count();
@@ -175,7 +175,7 @@ async fn carry_out(
     Ok(DrawnImages { images, cost: Some(made.cost), note })
 }
 
-/// What is not as it was ordered.
+/// Sentences about parts of the order that the model did not fulfil, if any.
 fn explain_missing(order: &DrawingOrder, made: &MadeImages, model: &str) -> Option<String> {
     let fewer = made.failure.as_ref().map(|failure| {
         let (got, count) = (made.images.len(), order.count);
@@ -192,7 +192,7 @@ fn explain_missing(order: &DrawingOrder, made: &MadeImages, model: &str) -> Opti
     (!notes.is_empty()).then(|| notes.join("\n"))
 }
 
-/// Why there are no images, and what was paid for it all the same.
+/// Error where the model made no image, with the cost that was paid all the same.
 fn explain_nothing(made: MadeImages) -> ApiError {
     let failure = made.failure;
     let (code, why) = failure.map_or_else(
@@ -207,7 +207,7 @@ fn explain_nothing(made: MadeImages) -> ApiError {
     ApiError::new(code, format!("no image: {}.{paid}", why.trim_end_matches('.')))
 }
 
-/// Where it is not on record who allowed images.
+/// Placeholder where it is not on record who allowed images.
 const UNKNOWN_GIVER: &str = "unknown";
 
 /// Passes once people have allowed images in the Thread.
@@ -317,7 +317,7 @@ fn write_caption(order: &DrawingOrder, made: &MadeImages, note: Option<&str>) ->
     format!("{what} ({form}, {cost}): {short}{cut}{note}\n{choose}")
 }
 
-/// They are paid for: Slack is tried for a while.
+/// Posts images to Slack, with retries: they are paid for already.
 async fn post_patiently(
     gateway: &SharedGateway,
     caller: &ProvenCaller,
@@ -341,7 +341,7 @@ async fn post_patiently(
     }
 }
 
-/// `POST /v1/images/places`
+/// Handles `POST /v1/images/places`: checks whether an image may be placed.
 pub(super) async fn place_image(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,

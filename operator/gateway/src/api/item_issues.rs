@@ -18,12 +18,12 @@ use crate::roadmap::PATH;
 use crate::state::SharedGateway;
 
 const TOOL: &str = "GHOpenIssues";
-/// Issues of one yes, and characters of all that people have to read for it.
+/// Maximum number of issues of one yes, and of characters that people have to read for it.
 const MAX_ISSUES: usize = 20;
 const MAX_SHOWN: usize = 20_000;
 const MAX_TITLE: usize = 256;
 
-/// An issue as it would be.
+/// Draft of the issue of one item.
 struct DraftIssue {
     item: String,
     key: RemarkKey,
@@ -31,7 +31,7 @@ struct DraftIssue {
     body: String,
 }
 
-/// Opens them, or has people asked.
+/// Opens the issues, or asks people first.
 pub(super) async fn open_issues(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
@@ -39,7 +39,7 @@ pub(super) async fn open_issues(
 ) -> Result<axum::Json<ItemIssues>, ApiError> {
     needs_tool(&caller, &[TOOL])?;
     let redactor = gateway.git.outcomes.redactor(&caller).await?;
-    // Two conversations may want the same.
+    // Two conversations may want the same issue at the same time.
     let repo = (caller.key().namespace, caller.repo.name_any());
     let _turn = gateway.work.context.github.turn_of_repo(repo).await;
     let read = async {
@@ -147,7 +147,7 @@ fn draft_issue(caller: &ProvenCaller, item: &RoadmapItem, redactor: &SecretRedac
     let (namespace, uid) = (repo.namespace().unwrap_or_default(), repo.uid().unwrap_or_default());
     DraftIssue {
         item: id.clone(),
-        // Of the Repo: another conversation that asks for it finds the same one.
+        // The key is of the Repo, so that another conversation that asks for the same issue finds it.
         key: RemarkKey::of(&[&namespace, &repo.name_any(), &uid, "roadmap-issue", id]),
         title: title.chars().take(MAX_TITLE).collect(),
         body: text::outgoing_text(&redactor.mask(&body)),
@@ -161,7 +161,7 @@ impl DraftIssue {
     }
 }
 
-/// All that people say yes to.
+/// Everything that people say yes to.
 fn show_all(drafts: &[DraftIssue]) -> String {
     let shown = drafts.iter().map(|one| format!("{}\n\n{}", one.title, one.body));
     shown.collect::<Vec<_>>().join("\n\n———\n\n")

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::state::SharedGateway;
 
-/// Characters of a search.
+/// Maximum length of a search, in characters.
 const FIND: usize = 500;
 
 /// Parameters of a list of tools.
@@ -43,7 +43,7 @@ pub(super) async fn read_tools(
     Ok(Json(if is_seen { McpTools::unchanged_since(listed.version) } else { listed }))
 }
 
-/// Calls a tool.
+/// Calls a tool of an MCP server.
 pub(super) async fn call_tool(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
@@ -52,7 +52,7 @@ pub(super) async fn call_tool(
     Ok(Json(Box::pin(call::call_tool(&gateway.mcp, caller, wanted)).await?))
 }
 
-/// Lists resources.
+/// Lists resources of MCP servers.
 pub(super) async fn list_resources(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
@@ -62,7 +62,7 @@ pub(super) async fn list_resources(
     Ok(Json(Box::pin(reads::list_resources(&gateway.mcp, &caller, server)).await?))
 }
 
-/// Reads a resource.
+/// Reads a resource of an MCP server.
 pub(super) async fn read_resource(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
@@ -71,7 +71,7 @@ pub(super) async fn read_resource(
     Ok(Json(Box::pin(reads::read_resource(&gateway.mcp, &caller, &wanted)).await?))
 }
 
-/// Fills in a prompt.
+/// Fills in a prompt of an MCP server.
 pub(super) async fn read_prompt(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,

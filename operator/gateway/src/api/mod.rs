@@ -52,7 +52,7 @@ pub fn build_router(gateway: SharedGateway) -> Router {
         .with_state(gateway)
 }
 
-/// One span for each call: who calls is recorded once that is known.
+/// Opens a span for each call. Its caller is recorded once that is known.
 async fn in_span(request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     let span = tracing::info_span!("call", path, thread = Empty, role = Empty);

@@ -26,7 +26,7 @@ const MAX_TITLE: usize = 256;
 /// GitHub's own limit is 65,536 characters.
 const MAX_BODY: usize = 60_000;
 
-/// Says how the pull request stands.
+/// Returns the state of the pull request.
 pub(super) async fn read_state(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
@@ -51,7 +51,7 @@ pub(super) async fn open_pull(
     OpenCaller(caller): OpenCaller,
     JsonBody(wanted): JsonBody<OpenPullRequest>,
 ) -> Result<axum::Json<PullRequestState>, ApiError> {
-    // What people accept of the latter is to be merged, too.
+    // The other tools propose things that people accept, and accepted ones have to be merged, too.
     needs_tool(
         &caller,
         &["GHCreatePR", "ProposeLearnings", "ProposeMaps", "ProposeItems", "GHOpenIssues"],
@@ -135,7 +135,7 @@ fn is_guarded(gateway: &SharedGateway, caller: &ProvenCaller) -> bool {
         || gateway.work.context.redactors.approvals(repo).guards_pull(&repo.spec.git.branch)
 }
 
-/// The title as one line.
+/// Validates the title: one line that is not empty.
 fn check_title(wanted: &OpenPullRequest) -> Result<String, ApiError> {
     let invalid = |message: &str| Err(ApiError::new(ErrorCode::InvalidRequest, message));
     let title = wanted.title.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -13,7 +13,7 @@ use crate::state::SharedGateway;
 
 const MAX_LINK: usize = 500;
 
-/// Reads what is asked for.
+/// Reads one pull request, or lists the open ones.
 pub(super) async fn read_pull(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
@@ -54,7 +54,7 @@ async fn read_part(github: &GitHub, wanted: &ReadPull) -> Result<PullReading, Gi
     })
 }
 
-/// People may have pasted the Repo's secrets there.
+/// Masks the texts of a pull request: people may have pasted the Repo's secrets there.
 fn mask_reading(redactor: &SecretRedactor, reading: &mut PullReading) {
     let mask = |text: &mut String| *text = redactor.mask(text).into_owned();
     let mask_summary = |pull: &mut PullSummary| {

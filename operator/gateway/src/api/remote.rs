@@ -21,7 +21,7 @@ use crate::state::SharedGateway;
 /// GitHub's own limit is 65,536 characters.
 const MAX_BODY: usize = 60_000;
 const MAX_PATH: usize = 500;
-/// Remarks on lines in one review.
+/// Maximum number of remarks on lines in one review.
 const MAX_REMARKS: usize = 50;
 const MAX_LABEL: usize = 100;
 
@@ -89,16 +89,16 @@ pub(super) struct WantedIssues {
     label: Option<String>,
 }
 
-/// One issue, or the newest ones.
+/// Answer to [`read_issues`]: one issue, or the newest ones.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum IssuesQuery {
-    /// Asked for by number.
+    /// The issue that was asked for by number.
     One(Box<RepoIssue>),
     Newest(Vec<RepoIssue>),
 }
 
-/// One issue, or the newest ones.
+/// Reads one issue by number, or lists the newest ones.
 pub(super) async fn read_issues(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
@@ -128,7 +128,7 @@ async fn own_pull(
     Ok((github, pull))
 }
 
-/// One effect of one role in one Thread: a later Thread of the same name is another.
+/// Key of one effect of one role in one Thread: a later Thread of the same name has other keys.
 fn effect_key(caller: &ProvenCaller, kind: &str, key: &str) -> RemarkKey {
     let (thread, uid) = (caller.key(), caller.thread.uid().unwrap_or_default());
     RemarkKey::of(&[&thread.namespace, &thread.name, &uid, caller.role_name(), kind, key])

@@ -21,17 +21,17 @@ use crate::state::SharedGateway;
 /// GitHub's own limit is 65,536 characters; people have to be able to read it.
 const MAX_BODY: usize = 20_000;
 const MAX_LINE: usize = 256;
-/// Labels in one change, and the longest.
+/// Maximum number of labels in one change, and length of the longest.
 const MAX_LABELS: usize = 10;
 const MAX_LABEL: usize = 50;
 const MAX_TAG: usize = 100;
-/// Remarks on lines in one review.
+/// Maximum number of remarks on lines in one review.
 const MAX_REMARKS: usize = 50;
 /// Accounts in one change, as GitHub takes them, and the longest login.
 const MAX_LOGINS: usize = 10;
 const MAX_LOGIN: usize = 39;
 
-/// Changes it, or has people asked.
+/// Makes the change, or asks people first.
 pub(super) async fn change_remote(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
@@ -55,7 +55,7 @@ pub(super) async fn change_remote(
         };
         Ok((done, target, github))
     };
-    // What has happened is asked about no more, and what can't happen is not asked about at all.
+    // A change that has happened is not asked about again, and one that can't happen is not asked about at all.
     let (done, target, github) = gateway.git.outcomes.note(&caller, done.await).await?;
     if let Some(url) = done {
         return Ok(axum::Json(RemoteChanged { url }));
@@ -96,7 +96,7 @@ fn change_key(caller: &ProvenCaller, detail: &str) -> RemarkKey {
     RemarkKey::of(&[&thread.namespace, &thread.name, &uid, "change", detail])
 }
 
-/// As it may leave, and as GitHub takes it.
+/// Validates the change and masks its texts.
 fn check_change(redactor: &SecretRedactor, change: RemoteChange) -> Result<RemoteChange, ApiError> {
     let body = |body: &str, field: &str| {
         let body = text::outgoing_text(&redactor.mask(body));
@@ -222,7 +222,7 @@ fn check_logins(logins: &[String]) -> Result<Vec<String>, ApiError> {
     Ok(logins)
 }
 
-/// In one line, and all of it.
+/// The change in one line, and in all its details.
 fn show_change(change: &RemoteChange, base: &str) -> (String, String) {
     let list = |names: &[String]| names.join(", ");
     let both = |number: u64, parts: [(&str, &Vec<String>); 2]| {

@@ -1,5 +1,5 @@
-//! `/v1/web/search`: a search of the web for a role. It may take minutes and is paid for, so it goes on to its end whoever
-//! still waits, and the same key is answered with what the same search has found.
+//! `/v1/web/search`: a search of the web for a role. It may take minutes and is paid for, so it goes on to its end
+//! whoever still waits, and the same key is answered with what the same search has found.
 
 use axum::extract::State;
 use codebutler_crds::wire::{ErrorCode, WebResults, WebSearch};
@@ -13,11 +13,11 @@ use crate::paid_calls::{PaidCallKey, PaidEnd, as_final, check_key};
 use crate::state::SharedGateway;
 use crate::web;
 
-/// Said where a search of a key may have been made before, and nothing is known of it.
+/// Error where a search of this key may have been made before, and nothing is known of it.
 const LOST: &str = "this search was interrupted, and what it found is lost. It may have been paid for, so it is not made \
     again by itself: search anew if you still need it";
 
-/// `POST /v1/web/search`
+/// Handles `POST /v1/web/search`: searches the web.
 pub(super) async fn search_web(
     State(gateway): State<SharedGateway>,
     AdmittedCaller(caller, place): AdmittedCaller,
@@ -28,7 +28,7 @@ pub(super) async fn search_web(
     // Agents of an older version name none.
     let key = if key.is_empty() { format!("{:032x}", rand::random::<u128>()) } else { key };
     check_key(&key)?;
-    // What is asked leaves the company.
+    // The query leaves the company, so it is masked.
     let asked = gateway.egress.outcomes.redactor(&caller).await?.mask(&query).into_owned();
     web::check_query(&asked)?;
     let (waiter, new) = gateway.searches.join(&PaidCallKey::of(&caller, &key), &query)?;

@@ -14,7 +14,7 @@ use serde::Deserialize;
 /// The longest that a question waits.
 const LONGEST: u64 = 60;
 
-/// `?wait=…`.
+/// Query with the seconds to wait: `?wait=…`.
 #[derive(Debug, Deserialize)]
 pub(super) struct SeatQuery {
     #[serde(default)]

@@ -25,7 +25,7 @@ use crate::receipt;
 use crate::roadmap::{NotedStanding, note_item, stack};
 use crate::state::SharedGateway;
 
-/// Answers with the session.
+/// Returns the session of the caller's role.
 pub(super) async fn read_session(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,
@@ -81,7 +81,7 @@ pub(super) async fn read_session(
     }))
 }
 
-/// Runs begin when the controller lets them: it counts, and knows whose turn it is.
+/// Refuses a role without a slot: the controller counts runs, and knows whose turn it is.
 fn needs_slot(caller: &ProvenCaller) -> Result<(), ApiError> {
     let (repo, role) = (&caller.repo, caller.role_name());
     let may_run = |suspended| {
@@ -177,7 +177,7 @@ fn learn_later(session: RoleSession) -> RoleSession {
     }
 }
 
-/// Whether nobody has talked about the repository before, as far as Threads are kept.
+/// True if the Repo has no other Thread, as far as Threads are kept: nobody has talked about it before.
 fn is_first(gateway: &SharedGateway, caller: &ProvenCaller) -> bool {
     let own = caller.key();
     let threads = gateway.work.context.threads.state();
@@ -236,8 +236,8 @@ fn unhelpful_answers(looks_back: bool, status: &ThreadStatus) -> Vec<UnhelpfulAn
     feedback.map(answer).collect()
 }
 
-/// Whether the team looks back on a conversation: more than one role worked on what is to be merged, and it
-/// cost as much as the Repo says.
+/// True if the team looks back on a conversation: more than one role worked on its pull request, and it cost as much
+/// as the Repo says.
 fn looks_back(repo: &Repo, status: &ThreadStatus) -> bool {
     let spec = repo.spec.retrospective.clone().unwrap_or_default();
     let worked = status.roles.values().filter(|role| role.usage.calls > 0).count();
@@ -245,7 +245,7 @@ fn looks_back(repo: &Repo, status: &ThreadStatus) -> bool {
     spec.enabled && worked > 1 && status.pull_request.is_some() && cost >= spec.min_cost.0
 }
 
-/// What users may switch to: each once, and none that only draws or hears.
+/// Models that users may switch to: each once, and none that only draws or hears.
 fn talking_models(model: &RoleModel) -> Vec<String> {
     let mut models: Vec<String> = Vec::new();
     for (_, model) in model.talking() {
@@ -270,7 +270,7 @@ async fn note_progress(gateway: &SharedGateway, caller: &ProvenCaller) {
     }
 }
 
-/// Once per Thread: afterwards its status says so.
+/// Creates the Thread's branch on the remote, once: afterwards its status says so.
 async fn publish_branch(
     gateway: &SharedGateway,
     caller: &ProvenCaller,

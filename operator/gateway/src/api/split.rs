@@ -18,7 +18,7 @@ const MOST: usize = 10;
 const MAX_TITLE: usize = 80;
 const MAX_REQUEST: usize = 2000;
 
-/// Has people asked.
+/// Asks people whether to split a request.
 pub(super) async fn propose_split(
     State(gateway): State<SharedGateway>,
     OpenCaller(caller): OpenCaller,

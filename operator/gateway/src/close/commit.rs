@@ -1,4 +1,4 @@
-//! What a merge writes: the commit's title and message, and the pull request's last description.
+//! Texts of a merge: the commit's title and message, and the pull request's last description.
 
 use codebutler_crds::{Thread, ThreadStatus};
 use codebutler_description::{FittedDescription, OwnPart};
@@ -11,11 +11,11 @@ use crate::receipt;
 
 /// Longest title of a commit, in characters.
 const MAX_TITLE: usize = 256;
-/// Of the summary, in a commit.
+/// Maximum characters of the summary in a commit.
 const MAX_MESSAGE: usize = 8_000;
-/// Above who took part.
+/// Heading above the list of those who took part.
 const PEOPLE: &str = "## Behind the scenes";
-/// How the table of what it cost begins, below the summary.
+/// Beginning of the table of costs, below the summary.
 const TABLE: &str = "```\nrole";
 
 pub(super) struct CommitWords {
@@ -25,20 +25,20 @@ pub(super) struct CommitWords {
 }
 
 impl CommitWords {
-    /// Of a model's summary and the gateway's own trailers.
+    /// Composes the texts from a model's summary and the gateway's own trailers.
     pub(super) fn of(pull: &GitHubPull, summary: &str, trailers: &str) -> Self {
         let summary = receipt::without_imitations(&text::outgoing_text(summary)).trim().to_owned();
         let title = format!("{} (#{})", text::commit_title(&pull.title, MAX_TITLE), pull.number);
         Self { title, text: commit_message(&summary, trailers), summary }
     }
 
-    /// For the commit.
+    /// Title and message of the commit.
     pub(super) fn message(&self) -> MergeMessage<'_> {
         MergeMessage { title: &self.title, text: &self.text }
     }
 
-    /// For the pull request: what stands there, and at its end the summary, what it cost and who took part in it
-    /// how. Nothing if people's words leave no room.
+    /// Description of the pull request: the present one, and at its end the summary, the costs, and who took part in
+    /// it how. Nothing if people's words leave no room.
     pub(super) fn description(
         &self,
         pull: &GitHubPull,
@@ -67,7 +67,7 @@ pub(super) fn summary_in(description: &str) -> String {
     said.rsplit_once(TABLE).map_or(said.as_str(), |(summary, _)| summary).trim().to_owned()
 }
 
-/// What the roles did, in a description that was made here.
+/// The section on the roles' work, of a description that was made here.
 pub(super) fn work_in(description: &str) -> String {
     let read = receipt::read_description(description);
     let said = read.part(OwnPart::Summary).unwrap_or_else(|| description.to_owned());
@@ -87,8 +87,8 @@ fn commit_message(summary: &str, trailers: &str) -> String {
     format!("{}\n\n{trailers}", summary.trim()).trim().to_owned()
 }
 
-/// Whether Git, GitHub or a reader could take a line for a trailer: nobody but the gateway says who
-/// approved, wrote or signed.
+/// True if Git, GitHub or a reader could take a line for a trailer: nobody but the gateway says who approved, wrote
+/// or signed.
 fn is_trailer(line: &str) -> bool {
     let line = line.trim_start();
     let Some((name, _)) = line.split_once(':') else {
@@ -99,7 +99,7 @@ fn is_trailer(line: &str) -> bool {
     plain && (name.contains('-') || ["slack", "cost"].contains(&&*name.to_ascii_lowercase()))
 }
 
-/// Who said yes to what, where it was said and what it cost, for the history.
+/// Trailers for the Git history: the requester, approvers, link to Slack, dependencies and cost.
 pub(super) fn write_trailers(
     thread: &Thread,
     slack: Option<&str>,
@@ -122,7 +122,7 @@ pub(super) fn write_trailers(
     lines.join("\n")
 }
 
-/// What the roles did, as the one that ended the Thread told it.
+/// The roles' work, as the role that ended the Thread told it.
 pub(super) fn work_of(pull: &GitHubPull) -> String {
     work_in(pull.body.as_deref().unwrap_or_default())
 }

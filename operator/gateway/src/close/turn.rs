@@ -13,14 +13,14 @@ use codebutler_gateway_core::threads::explain_unwritten;
 use super::{Ending, LastWords, MergeProgress, commit, merge_commit};
 use crate::work::WorkServices;
 
-/// What became of it.
+/// Outcome of an attempt to merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MergeTurn {
     /// The commit on the base branch; its Thread is closed.
     Merged(String),
     /// GitHub's merge queue has it.
     Queued,
-    /// Why not.
+    /// The merge was refused, for this reason.
     Refused(String),
 }
 

@@ -18,16 +18,16 @@ use super::{Ending, LastWords, MergeProgress, commit, merge_commit};
 use crate::parts;
 use crate::work::WorkServices;
 
-/// Whether a merge is tried that GitHub says is not ready.
+/// Policy for a merge that GitHub says is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MergePatience {
-    /// Only as soon as it is ready.
+    /// The merge is tried only as soon as it is ready.
     Waits,
-    /// Now, to hear from GitHub what it is about.
+    /// The merge is tried now, to hear GitHub's reason.
     Asks,
 }
 
-/// What a Thread's merge waits for.
+/// The condition that a Thread's merge waits for, if it does.
 pub(crate) fn find_wait(thread: &Thread) -> Option<MergeWait> {
     let closing = thread.status.as_ref()?.closing.as_ref()?;
     let decided = closing.choice == Some(ClosingChoice::Merge) && closing.decided_by.is_some();
@@ -79,7 +79,7 @@ pub(crate) async fn resume_merge(
             if github.is_on_its_way(&pull).await? {
                 return Ok(());
             }
-            // It may have been merged between the two questions.
+            // Somebody may have merged it between the two requests.
             let pull = github.pull(known.number).await?;
             if let Some(commit) = merge_commit(&pull)? {
                 return ending.merged(&pull, &commit).await;
@@ -95,7 +95,7 @@ pub(crate) async fn resume_merge(
     }
 }
 
-/// Whether a merge train of the same Repo has a Thread's pull request.
+/// True if a merge train of the same Repo has a Thread's pull request.
 fn has_train(gateway: &WorkServices, thread: &Thread) -> bool {
     let name = thread.name_any();
     gateway.context.attended.all().into_iter().any(|other| {
@@ -126,7 +126,7 @@ impl Ending<'_> {
         }
     }
 
-    /// Takes note that it waits, and says so in the thread.
+    /// Records that the merge waits, and says so in the thread.
     pub(super) async fn put_off(
         &self,
         closing: &ThreadClosing,
@@ -169,7 +169,7 @@ impl Ending<'_> {
         Ok(ThreadClosed { merge_commit: None, waiting: Some(text) })
     }
 
-    /// It can't go on without somebody: the role that was to end the thread hears it, with the thread.
+    /// Tells the thread that the merge can't go on without somebody, and hands that to the role that was to end it.
     async fn give_up(
         &self,
         closing: &ThreadClosing,

@@ -31,7 +31,7 @@ pub async fn report_egress(
     }
     if report.reached && caller.repo.spec.egress.require_enforcement {
         let why = leak_sentence(&caller.repo.name_any(), &names_of(&reported_ways(&report)));
-        // What may be closed in a moment is nobody's business.
+        // A way that may be closed in a moment is not worth a message.
         if report.trial >= EgressTrial::Long {
             tell_open_egress(&gateway, &caller, &why).await;
         }
@@ -79,7 +79,7 @@ fn leak_sentence(repo: &str, ways: &str) -> String {
     )
 }
 
-/// Once per generation of the Repo.
+/// Tells the thread of open egress, once per generation of the Repo.
 async fn tell_open_egress(gateway: &EgressServices, caller: &ProvenCaller, why: &str) {
     let key = format!("egress-{}", caller.repo.metadata.generation.unwrap_or_default());
     let text = format!("I don't start here: {why}.");

@@ -1,5 +1,5 @@
-//! What agents ask for at the way out: [`tunnel`] carries a workspace's bytes, [`check`] hears what a pod
-//! reaches without it. The rules are in [`egress`](codebutler_gateway_core::egress).
+//! Endpoints of agents' egress: [`tunnel`] carries a workspace's bytes, [`check`] hears what a pod reaches without
+//! it. The rules are in [`egress`](codebutler_gateway_core::egress).
 
 pub mod check;
 pub mod services;

@@ -23,7 +23,7 @@ pub struct EgressServices {
     pub egress: ThreadEgress,
     /// The search provider of the installation.
     pub search: SearchEngine,
-    /// Searches where the installation has none.
+    /// Search by a role's model, where the installation has no provider.
     pub searcher: WebSearcher,
     /// Pages that searches have found.
     pub found: FoundPages,
@@ -33,7 +33,7 @@ pub struct EgressServices {
     pub notices: Arc<dyn ThreadNotices>,
     /// Masks what may not leave.
     pub outcomes: HostOutcomes,
-    /// What the gateway counts.
+    /// Metrics that the gateway exports.
     pub metrics: GatewayMetrics,
     /// Cancelled at the end of the term.
     pub shutdown: CancellationToken,

@@ -19,17 +19,17 @@ use tokio::time::Instant;
 
 use crate::egress_endpoints::services::EgressServices;
 
-/// How long nothing may be said in either direction, and how long a connection may last at all.
+/// Idle timeout, without a byte in either direction, and maximum age of a connection.
 const IDLE: Duration = Duration::from_mins(5);
 const LONGEST: Duration = Duration::from_hours(1);
-/// Most bytes that go out through one connection, and come in.
+/// Maximum bytes that go out through one connection, and that come in.
 const MOST_OUT: u64 = 256 << 20;
 const MOST_IN: u64 = 8 << 30;
 
 /// The query of `/v1/connect`.
 #[derive(Deserialize)]
 pub struct WantedHost {
-    /// `host:port`.
+    /// Target of the tunnel: `host:port`.
     to: String,
 }
 
@@ -82,7 +82,7 @@ pub async fn open_tunnel(
     Ok(answer)
 }
 
-/// Until either side ends, or a limit is reached.
+/// Copies bytes in both directions until either side ends, or a limit is reached.
 async fn carry_tunnel(
     inside: impl AsyncRead + AsyncWrite + Unpin,
     outside: impl AsyncRead + AsyncWrite + Unpin,

@@ -176,7 +176,7 @@ pub(super) fn needed_pulls(facts: &SplitFacts<'_>, number: u32) -> Vec<String> {
     after.into_iter().filter_map(pull).collect()
 }
 
-/// Has open pull requests say what they depend on, as soon as that is known.
+/// Adds dependencies to the descriptions of open pull requests, as soon as they are known.
 pub(super) async fn link_pulls(
     gateway: &WorkServices,
     parent: &Thread,

@@ -1,5 +1,5 @@
-//! What is to be done about a request that is built in parts: from what people approved and the Threads of
-//! the parts. Pure, and the same whenever it is asked.
+//! Decides the next steps of a request that is built in parts: from what people approved and the Threads of the
+//! parts. Pure, and the same whenever it is asked.
 
 use std::collections::BTreeMap;
 
@@ -7,43 +7,43 @@ use codebutler_crds::thread::{RequestPart, RequestSplit};
 
 use crate::roadmap::child::ChildState;
 
-/// What is known of a part's Thread.
+/// State of a part's Thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PartThread {
-    /// Its name.
+    /// Name of the part's Thread.
     pub thread: String,
     pub state: ChildState,
-    /// Its pull request's number and page.
+    /// Number and page of its pull request.
     pub pull: Option<(u64, String)>,
     /// The commit on the base branch.
     pub merged: Option<String>,
 }
 
-/// Everything that is decided from.
+/// Facts that the next steps are decided from.
 pub(super) struct SplitFacts<'a> {
     pub split: &'a RequestSplit,
     /// The Repo of the conversation.
     pub repo: &'a str,
-    /// By number.
+    /// Threads of the parts, by number.
     pub threads: &'a BTreeMap<u32, PartThread>,
     /// Numbers of parts whose taking back has its Thread.
     pub undone: &'a [u32],
 }
 
-/// What is to be done.
+/// A step that is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PartStep {
-    /// A part gets its Thread.
+    /// Create the Thread of a part.
     Start(u32),
     /// The first was merged, the second will not be: people are asked.
     AskUndo(u32, u32),
     /// A part that was merged is taken back.
     Undo(u32),
-    /// Nothing is left to do.
+    /// Nothing is left to do: the split has ended.
     Finish,
 }
 
-/// How a part stands, for people.
+/// State of a part, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PartStanding {
     Merged,
@@ -51,16 +51,16 @@ pub(super) enum PartStanding {
     Ready,
     Asks,
     Failed,
-    /// It was closed without being merged.
+    /// Its pull request was closed without being merged.
     Dropped,
-    /// It begins when these are merged.
+    /// It begins when these parts are merged.
     Waits(Vec<u32>),
-    /// One before it was closed without being merged.
+    /// This part before it was closed without being merged.
     Stuck(u32),
 }
 
 impl SplitFacts<'_> {
-    /// The Repo of a part.
+    /// Name of the Repo in which a part is built.
     pub(super) fn repo_of<'p>(&'p self, part: &'p RequestPart) -> &'p str {
         part.repo.as_deref().unwrap_or(self.repo)
     }
@@ -77,7 +77,7 @@ impl SplitFacts<'_> {
         self.split.part(other).is_some_and(|other| self.repo_of(one) == self.repo_of(other))
     }
 
-    /// How a part stands.
+    /// State of a part, by its Thread and those before it.
     pub(super) fn standing(&self, number: u32, part: &RequestPart) -> PartStanding {
         match self.state(number) {
             Some(ChildState::Merged) => PartStanding::Merged,
@@ -139,7 +139,7 @@ impl SplitFacts<'_> {
     }
 }
 
-/// What is to be done now, in order.
+/// Steps that are to be done now, in order.
 pub(super) fn decide_parts(facts: &SplitFacts<'_>) -> Vec<PartStep> {
     let split = facts.split;
     let mut steps = Vec::new();
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(steps(&three, &[(1, Merged), (3, Merged)], &[]), [PartStep::Start(2)]);
         let all = [(1, Merged), (2, Merged), (3, Merged)];
         assert_eq!(steps(&three, &all, &[]), [PartStep::Finish]);
-        // What can't come any more keeps nothing open, nor what would follow it.
+        // A part that can't come any more keeps nothing open, and neither do those after it.
         let chain = split(&[(None, &[]), (None, &[1]), (None, &[2])]);
         assert_eq!(steps(&chain, &[(1, Dropped)], &[]), [PartStep::Finish]);
         let stopped = RequestSplit { approved_by: None, ..three };

@@ -29,14 +29,14 @@ use crate::roadmap::child::{ChildState, child_name};
 use crate::roadmap::stack;
 use crate::work::WorkServices;
 
-/// Between two looks.
+/// Interval between two looks at a request.
 const EVERY: Duration = Duration::from_millis(900);
-/// After a failure.
+/// Interval before a retry after a failure.
 const AGAIN: Duration = Duration::from_secs(10);
 /// The key of the message that shows how it stands.
 const DASHBOARD: &str = "parts-dashboard";
 
-/// Why a look came to nothing.
+/// Reason why a look failed.
 #[derive(Debug, thiserror::Error)]
 enum PartsError {
     #[error(transparent)]
@@ -47,7 +47,7 @@ enum PartsError {
     Write(#[from] WriteError),
 }
 
-/// What spares questions. Nothing depends on it.
+/// Cache that saves requests to Slack. It may be lost.
 #[derive(Default)]
 struct Desk {
     links: HashMap<ThreadKey, String>,
@@ -113,7 +113,7 @@ impl Desk {
         let undone = act::undone_parts(gateway, &parent, split);
         let facts =
             SplitFacts { split, repo: &parent.spec.repo, threads: &threads, undone: &undone };
-        // One that fails keeps no other.
+        // A step that fails does not hold up the others.
         let mut failed = None;
         for step in decide_parts(&facts) {
             let done = act::carry_out(gateway, &parent, &facts, step).await;
@@ -182,7 +182,7 @@ fn threads_of(
     split.numbered().filter_map(of).collect()
 }
 
-/// What is asked of the parts by the Thread of one of them, with its number.
+/// Asks about one part, by its Thread: finds the split of the parent and the part's number there.
 fn asked_of_part<T>(
     gateway: &WorkServices,
     thread: &Thread,
@@ -199,8 +199,8 @@ fn asked_of_part<T>(
     Some(ask(&facts, number))
 }
 
-/// Why a Thread's pull request can't be merged yet: parts that come before it are not, or the item on whose branch
-/// it is built.
+/// Reason why a Thread's pull request can't be merged yet: parts that come before it are not, or the item on whose
+/// branch it is built.
 pub fn find_unmet(gateway: &WorkServices, thread: &Thread) -> Option<String> {
     let unmet = |facts: &SplitFacts<'_>, number: u32| {
         let awaited = facts.split.part(number).map(|part| facts.unmet(part)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What people read of a request that is built in parts. Pure.
+//! Messages to people about a request that is built in parts. Pure.
 
 use codebutler_crds::thread::{RequestPart, RequestSplit, SplitEnd};
 use codebutler_slack::{show_line, show_literally};
@@ -43,7 +43,7 @@ pub fn parts_question(split: &RequestSplit, repo: &str) -> String {
     )
 }
 
-/// How all of it stands, in one message.
+/// Dashboard of all parts, as one message.
 pub(super) fn parts_dashboard(
     facts: &SplitFacts<'_>,
     place: impl Fn(&str) -> Option<String>,

@@ -1,4 +1,4 @@
-//! Where two branches touch each other. Pure.
+//! Contact of two branches: places that both change or use. Pure.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use codebutler_git::BranchChange;
 /// Definitions that are named of two branches.
 const MAX_SYMBOLS: usize = 10;
 
-/// What two branches have in common.
+/// Places that two branches have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BranchContact {
-    /// Files that both change.
+    /// Files that both branches change.
     pub files: BTreeSet<String>,
     /// Definitions that both are at, or that one changes and the other uses: for people.
     pub symbols: Vec<String>,

@@ -1,4 +1,4 @@
-//! What happens when the base branch has moved past a Thread's branch. Pure.
+//! Decides the response when the base branch has moved past a Thread's branch. Pure.
 
 use std::collections::BTreeSet;
 
@@ -11,33 +11,33 @@ use super::words::{count_commits, name_files};
 /// Letters of a commit that keys are made of.
 const SHORT: usize = 12;
 
-/// How a branch stands to the base branch.
+/// State of a branch against its base branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BranchPast<'a> {
     pub base: &'a str,
     pub behind: u64,
     pub text: TextMerge,
-    /// Files in conflict.
+    /// Files in conflict with the base branch.
     pub conflicts: &'a BTreeSet<String>,
     /// The newest commit that both have.
     pub left: &'a str,
-    /// Whether it has an open pull request.
+    /// True if it has an open pull request.
     pub has_pull: bool,
 }
 
-/// What is done about it, found again by its key.
+/// A response to that, posted once per key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RadarResponse {
     /// The role that pushes has to do something.
     Mail { key: String, text: String },
-    /// People are asked.
+    /// People are asked whether to update the branch.
     Offer { key: String, text: String },
-    /// People are told.
+    /// People are told, and asked nothing.
     Say { key: String, text: String },
 }
 
-/// What the status says now, and what is done. Once for each commit at which the branch left the base
-/// branch, and once more if it has become a conflict.
+/// The new status, and the response. It is due once for each commit at which the branch left the base branch, and
+/// once more if that has become a conflict.
 pub(super) fn judge_base(
     past: &BranchPast<'_>,
     update: BranchUpdate,
@@ -87,7 +87,7 @@ fn find_response(past: &BranchPast<'_>, update: BranchUpdate) -> Option<RadarRes
                  gateway's copy. GitUpdate in a run of this thread tells."
             ),
         }),
-        // Before there is a pull request it is soon enough to look again.
+        // Nobody is asked before there is a pull request: it is soon enough then.
         (TextMerge::Clean, BranchUpdate::Offer) if *has_pull => Some(RadarResponse::Offer {
             key: key("clean"),
             text: format!(
@@ -107,7 +107,7 @@ fn find_response(past: &BranchPast<'_>, update: BranchUpdate) -> Option<RadarRes
     }
 }
 
-/// For a column.
+/// Short summary, for a column of `kubectl get`.
 pub(super) fn summarize_base(standing: &BaseStanding) -> String {
     let BaseStanding { behind, text, .. } = standing;
     match text {

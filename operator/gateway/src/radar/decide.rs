@@ -1,4 +1,4 @@
-//! What a Thread's status says of others' branches, and what its conversation is told. Pure.
+//! Decides a Thread's status about others' branches, and the messages to its conversation. Pure.
 
 use std::cmp::Reverse;
 
@@ -12,7 +12,7 @@ use super::{current, words};
 /// Longest summary, in characters, and Threads that it names of a kind.
 const MAX_SUMMARY: usize = 200;
 const MAX_NAMED: usize = 3;
-/// Nothing is in its way.
+/// Summary of a branch that has nothing in its way.
 const CLEAR: &str = "clear";
 
 /// Something to tell a conversation, by key.
@@ -22,11 +22,11 @@ pub(super) struct RadarNotice {
     pub text: String,
     /// The other Threads, and what is told of them.
     pub of: Vec<(String, TextMerge)>,
-    /// Whether who takes what is for nobody has to judge it.
+    /// True if the role that takes messages to nobody has to judge it.
     pub is_mail: bool,
 }
 
-/// How it stands, in a column: to others and to the base branch.
+/// Adds the base branch to the summary of other branches, for a column of `kubectl get`.
 pub(super) fn summarize_radar(radar: &mut BranchRadar) {
     let behind = radar.base.as_ref().map(current::summarize_base);
     if let Some(behind) = behind {
@@ -37,8 +37,8 @@ pub(super) fn summarize_radar(radar: &mut BranchRadar) {
     }
 }
 
-/// What a Thread's status says now, and what its conversation does not know yet. What is told is noted by
-/// [`note_told`].
+/// The new status of a Thread, and the notices that its conversation does not know yet. [`note_told`] records those
+/// that were posted.
 pub(super) fn decide_radar(
     own: &BranchSide,
     before: &BranchRadar,
@@ -71,7 +71,7 @@ pub(super) fn decide_radar(
     (radar, gather_words(words.collect()))
 }
 
-/// Takes note that a conversation knows.
+/// Records that a conversation was told.
 pub(super) fn note_told(radar: &mut BranchRadar, told: &[(String, TextMerge)]) {
     for (thread, text) in told {
         if let Some(meeting) = radar.meets.iter_mut().find(|meeting| meeting.thread == *thread) {
@@ -80,7 +80,8 @@ pub(super) fn note_told(radar: &mut BranchRadar, told: &[(String, TextMerge)]) {
     }
 }
 
-/// One message for all that nobody has to judge: a channel takes one in a second, and people read as many.
+/// Joins all notices that nobody has to judge into one message: Slack takes one a second per channel, and people read
+/// as many.
 fn gather_words(words: Vec<RadarNotice>) -> Vec<RadarNotice> {
     let (mail, plain): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| word.is_mail);
     if plain.len() < 2 {
@@ -122,7 +123,7 @@ fn find_word(
         TextMerge::Unknown => "unknown",
     };
     let name = &met.other.name;
-    // One of the two conversations is enough to judge it: that which has to adapt.
+    // One of the two conversations is enough to judge it: the one whose branch has to adapt.
     let is_mail = told.is_none() && !met.symbols.is_empty() && merges_before(met.other, own);
     is_news.then(|| RadarNotice {
         key: format!("overlap-{name}-{kind}"),
@@ -132,7 +133,7 @@ fn find_word(
     })
 }
 
-/// For a column.
+/// Short summary of other branches, for a column of `kubectl get`.
 fn summarize_met(met: &[&MetBranch<'_>]) -> String {
     let of = |text: TextMerge| {
         let names: Vec<&str> =

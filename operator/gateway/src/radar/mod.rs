@@ -27,9 +27,9 @@ use crate::work::WorkServices;
 /// Namespace and name of a Repo.
 type RepoName = (String, String);
 
-/// How long pushes are gathered. People are told within five seconds.
+/// Debounce of pushes. People are told within five seconds.
 const GATHER: Duration = Duration::from_millis(1500);
-/// How often all are looked at, whatever was pushed: people push past the gateway.
+/// Interval of looks at all branches, whatever was pushed: people push past the gateway.
 const EVERY: Duration = Duration::from_mins(1);
 /// Compares branches until the gateway stops.
 pub async fn run_radar(gateway: &WorkServices) {

@@ -22,7 +22,7 @@ use crate::overlap::open_threads;
 use crate::roadmap::{self, stack};
 use crate::work::WorkServices;
 
-/// Messages of one look; the rest comes with the next one.
+/// Maximum number of messages of one look; the rest comes with the next one.
 const MAX_TOLD: usize = 24;
 
 /// A branch with what it changes.
@@ -40,12 +40,12 @@ struct Pair {
     merged: TriedMerge,
 }
 
-/// What an earlier look found out about a Repo's branches: only those that moved are compared again.
+/// Cache of an earlier look at a Repo's branches: only those that moved are compared again.
 #[derive(Default)]
 pub(super) struct RadarMemory {
     base: String,
     seen: BTreeSet<String>,
-    /// By two tips, the lesser first.
+    /// Contacts by two tips, the lesser first.
     contacts: HashMap<(String, String), Arc<BranchContact>>,
 }
 
@@ -171,7 +171,7 @@ fn is_only_roadmap(contact: &BranchContact) -> bool {
         && contact.symbols.is_empty()
 }
 
-/// Those that touch, and whether they merge. Only what shares a file is tried.
+/// Pairs of branches that touch each other, with a tried merge. Only those that share a file are tried.
 async fn pair_branches(
     gateway: &WorkServices,
     survey: &BranchSurvey,
@@ -211,7 +211,7 @@ async fn pair_branches(
     pairs
 }
 
-/// How a branch stands to a base branch that has moved past it.
+/// State of a branch whose base branch has moved past it.
 struct Past {
     behind: u64,
     left: String,
@@ -220,9 +220,9 @@ struct Past {
 
 enum Standing {
     Past(Past),
-    /// It lacks nothing, or has nothing of its own.
+    /// The branch lacks nothing, or has nothing of its own.
     Current,
-    /// Not found out, or of no use any more: what is known stays.
+    /// Not found out, or of no use any more: the known state stays.
     Unknown,
 }
 
@@ -242,7 +242,8 @@ impl Past {
     }
 }
 
-/// Which branches lack what the base branch has, and whether the two merge. Not those whose end is decided.
+/// State of each branch against the base branch, with a tried merge of those that lack something. Branches whose end
+/// is decided are left out.
 async fn find_behind(
     gateway: &WorkServices,
     repo: &Repo,
@@ -261,7 +262,7 @@ async fn find_behind(
     for branch in branches {
         let apart = apart.get(&branch.tip).filter(|_| !ends(branch));
         let left = match apart {
-            // What is below it is brought up to date, and it with that.
+            // The branch below is brought up to date first, and this one with it.
             _ if stack::is_for_branch_below(gateway, &branch.thread) => Err(Standing::Current),
             _ if stack::awaits_upkeep(gateway, &branch.thread) => Err(Standing::Unknown),
             None => Err(Standing::Unknown),
@@ -329,7 +330,7 @@ async fn answer_base(
     }
 }
 
-/// Nobody has to be asked any more whether a branch shall be brought up to date that is.
+/// Withdraws the offer to bring a branch up to date once it is.
 async fn end_offer(gateway: &WorkServices, branch: &Branch) {
     let offered = branch.thread.status.as_ref().is_some_and(|status| status.update_offer.is_some());
     let key = ThreadKey::from(&*branch.thread);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use codebutler_crds::wire::{ChangeSize, TextMerge};
 use jiff::Timestamp;
 
-/// An open Thread's branch.
+/// The branch of an open Thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct BranchSide {
     pub name: String,
@@ -21,11 +21,11 @@ pub(super) struct MetBranch<'a> {
     pub files: &'a BTreeSet<String>,
     pub symbols: &'a [String],
     pub text: TextMerge,
-    /// Files in conflict.
+    /// Files in which the two conflict.
     pub conflicts: &'a BTreeSet<String>,
 }
 
-/// In the order in which merging them is proposed: the smaller first, then the older.
+/// Order in which merges are proposed: the smaller first, then the older.
 pub(super) fn merges_before(one: &BranchSide, other: &BranchSide) -> bool {
     let rank = |side: &BranchSide| (side.size, side.created, side.name.clone());
     rank(one) < rank(other)

@@ -1,4 +1,4 @@
-//! How conversations are told of each other's branches. Pure.
+//! Messages to conversations about each other's branches. Pure.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::side::{BranchSide, MetBranch, merges_before};
 const MAX_NAMED: usize = 5;
 const MAX_PATH: usize = 120;
 
-/// What `own`'s conversation is told of another branch. `judges` asks its reader what both mean.
+/// Message to `own`'s conversation about another branch. `judges` asks its reader what both mean.
 pub(super) fn describe_meeting(own: &BranchSide, met: &MetBranch<'_>, judges: bool) -> String {
     let MetBranch { other, files, symbols, text, conflicts } = met;
     let who = format!("Thread {} (`{}`, {})", other.name, other.branch, describe_size(other.size));
@@ -62,12 +62,12 @@ pub(super) fn describe_meeting(own: &BranchSide, met: &MetBranch<'_>, judges: bo
     format!("{found}{meaning} {order}")
 }
 
-/// Such as `3 lines in 1 file`.
+/// Size of a change in words, such as `3 lines in 1 file`.
 pub(super) fn describe_size(size: ChangeSize) -> String {
     format!("{} in {}", count_noun(size.lines, "line"), count_noun(size.files, "file"))
 }
 
-/// Such as `3 commits`.
+/// Number of commits in words, such as `3 commits`.
 pub(super) fn count_commits(count: u64) -> String {
     count_noun(count, "commit")
 }
@@ -76,7 +76,7 @@ fn count_noun(n: u64, one: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
 }
 
-/// Files, for people.
+/// Names of files, for people.
 pub(super) fn name_files(files: &BTreeSet<String>) -> String {
     let all: Vec<_> = files.iter().take(MAX_NAMED).map(|file| as_code(file)).collect();
     let more = files.len().saturating_sub(MAX_NAMED);
@@ -84,7 +84,7 @@ pub(super) fn name_files(files: &BTreeSet<String>) -> String {
     format!("{}{more}", all.join(", "))
 }
 
-/// As code, whatever is in it.
+/// A path as inline code, whatever is in it.
 fn as_code(path: &str) -> String {
     let plain = |c: char| if c == '`' || c.is_control() { '\'' } else { c };
     format!("`{}`", path.chars().take(MAX_PATH).map(plain).collect::<String>())

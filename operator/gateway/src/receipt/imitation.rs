@@ -1,12 +1,12 @@
 //! Lines of a role's that read like a receipt. Pure.
 
-/// What a role says, without lines that look like a receipt.
+/// A role's text without lines that look like a receipt.
 pub fn without_imitations(body: &str) -> String {
     let lines = body.lines().filter(|line| !is_imitation(line));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Whether a line reads like one of the gateway's, however it is written.
+/// True if a line reads like one of the gateway's, however it is written.
 pub(super) fn is_imitation(line: &str) -> bool {
     let said = bare_letters(line);
     said == "codebutler" || said.contains("checkedbycodebutler")

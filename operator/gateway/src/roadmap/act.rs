@@ -45,7 +45,8 @@ pub(super) async fn carry_out(
         RoadmapStep::Ask(items) => {
             let shown: Vec<String> = items.iter().map(|i| format!("{} {}", i.id, i.hash)).collect();
             let digest = hex::encode(&Sha256::digest(shown.join("\n"))[..6]);
-            // What was asked in between has taken the buttons of an earlier one about the same.
+            // An earlier message about the same items may have lost its buttons to a question in between, so it needs
+            // another key.
             let before = run.proposal.as_ref().map(|asked| format!("-{}", asked.ts));
             let id = format!("roadmap-{}-{digest}{}", run.wanted, before.unwrap_or_default());
             let whole = shown::whole_items(facts.file, &items);
@@ -60,8 +61,8 @@ pub(super) async fn carry_out(
             if !may_still_decide(gateway, repo, &key, by).await? {
                 return Ok(());
             }
-            // The gateway would bring it up to date, but a merge of its own and a pull request for a branch that goes at
-            // once are worth nothing to anybody.
+            // The gateway would bring it up to date, but a merge of its own and a pull request for a branch that goes
+            // at once are worth nothing to anybody.
             if on.as_deref().is_some_and(|on| is_just_asked(facts, on)) {
                 return Ok(());
             }
@@ -92,7 +93,7 @@ pub(super) async fn carry_out(
             Ok(())
         }
         RoadmapStep::Retry { item, thread, role, mark, number } => {
-            // On record before it is told: a try is counted however often it has to be told.
+            // Recorded before it is told, so that a try is counted once however often it has to be told.
             let tried = |run: &mut RoadmapRun| {
                 let own = run.items.iter_mut().find(|own| own.id == item);
                 if let Some(own) = own.filter(|own| own.failed.as_ref() != Some(&mark)) {
@@ -127,7 +128,7 @@ pub(super) async fn carry_out(
     }
 }
 
-/// Has the lead look back on all items at once: no item was held up by what is to be learned from it.
+/// Asks the lead to look back on all items at once, so that the retrospective holds up no item.
 async fn look_back(
     gateway: &WorkServices,
     repo: &Repo,
@@ -179,7 +180,7 @@ pub(super) async fn tell_lost_base(
     Ok(gateway.slack.alert(&thread, &format!("stack-lost:{gone}"), &text).await?)
 }
 
-/// Has a Thread that the product made say from which approved text; found again should that have failed.
+/// Records the approved text's hash in a Thread that the product made. A later look retries if that fails.
 pub(super) async fn note_origin(
     gateway: &WorkServices,
     origin: &ItemOrigin<'_>,
@@ -195,7 +196,8 @@ pub(super) async fn note_origin(
     Ok(())
 }
 
-/// Whether who approved may still decide; told where not, or nobody would know why nothing happens.
+/// True if the person who approved may still decide. Tells the conversation if not, or nobody would know why nothing
+/// happens.
 async fn may_still_decide(
     gateway: &WorkServices,
     repo: &Repo,
@@ -242,12 +244,12 @@ async fn update_run(
     Ok(())
 }
 
-/// Something happens here: it is not forgotten.
+/// Records activity in a Thread, so that it is not collected as forgotten.
 async fn touch_thread(gateway: &WorkServices, key: &ThreadKey) -> Result<(), LookError> {
     update_run(gateway, key, |_| {}).await
 }
 
-/// What its approver would have said to a plan, unless somebody said something in between.
+/// Approves a plan on behalf of the roadmap's approver, unless somebody said something in between.
 async fn approve_plan(
     gateway: &WorkServices,
     repo: &Repo,
@@ -296,7 +298,7 @@ fn thread_of(
     thread
 }
 
-/// Whether people were asked in a Thread so lately that they may be about to answer.
+/// True if people were asked in a Thread so lately that they may be about to answer.
 fn is_just_asked(facts: &RoadmapFacts<'_>, thread: &str) -> bool {
     facts.children.values().filter(|child| child.thread == thread).any(|child| match &child.state {
         ChildState::Ready(ts) | ChildState::Asks(ts) => !is_settled(ts, Timestamp::now()),

@@ -15,12 +15,12 @@ use super::noted::{NotedStanding, note_item};
 use super::{Desk, stack};
 use crate::work::WorkServices;
 
-/// How old a question has to be: one that is answered at once is worth no commit, and no item on its branch.
+/// Minimum age of a question: one that is answered at once is worth no commit, and no item on its branch.
 const SETTLED: Duration = Duration::from_secs(15);
-/// After a note that did not come about.
+/// Interval before a note that failed is retried.
 const AGAIN: Duration = Duration::from_secs(20);
 
-/// What was written last.
+/// The note that was written last on an item's branch.
 #[derive(Clone, Debug)]
 pub(super) struct NoteTaken {
     standing: NotedStanding,
@@ -65,7 +65,7 @@ impl Desk {
         }
     }
 
-    /// What is to be written of an item now.
+    /// The note that is due on an item's branch now, if any.
     fn due_note(
         &self,
         key: &ThreadKey,
@@ -107,7 +107,7 @@ async fn note(
     note_item(&github, (item, branch), standing).await
 }
 
-/// Has the pull request of an item be for the base branch.
+/// Retargets the pull request of an item to the base branch.
 async fn settle(gateway: &WorkServices, repo: &Repo, thread: &Thread) -> Result<(), GitHubError> {
     let pull = thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
     let Some(number) = pull.map(|pull| pull.number) else { return Ok(()) };

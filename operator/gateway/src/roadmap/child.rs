@@ -1,4 +1,4 @@
-//! What an item's Thread says of the item. Pure.
+//! State of an item, read from its Thread. Pure.
 
 use codebutler_crds::thread::{PullState, RoleState, ThreadState};
 use codebutler_crds::{SlackTs, Thread};
@@ -15,7 +15,7 @@ pub fn child_name(repo: &str, parent: &str, item: &str) -> String {
     format!("{}-{item}-{hash}", repo.trim_end_matches('-'))
 }
 
-/// How it stands with what a Thread builds.
+/// State of the work in a Thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChildState {
     /// Roles work on it, or are about to.
@@ -26,16 +26,16 @@ pub enum ChildState {
     Asks(SlackTs),
     /// A role has stopped because it could not go on, and nobody else works.
     Failed {
-        /// Whose run it was.
+        /// Role whose run failed.
         role: String,
         /// The message that says so.
         mark: SlackTs,
     },
     /// Nobody works, nobody is asked, and nothing was merged.
     Rests(SlackTs),
-    /// It is merged.
+    /// The work is merged.
     Merged,
-    /// It was closed without being merged.
+    /// The Thread was closed without a merge.
     Dropped,
 }
 
@@ -54,7 +54,7 @@ impl ChildState {
         if closing.is_some_and(|closing| closing.choice.is_some()) {
             return Self::Works;
         }
-        // Whether a branch is brought up to date holds up nobody.
+        // The offer to bring a branch up to date holds up nobody, whatever the answer.
         let offer = status.update_offer.as_ref();
         let asked = open_questions(status).into_iter().filter(|ts| Some(ts) != offer).max();
         let is_busy = |name: &str| status.is_running(name) || status.wants(name);
@@ -85,12 +85,12 @@ impl ChildState {
         let said = status.roles.values().filter_map(|role| role.said.clone()).max();
         match said {
             Some(said) => Self::Rests(said),
-            // It has only begun.
+            // No role has said anything yet: the work has only begun.
             None => Self::Works,
         }
     }
 
-    /// Whether it takes one of the places that a roadmap has.
+    /// True if it takes one of the places that a roadmap has.
     pub const fn takes_place(&self) -> bool {
         matches!(self, Self::Works | Self::Failed { .. })
     }

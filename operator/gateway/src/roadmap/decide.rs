@@ -1,6 +1,6 @@
-//! What is to be done about a roadmap that somebody wants worked off: from the file on the base branch, what
-//! people approved, and the Threads of its items. Pure, and the same whenever it is asked: whoever dies between
-//! two steps is followed by somebody who decides the same.
+//! Decides the next steps of a roadmap that somebody wants worked off: from the file on the base branch, what people
+//! approved, and the Threads of its items. Pure, and idempotent: a gateway that takes over after a crash between two
+//! steps decides the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,63 +10,63 @@ use codebutler_roadmap::{ItemStatus, RoadmapFile, RoadmapItem};
 
 use super::child::ChildState;
 
-/// How often an item is tried, the first time included.
+/// Number of tries of an item, the first one included.
 pub const TRIES: u32 = 3;
 /// Items that are not merged and lie below one that begins: a no to the lowest costs all of them.
 const MOST_BELOW: usize = 5;
 
-/// What is known of an item's Thread.
+/// State of an item's Thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemChild {
-    /// Its name.
+    /// Name of the item's Thread.
     pub thread: String,
     pub state: ChildState,
     /// The plan that people are asked about, unless a person has said anything there.
     pub plan: Option<SlackTs>,
     pub pull_request: Option<u64>,
-    /// It is another conversation's.
+    /// True if the Thread belongs to another conversation.
     pub elsewhere: bool,
     /// The one on whose branch it began.
     pub on: Option<ItemFooting>,
 }
 
-/// Where an item began that was not to wait for a merge.
+/// The branch on which an item began that was not to wait for a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemFooting {
     /// Name of the Thread on whose branch.
     pub thread: String,
-    /// That one was closed without a merge, and nobody has decided since what becomes of this.
+    /// True if that Thread was closed without a merge, and nobody has decided since what becomes of this one.
     pub lost: bool,
 }
 
-/// Everything that is decided from.
+/// Facts that the next steps are decided from.
 pub struct RoadmapFacts<'a> {
     pub run: &'a RoadmapRun,
     /// The file, if there is one.
     pub file: Option<&'a RoadmapFile>,
-    /// By item.
+    /// Threads of the items, by item.
     pub children: &'a BTreeMap<String, ItemChild>,
-    /// Threads that may work at the same time.
+    /// Maximum number of Threads that may work at the same time.
     pub places: usize,
-    /// What all of it may cost, and may have cost by the end of the calls under way. USD.
+    /// Budget of the whole roadmap, and its cost by the end of the calls under way. USD.
     pub budget: Option<NanoUsd>,
     pub cost: NanoUsd,
-    /// What it has cost. USD.
+    /// Cost of the whole roadmap so far. USD.
     pub spent: NanoUsd,
-    /// Calls are under way whose cost is not known yet.
+    /// True while calls are under way whose cost is not known yet.
     pub is_settling: bool,
-    /// Another conversation develops this Repo's roadmap.
+    /// Name of another Thread that develops this Repo's roadmap.
     pub elsewhere: Option<&'a str>,
 }
 
-/// What is to be done.
+/// A step that is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoadmapStep {
-    /// There is nothing to ask: why.
+    /// Tell people why there is nothing to ask.
     Refuse(RoadmapRefusal),
-    /// People are asked about these.
+    /// Ask people about these items.
     Ask(Vec<ApprovedItem>),
-    /// An item gets its Thread.
+    /// Create the Thread of an item.
     Start {
         item: String,
         /// The Thread on whose branch it begins; on the base branch if none.
@@ -76,45 +76,45 @@ pub enum RoadmapStep {
     Approve { item: String, thread: String, plan: SlackTs },
     /// A role that stopped is told to go on.
     Retry { item: String, thread: String, role: String, mark: SlackTs, number: u32 },
-    /// All that was approved is merged.
+    /// Everything that was approved is merged: end the run.
     Finish,
 }
 
-/// Why people are not asked.
+/// Reason why people are not asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoadmapRefusal {
-    /// There is no file.
+    /// The base branch has no such file.
     NoRoadmap,
-    /// Nothing in it can be started; the file says why if it has faults.
+    /// The file has no item that can be started; its faults say why if it has any.
     Nothing,
-    /// It is developed from there.
+    /// The roadmap is developed from this other Thread.
     Elsewhere(String),
 }
 
-/// How an item stands, for people.
+/// State of an item, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ItemStanding {
     Merged,
     Works,
     Ready,
-    /// It waits for people, and since which message.
+    /// It waits for people, since this message.
     Asks(WaitingReason, Option<SlackTs>),
-    /// It waits for others.
+    /// It waits for these other items.
     Waits(Vec<String>),
-    /// It waits for these, and they are blocked.
+    /// It waits for these other items, which are blocked.
     Held(Vec<String>),
-    /// It is next when a place is free.
+    /// It is the next one to begin when a place is free.
     Next,
-    /// The budget is used up.
+    /// The roadmap's budget is used up.
     TooDear,
 }
 
-/// Why an item waits for people.
+/// Reason why an item waits for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitingReason {
     /// A question in its Thread.
     Question,
-    /// It was tried so often.
+    /// All its tries have failed.
     Failed,
     /// Nobody works on it any more.
     Rests,
@@ -122,9 +122,9 @@ pub enum WaitingReason {
     Dropped,
     /// This item, on whose branch it is built, was closed without a merge.
     LostBase(String),
-    /// It says something else than what was approved.
+    /// The item says something else than what was approved.
     Changed,
-    /// It is not in the file any more.
+    /// The item is not in the file any more.
     Gone,
     /// The file has a mistake there.
     Faulty,
@@ -145,13 +145,13 @@ impl RoadmapFacts<'_> {
         self.children.get(id)
     }
 
-    /// Whether an item is done: merged, or so in the file, which only a merge can change.
+    /// True if an item is done: merged, or so in the file, which only a merge can change.
     fn is_done(&self, id: &str) -> bool {
         let merged = self.child(id).is_some_and(|child| child.state == ChildState::Merged);
         merged || self.item(id).is_some_and(|item| item.status == ItemStatus::Done)
     }
 
-    /// How an approved item stands.
+    /// State of an approved item.
     pub fn standing(&self, approved: &ApprovedItem) -> ItemStanding {
         let id = &approved.id;
         if self.is_done(id) {
@@ -166,7 +166,7 @@ impl RoadmapFacts<'_> {
             }
             return match &child.state {
                 ChildState::Ready(_) => ItemStanding::Ready,
-                // It is about to be approved.
+                // Its plan is about to be approved without people.
                 ChildState::Asks(_) if self.approves(approved, child) => ItemStanding::Works,
                 ChildState::Asks(mark) => {
                     ItemStanding::Asks(WaitingReason::Question, Some(mark.clone()))
@@ -204,8 +204,8 @@ impl RoadmapFacts<'_> {
         if is_dear { ItemStanding::TooDear } else { ItemStanding::Next }
     }
 
-    /// Whether nothing goes on with an item until people do something about it, or about one that it waits for. `seen`:
-    /// those that were looked at already.
+    /// True if nothing goes on with an item until people do something about it, or about one that it waits for.
+    /// `seen`: those that were looked at already.
     fn is_blocked<'b>(&'b self, id: &'b str, seen: &mut BTreeSet<&'b str>) -> bool {
         let approved = self.run.items.iter().find(|approved| approved.id == id);
         let Some(approved) = approved.filter(|_| seen.insert(id) && !self.is_done(id)) else {
@@ -310,8 +310,8 @@ impl RoadmapFacts<'_> {
         asked.max().filter(|newest| self.run.told.as_ref().is_none_or(|told| told < newest))
     }
 
-    /// Whether the plan in an item's Thread counts as approved: the item says what was approved, and no person
-    /// has said anything there.
+    /// True if the plan in an item's Thread counts as approved: the item says what was approved, and no person has
+    /// said anything there.
     fn approves(&self, approved: &ApprovedItem, child: &ItemChild) -> bool {
         let unchanged =
             self.item(&approved.id).is_some_and(|i| i.is_sound && i.hash() == approved.hash);
@@ -319,7 +319,7 @@ impl RoadmapFacts<'_> {
     }
 }
 
-/// Why an item without a Thread waits for people.
+/// Reason why an item without a Thread waits for people, if it does.
 fn find_trouble(item: &RoadmapItem, approved: &ApprovedItem) -> Option<WaitingReason> {
     match item.status {
         _ if !item.is_sound => Some(WaitingReason::Faulty),
@@ -333,7 +333,8 @@ fn find_trouble(item: &RoadmapItem, approved: &ApprovedItem) -> Option<WaitingRe
     }
 }
 
-/// Whether an item waits to be begun: what is written of it because another one was blocked is over with that.
+/// True if an item can be begun. One that the file calls blocked because of another item counts, too: that note is
+/// obsolete once the other item goes on.
 fn is_open(item: &RoadmapItem) -> bool {
     let is_held = || item.reason.as_deref().is_some_and(is_held_reason);
     item.status == ItemStatus::Pending || item.status == ItemStatus::Blocked && is_held()
@@ -341,13 +342,13 @@ fn is_open(item: &RoadmapItem) -> bool {
 
 const HELD: (&str, [&str; 2]) = ("waits for ", [", which is blocked", ", which are blocked"]);
 
-/// Why an item is blocked that waits for others.
+/// Reason of an item that waits for blocked ones, as it is written into the file.
 pub(super) fn describe_held(ids: &[String]) -> String {
     let (begin, ends) = HELD;
     format!("{begin}{}{}", ids.join(", "), ends[usize::from(ids.len() > 1)])
 }
 
-/// Whether a reason in the file is one of those.
+/// True for a reason that [`describe_held`] has written.
 pub(super) fn is_held_reason(reason: &str) -> bool {
     let (begin, ends) = HELD;
     reason.starts_with(begin) && ends.iter().any(|end| reason.ends_with(end))
@@ -363,7 +364,7 @@ fn may_retry(approved: &ApprovedItem, mark: &SlackTs) -> Option<u32> {
     (next < TRIES).then_some(next)
 }
 
-/// What is to be done now, in this order.
+/// Steps that are to be done now, in this order.
 pub fn decide_steps(facts: &RoadmapFacts<'_>) -> Vec<RoadmapStep> {
     let run = facts.run;
     if run.ended.is_some() {
@@ -407,15 +408,15 @@ pub fn decide_steps(facts: &RoadmapFacts<'_>) -> Vec<RoadmapStep> {
     }));
     let all = run.items.iter().all(|item| facts.standing(item) == ItemStanding::Merged);
     let settled = run.answered.as_ref() == Some(&run.wanted);
-    // What it has cost is told once, and to the last call.
+    // The total cost is told once, and with the last call in it.
     if all && settled && !facts.is_settling && !run.items.is_empty() {
         steps.push(RoadmapStep::Finish);
     }
     steps
 }
 
-/// What people are to be asked, or told in its place: everything open for who wants the roadmap developed, and
-/// later what says something else than what was approved.
+/// The question to people, or the refusal in its place: everything open for whoever wants the roadmap developed, and
+/// later items that say something else than what was approved.
 fn find_question(facts: &RoadmapFacts<'_>) -> Option<RoadmapStep> {
     let run = facts.run;
     let wants = run.answered.as_ref() != Some(&run.wanted);
@@ -454,7 +455,7 @@ fn find_question(facts: &RoadmapFacts<'_>) -> Option<RoadmapStep> {
     (!asked && concerns).then_some(RoadmapStep::Ask(open))
 }
 
-/// Whether a question is about these, or about the first of them where it says that there are more.
+/// True if a question is about these items, or about the first of them where it says that there are more.
 fn names_first(asked: &RoadmapProposal, open: &[ApprovedItem]) -> bool {
     if asked.more {
         open.len() > asked.items.len() && open.starts_with(&asked.items)

@@ -9,10 +9,10 @@ use codebutler_roadmap::{ItemStatus, RoadmapFile};
 
 use super::PATH;
 
-/// How the file of a commit has the item that a pull request is for.
+/// Result of checking an item in the roadmap's file, at the commit of its pull request.
 #[derive(Debug, Default)]
 pub struct ItemMark {
-    /// What it lacks before the pull request can be opened.
+    /// Error that says what has to be added before the pull request can be opened.
     pub missing: Option<ApiError>,
     /// The issue that is done with it.
     pub issue: Option<u64>,

@@ -45,36 +45,36 @@ pub use self::noted::{NotedStanding, note_item};
 use self::origin::ItemOrigin;
 use crate::work::WorkServices;
 
-/// Between two looks.
+/// Interval between two looks at a roadmap.
 const EVERY: Duration = Duration::from_millis(700);
-/// After a failure.
+/// Interval before a retry after a failure.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Between two edits of the message that shows how it stands.
+/// Interval between two edits of the dashboard.
 const EDIT: Duration = Duration::from_secs(4);
-/// How long the end waits for what the last calls cost.
+/// Time for which the end waits for the cost of the last calls.
 const SETTLES: Duration = Duration::from_mins(2);
 /// The file on a base branch.
 pub const PATH: &str = ".codebutler/roadmap.md";
 
 type RepoKey = (String, String);
 
-/// What spares questions. Nothing depends on it.
+/// Cache that saves requests. It may be lost.
 #[derive(Default)]
 struct Desk {
     files: HashMap<RepoKey, KnownFile>,
-    /// What the message of a conversation says, and since when.
+    /// Text of a conversation's dashboard, and the time of its latest edit.
     shown: HashMap<ThreadKey, (Instant, String)>,
     /// Conversations whose message says how it ended.
     over: HashSet<ThreadKey>,
     told: HashSet<(ThreadKey, String)>,
-    /// What the history says of a conversation's roadmap and its items.
+    /// The latest history events of a conversation's roadmap and its items.
     kept: HashMap<(ThreadKey, String), HistoryEvent>,
     links: HashMap<ThreadKey, String>,
-    /// What the file of an item's branch was last to say.
+    /// The latest note on each item's branch.
     noted: HashMap<ThreadKey, branches::NoteTaken>,
     /// Items whose pull request is for the base branch, as what they were stacked on is over.
     based: HashSet<ThreadKey>,
-    /// Since when all is merged, and calls are still under way.
+    /// Time since which all is merged, and calls are still under way.
     settling: HashMap<ThreadKey, Instant>,
     /// The newest wish of a conversation for which the file was read.
     wishes: HashMap<ThreadKey, SlackTs>,
@@ -90,7 +90,7 @@ struct KnownFile {
     merged: usize,
 }
 
-/// Why a look came to nothing.
+/// Reason why a look failed.
 #[derive(Debug, thiserror::Error)]
 enum LookError {
     #[error(transparent)]
@@ -174,7 +174,7 @@ impl Desk {
             return Ok(FollowUp::requeue(EVERY));
         };
         let merged = merged_of(gateway, &parent, run);
-        // What somebody says is about the file as it is then.
+        // A new wish is about the file as it is at that time, so the file is read anew.
         let is_new = self.wishes.get(key) != Some(&run.wanted);
         let age = if is_new { Duration::ZERO } else { poll };
         let file = match self.file(gateway, &repo, age, merged).await {
@@ -223,7 +223,7 @@ impl Desk {
             is_settling,
             elsewhere: other.as_deref(),
         };
-        // One that fails keeps no other.
+        // A step that fails does not hold up the others.
         let mut failed = None;
         for step in decide_steps(&facts) {
             let done = act::carry_out(gateway, &repo, &parent, &facts, step).await;
@@ -236,8 +236,8 @@ impl Desk {
         failed.map_or(Ok(FollowUp::requeue(EVERY)), Err)
     }
 
-    /// Whether the end waits for what calls cost that are under way: what a provider never tells is waited for
-    /// no longer than so.
+    /// True while the end waits for the cost of calls under way. A cost that a provider never tells is waited for
+    /// only so long.
     fn is_settling(&mut self, key: &ThreadKey, waits: bool) -> bool {
         if !waits {
             self.settling.remove(key);
@@ -357,7 +357,8 @@ impl Desk {
         }
         let redactor = masks::as_known(&gateway.context, repo).await;
         for (id, event) in changed {
-            // Said again when it is so again, and not because somebody else says it.
+            // The key has the time of activity, so that the same state is told again when it comes back, and not by
+            // two gateways.
             let activity = threads.get(&id).and_then(|thread| {
                 thread.status.as_ref()?.last_activity.as_ref().map(|at| at.0.to_string())
             });
@@ -373,7 +374,7 @@ impl Desk {
     }
 }
 
-/// What somebody wants of a Thread's roadmap.
+/// The roadmap's run that somebody wants in a Thread.
 fn run_of(thread: &Thread) -> Option<&RoadmapRun> {
     thread.status.as_ref().and_then(|status| status.roadmap.as_deref())
 }
@@ -435,12 +436,12 @@ fn other_run(gateway: &WorkServices, parent: &Thread, run: &RoadmapRun) -> Optio
         (at.map(|at| at.0), thread.name_any())
     };
     let first = others.min_by_key(|thread| rank(thread))?;
-    // Of two that were approved at once the earlier one goes on.
+    // Of two runs that are approved at the same time, the one that was approved earlier goes on.
     let own_first = run.is_approved() && own < rank(&first);
     (!own_first).then(|| first.name_any())
 }
 
-/// Whether a time of day has come, and on which day. Pure.
+/// The day whose digest is due, if its time of day has come. Pure.
 fn digest_day(at: &str, zone: &str, told: Option<&str>, now: Timestamp) -> Option<String> {
     let day = calendar::find_moment(now, zone).day;
     let zone = jiff::tz::TimeZone::get(zone).unwrap_or(jiff::tz::TimeZone::UTC);

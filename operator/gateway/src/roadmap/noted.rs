@@ -1,6 +1,6 @@
-//! What the file says of an item while it is built: that it is in progress, or what it waits for, in commits on the
-//! item's own branch. `done` is the implementer's to write, and from then on the file is left alone, so that nothing
-//! moves a branch that people are asked about.
+//! The note on an item that is being built: that it is in progress, or what it waits for, in commits on the item's
+//! own branch. `done` is the implementer's to write, and from then on the file is left alone, so that nothing moves a
+//! branch that people are asked about.
 
 use codebutler_gateway_core::github::{GitHub, GitHubError};
 use codebutler_roadmap::edit::{EditError, clear_field, set_field};
@@ -25,7 +25,7 @@ pub enum NotedStanding {
 }
 
 impl NotedStanding {
-    /// Of an item whose Thread works on it; nothing where the file is somebody else's to change.
+    /// The note on an item whose Thread works on it; nothing where the file is somebody else's to change.
     pub fn of(standing: &ItemStanding) -> Option<Self> {
         match standing {
             ItemStanding::Works => Some(Self::InProgress),
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(write(&blocked, &waiting), None);
         // Byte for byte what work on the branch has seen: nothing there gets in its way.
         assert_eq!(write(&NotedStanding::InProgress, &waiting).unwrap(), working);
-        // What waits for it, too.
+        // The items that wait for it are noted, too.
         let held = vec![("2".to_owned(), "waits for 1, which is blocked".to_owned())];
         let both = NotedStanding::Blocked { why, held };
         let file = working.replace("## 2. B\n", "## 2. B\n- Status: pending\n");

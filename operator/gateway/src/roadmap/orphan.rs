@@ -15,7 +15,7 @@ use codebutler_runtime::queue::FollowUp;
 use super::{AGAIN, LookError};
 use crate::work::WorkServices;
 
-/// How soon a child is looked at again: nothing of its own changes when its parent goes.
+/// Interval of looks at a child: nothing of its own changes when its parent goes.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Tells those that were not told yet, until the gateway stops.
@@ -27,7 +27,7 @@ pub(super) async fn run_orphans(gateway: &WorkServices) {
 
 struct OrphanReconciler<'a> {
     gateway: &'a WorkServices,
-    /// What spares a question. Nothing depends on it.
+    /// Threads that were told. It saves requests, and may be lost.
     told: HashSet<ThreadKey>,
 }
 
@@ -55,13 +55,14 @@ impl ThreadReconciler for OrphanReconciler<'_> {
     }
 }
 
-/// Whether it is part of something.
+/// True if an open Thread has a parent.
 fn has_parent(thread: &Thread) -> bool {
     let active = thread.spec.state == ThreadState::Active && !thread.is_going();
     active && thread.spec.parent.is_some() && thread.conversation().is_some()
 }
 
-/// Whether it was told: what is not in the cache may be new.
+/// Tells the Thread that its parent is gone, and returns true; false if it is there after all, as one that the cache
+/// lacks may be new.
 async fn tell_orphan(
     gateway: &WorkServices,
     thread: &Thread,
@@ -80,7 +81,7 @@ async fn tell_orphan(
     Ok(true)
 }
 
-/// What people are told.
+/// The message to people of the Thread.
 fn describe_orphan(thread: &Thread, parent: &ThreadKey, budget: Option<NanoUsd>) -> String {
     let what = match &thread.spec.item {
         Some(item) => {

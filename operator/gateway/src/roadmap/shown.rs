@@ -1,4 +1,4 @@
-//! What people read of a roadmap that is worked off. Pure.
+//! Messages to people about a roadmap that is worked off. Pure.
 
 use std::fmt::Write as _;
 
@@ -13,11 +13,11 @@ use super::decide::{ItemStanding, RoadmapFacts, RoadmapRefusal, WaitingReason, d
 
 /// Characters of a message: Slack takes some more.
 const LIMIT: usize = 3600;
-/// Of a question that no file goes with: some messages.
+/// Characters of a question without an attached file: some messages.
 const LONG: usize = 5 * LIMIT;
-/// Of a question's head and of what it says of its list.
+/// Characters of a question's head, and of its remarks on the list.
 const HEAD: usize = 400;
-/// Characters of a title.
+/// Maximum characters of a title.
 const TITLE: usize = 80;
 /// Mistakes that are told of a file.
 const FAULTS: usize = 8;
@@ -31,7 +31,7 @@ pub(super) fn item_title(file: Option<&RoadmapFile>, id: &str) -> String {
     format!("`{id}` {}", plain.take(TITLE).collect::<String>()).trim_end().to_owned()
 }
 
-/// How all of it stands, for the history.
+/// State of the whole run, for the history.
 pub(super) fn run_event(run: &RoadmapRun, budget: Option<NanoUsd>) -> HistoryEvent {
     let ended = run.ended.map(|end| match end {
         RoadmapEnd::Done => "done".to_owned(),
@@ -40,7 +40,7 @@ pub(super) fn run_event(run: &RoadmapRun, budget: Option<NanoUsd>) -> HistoryEve
     HistoryEvent::Roadmap { items: run.items.len() as u64, budget, ended }
 }
 
-/// How an item stands, for the history.
+/// State of an item, for the history.
 pub(super) fn item_event(
     facts: &RoadmapFacts<'_>,
     place: u64,
@@ -70,13 +70,13 @@ pub(super) fn item_event(
     }
 }
 
-/// All that a yes to these items approves: what the role of each is given.
+/// All that a yes to these items approves: the prompt of each item's role.
 pub(super) fn whole_items(file: Option<&RoadmapFile>, items: &[ApprovedItem]) -> String {
     let texts = items.iter().filter_map(|item| file?.item(&item.id)).map(item_prompt);
     texts.collect::<Vec<_>>().join("\n\n---\n\n")
 }
 
-/// What the role of an item is given.
+/// Prompt of an item's Thread.
 pub(super) fn item_prompt(item: &RoadmapItem) -> String {
     let notes = if item.notes.is_empty() { String::new() } else { format!("\n\n{}", item.notes) };
     format!(
@@ -174,7 +174,7 @@ fn describe_money(budget: Option<NanoUsd>, limits: &LimitsSpec) -> String {
     }
 }
 
-/// What is wrong in the file, line by line.
+/// Faults of the file, line by line.
 fn describe_faults(file: Option<&RoadmapFile>) -> String {
     let faults = file.map(|file| file.faults.as_slice()).unwrap_or_default();
     if faults.is_empty() {
@@ -188,7 +188,7 @@ fn describe_faults(file: Option<&RoadmapFile>) -> String {
     format!("\n\nNot started, until `{FILE}` is fixed:\n{}", lines.join("\n"))
 }
 
-/// Why there is nothing to ask.
+/// Message that says why people are asked nothing.
 pub(super) fn describe_refusal(
     refusal: &RoadmapRefusal,
     file: Option<&RoadmapFile>,
@@ -209,7 +209,7 @@ pub(super) fn describe_refusal(
     }
 }
 
-/// How all of it stands, in one message.
+/// Dashboard of all items, as one message.
 pub(super) fn roadmap_dashboard(
     facts: &RoadmapFacts<'_>,
     page: Option<&str>,
@@ -241,7 +241,7 @@ pub(super) fn roadmap_dashboard(
         let (mark, how) = describe_standing(standing);
         format!("{mark} {}: {how}{pull}{place}", item_title(facts.file, &item.id))
     };
-    // What somebody has to look at comes first, what is over last.
+    // Items that need somebody's attention come first, finished ones last.
     let rank = |standing: &ItemStanding| match standing {
         ItemStanding::Asks(..) | ItemStanding::TooDear => 0,
         ItemStanding::Ready => 1,
@@ -256,7 +256,7 @@ pub(super) fn roadmap_dashboard(
     format!("{head}\n{}", fit_lines(&rows, LIMIT - head.len()))
 }
 
-/// As many lines as fit, and how many there are besides.
+/// As many lines as fit, with the number of those left out.
 fn fit_lines(lines: &[String], limit: usize) -> String {
     let mut text = String::new();
     for (at, line) in lines.iter().enumerate() {
@@ -286,7 +286,7 @@ fn describe_standing(standing: &ItemStanding) -> (&'static str, String) {
     }
 }
 
-/// Why an item waits for people, and what they can do.
+/// Reason why an item waits for people, and their options, in words.
 pub(super) fn describe_reason(why: &WaitingReason) -> String {
     match why {
         WaitingReason::Question => "a question in its thread waits for an answer".to_owned(),
@@ -318,7 +318,7 @@ pub(super) fn describe_reason(why: &WaitingReason) -> String {
     }
 }
 
-/// What is told once of an item that waits for people: a key, and the words.
+/// Notice of an item that waits for people: its key, and the words.
 pub(super) fn describe_blocked(
     facts: &RoadmapFacts<'_>,
     item: &ApprovedItem,
@@ -327,7 +327,7 @@ pub(super) fn describe_blocked(
     let ItemStanding::Asks(why, mark) = facts.standing(item) else { return None };
     let since = match (&why, &mark) {
         (_, Some(mark)) => mark.to_string(),
-        // Said again when it says something else.
+        // The notice is repeated when the reason or the item's text changes.
         (why, None) => format!("{}-{}", reason_word(why), item.hash),
     };
     let place = facts.children.get(&item.id).and_then(|child| link(&child.thread));
@@ -351,7 +351,7 @@ pub(super) fn describe_blocked(
     Some((format!("roadmap-blocked:{}:{since}", item.id), text))
 }
 
-/// What is told once of all that waits for a merge.
+/// Notice of all items that wait for a merge.
 pub(super) fn describe_ready(
     facts: &RoadmapFacts<'_>,
     link: impl Fn(&str) -> Option<String>,
@@ -374,7 +374,7 @@ pub(super) fn describe_ready(
     format!("{head}\n{}", fit_lines(&lines, LIMIT - head.len()))
 }
 
-/// What the lead is asked when all is merged.
+/// Request to the lead for a retrospective once all items are merged.
 pub(super) fn look_back_request(facts: &RoadmapFacts<'_>) -> String {
     let line = |item: &ApprovedItem| {
         let pull = facts.children.get(&item.id).and_then(|child| child.pull_request);
@@ -392,7 +392,7 @@ pub(super) fn look_back_request(facts: &RoadmapFacts<'_>) -> String {
     format!("{head}\n{}", fit_lines(&lines, LIMIT - head.len()))
 }
 
-/// What the Thread of an item is told.
+/// Message to the Thread of an item whose base was closed without a merge.
 pub(super) fn describe_lost_base(gone: &str) -> String {
     format!(
         "What this is built on was closed without a merge: item {gone}. Its changes are on this branch, too, so nothing is merged here \

@@ -49,12 +49,12 @@ pub(super) fn standing_of(thread: &Thread) -> StackStanding {
     known.cloned().unwrap_or_default()
 }
 
-/// Whether a Thread's branch is for another one's as yet.
+/// True while another item's branch, on which the Thread's own began, is still open.
 pub fn is_for_branch_below(gateway: &WorkServices, thread: &Thread) -> bool {
     open_branch(gateway, thread).is_some()
 }
 
-/// Whether the predecessor is merged and the gateway has not done yet what follows from that.
+/// True if the predecessor is merged and the gateway has not done yet what follows from that.
 pub fn awaits_upkeep(gateway: &WorkServices, thread: &Thread) -> bool {
     let before = find_predecessor(gateway, thread);
     let merged = before.is_some_and(|before| ChildState::of(&before) == ChildState::Merged);
@@ -76,7 +76,7 @@ pub fn merged_below(gateway: &WorkServices, thread: &Thread) -> Vec<String> {
     found
 }
 
-/// Whether a Thread's branch began on another Thread's, or on one that did.
+/// True if a Thread's branch began on the branch of the Thread `name`, or on one that did.
 pub fn is_above(gateway: &WorkServices, thread: &Thread, name: &str) -> bool {
     let mut next = Arc::new(thread.clone());
     // Names may lead round.
@@ -114,7 +114,7 @@ pub async fn base_branch(
     Ok(repo.spec.git.branch.clone())
 }
 
-/// Whether an item's predecessor was closed without a merge, and nobody was asked since whether to merge the item.
+/// True if an item's predecessor was closed without a merge, and nobody was asked since whether to merge the item.
 pub fn has_lost_base(gateway: &WorkServices, thread: &Thread) -> bool {
     find_predecessor(gateway, thread).is_some_and(|before| is_lost(&before, thread))
 }
@@ -128,7 +128,7 @@ fn is_lost(before: &Thread, thread: &Thread) -> bool {
     ChildState::of(before) == ChildState::Dropped && !since
 }
 
-/// Why a stacked item can't be merged yet.
+/// Reason why a stacked item can't be merged yet, if there is one.
 pub fn find_unmet(gateway: &WorkServices, thread: &Thread) -> Option<String> {
     let before = find_predecessor(gateway, thread)?;
     let what = describe_item(&before);
@@ -144,7 +144,7 @@ pub fn find_unmet(gateway: &WorkServices, thread: &Thread) -> Option<String> {
     }
 }
 
-/// An item, for people.
+/// Name of an item with its pull request, for people.
 pub(super) fn describe_item(thread: &Thread) -> String {
     let pull = thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
     let item = thread.spec.item.as_deref().unwrap_or_default();
@@ -154,7 +154,7 @@ pub(super) fn describe_item(thread: &Thread) -> String {
     )
 }
 
-/// Whether a host does not show yet that the gateway has put the base branch on a pull request's branch.
+/// True if a host does not show yet that the gateway has put the base branch on a pull request's branch.
 pub fn is_behind_merge(thread: &Thread, head: &str) -> bool {
     let merge = standing_of(thread).merge;
     let closing = thread.status.as_ref().and_then(|status| status.closing.as_ref());

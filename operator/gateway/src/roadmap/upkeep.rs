@@ -1,7 +1,7 @@
-//! Branches of stacked items, kept up to date by the gateway itself. What comes to the branch below is merged into the
-//! one above; once the item below is merged, the base branch is, and what the branch above has of the one below counts
-//! as merged, under whatever name the host put it there. A role is needed only where both sides really changed the
-//! same lines: the radar tells it.
+//! Branches of stacked items, kept up to date by the gateway itself. What comes to the branch below is merged into
+//! the one above; once the item below is merged, the base branch is, and what the branch above has of the one below
+//! counts as merged, under whatever name the host put it there. A role is needed only where both sides really changed
+//! the same lines: the radar tells it.
 //!
 //! Before a merge is pushed it is on record in the Thread's status: whoever follows a process that died in the middle
 //! finds by it what was done. A branch that has moved on meanwhile is looked at again.
@@ -26,18 +26,18 @@ use super::child::ChildState;
 use super::stack::{self, describe_item, standing_of};
 use crate::work::WorkServices;
 
-/// Between two looks at what is known of the branch below: nothing of the Thread's own changes when that moves.
+/// Interval of looks at the branch below: the Thread itself does not change when that one moves.
 const EVERY: Duration = Duration::from_secs(2);
-/// After a failure, and at most.
+/// Backoff after a failure: its beginning, and its maximum.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(3), Duration::from_mins(1));
-/// How long a host may take to show a merge that it has told of.
+/// Time that a host may take to show a merge that it has told of.
 const LAG: Duration = Duration::from_mins(2);
-/// Letters of a commit.
+/// Characters of a commit's short id.
 const SHORT: usize = 10;
 /// Files in conflict that are named.
 const MAX_NAMED: usize = 5;
 
-/// Why a look came to nothing.
+/// Reason why a look failed.
 #[derive(Debug, thiserror::Error)]
 enum UpkeepError {
     #[error(transparent)]
@@ -60,9 +60,9 @@ pub(super) async fn run_upkeep(gateway: &WorkServices) {
 
 struct UpkeepReconciler<'a> {
     gateway: &'a WorkServices,
-    /// Where the branch below was when it was looked at last. It spares questions.
+    /// Tip of the branch below at the latest look. It saves requests, and may be lost.
     looked: HashMap<ThreadKey, String>,
-    /// Since when the item below is merged, and the base branch does not show it.
+    /// Time since which the item below is merged, and the base branch does not show it.
     merged_since: HashMap<ThreadKey, Instant>,
 }
 
@@ -92,10 +92,10 @@ struct StackLook<'a> {
     bench: UpkeepBench,
     key: &'a ThreadKey,
     thread: &'a Thread,
-    /// The item below.
+    /// Thread of the item below.
     before: &'a Thread,
     branch: &'a str,
-    /// What the branch is at.
+    /// Tip of the Thread's own branch.
     own: String,
     standing: StackStanding,
 }
@@ -114,7 +114,7 @@ impl UpkeepReconciler<'_> {
             return rests;
         }
         if state == ChildState::Merged && standing.settled {
-            // It may have been asked about the commit before while the merge was pushed.
+            // People may have been asked about the earlier commit while the merge was pushed.
             if has_old_answer(&status) {
                 gateway.threads.update(key, renew_answer).await?;
             }
@@ -243,7 +243,7 @@ impl StackLook<'_> {
             None => false,
         };
         if !is_shown {
-            // What is not on the base branch may not count as merged: it would be taken out here.
+            // Commits that are not on the base branch may not count as merged: they would be taken out here.
             if is_late {
                 self.settle(None).await?;
                 return Ok(FollowUp::await_change());
@@ -270,7 +270,7 @@ impl StackLook<'_> {
         Ok(FollowUp::await_change())
     }
 
-    /// Puts a merge on the branch; the host's words where it refuses.
+    /// Pushes a merge to the branch; returns the host's words where it refuses.
     async fn put(&self, made: &MadeMerge, base: bool) -> Result<Result<(), String>, UpkeepError> {
         let merge = StackMerge { from: self.own.clone(), to: made.commit.clone(), base };
         self.note(|known| known.merge = Some(merge.clone())).await?;
@@ -289,7 +289,7 @@ impl StackLook<'_> {
         }
     }
 
-    /// Whether the host does not want the merge, and says so again; false if the branch has moved meanwhile.
+    /// Tells the conversation that the host refuses the merge; false if the branch has moved meanwhile.
     async fn is_refused(&self, made: &MadeMerge, why: &str) -> Result<bool, UpkeepError> {
         let now = UpkeepBench::take(&self.gateway.git, self.repo).await?;
         if now.is_none_or(|now| now.tip(self.branch) != Some(&*self.own)) {
@@ -355,7 +355,7 @@ impl StackLook<'_> {
     }
 }
 
-/// Whether people were asked about the commit below the gateway's merge of the base branch.
+/// True if people were asked about the commit below the gateway's merge of the base branch.
 fn has_old_answer(status: &ThreadStatus) -> bool {
     let merge = status.stack.as_ref().and_then(|stack| stack.merge.as_ref());
     let head = status.closing.as_ref().and_then(|closing| closing.head.as_ref());
@@ -378,7 +378,7 @@ fn short(commit: &str) -> String {
     format!("`{}`", commit.get(..SHORT).unwrap_or(commit))
 }
 
-/// Files, for people.
+/// Names of files, for people.
 fn name_files(files: &BTreeSet<String>) -> String {
     let plain = |c: char| if c == '`' || c.is_control() { '\'' } else { c };
     let named = files.iter().take(MAX_NAMED);

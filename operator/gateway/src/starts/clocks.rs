@@ -21,17 +21,17 @@ use super::{
 };
 use crate::roadmap::child::ChildState;
 
-/// Between two looks.
+/// Interval between two looks at the schedules.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long a Repo is left alone after a failure.
+/// Backoff of a Repo after a failure.
 const AGAIN: Duration = Duration::from_secs(30);
 /// Runs whose Threads are looked for before another one begins.
 const RECENT: usize = 64;
 
-/// What spares work. Nothing depends on it.
+/// Cache that saves work. It may be lost.
 struct ClockDesk {
     recorder: Recorder,
-    /// Until when a Repo is left alone after a failure.
+    /// Time until which a Repo is left alone after a failure.
     later: HashMap<RepoKey, Instant>,
     /// The next time of a Repo's schedules, as this version of it has them.
     quiet: HashMap<RepoKey, (Option<String>, Timestamp)>,
@@ -98,7 +98,7 @@ impl ClockDesk {
                 |work: &mut BegunWork| work.keep_schedules(|name| is_there(&repo, name, now));
             record::update_record(&gateway.context.client, &repo, keep).await?;
         }
-        // One that fails keeps no other.
+        // A schedule that fails does not hold up the others.
         let mut failed = None;
         for spec in &repo.spec.schedules {
             let Some(step) = step_of(gateway, &repo, spec, now) else { continue };
@@ -183,12 +183,12 @@ fn run_id(spec: &ScheduleSpec, at: Timestamp) -> String {
     format!("{}\n{}", spec.name, at.as_second())
 }
 
-/// The Thread of a run.
+/// Name of the Thread of a run.
 fn run_name(repo: &Repo, spec: &ScheduleSpec, at: Timestamp) -> String {
     name_of(repo, ThreadOrigin::Schedule, &run_id(spec, at), &spec.name)
 }
 
-/// What is to be done about a schedule. What can't be read the controller tells.
+/// The step that is due for a schedule. One that can't be read is the controller's to tell.
 fn step_of(
     gateway: &WorkServices,
     repo: &Repo,
@@ -222,8 +222,8 @@ fn next_time(repo: &Repo, now: Timestamp) -> Timestamp {
     next.min().unwrap_or(Timestamp::MAX)
 }
 
-/// Whether something is on record of a schedule that is not there any more, or can't be read: one that comes
-/// back under its name is another one, and what was due meanwhile was not missed.
+/// True if something is on record of a schedule that is not there any more, or can't be read: one that comes back
+/// under its name is another one, and what was due meanwhile was not missed.
 fn has_gone(repo: &Repo, now: Timestamp) -> bool {
     let mut known = repo.status.iter().flat_map(|status| &status.schedules);
     known.any(|known| !is_there(repo, &known.name, now))
@@ -252,8 +252,8 @@ fn last_thread(
     scheduled_thread(gateway, repo, status?.last_thread.clone()?)
 }
 
-/// Whether roles work there, or people are asked. One that has said what there was to say holds up nobody,
-/// unless it has a pull request.
+/// True if roles work there, or people are asked. One that has said what there was to say holds up nobody, unless it
+/// has a pull request.
 fn is_at_work(thread: &Thread) -> bool {
     let open = thread.spec.state == ThreadState::Active && !thread.is_going();
     let rests = matches!(ChildState::of(thread), ChildState::Rests(_) | ChildState::Merged);

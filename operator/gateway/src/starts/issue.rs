@@ -1,4 +1,4 @@
-//! What an issue's Thread is asked to do. Pure.
+//! Prompt of a Thread that an issue began. Pure.
 
 use codebutler_crds::wire::RepoIssue;
 
@@ -9,8 +9,8 @@ pub(super) const BODY: usize = 6000;
 /// Longest quote of it: a Thread's prompt has at most 12,000 characters.
 const QUOTE: usize = 9000;
 
-/// What is wanted. What the issue says stands as what it is, the quoted words of somebody at GitHub: whom they
-/// mention is not addressed by that.
+/// The request of the Thread. The issue's text stands as what it is, the quoted words of somebody at GitHub: whom
+/// they mention is not addressed by that.
 pub(super) fn prompt_of(issue: &RepoIssue) -> String {
     let RepoIssue { number, url, title, author, body, .. } = issue;
     let body = if body.trim().is_empty() { "(no text)" } else { body.trim() };

@@ -55,7 +55,7 @@ async fn begin_labelled(
                 free -= usize::from(is_open(&thread));
                 begun.push(issue);
             }
-            // Of this one alone: the others go on.
+            // This issue has to wait: the others go on.
             Err(StartError::Going) => {}
             Err(error) => {
                 failed = Some(error);

@@ -28,14 +28,14 @@ use sha2::{Digest as _, Sha256};
 use self::poll::PolledSource;
 use crate::work::WorkServices;
 
-/// How long GitHub may take for one Repo.
+/// Timeout of all requests to GitHub for one Repo.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Longest part of a Repo's name in that of a Thread.
 const REPO: usize = 20;
 /// Longest part that says to people what began it.
 const SHOWN: usize = 18;
 
-/// What begins a Thread.
+/// Kind of event that begins a Thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadOrigin {
     Schedule,
@@ -45,7 +45,7 @@ pub enum ThreadOrigin {
 }
 
 impl ThreadOrigin {
-    /// As the Thread's label has it.
+    /// Value of the Thread's label.
     const fn label(self) -> &'static str {
         match self {
             Self::Schedule => "schedule",
@@ -81,7 +81,7 @@ pub fn thread_of(
     thread
 }
 
-/// Its name: what is cut off of the Repo's is in the hash.
+/// Name of the Thread: the hash covers the part of the Repo's name that is cut off.
 pub fn name_of(repo: &Repo, origin: ThreadOrigin, id: &str, shown: &str) -> String {
     let whole = repo.name_any();
     let hash = Sha256::digest(format!("{whole}\n{}\n{id}", origin.label()));
@@ -94,7 +94,7 @@ pub fn name_of(repo: &Repo, origin: ThreadOrigin, id: &str, shown: &str) -> Stri
 /// Bytes of an event's note; the API takes 1,024.
 const NOTE: usize = 1000;
 
-/// Why something did not begin.
+/// Reason why something did not begin.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
     #[error(transparent)]
@@ -118,7 +118,7 @@ impl From<WriteError> for StartError {
 
 /// Begins what is due until the gateway stops. `every`: between two questions for a Repo's issues or comments.
 pub async fn run_starts(gateway: &WorkServices, every: Duration) {
-    // What GitHub takes to answer keeps no clock.
+    // In parallel, so that a slow GitHub holds up no schedule.
     tokio::join!(
         Box::pin(clocks::run_schedules(gateway)),
         Box::pin(poll::run_polling(gateway, PolledSource::Issues, every)),
@@ -130,7 +130,7 @@ fn is_open(thread: &Thread) -> bool {
     thread.spec.state == ThreadState::Active && !thread.is_going()
 }
 
-/// As somebody else's words: whom they mention is not addressed by that.
+/// Quotes somebody else's words: whoever they mention is not addressed by that.
 fn quote_foreign(text: &str, room: usize) -> String {
     let (mut out, mut length) = (String::new(), 0);
     for line in text.lines() {

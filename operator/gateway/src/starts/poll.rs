@@ -13,14 +13,14 @@ use parking_lot::Mutex;
 
 use super::{StartError, WorkServices, labelled, remarked, warn_repo};
 
-/// Between two looks at which Repos are to be asked about.
+/// Interval at which Repos are chosen that are due for a poll.
 const EVERY: Duration = Duration::from_secs(1);
 /// Repos that are asked about at the same time.
 const AT_ONCE: usize = 8;
 /// Failures in a row after which one is told that may pass by itself.
 const LASTING: u32 = 3;
 
-/// What is asked for.
+/// Kind of thing that is polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PolledSource {
     Issues,
@@ -32,7 +32,7 @@ impl PolledSource {
         let status = repo.status.as_ref();
         match self {
             Self::Issues => repo.spec.issues.is_some(),
-            // What is on record goes when nobody wants it any more.
+            // Without the setting there is still a record to remove.
             Self::Comments => {
                 repo.spec.comments.is_some() || status.is_some_and(|known| known.comments.is_some())
             }
@@ -67,7 +67,7 @@ impl PolledSource {
     }
 }
 
-/// What spares questions about one Repo. Nothing depends on it.
+/// Cache that saves requests about one Repo. It may be lost.
 #[derive(Clone, Default)]
 struct PolledRepoState {
     generation: Option<i64>,

@@ -1,4 +1,4 @@
-//! What a Repo keeps of what began by itself. One writer, and it gives way to others of the same status.
+//! A Repo's record of work that began by itself. One writer, and it gives way to others of the same status.
 
 use codebutler_crds::Repo;
 use codebutler_crds::starts::{CommentsStatus, MOST_ISSUES, ScheduleStatus};
@@ -10,11 +10,11 @@ use serde_json::json;
 /// Attempts against other writers of the same status.
 const ATTEMPTS: u32 = 8;
 
-/// What is kept.
+/// Status fields of a Repo that are kept here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct BegunWork {
     pub schedules: Vec<ScheduleStatus>,
-    /// Newest last.
+    /// Numbers of issues, the newest last.
     pub issues: Vec<u64>,
     pub comments: Option<CommentsStatus>,
 }

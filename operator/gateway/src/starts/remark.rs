@@ -1,4 +1,4 @@
-//! What a Thread is asked to do that a comment at GitHub began. Pure.
+//! Prompt of a Thread that a comment at GitHub began. Pure.
 
 use std::fmt::Write as _;
 

@@ -30,7 +30,7 @@ pub(super) async fn look_at(gateway: &WorkServices, repo: &Repo) -> Result<(), S
     let known = repo.status.as_ref().and_then(|status| status.comments.clone());
     let (spec, known) = match (&repo.spec.comments, known) {
         (Some(spec), Some(known)) => (spec, known),
-        // What was written before somebody wanted it begins nothing.
+        // Comments from before the Repo had this setting begin nothing.
         (Some(_), None) => {
             let next = Timestamp::from_second(Timestamp::now().as_second() + 1);
             // GitHub counts in seconds: what was written in this one may have been before.
@@ -67,9 +67,9 @@ pub(super) async fn look_at(gateway: &WorkServices, repo: &Repo) -> Result<(), S
                     tracing::info!(repo = repo.name_any(), %error, "comment_reaction_failed");
                 }
             }
-            // What it was about is gone: it begins nothing.
+            // The issue or pull request of the comment is gone: it begins nothing.
             Err(StartError::GitHub(GitHubError::NoIssue)) => settled.push(command.id),
-            // Of this one alone: the others go on.
+            // This comment has to wait: the others go on.
             Err(StartError::Going) => {}
             Err(error) => failed = failed.or(Some(error)),
         }
@@ -81,7 +81,7 @@ pub(super) async fn look_at(gateway: &WorkServices, repo: &Repo) -> Result<(), S
     failed.map_or(Ok(()), Err)
 }
 
-/// What is on record after a look. Pure.
+/// The record after a look. Pure.
 fn next_status(known: &CommentsStatus, heard: &HeardComments, settled: &[u64]) -> CommentsStatus {
     let is_settled = |id: &u64| known.settled.contains(id) || settled.contains(id);
     let waiting = heard.commands.iter().filter(|one| !is_settled(&one.id)).map(|one| one.at).min();
@@ -95,7 +95,7 @@ fn next_status(known: &CommentsStatus, heard: &HeardComments, settled: &[u64]) -
     CommentsStatus { since: Time(since), settled }
 }
 
-/// Whether a Thread listens to what is said there.
+/// True if a Thread listens to comments on this pull request.
 fn is_told(gateway: &WorkServices, repo: &Repo, number: u64) -> bool {
     gateway.context.attended.all().into_iter().any(|thread| {
         let here = thread.namespace() == repo.namespace() && thread.spec.repo == repo.name_any();
@@ -170,10 +170,10 @@ mod tests {
         };
         let all = || vec![command(1, 5), command(2, 25), command(3, 30)];
         assert_eq!(look(all(), 30, &[2, 3]), (at(20), vec![2, 3]));
-        // One that could not begin holds the mark.
+        // A comment that could not begin a Thread holds the cursor.
         assert_eq!(look(all(), 55, &[2]), (at(30), vec![]));
         assert_eq!(look(vec![command(2, 3)], 55, &[]), (at(3), vec![]));
-        // Nothing moves back.
+        // The cursor never moves back.
         assert_eq!(look(vec![], 5, &[]), (at(0), vec![]));
         let none = next_status(&known, &HeardComments::default(), &[]);
         assert_eq!(none.since.0, at(0));

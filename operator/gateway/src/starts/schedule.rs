@@ -1,25 +1,25 @@
-//! What is to be done about a schedule. Pure: from its times, what became of it, and the Thread of its last
-//! run. Whoever dies between a Thread and its record is followed by somebody who decides the same.
+//! Decides the next step of a schedule. Pure: from its times, what became of it, and the Thread of its last run. A
+//! gateway that takes over after a crash between a Thread and its record decides the same.
 
 use codebutler_crds::starts::{ConcurrencyPolicy, ScheduleSpec, ScheduleStatus};
 use codebutler_runtime::schedule::{DueRuns, ScheduleClock};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// What is to be done now.
+/// A step of a schedule that is due now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ScheduleStep {
-    /// It is seen for the first time, or its times are other ones: it begins to count.
+    /// The schedule is seen for the first time, or its times have changed: it begins to count.
     Watch,
-    /// It has its Thread already, which is not on record: who made it died.
+    /// The newest run has its Thread already, which is not on record: whoever made it died.
     Adopt(LateRuns),
-    /// Nobody wants these.
+    /// These runs pass without a Thread, as nobody wants them.
     Pass(DueRuns),
     /// A Thread begins for the newest.
     Begin(LateRuns),
-    /// None begins, as the last one is open.
+    /// No run begins, as the Thread of the last one is open.
     Skip(LateRuns),
-    /// None begins, as it is too late.
+    /// No run begins, as it is too late for them.
     Miss(DueRuns),
 }
 
@@ -27,31 +27,31 @@ pub(super) enum ScheduleStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LateRuns {
     pub due: DueRuns,
-    /// Of them, those that are later than they may be.
+    /// Number of them that are later than the deadline.
     pub too_late: u32,
 }
 
 impl LateRuns {
-    /// Those that could begin still, were the newest not begun instead.
+    /// Number of runs that could begin still, were the newest not begun instead.
     pub(super) const fn replaced(&self) -> u32 {
         self.in_time().saturating_sub(1)
     }
 
-    /// Those that are not too late, the newest among them.
+    /// Number of runs that are not too late, the newest among them.
     pub(super) const fn in_time(&self) -> u32 {
         self.due.count.saturating_sub(self.too_late)
     }
 }
 
-/// How a schedule stands.
+/// Facts that the step of a schedule is decided from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScheduleFacts<'a> {
     pub spec: &'a ScheduleSpec,
     pub clock: &'a ScheduleClock,
-    /// As its times are read.
+    /// The schedule's times and zone, as they are read.
     pub cron: &'a str,
     pub status: Option<&'a ScheduleStatus>,
-    /// Nothing begins in this Repo.
+    /// True if the Repo is suspended: nothing begins in it.
     pub suspended: bool,
     /// The Thread of its last run is at work, or waits for people.
     pub open: bool,
@@ -59,7 +59,7 @@ pub(super) struct ScheduleFacts<'a> {
     pub begun: Option<Timestamp>,
 }
 
-/// What is to be done, if anything.
+/// The step that is due now, if any.
 pub(super) fn decide_schedule(facts: &ScheduleFacts<'_>, now: Timestamp) -> Option<ScheduleStep> {
     let known = facts.status.filter(|status| status.cron == facts.cron);
     let Some(settled) = known.and_then(|status| status.settled.as_ref()) else {
@@ -67,7 +67,7 @@ pub(super) fn decide_schedule(facts: &ScheduleFacts<'_>, now: Timestamp) -> Opti
     };
     let due = facts.clock.due(settled.0, now)?;
     let deadline = SignedDuration::from_secs(facts.spec.starting_deadline_seconds.into());
-    // Those before the newest that were due too long ago.
+    // Count the runs before the newest that were due too long ago.
     let late = |due: DueRuns| {
         let before = due.newest - SignedDuration::from_secs(1);
         let until = (now - deadline).min(before);
@@ -90,7 +90,7 @@ pub(super) fn decide_schedule(facts: &ScheduleFacts<'_>, now: Timestamp) -> Opti
     Some(ScheduleStep::Begin(late(due)))
 }
 
-/// What becomes of runs that do not begin, for people; nothing where all of them do, or wait for a conversation.
+/// Message about runs that do not begin; nothing where all of them do, or wait for a conversation.
 pub(super) fn describe_unbegun(spec: &ScheduleSpec, step: &ScheduleStep) -> Option<String> {
     let (too_late, replaced, newest) = match step {
         ScheduleStep::Miss(due) => (due.count, 0, due.newest),
@@ -134,7 +134,7 @@ pub(super) fn describe_unbegun(spec: &ScheduleSpec, step: &ScheduleStep) -> Opti
     (!parts.is_empty()).then(|| own + &parts.join("; "))
 }
 
-/// Whether a step is on record: another gateway took it at the same moment.
+/// True if a step is on record already: another gateway took it at the same moment.
 pub(super) fn is_settled(status: &ScheduleStatus, cron: &str, step: &ScheduleStep) -> bool {
     let settled = status.settled.as_ref().filter(|_| status.cron == cron).map(|time| time.0);
     match step {
@@ -147,7 +147,7 @@ pub(super) fn is_settled(status: &ScheduleStatus, cron: &str, step: &ScheduleSte
     }
 }
 
-/// What is on record once a step is done.
+/// The record after a step is done.
 pub(super) fn record_step(
     before: Option<&ScheduleStatus>,
     facts: (&str, &str),
@@ -184,7 +184,7 @@ pub(super) fn record_step(
     status
 }
 
-/// What a run is asked to do: what the schedule says, and what did not happen since the last one.
+/// Prompt of a run: that of the schedule, and a note on runs that did not begin since the last one.
 pub(super) fn prompt_of(
     spec: &ScheduleSpec,
     status: Option<&ScheduleStatus>,
@@ -233,7 +233,7 @@ mod tests {
         let begun = None;
         let facts =
             ScheduleFacts { spec, clock: &clock, cron: CRON, status, suspended, open, begun };
-        // One that is not on record is put there before anything else is decided.
+        // A Thread that is not on record is put there before anything else is decided.
         let adopted = ScheduleFacts { begun: Some(at("2026-11-24T02:00:00Z")), ..facts };
         if let Some(ScheduleStep::Begin(_)) = decide_schedule(&facts, at(now)) {
             assert!(matches!(decide_schedule(&adopted, at(now)), Some(ScheduleStep::Adopt(_))));
@@ -322,7 +322,7 @@ mod tests {
         let adopted = decide_schedule(&ScheduleFacts { begun, ..facts }, now).unwrap();
         let ScheduleStep::Adopt(found) = adopted else { panic!("{adopted:?}") };
         assert_eq!((found.due.count, found.too_late, found.replaced()), (2, 1, 0));
-        // None begins while the conversation of an earlier one is open: that is told, too.
+        // No run begins while the conversation of an earlier one is open: that is told, too.
         let skipped = decide_schedule(&ScheduleFacts { open: true, ..facts }, now).unwrap();
         insta::assert_snapshot!(describe_unbegun(&often, &skipped).unwrap(), @"spec.schedules `nightly`: 1 run before that of 2026-11-25T10:30:00Z did not begin within 1200 seconds, and will not; 2 runs until 2026-11-25T10:30:00Z did not begin, as the conversation of an earlier one is at work, or waits for people");
         // In time, there is nothing to tell.

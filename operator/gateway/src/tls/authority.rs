@@ -65,7 +65,7 @@ impl CertificateAuthority {
     }
 }
 
-/// From yesterday (clocks differ) for some days.
+/// Sets the validity: from yesterday, as clocks differ, for a number of days.
 fn set_validity(params: &mut CertificateParams, now: Timestamp, days: i64) {
     let today = now.to_zoned(TimeZone::UTC).date();
     let end = today.saturating_add(days.days());

@@ -1,4 +1,4 @@
-//! When an authority is replaced. Pure: what is kept now and the time in, what is kept next out.
+//! Rotation of the certificate authority. Pure: what is kept now and the time in, what is kept next out.
 //!
 //! A new authority is published long before it signs anything, and an old one stays published until
 //! what it could have signed has expired: at no time does an agent meet a certificate of an
@@ -6,14 +6,14 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How long an authority is valid.
+/// Validity of an authority, in days.
 pub(super) const LIFE_DAYS: i64 = 3650;
 /// Age at which its successor is made.
 const REPLACED_AFTER: SignedDuration = SignedDuration::from_hours(365 * 24);
-/// How long the successor is published before it signs: longer than any pod lives or any volume
-/// takes to be refreshed.
+/// Time for which the successor is published before it signs: longer than any pod lives or any volume takes to be
+/// refreshed.
 const PUBLISHED: SignedDuration = SignedDuration::from_hours(14 * 24);
-/// How long the predecessor stays published: longer than a server's certificate is valid.
+/// Time for which the predecessor stays published: longer than a server's certificate is valid.
 const KEPT: SignedDuration = SignedDuration::from_hours(120 * 24);
 
 /// Certificate and private key as PEM, and since when they are kept in their place.
@@ -25,7 +25,7 @@ pub(super) struct KeyPairPem {
     pub since: Timestamp,
 }
 
-/// All authorities of an installation.
+/// All certificate authorities of an installation.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct KnownAuthorities {
     pub current: KeyPairPem,
@@ -37,7 +37,7 @@ pub(super) struct KnownAuthorities {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RotationDue {
-    /// Nothing.
+    /// No step is due.
     Nothing,
     /// A successor has to be made.
     Successor,
@@ -48,7 +48,7 @@ pub(super) enum RotationDue {
 }
 
 impl KnownAuthorities {
-    /// What is due at `now`.
+    /// The step that is due at `now`.
     pub(super) fn due(&self, now: Timestamp) -> RotationDue {
         let age = |since: Timestamp| now.duration_since(since);
         if self.previous.as_ref().is_some_and(|(_, since)| age(*since) >= KEPT) {
@@ -61,7 +61,7 @@ impl KnownAuthorities {
         }
     }
 
-    /// After the successor has taken over.
+    /// The authorities after the successor has taken over.
     #[must_use]
     pub(super) fn promoted(self, now: Timestamp) -> Self {
         match self.next {

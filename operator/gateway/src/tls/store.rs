@@ -1,6 +1,6 @@
-//! Where the authorities are kept: in a Secret and a ConfigMap that the installation brings along, empty. The
-//! gateway fills them and has no right to create either. The replica whose patch comes first has made an
-//! authority or its successor; all others read it.
+//! Store of the authorities: a Secret and a ConfigMap that the installation brings along, empty. The gateway fills
+//! them and has no right to create either. The replica whose patch comes first has made an authority or its
+//! successor; all others read it.
 
 use codebutler_crds::names::{CA_CONFIG_MAP, CA_KEY};
 use codebutler_gateway_core::writes;
@@ -27,7 +27,7 @@ const PREVIOUS_CERTIFICATE: &str = "previous.crt";
 const PREVIOUS_SINCE: &str = "previous.since";
 const ATTEMPTS: u32 = 3;
 
-/// What is kept, and its version.
+/// The stored authorities, and their resource version.
 pub(super) struct KeptAuthority {
     pub authorities: KnownAuthorities,
     version: Option<String>,
@@ -65,7 +65,8 @@ pub(super) async fn load_authorities(
     Err(TlsError::Damaged(SECRET))
 }
 
-/// Nothing was ever put into it. One that lost a part is damaged, and a new authority would cut off all agents.
+/// True if nothing was ever put into the Secret. One that lost a part is damaged, and a new authority would cut off
+/// all agents.
 fn is_unfilled(secret: &Secret) -> bool {
     let has = |key: &str| secret.data.as_ref().is_some_and(|data| data.contains_key(key));
     !has(CERTIFICATE) && !has(KEY)

@@ -1,6 +1,6 @@
-//! What a merge train does next: one step at a time, each of which may be begun anew. What is put on record
-//! before a step and what a step finds done is all that it needs: whoever dies in between is followed by
-//! somebody who goes on.
+//! Decides the next step of a merge train: one step at a time, each of which may be begun anew. What is put on record
+//! before a step and what a step finds done is all that it needs: whoever dies in between is followed by somebody who
+//! goes on.
 //!
 //! All that is left is put together on top of the base branch and tested as one commit. Green: it is merged
 //! one by one, as long as each merge leads to exactly the tree that was put together. Red: half as many are
@@ -15,7 +15,7 @@ use codebutler_git::PushedBranch;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// How long nothing may be heard of any check, from the push on.
+/// Timeout after the push for the first sign of any check.
 const SILENCE: SignedDuration = SignedDuration::from_mins(3);
 /// Failed trees that are kept: the newest.
 const MOST_FAILED: usize = 200;
@@ -28,32 +28,32 @@ pub(super) struct TrainAssembly {
     /// The branch's commit and its tree.
     pub base: String,
     pub base_tree: String,
-    /// Those that merge with the ones before them.
+    /// Pull requests that merge with the ones before them.
     pub steps: Vec<TrainStep>,
     /// The commit that has them all, and the branch for its tests.
     pub commit: String,
     pub branch: String,
-    /// Those that conflict with one before them or with the base branch, with the files.
+    /// Pull requests that conflict with one before them or with the base branch, with the files.
     pub apart: Vec<(u64, Vec<String>)>,
-    /// Those that are not what was approved any more, and why.
+    /// Pull requests that are not what was approved any more, with the reason.
     pub gone: Vec<(u64, String)>,
 }
 
-/// What the checks of a commit say.
+/// Verdict of the checks of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CheckVerdict {
     Passed,
-    /// These failed.
+    /// These checks have failed.
     Failed(BTreeSet<String>),
-    /// These are awaited.
+    /// These checks are not over yet.
     Pending(BTreeSet<String>),
-    /// All are green for the first time: more may begin.
+    /// All checks are green for the first time: more of them may begin.
     Settles,
-    /// There are none.
+    /// The commit has no checks.
     Silent,
 }
 
-/// What became of one merge.
+/// Outcome of one merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TrainLanding {
     /// The commit on the base branch, whose tree is the one that was tested.
@@ -64,7 +64,7 @@ pub(super) enum TrainLanding {
     Moved,
     /// GitHub's merge queue has it.
     Queued,
-    /// Why not.
+    /// The merge was refused, for this reason.
     Refused(String),
 }
 
@@ -73,13 +73,13 @@ pub(super) enum TrainLanding {
 pub(super) trait TrainHost: Sync {
     type Error: Send;
 
-    /// Has a Thread know that its pull request is merged here; why that can't be, if so.
+    /// Records in a Thread that its pull request is merged here; returns the reason if that can't be.
     async fn couple(&self, car: &TrainCar) -> Result<Option<String>, Self::Error>;
 
-    /// Whether the base branch is changed by GitHub's merge queue only.
+    /// True if only GitHub's merge queue changes the base branch.
     async fn has_queue(&self) -> Result<bool, Self::Error>;
 
-    /// Whether GitHub tests anything of them.
+    /// True if GitHub tests anything of these pull requests.
     async fn is_tested(&self, cars: &[&TrainCar]) -> Result<bool, Self::Error>;
 
     /// Puts them together, in order.
@@ -94,7 +94,7 @@ pub(super) trait TrainHost: Sync {
 
     async fn checks(&self, commit: &str) -> Result<CheckVerdict, Self::Error>;
 
-    /// Whether a Thread's own role has tested exactly this tree; what is missing, if not.
+    /// Checks that a Thread's own role has tested exactly this tree; returns what is missing, if not.
     async fn prove(&self, car: &TrainCar, tree: &str) -> Result<Option<String>, Self::Error>;
 
     /// Merges it, if the base branch is at the first of two trees.
@@ -115,18 +115,18 @@ pub(super) trait TrainHost: Sync {
     /// The base branch, for people.
     fn base(&self) -> &str;
 
-    /// How long checks may take.
+    /// Timeout of checks.
     fn patience(&self) -> SignedDuration;
 }
 
-/// What became of a step.
+/// Outcome of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TrainProgress {
-    /// It stands otherwise now: this is put on record, and the next step follows.
+    /// The train has changed: this is put on record, and the next step follows.
     Changed(Box<MergeTrain>),
     /// Checks are awaited; they may be over in a moment.
     Waits { soon: bool },
-    /// Nothing is left to do.
+    /// Nothing is left to do: the train has ended.
     Over,
 }
 
@@ -169,7 +169,7 @@ pub(super) async fn advance_train<H: TrainHost>(
     }
 }
 
-/// Nothing more is merged: whoever is left is let go, and nothing stays behind.
+/// Ends a train without further merges: releases the remaining pull requests, and removes its branch.
 async fn wind_up<H: TrainHost>(mut next: MergeTrain, host: &H) -> Result<TrainProgress, H::Error> {
     if let Some(round) = next.round.take() {
         host.clear(&round.branch).await?;
@@ -227,7 +227,7 @@ async fn begin_round<H: TrainHost>(
         return Ok(TrainProgress::changed(next));
     }
     let Some(last) = found.steps.last().cloned() else {
-        // With nothing before them, it is the base branch that they conflict with.
+        // Without any before them, they conflict with the base branch itself.
         for (number, files) in &found.apart {
             let why = format!("it conflicts with `{}`{}", host.base(), in_files(files));
             leave_out(&mut next, *number, &why);
@@ -263,7 +263,7 @@ async fn begin_round<H: TrainHost>(
     Ok(TrainProgress::changed(next))
 }
 
-/// Those of an assembly that lead to the tree that was there before.
+/// Pull requests of an assembly that leave the tree as it was.
 fn without_effect(found: &TrainAssembly) -> Vec<u64> {
     let mut before = &found.base_tree;
     let mut idle = Vec::new();
@@ -276,7 +276,7 @@ fn without_effect(found: &TrainAssembly) -> Vec<u64> {
     idle
 }
 
-/// Has what was put together tested.
+/// Pushes a round for its tests, or reads their results.
 async fn test_round<H: TrainHost>(
     mut next: MergeTrain,
     round: TrainRound,
@@ -370,7 +370,7 @@ async fn land_next<H: TrainHost>(
     if landing != Some(true) {
         host.clear(&round.branch).await?;
         next.round = None;
-        // Those that failed together with these are looked at next; on another base branch nothing is known.
+        // Go on with those that failed together with these; on another base branch the suspicion does not hold.
         let landed = u32::try_from(round.steps.len()).unwrap_or(u32::MAX);
         let suspects = next.suspects.filter(|_| landing.is_none());
         next.suspects = suspects.map(|all| all.saturating_sub(landed)).filter(|left| *left > 0);

@@ -29,14 +29,14 @@ use crate::work::WorkServices;
 
 /// Minutes that checks may take where the Repo does not say.
 const MINUTES: u32 = 60;
-/// How long rules are believed.
+/// Time for which rules of a branch are cached.
 const FRESH: Duration = Duration::from_mins(2);
-/// Branches for tests.
+/// Prefix of the branches that are pushed for tests.
 pub(super) const PREFIX: &str = "codebutler-train/";
 /// Letters of a commit in a branch's name.
 const SHORT: usize = 16;
 
-/// Why a step has to be begun anew.
+/// Reason why a step has to be begun anew.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TrainError {
     #[error(transparent)]
@@ -52,7 +52,7 @@ pub(super) enum TrainError {
 }
 
 impl TrainError {
-    /// Whether somebody has to correct the Repo.
+    /// True if somebody has to correct the Repo.
     pub(super) const fn is_about_repo(&self) -> bool {
         match self {
             Self::GitHub(error) => error.is_about_repo(),
@@ -63,7 +63,7 @@ impl TrainError {
     }
 }
 
-/// What spares questions to GitHub. Nothing depends on it.
+/// Cache that saves requests to GitHub. It may be lost.
 #[derive(Default)]
 pub(super) struct HostDesk {
     /// The checks that a commit had when it was looked at last: others may be about to begin.
@@ -105,12 +105,12 @@ impl RepoHost<'_> {
         Ok(rules)
     }
 
-    /// Whether a merge has both sides as parents.
+    /// True if a merge has both sides as parents.
     fn keeps_both(&self) -> bool {
         self.repo.spec.git.merge_method.is_some_and(|method| *method == MergeMethod::Merge)
     }
 
-    /// Why a pull request is not what people approved any more.
+    /// Reason why a pull request is not what people approved any more, if so.
     async fn why_gone(
         &self,
         car: &TrainCar,
@@ -126,7 +126,7 @@ impl RepoHost<'_> {
 
 const NEW_COMMITS: &str = "it has new commits, which nobody has approved";
 
-/// Why a pull request can't be merged as it was when people were asked.
+/// Reason why a pull request can't be merged as it was when people were asked, if there is one.
 pub(super) fn why_gone(pull: &GitHubPull, head: &str, base: &str) -> Option<String> {
     match () {
         () if pull.is_merged() => Some("it was merged at GitHub".to_owned()),
@@ -137,7 +137,7 @@ pub(super) fn why_gone(pull: &GitHubPull, head: &str, base: &str) -> Option<Stri
     }
 }
 
-/// What a Thread's status says when it is taken into a train: why it can't be, if so.
+/// Records in a Thread's status that a train has taken it in; returns the reason if it can't.
 fn couple_car(
     status: &mut ThreadStatus,
     car: &TrainCar,
@@ -252,7 +252,7 @@ impl TrainHost for RepoHost<'_> {
         let verdict = judge_checks(&checks, &rules.checks);
         let names: BTreeSet<String> = checks.into_iter().map(|check| check.name).collect();
         let before = self.desk.seen.lock().insert(commit.to_owned(), names.clone());
-        // One workflow may have ended before the next one has begun: green counts the second time.
+        // One workflow may end before the next one begins, so green counts only the second time.
         if verdict == CheckVerdict::Passed && before.as_ref() != Some(&names) {
             return Ok(CheckVerdict::Settles);
         }

@@ -30,11 +30,11 @@ use self::host::{HostDesk, RepoHost, TrainError};
 use self::shown::ShownPull;
 use crate::work::WorkServices;
 
-/// Between two looks.
+/// Interval between two looks at a train.
 const EVERY: Duration = Duration::from_millis(700);
-/// After a failure.
+/// Interval before a retry after a failure.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Between two questions about checks, and between two that have to say that all is green.
+/// Interval of polls of checks, and of polls that have to confirm that all is green.
 const CHECKS: Duration = Duration::from_secs(8);
 const SETTLE: Duration = Duration::from_secs(3);
 /// Steps of one look: others wait meanwhile.
@@ -42,11 +42,11 @@ const STEPS: usize = 8;
 /// The key of the message that shows how it stands.
 const DASHBOARD: &str = "train-dashboard";
 
-/// What spares questions. Nothing depends on it.
+/// Cache that saves requests. It may be lost.
 #[derive(Default)]
 struct Desk {
     links: HashMap<ThreadKey, String>,
-    /// What the message of a conversation says.
+    /// Text of a conversation's dashboard.
     shown: HashMap<ThreadKey, String>,
     host: HostDesk,
 }
@@ -81,7 +81,7 @@ impl ThreadReconciler for TrainReconciler<'_> {
     }
 }
 
-/// What somebody wants merged from a Thread.
+/// The train that somebody wants in a Thread.
 fn train_of(thread: &Thread) -> Option<&MergeTrain> {
     thread.status.as_ref().and_then(|status| status.train.as_deref())
 }
@@ -94,7 +94,7 @@ fn is_candidate(thread: &Thread) -> bool {
     is_open(thread) && train_of(thread).is_some() && thread.conversation().is_some()
 }
 
-/// Whether anything is left to be done for it.
+/// True if anything is left to be done for the train.
 fn is_due(train: &MergeTrain) -> bool {
     let is_new = train.answered.as_ref() != Some(&train.wanted) && train.proposal.is_none();
     let ends = train.approved_by.is_some()
@@ -206,7 +206,7 @@ async fn complain(gateway: &WorkServices, key: &ThreadKey, error: &TrainError) {
     }
 }
 
-/// By which one train of a conversation is told from the next.
+/// Identity of a train among those of a conversation.
 fn train_id(train: &MergeTrain) -> String {
     train.proposal.as_ref().map_or_else(|| train.wanted.to_string(), |asked| asked.ts.to_string())
 }
@@ -236,7 +236,7 @@ async fn put_on_record(
         if known.approved_by.is_none() || train_id(known) != train_id(next) {
             return;
         }
-        // What people say is theirs: a newer wish, and stop.
+        // People's words win over this step: a newer wish, and stop.
         let (wanted, by, answered) =
             (known.wanted.clone(), known.by.clone(), known.answered.clone());
         let ended = next.ended.or(known.ended);

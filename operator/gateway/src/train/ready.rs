@@ -1,5 +1,4 @@
-//! Which pull requests are ready: an open Thread asks whether to merge exactly this commit, and nobody has
-//! answered.
+//! Pull requests that are ready: an open Thread asks whether to merge exactly this commit, and nobody has answered.
 
 use std::sync::Arc;
 
@@ -20,7 +19,8 @@ use crate::parts;
 use crate::steering::SteeringSearch;
 use crate::work::WorkServices;
 
-/// What was found, in the order of merging: the smaller first, then the older.
+/// Pull requests that are ready, in the order of merging (the smaller first, then the older), and the others with
+/// reasons.
 type Found = (Vec<ReadyPull>, Vec<(u64, String)>);
 
 /// Asks about everything that is ready, or says that nothing is.
@@ -110,7 +110,7 @@ async fn find_ready(
         let warnings = steers.sentence().into_iter().chain(restores).collect();
         found.push((thread, ready_pull(car, &pull, &status, warnings)));
     }
-    // By size where each is known.
+    // Order by size only if each one's size is known.
     let sized = found.iter().all(|(_, one)| one.size.is_some());
     found.sort_by_cached_key(|(thread, one)| rank_ready(thread, one.size.filter(|_| sized)));
     let mut ready: Vec<ReadyPull> = found.into_iter().map(|(_, one)| one).collect();

@@ -1,34 +1,34 @@
-//! What people read of a merge train. Pure.
+//! Messages to people about a merge train. Pure.
 
 use codebutler_crds::thread::{MergeTrain, TrainCar, TrainEnd};
 use codebutler_crds::wire::ChangeSize;
 
-/// Said where no check is heard of.
+/// Sentence where no check is heard of.
 const UNTESTED: &str = " GitHub tests nothing here, so what each thread has tested counts (to have them tested together, let a workflow \
                         run on pushes to `codebutler-train/**`).";
-/// Characters of a title.
+/// Maximum characters of a title.
 const TITLE: usize = 80;
-/// Letters of a commit.
+/// Characters of a commit's short id.
 const SHORT: usize = 10;
 
 /// A pull request, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ShownPull {
     pub url: String,
-    /// Where its conversation is.
+    /// Link to its conversation.
     pub place: Option<String>,
 }
 
-/// One that is ready, with what helps to decide.
+/// A pull request that is ready, with facts that help to decide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ReadyPull {
     pub car: TrainCar,
     pub title: String,
     /// Unknown where the host doesn't say it.
     pub size: Option<ChangeSize>,
-    /// How its own Thread has tested this commit: the exit code.
+    /// Exit code of its own Thread's test of this commit.
     pub tested: Option<i32>,
-    /// What of it steers roles, and what it puts back, in a sentence each.
+    /// Warnings about its steering files, and about what it would put back on the base branch, in a sentence each.
     pub warnings: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ pub(super) fn merging_question(
     )
 }
 
-/// Why there is nothing to ask.
+/// Message that says why people are asked nothing.
 pub(super) fn describe_nothing(others: &[(u64, String)]) -> String {
     let others: Vec<String> =
         others.iter().map(|(number, why)| format!("\n- #{number}: {why}")).collect();
@@ -105,7 +105,7 @@ pub(super) fn describe_nothing(others: &[(u64, String)]) -> String {
     )
 }
 
-/// How all of it stands, in one message.
+/// Dashboard of all pull requests, as one message.
 pub(super) fn train_dashboard(
     train: &MergeTrain,
     base: &str,

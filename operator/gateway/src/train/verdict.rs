@@ -1,4 +1,4 @@
-//! What the checks of a train's commit say. Pure.
+//! Verdict of the checks of a train's commit. Pure.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use codebutler_crds::wire::HeadCheck;
 
 use super::engine::CheckVerdict;
 
-/// All of them, of which some are required. What can't be read says nothing.
+/// Judges all checks of a commit, of which some are required. Those in an unknown state do not count.
 pub(super) fn judge_checks(checks: &[HeadCheck], required: &BTreeSet<String>) -> CheckVerdict {
     let known = checks.iter().filter(|check| check.state != "unknown");
     let known: Vec<&HeadCheck> = known.collect();

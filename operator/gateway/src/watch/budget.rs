@@ -1,11 +1,11 @@
-//! How much a Repo's watching may ask: a tenth of what its credential is granted, so that roles and
-//! people's decisions always find something left. Pure.
+//! Budget of a Repo's polling: a tenth of what its credential is granted, so that roles and people's decisions always
+//! find something left. Pure.
 
 use codebutler_gateway_core::github::RateQuota;
 
 /// Rounds within an hour, as rounds are by default: each is granted its part of the tenth.
 const ROUNDS: u64 = 60;
-/// What can be saved up, in rounds.
+/// Maximum that can be saved up, in rounds.
 const SAVED: u64 = 6;
 /// The part of the whole that is left to others.
 const RESERVE: u64 = 5;
@@ -13,7 +13,7 @@ const RESERVE: u64 = 5;
 /// Requests that may still be made.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PollBudget {
-    /// In sixtieths of a request.
+    /// Saved-up budget, in sixtieths of a request.
     saved: u64,
     unlimited: bool,
 }
@@ -26,7 +26,7 @@ impl PollBudget {
         self.saved = (self.saved + share).min(share * SAVED);
     }
 
-    /// Whether something may be asked.
+    /// True if something may be asked.
     pub(super) const fn has_any(&self) -> bool {
         self.unlimited || self.saved >= ROUNDS
     }
@@ -36,7 +36,7 @@ impl PollBudget {
     }
 }
 
-/// Whether there is so little left for all that a round is to be left out.
+/// True if so little of the quota is left that a round is to be left out.
 pub(super) const fn is_scarce(quota: RateQuota) -> bool {
     quota.left <= quota.limit / RESERVE
 }

@@ -1,5 +1,5 @@
-//! How checks stand at GitHub, for the history: told when a pull request is looked at, and for as long as any of
-//! them runs.
+//! State of checks at GitHub, for the history: told when a pull request is looked at, and for as long as any of them
+//! runs.
 
 use codebutler_crds::Repo;
 use codebutler_crds::Thread;
@@ -17,7 +17,7 @@ const MOST: usize = 100;
 /// States in which a check still does something.
 const RUNNING: [&str; 6] = ["pending", "queued", "in_progress", "waiting", "requested", "expected"];
 
-/// Whether none of them will say anything else.
+/// True if all checks are over.
 pub fn are_over(checks: &[HeadCheck]) -> bool {
     !checks.is_empty() && checks.iter().all(|check| !RUNNING.contains(&&*check.state))
 }

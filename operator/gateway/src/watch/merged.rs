@@ -52,7 +52,7 @@ pub(super) async fn close_merged(
     Ok(())
 }
 
-/// What the thread has cost up to now.
+/// The Thread's latest status, which has the cost up to now.
 async fn report_status(gateway: &WorkServices, key: &ThreadKey, thread: &Thread) -> ThreadStatus {
     let fresh = gateway.threads.read(key).await.ok();
     let status = fresh.as_ref().and_then(|thread| thread.status.clone());

@@ -1,4 +1,4 @@
-//! What is new on a pull request, and how the thread is told of it. Pure.
+//! News of a pull request, and the messages that tell the thread of it. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -22,15 +22,15 @@ pub(super) enum PullNews {
         by: String,
         commit: String,
     },
-    /// Closed without merging.
+    /// A person closed it without merging.
     Closed {
-        /// By which it is told once.
+        /// Idempotency key, by which it is told once.
         key: String,
         text: String,
     },
-    /// Open again.
+    /// A person opened it again.
     Reopened {
-        /// By which it is told once.
+        /// Idempotency key, by which it is told once.
         key: String,
         text: String,
     },
@@ -39,20 +39,20 @@ pub(super) enum PullNews {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PullRemark {
-    /// By which it is told once.
+    /// Idempotency key, by which it is told once.
     pub key: String,
     pub text: String,
-    /// When it was made, in RFC 3339.
+    /// Time of the remark, in RFC 3339.
     pub at: String,
 }
 
-/// From when on remarks can be news.
+/// Time from which on remarks can be news.
 pub(super) fn news_since(known: &PullRequest) -> Option<Timestamp> {
     let seen = known.seen.as_deref()?.parse::<Timestamp>().ok()?;
     Some(seen - OVERLAP)
 }
 
-/// Who said something that can be news.
+/// Logins of people who said something that can be news.
 pub(super) fn news_speakers(known: &PullRequest, talk: &PullTalk) -> BTreeSet<String> {
     let since = news_since(known);
     let all = talk.comments.iter().chain(&talk.reviews);
@@ -86,7 +86,7 @@ pub(super) fn news_of(
     remarks.into_iter().map(PullNews::Remark).chain(find_change(known, pull)).collect()
 }
 
-/// Whether it stands otherwise than when it was last looked at.
+/// News of a change of state since the latest look, if any.
 fn find_change(known: &PullRequest, pull: &GitHubPull) -> Option<PullNews> {
     let before = known.state.unwrap_or(PullState::Open);
     let named = format!("pull request [#{}]({})", pull.number, pull.html_url);
@@ -157,7 +157,7 @@ fn review_remark(
     Some(PullRemark { key: format!("github-review-{}", said.id), text, at: said.at()?.to_owned() })
 }
 
-/// Such that it can look like nothing else.
+/// Quotes words so that they can look like nothing else.
 fn quote_words(words: &str) -> String {
     let lines = words.lines().map(|line| format!("> {line}").trim_end().to_owned());
     lines.collect::<Vec<_>>().join("\n")

@@ -11,7 +11,7 @@ use super::found::{FoundPages, read_page_url};
 const MOST: usize = 5;
 /// Longest one that is shown, in characters.
 const LONGEST: usize = 120;
-/// What ends an address in Markdown.
+/// Characters that end an address in Markdown.
 const ENDS: [char; 9] = [')', '>', ']', '"', '\'', '|', '<', '`', '\\'];
 
 /// Pages that were opened since this process serves.

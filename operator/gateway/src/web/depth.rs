@@ -1,5 +1,5 @@
-//! How deep the elements of a page are in each other, as a browser's parser reads it: comments, attributes,
-//! scripts and what is closed by itself count as they do there. Nothing of the page is kept.
+//! Nesting depth of a page's elements, as a browser's parser reads it: comments, attributes, scripts and what is
+//! closed by itself count as they do there. Nothing of the page is kept.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -16,7 +16,7 @@ const CHUNK: usize = 2048;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooDeep;
 
-/// How deep a page is.
+/// Measures the nesting depth of a page.
 ///
 /// # Errors
 /// As soon as it is deeper than `most`: what it costs to read on grows with the depth.

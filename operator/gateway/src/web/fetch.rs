@@ -19,29 +19,29 @@ use url::Url;
 use super::found::stays_on_site;
 use super::text;
 
-/// For one page, redirects included.
+/// Timeout of one page, redirects included.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const MOST_REDIRECTS: usize = 5;
-/// Most that is read of a page, and most of its text that is handed out together, in bytes: less than a role is
-/// shown of a result.
+/// Maximum bytes that are read of a page, and of its text that are handed out together: less than a role is shown of
+/// a result.
 const MOST_READ: usize = 4 << 20;
 const PAGE: usize = 40_000;
-/// Most that is read of a page that has to be laid out.
+/// Maximum bytes of a page that has to be laid out.
 const MOST_HTML: usize = 1 << 20;
 /// Timeout of a file, redirects included.
 const FILE_TIMEOUT: Duration = Duration::from_mins(3);
 const LONGEST_URL: usize = 2048;
 
-/// Why there is no page.
+/// Reason why there is no page.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// Not an http(s) URL.
+    /// It is not an http(s) URL.
     #[error("`url` has to be a whole http:// or https:// URL without credentials")]
     Url,
     /// The rules for connections.
     #[error(transparent)]
     Refused(#[from] EgressRefusal),
-    /// Redirects without end.
+    /// It redirects too often.
     #[error("the page redirects more than {MOST_REDIRECTS} times")]
     Redirects,
     #[error("the page is `{0}`: only text and documents can be read")]
@@ -82,7 +82,7 @@ impl From<FetchError> for ApiError {
     }
 }
 
-/// Which pages may be read.
+/// Rules that say which pages may be read.
 pub(super) struct PageRules<'a> {
     /// Hosts that commands reach, too.
     pub egress: &'a EgressSpec,
@@ -107,9 +107,9 @@ pub(super) async fn fetch_page(
     tokio::time::timeout(TIMEOUT, fetching).await.map_err(|_| FetchError::Slow)?
 }
 
-/// A file that is no text.
+/// A fetched file that is no text.
 pub(super) struct WebFile {
-    /// Where it was, after redirects.
+    /// URL of the file, after redirects.
     pub url: Url,
     /// The last part of its address.
     pub name: String,
@@ -218,7 +218,7 @@ async fn ask_host(
         })
 }
 
-/// Where an answer leads to, if it is a redirect.
+/// Target of an answer that is a redirect.
 fn next_address(url: &Url, answer: &reqwest::Response) -> Result<Option<Url>, FetchError> {
     let moved = [
         StatusCode::MOVED_PERMANENTLY,
@@ -274,7 +274,7 @@ async fn read_page(
     let turn = egress.layout_turn().await.ok_or(FetchError::Failed("the gateway stops"))?;
     let made = run_low_priority(move || {
         let made = text::page_text(&body, html);
-        // For as long as it lasts, even if it is not waited for any more.
+        // The turn lasts as long as the layout does, even if nobody waits for it any more.
         drop(turn);
         made
     });

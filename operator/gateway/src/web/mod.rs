@@ -69,7 +69,7 @@ pub async fn fetch_file(
     })?;
     gateway.opened.remember(&caller, &[&url, file.url.as_str()]);
     let name: String = form_urlencoded::byte_serialize(file.name.as_bytes()).collect();
-    // It is a stranger's file: nothing may take it for a page of ours.
+    // The file is a stranger's: no browser may take it for a page of ours.
     let headers = [
         (CONTENT_TYPE, "application/octet-stream".to_owned()),
         (HeaderName::from_static(FILE_NAME), name),

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use url::Url;
 
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// Most results, and the longest answer that is read, in bytes.
+/// Maximum number of results, and maximum bytes of an answer.
 const MOST: usize = 10;
 const LONGEST_ANSWER: usize = 2 << 20;
 const LONGEST_QUERY: usize = 400;
@@ -20,19 +20,19 @@ const LONGEST_QUERY: usize = 400;
 /// Services whose API is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SearchProvider {
-    /// Brave Search.
+    /// The API of Brave Search.
     Brave,
-    /// Any SearXNG that answers with JSON.
+    /// The JSON API of any SearXNG instance.
     Searxng,
 }
 
-/// Which provider, and where.
+/// Options of the web search: provider, address and Secret.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct SearchOptions {
-    /// Who answers WebSearch; without one a model of the role does whose provider has a search of its own.
+    /// Provider that answers WebSearch; without one a model of the role does whose provider has a search of its own.
     #[arg(long, env = "CODEBUTLER_SEARCH_PROVIDER")]
     pub search_provider: Option<SearchProvider>,
-    /// Its base URL, where it is not the provider's own (SearXNG has none of its own).
+    /// Base URL of the provider, where it is not the provider's own (SearXNG has none of its own).
     #[arg(long, env = "CODEBUTLER_SEARCH_URL")]
     pub search_url: Option<Url>,
     /// Secret in the operator's namespace with the key `apiKey`, for providers that want one.
@@ -51,12 +51,12 @@ impl From<SearchOptions> for SearchEngine {
 }
 
 impl SearchEngine {
-    /// Whether the installation names a search provider.
+    /// True if the installation names a search provider.
     pub const fn is_configured(&self) -> bool {
         self.0.search_provider.is_some()
     }
 
-    /// What the provider finds.
+    /// Asks the provider, and returns its results.
     ///
     /// # Errors
     /// In words; `Forbidden` where no provider is configured.

@@ -7,7 +7,7 @@ use super::depth::measure_depth;
 /// Columns that text is laid out in.
 const WIDTH: usize = 120;
 
-/// Whether a content type can be made text of.
+/// True for a content type of which text can be made.
 pub(super) fn is_readable(kind: &str) -> bool {
     let structured = ["+json", "+xml", "+yaml"].iter().any(|suffix| kind.ends_with(suffix));
     let known = matches!(
@@ -46,7 +46,7 @@ const DOCUMENT_ENDS: [&str; 14] = [
     ".tar", ".gz", ".tgz",
 ];
 
-/// Whether it is a document; servers that don't know a file's type call it bytes.
+/// True for a document; servers that don't know a file's type call it bytes.
 pub(super) fn is_document(kind: &str, url: &Url) -> bool {
     let name = url.path().to_ascii_lowercase();
     let is_bytes = matches!(kind, "application/octet-stream" | "binary/octet-stream" | "");
@@ -71,7 +71,7 @@ pub(super) fn split_pages(text: &str, most: usize) -> Vec<&str> {
     pages
 }
 
-/// Whether a content type is HTML.
+/// True for the content types of HTML.
 pub(super) fn is_html(kind: &str) -> bool {
     matches!(kind, "text/html" | "application/xhtml+xml")
 }
@@ -90,7 +90,7 @@ pub(super) fn page_text(body: &[u8], html: bool) -> String {
     String::from_utf8_lossy(body).into_owned()
 }
 
-/// What is left between `<` and `>` taken out.
+/// The text outside of everything between `<` and `>`.
 fn without_tags(html: &str) -> String {
     let parts = html.split('<').enumerate();
     let words = parts.map(|(index, part)| match part.split_once('>') {

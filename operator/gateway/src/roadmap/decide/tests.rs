@@ -339,7 +339,7 @@ fn whoever_dies_is_followed_by_somebody_who_decides_the_same() {
     assert!(created.values().all(|times| *times == 1), "{created:?}");
 }
 
-/// What waits for people with its pull request open, on the branch of another one where it began there.
+/// An item with an open pull request that waits for people, on the branch of another one where it began there.
 fn ready(thread: &str, on: Option<&str>, lost: bool) -> ItemChild {
     ItemChild {
         thread: thread.to_owned(),
@@ -369,7 +369,7 @@ fn what_only_waits_for_people_lets_its_successors_begin_on_its_branch() {
     assert_eq!(bed.steps(), [start_on("2", "t1")]);
     bed.children.insert("1".to_owned(), ItemChild { pull_request: None, ..asks });
     assert_eq!(bed.steps(), []);
-    // Of two that it waits for one has the work of both.
+    // One of the two items that it waits for has the work of both on its branch.
     bed.children.insert("1".to_owned(), ready("t1", None, false));
     bed.children.insert("2".to_owned(), ready("t2", Some("t1"), false));
     assert_eq!(bed.steps(), [start_on("3", "t2")]);

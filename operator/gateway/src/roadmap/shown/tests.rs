@@ -62,7 +62,7 @@ fn a_question_records_what_it_names_and_attaches_the_whole() {
             assert!(whole.contains(&format!("order {}", item.id)), "{whole}");
         }
     }
-    // Where Slack takes no files, the question itself has all of what a yes is for.
+    // Without an attached file, the question itself has everything that a yes is for.
     let file = roadmap(200);
     let ItemsQuestion { text, items, more } = asked(&file, None);
     assert!(more && items.len() > 10 && items.len() < 200, "{}", items.len());

@@ -1,5 +1,5 @@
-//! What the deliveries of each Repo are signed with, read from its Secret, and known for some seconds: who
-//! makes up deliveries has the API server asked no more often than that.
+//! Signing keys of each Repo's deliveries, read from its Secret, and cached for some seconds: however many deliveries
+//! somebody makes up, the API server is asked no more often than that.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,12 +15,12 @@ use parking_lot::Mutex;
 
 use super::signature::SigningKey;
 
-/// How long a Secret is taken to be as it was read.
+/// Time for which a Secret is cached.
 const FRESH: Duration = Duration::from_secs(5);
-/// Secrets that are known.
+/// Maximum number of cached Secrets.
 const MOST: usize = 256;
 
-/// When a Secret was read, and the key in it, if there is a usable one.
+/// Time at which a Secret was read, and the key in it, if there is a usable one.
 type ReadKey = (Instant, Option<SigningKey>);
 
 /// Cheap to clone; clones share what they know.
@@ -68,12 +68,12 @@ impl SigningKeys {
     }
 }
 
-/// Why deliveries can't be checked.
+/// Reason why deliveries can't be checked.
 #[derive(Debug, thiserror::Error)]
 enum KeyError {
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// Never with its value.
+    /// The key has another form. The error never holds its value.
     #[error(
         "`{key}` of Secret `{name}` has to be `whsec_` and 24 to 64 bytes in base64: write it so"
     )]

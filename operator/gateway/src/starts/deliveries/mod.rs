@@ -46,15 +46,15 @@ const BODY: usize = 64 << 10;
 /// Deliveries that are judged at once, and how long one waits for its turn.
 const JUDGED: usize = 32;
 const TURN: Duration = Duration::from_secs(5);
-/// How long a request's head, and then its body, may take.
+/// Timeout of a request's head, and then of its body.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the API server may take to make a Thread.
+/// Timeout of the API server for making a Thread.
 const WRITING: Duration = Duration::from_secs(20);
 /// Characters of a prompt, as a Thread has it.
 const PROMPT: usize = 12_000;
-/// Characters of a name.
+/// Maximum characters of a name.
 const NAME: usize = 64;
-/// Who asked, where a delivery does not say.
+/// Requester where a delivery names none.
 const SOMEBODY: &str = "a signed delivery";
 
 #[derive(Clone)]
@@ -63,7 +63,7 @@ struct DeliveryDesk {
     threads: ThreadWriter,
     metrics: GatewayMetrics,
     keys: SigningKeys,
-    /// What is compared with where there is no key, so that it takes as long.
+    /// A random key to verify against where there is no key, so that it takes as long.
     nobodys: SigningKey,
     turns: Arc<Semaphore>,
 }
@@ -103,11 +103,11 @@ fn build_router(desk: DeliveryDesk) -> Router {
         .with_state(desk)
 }
 
-/// What a delivery has come to.
+/// The Thread that a delivery began.
 #[derive(Debug, PartialEq, Eq)]
 struct BegunThread {
     name: String,
-    /// By this delivery, and not by one before it.
+    /// True if this delivery made the Thread, and not an earlier one.
     created: bool,
 }
 
@@ -133,8 +133,8 @@ async fn take_delivery(
 }
 
 impl DeliveryDesk {
-    /// Nothing is read of a body before its headers can be right, and nothing of it is understood before
-    /// its signature is.
+    /// Receives a delivery. The body is read only once the headers can be right, and parsed only once the signature
+    /// is.
     async fn receive(
         &self,
         namespace: &str,
@@ -197,13 +197,13 @@ impl DeliveryDesk {
     }
 }
 
-/// Whether a Thread of this name has come to its end, and was deleted since.
+/// True if a Thread of this name has come to its end, and was deleted since.
 fn is_over(repo: &Repo, name: &str) -> bool {
     let mut history = repo.status.iter().flat_map(|status| &status.history);
     history.any(|closed| closed.name == name)
 }
 
-/// What the headers say of the body.
+/// Checks the headers that describe the body: its type and length.
 fn check_form(headers: &HeaderMap) -> Result<(), DeliveryRefusal> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let kind = text(header::CONTENT_TYPE).unwrap_or_default();

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 pub(super) const CONNECTIONS: usize = 256;
 /// Bytes of a request's head at most.
 const HEAD: usize = 32 << 10;
-/// How long one may be open in all, so that who takes no answer does not stay.
+/// Maximum age of a connection, so that a client that takes no answer does not stay.
 const LIFE: Duration = Duration::from_mins(1);
 
 /// Serves until told to stop; what has come in before is served to its end while the process lasts. A
@@ -45,7 +45,7 @@ pub(super) async fn serve_port(
                 });
             }
             Err(error) => {
-                // Such as too many open files: nothing is gained by asking again at once.
+                // Errors such as too many open files don't pass by an immediate retry.
                 tracing::warn!(%error, "connection_accept_failed");
                 sleep(Duration::from_millis(100)).await;
             }
@@ -91,7 +91,7 @@ pub(super) struct WaitingSeat {
 }
 
 impl WaitingSeat {
-    /// All of the request is there: it makes room for nobody any more.
+    /// Releases the seat once the whole request is there: its connection makes room for nobody any more.
     pub(super) fn settle(&self) {
         self.room.waiting.lock().retain(|(id, _)| *id != self.id);
     }
@@ -103,7 +103,7 @@ impl WaitingSeat {
 
 async fn serve_connection(stream: TcpStream, app: Router, patience: Duration) {
     let _ = stream.set_nodelay(true);
-    // Each brings one delivery: none is closed while its owner sends the next one.
+    // A connection takes one delivery, so that none is closed while its owner sends the next one.
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(patience)
@@ -136,10 +136,10 @@ mod tests {
         (address, stop.drop_guard())
     }
 
-    /// What is answered until the connection is closed.
+    /// Sends bytes, and returns the answer until the connection is closed.
     async fn said(address: SocketAddr, sent: &str) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        // Who is cut off may hear of it while it writes, and while it reads.
+        // A client that is cut off may get the error while it writes, or while it reads.
         let _ = stream.write_all(sent.as_bytes()).await;
         let mut answer = Vec::new();
         let _ = timeout(SOON, stream.read_to_end(&mut answer)).await.expect("it is closed");

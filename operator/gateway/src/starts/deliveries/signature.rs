@@ -1,4 +1,5 @@
-//! Who signed a delivery, as Standard Webhooks has it: HMAC-SHA256 over id, time and the body's very bytes. Pure.
+//! Verification of a delivery's signature, as Standard Webhooks has it: HMAC-SHA256 over id, time and the body's very
+//! bytes. Pure.
 
 use std::ops::RangeInclusive;
 
@@ -11,18 +12,18 @@ use sha2::Sha256;
 
 use super::refusal::{DeliveryRefusal, TOLERANCE};
 
-/// What makes a delivery the same one as another.
+/// Header with the delivery's id, by which repetitions are known.
 pub(super) const ID: &str = "webhook-id";
-/// When it was sent, in seconds since 1970.
+/// Header with the time of sending, in seconds since 1970.
 pub(super) const TIMESTAMP: &str = "webhook-timestamp";
 /// Signatures, separated by a space: a sender that changes its secret signs with both.
 pub(super) const SIGNATURE: &str = "webhook-signature";
 
-/// Longest id.
+/// Longest id of a delivery, in bytes.
 const LONGEST_ID: usize = 128;
 /// Signatures that are looked at.
 const MOST_SIGNATURES: usize = 8;
-/// Before the base64 of a secret.
+/// Prefix before the base64 of a secret.
 const PREFIX: &str = "whsec_";
 /// Bytes of a secret, as the standard has it.
 const KEY_BYTES: RangeInclusive<usize> = 24..=64;
@@ -33,12 +34,12 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// What deliveries are signed with. No Debug: it is a secret.
+/// Key that deliveries are signed with. No Debug: it is a secret.
 #[derive(Clone)]
 pub(super) struct SigningKey(Hmac<Sha256>);
 
 impl SigningKey {
-    /// Nothing if it is no secret as the standard writes it.
+    /// Parses a secret; nothing if it is not in the standard's form.
     pub(super) fn parse(secret: &str) -> Option<Self> {
         let bytes = BASE64.decode(secret.strip_prefix(PREFIX)?).ok()?;
         if !KEY_BYTES.contains(&bytes.len()) {
@@ -47,13 +48,13 @@ impl SigningKey {
         Some(Self(Hmac::new_from_slice(&bytes).ok()?))
     }
 
-    /// One that nobody knows, for what nobody may sign.
+    /// A key that nobody knows, to verify against where nobody may sign.
     pub(super) fn random() -> Self {
         Self(Hmac::new(&rand::random::<[u8; 64]>().into()))
     }
 }
 
-/// What the headers of a delivery say of it.
+/// The signature's headers of a delivery.
 pub(super) struct SignedHead {
     pub id: String,
     timestamp: String,
@@ -61,7 +62,7 @@ pub(super) struct SignedHead {
 }
 
 impl SignedHead {
-    /// What stands in the headers, if they can be right at `now`, in seconds since 1970.
+    /// Reads the headers, if they can be right at `now`, in seconds since 1970.
     ///
     /// # Errors
     /// Which one is missing, wrong or too old.
@@ -88,13 +89,13 @@ impl SignedHead {
         Ok(Self { id, timestamp, signatures })
     }
 
-    /// Whether one of the signatures was made with this key, over these bytes.
+    /// True if one of the signatures was made with this key, over these bytes.
     pub(super) fn is_of(&self, key: &SigningKey, body: &[u8]) -> bool {
         let mut code = key.0.clone();
         for part in [self.id.as_bytes(), b".", self.timestamp.as_bytes(), b".", body] {
             code.update(part);
         }
-        // Each takes the same time, wherever it differs.
+        // Each comparison takes the same time, wherever it differs.
         self.signatures.iter().any(|signature| code.clone().verify_slice(signature).is_ok())
     }
 }
@@ -113,7 +114,7 @@ fn only_header<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<&'a str
 mod tests {
     use super::*;
 
-    /// The standard's example.
+    /// The example of Standard Webhooks.
     const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     const SENT: i64 = 1_614_265_330;
     const BODY: &[u8] = br#"{"test": 2432232314}"#;

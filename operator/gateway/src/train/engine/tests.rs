@@ -18,11 +18,11 @@ struct World {
     /// Numbers of pull requests, and `x…` for what people pushed themselves; oldest first.
     base: Vec<String>,
     branches: BTreeSet<u64>,
-    /// Each fails its tests wherever it is; two of these fail together; two of these conflict.
+    /// Pull requests that fail wherever they are; pairs that fail together; pairs that conflict.
     bad: BTreeSet<u64>,
     bad_pairs: Vec<(u64, u64)>,
     conflicts: Vec<(u64, u64)>,
-    /// Not what was approved any more.
+    /// Pull requests that are not what was approved any more.
     moved: BTreeSet<u64>,
     red: bool,
     queue: bool,
@@ -30,10 +30,10 @@ struct World {
     untested: bool,
     silent: bool,
     proven: BTreeSet<u64>,
-    /// Of a hundred steps so many are not put on record, and so many times somebody pushes.
+    /// Percentage of steps that are not put on record, and of steps at which somebody pushes.
     crashes: u32,
     pushes: u32,
-    /// How often people have pushed.
+    /// Number of pushes by people.
     pushed: u32,
     passed: BTreeSet<String>,
     published: BTreeSet<String>,
@@ -232,7 +232,7 @@ impl TrainHost for Fake {
             if tree_of(&world.base) != before {
                 return Ok(TrainLanding::Moved);
             }
-            // Between the look and the merge.
+            // Somebody may push between the look and the merge.
             let known = world.pushed;
             let quiet = world.crashes;
             world.crashes = 0;
@@ -286,7 +286,7 @@ async fn run(world: World, cars: u64) -> (MergeTrain, World) {
     for _ in 0..20_000 {
         match advance_train(&train, &fake).await {
             Ok(TrainProgress::Changed(next)) => {
-                // What is decided stays decided.
+                // A car that was merged or left out stays so.
                 for (before, after) in train.cars.iter().zip(&next.cars) {
                     assert!(before.merged.is_none() || before.merged == after.merged);
                     assert!(before.left_out.is_none() || before.left_out == after.left_out);
@@ -395,7 +395,7 @@ async fn conflicts_wait_for_those_before_them_and_are_named() {
     assert_eq!((merged(&train), train.rounds), (vec![1, 3], 1));
     let why = train.cars[1].left_out.clone().unwrap();
     assert_eq!(why, "it conflicts with `main` in `a.rs`");
-    // With the one out of the way that fails, the other one lands.
+    // With the failing one out of the way, the other one lands.
     let world = World { conflicts: vec![(1, 2)], bad: [1].into(), ..World::good(2) };
     let (train, _) = run(world, 2).await;
     assert_eq!(merged(&train), [2]);
