@@ -13,17 +13,17 @@ use crate::experiment::PromptExperiment;
 use crate::sandbox::SandboxMode;
 use crate::toolbox::oom;
 
-/// `codebutler-agent`
+/// The command line of `codebutler-agent`.
 #[derive(Debug, Parser)]
 #[command(name = "codebutler-agent", version)]
 pub struct AgentArgs {
     /// `tracing` filter, such as `info` or `codebutler_agent=debug,info`.
     #[arg(long, env = "CODEBUTLER_LOG", default_value = "info", global = true)]
     pub log: String,
-    /// How log lines look.
+    /// Format of log lines.
     #[arg(long, env = "CODEBUTLER_LOG_FORMAT", value_enum, default_value_t, global = true)]
     pub log_format: LogFormat,
-    /// Which part of the pod to be.
+    /// Part of the pod that this process is.
     #[command(subcommand)]
     pub command: AgentCommand,
 }
@@ -31,7 +31,7 @@ pub struct AgentArgs {
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Plain lines for people to read.
     #[default]
     Text,
     /// One object a line, with thread and role in each.
@@ -41,14 +41,14 @@ pub enum LogFormat {
 /// The parts of an agent pod.
 #[derive(Debug, Subcommand)]
 pub enum AgentCommand {
-    /// The agent's loop.
+    /// The agent's loop: talks to the gateway and calls tools.
     Run(Box<RunArgs>),
     /// Files, Git and commands, on behalf of the loop.
     Toolbox(ToolboxArgs),
-    /// Whether the agent's loop still turns: 0 if it does, 1 if not; started by the kubelet.
+    /// Liveness probe of the agent's loop: exits with 0 if it still turns, with 1 if not; started by the kubelet.
     #[command(hide = true)]
     Alive(AliveArgs),
-    /// Whether a pod that waits for a Thread has a clone: 0 if it has, 1 if not; started by the kubelet.
+    /// Startup probe of a pod that waits for a Thread: exits with 0 once it has a clone; started by the kubelet.
     #[command(hide = true)]
     Cloned(ClonedArgs),
     /// One command in its sandbox; started by the toolbox.
@@ -77,17 +77,17 @@ pub enum AgentCommand {
     Policy(PolicyArgs),
 }
 
-/// Where the binary is put.
+/// Destination of the binary.
 #[derive(Clone, Debug, clap::Args)]
 pub struct InstallArgs {
-    /// The folder.
+    /// Folder to copy the binary to.
     pub dir: PathBuf,
 }
 
 /// The configuration of a server's own container.
 #[derive(Clone, Debug, clap::Args)]
 pub struct HostArgs {
-    /// The socket to listen on.
+    /// Unix socket to listen on.
     #[arg(long, default_value = pod::SERVER_SOCKET)]
     pub socket: PathBuf,
     /// The sandbox of the program.
@@ -120,7 +120,7 @@ pub struct BridgeArgs {
     /// URL of the gateway. TLS is verified by this name.
     #[arg(long, env = "CODEBUTLER_GATEWAY")]
     pub gateway: String,
-    /// Where the gateway listens: there is no DNS in the pod.
+    /// Address of the gateway: there is no DNS in the pod.
     #[arg(long, env = "CODEBUTLER_GATEWAY_ADDRESS")]
     pub gateway_address: Option<SocketAddr>,
     /// The pod's projected token.
@@ -132,12 +132,12 @@ pub struct BridgeArgs {
     /// The socket of the server's container.
     #[arg(long, default_value = pod::SERVER_SOCKET, hide = true)]
     pub socket: PathBuf,
-    /// Where the relay listens.
+    /// Address that the relay listens on.
     #[arg(long, default_value = pod::RELAY, hide = true)]
     pub relay: SocketAddr,
 }
 
-/// Where the loop is listened to.
+/// Configuration of the liveness probe.
 #[derive(Clone, Debug, clap::Args)]
 pub struct AliveArgs {
     /// The folder that the loop shares.
@@ -148,7 +148,7 @@ pub struct AliveArgs {
     pub within: u64,
 }
 
-/// Where the loop says that it has a clone.
+/// Configuration of the startup probe.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ClonedArgs {
     /// The folder that the loop shares.
@@ -156,10 +156,10 @@ pub struct ClonedArgs {
     pub share: PathBuf,
 }
 
-/// What `init` writes, and where.
+/// Target folder and test commands of `init`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct InitArgs {
-    /// The repository's root.
+    /// Root of the repository.
     pub dir: PathBuf,
     /// A command that builds, tests or checks the project: it is run here, and written down if it ends with 0.
     /// May be given several times.
@@ -173,13 +173,13 @@ pub struct RunArgs {
     /// URL of the gateway, `https://<service>.<namespace>.svc:<port>`. TLS is verified by this name.
     #[arg(long, env = "CODEBUTLER_GATEWAY")]
     pub gateway: String,
-    /// Where the gateway listens: there is no DNS in the pod.
+    /// Address of the gateway: there is no DNS in the pod.
     #[arg(long, env = "CODEBUTLER_GATEWAY_ADDRESS")]
     pub gateway_address: Option<SocketAddr>,
     /// The API server's address, which must not be reachable. The platform sets both.
     #[arg(long, env = "KUBERNETES_SERVICE_HOST", hide = true)]
     pub forbidden_host: Option<IpAddr>,
-    /// Its port.
+    /// Port of the API server.
     #[arg(long, env = "KUBERNETES_SERVICE_PORT", default_value_t = 443, hide = true)]
     pub forbidden_port: u16,
     /// The node's own address, which must not be reachable either.
@@ -200,7 +200,7 @@ pub struct RunArgs {
     /// The role, for the log and the place of the transcript; the gateway knows it from the token.
     #[arg(long, env = "CODEBUTLER_ROLE", default_value = "agent")]
     pub role: String,
-    /// The Thread, for the log.
+    /// Name of the Thread, for the log.
     #[arg(long, env = "CODEBUTLER_THREAD", default_value = "")]
     pub thread: String,
     /// The pod's projected token.
@@ -209,13 +209,13 @@ pub struct RunArgs {
     /// The gateway's CA bundle, the only one that is trusted.
     #[arg(long, default_value = pod::CA_FILE, hide = true)]
     pub ca_file: PathBuf,
-    /// The toolbox's socket.
+    /// Unix socket of the toolbox.
     #[arg(long, default_value = pod::SOCKET, hide = true)]
     pub socket: PathBuf,
     /// Transcripts, one folder per role.
     #[arg(long, default_value = pod::STATE_DIR, hide = true)]
     pub state_dir: PathBuf,
-    /// Where the relay listens; if the port is taken, any free one.
+    /// Address that the relay listens on; if the port is taken, any free one.
     #[arg(long, default_value = pod::RELAY, hide = true)]
     pub relay: SocketAddr,
     /// Seconds after which people are told that something takes long.
@@ -238,28 +238,28 @@ pub struct RunArgs {
 /// The toolbox's configuration.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ToolboxArgs {
-    /// The socket to listen on.
+    /// Unix socket to listen on.
     #[arg(long, default_value = pod::SOCKET, hide = true)]
     pub socket: PathBuf,
     /// The volume's part with the worktree (in `tree/`).
     #[arg(long, default_value = pod::WORK_DIR, hide = true)]
     pub work_dir: PathBuf,
-    /// What confines commands.
+    /// Sandbox that confines commands.
     #[arg(long, value_enum, default_value_t = SandboxMode::Landlock)]
     pub sandbox: SandboxMode,
-    /// What commands may do with the worktree.
+    /// Access that commands have to the worktree.
     #[arg(long, value_enum, default_value_t = CommandAccess::ReadWrite)]
     pub worktree: CommandAccess,
     /// Folders outside of the worktree that commands may write to.
     #[arg(long = "writable")]
     pub writable: Vec<PathBuf>,
-    /// Where the kernel counts whom it ended for want of memory.
+    /// Cgroup whose counters say which processes the kernel ended for want of memory.
     #[arg(long, default_value = oom::CGROUP, hide = true)]
     pub cgroup: PathBuf,
     /// The role, for the log and for the names of its own files.
     #[arg(long, env = "CODEBUTLER_ROLE", default_value = "agent")]
     pub role: String,
-    /// The Thread, for the log.
+    /// Name of the Thread, for the log.
     #[arg(long, env = "CODEBUTLER_THREAD", default_value = "")]
     pub thread: String,
 }
@@ -267,16 +267,16 @@ pub struct ToolboxArgs {
 /// Access of commands to the worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum CommandAccess {
-    /// They work in it.
+    /// Commands work in the worktree itself.
     ReadWrite,
     /// They work in a copy of it.
     ReadOnly,
 }
 
-/// `exec`'s configuration.
+/// Configuration of `exec`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExecArgs {
-    /// What confines the command.
+    /// Sandbox that confines the command.
     #[arg(long, value_enum, default_value_t = SandboxMode::Landlock)]
     pub sandbox: SandboxMode,
     /// Folders in which it may do anything.
@@ -296,7 +296,7 @@ pub struct ExecArgs {
 /// `read-document`'s configuration.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ReadDocumentArgs {
-    /// What the file is called.
+    /// File name of the document.
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     pub name: String,
     /// A picture or member of it, instead of all.
@@ -320,13 +320,13 @@ pub struct ScreenshotArgs {
     /// A folder that it may write to.
     #[arg(long)]
     pub folder: PathBuf,
-    /// The page.
+    /// Address of the page.
     #[arg(long, allow_hyphen_values = true)]
     pub url: String,
     /// Size and colours of each picture, such as `phone:dark`.
     #[arg(long = "frame", value_parser = parse_frame)]
     pub frames: Vec<(ScreenSize, ColorScheme)>,
-    /// Where browsers are looked for.
+    /// Search path for browsers.
     #[arg(long, env = "PATH", hide_env_values = true)]
     pub path: OsString,
 }
@@ -376,7 +376,7 @@ pub struct ValidateArgs {
     /// The repository, or its `.codebutler`.
     #[arg(default_value = ".")]
     pub dir: PathBuf,
-    /// Fail on warnings too.
+    /// Exit with a failure on warnings, too.
     #[arg(long)]
     pub strict: bool,
     /// A role beside those that CodeButler brings; may be repeated.

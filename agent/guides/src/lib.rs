@@ -1,6 +1,6 @@
-//! What a repository tells CodeButler in `.codebutler/`, read and judged by one code: the agent works by it, the
-//! gateway and `codebutler-agent validate` say what is wrong with it. Pure: nothing here asks the network or
-//! runs anything.
+//! The guides that a repository keeps for CodeButler in `.codebutler/`, read and judged by one code: the agent works
+//! by them, the gateway and `codebutler-agent validate` say what is wrong with them. Pure: nothing here asks the
+//! network or runs anything.
 //!
 //! - [`policy`]: how much harm a command can do, and what `policy.json` says of it.
 //! - [`skills`]: what people can ask for in a few words.

@@ -1,6 +1,6 @@
 //! Shortening text that comes from outside, always at character boundaries and always saying so.
 
-/// At most `max` characters, with `…` where the rest was.
+/// Clips a text to at most `max` characters, with `…` where the rest was.
 pub fn clip_text(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         None => text.to_owned(),
@@ -8,7 +8,7 @@ pub fn clip_text(text: &str, max: usize) -> String {
     }
 }
 
-/// At most about `max` characters: the beginning and the end, and how much is missing between.
+/// Shortens a text to about `max` characters: the beginning and the end, and how much is missing between.
 pub fn head_and_tail(text: &str, max: usize) -> String {
     let count = text.chars().count();
     if count <= max {
@@ -20,8 +20,8 @@ pub fn head_and_tail(text: &str, max: usize) -> String {
     format!("{head}\n[… {} characters left out …]\n{tail}", count - 2 * half)
 }
 
-/// At most about `most` bytes: the beginning and the end at character boundaries, and `note` between
-/// them, which is given the number of characters that are missing.
+/// Shortens a text to about `most` bytes: the beginning and the end at character boundaries, and `note` between them,
+/// which is given the number of characters that are missing.
 pub fn shorten_text(text: &str, most: usize, note: impl Fn(usize) -> String) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -49,8 +49,8 @@ pub fn common_limit(lengths: impl IntoIterator<Item = usize>, room: usize) -> us
     usize::MAX
 }
 
-/// What a terminal would leave standing: no escape sequences, no control characters but tabs and
-/// line ends, and of a line that was written over only what was written last.
+/// Renders a text as a terminal would leave it: no escape sequences, no control characters but tabs and line ends,
+/// and of a line that was written over only what was written last.
 pub fn plain_text(text: &str) -> String {
     if !text.contains(|c: char| c.is_control() && c != '\n' && c != '\t') {
         return text.to_owned();

@@ -99,7 +99,7 @@ pub fn guard_fence(text: &str, tag: &str) -> String {
     out
 }
 
-/// Where lines begin.
+/// Offsets at which lines begin.
 fn line_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
     let ends = text.char_indices().filter(|(_, c)| is_line_end(*c));
     let ends = ends.filter(|(at, c)| *c != '\r' || !text[at + 1..].starts_with('\n'));

@@ -1,5 +1,5 @@
-//! What the gateway keeps of a conversation: more than any volume holds, as people, the Git host and the gateway
-//! itself are in it, and it outlives the volume.
+//! The gateway's record of a conversation: more than any volume holds, as people, the Git host and the gateway itself
+//! are in it, and it outlives the volume.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -20,14 +20,14 @@ pub struct KeptHistory {
     authors: HashMap<SlackTs, MessageAuthor>,
     decisions: Vec<String>,
     receipts: Vec<String>,
-    /// How each check of the newest commit stands.
+    /// State of each check of the newest commit.
     checks: Vec<String>,
     waits: BTreeMap<String, Wait>,
-    /// What roles read and people said.
+    /// Texts that roles read and people said.
     foreign: ForeignLines,
-    /// When the newest line was told.
+    /// Time of the newest line, in milliseconds.
     latest: u64,
-    /// Why not all of it was read.
+    /// Reason why not all of it was read.
     missing: Option<String>,
 }
 
@@ -53,14 +53,14 @@ impl ForeignLines {
 struct KeptRole {
     history: RoleHistory,
     work: RoleWork,
-    /// When the run began that has not ended, and when something was told last.
+    /// Start of the run that has not ended, and time of the newest event.
     began: Option<u64>,
     latest: u64,
-    /// Messages that it read.
+    /// Messages that the role read.
     taken: Vec<SlackTs>,
 }
 
-/// How often and how long there was something to wait for.
+/// Number and total time of the waits for one thing.
 #[derive(Debug, Default)]
 struct Wait {
     times: u32,
@@ -69,7 +69,7 @@ struct Wait {
 }
 
 impl KeptHistory {
-    /// Takes in the next line.
+    /// Adds the next line of the gateway's record.
     pub fn add(&mut self, line: HistoryLine) {
         let HistoryLine { at, role, event, .. } = line;
         self.latest = self.latest.max(at);
@@ -125,7 +125,7 @@ impl KeptHistory {
         }
     }
 
-    /// What a role itself told.
+    /// Adds an event that a role reported itself.
     fn add_step(&mut self, role: String, at: u64, event: HistoryEvent) {
         let kept = self.roles.entry(role).or_default();
         let KeptRole { history, work, began, latest, taken } = kept;
@@ -190,18 +190,18 @@ impl KeptHistory {
         self.missing = Some(why);
     }
 
-    /// Roles that have worked.
+    /// Lists the roles that have worked.
     pub fn list_roles(&self) -> impl Iterator<Item = &String> {
         self.roles.keys()
     }
 
-    /// What a role did, if more is known here than in its transcript.
+    /// Takes a role's history if more is known here than in its transcript.
     pub fn find_role(&mut self, role: &str, transcript: &RoleHistory) -> Option<RoleHistory> {
         let kept = self.roles.get_mut(role).filter(|kept| kept.history.turns > transcript.turns)?;
         Some(std::mem::take(&mut kept.history))
     }
 
-    /// Its part in the work of all, if more is known here than in its transcript.
+    /// Takes a role's part in the work of all, if more is known here than in its transcript.
     pub fn find_work(&mut self, role: &str, transcript: &RoleWork) -> Option<RoleWork> {
         let authors = &self.authors;
         let kept =
@@ -220,7 +220,7 @@ impl KeptHistory {
         Some(work)
     }
 
-    /// What roles read and people said, to trace words by.
+    /// Adds the texts that roles read and people said, to trace words by.
     pub fn read_foreign(&self, texts: &mut ForeignTexts) {
         for (source, text) in &self.foreign.texts {
             match source {
@@ -230,7 +230,7 @@ impl KeptHistory {
         }
     }
 
-    /// What people, the Git host and the gateway did, each kind under its title.
+    /// Lists what people, the Git host and the gateway did, each kind under its title.
     pub fn list_facts(&self) -> Vec<(&'static str, Vec<String>)> {
         let waits = self.waits.iter().map(|(what, wait)| {
             let open = wait.since.map_or(0, |since| self.latest.saturating_sub(since));

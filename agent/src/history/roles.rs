@@ -1,17 +1,17 @@
-//! What is known of a role's work, wherever it was read. Pure.
+//! The record of a role's work, wherever it was read. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::memory::find_ids;
 use codebutler_guides::text::clip_text;
 
-/// What one role did, for who looks back.
+/// Activity of one role, for whoever looks back.
 #[derive(Debug, Default)]
 pub struct RoleHistory {
     pub runs: u32,
     pub turns: u32,
     pub tools: BTreeMap<String, u32>,
-    /// What went wrong, in order.
+    /// Failures in order.
     pub troubles: Vec<String>,
     pub tests: Vec<String>,
     pub decisions: Vec<String>,
@@ -19,25 +19,25 @@ pub struct RoleHistory {
     pub used: BTreeSet<String>,
 }
 
-/// Its part in the work of all, for people.
+/// One role's part in the work of all, for people.
 #[derive(Debug, Default)]
 pub struct RoleWork {
     pub models: BTreeMap<String, u32>,
     pub tools: BTreeMap<String, u32>,
-    /// While it ran.
+    /// Milliseconds during which the role ran.
     pub millis: u64,
-    /// How often it posted a plan.
+    /// Number of plans that it posted.
     pub plans: u32,
     /// Files that it changed and the plan did not name.
     pub beside: BTreeSet<String>,
-    /// By which role it was asked, and how often.
+    /// Messages in which each other role asked it for something.
     pub asked_by: BTreeMap<String, BTreeSet<String>>,
-    /// What people answered to plans, but for a yes.
+    /// Answers of people to plans, except for a yes.
     pub answers: Vec<String>,
 }
 
 impl RoleWork {
-    /// How often its models answered.
+    /// Returns the number of answers of its models.
     pub fn turns(&self) -> u32 {
         self.models.values().sum()
     }

@@ -1,4 +1,4 @@
-//! What roles did, from the transcript and the decision log of each on the volume.
+//! Reads the activity of roles from the transcript and the decision log of each on the volume.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn find_command(call: &Value) -> Option<String> {
     arguments["command"].as_str().map(|command| command.trim().to_owned())
 }
 
-/// What roles read and people said, to trace words by.
+/// Reads the texts that roles read and people said, to trace words by.
 pub(super) fn read_foreign(state_dir: &Path, texts: &mut ForeignTexts) {
     for role in list_roles(state_dir) {
         let mut calls: Vec<(String, String)> = Vec::new();
@@ -96,7 +96,7 @@ pub fn list_roles(state_dir: &Path) -> Vec<String> {
     roles
 }
 
-/// What one role did.
+/// Reads the history of one role from its folder.
 pub(super) fn read_role(folder: &Path) -> RoleHistory {
     let mut history = RoleHistory::default();
     let mut calls: Vec<String> = Vec::new();
@@ -150,7 +150,7 @@ pub(super) fn read_role(folder: &Path) -> RoleHistory {
     history
 }
 
-/// Its part in the work of all.
+/// Reads a role's part in the work of all.
 pub(super) fn read_work(folder: &Path) -> RoleWork {
     let records = read_lines(&folder.join("transcript.jsonl"));
     let mut work = RoleWork::default();

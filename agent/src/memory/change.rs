@@ -8,7 +8,7 @@ use super::map::{find_map, replace_map};
 use super::workflow::{find_workflow, replace_workflow};
 use super::{LearningEntry, MemoryPage, contradicts};
 
-/// What becomes of an entry.
+/// Operation on an entry or a part of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
@@ -22,27 +22,27 @@ pub enum ChangeKind {
     Workflow,
     /// A file that is read as a whole comes, or is written anew: a skill, the policy.
     File,
-    /// It goes to the section of archived learnings, which no prompt has.
+    /// The entry goes to the section of archived learnings, which no prompt has.
     Archive,
 }
 
 /// A proposed change of one entry of one page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearningChange {
-    /// Below `.codebutler/`.
+    /// Path of the page below `.codebutler/`.
     pub file: String,
     pub kind: ChangeKind,
-    /// As it is afterwards; of an archived one only its id and claim count.
+    /// The entry after the change; of an archived one only its id and claim count.
     pub learning: LearningEntry,
-    /// Why, in a sentence.
+    /// Reason of the change, in a sentence.
     pub reason: String,
-    /// Of what is [whole](Self::is_whole), all of it.
+    /// New text of a part that is replaced [as a whole](Self::is_whole).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub map: String,
 }
 
 impl LearningChange {
-    /// Whether it is a page's part that is written as a whole, and no entry.
+    /// True if it replaces a part of a page as a whole, and no entry.
     pub fn is_whole(&self) -> bool {
         use ChangeKind::{File, Item, Map, Workflow};
         matches!(self.kind, Map | Workflow | Item | File)
@@ -110,7 +110,7 @@ impl LearningChange {
         }
     }
 
-    /// What people are shown: the lines that go and come, as in a diff.
+    /// Renders the change for people: the lines that go and come, as in a diff.
     pub fn show_diff(&self, page: Option<&str>) -> String {
         let whole = match self.kind {
             ChangeKind::Item => None,
@@ -122,7 +122,7 @@ impl LearningChange {
         show_lines(whole.unwrap_or_default(), &self.map)
     }
 
-    /// Of a workflow.
+    /// Name of the workflow that the change is about.
     fn workflow_name(&self) -> &str {
         self.learning.id.strip_prefix("workflow-").unwrap_or(&self.learning.id)
     }

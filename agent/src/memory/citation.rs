@@ -1,5 +1,5 @@
-//! What a learning rests on: a line of a file, or a message, a commit, an issue. A line is checked before
-//! the learning is used: it holds as long as the file has it somewhere.
+//! Evidence of a learning: a line of a file, or a message, a commit, an issue. A line is checked before the learning
+//! is used: it holds as long as the file has it somewhere.
 
 use std::fmt;
 
@@ -13,11 +13,11 @@ pub(super) const MAX_QUOTE: usize = 80;
 #[serde(untagged)]
 pub enum MemoryCitation {
     File {
-        /// Relative to the root.
+        /// Path relative to the repository's root.
         path: String,
-        /// From 1.
+        /// Line number, counted from 1.
         line: Option<usize>,
-        /// What stood there.
+        /// Text of the line when it was cited.
         quote: Option<String>,
     },
     /// A link, or the id of a commit: nothing to check.
@@ -49,7 +49,7 @@ impl MemoryCitation {
         Some(Self::File { path: path.trim_start_matches("./").to_owned(), line, quote })
     }
 
-    /// What is wrong with it, given the file's text; nothing if it holds.
+    /// Returns what is wrong with the citation, given the file's text; nothing if it holds.
     pub fn find_fault(&self, file: Option<&str>) -> Option<String> {
         let Self::File { path, line, quote } = self else { return None };
         let Some(text) = file else { return Some(format!("`{path}` does not exist any more")) };
@@ -72,7 +72,7 @@ impl MemoryCitation {
         let Self::File { path, line: Some(line), quote: None } = self else { return self };
         let text = line.checked_sub(1).and_then(|at| file.lines().nth(at)).unwrap_or_default();
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        // What ends a citation or its quote can't stand in it.
+        // Characters that end a citation or its quote can't stand in it.
         let longest = text.split(['"', ';']).max_by_key(|part| part.len()).unwrap_or_default();
         let quote: String = longest.trim().chars().take(MAX_QUOTE).collect();
         let quote = (quote.len() > 3).then_some(quote);

@@ -5,10 +5,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::LearningEntry;
 
-/// What a rule is about, and whether it forbids that.
+/// Subject of a rule, and its sense: to do that or not to do it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RuleSense {
-    /// Of its words, in whatever order; nothing of a rule without any.
+    /// Digest of the rule's words, in whatever order; 0 for a rule without any.
     about: u64,
     forbids: bool,
 }
@@ -36,7 +36,7 @@ fn sense_of(rule: &str) -> RuleSense {
     RuleSense { about: if words.is_empty() { 0 } else { hasher.finish() }, forbids }
 }
 
-/// Whether two rules can't both be followed.
+/// True if two rules can't both be followed.
 pub fn contradicts(one: &LearningEntry, other: &LearningEntry) -> bool {
     let (one, other) = (sense_of(&one.rule), sense_of(&other.rule));
     one.about == other.about && one.about != 0 && one.forbids != other.forbids

@@ -59,7 +59,7 @@ impl FromStr for EntryConfidence {
 pub struct LearningEntry {
     /// Stays the same when the words change. Empty in entries that people wrote without one.
     pub id: String,
-    /// One line.
+    /// Statement that was learned, in one line.
     pub claim: String,
     pub when: String,
     pub rule: String,
@@ -68,9 +68,9 @@ pub struct LearningEntry {
     /// Files and folders that it is about; everything if empty.
     pub scope: Vec<String>,
     pub citations: Vec<MemoryCitation>,
-    /// Where it was learned: a link to the thread.
+    /// Link to the thread in which it was learned.
     pub source: String,
-    /// It was read in text that nobody of the team wrote.
+    /// True if it was read in text that nobody of the team wrote.
     pub untrusted: bool,
 }
 
@@ -81,7 +81,7 @@ impl LearningEntry {
         format!("l-{}", &hex::encode(hash)[..8])
     }
 
-    /// As it stands in a page, with its heading.
+    /// Renders the entry as it stands in a page, with its heading.
     pub fn render(&self) -> String {
         let mut out = format!("### {}", one_line(&self.claim));
         if !self.id.is_empty() {
@@ -166,20 +166,20 @@ impl LearningEntry {
         Ok(())
     }
 
-    /// Whether it may be about work on these files; with none known it may.
+    /// True if it may be about work on these files; with none known it may.
     pub fn fits_files(&self, files: &[String]) -> bool {
         let fits = |scope: &String| ScopedPaths::new(scope).meets_any(files);
         self.scope.is_empty() || files.is_empty() || self.scope.iter().any(fits)
     }
 
-    /// When the conversation began in which it was learned, in Slack's seconds, as its link says.
+    /// Start of the conversation in which it was learned, in Slack's seconds, as its link says.
     pub fn began(&self) -> Option<u64> {
         let (_, at) = self.source.rsplit_once("/p")?;
         let digits: String = at.chars().take_while(char::is_ascii_digit).collect();
         digits.get(..10)?.parse().ok()
     }
 
-    /// Whether two entries say the same thing, in whatever case.
+    /// True if two entries say the same thing, in whatever case.
     pub fn repeats(&self, other: &Self) -> bool {
         let words = |text: &str| {
             let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
@@ -192,7 +192,7 @@ impl LearningEntry {
 /// A file, a folder, or a pattern.
 struct ScopedPaths<'a> {
     path: &'a str,
-    /// What a path begins with that the pattern can match: a pattern is dear to build.
+    /// Literal prefix of every path that the pattern can match: a pattern is dear to build.
     fixed: &'a str,
 }
 

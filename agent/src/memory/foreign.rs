@@ -1,16 +1,17 @@
-//! Whose words a learning has: what stands in a web page, at GitHub or in a file of the repository, and no person
-//! of this conversation said, is marked before people judge it. Found in what tools answered; no model is believed.
+//! Origin of a learning's words: text that stands in a web page, at GitHub or in a file of the repository, and that
+//! no person of this conversation said, is marked before people judge it. Found in what tools answered; no model is
+//! believed.
 
 use codebutler_wire::{MCP_PREFIX, MessageAuthor};
 
 use super::{LearningEntry, MemoryCitation};
 
-/// So many words in a row are taken from somewhere.
+/// Number of words in a row that are no coincidence: they are taken from somewhere.
 const RUN: usize = 6;
-/// Of a shorter field all of them, and so many at least.
+/// Fewest words of a shorter field, all of which have to match.
 const LEAST: usize = 4;
 
-/// Where words were read that nobody of the team said in the conversation.
+/// Place where words were read that nobody of the team said in the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ForeignSource {
     Web,
@@ -20,7 +21,7 @@ pub enum ForeignSource {
 }
 
 impl ForeignSource {
-    /// By the tool that answered with them.
+    /// Returns the source of a tool's answers.
     pub fn of_tool(tool: &str) -> Option<Self> {
         match tool {
             "WebFetch" | "WebSearch" => Some(Self::Web),
@@ -34,7 +35,7 @@ impl ForeignSource {
         }
     }
 
-    /// By the tool and what it was asked. Research pages were written from the web.
+    /// Returns the source by the tool and its arguments. Research pages were written from the web.
     pub fn of_call(tool: &str, arguments: &str) -> Option<Self> {
         match tool {
             "ReadMemory" if arguments.contains("research/") => Some(Self::Web),
@@ -42,7 +43,7 @@ impl ForeignSource {
         }
     }
 
-    /// What people are told of a proposal.
+    /// Warning that people are shown with a proposal.
     pub const fn warning(self) -> &'static str {
         match self {
             Self::Web => "It comes from a web page.",
@@ -54,13 +55,13 @@ impl ForeignSource {
         }
     }
 
-    /// Whether anybody could have written it.
+    /// True if anybody could have written the text.
     pub fn is_untrusted(self) -> bool {
         self != Self::Repository
     }
 }
 
-/// What was read and said in a conversation.
+/// Texts that were read, and texts that people said, in a conversation.
 #[derive(Clone, Debug, Default)]
 pub struct ForeignTexts {
     read: Vec<(ForeignSource, String)>,
@@ -72,7 +73,7 @@ impl ForeignTexts {
         self.read.push((source, words_of(text)));
     }
 
-    /// By a person.
+    /// Adds a text that a person said.
     pub fn said(&mut self, text: &str) {
         self.said.push(words_of(text));
     }
@@ -90,7 +91,7 @@ impl ForeignTexts {
         }
     }
 
-    /// Where a learning's words come from, the least trusted place first; nothing of what a person said.
+    /// Returns the origin of a learning's words, the least trusted place first; nothing for what a person said.
     pub fn find_source(&self, learning: &LearningEntry) -> Option<ForeignSource> {
         let cited = learning.citations.iter().filter_map(cited_source);
         let fields = [&learning.claim, &learning.when, &learning.rule];

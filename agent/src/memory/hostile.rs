@@ -60,11 +60,11 @@ const HOSTILE: [(&[&[&str]], &str); 9] = [
     (&[&["--no-verify", "no-verify"]], "checks are not switched off"),
     (&[&["@codebutler."]], "an entry addresses nobody"),
 ];
-/// What says that the rest is a warning, and no advice.
+/// Words by which a text is a warning, and no advice.
 const FORBIDS: [&str; 8] =
     ["never", "do not", "don't", "must not", "avoid", "forbidden", "no longer", "instead of"];
 
-/// Why a learning is not taken, if it speaks against the rules of the house.
+/// Returns the reason to reject a learning that speaks against the rules of the house.
 pub fn find_hostile_rule(learning: &LearningEntry) -> Option<&'static str> {
     let fields = [&learning.claim, &learning.when, &learning.rule, &learning.example];
     let text = |field: &String| field.to_lowercase().replace('’', "'");
@@ -88,7 +88,7 @@ pub fn find_hostile_rule(learning: &LearningEntry) -> Option<&'static str> {
     })
 }
 
-/// Whether a text has a word, not as a part of another one.
+/// True if a text contains a word, not as a part of another one.
 fn has_word(text: &str, word: &str) -> bool {
     let inside = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     text.match_indices(word).any(|(at, _)| {

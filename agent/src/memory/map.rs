@@ -25,7 +25,7 @@ fn find_body(page: &str) -> Option<std::ops::Range<usize>> {
     begin.map(|begin| begin..page.len())
 }
 
-/// The map of a page.
+/// Returns the map of a page, unless it is empty.
 pub fn find_map(page: &str) -> Option<&str> {
     find_body(page).map(|body| page[body].trim()).filter(|map| !map.is_empty())
 }
@@ -50,7 +50,7 @@ pub fn replace_map(page: &str, map: &str) -> String {
     }
 }
 
-/// Whether a role may keep it.
+/// Checks that a role may keep the map.
 ///
 /// # Errors
 /// The line, and what is wrong with it.

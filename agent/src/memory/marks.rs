@@ -1,5 +1,5 @@
-//! What conversations say of learnings: each journal has a line of those that were gone by, that helped, and
-//! that misled. Counting is reading the journals: no number is kept anywhere that could be wrong.
+//! Feedback of conversations on learnings: each journal has a line of those that were gone by, that helped, and that
+//! misled. Counting is reading the journals: no number is kept anywhere that could be wrong.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -33,7 +33,7 @@ impl LearningMarks {
         out
     }
 
-    /// Of a journal's text.
+    /// Reads the marks in a journal's text.
     pub fn parse(journal: &str) -> Self {
         let mut marks = Self::default();
         let head = journal.lines().take(MAX_HEAD).take_while(|line| !line.starts_with("## "));

@@ -1,6 +1,6 @@
-//! What a team has learned, as it stands in `.codebutler/*.md`: read, judged, changed entry by entry, and
-//! chosen for a prompt. Pure: whoever reads and writes files is in [`crate::toolbox`], who proposes in
-//! [`crate::tools`], who lands what people accepted in [`crate::run`].
+//! A team's learnings, as they stand in `.codebutler/*.md`: read, judged, changed entry by entry, and chosen for a
+//! prompt. Pure: files are read and written in [`crate::toolbox`], changes are proposed in [`crate::tools`], and what
+//! people accepted is landed in [`crate::run`].
 
 mod change;
 mod citation;

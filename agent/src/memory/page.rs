@@ -9,7 +9,7 @@ use super::LearningEntry;
 const LEARNINGS: &str = "learnings";
 const ARCHIVED: &str = "archived learnings";
 
-/// A page, read.
+/// A page of learnings, parsed.
 pub struct MemoryPage<'a> {
     text: &'a str,
     /// The bytes of a section's body, its heading not included.
@@ -20,7 +20,7 @@ pub struct MemoryPage<'a> {
 
 struct PlacedEntry {
     bytes: Range<usize>,
-    /// Of its heading, from 1.
+    /// Line number of the entry's heading, counted from 1.
     line: usize,
     archived: bool,
     read: Result<LearningEntry, (usize, String)>,
@@ -28,7 +28,7 @@ struct PlacedEntry {
 
 struct PageHeading<'a> {
     at: usize,
-    /// Of its line, from 1.
+    /// Line number of the heading, counted from 1.
     number: usize,
     level: usize,
     text: &'a str,
@@ -60,7 +60,7 @@ impl<'a> MemoryPage<'a> {
     pub fn parse(text: &'a str) -> Self {
         let mut page = Self { text, learnings: None, archived: None, entries: Vec::new() };
         let headings = find_headings(text);
-        // What comes next as a rule ends it: a page of entries is read in one go.
+        // The next heading as a rule ends the section: a page of entries is read in one go.
         let end_of = |place: usize| {
             let level = headings[place].level;
             let mut next = headings[place + 1..].iter();
@@ -111,7 +111,7 @@ impl<'a> MemoryPage<'a> {
         self.current().find(is).filter(|_| !id.is_empty())
     }
 
-    /// The one with an id.
+    /// Returns the entry with this id.
     pub fn find(&self, id: &str) -> Option<&LearningEntry> {
         self.placed(id).and_then(|entry| entry.read.as_ref().ok())
     }
@@ -129,8 +129,8 @@ impl<'a> MemoryPage<'a> {
         })
     }
 
-    /// In the order of ids, which is none that anybody wants: two threads that each add one seldom do so at
-    /// the same place, and so seldom conflict.
+    /// Adds an entry in the order of ids, which is none that anybody wants: two threads that each add one seldom do
+    /// so at the same place, and so seldom conflict.
     pub(super) fn with_added(&self, id: &str, entry: &str) -> String {
         let later = |entry: &&PlacedEntry| entry.read.as_ref().is_ok_and(|one| *one.id > *id);
         match (&self.learnings, &self.archived) {

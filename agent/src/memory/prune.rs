@@ -1,4 +1,4 @@
-//! Which learnings should go, and why: found by looking, proposed by the lead, decided by people. Pure.
+//! Finds learnings that should go, and says why: found by looking, proposed by the lead, decided by people. Pure.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ const SHARED: &str = "global.md";
 /// A learning that should be archived or said anew.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PruneSignal {
-    /// Below `.codebutler/`.
+    /// Path of the page below `.codebutler/`.
     pub file: String,
     pub id: String,
     pub claim: String,

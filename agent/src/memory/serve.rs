@@ -1,5 +1,5 @@
-//! What of the memory reaches a prompt: the learnings whose scope fits, whose citations hold, that speak
-//! against no rule, and that there is room for; the rest is counted and said.
+//! Selects the part of the memory that reaches a prompt: the learnings whose scope fits, whose citations hold, that
+//! speak against no rule, and that there is room for; the rest is counted and said.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -12,7 +12,7 @@ pub struct ServedPage {
     pub text: String,
     /// Ids and claims of the learnings in it.
     pub served: Vec<(String, String)>,
-    /// What is left out because something is wrong with it: its line, and a sentence.
+    /// Entries left out because something is wrong with them: the line, and a sentence.
     pub withheld: Vec<(usize, String)>,
     /// Learnings that fit and hold, and that there is no room for.
     pub left_out: usize,
@@ -49,7 +49,7 @@ pub fn serve_pages(
     for (number, page) in read.iter().enumerate() {
         let mut served = ServedPage::default();
         let around = page.filtered(|line, entry, size| {
-            // What is about other files is nobody's trouble now.
+            // Nobody has to mend entries about other files now.
             if entry.is_ok_and(|learning| !fits.contains(&std::ptr::from_ref(learning))) {
                 return false;
             }
@@ -67,7 +67,7 @@ pub fn serve_pages(
         taken += around.len();
         out.push(served);
     }
-    // What is about these files before what is about all, the surest first, and else as people put them.
+    // Learnings about these files come before those about all, the surest first, and else as people put them.
     candidates.sort_by_key(|one| Reverse(one.worth));
     let mut shown = HashSet::new();
     for Candidate { page, line, size, .. } in candidates {
@@ -90,11 +90,11 @@ pub fn serve_pages(
     out
 }
 
-/// The memory in two parts.
+/// The memory that a planned work gets, in two parts.
 pub struct PlannedMemory {
     /// The pages, with the learnings that are about everything: the same whatever is planned.
     pub lasting: Vec<ServedPage>,
-    /// Of each page the learnings about certain files that the work may be about, alone.
+    /// Learnings of each page about certain files that the work may be about, alone.
     pub scoped: Vec<ServedPage>,
 }
 

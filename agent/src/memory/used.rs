@@ -1,4 +1,4 @@
-//! Which learnings a message goes by: a role names their ids, people read their claims.
+//! Finds the learnings that a message goes by: a role names their ids, people read their claims.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ const MAX_NAMED: usize = 5;
 pub struct KnownLearning {
     pub id: String,
     pub claim: String,
-    /// Path of its page.
+    /// Path of the page that holds it.
     pub page: String,
 }
 
@@ -37,7 +37,7 @@ pub fn name_used(text: &str, known: &[KnownLearning]) -> String {
     out
 }
 
-/// Whether an id stands in a text as a word of its own.
+/// True if an id stands in a text as a word of its own.
 fn mentions_id(text: &str, id: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '-';
     !id.is_empty()

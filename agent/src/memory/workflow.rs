@@ -11,7 +11,7 @@ pub const POLICY: &str = "policy.json";
 /// Longest workflow, in lines.
 const MAX_LINES: usize = 40;
 const MAX_NAME: usize = 40;
-/// Who may have a step beside the roles.
+/// Words for people, who may have a step like a role.
 const PEOPLE: [&str; 4] = ["user", "users", "person", "people"];
 
 /// The bytes of a section's body.
@@ -33,7 +33,7 @@ fn find_body(page: &str, name: &str) -> Option<std::ops::Range<usize>> {
     begin.map(|begin| begin..page.len())
 }
 
-/// What a page says of a workflow.
+/// Returns the text of a workflow's section.
 pub fn find_workflow<'a>(page: &'a str, name: &str) -> Option<&'a str> {
     find_body(page, name).map(|body| page[body].trim())
 }
@@ -53,7 +53,7 @@ pub fn replace_workflow(page: Option<&str>, name: &str, text: &str) -> String {
     }
 }
 
-/// Whether a team can follow it.
+/// Checks that a team can follow the workflow.
 ///
 /// # Errors
 /// What is wrong, for whoever wrote it.
@@ -154,7 +154,7 @@ mod tests {
             assert!(said.starts_with(why), "{said}");
         }
         assert!(check_workflow("My Flow", "Try.\n1. pm: x", &roles).is_err());
-        // What CodeButler brings can be followed.
+        // The workflows that CodeButler brings can be followed.
         let page = seeds::find_seed(WORKFLOWS).unwrap();
         for name in ["implement", "bugfix", "refactor", "question", "discovery"] {
             let text = find_workflow(page, name).unwrap();

@@ -15,11 +15,11 @@ const MAX_SAID: usize = 300;
 /// Odd characters can stand in any text; more than the tenth of one is no text.
 const MOST_ODD: usize = 10;
 
-/// Why a reply is no answer.
+/// Defect that makes a reply no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "flaw", rename_all = "snake_case")]
 pub enum ReplyFlaw {
-    /// Its words were longer than they might be: they go on.
+    /// The text reached the token limit, and goes on.
     CutOff {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tokens: Option<u64>,
@@ -29,29 +29,29 @@ pub enum ReplyFlaw {
         tokens: Option<u64>,
         tool: String,
     },
-    /// It says nothing.
+    /// The reply has neither text nor calls.
     Empty,
-    /// It holds reasoning alone.
+    /// The reply holds reasoning alone.
     Thought,
     /// The model or its provider does not want to.
     Refused {
-        /// In whose words, if anybody said any.
+        /// Words of the refusal, if there were any.
         said: String,
     },
-    /// It writes calls as words.
+    /// The reply writes calls as words.
     Leaked {
         form: String,
     },
-    /// It is no text: characters that stand for none.
+    /// The reply is no text: its characters stand for none.
     Garbled,
-    /// It says what it is about to do, and does not do it.
+    /// The reply says what the model is about to do, and does not do it.
     Announced,
     Broken {
         said: String,
     },
 }
 
-/// What the judgement depends on beside the reply.
+/// Context of the judgement beside the reply.
 #[derive(Clone, Debug, Default)]
 pub struct ReplyCircumstances {
     /// Longest answer, in tokens, as far as that is known.
@@ -65,7 +65,7 @@ pub struct ReplyCircumstances {
     pub can_nudge: bool,
 }
 
-/// What a reply is, if it is no answer.
+/// Returns the defect of a reply that is no answer.
 pub fn find_flaw(reply: &ModelReply, about: &ReplyCircumstances) -> Option<ReplyFlaw> {
     let message = &reply.message;
     if let Some(error) = &reply.error {
@@ -124,8 +124,8 @@ fn judge_wordless(
     Some(if thought { ReplyFlaw::Thought } else { ReplyFlaw::Empty })
 }
 
-/// Whether so many characters of a text stand for none that it can't be one: a server with the wrong
-/// template, or a damaged model, answers so.
+/// True if so many characters of a text stand for none that it can't be text: a server with the wrong template, or a
+/// damaged model, answers so.
 fn is_garbled(text: &str) -> bool {
     let odd = |c: &char| {
         // Colours of a terminal may be quoted.
@@ -148,7 +148,7 @@ const LEAKS: u32 = 4;
 const AGAIN: u32 = 2;
 
 impl ReplyFlaw {
-    /// How often in a row it may come before the run ends.
+    /// Number of times in a row that it may come before the run ends.
     pub const fn limit(&self) -> u32 {
         match self {
             Self::CutOff { .. } | Self::CutCall { .. } => CUTS,
@@ -162,7 +162,7 @@ impl ReplyFlaw {
         }
     }
 
-    /// Whether it is the same trouble again.
+    /// True if it is the same trouble again.
     pub fn is_like(&self, other: &Self) -> bool {
         let cut = |flaw: &Self| matches!(flaw, Self::CutOff { .. } | Self::CutCall { .. });
         let nothing = |flaw: &Self| matches!(flaw, Self::Empty | Self::Thought);
@@ -171,7 +171,7 @@ impl ReplyFlaw {
             || (nothing(self) && nothing(other))
     }
 
-    /// What of the reply the conversation keeps.
+    /// Part of the reply that the conversation keeps.
     pub fn keeps<'a>(&self, content: Option<&'a str>) -> &'a str {
         match self {
             Self::CutOff { .. } => kept_text(content.unwrap_or_default()),
@@ -211,7 +211,7 @@ impl ReplyFlaw {
         format!("[CodeButler] {text}")
     }
 
-    /// What the thread is told when it came too often. `model`: who said it.
+    /// Message for the thread when it came too often. `model` names who said it.
     pub fn reason(&self, model: &str) -> String {
         match self {
             Self::CutOff { tokens } | Self::CutCall { tokens, .. } => format!(
@@ -257,8 +257,8 @@ fn at_tokens(tokens: Option<u64>) -> String {
     tokens.map(|tokens| format!(" at {tokens} tokens")).unwrap_or_default()
 }
 
-/// What of a text that was cut off can be kept so that the rest joins it: up to the end of its last
-/// whole line, or else of its last whole word.
+/// Part of a text that was cut off that can be kept so that the rest joins it: up to the end of its last whole line,
+/// or else of its last whole word.
 pub fn kept_text(text: &str) -> &str {
     let line = text.rfind('\n').map(|at| at + 1).filter(|at| *at * 2 > text.len());
     let word = text.rfind(char::is_whitespace).map(|at| at + 1);

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-/// What gives a leaked call away, if the text holds one.
+/// Returns the token that gives a leaked call away, if the text holds one.
 pub(super) fn leaked_call(text: &str, tools: &[String]) -> Option<&'static str> {
     if is_bare_call(text, tools) {
         return Some("{\"name\": …}");
@@ -95,7 +95,7 @@ const FORMS: [Form; 17] = [
     Form { token: "<|start|>assistant", follows: |t| has_token(t, "to=functions.") },
 ];
 
-/// Whether the token is near.
+/// True if the token stands near the text's beginning.
 fn has_token(text: &str, token: &str) -> bool {
     text.find(token).is_some_and(|at| at < 4_000)
 }
@@ -104,13 +104,13 @@ fn text_after(text: &str, end: char) -> &str {
     text.split_once(end).map_or("", |(_, rest)| rest.trim_start())
 }
 
-/// Whether the text begins with a name, and that with what ends names there.
+/// True if the text begins with a name, and `end` follows it.
 fn names_tool(text: &str, end: &str) -> bool {
     let named = text.trim_start_matches(|c: char| c.is_alphanumeric() || "_.-".contains(c));
     named.len() < text.len() && named.starts_with(end)
 }
 
-/// Whether all of it is one call, as JSON. Fenced or not: nobody means it for people.
+/// True if the whole text is one call, as JSON. Fenced or not: nobody means it for people.
 fn is_bare_call(text: &str, tools: &[String]) -> bool {
     let text = text.trim().trim_start_matches("```json").trim_matches('`').trim();
     let Ok(value) = serde_json::from_str::<Value>(text) else { return false };

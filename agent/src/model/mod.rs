@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 pub use read::{FinishReason, ModelReply, UnreadableReply, parse_reply};
 
-/// Where a message of the conversation says whose reasoning it holds. Never sent.
+/// Field of a message that names the model whose reasoning it holds. Never sent.
 pub const THINKER: &str = "codebutler.thinker";
 /// Newest pictures that the model is shown again with each answer.
 pub const PICTURES: usize = 4;
@@ -30,9 +30,9 @@ pub const EARLIER: &str =
 const SOUND: &str = "input_audio";
 /// Stands in place of the others.
 pub const HIDDEN_PICTURE: &str = "[a picture that is not shown here]";
-/// Where it says in which form of tools an answer was given. Never sent.
+/// Field of a message with the form of tools in which the answer was given. Never sent.
 pub const FORM: &str = "codebutler.form";
-/// Where it has the one form of calls that were written otherwise. Never sent.
+/// Field of a message with its calls in the one form, where they were written otherwise. Never sent.
 pub const CALLS: &str = "codebutler.calls";
 /// Fields in which providers send reasoning, and want it back unchanged.
 pub const REASONING: [&str; 3] = ["reasoning", "reasoning_content", "reasoning_details"];
@@ -50,7 +50,7 @@ pub struct AssistantMessage {
     /// The form of tools that the model was offered.
     #[serde(default, skip_serializing_if = "is_plain")]
     pub form: EditForm,
-    /// Its calls as it wrote them, where their one form is another.
+    /// Calls as the model wrote them, where their one form is another.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub written: Vec<WrittenCall>,
 }
@@ -58,7 +58,7 @@ pub struct AssistantMessage {
 /// A call as the model wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrittenCall {
-    /// Its place in the answer.
+    /// Index of the call in the answer.
     pub call: usize,
     pub name: String,
     pub arguments: String,
@@ -81,12 +81,12 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
-/// Who gave an answer, and for what.
+/// Origin of an answer: the model that was asked, the one that answered, and the size of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerSource {
     /// The model that was asked.
     pub model: String,
-    /// What the provider calls the one that answered.
+    /// The provider's name for the model that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// Tokens that the request was taken to have.
@@ -95,7 +95,7 @@ pub struct AnswerSource {
 }
 
 impl AnswerSource {
-    /// Whose reasoning the answer holds.
+    /// Key of the model whose reasoning the answer holds.
     pub fn thinker(&self) -> String {
         format!("{} {}", self.model, self.by.as_deref().unwrap_or_default())
     }
@@ -161,7 +161,7 @@ pub fn call_parts(call: &Value) -> Option<(&str, &str)> {
 }
 
 impl ToolCall {
-    /// Whether the arguments are a JSON object.
+    /// True if the arguments are a JSON object.
     pub fn is_whole(&self) -> bool {
         serde_json::from_str::<Map<String, Value>>(&self.arguments).is_ok()
     }

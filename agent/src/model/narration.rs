@@ -1,7 +1,7 @@
 //! Tells an answer that plainly announces an action from one that ends the work. Careful: what is not
 //! plain is an answer.
 
-/// How the last sentence begins.
+/// First words of a last sentence that announces a step.
 const BEGINNINGS: [&str; 16] = [
     "i will now ",
     "i'll now ",
@@ -20,7 +20,7 @@ const BEGINNINGS: [&str; 16] = [
     "first, i will ",
     "first, i'll ",
 ];
-/// As those, where the rest is plainer.
+/// Further beginnings, where the rest is plainer.
 const PLAIN_BEGINNINGS: [&str; 4] = ["i will ", "i'll ", "let's ", "then i'll "];
 /// Words between the beginning and what is to be done.
 const FILLERS: [&str; 11] = [
@@ -97,7 +97,7 @@ const ACTIONS: [&str; 59] = [
     "analyze",
     "analyse",
 ];
-/// Who says these waits for somebody, or speaks of later.
+/// Words that make the sentence wait for somebody, or speak of later.
 const WAITS: [&str; 17] = [
     "once ",
     "when ",
@@ -117,7 +117,7 @@ const WAITS: [&str; 17] = [
     "before i ",
     "@",
 ];
-/// Who says these waits for nobody but itself.
+/// Phrases whose author waits for nobody but itself.
 const OWN_ENDS: [&str; 10] = [
     "when i am done",
     "when i'm done",
@@ -133,8 +133,8 @@ const OWN_ENDS: [&str; 10] = [
 /// An answer that is longer says more than what comes next.
 const LONGEST: usize = 600;
 
-/// Whether the text says in its last sentence that its author does something now, and nothing else
-/// that somebody could wait for.
+/// True if the text says in its last sentence that its author does something now, and nothing else that somebody
+/// could wait for.
 pub(super) fn announces_step(text: &str) -> bool {
     let text = text.trim();
     if text.len() > LONGEST || text.ends_with('?') {

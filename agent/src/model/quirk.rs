@@ -1,5 +1,5 @@
-//! What a provider turns out not to take, learned from the words of its refusal. Each is a way to
-//! send the same conversation otherwise; none is tried twice.
+//! Limitations of a provider, learned from the words of its refusal. Each is a way to send the same conversation
+//! otherwise; none is tried twice.
 
 use std::collections::BTreeSet;
 
@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelQuirk {
-    /// Without the reasoning of earlier answers: its signature is another's, or it is not known.
+    /// Leaves out the reasoning of earlier answers: its signature is another's, or it is not known.
     NoReasoning,
-    /// With a field for reasoning in each answer that called tools, though it be empty.
+    /// Sends a field for reasoning in each answer that called tools, though it be empty.
     BlankReasoning,
-    /// With words of the model between a tool's result and a person's message.
+    /// Puts words of the model between a tool's result and a person's message.
     Bridge,
-    /// Without marks for the provider's cache.
+    /// Leaves out the marks for the provider's cache.
     NoMarks,
-    /// With each call of a tool in an answer of its own, and its result behind it.
+    /// Puts each call of a tool in an answer of its own, and its result behind it.
     OneByOne,
-    /// With calls and their results as words.
+    /// Sends calls and their results as words.
     ToldCalls,
-    /// With ids of calls that are nine letters and digits.
+    /// Sends ids of calls that are nine letters and digits.
     ShortIds,
-    /// With the instructions in the first message of a person.
+    /// Puts the instructions in the first message of a person.
     NoSystem,
-    /// With no content at all beside calls: an empty one is refused.
+    /// Sends no content at all beside calls: an empty one is refused.
     NullContent,
-    /// With functions alone: it takes no tool of free text.
+    /// Offers functions alone: the provider takes no tool of free text.
     NoFreeText,
 }
 
@@ -39,7 +39,7 @@ const TEMPLATE: [&str; 5] = [
     "raise_exception(",
     "jinja exception",
 ];
-/// What is tried then, one after the other.
+/// Quirks that are tried then, one after the other.
 const TURNS: [ModelQuirk; 5] = [
     ModelQuirk::Bridge,
     ModelQuirk::ShortIds,
@@ -48,7 +48,7 @@ const TURNS: [ModelQuirk; 5] = [
     ModelQuirk::ToldCalls,
 ];
 
-/// What the words of a refusal ask for, if they say so.
+/// Returns the quirk that the words of a refusal ask for, if they say so.
 pub fn learn_quirk(words: &str, known: &BTreeSet<ModelQuirk>) -> Option<ModelQuirk> {
     let words = words.to_lowercase();
     let all = |parts: &[&str]| parts.iter().all(|part| words.contains(part));
@@ -87,7 +87,7 @@ pub fn learn_quirk(words: &str, known: &BTreeSet<ModelQuirk>) -> Option<ModelQui
     (!known.contains(&found)).then_some(found)
 }
 
-/// Whether a refusal speaks of pictures, or of sounds.
+/// True if a refusal speaks of pictures, or of sounds.
 pub fn is_about_pictures(words: &str) -> bool {
     let words = words.to_lowercase();
     let pictures =

@@ -12,29 +12,29 @@ pub struct ModelReply {
     /// The provider's figures, as they came.
     pub usage: Option<Value>,
     pub finish: FinishReason,
-    /// What the model says of not answering, where it says so apart.
+    /// The model's words of refusal, where it gives them in a field of their own.
     pub refusal: Option<String>,
     /// An error in the place of the answer's end.
     pub error: Option<String>,
-    /// What the provider calls the model that answered.
+    /// The provider's name for the model that answered.
     pub model: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FinishReason {
-    /// As it should, or nobody says.
+    /// The answer ended as it should, or nobody says how.
     #[default]
     Whole,
-    /// It was longer than it might be.
+    /// The answer reached the token limit.
     Length,
     /// The provider held it back.
     Filtered,
     Error,
-    /// It was a call that nobody could read.
+    /// The answer was a call that nobody could read.
     Malformed,
 }
 
-/// Why a reply can't be read.
+/// Reason why a reply can't be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum UnreadableReply {
     /// There is no answer in it: the way to the model, not the model, is to blame.

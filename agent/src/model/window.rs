@@ -1,4 +1,4 @@
-//! How much a model can be shown, as its server says when it was shown too much.
+//! Size of a model's context window, as its server says when it was shown too much.
 
 use std::sync::LazyLock;
 
@@ -32,7 +32,7 @@ pub fn find_window(said: &str) -> Option<u32> {
     found.and_then(|found| number(found.as_str())).filter(|tokens| *tokens >= LEAST)
 }
 
-/// What a person can do about a window of so many tokens. `shown`: what a request was taken to have.
+/// Advice for people about a window of so many tokens. `shown`: what a request was taken to have.
 pub fn advise_window(said: &str, window: u32, shown: u32) -> String {
     let local = said.contains("n_ctx") || said.contains("available context size");
     if local {

@@ -21,7 +21,7 @@ const REFUSED: HeaderName = HeaderName::from_static("x-codebutler-refused");
 /// Tunnels that commands may have at once.
 static TUNNELS: Semaphore = Semaphore::const_new(512);
 
-/// Whether a request is for the proxy.
+/// True if a request is for the proxy.
 pub(super) fn is_for(request: &Request<Incoming>) -> bool {
     request.method() == Method::CONNECT || request.uri().scheme().is_some()
 }

@@ -1,4 +1,4 @@
-//! What an entry of a transcript means for people: at most one event each. Pure.
+//! Translates entries of a transcript into events for people: at most one event each. Pure.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,18 +13,18 @@ use codebutler_guides::text::head_and_tail;
 
 /// Longest text, in characters: of four bytes at most.
 const MAX: usize = MAX_TEXT / 4;
-/// How a command's output ends.
+/// Beginning of the line that ends a command's output.
 const EXIT: &str = "[exit code ";
 
-/// What came before, as far as an entry's meaning depends on it.
+/// State of the entries before, as far as an entry's meaning depends on it.
 #[derive(Debug, Default)]
 pub(super) struct EventTeller {
     run: Option<String>,
     at: u64,
-    /// Those of the newest answer.
+    /// Calls of the newest answer.
     calls: Vec<ToolUse>,
     answered: u64,
-    /// When calls with an effect began.
+    /// Start of calls with an effect, by their place in the answer.
     began: BTreeMap<usize, u64>,
     /// Actions that people were asked about, by the question's key.
     asked: HashMap<String, ToolUse>,
@@ -134,7 +134,7 @@ impl EventTeller {
     }
 }
 
-/// What is worth a line, and has no form of its own.
+/// Text of a record that is worth a line and has no form of its own.
 fn note_line(record: TranscriptRecord) -> Option<String> {
     let text = match record {
         TranscriptRecord::Stuck { why, .. } => format!("The run goes in circles: {why}."),
@@ -193,7 +193,7 @@ fn todo_entry(item: TodoItem) -> TodoEntry {
     TodoEntry { text: item.text, state: state.to_owned() }
 }
 
-/// Of a command: it stands in the last line that says one.
+/// Exit code of a command: it stands in the last line that says one.
 fn exit_code(tool: &str, text: &str) -> Option<i32> {
     let told = text.rsplit_once(EXIT).filter(|_| tool == "Bash")?.1;
     told.split([',', ']']).next()?.trim().parse().ok()

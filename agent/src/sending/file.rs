@@ -11,18 +11,18 @@ use sha2::{Digest as _, Sha256};
 use super::events::EventTeller;
 use crate::transcript::{DatedRecord, read_line};
 
-/// What is read for one batch at most, in bytes.
+/// Limit of what is read for one batch, in bytes.
 const MAX_READ: u64 = 1024 * 1024;
 
 /// A transcript, and how far it was read.
 #[derive(Debug)]
 pub(super) struct JournalFile {
     path: PathBuf,
-    /// What of it is on the disk for good.
+    /// Bytes of the transcript that are durably on the disk.
     synced: u64,
     id: Option<String>,
     offset: u64,
-    /// Lines before `offset`.
+    /// Number of lines before `offset`.
     lines: u64,
     teller: EventTeller,
     /// The number that will be wanted next if all that was read arrived.
@@ -35,22 +35,22 @@ impl JournalFile {
         Self { path, synced: 0, id, offset: 0, lines: 0, teller, expected: 1 }
     }
 
-    /// It is so long now.
+    /// Records that the transcript is on the disk up to this length.
     pub(super) fn grew(&mut self, synced: u64) {
         self.synced = self.synced.max(synced);
     }
 
-    /// Whether something of it was not read.
+    /// True if a part of the transcript was not read yet.
     pub(super) fn has_more(&self) -> bool {
         self.offset < self.synced
     }
 
-    /// Whether that which was read is all that is wanted.
+    /// True if everything that is wanted was read and nothing is left.
     pub(super) fn is_settled(&self, wanted: u64) -> bool {
         self.expected == wanted && !self.has_more()
     }
 
-    /// By which the journal is known: another one for every transcript. None while it is empty.
+    /// Returns the id of the journal: another one for every transcript. None while it is empty.
     pub(super) fn id(&mut self) -> io::Result<Option<&str>> {
         if self.id.is_none() && self.synced > 0 {
             let mut first = Vec::new();
@@ -60,7 +60,8 @@ impl JournalFile {
         Ok(self.id.as_deref())
     }
 
-    /// What it says next, of that which is wanted. Without events there was none in what was read.
+    /// Reads the next batch from the sequence number `wanted` on. It has no events if there were none in what was
+    /// read.
     pub(super) fn next(&mut self, wanted: u64) -> io::Result<HistoryBatch> {
         if wanted != self.expected {
             // Something was lost on the way, or is known already.
@@ -105,7 +106,7 @@ mod tests {
         }
     }
 
-    /// What a gateway keeps: everything once.
+    /// Everything that a gateway keeps, each entry once.
     #[derive(Default)]
     struct Kept(Vec<ToldEntry>);
 

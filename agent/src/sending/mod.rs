@@ -19,20 +19,20 @@ use tracing::Instrument as _;
 use crate::gateway::{GatewayClient, GatewayError};
 use file::JournalFile;
 
-/// What happens within so short a time is sent at once.
+/// Debounce: entries that arrive within this time are sent together.
 const GATHER: Duration = Duration::from_millis(40);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// How long the end of a process waits for what is not sent yet.
+/// Longest time that the end of a process waits for what is not sent yet.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// Where transcripts say that they have grown. Cheap to clone.
+/// Handle by which transcripts report that they have grown. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct TranscriptGrowth(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// How long each transcript is on the disk, if that is more than was sent.
+    /// Durable length of each transcript of which not everything was sent.
     grown: Mutex<BTreeMap<PathBuf, u64>>,
     news: Notify,
 }
@@ -80,7 +80,7 @@ impl Drop for HistorySender {
     }
 }
 
-/// Why nothing can be sent now.
+/// Reason why nothing can be sent now.
 #[derive(Debug, thiserror::Error)]
 enum SendError {
     #[error("nothing is kept there")]
@@ -94,7 +94,7 @@ enum SendError {
 }
 
 impl SendError {
-    /// Whether it stays so for as long as this process lives.
+    /// True if the error lasts for as long as this process lives.
     fn is_final(&self) -> bool {
         match self {
             Self::Off => true,

@@ -1,4 +1,4 @@
-//! What the tools that show history take.
+//! Arguments of the tools that show history.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What models answer that is no answer: never posted, never an end in silence, never a repetition.
+//! Model replies that are no answer: never posted, never an end in silence, never a repetition.
 
 use axum::http::StatusCode;
 use codebutler_wire::{ErrorCode, RoleState};
@@ -18,12 +18,12 @@ async fn played(answers: Vec<Value>) -> World {
     world
 }
 
-/// What the model was told last with its n-th call.
+/// Text of the last message in the model's n-th call.
 fn told(world: &World, n: usize) -> String {
     world.gateway.lock().asked[n].last().unwrap()["content"].as_str().unwrap().to_owned()
 }
 
-/// What the thread is told where nothing was posted.
+/// Reason that the thread is told where nothing was posted.
 fn reason(world: &World) -> String {
     let inner = world.gateway.lock();
     assert_eq!(inner.posts.len(), 0, "{:?}", inner.post_texts());
@@ -222,7 +222,7 @@ async fn a_model_is_told_when_its_calls_run_out_and_it_is_not_kept() {
     };
     assert_eq!([notices(3), notices(8)], [0, 1]);
     assert!(inner.asked[8].last().unwrap()["content"].as_str().unwrap().contains("2 of 10"));
-    // What was sent before stays as it was.
+    // Earlier messages are sent again unchanged.
     for n in 1..10 {
         let (before, now) = (&inner.asked[n - 1], &inner.asked[n]);
         let kept = before.len() - usize::from(n > 5);
@@ -233,7 +233,7 @@ async fn a_model_is_told_when_its_calls_run_out_and_it_is_not_kept() {
 /// Each kind of trouble, decided by the conversation alone, so that a kill repeats the same.
 fn troubled(messages: &[Value]) -> Value {
     let last = messages.last().unwrap();
-    // What was said in a row is one message: the newest word counts.
+    // Messages said in a row are one message: the newest word counts.
     let text = last["content"].as_str().unwrap_or_default();
     let text = text.rsplit("\n\n").next().unwrap_or_default();
     if last["role"] == "tool" {
@@ -267,7 +267,7 @@ async fn die_at(step: u64) -> bool {
     let inner = world.gateway.lock();
     assert_eq!(inner.post_texts(), ["It greets the world."], "step {step}");
     check_keys(&inner.posts);
-    // What was asked when it died may be asked again.
+    // A request that was under way when it died may be made again.
     assert!((7..=8).contains(&inner.asked.len()), "step {step}: {} calls", inner.asked.len());
     assert_eq!(results(inner.asked.last().unwrap()).len(), 1, "step {step}");
     !status.success()

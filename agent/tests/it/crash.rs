@@ -57,7 +57,7 @@ fn careful(messages: &[Value]) -> Value {
     }
 }
 
-/// What was done is told once, with what it came to.
+/// Checks that each action is told once, with its result.
 fn told_once(
     transcript: &[Value],
     history: &BTreeMap<String, Vec<ToldEntry>>,
@@ -111,7 +111,7 @@ async fn die_at(step: u64) -> bool {
         let said = paid.iter().filter(|m| m["role"] == "assistant").count();
         assert!(said >= answers, "paid again for answer {said} of {answers}: {at}");
     }
-    // What the last pod did not send before it was killed, nobody is left to send.
+    // Nobody is left to send the events that the last pod had not sent before it was killed.
     let whole = !killed || !rest.is_empty();
     told_once(&world.transcript(), &inner.history, whole, &at);
     let log = world.git(&["log", "--format=%an: %s", "codebutler/t"]);

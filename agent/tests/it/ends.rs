@@ -1,5 +1,5 @@
-//! How runs end well: what was changed is on the remote, and a gateway that is away for a moment is no
-//! reason to go on without what was asked for.
+//! Good ends of runs: changes are on the remote, and a gateway that is away for a moment is no reason to go on
+//! without what was asked for.
 
 use std::fs;
 

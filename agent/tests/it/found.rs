@@ -1,5 +1,5 @@
-//! What is there is found and shown, through the toolbox: names that look alike or hold brackets, files that an ignore
-//! file names and Git tracks, matches far out, progress bars, and what a command printed before it was killed.
+//! Files and matches are found and shown through the toolbox: names that look alike or hold brackets, files that an
+//! ignore file names and Git tracks, matches far out, progress bars, and what a command printed before it was killed.
 
 use std::fs;
 
@@ -140,7 +140,7 @@ async fn what_read_shows_of_other_encodings_is_found() {
         "latin.c:2:int size;\nwide.c:2:int size;"
     );
     assert_eq!(text(&t.toolbox, grep("Größe", Some("wide.c"))).await, format!("wide.c:1:{first}"));
-    // What is too large to be decoded is said.
+    // A file that is too large to be decoded is mentioned.
     write(&t, "large.txt", latin.repeat(17 * 1024 * 1024 / latin.len()));
     let none = text(&t.toolbox, grep("Höhe", None)).await;
     assert!(none.starts_with("no match\n"), "{none}");
@@ -170,7 +170,7 @@ async fn a_killed_command_shows_what_it_had_printed() {
     let python = "python3 -c \"print('collected 40 items'); import time; time.sleep(600)\"";
     let out = text(&t.toolbox, bash(python, Some(15))).await;
     assert!(out.starts_with("collected 40 items\n") && out.contains("[killed after 15 s"), "{out}");
-    // Who holds output back has a moment to write it.
+    // A command that holds output back has a moment to write it.
     let held = "trap 'echo written in the end; exit 1' INT TERM; sleep 60 & wait";
     let out = text(&t.toolbox, bash(held, Some(5))).await;
     assert!(out.starts_with("written in the end\n") && out.contains("[killed after 5 s"), "{out}");

@@ -44,7 +44,7 @@ pub(crate) use servers::Servers;
 use tls::Tls;
 
 pub(crate) const HOST: &str = "codebutler-gateway.codebutler-system.svc";
-/// How long a gateway that hung up is away.
+/// Time for which a gateway that hung up is away.
 const OUTAGE: Duration = Duration::from_millis(1500);
 pub(crate) const TOKEN: &str = "the-pods-own-token";
 
@@ -383,7 +383,7 @@ async fn pull_request(State(gateway): State<Gateway>) -> Response {
     }
 }
 
-/// As the gateway: one answer for each key and hash, nothing until there is one.
+/// Answers approvals as the gateway does: one answer for each key and hash, nothing until there is one.
 async fn approval(
     State(gateway): State<Gateway>,
     Json(request): Json<ApprovalRequest>,

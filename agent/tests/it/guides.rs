@@ -1,5 +1,4 @@
-//! What roles are told of how to work: by CodeButler, by the repository's base branch, and by nobody
-//! else.
+//! Guides that roles are told to work by: CodeButler's, those of the repository's base branch, and nobody else's.
 
 use std::fs;
 
@@ -7,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, calls, git, in_order, says};
 
-/// What models were told beside the conversation and what they said and saw themselves.
+/// Messages that models were told beside the conversation and what they said and saw themselves.
 fn told(asked: &[Value]) -> String {
     let own = |message: &&Value| message["role"] == "system" || message["role"] == "user";
     asked.iter().filter(own).map(ToString::to_string).collect()
@@ -62,7 +61,7 @@ async fn house_rules_come_first_and_the_repository_adds_to_them() {
     let places: Vec<_> = parts.iter().map(|part| system.find(part)).collect();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} {system}");
     assert_eq!(places[0], Some(0));
-    // What counts for the planned files stands apart, behind what all runs share.
+    // Guides for the planned files stand apart, behind what all runs share.
     let beside = "<repository-file path=\"web/AGENTS.md\">\nUse pnpm.\n";
     let shows = |m: &Value| m["content"].as_str().is_some_and(|text| text.contains(beside));
     assert!(!system.contains(beside) && inner.asked[0].iter().any(shows), "{:?}", inner.asked[0]);

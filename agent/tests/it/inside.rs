@@ -1,4 +1,4 @@
-//! What a command could do to the rest of its pod, and to other roles, without opening a file: modes and attributes,
+//! Attacks of a command on the rest of its pod, and on other roles, without opening a file: modes and attributes,
 //! limits, threads, connections, locks and objects.
 
 use std::fs::{self, File, Permissions};

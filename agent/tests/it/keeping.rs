@@ -1,4 +1,4 @@
-//! What a role keeps beside the conversation, and what happens when that grows too long.
+//! State that a role keeps beside the conversation, and what happens when that grows too long.
 
 use std::fs;
 use std::process::Stdio;

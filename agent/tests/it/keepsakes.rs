@@ -1,4 +1,4 @@
-//! What could be lost is kept before, nobody is asked, and the answer says how to get it back; and the
+//! Files that could be lost are kept before, nobody is asked, and the answer says how to get them back; and the
 //! command that says all this beforehand.
 
 use std::io::Write as _;
@@ -83,7 +83,7 @@ fn policy(args: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Who reads no list may have ended.
+    // The process may have ended if it reads no list.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }

@@ -1,4 +1,4 @@
-//! What a role does with what it is told: wakes, works, waits, fails well, and leaves.
+//! A role's life with what it is told: it wakes, works, waits, fails well, and leaves.
 
 use std::time::Duration;
 

@@ -166,7 +166,7 @@ async fn the_mark_moves_past_what_is_answered_while_others_are_worked_on() {
     let gateway = world.gateway.clone();
     until("the first answer to be on record", || gateway.lock().done == Some(first.clone())).await;
     assert_eq!(gateway.lock().last_report().state, RoleState::Running);
-    // What the same person adds belongs to the same conversation.
+    // A message that the same person adds belongs to the same conversation.
     let added = gateway.lock().say_as(user("U1"), "and this", true);
     until("the addition to be read", || {
         let inner = gateway.lock();

@@ -1,4 +1,4 @@
-//! What a hostile command tries: every way out that is known, in the real sandbox.
+//! Escapes that a hostile command tries: every way out that is known, in the real sandbox.
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt as _;
@@ -49,7 +49,7 @@ async fn a_command_writes_to_its_own_folders_and_reads_no_hidden_one() {
         ("truncate -s 0 ROOT/outside", false),
         ("rm -f ROOT/outside", false),
         ("mv ROOT/outside here", false),
-        // What the toolbox keeps for itself.
+        // Files that the toolbox keeps for itself.
         ("cat ../.scratch/seen-coder.json", false),
         ("ls ..", false),
         ("echo x > ../.git.lock", false),
@@ -400,7 +400,7 @@ async fn a_test_run_in_a_copy_is_evidence_for_what_it_tested() {
         other => panic!("{other:?}"),
     };
     let head = crate::world::git(&t.world.tree(""), &["rev-parse", "HEAD^{tree}"]);
-    // What a command has left in the copy is not what is tested.
+    // Files that a command has left in the copy are not what is tested.
     run(&t.toolbox, "echo forged > README && echo x > helper").await;
     let (told, seen) = tested("grep hello README && test ! -e helper").await;
     assert_eq!((seen.exit_code, seen.tree.as_deref()), (Some(0), Some(head.trim())), "{told}");

@@ -72,7 +72,7 @@ impl Session {
         }
     }
 
-    /// Reads to the end.
+    /// Reads the output until the program exits.
     async fn exit(&mut self) -> ProgramExit {
         loop {
             if let Some(exit) = self.step().await {

@@ -112,7 +112,7 @@ async fn new_tools_come_with_the_next_turn_behind_those_that_are_known() {
     let last = offered(&world, 1);
     assert_eq!(last[..first.len()], first);
     assert_eq!(last[first.len()..], ["mcp__tracker__add"]);
-    // What stays the same is sent as it was.
+    // Definitions that stay the same are sent as they were.
     let inner = world.gateway.lock();
     let tools = |n: usize| inner.requests[n]["tools"].as_array().unwrap();
     assert_eq!(tools(1)[..first.len()], tools(0)[..]);

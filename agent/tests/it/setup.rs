@@ -1,4 +1,4 @@
-//! What is prepared before the first command: once, told, cut off in time, and never twice at once.
+//! Setup of the worktree before the first command: run once, told, cut off in time, and never twice at once.
 
 use std::fs;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! How people steer a run: stop it, allow what is hard to undo, switch the model, and get asked when
-//! it goes in circles.
+//! People steer a run: they stop it, allow what is hard to undo, switch the model, and get asked when it goes in
+//! circles.
 
 use std::fs;
 use std::time::{Duration, Instant};

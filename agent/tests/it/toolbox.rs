@@ -103,7 +103,7 @@ async fn a_command_shows_what_it_did() {
     assert!(signal.contains("signal"), "{signal}");
 }
 
-/// As the official images of Rust and Go have it: their folders are the image's, and not a command's.
+/// An image as the official ones of Rust and Go: their folders are the image's, and not a command's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn downloads_have_a_place_whatever_folders_the_image_names() {
     let world = World::new(in_order(vec![])).await;
@@ -132,7 +132,7 @@ async fn downloads_have_a_place_whatever_folders_the_image_names() {
     assert!(!outside.contains("[exit code 0"), "{outside}");
 }
 
-/// As an image that brings everything has it: more than could be copied before the agent gives up.
+/// An image that brings everything: more than could be copied before the agent gives up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn downloads_and_toolchains_of_an_image_keep_nobody_waiting() {
     let world = World::new(in_order(vec![])).await;
@@ -242,7 +242,7 @@ async fn the_end_of_a_job_can_be_waited_for() {
         tokio::join!(text(&t.toolbox, look(1, 500)), text(&t.toolbox, bash("touch go", None)));
     assert!(ended.starts_with("built\n[exit code 0"), "{ended}");
     assert!(started.elapsed() < Duration::from_mins(1));
-    // Who stops to wait takes no output along.
+    // A caller who stops waiting takes no output along.
     text(&t.toolbox, job("echo early; sleep 300")).await;
     let waiting = t.toolbox.ask(look(2, 500));
     assert!(tokio::time::timeout(Duration::from_millis(300), waiting).await.is_err());
@@ -269,7 +269,7 @@ async fn a_program_that_the_image_lacks_is_named() {
 async fn a_model_hears_that_the_kernel_ended_a_process_for_want_of_memory() {
     let group = tempfile::tempdir().unwrap();
     let path = group.path().to_str().unwrap();
-    // What the kernel would do, done by the command.
+    // The command counts as the kernel would.
     let counted = |file: &str, limit: &str| {
         fs::create_dir_all(group.path().join(file).parent().unwrap()).unwrap();
         fs::write(group.path().join(limit), "2147483648\n").unwrap();

@@ -68,12 +68,12 @@ impl World {
         command
     }
 
-    /// A new pod of the role.
+    /// Starts a new pod of the role.
     pub(crate) fn pod(&mut self, die_at_step: Option<u64>) -> Pod {
         self.pod_with(die_at_step, |_| {})
     }
 
-    /// As `pod`, with more said to the agent.
+    /// Starts a pod like [`Self::pod`], with more said to the agent.
     pub(crate) fn pod_with(
         &mut self,
         die_at_step: Option<u64>,
@@ -119,7 +119,7 @@ impl World {
         ended
     }
 
-    /// As `settle`, for one pod that ends well.
+    /// Runs one pod that ends well, as `settle` does.
     pub(crate) async fn one_pod(&mut self) {
         let status = self.pod(None).ended().await;
         assert!(status.success(), "{status}");
@@ -214,17 +214,17 @@ pub(crate) fn ends(message: &Value, finish: &str) -> Value {
            "usage": {"prompt_tokens": 10, "completion_tokens": 16_000}})
 }
 
-/// Words that were cut off.
+/// An answer that was cut off.
 pub(crate) fn cut_off(text: &str) -> Value {
     ends(&json!({"role": "assistant", "content": text}), "length")
 }
 
-/// Thoughts alone.
+/// An answer of reasoning alone.
 pub(crate) fn thinks(text: &str) -> Value {
     json!({"choices": [{"message": {"role": "assistant", "content": "", "reasoning": text}}]})
 }
 
-/// A refusal, said apart.
+/// A refusal in a field of its own.
 pub(crate) fn refuses(text: &str) -> Value {
     json!({"choices": [{"message": {"role": "assistant", "content": null, "refusal": text}}]})
 }

@@ -1,4 +1,4 @@
-//! Which commands build: those that take a build slot. Pure; what can't be parsed is no build.
+//! Recognizes commands that build: those that take a build slot. Pure; a script that can't be parsed is no build.
 
 use super::programs::{SHELLS, WRAPPERS};
 use super::shell::{ShellWord, parse_commands};
@@ -84,12 +84,12 @@ const BUILDS: [(&str, &[&str]); 56] = [
     ("pod", &["install", "update"]),
     ("dotnet", &["build", "test", "publish", "run", "restore"]),
 ];
-/// What `python -m` builds with.
+/// Modules that build when they are run with `python -m`.
 const MODULES: [&str; 6] = ["pytest", "unittest", "pip", "build", "tox", "mypy"];
-/// Scripts in scripts.
+/// Deepest nesting of scripts in scripts.
 const DEEPEST: u32 = 4;
 
-/// Whether a Bash command builds anything.
+/// True if a Bash command builds anything.
 pub fn is_build(script: &str) -> bool {
     builds_within(script, 0)
 }

@@ -22,11 +22,11 @@ const SENTENCE: usize = 300;
 /// Most branches of one list.
 const MOST: usize = 64;
 
-/// The file.
+/// The contents of `policy.json`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyFile {
-    /// For editors.
+    /// Address of the JSON schema, which only editors use.
     #[serde(default, rename = "$schema")]
     _schema: Option<IgnoredAny>,
     #[serde(default, alias = "toolOverrides")]
@@ -38,7 +38,7 @@ pub struct PolicyFile {
     pub require_approval: RequiredApprovals,
 }
 
-/// Rules about tools.
+/// Rules of the file about tools.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Overrides {
@@ -48,7 +48,7 @@ pub(super) struct Overrides {
     pub tools: BTreeMap<String, RiskTier>,
 }
 
-/// Rules about commands.
+/// Rules of the file about Bash commands.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BashRule {
@@ -111,7 +111,7 @@ impl PolicyFile {
     }
 }
 
-/// Why the file can't be used.
+/// Reason why the file can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyMistake {
     #[error("{0}")]

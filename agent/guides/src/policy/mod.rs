@@ -1,4 +1,4 @@
-//! How much harm a tool call can do, and who may say otherwise. Pure.
+//! Risk of a tool call: the harm that it can do, and who may say otherwise. Pure.
 //!
 //! [`builds`] tells which commands build. [`shell`] finds the commands of a script, [`risk`] judges them by
 //! what `programs`, `reach` and `names` know, [`rules`] is what the repository says in
@@ -39,11 +39,11 @@ pub struct CommandPolicy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RiskVerdict {
     pub tier: RiskTier,
-    /// It could throw away what nothing else has: a snapshot of the worktree comes first.
+    /// True if the command could throw away what nothing else has: a snapshot of the worktree comes first.
     pub loses: bool,
-    /// Its output may write over a file: a snapshot is kept where one can be, without a word.
+    /// True if its output may write over a file: a snapshot is kept where one can be, without a word.
     pub overwrites: bool,
-    /// For people: which command, which rule.
+    /// Reason shown to people: which command, which rule.
     pub why: String,
 }
 
@@ -56,7 +56,7 @@ impl RiskVerdict {
         Self::of(RiskTier::Read, false, why)
     }
 
-    /// It changes what lies in the sandbox.
+    /// Verdict on a command that changes what lies in the sandbox.
     fn local(why: impl Into<String>) -> Self {
         Self::of(RiskTier::WriteLocal, false, why)
     }
@@ -75,12 +75,12 @@ impl RiskVerdict {
         Self::of(RiskTier::WriteVisible, false, why)
     }
 
-    /// It leaves the sandbox, or nothing brings back what it does.
+    /// Verdict on a command that leaves the sandbox, or whose effect nothing brings back.
     fn leaves(why: impl Into<String>) -> Self {
         Self::of(RiskTier::Destructive, false, why)
     }
 
-    /// Whether people are asked first.
+    /// True if people are asked first.
     pub fn asks(&self) -> bool {
         self.tier == RiskTier::Destructive
     }
@@ -131,7 +131,8 @@ impl CommandPolicy {
             .unwrap_or_else(|| RiskVerdict::reads("it runs nothing"))
     }
 
-    /// It may run nothing, or anything in the sandbox. What is plainly meant to leave that is found.
+    /// Judges a script that can't be parsed: it may run nothing, or anything in the sandbox. What is plainly meant to
+    /// leave that is found.
     fn unparsed(&self, script: &str, depth: u32, left: &Cell<u32>) -> RiskVerdict {
         let scene = risk::CommandScene::new(self, &[], depth, left);
         let pieces = script.split(['\n', ';', '|', '&', '(', ')', '`']).take(PIECES);

@@ -1,4 +1,4 @@
-//! What the name of a script or of a target promises: whether it hands work to the world. Pure.
+//! Reads the name of a script or of a target: it may promise to hand work to the world. Pure.
 
 /// Words of names that hand something over.
 const HANDS_OVER: [&str; 13] = [
@@ -16,7 +16,7 @@ const HANDS_OVER: [&str; 13] = [
     "push",
     "destroy",
 ];
-/// Of these, the ones that count in the name of a file: modules are called `upload.py`, too.
+/// Words of these that count in the name of a file: modules are called `upload.py`, too.
 const FILES: [&str; 5] = ["deploy", "redeploy", "undeploy", "publish", "release"];
 /// Last words of files that only look at what is handed over.
 const FILES_LOOK: [&str; 9] =
@@ -83,7 +83,7 @@ const HARMLESS: [&str; 6] = ["local", "dry", "notes", "note", "changelog", "snap
 /// Words that join a second action to the first.
 const JOINS: [&str; 3] = ["and", "then", "n"];
 
-/// Whether a target such as `docs:deploy` hands something over.
+/// True if a target such as `docs:deploy` hands something over.
 pub(super) fn is_handover(target: &str) -> bool {
     hands_over(&name_words(target), &HANDS_OVER)
 }
@@ -105,12 +105,12 @@ pub(super) fn is_handover_file(path: &str) -> bool {
     !looks && hands_over(&words, &FILES)
 }
 
-/// Whether a word is nothing but an order to hand over, as in `./manage.sh deploy`.
+/// True if a word is nothing but an order to hand over, as in `./manage.sh deploy`.
 pub(super) fn is_order(word: &str) -> bool {
     matches!(word, "deploy" | "redeploy" | "undeploy" | "publish" | "release" | "rollback")
 }
 
-/// Whether a word such as `db:drop` or `migrate:fresh` tells to throw something away. No path, and no sentence.
+/// True if a word such as `db:drop` or `migrate:fresh` tells to throw something away. No path, and no sentence.
 pub(super) fn throws_away(word: &str) -> bool {
     let plain = !word.contains(['/', '=']) && !word.contains(char::is_whitespace);
     // Of a file the end counts: `test_reset.py` is none, `ecto.reset` is an order.

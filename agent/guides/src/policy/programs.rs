@@ -1,6 +1,6 @@
-//! What is known of programs by name: tables, and nothing that decides.
+//! Tables of programs by name, and nothing that decides.
 
-/// Only look.
+/// Programs that only read.
 pub(super) const READERS: [&str; 44] = [
     "ls",
     "cat",

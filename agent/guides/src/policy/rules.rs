@@ -46,12 +46,12 @@ impl RiskRules {
         self.tools.get(name).copied()
     }
 
-    /// Those that it calls safe, as words.
+    /// Commands that the policy calls safe, as words.
     pub fn safe_commands(&self) -> &[Vec<String>] {
         &self.safe
     }
 
-    /// What it says of a command; the stricter rule wins.
+    /// Returns the verdict of the repository's rules on a command; the stricter rule wins.
     pub fn command(&self, simple: &PlainCommand) -> Option<RuleVerdict> {
         let find = |rules: &[Vec<String>], tier, word: &str| {
             let fitting = rules.iter().filter(|rule| rule_applies(rule, simple));
@@ -71,7 +71,7 @@ impl RiskRules {
     }
 }
 
-/// Whether the command begins with the rule's words.
+/// True if the command begins with the rule's words.
 fn rule_applies(rule: &[String], simple: &PlainCommand) -> bool {
     simple.words.len() >= rule.len()
         && rule.iter().zip(&simple.words).all(|(rule, word)| word.as_deref() == Some(rule))

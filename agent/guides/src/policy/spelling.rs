@@ -1,6 +1,6 @@
 //! Names that glob characters, brackets and braces can spell.
 
-/// The repository's folder.
+/// Name of the repository's folder.
 const NAME: &str = ".git";
 
 /// True for a name with glob characters, brackets or braces that can spell `.git`, and little else.
@@ -62,7 +62,7 @@ fn glob_matches(glob: &[u8], name: &[u8]) -> bool {
     glob[at..].iter().all(|byte| *byte == b'*')
 }
 
-/// How long the part of a glob is that stands for one byte, if it stands for this one.
+/// Returns the length of the part of a glob that stands for one byte, if it stands for this one.
 fn one_matches(glob: &[u8], byte: u8) -> Option<usize> {
     match glob.first()? {
         b'?' => Some(1),

@@ -1,4 +1,4 @@
-//! Which skill a message asks for.
+//! Finds the skill that a message asks for.
 
 use super::fit::{self, TriggerFit};
 use super::trigger::SkillTrigger;
@@ -9,7 +9,7 @@ const MOST: usize = 4;
 /// Two fits that are no further apart are alike.
 const ALIKE: i64 = 50;
 
-/// What a message asks for.
+/// Result of looking for skills in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AskedSkill {
     /// No skill, or more than one: its reader decides.
@@ -22,13 +22,13 @@ pub enum AskedSkill {
 /// A skill, and what was named for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillCall {
-    /// The skill's name.
+    /// Name of the skill.
     pub skill: String,
-    /// As it is written in its file.
+    /// The trigger as it is written in its file.
     pub trigger: String,
-    /// By parameter; nothing where somebody only points.
+    /// Values by parameter; nothing where somebody only points.
     pub values: Vec<(String, Option<String>)>,
-    /// Whether it was said word for word.
+    /// True if the trigger was said word for word.
     pub exact: bool,
 }
 
@@ -40,7 +40,7 @@ struct Candidate<'a> {
     sentence: usize,
 }
 
-/// What a message asks for. Nothing is asked back here.
+/// Finds the skill that a message asks for. Nothing is asked back here.
 pub fn find_asked(text: &str, skills: &[SkillGuide]) -> AskedSkill {
     let sentences = words::split_sentences(text);
     if fit::takes_back(&sentences) {
@@ -61,7 +61,7 @@ pub fn find_asked(text: &str, skills: &[SkillGuide]) -> AskedSkill {
     choose_skill(found)
 }
 
-/// What always gets a skill: `use the skill NAME`.
+/// Triggers that every skill has: `use the skill NAME`.
 fn by_name(skill: &SkillGuide) -> Vec<SkillTrigger> {
     let phrases = ["use skill", "run skill", "skill"];
     let phrases = phrases.iter().flat_map(|words| {

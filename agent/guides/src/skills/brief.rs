@@ -1,5 +1,5 @@
-//! What the role that people talk to is told of a skill that they asked for, and what people are asked
-//! when it could be one of several.
+//! Texts about asked skills: the brief for the role that people talk to, and the question to people when it could be
+//! one of several.
 
 use std::fmt::Write as _;
 
@@ -10,14 +10,14 @@ use super::{SkillCall, SkillGuide, SkillSource};
 use crate::text::clip_text;
 use crate::voice::guard_fence;
 
-/// Around a prompt.
+/// Tag around a skill's prompt.
 const TAG: &str = "skill-prompt";
 /// The answer that no skill is meant.
 pub const NONE: &str = "None of these";
 /// Characters of a description in a question.
 const MAX_DESCRIPTION: usize = 200;
 
-/// For the role `own`.
+/// Writes the brief of a called skill for the role `own`.
 pub fn write_brief(skill: &SkillGuide, call: &SkillCall, message: &SlackTs, own: &str) -> String {
     let SkillGuide { name, path, role, source, .. } = skill;
     let mut filled = fill_prompt(skill, &call.values);
@@ -86,7 +86,7 @@ fn tell_lacking(out: &mut String, filled: &FilledPrompt) {
     }
 }
 
-/// What was named for a prompt that has no place for it.
+/// Lists the values that were named for a prompt that has no place for them.
 fn tell_named(out: &mut String, skill: &SkillGuide, call: &SkillCall) {
     if skill.source != SkillSource::Open {
         return;

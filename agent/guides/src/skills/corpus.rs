@@ -1,5 +1,5 @@
-//! What people write: of each seeded skill twenty messages that ask for it and twenty that do not, in
-//! `corpus/`. A line `- text => skill` asks for another one, or for none.
+//! Messages of people to test with: of each seeded skill twenty that ask for it and twenty that do not, in `corpus/`.
+//! A line `- text => skill` asks for another one, or for none.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
-//! Whether a person says that what was answered is wrong. Such a word is worth more than any retrospective: it is
-//! looked into, and what it teaches is remembered. Found by its words; a change of mind about a plan is none.
+//! Recognizes messages in which a person says that an answer is wrong. Such a word is worth more than any
+//! retrospective: it is looked into, and what it teaches is remembered. Found by its words; a change of mind about a
+//! plan is none.
 
-/// How a sentence begins that takes something back for somebody else.
+/// First words of a sentence that takes something back for somebody else.
 const BEGINS: [&str; 17] = [
     "no that",
     "no it",
@@ -21,7 +22,7 @@ const BEGINS: [&str; 17] = [
     "correction",
     "incorrect",
 ];
-/// What says it anywhere in a sentence.
+/// Phrases that say it anywhere in a sentence.
 const SAYS: [&str; 9] = [
     "you are wrong",
     "youre wrong",
@@ -34,7 +35,7 @@ const SAYS: [&str; 9] = [
     "your answer is wrong",
 ];
 
-/// Whether a message corrects what was said before.
+/// True if a message corrects what was said before.
 pub fn is_correction(text: &str) -> bool {
     text.split(['.', '!', '\n', ';']).take(3).any(|sentence| {
         let plain = |c: char| c.is_alphanumeric() || c.is_whitespace();
@@ -55,7 +56,7 @@ pub fn is_correction(text: &str) -> bool {
     })
 }
 
-/// For the model.
+/// Brief for the model about a correction.
 pub fn correction_brief(message: &str, lead: Option<&str>) -> String {
     let remember = match lead {
         Some(lead) => format!(

@@ -8,10 +8,10 @@ use super::trigger::{SkillTrigger, is_name};
 use super::{SkillFault, SkillGuide};
 use crate::text::{clip_text, plain_text};
 
-/// Characters of a value.
+/// Longest value, in characters.
 const MAX_VALUE: usize = 300;
 
-/// A place in a prompt.
+/// A placeholder in a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place<'a> {
     name: &'a str,
@@ -32,7 +32,7 @@ pub(super) struct FilledPrompt {
     pub unfit: Vec<String>,
 }
 
-/// Fills in a prompt.
+/// Fills a skill's prompt with values, and with its defaults where there are none.
 pub(super) fn fill_prompt(skill: &SkillGuide, values: &[(String, Option<String>)]) -> FilledPrompt {
     let mut filled = FilledPrompt::default();
     let places = find_places(&skill.prompt).unwrap_or_default();
@@ -61,7 +61,7 @@ pub(super) fn fill_prompt(skill: &SkillGuide, values: &[(String, Option<String>)
     filled
 }
 
-/// Whether all places of a prompt can be filled in.
+/// Checks that all placeholders of a prompt can be filled in.
 ///
 /// # Errors
 /// The first that can't.
@@ -129,7 +129,7 @@ fn find_default(rest: &str) -> Option<&str> {
     value.strip_prefix('"')?.strip_suffix('"').filter(|value| !value.contains('"'))
 }
 
-/// Whether a place stands in a code span or a block of code.
+/// True if a placeholder stands in a code span or a block of code.
 fn is_code(text: &str, at: usize) -> bool {
     let before = &text[..at];
     let fences = before.lines().filter(|line| line.trim_start().starts_with("```")).count();
@@ -137,7 +137,7 @@ fn is_code(text: &str, at: usize) -> bool {
     fences % 2 == 1 || line.matches('`').count() % 2 == 1
 }
 
-/// Whether a value is one word that means nothing to a shell.
+/// True if a value is one word that means nothing to a shell.
 fn is_plain(value: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._/@:+#-".contains(c);
     !value.is_empty() && !value.starts_with('-') && value.len() <= 100 && value.chars().all(plain)

@@ -1,5 +1,5 @@
-//! Whether a sentence says a trigger: word for word, or nearly. What it takes besides the words themselves
-//! costs something, so that the best of several fits can be told. Pure.
+//! Matches a sentence against a trigger: word for word, or nearly. Words besides the trigger's own have a cost, so
+//! that the best of several fits can be told. Pure.
 
 use std::cell::Cell;
 
@@ -10,13 +10,13 @@ use super::lists::{
 use super::trigger::{SkillTrigger, TriggerPart};
 use super::words::{SpokenSentence, WordToken, is_slip, same_word};
 
-/// What a fit may cost.
+/// Highest cost of a fit.
 const MAX_COST: u32 = 25;
-/// Of one word: that it is misspelt, that it is left over between others, that it says nothing much.
+/// Costs of one word: it is misspelt, it is left over between others, it says nothing much.
 const SLIP: u32 = 6;
 const STRANGE: u32 = 15;
 const SKIP: u32 = 3;
-/// That more is said behind it, and that what is meant comes first.
+/// Costs of a sentence: more is said behind the trigger, or its object comes first.
 const TAIL: u32 = 3;
 const TURNED: u32 = 10;
 /// Words before a request that are looked through.
@@ -26,7 +26,7 @@ const MAX_INSIDE: usize = 12;
 const MAX_NAMED: usize = 8;
 /// Ways to read one sentence.
 const MAX_STEPS: u32 = 5000;
-/// How much more one fit has to say than another to be what is meant.
+/// Rank that each word which has to be said adds: the longer trigger is rather meant.
 const WEIGHT: i64 = 100;
 
 /// A trigger that a sentence says.
@@ -34,26 +34,26 @@ const WEIGHT: i64 = 100;
 pub(super) struct TriggerFit {
     /// Nothing for word for word.
     pub cost: u32,
-    /// How much of it has to be said: what fits more is rather meant.
+    /// Number of words that have to be said: a longer trigger is rather meant.
     weight: usize,
-    /// What is named, by parameter; nothing where somebody only points (`explain this`).
+    /// Values that are named, by parameter; nothing where somebody only points (`explain this`).
     pub values: Vec<(String, Option<String>)>,
 }
 
 impl TriggerFit {
-    /// The larger, the surer.
+    /// Rank among the fits: the larger, the surer.
     pub(super) fn rank(&self) -> i64 {
         i64::try_from(self.weight).unwrap_or(0) * WEIGHT - i64::from(self.cost) * 4
     }
 }
 
-/// Whether a message takes back what it says.
+/// True if a message takes back what it says.
 pub(super) fn takes_back(sentences: &[SpokenSentence]) -> bool {
     let says = |tokens: &[WordToken]| CANCELS.iter().any(|words| begins_with(tokens, words));
     sentences.iter().any(|s| (0..s.tokens.len()).any(|at| says(&s.tokens[at..])))
 }
 
-/// How a sentence says a trigger best.
+/// Returns the best fit of a trigger to a sentence.
 pub(super) fn best_fit(trigger: &SkillTrigger, sentence: &SpokenSentence) -> Option<TriggerFit> {
     let weight = trigger.words().count()
         + trigger
@@ -69,7 +69,7 @@ pub(super) fn best_fit(trigger: &SkillTrigger, sentence: &SpokenSentence) -> Opt
     Some(TriggerFit { cost, weight, values })
 }
 
-/// Where somebody may begin to say what is wanted: at each clause, behind its polite words.
+/// Places where somebody may begin to say what is wanted: at each clause, behind its polite words.
 fn clause_starts(tokens: &[WordToken]) -> Vec<usize> {
     let clauses = (0..tokens.len()).filter(|at| *at == 0 || tokens[at - 1].pause);
     let mut found: Vec<usize> = clauses.flat_map(|at| behind_leads(tokens, at)).collect();
@@ -103,7 +103,7 @@ fn is_in(token: &WordToken, list: &[&str]) -> bool {
     !token.quoted && list.contains(&token.word.as_str())
 }
 
-/// What a reading came to.
+/// Cost and values of a reading.
 #[derive(Clone, Debug, Default)]
 struct Found {
     cost: u32,
@@ -154,7 +154,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Whether it begins like something that is spoken of.
+    /// True if it begins like something that is spoken of.
     fn is_noun(&self) -> bool {
         let before = self.start.checked_sub(1).map(|before| &self.tokens[before]);
         let article = |token: &WordToken| is_in(token, &["a", "an", "another"]);
@@ -187,7 +187,7 @@ impl<'a> Reading<'a> {
         mind && stem.is_some_and(|stem| stem == word || stem == word.trim_end_matches('e'))
     }
 
-    /// What it costs that a word is passed over.
+    /// Returns the cost of passing over a word.
     fn skipped(&self, at: usize) -> Option<u32> {
         let token = &self.tokens[at];
         if token.pause && at > self.start {
@@ -257,19 +257,19 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Whether words make a statement: `the button is hidden`, but not `what is hidden`, nor what another
-    /// clause says of it.
+    /// True if words make a statement: `the button is hidden`, but not `what is hidden`, nor what another clause says
+    /// of it.
     fn states(words: &[WordToken]) -> bool {
         let states = words.iter().position(|token| is_in(token, STATING));
         let other = |token: &WordToken| token.pause || is_in(token, JOINING);
         states.is_some_and(|at| !words[..at].iter().any(other))
     }
 
-    /// What may stand behind all words.
+    /// Reads the rest of the sentence behind all words of the trigger.
     fn tail(&self, at: usize) -> Option<Found> {
         let rest = &self.tokens[at..];
         let clause = rest.iter().position(|token| token.pause).map_or(rest.len(), |stop| stop + 1);
-        // What was said last may end its clause itself.
+        // The last word may end its clause itself.
         let ended = at.checked_sub(1).is_some_and(|before| self.tokens[before].pause);
         let end = if ended { at } else { self.without_parting(at, at + clause) };
         let rest = &self.tokens[at..end];
@@ -296,7 +296,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Whether these words name something, and state nothing.
+    /// True if these words name something, and state nothing.
     fn is_thing(&self, from: usize, to: usize) -> bool {
         let words = &self.tokens[from..to];
         let whole = words.iter().rev().skip(1).all(|token| !token.pause);
@@ -312,7 +312,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// What is meant comes first: `src/cart.rs: explain please`, `for the login, a hotfix`.
+/// Reads a sentence whose object comes first: `src/cart.rs: explain please`, `for the login, a hotfix`.
 fn turned_around(trigger: &SkillTrigger, sentence: &SpokenSentence) -> Option<Found> {
     let Some((TriggerPart::Param { name, number }, words)) = trigger.parts.split_last() else {
         return None;

@@ -1,7 +1,7 @@
 //! English words that say nothing of what is wanted, or much about how a sentence is meant. None of them
 //! is about any skill.
 
-/// Before a noun.
+/// Words that come before a noun.
 pub(super) const DETERMINERS: &[&str] = &[
     "a", "an", "the", "some", "my", "our", "your", "this", "that", "these", "those", "another",
     "its", "their",
@@ -101,7 +101,7 @@ pub(super) const STATING: &[&str] = &[
 /// Say when, without a preposition.
 pub(super) const TIMES: &[&str] =
     &["this", "last", "next", "yesterday", "lately", "recently", "so"];
-/// Who somebody speaks of, and nothing that can be worked on.
+/// Words for people that somebody speaks of, and nothing that can be worked on.
 pub(super) const PEOPLE: &[&str] =
     &["i", "we", "you", "they", "he", "she", "who", "somebody", "someone", "nobody"];
 /// Take back what they are said with.
@@ -113,7 +113,7 @@ pub(super) const CANCELS: &[&[&str]] = &[
     &["forget", "it"],
     &["forget", "that"],
 ];
-/// At the end they say nothing.
+/// Phrases at the end of a sentence that say nothing.
 pub(super) const PARTING: &[&[&str]] = &[
     &["please"],
     &["pls"],
@@ -149,7 +149,7 @@ pub(super) const PARTING: &[&[&str]] = &[
     &["everybody"],
     &["everyone"],
 ];
-/// What somebody means without naming it.
+/// Words that point to something without naming it.
 pub(super) const POINTING: &[&str] = &[
     "it",
     "this",

@@ -28,25 +28,25 @@ pub use fill::unused_params;
 pub use repeat::{PastRequest, find_repeats, repeat_brief};
 pub use trigger::SkillTrigger;
 
-/// Bytes of a file.
+/// Largest skill file, in bytes.
 pub const MAX_FILE: usize = 16 * 1024;
 /// Characters of a description that are shown.
 const MAX_LINE: usize = 200;
-/// Characters of the index.
+/// Longest index, in characters.
 const MAX_INDEX: usize = 8000;
 
-/// Whose a skill is. What comes first wins over what comes later.
+/// Origin of a skill. What comes first wins over what comes later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SkillSource {
     /// The repository's, in `.codebutler/skills`.
     Own,
     /// The repository's, in the open form.
     Open,
-    /// CodeButler's.
+    /// A skill that CodeButler brings.
     Seed,
 }
 
-/// What people can ask for.
+/// A skill: work that people can ask for in a few words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillGuide {
     pub name: String,
@@ -54,18 +54,18 @@ pub struct SkillGuide {
     pub triggers: Vec<SkillTrigger>,
     /// The role that does it; none: who reads it decides.
     pub role: Option<String>,
-    /// With `{{param}}`.
+    /// Prompt with `{{param}}` placeholders.
     pub prompt: String,
-    /// Its file, from the root of the repository; of a seed below `.codebutler`.
+    /// Path of the file from the root of the repository; of a seed below `.codebutler`.
     pub path: String,
     pub source: SkillSource,
 }
 
-/// What is wrong with a skill's file.
+/// Mistake in a skill's file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error("{}{why}", if *line > 0 { format!("line {line}: ") } else { String::new() })]
 pub struct SkillFault {
-    /// From 1; 0 for all of it.
+    /// Line number, counted from 1; 0 for the whole file.
     pub line: usize,
     pub why: String,
 }
@@ -113,7 +113,7 @@ pub fn collect_skills(
     for seed in shipped_skills().into_iter().filter(|seed| !off.contains(&seed.name)) {
         let works = |role: &String| roles.is_empty() || roles.contains(role);
         match skills.iter_mut().find(|skill| skill.name == seed.name) {
-            // What people say to get it is no part of the open form.
+            // The open form has no place for what people say to get it.
             Some(own) if own.source == SkillSource::Open => {
                 own.triggers = seed.triggers;
                 own.role = seed.role.filter(works);
@@ -126,7 +126,7 @@ pub fn collect_skills(
     (skills, wrong)
 }
 
-/// Those that CodeButler brings.
+/// Reads the skills that CodeButler brings.
 pub fn shipped_skills() -> Vec<SkillGuide> {
     let read = |(name, text): (&str, &str)| {
         let path = format!("skills/{name}");
@@ -136,7 +136,7 @@ pub fn shipped_skills() -> Vec<SkillGuide> {
     seeds::list_skills().filter_map(read).collect()
 }
 
-/// Where a repository has its own.
+/// Folder of a repository's own skills.
 const FOLDER: &str = ".codebutler/skills";
 /// The file of a skill in the open form.
 const OPEN_FILE: &str = "SKILL.md";
@@ -183,7 +183,7 @@ fn for_team(skill: SkillGuide, roles: &[String]) -> Result<SkillGuide, SkillFaul
     }
 }
 
-/// What the role that users talk to first is told of all of them.
+/// Index of all skills for the role that users talk to first.
 pub fn index_skills(skills: &[SkillGuide]) -> Option<String> {
     let mut out = "# Skills\n\nPeople ask for these in a few words, and CodeButler gives you the prompt. If one fits and it did not, \
                    read `skills/<name>.md` with `ReadMemory` (a `SKILL.md` with `Read`), fill in what the message names, \

@@ -57,7 +57,7 @@ pub(super) fn parse_open(path: &str, text: &str) -> Result<SkillGuide, SkillFaul
     })
 }
 
-/// Whether a skill can be called so.
+/// Checks that a skill can be called so.
 ///
 /// # Errors
 /// What is wrong with the name.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::trigger::SkillTrigger;
 use super::{SkillFault, SkillGuide, SkillSource, fill};
 
-/// Triggers of one skill.
+/// Most triggers of one skill.
 const MAX_TRIGGERS: usize = 64;
-/// Characters of a description.
+/// Longest description, in characters.
 const MAX_DESCRIPTION: usize = 1024;
 /// The heading of a file that switches a shipped skill off.
 const OFF: &str = "## Off";
@@ -82,7 +82,7 @@ fn named_as(name: &str, path: &str) -> Result<(), String> {
     }
 }
 
-/// What stands between the name and the first section, in one line.
+/// Reads the text between the name and the first section as one line.
 fn read_description(text: &str, heading: usize) -> Result<String, SkillFault> {
     let lines = text.lines().skip(heading).take_while(|line| !line.starts_with("## "));
     let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();

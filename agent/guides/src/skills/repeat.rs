@@ -1,4 +1,5 @@
-//! What people ask for again and again, and no skill does. Pure: the same words always give the same answer.
+//! Finds requests that people make again and again, and that no skill does. Pure: the same words always give the same
+//! answer.
 
 use super::lists::{DETERMINERS, PREPOSITIONS};
 use super::words::{WordToken, same_word, split_sentences};
@@ -7,9 +8,9 @@ use crate::voice::join_lines;
 
 /// Every so many times somebody asks for it, a skill is suggested: not each time after the second.
 const EVERY: usize = 3;
-/// Of a request's words, those that count.
+/// Most words of a request that count.
 const MAX_WORDS: usize = 24;
-/// Words that both have to have, and of a hundred words of both how many.
+/// Fewest words that both have in common, and their least share of the words of both in percent.
 const LEAST_SHARED: usize = 2;
 const LIKENESS: usize = 60;
 /// Earlier requests that are named, and the longest of them, in characters.
@@ -23,15 +24,15 @@ const PLAIN: &[&str] = &[
     "today", "us", "want", "was", "we", "were", "what", "when", "which", "will", "would", "you",
 ];
 
-/// What somebody began an earlier conversation with.
+/// The request that began an earlier conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PastRequest {
-    /// Where it can be read: a page, or a link.
+    /// Page or link where the conversation can be read.
     pub place: String,
     pub asked: String,
 }
 
-/// Those of `past` that ask for the same as `text`, if this is the time to suggest a skill for it.
+/// Returns the past requests that ask for the same as `text`, if this is the time to suggest a skill for it.
 pub fn find_repeats<'a>(text: &str, past: &'a [PastRequest]) -> Vec<&'a PastRequest> {
     let wanted = telling_words(text);
     let alike: Vec<&PastRequest> =
@@ -39,7 +40,7 @@ pub fn find_repeats<'a>(text: &str, past: &'a [PastRequest]) -> Vec<&'a PastRequ
     if (alike.len() + 1).is_multiple_of(EVERY) { alike } else { Vec::new() }
 }
 
-/// What the model is told of it.
+/// Brief for the model about repeated requests.
 pub fn repeat_brief(message: &str, repeats: &[&PastRequest]) -> String {
     let shown = |one: &&PastRequest| {
         let asked = join_lines(&one.asked.replace('"', "'"));

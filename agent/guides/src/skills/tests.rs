@@ -60,7 +60,7 @@ fn a_repositorys_own_skill_wins() {
     assert_eq!(named(&skills), SHIPPED);
     assert_eq!(find_asked("status", &skills), AskedSkill::Nothing, "the seed is gone");
     assert_eq!(one(find_asked("how healthy are we?", &skills)).0, "status");
-    // What people say to get it stays, what is done is the repository's.
+    // The phrases that people say stay, while the repository's own work is done.
     let (name, values) = one(find_asked("release 2.1 please", &skills));
     assert_eq!((name.as_str(), values), ("release", vec![("version".into(), Some("2.1".into()))]));
     let release = skills.iter().find(|skill| skill.name == "release").unwrap();
@@ -132,7 +132,7 @@ fn what_could_be_two_is_asked_and_two_wishes_are_read() {
         find_asked("Explain src/cart.rs. Then write tests for it.", &skills),
         AskedSkill::Nothing
     );
-    // What the repository says comes before what CodeButler brings.
+    // The repository's skill comes before the one that CodeButler brings.
     let (skills, _) = collect_skills(&[own("notes", "release notes")], &[]);
     assert_eq!(one(find_asked("release notes please", &skills)).0, "notes");
 }

@@ -14,27 +14,27 @@ const COMMON: &[&str] = &[
     "us", "use", "want", "was", "we", "what", "when", "where", "which", "who", "why", "will",
     "with", "would", "you", "your",
 ];
-/// Of those, the ones that make a trigger if there are two: `how does {what} work`.
+/// Common words of which two make a trigger: `how does {what} work`.
 const ASKING: &[&str] =
     &["how", "what", "where", "which", "who", "why", "do", "does", "is", "are", "look"];
 
-/// A piece of a trigger.
+/// A word or a parameter of a trigger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TriggerPart {
-    /// This word.
+    /// A word that has to be said.
     Word(String),
-    /// What somebody names.
+    /// A value that somebody names.
     Param {
         name: String,
-        /// Only what has a digit.
+        /// True if only a value with a digit fits.
         number: bool,
     },
 }
 
-/// What people say.
+/// A phrase by which people ask for a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillTrigger {
-    /// As it is written.
+    /// The phrase as it is written in the file.
     pub text: String,
     pub parts: Vec<TriggerPart>,
 }
@@ -61,7 +61,7 @@ impl SkillTrigger {
         Ok(trigger)
     }
 
-    /// The names of its params.
+    /// Names of the trigger's parameters.
     pub fn params(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
             TriggerPart::Param { name, .. } => Some(name.as_str()),
@@ -77,7 +77,7 @@ impl SkillTrigger {
         })
     }
 
-    /// What people would have to say for either of two that are equal.
+    /// The trigger with its parameters' names left out: two of the same shape can't be told apart.
     pub fn shape(&self) -> String {
         let shown = |part: &TriggerPart| match part {
             TriggerPart::Word(word) => word.clone(),
@@ -86,7 +86,7 @@ impl SkillTrigger {
         self.parts.iter().map(shown).collect::<Vec<_>>().join(" ")
     }
 
-    /// Why it can't be one.
+    /// Returns the reason why it can't be a trigger.
     fn judge(&self) -> Option<String> {
         let Self { text, parts } = self;
         if parts.len() > MAX_PARTS {
@@ -131,7 +131,7 @@ fn parse_param(name: &str) -> Option<TriggerPart> {
     is_name(name).then(|| TriggerPart::Param { name: name.to_owned(), number })
 }
 
-/// Whether it can be a parameter's name.
+/// True if it can be a parameter's name.
 pub(super) fn is_name(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
     name.starts_with(|c: char| c.is_ascii_lowercase())
@@ -146,7 +146,7 @@ fn fixed_words(chunk: &str) -> Vec<TriggerPart> {
     said.map(TriggerPart::Word).collect()
 }
 
-/// Whether a word is left out of triggers.
+/// True if a word is left out of triggers.
 fn says_nothing(word: &str) -> bool {
     matches!(word, "a" | "an" | "the" | "some" | "my" | "our" | "your")
 }

@@ -5,11 +5,11 @@
 const MAX_LOOKED: usize = 1500;
 /// Words of a sentence that are looked at.
 const MAX_WORDS: usize = 80;
-/// Around words, and no part of them.
+/// Characters that stand around words, and are no part of them.
 const AROUND: &str = "()[]{}<>\"'`*_~“”‘’„«»¿¡…";
-/// At the end of a word.
+/// Punctuation that is cut off the end of a word.
 const ENDS: &str = ".,:;!?";
-/// What stands for several words.
+/// Short forms of several words.
 const SHORT: [(&str, &str); 22] = [
     ("cant", "can not"),
     ("can't", "can not"),
@@ -38,7 +38,7 @@ const SHORT: [(&str, &str); 22] = [
 /// A word, and where it stands in its sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WordToken {
-    /// As it is compared.
+    /// The word as it is compared.
     pub word: String,
     pub start: usize,
     pub end: usize,
@@ -67,7 +67,7 @@ pub(super) fn split_sentences(text: &str) -> Vec<SpokenSentence> {
             fenced = !fenced;
             continue;
         }
-        // What a link or a file leads to is shown behind the message.
+        // The text of a linked message or a file is shown behind the message.
         if line.starts_with("[linked ") || line.starts_with("[file ") {
             break;
         }
@@ -85,7 +85,7 @@ pub(super) fn read_phrase(text: &str) -> Vec<WordToken> {
     found.into_iter().flat_map(|sentence| sentence.tokens).collect()
 }
 
-/// Without mentions; links as their addresses.
+/// Removes mentions, and leaves links as their addresses.
 fn without_markup(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
@@ -129,7 +129,7 @@ fn split_line(line: &str, found: &mut Vec<SpokenSentence>) {
     }
 }
 
-/// What stands between spaces; what stands in quotes stays together.
+/// Splits a line at spaces; words in quotes stay together.
 fn split_chunks(line: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut start = None;
@@ -228,7 +228,7 @@ fn parse_address(word: &str) -> Option<Vec<String>> {
     is_number.then(|| vec![kind.to_owned(), format!("#{number}")])
 }
 
-/// Whether two words are the same but for their number.
+/// True if two words are the same but for their number.
 pub(super) fn same_word(a: &str, b: &str) -> bool {
     let stem = |word: &str| {
         let short = word.strip_suffix("'s").unwrap_or(word);
@@ -238,8 +238,8 @@ pub(super) fn same_word(a: &str, b: &str) -> bool {
     a == b || stem(a) == stem(b)
 }
 
-/// Whether one word is the other one with a slip of the fingers: letters that changed places, one too
-/// many or too few, or in a long word a wrong one. The first letter is nearly always right.
+/// True if one word is the other one with a slip of the fingers: letters that changed places, one too many or too
+/// few, or in a long word a wrong one. The first letter is nearly always right.
 pub(super) fn is_slip(wanted: &str, found: &str) -> bool {
     let (a, b) = (wanted.chars().count(), found.chars().count());
     let plain = |word: &str| word.chars().all(char::is_alphabetic);

@@ -1,4 +1,4 @@
-//! Which files of a repository are judged. They come from a worktree or from a commit.
+//! The files of a repository that are judged. They come from a worktree or from a commit.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The folder in a repository.
 pub const FOLDER: &str = ".codebutler";
-/// Where skills in the open form are, beside the folder. The first one wins.
+/// Folders of skills in the open form, beside `.codebutler`. The first one wins.
 pub const OPEN: [&str; 2] = [".agents/skills", ".claude/skills"];
 
 /// Files by their path from the root, each as it was read or why it was not.
@@ -16,7 +16,7 @@ pub struct GuideFiles {
 }
 
 impl GuideFiles {
-    /// What a worktree has.
+    /// Reads the files of a worktree.
     pub fn read(root: &Path) -> Self {
         let mut found = Self::default();
         let own = root.join(FOLDER);
@@ -74,7 +74,7 @@ pub fn name_in_folder(path: &str) -> Option<&str> {
     path.strip_prefix(FOLDER)?.strip_prefix('/').filter(|name| !name.contains('/'))
 }
 
-/// Whether a file, by its path from the root, is a skill.
+/// True if a file, by its path from the root, is a skill.
 pub fn is_skill(path: &str) -> bool {
     let own = path.strip_prefix(FOLDER).and_then(|rest| rest.strip_prefix("/skills/"));
     let open = OPEN.iter().find_map(|open| path.strip_prefix(open)?.strip_prefix('/'));
@@ -82,7 +82,7 @@ pub fn is_skill(path: &str) -> bool {
         || open.and_then(|rest| rest.split_once('/')).is_some_and(|(_, name)| name == "SKILL.md")
 }
 
-/// Whether a file, by its path from the root, says how to work.
+/// True if a file, by its path from the root, says how to work.
 pub fn is_judged(path: &str) -> bool {
     let own = |name: &str| ["mcp.json", "policy.json"].contains(&name) || is_markdown(name);
     name_in_folder(path).is_some_and(own) || is_skill(path)

@@ -22,7 +22,7 @@ use crate::seeds;
 pub enum FindingSeverity {
     /// Probably not what was meant.
     Warning,
-    /// It is not used as it stands.
+    /// The file is not used as it stands.
     Error,
 }
 
@@ -30,12 +30,12 @@ pub enum FindingSeverity {
 pub struct GuideFinding {
     /// The file, from the root of the repository.
     pub file: String,
-    /// Its line, from 1; 0 for all of it.
+    /// Line number, counted from 1; 0 for the whole file.
     pub line: usize,
-    /// Its column in characters, from 1; 0 for all of the line.
+    /// Column in characters, counted from 1; 0 for the whole line.
     pub column: usize,
     pub severity: FindingSeverity,
-    /// What is wrong and what to do.
+    /// Sentence that says what is wrong and what to do.
     pub message: String,
 }
 
@@ -180,7 +180,7 @@ fn line_of_quoted(text: &str, message: &str) -> usize {
     quoted.iter().rev().find_map(line).map_or(0, |line| line + 1)
 }
 
-/// What is wrong in any file.
+/// Finds mistakes that any text file may have.
 fn judge_text(text: &str) -> JudgedLines {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {

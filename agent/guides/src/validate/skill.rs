@@ -43,7 +43,7 @@ fn read_skill(file: &str, text: &str) -> Result<Option<SkillGuide>, SkillFault> 
     }
 }
 
-/// What is wrong with one, though it can be read.
+/// Finds mistakes in one skill, though it can be read.
 fn judge_alone(skill: &SkillGuide, text: &str, known: &[String]) -> JudgedLines {
     let mut found = Vec::new();
     if let Some(role) = skill.role.as_ref().filter(|role| !known.contains(role)) {
@@ -71,7 +71,7 @@ fn line_of(text: &str, heading: &str, part: &str) -> usize {
     lines.find(|(_, line)| line.contains(part)).map_or(0, |(at, _)| at + 1)
 }
 
-/// What is wrong between them: the same words for two, the same name twice.
+/// Finds mistakes between skills: the same words for two, the same name twice.
 fn judge_together(read: &[Read], findings: &mut Vec<GuideFinding>) {
     let mut names: BTreeMap<&str, &Read> = BTreeMap::new();
     let mut phrases: BTreeMap<String, &Read> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What the gateway of the tests knows and what was done through it: tests set it up, and look in here.
+//! State of the tests' gateway, and what was done through it: tests set it up, and look in here.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Instant;
@@ -14,10 +14,10 @@ use serde_json::Value;
 
 use super::servers::Servers;
 
-/// What the model answers to a conversation: a whole body of a chat completion.
+/// The model: from a conversation to a whole body of a chat completion.
 pub(crate) type Model = Box<dyn Fn(&[Value]) -> Value + Send + Sync>;
 
-/// What is known and what was done. Tests look in here.
+/// State of the gateway, and records of what was done. Tests look in here.
 pub(crate) struct Inner {
     pub session: RoleSession,
     pub messages: Vec<ThreadMessage>,
@@ -30,12 +30,12 @@ pub(crate) struct Inner {
     pub reports: Vec<RunReport>,
     /// Words with which a run was about to end.
     pub last_words: Vec<String>,
-    /// What is said about the next of them.
+    /// Nudges about the next of the last words.
     pub nudges: VecDeque<String>,
-    /// Titles, by creation.
+    /// Titles in the order of creation.
     pub pull_requests: Vec<String>,
     pub closings: Vec<String>,
-    /// What people said, by key.
+    /// Answers of people, by the question's key.
     pub approvals: HashMap<String, ApprovalState>,
     pub asked_for: Vec<ApprovalRequest>,
     /// Pictures by id, and how often one was got.
@@ -44,27 +44,27 @@ pub(crate) struct Inner {
     /// Pages that people were shown, and what is said of that.
     pub comparisons: Vec<ShowComparison>,
     pub comparison_notes: Vec<String>,
-    /// Name and content, by id.
+    /// Name and content of each file, by id.
     pub files: HashMap<String, (String, Vec<u8>)>,
     pub files_got: usize,
     /// Searches as they were sent, and the keys of those that were made.
     pub searches: Vec<WebSearch>,
     pub searched: Vec<String>,
     pub others: Vec<OtherThread>,
-    /// What journals told, by journal.
+    /// Entries that journals told, by journal.
     pub history: BTreeMap<String, Vec<ToldEntry>>,
-    /// What a plan is told to meet.
+    /// Overlaps that a plan is told.
     pub overlaps: Vec<ThreadOverlap>,
     /// Models that refuse pictures.
     pub blind: Vec<String>,
-    /// How often somebody asked what a run needs to know.
+    /// Number of requests for what a run needs to know.
     pub sessions: usize,
     /// Conversations that the model was paid for.
     pub asked: Vec<Vec<Value>>,
     pub requests: Vec<Value>,
-    /// Said when the first run ends waiting.
+    /// Messages that are said when the first run ends waiting.
     pub later: Vec<(&'static str, bool)>,
-    /// Said while the model thinks about its n-th answer.
+    /// Message that is said while the model thinks about its n-th answer.
     pub meanwhile: Option<(usize, &'static str)>,
     /// Answers, before anything else, to the first calls of a path.
     pub refuse: Vec<(&'static str, StatusCode, ErrorCode, &'static str)>,
@@ -72,13 +72,13 @@ pub(crate) struct Inner {
     pub retry_after: Option<u32>,
     /// Paths whose first call is carried out and not answered; then nobody answers for a while.
     pub cut: Vec<&'static str>,
-    /// Nobody answers before.
+    /// End of an outage: nobody answers before.
     pub away: Option<Instant>,
     /// Build slots that others have, of two.
     pub building: u32,
-    /// What was wanted of this pod's.
+    /// Build slots that this pod wanted.
     pub builds: Vec<BuildWant>,
-    /// Of the company.
+    /// MCP servers of the company.
     pub servers: Servers,
     /// True once a Thread has taken the pod that waits for one.
     pub seat_taken: bool,
@@ -196,12 +196,12 @@ impl Inner {
         format!("{}.000000", self.clock).parse().unwrap()
     }
 
-    /// A user speaks.
+    /// Adds a message of a user.
     pub(crate) fn say(&mut self, text: &str, addressed: bool) -> SlackTs {
         self.say_as(MessageAuthor::User { id: "U1".into() }, text, addressed)
     }
 
-    /// Somebody speaks.
+    /// Adds a message of this author.
     pub(crate) fn say_as(&mut self, author: MessageAuthor, text: &str, addressed: bool) -> SlackTs {
         let ts = self.next_ts();
         self.messages.push(ThreadMessage {
@@ -217,7 +217,7 @@ impl Inner {
         ts
     }
 
-    /// What the controller asks.
+    /// True if the controller would start a pod: there is mail, or something is pending.
     pub(crate) fn wants(&self) -> bool {
         self.has_mail() || !self.pending.is_empty()
     }

@@ -17,20 +17,20 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Gateway, refuse};
 
-/// What servers have, and what was asked of them.
+/// Tools and answers of the servers, and the requests that were made of them.
 #[derive(Default)]
 pub(crate) struct Servers {
     pub list: McpTools,
     /// Tools that only a search finds.
     pub hidden: Vec<McpTool>,
-    /// What tools answer; others echo their arguments.
+    /// Answers of tools; others echo their arguments.
     pub answers: HashMap<String, McpResult>,
     /// Tools that need a yes to each call, and the calls that have one.
     pub asks: BTreeSet<String>,
     pub allowed: BTreeSet<String>,
     /// Calls that were carried out.
     pub calls: Vec<McpCall>,
-    /// How often the list was asked for.
+    /// Number of requests for the list.
     pub listed: usize,
     /// Tools that there are as well once one was called.
     pub grows: Vec<McpTool>,
@@ -39,12 +39,12 @@ pub(crate) struct Servers {
     pub resources: McpResources,
     pub reads: Vec<McpRead>,
     pub prompts: Vec<McpPrompt>,
-    /// Answers by key.
+    /// Calls and their answers, by key.
     known: HashMap<String, (McpCall, McpResult)>,
 }
 
 impl Servers {
-    /// What people say yes to.
+    /// Key of the exact call that people say yes to.
     pub(crate) fn exactly(call: &McpCall) -> String {
         format!("{} {}", call.tool, call.arguments)
     }

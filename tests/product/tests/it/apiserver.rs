@@ -116,7 +116,7 @@ fn pod(name: &str) -> DynamicObject {
     }))
 }
 
-/// The Status of a refusal.
+/// Returns the Status of a request that was refused.
 fn refusal<T>(result: Result<T, kube::Error>) -> Box<Status> {
     match result {
         Err(kube::Error::Api(status)) => status,

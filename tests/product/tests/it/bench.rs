@@ -29,7 +29,7 @@ async fn bench(arguments: &[&str]) -> Output {
     tokio::time::timeout(limit, command.output()).await.expect("the bench did not end").unwrap()
 }
 
-/// What it printed, record by record. Where a registry can't be reached it says so.
+/// Runs the bench and returns its records. Where a registry can't be reached it says so.
 async fn records(arguments: &[&str]) -> Vec<Value> {
     let output = bench(&[arguments, &["--json"]].concat()).await;
     let told = String::from_utf8_lossy(&output.stderr);

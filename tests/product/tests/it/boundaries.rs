@@ -1,5 +1,5 @@
-//! What a hostile command, or a hostile agent container, can reach from inside a pod. Each attempt
-//! is one that design.md's trust boundaries rule out; a test fails when one succeeds.
+//! Attempts of a hostile command, or a hostile agent container, to leave its pod. Each is one that design.md's trust
+//! boundaries rule out; a test fails when one succeeds.
 
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 

@@ -23,7 +23,7 @@ use players::{RUNS, THREADS, Team};
 const CONTROLLER: &str = "system:serviceaccount:codebutler-system:codebutler-controller";
 /// The part of the controller's requests that fails.
 const RATE: f64 = 0.1;
-/// How long everything may take to be well again.
+/// Longest time until everything is well again.
 const RECOVERY: Duration = Duration::from_secs(90);
 
 /// Two replicas that are started again whenever they end, as a Deployment would.
@@ -115,7 +115,7 @@ async fn nothing_is_lost_in_random_trouble() {
     assert!(most > 1, "nothing ran at the same time");
     manager.shutdown().await;
     assert!(met > 0, "no failure was met");
-    // What is asked for in trouble alone is a right that has to be there, too.
+    // A right that is used in trouble alone has to be there, too.
     let asked = world.cluster().requests_of(CONTROLLER);
     let denied: Vec<_> = asked.iter().filter(|(_, allowed)| !allowed).collect();
     assert!(denied.is_empty(), "{denied:?}");

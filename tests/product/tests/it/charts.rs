@@ -17,7 +17,7 @@ use kube::{Api, ResourceExt as _};
 
 use crate::support::permit;
 
-/// What the script does, in its words and order.
+/// Steps of the script, in its words and order.
 const PARTS: [&str; 9] = [
     "lint",
     "wrong values",

@@ -16,7 +16,7 @@ use crate::support::{PATIENCE, permit};
 pub(crate) struct Chat {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
-    /// What it said when it was ready.
+    /// Output up to the moment when it was ready.
     pub said: String,
     http: reqwest::Client,
     origin: String,
@@ -72,7 +72,7 @@ impl Chat {
         Self { child, lines, http: reqwest::Client::new(), origin, token, said, _permit: permit }
     }
 
-    /// What it printed behind a label.
+    /// Returns the text that it printed behind a label.
     pub(crate) fn line(&self, label: &str) -> String {
         after(&self.said, label)
     }
@@ -146,7 +146,7 @@ async fn a_demo_that_is_kept_goes_on_where_it_ended() {
     assert_eq!(offered.as_array().unwrap().len(), 3, "{offered}");
     let question = offered[2]["text"].as_str().unwrap().to_owned();
 
-    // What nobody wrote down gets an honest answer, and no failure.
+    // A message that nobody wrote an answer for gets an honest answer, and no failure.
     let strange = first.says("ben", None, "Please rewrite it in COBOL.").await;
     let honest = first.hears(&strange, "PM", "I am a scripted model").await;
     assert!(honest.contains(&question) && honest.contains("OPENROUTER_API_KEY"), "{honest}");

@@ -46,7 +46,7 @@ async fn turn_into_openshift(team: &mut Team) {
     team.stack.controller.restart().await.unwrap();
 }
 
-/// What the API server says to a pod as it is made on other clusters.
+/// Returns the API server's refusal of a pod as it is made on other clusters.
 async fn refusal(pods: &Api<Pod>) -> String {
     let pod = json!({"metadata": {"name": "usual"}, "spec": {
         "securityContext": {"runAsNonRoot": true, "runAsUser": 1000, "fsGroup": 1000,
@@ -108,7 +108,7 @@ async fn a_thread_is_answered_on_openshift_with_what_its_platform_team_added() {
     team.stop().await;
 }
 
-/// What a pod of ours requests is written anew there, and it has to be content with that: it is neither
+/// Autopilot rewrites the requests of our pods, and the product has to be content with that: a pod is neither
 /// replaced for it nor evicted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thread_is_answered_on_autopilot_which_rewrites_what_its_pod_asks_for() {

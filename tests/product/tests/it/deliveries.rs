@@ -83,7 +83,7 @@ impl SentDelivery {
     }
 }
 
-/// All Threads, by name.
+/// Lists the names of all Threads.
 async fn threads(team: &Team) -> Vec<String> {
     let all = team.stack.threads().list(&ListParams::default()).await.unwrap();
     all.iter().map(Thread::name_any).collect()
@@ -145,7 +145,7 @@ async fn a_delivery_repeated_a_thousand_times_begins_one_thread() {
     team.stop().await;
 }
 
-/// As retention leaves it.
+/// Leaves a Thread as retention does: in the Repo's history alone.
 async fn remember_only_in_history(team: &Team, name: &str) {
     let client = team.stack.cluster.client();
     let repos: Api<Repo> = Api::namespaced(client, &team.stack.place.team);
@@ -224,7 +224,7 @@ async fn what_is_not_signed_or_not_right_begins_nothing() {
     team.stop().await;
 }
 
-/// Who sends no body holds up nobody, and not for long.
+/// Checks that a client that sends no body holds up nobody, and not for long.
 async fn slow_ones_hold_up_nobody(team: &Team, client: &reqwest::Client) {
     let address = team.stack.metrics.deliveries.unwrap();
     let now = jiff::Timestamp::now().as_second();
@@ -248,7 +248,7 @@ async fn slow_ones_hold_up_nobody(team: &Team, client: &reqwest::Client) {
     assert_eq!(&answer, b"HTTP/1.1 408");
 }
 
-/// What the README tells people to run, as it stands there but for the address.
+/// Runs the README's example, as it stands there but for the address.
 async fn example_begins_a_thread(team: &Team) {
     let there = |program: &str| Command::new(program).arg("--version").output().is_ok();
     if !there("curl") || !there("openssl") {

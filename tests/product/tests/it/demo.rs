@@ -193,7 +193,7 @@ async fn one_broken_expectation_of_any_kind_is_exit_1() {
     ];
     let played = broken.map(|(kind, right, wrong)| {
         assert!(SMALL.contains(right), "{kind}");
-        // What is waited for stays as it is.
+        // The message that is waited for stays as it is.
         let text = SMALL.replacen(right, wrong, 1).replace(
             "wait: {message: {from: pm, contains: Good night}}",
             "wait: {message: {from: pm, contains: Good morning}}",

@@ -53,7 +53,7 @@ fn text(folder: &Path, name: &str) -> DocumentText {
     }
 }
 
-/// What a document says, as one text with what is said of it.
+/// Renders a document as one text, with the notes about it.
 fn shown(folder: &Path, name: &str) -> String {
     let DocumentText { kind, notes, places, parts, text } = text(folder, name);
     let places = places.iter().map(|place| format!("{} @{}\n", place.title, place.line));

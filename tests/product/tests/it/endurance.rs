@@ -23,9 +23,9 @@ const SIDE_BY_SIDE: usize = 3;
 const MANY_SIDE_BY_SIDE: usize = 10;
 /// The share of answers that go wrong: a conversation has about thirteen.
 const SHARE: f64 = 0.12;
-/// How long nothing may happen before a conversation counts as ended.
+/// Silence after which a conversation counts as ended.
 const REST: Duration = Duration::from_secs(6);
-/// How long one may take in all.
+/// Longest time of one conversation.
 const LIMIT: Duration = Duration::from_mins(15);
 /// A sentence that tells a person what to do has one of these.
 const REMEDIES: [&str; 16] = [
@@ -134,7 +134,7 @@ async fn whatever_goes_wrong_each_conversation_ends_in_a_merge_or_a_remedy() {
     team.stop().await;
 }
 
-/// How a conversation ended.
+/// End of a conversation.
 struct End {
     task: usize,
     merged: bool,
@@ -143,7 +143,7 @@ struct End {
 }
 
 impl End {
-    /// What is wrong with it.
+    /// Returns what is wrong with the end.
     fn fault(&self) -> Option<String> {
         let done = ["white_check_mark", "heavy_check_mark"];
         let own = |message: &&MessageView| message.sender.name != "ana";
@@ -225,7 +225,7 @@ fn has_button(message: &MessageView, action: &str) -> bool {
     message.blocks.iter().any(|block| block.to_string().contains(&format!("\"{action}\"")))
 }
 
-/// What went wrong in a conversation.
+/// Lists the mischief that was played in a conversation.
 fn played_in(team: &Team, task: usize) -> Vec<PlayedMischief> {
     let misplayed = team.stack.models.misplayed().into_iter();
     let words = [format!("Task {task}:"), format!("task {task} "), format!("task {task}:")];

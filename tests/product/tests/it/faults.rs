@@ -1,4 +1,4 @@
-//! What goes wrong outside while a team works: models, the Git host, and a Thread that is deleted.
+//! Failures outside while a team works: models, the Git host, and a Thread that is deleted.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ async fn a_thread_that_is_deleted_in_the_middle_of_a_run_is_cleaned_up_and_told(
         .await;
     assert!(team.stack.threads().get_opt(&name).await.unwrap().is_none());
     team.stack.models.release();
-    // What is said afterwards begins anew, on the branch that remains.
+    // A message that is sent afterwards begins anew, on the branch that remains.
     let again = team.says("ana", Some(&root), "please go on");
     team.message(&root, "never said").await;
     let thread = team.settled(&root, "pm").await;

@@ -9,8 +9,7 @@ use tokio::process::Command;
 
 /// Longer is a hang: other tests take most of the machine meanwhile.
 const LIMIT: Duration = Duration::from_mins(15);
-/// Those that take seconds and install nothing. The others need a release build and a quiet machine:
-/// `.ci/figures`.
+/// Figures that take seconds and install nothing. The others need a release build and a quiet machine: `.ci/figures`.
 const QUICK: [&str; 6] = ["ingest", "memory", "redact", "snapshot", "wake", "worktree"];
 /// Figures at the same time: each starts processes of its own.
 const AT_ONCE: usize = 2;

@@ -143,7 +143,7 @@ async fn a_persons_picture_reaches_a_model_that_sees() {
     assert_eq!(parts[at]["image_url"]["url"], "data:image/png;base64,iVBORw0KGgoAAA==");
     assert!(last_prompt(&team, "pm").contains("shot.png, image/png, 10 bytes: a picture"));
 
-    // What only calls itself a picture is not handed out, and what is too large is, as Slack shows it.
+    // A file that only calls itself a picture is not handed out, and one that is too large is, as Slack shows it.
     let fake = ("fake.png", b"<svg onload=alert(1)>".as_slice());
     slack.upload_as(ana, channel, Some(&root), "and this", fake).unwrap();
     team.message(&root, "Two.").await;

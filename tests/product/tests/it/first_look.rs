@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::support::Setup;
 
-/// As the roles that ship have it.
+/// A setup with a quick model for the pm, as the roles that ship have it.
 fn setup(pm: Vec<ScriptStep>, quick: Vec<ScriptStep>) -> Setup {
     let script = ModelScript::of("pm", pm).and("quick", quick);
     Setup::new(script).role(|role| {
@@ -33,7 +33,7 @@ async fn questions_and_thanks_cost_no_call_of_the_stronger_model() {
     let requests = team.stack.models.requests();
     let models: Vec<_> = requests.iter().map(|request| request.body["model"].clone()).collect();
     assert_eq!(models, ["scripted/quick", "scripted/quick", "scripted/quick"]);
-    // What was said meanwhile is there to be read.
+    // Messages that came meanwhile are there to be read.
     assert!(requests[2].body["messages"].to_string().contains("Thanks a lot!"));
     team.stack.stop().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! What a plan will probably cost, said under it, from what the Repo's own conversations came to.
+//! Cost forecast of a plan, said under it, from what the Repo's own conversations came to.
 
 use codebutler_crds::Thread;
 use codebutler_testbed::models::{ModelScript, ScriptStep};

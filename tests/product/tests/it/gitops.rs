@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::apiserver::kubectl::kubectl;
 use crate::support::{Setup, Team};
 
-/// Who applies.
+/// A GitOps tool that applies under the name of its field manager.
 struct Applier<'a>(&'a Team, &'static str);
 
 impl Applier<'_> {
@@ -84,7 +84,7 @@ fn pm(model: &str, prompt: &str) -> Value {
     role
 }
 
-/// What the newest request to a model says.
+/// Body of the newest request to a model.
 fn newest(team: &Team) -> Value {
     team.stack.models.requests().last().map(|request| request.body.clone()).unwrap_or_default()
 }
@@ -191,7 +191,7 @@ async fn two_appliers_and_the_product_fight_over_no_field() {
         let product = ["codebutler-controller", "codebutler-gateway"].contains(&manager.as_str());
         assert!(!product || !fields.contains("f:spec"), "{manager}: {fields}");
     }
-    // Who wants another's field is told whose it is.
+    // A manager that wants another's field is told whose it is.
     let clash = finance.apply(&repo(json!({"limits": {"concurrentThreads": 9}})), false).await;
     let told = clash.unwrap_err().to_string();
     assert!(told.contains("argocd-controller") && told.contains("concurrentThreads"), "{told}");

@@ -1,4 +1,4 @@
-//! What a repository says of how to work, judged on its base branch and told in its channel.
+//! Guides of a repository, judged on its base branch and told in its channel.
 
 use codebutler_crds::{Repo, RepoStatus};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
@@ -27,7 +27,7 @@ async fn judged(team: &Team, holds: &str, part: &str) {
     .await;
 }
 
-/// What was said at top level of mistakes.
+/// Messages at top level about mistakes.
 fn announced(team: &Team) -> Vec<MessageView> {
     let all = team.stack.slack.messages(&team.stack.channel, None);
     all.into_iter().filter(|message| message.shown.contains("has mistakes on")).collect()

@@ -1,4 +1,4 @@
-//! Who goes on, with models that forget to say so: the conversation never rests in silence while
+//! Handover between roles, with models that forget to say who goes on: the conversation never rests in silence while
 //! something that people approved is unfinished.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn plan() -> ScriptStep {
     asks("Plan: raise the price.", "plan")
 }
 
-/// From the file to the pull request.
+/// Steps of the coder, from the file to the pull request.
 fn work() -> Vec<ScriptStep> {
     vec![
         ScriptStep::tool("Write", json!({"path": PRICE, "content": "price = 0.2\n"})),
@@ -33,12 +33,12 @@ async fn approve(team: &Team, text: &str) -> String {
     root
 }
 
-/// How often something was said.
+/// Number of messages that contain a text.
 fn count(team: &Team, root: &str, text: &str) -> usize {
     team.messages(root).iter().filter(|message| message.shown.contains(text)).count()
 }
 
-/// Whether ✅ is on the conversation's first message.
+/// True if ✅ is on the conversation's first message.
 fn is_done(team: &Team, root: &str) -> bool {
     let messages = team.messages(root);
     let first = messages.iter().find(|message| message.ts == root).unwrap();
@@ -69,7 +69,7 @@ async fn models_that_address_nobody_still_come_to_the_question_whether_to_merge(
         ("→ Reviewer goes on: the pull request waits for a review", 1),
         ("→ Lead goes on: the review found nothing that has to change", 1),
         ("→ ", 3),
-        // What was not said yet was not posted.
+        // Words that were not said yet were not posted.
         ("Now I will", 0),
         ("Everything is fine", 0),
         ("Done, all tests pass.", 1),

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::support::{Setup, Team};
 
-/// As short as it may be: an agent in a run tells every ten seconds.
+/// Shortest limit that is possible: an agent in a run tells every ten seconds.
 const SILENCE: Duration = Duration::from_secs(15);
 
 /// A coder in the middle of a command that lasts so long the first time; the conversation and its pod.
@@ -87,7 +87,7 @@ async fn a_gateway_that_was_away_blames_no_agent_and_a_long_command_is_life() {
     team.stop().await;
 }
 
-/// What the testbed calls a kernel without Landlock, for whoever runs commands.
+/// Environment by which the testbed plays a kernel without Landlock, for the toolbox that runs commands.
 fn old_kernel(_: &Pod, container: &str) -> Vec<(String, String)> {
     let toolbox = container == "toolbox";
     toolbox.then(|| (WITHOUT_LANDLOCK.to_owned(), "1".to_owned())).into_iter().collect()

@@ -1,4 +1,4 @@
-//! What happened in a thread, as it is kept: everything once, masked, and exact to the nano-dollar.
+//! The history of a thread, as it is kept: everything once, masked, and exact to the nano-dollar.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::support::{Setup, Team, asks};
 
 const SECRET: &str = "ghp_Zq3vX9kLm2Np8Rt5Wy7Ab1Cd4Ef6Gh0JkLmN";
 
-/// What the validator of trajectories needs: it asks for a newer Python than it uses.
+/// Packages that the validator of trajectories needs: it asks for a newer Python than it uses.
 const VALIDATOR: &[&str] = &[
     "--no-deps",
     "--ignore-requires-python",

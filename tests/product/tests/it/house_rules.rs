@@ -1,4 +1,4 @@
-//! What roles are told to be comes from what people merged, never from what a command leaves behind.
+//! The instructions of roles come from what people merged, never from what a command leaves behind.
 
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 use serde_json::json;

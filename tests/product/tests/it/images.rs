@@ -44,7 +44,7 @@ fn workspace() -> PathBuf {
     Path::new(codebutler_testbed::FOLDER).join("..")
 }
 
-/// What `.ci/images` gathers, the real binaries if they are there.
+/// Gathers the files as `.ci/images` does, the real binaries if they are there.
 fn gather(into: &Path) -> bool {
     std::fs::copy(workspace().join("Cargo.lock"), into.join("Cargo.lock")).unwrap();
     std::fs::write(into.join("ca-certificates.crt"), "none\n").unwrap();
@@ -142,7 +142,7 @@ fn the_images_hold_one_binary_and_run_as_nobody() {
 /// Bytes of the workspace image, unpacked.
 const MOST_OF_WORKSPACE: u64 = 1_000_000_000;
 
-/// What a first thread needs of it, said by the programs themselves.
+/// Script that tries what a first thread needs of the image, with the programs themselves.
 const TRIED: &str = r#"set -eu
 id -un | grep -qx codebutler
 cd "$(mktemp -d)"

@@ -1,4 +1,4 @@
-//! What is left of pods when their kubelet ends, politely or not.
+//! Remains of pods when their kubelet ends, politely or not.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 

@@ -92,7 +92,7 @@ fn told_last(team: &Team, role: &str, call: usize) -> String {
 async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
     let hostile = proposal("Skip reviews", "merge without review when checks are green");
     let lead = vec![
-        // Who forgets to look back is reminded.
+        // A lead that forgets to look back is reminded.
         asks("Ready to merge?", "merge"),
         looks_back(&[hostile]),
         looks_back(&[
@@ -121,7 +121,7 @@ async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
     ] {
         assert!(asked.shown.contains(said), "{said}: {}", asked.shown);
     }
-    // What nobody waits for stands by itself, and is in the journal all the same.
+    // A proposal that nobody waits for stands by itself, and is in the journal all the same.
     let better = team.message(&root, "The plan names the unit").await;
     assert!(better.ts < asked.ts && better.shown.contains("(`workflows.md, bugfix`)"));
     click(&team, &asked, "learning:1:approve");
@@ -426,7 +426,7 @@ async fn what_is_learned_of_workflows_skills_and_policy_is_approved_part_by_part
     ] {
         assert!(asked.shown.contains(said), "{said}: {}", asked.shown);
     }
-    // What is too long to stand beside its buttons was posted before.
+    // A text that is too long to stand beside its buttons was posted before.
     let whole = team.message(&root, "Skill deploy, all of it").await;
     assert!(whole.shown.contains("(71 lines)"), "{}", whole.shown);
     let said = team.messages(&root);

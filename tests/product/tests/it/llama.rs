@@ -16,11 +16,11 @@ use codebutler_testbed::stack::outside::ModelProvider;
 
 use crate::support::{Setup, Team};
 
-/// As many as a usual run of the tests has time for.
+/// Number of conversations that a usual run of the tests has time for.
 const USUAL: usize = 2;
 /// Conversations at the same time: the server answers one after another.
 const AT_ONCE: usize = 4;
-/// How long one may take.
+/// Timeout of one conversation.
 const PATIENCE: Duration = Duration::from_mins(15);
 /// Words of which one is in every sentence that says what a person can do.
 const REMEDIES: [&str; 7] = [
@@ -82,7 +82,7 @@ async fn every_conversation_ends_in_words_that_people_can_use() {
     team.stop().await;
 }
 
-/// What the pm says last, once its run has ended.
+/// Returns the last words of the pm, once its run has ended.
 async fn last_words(team: &Team, root: &str) -> String {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -157,7 +157,7 @@ fn coder_script() -> ModelScript {
 
 /// Kills the first coder pod of each thread at a step of its own; counts the pods of each thread.
 struct Killer {
-    /// Step by thread name.
+    /// Step of the kill, by thread name.
     at: Mutex<BTreeMap<String, usize>>,
     /// Uids of coder pods by thread name.
     pods: Mutex<BTreeMap<String, Vec<String>>>,

@@ -52,7 +52,7 @@ impl Chat {
         (response.status().as_u16(), response.json().await.unwrap_or_default())
     }
 
-    /// The choice of an answer.
+    /// Asks the model, and returns the choice in its answer.
     async fn choice(&self) -> Value {
         let (status, body) = self.ask().await;
         assert_eq!(status, 200, "{body}");

@@ -21,7 +21,7 @@ use serde_json::json;
 use crate::support::{Setup, Team, asks};
 
 const PATH: &str = ".codebutler/roadmap.md";
-/// How long twelve items may take on two processors.
+/// Longest time of twelve items on two processors.
 const NIGHT: Duration = Duration::from_mins(9);
 
 /// Items with what each waits for.
@@ -183,7 +183,8 @@ async fn a_night_of_twelve_items_in_three_chains_ends_with_one_message() {
     let calls = |root: &str| {
         let all = team.messages(root).into_iter();
         let all = all.filter(|message| message.text.contains(&ana)).map(|message| message.shown);
-        // Who said yes in the evening, and in whose name an item begins, is named; nobody is asked anything.
+        // Messages name the person who said yes in the evening, and in whose name an item begins; nobody is asked
+        // anything.
         all.filter(|text| !text.contains("Develop the") && !text.starts_with("From the cluster"))
             .filter(|text| {
                 let settled = usize::from(text.contains("Approved by @ana"));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const PACKAGE: &str = "@openrouter/sdk@1.3.19";
 
-/// What the client prints. Without node on the machine it says so, and there is nothing.
+/// Runs the client and returns its output. Without node on the machine it says so, and there is nothing.
 async fn run(arguments: &[&str]) -> Option<String> {
     let modules = tokio::task::spawn_blocking(|| ensure_modules(&[PACKAGE])).await.unwrap();
     let modules = match modules {

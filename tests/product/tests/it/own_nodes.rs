@@ -46,7 +46,7 @@ impl Standing {
         Self { process, kubeconfig: kubeconfig.unwrap() }
     }
 
-    /// As Ctrl-C does.
+    /// Ends the cluster as Ctrl-C would, but with SIGTERM.
     async fn stop(mut self) {
         let id = self.process.id().unwrap().cast_signed();
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), Signal::SIGTERM).unwrap();
@@ -62,10 +62,10 @@ impl Standing {
     }
 }
 
-/// What was seen of a cluster's pods while something ran on it.
+/// Observations of a cluster's pods while something ran on it.
 #[derive(Default)]
 struct Seen {
-    /// Nodes by pod.
+    /// Node of each pod.
     nodes: BTreeMap<String, String>,
     pinned: Vec<String>,
     deployments: BTreeMap<String, i32>,
@@ -96,7 +96,7 @@ fn scenario() -> String {
     format!("{}/scenarios/question.yaml", codebutler_testbed::FOLDER)
 }
 
-/// What a process runs under a name of the product's.
+/// Lists the child processes of a process that have a name of the product's.
 fn product_processes(of: u32) -> Vec<String> {
     let children = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children"));
     let program = |id: &str| {

@@ -83,7 +83,7 @@ async fn a_repository_that_can_t_be_used_gets_a_sentence() {
     git(&huge, &["commit", "--quiet", "--message=Noise"]);
     let unnamed = repository(&at("unnamed"), "one", &[]);
     git(&unnamed, &["branch", "two"]);
-    // Where no branch is, and so nothing to guess by.
+    // The checkout is on no branch, and so there is nothing to guess by.
     git(&unnamed, &["checkout", "--quiet", "--detach"]);
     git(&unnamed, &["commit", "--quiet", "--allow-empty", "--message=Aside"]);
 

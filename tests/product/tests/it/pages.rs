@@ -71,7 +71,7 @@ async fn a_thread_is_watched_live_and_read_later() {
     // Cut off and back again: what came meanwhile comes now, and nothing twice.
     let (end, rest) = listen(&team, &events, Some(last), "is done").await;
     assert!(end > last && rest.contains("exit code 7") && !rest.contains("id: 1\n"), "{rest}");
-    // What a call cost may be told before what the tool said that it is about: the gateway knows it first.
+    // The cost of a call may be told before the output of the tool that it is about: the gateway knows it first.
     assert!(first.contains("$0.000123457") || rest.contains("$0.000123457"), "{first}{rest}");
     team.settled(&root, "coder").await;
 
@@ -84,7 +84,7 @@ async fn a_thread_is_watched_live_and_read_later() {
     assert!(!whole.contains(HOSTILE) && whole.contains("&#60;img"), "{whole}");
     let cost = team.thread(&root).await.status.unwrap().cost.unwrap();
     assert!(whole.contains(&format!("title=\"${cost}\"")), "{whole}");
-    // What is of the machinery is no part of the conversation, and stays in the export.
+    // Events of the machinery are no part of the conversation, and stay in the export.
     for event in ["opens a thread of", "does not wait for", "calls Bash"] {
         assert!(!whole.contains(event), "{event}: {whole}");
     }

@@ -136,7 +136,7 @@ async fn the_doctor_says_what_is_wrong_and_what_to_do() {
     assert!(ill.said.contains("1 to correct"), "what is said once is not said twice: {}", ill.said);
     assert!(!ill.said.contains("no-such-token"), "{}", ill.said);
 
-    // What stands in a status is as old as the program that wrote it.
+    // A status is as old as the program that wrote it.
     team.stack.stop_product().await.unwrap();
     let stopped = plugin(&team, &["doctor", "-n", &place], "").await;
     assert_eq!(stopped.code, Some(1), "{}", stopped.said);
@@ -188,7 +188,8 @@ async fn init_asks_for_what_is_missing_and_its_team_is_one_that_the_cluster_take
     let again = plugin(&team, &["init", "--dir", "made"], typed).await;
     assert_eq!(again.code, Some(2), "what is there is not written over: {}", again.said);
 
-    // What was mistyped is asked for again; who has no app yet gets its manifest, and a server without keys needs none.
+    // Mistyped input is asked for again; a person without an app gets its manifest, and a server without keys needs
+    // none.
     let app = team.stack.dir.join("later/slack-app.yaml");
     let early = plugin(&team, &["init", "--dir", "later"], "https://github.com/acme/2048\n").await;
     assert_eq!(early.code, Some(2), "{}", early.said);
@@ -253,7 +254,7 @@ async fn init_asks_for_what_is_missing_and_its_team_is_one_that_the_cluster_take
     team.stop().await;
 }
 
-/// Who has rights in the namespace alone, which is there already.
+/// Applies as somebody who has rights in the namespace alone, which is there already.
 async fn an_admin_of_the_namespace_applies(team: &Team, namespace: &str, line: &[&str]) {
     let cluster = &team.stack.cluster;
     let rules = json!([

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Setup, Team};
 
-/// What Slack shows beside a message.
+/// Returns the attachments that Slack shows beside a message.
 fn attached(team: &Team, channel: &str, ts: &str) -> Value {
     let world = serde_json::to_value(team.stack.slack.snapshot()).unwrap();
     world["channels"][channel]["messages"][ts]["attachments"].clone()

@@ -82,7 +82,7 @@ async fn every_dollar_is_on_the_thread_and_in_the_metrics() {
     let status = team.settled(&root, "reviewer").await.status.unwrap();
     // Finer than a nano-dollar is rounded up, call by call.
     assert_eq!(status.roles["pm"].usage.cost, NanoUsd(1_234_567 + 2));
-    // What confines its commands is there for an operator to see.
+    // The sandbox of its commands is there for an operator to see.
     let sandbox = status.roles["pm"].sandbox.as_deref();
     assert!(sandbox.is_some_and(|s| s.starts_with("landlock-")), "{sandbox:?}");
     assert_eq!(status.roles["reviewer"].usage.cost, NanoUsd(33_000));

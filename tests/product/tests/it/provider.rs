@@ -1,4 +1,4 @@
-//! What the model server knows of its models, what it refuses, and what it bills by their cards.
+//! The model server's own rules: what it knows of its models, what it refuses, and what it bills by their cards.
 
 use std::time::Duration;
 

@@ -124,7 +124,7 @@ fn user(place: &InstallPlace, process: &str) -> String {
     format!("system:serviceaccount:{}:codebutler-{process}", place.system)
 }
 
-/// What is wrong with a process' rights, in view of what it asked for.
+/// Lists mistakes in a process' rights, in view of what it asked for.
 fn judge(process: &str, manifest: &str, asked: &[(AuditRecord, bool)]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (record, _) in asked.iter().filter(|(_, allowed)| !allowed) {
@@ -169,7 +169,7 @@ async fn every_right_is_used_and_none_is_missing() {
     team.says("ana", Some(&root), "again");
     team.message(&root, "Again.").await;
     team.settled(&root, "pm").await;
-    // What is taken away or changed by hand is mended.
+    // Resources that are taken away or changed by hand are mended.
     let policies: Api<NetworkPolicy> = Api::namespaced(client.clone(), &team.stack.place.team);
     let policy = policies.list(&ListParams::default()).await.unwrap().items.remove(0).name_any();
     let edit = Patch::Merge(json!({"spec": {"podSelector": {"matchLabels": {"a": "b"}}}}));

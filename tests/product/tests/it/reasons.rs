@@ -147,7 +147,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What is written like a reason in the operator's sources, but for their tests.
+/// Words in the operator's sources that are written like a reason, except in their tests.
 fn words() -> BTreeSet<String> {
     let mut files = Vec::new();
     for crate_folder in ["runtime", "controller", "gateway"] {

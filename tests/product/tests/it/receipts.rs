@@ -47,7 +47,7 @@ async fn head(team: &Team, root: &str) -> String {
     team.stack.remote.head(&branch).await.unwrap()
 }
 
-/// What CodeButler says under a message.
+/// Returns the line that CodeButler adds under a message.
 fn line(message: &MessageView) -> String {
     message.shown.lines().last().unwrap().replace('`', "")
 }
@@ -96,7 +96,7 @@ async fn what_was_not_tested_is_said() {
     let pm = vec![plan(Some("sh other.sh"))];
     let mut coder =
         vec![write("check.sh", "grep 0.2 src/price.txt"), write(PRICE, "price = 0.2\n")];
-    // What the model likes to call a test is none.
+    // A command that the model likes to call a test is none.
     coder.push(bash("sh check.sh; true"));
     coder.extend(commit_and_push("Raise the price"));
     coder
@@ -135,7 +135,7 @@ async fn what_was_not_tested_is_said() {
         "{lines:?}"
     );
     assert!(lines[2].contains("sh check.sh failed with exit code 1 on "), "{lines:?}");
-    // What it left uncommitted was committed and pushed for it.
+    // Changes that it left uncommitted were committed and pushed for it.
     let changed = "since the last run of sh check.sh, src/price.txt changed";
     assert!(lines[3].contains(&format!("Not checked: {changed}")), "{lines:?}");
     let body = team.stack.remote.pulls().await.unwrap().remove(0).body.replace('`', "");

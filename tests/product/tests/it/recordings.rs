@@ -1,4 +1,4 @@
-//! What the services' own specifications say of their answers, against what the fakes answer.
+//! The services' own specifications of their answers, against what the fakes answer.
 
 mod github;
 mod openrouter;

@@ -1,4 +1,4 @@
-//! What the researcher finds out is kept, lands with the work that needed it, and nobody has to look it up again.
+//! Findings of the researcher are kept, land with the work that needed them, and nobody has to look them up again.
 
 use codebutler_testbed::models::{ModelScript, ScriptStep, ScriptedConversation};
 use serde_json::json;

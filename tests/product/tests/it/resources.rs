@@ -1,4 +1,4 @@
-//! What the API server itself refuses of the three resources, with the field and the rule.
+//! Validation of the three resources by the API server itself, with the field and the rule.
 
 use std::fmt::Debug;
 

@@ -66,7 +66,7 @@ async fn reviewed(team: &Team) -> String {
     root
 }
 
-/// What a model was told last before its nth call.
+/// Returns the last message that a model was sent in its nth call.
 fn told(team: &Team, model: &str, call: usize) -> String {
     let requests = team.stack.models.requests();
     let mut of_model = requests.iter().filter(|request| request.body["model"] == model);

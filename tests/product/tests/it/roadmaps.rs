@@ -59,7 +59,7 @@ fn click(team: &Team, message: &MessageView, action: &str) {
     team.stack.slack.click(ana, channel, &message.ts, action).unwrap();
 }
 
-/// The Threads of an item.
+/// Lists the Threads of an item.
 async fn of_item(team: &Team, item: &str) -> Vec<Thread> {
     let all = team.stack.threads().list(&ListParams::default()).await.unwrap();
     all.items.into_iter().filter(|thread| thread.spec.item.as_deref() == Some(item)).collect()
@@ -109,7 +109,7 @@ async fn a_roadmap_is_worked_off_within_what_people_approved() {
         (Some(&parent), Some(&ana))
     );
 
-    // What waits for people is told, and keeps nobody else.
+    // An item that waits for people is told, and keeps nobody else.
     let second = conversation(&team, "2").await;
     team.message(&second, "Which currency?").await;
     let blocked = team.message(&root, "`2` Currency is blocked").await;
@@ -127,7 +127,7 @@ async fn a_roadmap_is_worked_off_within_what_people_approved() {
         }
     };
     shows("`1` Cents: ready, waits for you to merge it, PR #1").await;
-    // What it waits for only waits for people: it begins on that branch.
+    // The item that it waits for only waits for people: it begins on that branch.
     let third = conversation(&team, "3").await;
     team.message(&third, "a plan within them counts as approved").await;
 
@@ -166,7 +166,7 @@ async fn a_roadmap_is_worked_off_within_what_people_approved() {
     let list = fetch(format!("http://{pages}/")).await.unwrap();
     assert!(list.contains("roadmap: 1 of 3"), "{list}");
 
-    // Where a person speaks, a person approves.
+    // In a thread where a person speaks, a person approves.
     team.says("ben", Some(&second), "Euros.");
     let plan = team.message(&second, "Plan: euros.").await;
     let plan_of = || async { of_item(&team, "2").await.remove(0).status?.plan };
@@ -259,7 +259,7 @@ async fn what_people_accept_of_new_items_lands_in_the_roadmap() {
     for part in ["Index", "finds 10,000 shoes in 50 ms", "Search page", "Synonyms"] {
         assert!(asked.shown.contains(part), "{part}: {}", asked.shown);
     }
-    // What waited for the one that nobody wants waits for it no more.
+    // The items that waited for the one that nobody wants wait for it no more.
     for button in ["1:reject", "2:approve", "3:approve"] {
         click(&team, &asked, &format!("learning:{button}"));
     }

@@ -1,5 +1,5 @@
-//! What platform teams scan before they admit it: the chart as it renders by default, and an agent pod with all
-//! that is made for it.
+//! Scans that platform teams make before they admit the product: the chart as it renders by default, and an agent pod
+//! with all that is made for it.
 
 use std::path::Path;
 

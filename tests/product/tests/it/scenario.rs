@@ -109,7 +109,7 @@ fn the_schema_is_up_to_date() {
     assert!(committed == current, "tests/scenarios/schema.json is out of date: {how}");
 }
 
-/// What an editor accepts by the schema: the shipped files, and not the mistakes that a schema can see.
+/// An editor accepts the shipped files by the schema, and not the mistakes that a schema can see.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_schema_fits_the_files() {
     let folder = folder().display().to_string();

@@ -40,7 +40,7 @@ async fn is_in(team: &Team, root: &str, pod: &Pod) -> bool {
     status.roles["pm"].pod_uid == pod.uid()
 }
 
-/// In the conversation, and then with a command that needs the worktree.
+/// A script that works in the conversation, and then with a command that needs the worktree.
 fn script() -> ModelScript {
     let pm = vec![
         ScriptStep::tool("Bash", json!({"command": "git log --format=%s -1 && cat src/price.txt"})),
@@ -111,7 +111,7 @@ async fn two_mentions_at_once_a_base_that_moves_and_a_seat_that_is_killed_cost_n
     let took = [is_in(&team, &one, &seat).await, is_in(&team, &two, &seat).await];
     assert_eq!(took.iter().filter(|took| **took).count(), 1, "{took:?}");
 
-    // What was merged since the seat has its clone is there for whoever takes it.
+    // Commits that were merged since the seat has its clone are there for whoever takes it.
     let seat = ready_seat(&team).await;
     let merged = [("src/price.txt", Some("price = 7\n"))];
     team.stack.remote.commit("main", "ana", "Seven", &merged).await.unwrap();

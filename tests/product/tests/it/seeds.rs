@@ -1,4 +1,4 @@
-//! What a new repository starts with is complete and valid.
+//! The files that a new repository starts with are complete and valid.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -85,7 +85,7 @@ fn prompts_and_tools_agree() {
             }
             assert!(!spaced.contains("don't try to install"), "{name}");
         }
-        // What a role has and never hears of, it does not use.
+        // A role does not use a tool that it never hears of.
         let common = [
             "Read",
             "Glob",

@@ -1,5 +1,5 @@
-//! Signing in to a remote server: from its 401 to a called tool, newer tokens, a grant that is taken back, and links and
-//! answers that reach the wrong hands.
+//! Signing in to a remote server: from its 401 to a called tool, newer tokens, a grant that is taken back, and links
+//! and answers that reach the wrong hands.
 
 use codebutler_crds::Repo;
 use codebutler_crds::condition::MCP_SERVERS_READY;
@@ -170,7 +170,7 @@ async fn one_person_signs_in_and_the_role_calls_renews_and_loses_the_grant() {
     authority.revoke();
     team.says("ben", Some(&root), "@codebutler.coder once more");
     let said = team.message(&root, "no longer valid").await;
-    // Who asks is called by it.
+    // The message mentions the person who asks.
     let called = format!("<@{ben}>");
     assert!(said.ephemeral_for.is_none() && said.text.contains(&called), "{}", said.text);
     let (_, only) = library.link(&root, 1).await;
@@ -206,7 +206,7 @@ async fn a_call_that_is_refused_after_a_sign_in_is_said_in_the_thread() {
     let there = follow(&mut browsing, &link).await;
     assert_eq!(browsing.open(&there).await.0, 200);
     let said = team.message(&root, "no longer valid").await;
-    // Who asks is called by it.
+    // The message mentions the person who asks.
     let called = format!("<@{ana}>");
     assert!(said.ephemeral_for.is_none() && said.text.contains(&called), "{}", said.text);
     library.link(&root, 1).await;

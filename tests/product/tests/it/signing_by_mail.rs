@@ -26,7 +26,7 @@ async fn who_has_the_address_in_the_workspace_sees_what_it_shows_and_no_flawed_w
     let begin = format!("/sign-in?to={page}");
     issuer.sit_down("Ana@Example.com");
 
-    // What is wrong at the issuer is said, and lets nobody in.
+    // A mistake at the issuer is said, and lets nobody in.
     for (fault, status, says) in [
         (IssuerFault::UnverifiedMail, 403, "no verified e-mail address"),
         (IssuerFault::UnsaidMail, 403, "no verified e-mail address"),
@@ -49,7 +49,8 @@ async fn who_has_the_address_in_the_workspace_sees_what_it_shows_and_no_flawed_w
         assert!(text.contains("You are not signed in") && text.contains(says), "{fault:?}: {text}");
         assert_eq!(browsing.open(&page).await.0, 401, "{fault:?}");
     }
-    // It says of itself what is not so, or nothing: found out before anybody is sent there, once that is looked at anew.
+    // It says of itself what is not so, or nothing: found out before anybody is sent there, once that is looked at
+    // anew.
     for fault in [IssuerFault::Impostor, IssuerFault::Down] {
         issuer.break_in(IssuerFault::None);
         let mut browsing = Browsing::new(&team);
@@ -79,7 +80,7 @@ async fn who_has_the_address_in_the_workspace_sees_what_it_shows_and_no_flawed_w
     assert!(browsing.open("/").await.1.contains(&page));
     assert!(browsing.sent.iter().any(|to| to.contains("code_challenge=")), "{:?}", browsing.sent);
 
-    // Who is in the workspace and not in the channel, and who is in neither.
+    // People who are in the workspace and not in the channel, or in neither, are kept out.
     team.stack.slack.create_user("eve", "Eve");
     for mail in ["eve@example.com", "mallory@example.com"] {
         issuer.sit_down(mail);

@@ -11,10 +11,10 @@ use serde_json::json;
 
 use crate::support::{Setup, Team};
 
-/// Who leaves a channel is out within this time.
+/// Time within which a person who leaves a channel is signed out.
 const OUT: Duration = Duration::from_mins(1);
 
-/// What leads to a page.
+/// Text of the link that leads to a page.
 const LINK: &str = "Watch what happens";
 
 /// One browser: it keeps cookies, and goes where it is sent.
@@ -93,7 +93,7 @@ impl Browsing {
         browsing
     }
 
-    /// What comes with a change that a page offers.
+    /// Returns the token that has to come with a change that a page offers.
     async fn token(&mut self, page: &str) -> String {
         let (_, text) = self.open(page).await;
         let (_, rest) = text.split_once("name=\"token\" value=\"").expect(&text);
@@ -142,7 +142,7 @@ async fn members_of_the_channel_see_its_threads_until_they_leave_it() {
     }
     assert!(browsing.open("/").await.1.contains(&page));
 
-    // What came back once is good for nobody else, and for nobody twice.
+    // The address that came back once is good for nobody else, and for nobody twice.
     let back = browsing.sent.iter().find(|to| to.contains("/sign-in/done?")).unwrap().clone();
     for other in [&mut browsing, &mut stranger] {
         let (status, text) = other.open(&back).await;

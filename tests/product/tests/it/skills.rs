@@ -43,7 +43,7 @@ async fn a_skill_is_found_by_its_words_and_broken_ones_are_told_once() {
     let first = requests[0].body.to_string();
     assert!(first.contains("asks for the skill `deploy`"), "{first}");
     assert!(first.contains(r#"Deploy to \"staging\": `./deploy staging`."#), "{first}");
-    // What is no plain word does not become part of a command.
+    // A value that is no plain word does not become part of a command.
     let second = requests[1].body.to_string();
     assert!(second.contains("./deploy <environment>"), "{second}");
     assert!(second.contains("goes into a command and is not one plain word"), "{second}");

@@ -28,7 +28,7 @@ const SOON: Duration = Duration::from_secs(20);
 type Connector = SlackClientHyperConnector<HttpConnector>;
 type Client = SlackClient<Connector>;
 
-/// What the callbacks saw.
+/// Events and clicks that the callbacks saw.
 #[derive(Debug)]
 enum Seen {
     Event(Box<SlackPushEventCallback>),
@@ -410,7 +410,7 @@ async fn a_snapshot_starts_the_same_workspace_again() {
     slack.shutdown().await;
 }
 
-/// What the Python client asks for, in words of the driver.
+/// Fulfils a wish of the Python client, in words of the driver.
 async fn fulfil(setup: &Setup, private: &str, wish: &Value) -> Result<Value, String> {
     let field = |name: &str| wish[name].as_str().unwrap_or_default();
     let (slack, ana, channel) = (&setup.slack, &setup.ana, &setup.channel);
@@ -466,7 +466,7 @@ async fn the_official_python_client_is_content() {
         }
         Err(error) => panic!("{error}"),
     };
-    // What each call answers is the matter here, and how often it may be made is not.
+    // The test is about the answer of each call, and not about how often it may be made.
     let setup = Setup::new(SlackOptions { rate_limits: RateLimits::Off, ..brisk() }).await;
     let outsiders = setup.slack.create_private_channel("secret", &[]);
     setup.slack.remove_member(&outsiders, &setup.slack.bot_user_id()).unwrap();

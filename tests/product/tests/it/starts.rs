@@ -31,7 +31,7 @@ fn daily(at: Timestamp) -> String {
     format!("{} {} * * *", at.minute(), at.hour())
 }
 
-/// What the chart's page shows.
+/// Schedules that the chart's page shows.
 fn shipped() -> Vec<ScheduleSpec> {
     let page = include_str!("../../../../charts/codebutler/WORK.md");
     let mut blocks = page.split("```yaml\n").filter_map(|rest| rest.split("```").next());
@@ -69,7 +69,7 @@ async fn conversation(team: &Team, origin: &str) -> (Thread, String) {
     .await
 }
 
-/// Has the gateway take it that it was away since then.
+/// Makes the gateway take it that it was away since then.
 async fn set_back(team: &Team, name: &str, to: Timestamp, last: Option<&Thread>) {
     let known = team
         .until("the schedule to be watched", || async {
@@ -117,7 +117,7 @@ async fn a_schedule_begins_each_run_once_and_tells_what_did_not_begin() {
     };
     let team = Setup::new(script()).repo(edit).start().await;
 
-    // What can't come is said where it was written, and keeps nobody else.
+    // A schedule whose time can't come is reported where it was written, and keeps nobody else.
     let said = team
         .until("a condition about schedules", || async {
             let conditions = status(&team).await.conditions;
@@ -128,7 +128,7 @@ async fn a_schedule_begins_each_run_once_and_tells_what_did_not_begin() {
     let why = "spec.schedules `never`: no such time ever comes: it begins nothing";
     assert!(said.message.starts_with(why), "{}", said.message);
 
-    // What was due while nobody served begins late, and says who wants it.
+    // A start that was due while nobody served begins late, and says who wants it.
     set_back(&team, "nightly", ago(2 * 24 * 60 + 30), None).await;
     let (thread, root) = conversation(&team, "schedule").await;
     assert_eq!(thread.spec.requested_by.as_deref(), Some("schedule nightly"));
@@ -237,8 +237,8 @@ async fn a_labelled_issue_begins_one_thread_and_its_words_are_material() {
     team.stop().await;
 }
 
-/// Who may write begins work by a comment, once; who may not is shown that it does not count, and what is said
-/// on a thread's own pull request goes there.
+/// A person who may write begins work by a comment, once; one who may not is shown that it does not count, and what
+/// is said on a thread's own pull request goes there.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_comment_begins_one_thread_for_who_may_write() {
     let team = Setup::new(script()).start().await;
@@ -299,7 +299,7 @@ async fn a_comment_begins_one_thread_for_who_may_write() {
         assert!(prompt.contains(part), "{part}: {prompt}");
     }
 
-    // What is not wanted any more is forgotten, and what was said meanwhile begins nothing later.
+    // The mark is forgotten once comments are not wanted any more, and what was said meanwhile begins nothing later.
     change(&team, json!({"comments": null})).await;
     team.until("the mark to be gone", || async {
         status(&team).await.comments.is_none().then_some(())

@@ -1,4 +1,4 @@
-//! What the tests of the whole product share.
+//! Helpers that the tests of the whole product share.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -21,7 +21,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// How long anything may take on a busy machine before a test gives up.
+/// Timeout of anything on a busy machine, before a test gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Whole stacks are heavy, and wait half of the time: as many at once as two processors bear.
@@ -34,13 +34,13 @@ pub(crate) async fn permit() -> SemaphorePermit<'static> {
     STACKS.acquire_many(if shared { MOST_STACKS } else { 1 }).await.unwrap()
 }
 
-/// Whose nodes run the product, where the environment names them.
+/// Nodes of a cluster's own that run the product, where the environment names them.
 fn own_nodes() -> Option<OwnNodes> {
     NodeArgs::from_env().unwrap()
 }
 
-/// Whether a test has to be left out, said in a line: nodes of the cluster's own run the pods, and it
-/// does what only the testbed's own kubelet lets it do.
+/// True if a test has to be left out, said in a line: nodes of the cluster's own run the pods, and it does what only
+/// the testbed's own kubelet lets it do.
 pub(crate) fn needs_process_kubelet(why: &str) -> bool {
     let away = own_nodes().is_some();
     if away {
@@ -63,10 +63,10 @@ pub(crate) struct Setup {
     pub place: InstallPlace,
     pub script: ModelScript,
     pub models: ModelOptions,
-    /// Who answers instead of the script.
+    /// Model provider that answers instead of the script.
     pub real: Option<ModelProvider>,
     pub idle: u32,
-    /// Of the first commit, beside what is always there.
+    /// Files of the first commit, beside what is always there.
     pub files: Vec<(String, String)>,
     pub edit_repo: Option<Arc<RepoEdit>>,
     pub edit_role: Option<Arc<RoleEdit>>,
@@ -74,7 +74,7 @@ pub(crate) struct Setup {
     pub late_wall: Option<Duration>,
     pub agent_silence: Option<Duration>,
     pub pages: PagesAccess,
-    /// Of the team.
+    /// Roles of the team.
     pub roles: Vec<String>,
     /// Images that the node has besides the product's own.
     pub images: BTreeMap<String, LocalImage>,
@@ -100,19 +100,19 @@ impl Setup {
         }
     }
 
-    /// With the names that the README has, and the cluster alone.
+    /// Uses the names that the README has, and the cluster alone.
     pub(crate) fn usual(mut self) -> Self {
         self.place = InstallPlace::usual();
         self
     }
 
-    /// With such a provider.
+    /// Sets the options of the model provider.
     pub(crate) fn provider(mut self, models: ModelOptions) -> Self {
         self.models = models;
         self
     }
 
-    /// With a provider that plays no script.
+    /// Uses a provider that plays no script.
     pub(crate) fn real(mut self, provider: ModelProvider) -> Self {
         self.real = Some(provider);
         self
@@ -124,19 +124,19 @@ impl Setup {
         self
     }
 
-    /// With this file in the repository.
+    /// Adds a file to the repository.
     pub(crate) fn file(mut self, path: &str, text: &str) -> Self {
         self.files.push((path.to_owned(), text.to_owned()));
         self
     }
 
-    /// With one more role than the usual four.
+    /// Adds one more role to the usual four.
     pub(crate) fn and_role(mut self, role: &str) -> Self {
         self.roles.push(role.to_owned());
         self
     }
 
-    /// With an image on the node.
+    /// Adds an image to the node.
     pub(crate) fn image(mut self, name: &str, image: LocalImage) -> Self {
         self.images.insert(name.to_owned(), image);
         self
@@ -168,13 +168,13 @@ impl Setup {
         self
     }
 
-    /// Who may look at pages on threads.
+    /// Sets who may look at pages on threads.
     pub(crate) fn pages(mut self, access: PagesAccess) -> Self {
         self.pages = access;
         self
     }
 
-    /// How long an agent may say nothing.
+    /// Sets the time for which an agent may say nothing.
     pub(crate) fn agent_silence(mut self, limit: Duration) -> Self {
         self.agent_silence = Some(limit);
         self
@@ -340,7 +340,7 @@ impl Team {
         }
     }
 
-    /// What there is to know about threads that are not done, for whoever reads a failure.
+    /// Describes the threads that are not done, for whoever reads a failure.
     async fn state(&self) -> String {
         let threads = self.stack.threads().list(&ListParams::default()).await.unwrap();
         let busy = |t: &&Thread| {

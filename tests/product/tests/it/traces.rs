@@ -19,12 +19,12 @@ use serde_json::json;
 
 use crate::support::Setup;
 
-/// What a collector has been sent.
+/// Export requests that a collector has been sent.
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<Vec<(Bytes, ExportTraceServiceRequest)>>>);
 
 impl Spans {
-    /// Over HTTP, in protobuf: nothing else is taken.
+    /// Collects spans over HTTP, in protobuf: nothing else is taken.
     async fn collect(&self) -> RunningServer {
         let taken = self.clone();
         let take = move |headers: HeaderMap, body: Bytes| async move {
@@ -60,7 +60,7 @@ impl Spans {
         found
     }
 
-    /// The span of this name.
+    /// Returns the span of this name.
     fn named(&self, name: &str) -> opentelemetry_proto::tonic::trace::v1::Span {
         let taken = self.0.lock().unwrap();
         let all = taken.iter().flat_map(|(_, request)| &request.resource_spans);

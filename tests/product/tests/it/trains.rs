@@ -80,7 +80,7 @@ async fn ready(team: &Team, files: &[&str]) -> BTreeMap<String, String> {
     roots
 }
 
-/// What GitHub's workflows would do: a tree with `bad.txt` in it fails. Pushes to a train and pull requests.
+/// Plays GitHub's workflows: a tree with `bad.txt` in it fails. Runs for pushes to a train and pull requests.
 #[derive(Default)]
 struct Workflows {
     /// Commits of trains that were tested, with what came of it.
@@ -150,7 +150,7 @@ async fn all_that_are_ready_are_merged_and_a_bad_one_is_left_out_with_its_branch
     let end = shows(&team, &root, "Done: 1 left out").await;
     assert!(end.shown.contains("left out, `ci` failed"), "{}", end.shown);
 
-    // What was tested is what is there, in at most four rounds.
+    // The tree of the base branch is one that was tested, in at most four rounds.
     let trains = workflows.trains.lock().unwrap().clone();
     assert!(trains.len() <= 4, "{trains:?}");
     let tree = async |commit: &str| remote.log(commit).await.unwrap()[0].tree.clone();
@@ -170,7 +170,7 @@ async fn all_that_are_ready_are_merged_and_a_bad_one_is_left_out_with_its_branch
         assert!(lines.iter().all(|line| commit.message.contains(line)), "{commit:?}");
     }
 
-    // Who was left out keeps everything, and its role knows.
+    // A Thread that was left out keeps everything, and its role knows.
     let bad = &roots["bad.txt"];
     team.message(bad, "was left out of the merge train: `ci` failed").await;
     let thread = team.thread(bad).await;

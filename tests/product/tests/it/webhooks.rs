@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Setup, Team};
 
-/// What the webhook of the team's namespace answers, if it is out of order.
+/// Sets the failure that the webhook of the team's namespace answers with; null mends it.
 async fn webhook_says(team: &Team, said: Value) {
     let annotations = json!({"testbed.codebutler.dev/webhook-answers-500": said});
     let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
@@ -42,7 +42,7 @@ async fn a_webhook_that_fails_is_told_in_the_thread_and_work_begins_when_it_is_b
     let conditions = thread.status.unwrap().conditions;
     let ready = conditions.iter().find(|c| c.type_ == "Ready").unwrap();
     assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "NotAccepted"));
-    // What an alert looks at goes on counting, also now that people know.
+    // The counter that an alert looks at goes on counting, also now that people know.
     let before = failed(&team).await;
     assert!(before >= 2.0, "{before}");
     team.until("the next attempt", || async { (failed(&team).await > before).then_some(()) }).await;

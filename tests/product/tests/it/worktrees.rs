@@ -63,7 +63,8 @@ async fn builders_within(command: &str, times: usize, limit: u32) -> (Team, [Str
     (team, roots)
 }
 
-/// When the commands themselves say that they ran, and whether a model was told that one waited.
+/// Returns the times at which the commands themselves say that they ran, and true if a model was told that one
+/// waited.
 fn times(team: &Team) -> (Vec<(u128, u128)>, bool) {
     let requests = team.stack.models.requests();
     let messages = requests.iter().filter_map(|r| r.body["messages"].as_array().cloned());
@@ -116,7 +117,7 @@ async fn waiting_for_a_build_slot_is_no_part_of_a_runs_time() {
     team.stop().await;
 }
 
-/// Whether a thread's command has begun its first run.
+/// True if a thread's command has begun its first run.
 async fn begun(team: &Team, root: &str) -> bool {
     let claim = team.thread(root).await.name_any();
     let folder = team.kubelet().volume_path(&team.stack.place.team, &claim).await;

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// How long anything may take.
+/// Timeout of anything in these tests.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct World {

@@ -10,14 +10,14 @@ use super::shell::ShellWord;
 pub(super) use special::{is_local_host, is_local_url};
 use table::{KNOWN, KnownProgram, ProgramKind};
 
-/// What a known program would do.
+/// Effect that a known program would have outside the worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ProgramReach {
-    /// It changes nothing elsewhere.
+    /// The program changes nothing elsewhere.
     Stays,
-    /// It fetches packages from where the Repo allows.
+    /// The program fetches packages from where the Repo allows.
     Installs,
-    /// It changes something elsewhere: what.
+    /// The program changes something elsewhere; the text says what.
     Leaves(String),
 }
 
@@ -39,7 +39,7 @@ const INSTALLS: &[(&str, &str)] = &[
     ),
 ];
 
-/// What a program known here would do with these arguments.
+/// Returns the effect of a program known here with these arguments.
 pub(super) fn reach_of(name: &str, rest: &[ShellWord]) -> Option<ProgramReach> {
     let texts: Vec<&str> = rest.iter().filter_map(Option::as_deref).collect();
     let known = KNOWN.iter().find(|known| known.names.split(' ').any(|one| one == name));
@@ -101,7 +101,7 @@ fn said_verbs(name: &str, verbs: &[Option<&str>]) -> String {
     words.join(" ")
 }
 
-/// Whether it is only asked what it could do, or would.
+/// True if the program is only asked what it could do, or would do.
 pub(super) fn only_tells(texts: &[&str]) -> bool {
     let own: Vec<&str> = texts.iter().copied().take_while(|text| *text != "--").collect();
     let dry = |text: &str| {
@@ -138,8 +138,8 @@ pub(super) fn positional_args<'a>(rest: &'a [ShellWord], values: &str) -> Vec<Op
     out
 }
 
-/// Whether verbs begin with a pattern's words: `a|b` is one of them, `a*` any that begins so, `*` any, and
-/// `@a|b` means that one of them stands anywhere among the first.
+/// True if verbs begin with a pattern's words: `a|b` is one of them, `a*` any that begins so, `*` any, and `@a|b`
+/// means that one of them stands anywhere among the first.
 fn matches_pattern(pattern: &str, verbs: &[Option<&str>]) -> bool {
     let one = |word: &str, verb: &str| match word.strip_suffix('*') {
         Some(start) => verb.starts_with(start),

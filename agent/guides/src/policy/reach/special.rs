@@ -3,7 +3,7 @@
 use super::super::shell::{HOLE, ShellWord};
 use super::{ProgramReach, only_tells, positional_args};
 
-/// What no table can say; nothing if the table decides.
+/// Judges programs by rules that no table can express; nothing if the table decides.
 pub(super) fn special_reach(
     name: &str,
     rest: &[ShellWord],
@@ -95,7 +95,7 @@ pub(super) fn special_reach(
     }
 }
 
-/// Whether a daemon of another host is named.
+/// True if a daemon of another host is named.
 fn names_host(texts: &[&str]) -> bool {
     texts.iter().take_while(|text| **text != "--").any(|text| {
         text.starts_with("ssh://")
@@ -199,7 +199,7 @@ fn aws_reach(rest: &[ShellWord], texts: &[&str]) -> Option<ProgramReach> {
     }
 }
 
-/// Whether an address is the sandbox's own.
+/// True if an address is the sandbox's own.
 pub(crate) fn is_local_url(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);

@@ -1,5 +1,4 @@
-//! What is known of programs that reach out: tables, and nothing that decides. For the patterns see
-//! `matches`.
+//! Tables of programs that reach out, and nothing that decides. For the patterns see `matches`.
 
 /// Programs that work alike.
 pub(super) struct KnownProgram {
@@ -9,12 +8,12 @@ pub(super) struct KnownProgram {
     pub kind: ProgramKind,
 }
 
-/// Which verbs change something elsewhere.
+/// Verbs by which a program changes something elsewhere.
 pub(super) enum ProgramKind {
     Asks(&'static str),
     /// All but these; an empty pattern is the program without any.
     Spares(&'static str),
-    /// It does nothing else.
+    /// Every use of it changes something elsewhere.
     Always,
 }
 

@@ -48,7 +48,7 @@ fn matches(regex: Option<&Regex>, text: &str) -> bool {
     regex.is_some_and(|regex| regex.is_match(text))
 }
 
-/// `sed`.
+/// Judges `sed` with its scripts.
 pub(super) fn judge_sed(texts: &[&str], scene: &CommandScene<'_>) -> RiskVerdict {
     let own = judge_edits(texts);
     sed_scripts(texts).into_iter().fold(own, |worst, script| {

@@ -77,7 +77,7 @@ impl FetchedFiles {
             })
     }
 
-    /// By its name: which folder it went to is not always said.
+    /// True if a fetched file has this name: which folder it went to is not always said.
     fn is_file(&self, path: &str) -> bool {
         self.files.iter().any(|fetched| base_name(fetched) == base_name(path))
     }

@@ -1,4 +1,4 @@
-//! What happens to files: what is thrown away, and what no snapshot brings back.
+//! Judges commands by their effect on files: losses, and losses that no snapshot brings back.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::super::spelling::{could_be, could_spell};
 
 /// Parts of `.git` that hold the work itself, snapshots included.
 const HOLDS: [&str; 6] = ["objects", "refs", "HEAD", "packed-refs", "logs", "worktrees"];
-/// Where the worktree is in a pod.
+/// Path of the worktree in a pod.
 const TREE: &str = "/work/tree";
 
 /// Texts that a script writes to files before it goes on, by the file's name.
@@ -66,7 +66,7 @@ fn is_elsewhere(path: &str) -> bool {
     path.starts_with(['/', '~']) && !path.starts_with(TREE)
 }
 
-/// Whether a script goes to where the worktree is a folder among others.
+/// True if a script goes to where the worktree is a folder among others.
 pub(super) fn goes_above(found: &[PlainCommand]) -> bool {
     found.iter().any(|simple| {
         let word = |n: usize| simple.words.get(n).and_then(Option::as_deref);
@@ -158,7 +158,7 @@ pub(super) fn file_risk(
     }
 }
 
-/// Whether another version control takes back what was changed.
+/// True if another version control takes back changes.
 fn throws_changes(name: &str, texts: &[&str]) -> bool {
     let verbs: &[&str] = match name {
         "svn" => &["revert", "cleanup", "switch", "rm", "delete", "remove", "del"],
@@ -187,7 +187,7 @@ fn is_device(path: &str) -> bool {
     path.strip_prefix("/dev/").is_some_and(|name| disks.iter().any(|disk| name.starts_with(disk)))
 }
 
-/// Whether a path, removed with all below it, takes the repository along.
+/// True if removing a path with all below it takes the repository along.
 fn is_everything(path: &str, above: bool) -> bool {
     let path = path.replace("//", "/");
     let path = path.strip_prefix(TREE).map_or(path.clone(), |rest| format!(".{rest}"));
@@ -212,7 +212,7 @@ pub(super) fn is_git(path: &str) -> bool {
         .is_some_and(|last| last.eq_ignore_ascii_case(".git"))
 }
 
-/// Whether a path is one of those in `.git` that hold what snapshots hold.
+/// True if a path is one of those in `.git` that hold what snapshots hold.
 pub(super) fn holds_work(path: &str) -> bool {
     let mut parts = path.split('/').skip_while(|part| !could_be(part)).skip(1);
     parts.next().is_some_and(|part| {

@@ -17,7 +17,7 @@ const SHARED: [&str; 10] = [
     "gh-pages",
     "stable",
 ];
-/// Verbs that only look.
+/// Git verbs that only read.
 const LOOKS: &str = "log diff status show blame ls-files ls-tree ls-remote rev-parse rev-list describe shortlog cat-file grep \
                      name-rev merge-base for-each-ref show-ref var count-objects fsck whatchanged annotate range-diff \
                      check-ignore check-attr diff-tree diff-index diff-files cherry show-branch verify-commit help version";
@@ -176,7 +176,7 @@ fn verb_of(verb: &str, rest: &[&str], unseen: bool, scene: &CommandScene<'_>) ->
     }
 }
 
-/// What only the reflog holds is held by nothing once that is collected.
+/// Judges garbage collection: commits that only the reflog holds are lost once it is collected.
 fn judge_collect(verb: &str, rest: &[&str], first: Option<&str>) -> RiskVerdict {
     let dry = rest.iter().any(|word| matches!(*word, "-n" | "--dry-run"));
     let now = rest.iter().any(|word| {
@@ -276,7 +276,7 @@ fn judge_refspec(spec: &str) -> RiskVerdict {
     RiskVerdict::visible("git pushes")
 }
 
-/// What an option's value runs.
+/// Judges the commands that are the values of these options.
 fn runs_of(rest: &[&str], options: &[&str], scene: &CommandScene<'_>) -> RiskVerdict {
     let values = rest.windows(2).filter(|two| options.contains(&two[0])).map(|two| two[1]);
     values
@@ -284,7 +284,7 @@ fn runs_of(rest: &[&str], options: &[&str], scene: &CommandScene<'_>) -> RiskVer
         .fold(RiskVerdict::local("git works in the worktree"), RiskVerdict::or)
 }
 
-/// What the words after `verb` run.
+/// Judges the command that follows `verb`.
 fn judge_after(rest: &[&str], verb: &str, scene: &CommandScene<'_>) -> RiskVerdict {
     let words = rest.iter().skip_while(|word| **word != verb).skip(1);
     let words: Vec<&str> = words.copied().skip_while(|word| word.starts_with('-')).collect();

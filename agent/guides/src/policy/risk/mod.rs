@@ -1,4 +1,4 @@
-//! What a command does, as far as it is known. Pure.
+//! Judges the effect of a command, as far as it is known. Pure.
 //!
 //! A command that stays in the sandbox never waits for people: what it could throw away is kept before.
 //! [`runs`] finds what a command runs in turn, [`search`] what it does to all that it finds, [`targets`] what a
@@ -29,9 +29,9 @@ use super::rules::RuleVerdict;
 use super::shell::{PlainCommand, ShellWord};
 use super::{CommandPolicy, RiskVerdict};
 
-/// Scripts in scripts.
+/// Deepest nesting of scripts in scripts.
 const DEEPEST: u32 = 12;
-/// Wrappers in wrappers.
+/// Deepest nesting of wrappers in wrappers.
 const NESTED: u32 = 24;
 /// Words of a command line among which an order is looked for.
 const ORDERED: usize = 6;
@@ -39,23 +39,23 @@ const ORDERED: usize = 6;
 const ORDERS: [&str; 8] =
     ["publish", "deploy", "push", "apply", "delete", "destroy", "upload", "release"];
 
-/// What is known around a command.
+/// Context of a command while it is judged.
 pub struct CommandScene<'a> {
     policy: &'a CommandPolicy,
     /// Files that the script brings from elsewhere.
     fetched: FetchedFiles,
-    /// Why its commands may reach the repository.
+    /// Reasons why its commands may reach the repository.
     repository: RepositoryReach,
     /// Files that the script writes before, by name.
     files: HashMap<String, String>,
-    /// Whether it goes to where the worktree is a folder among others.
+    /// True if it goes to where the worktree is a folder among others.
     above: bool,
     depth: u32,
     /// Commands that run commands.
     nested: Cell<u32>,
-    /// Whether the script fetches, or takes out of what hides it, something that it may then run.
+    /// Program or socket by which the script fetches or unpacks something that it may then run.
     pub brings: Option<String>,
-    /// How many more are looked at, in all scripts.
+    /// Number of commands that may still be judged, in all scripts.
     left: &'a Cell<u32>,
 }
 
@@ -126,7 +126,7 @@ impl<'a> CommandScene<'a> {
         self.fetched.has(file)
     }
 
-    /// Whether too much is hidden in each other to go on.
+    /// Takes one command off the budget, and returns true if there was none left.
     fn is_tired(&self) -> bool {
         let left = self.left.get();
         self.left.set(left.saturating_sub(1));

@@ -31,11 +31,11 @@ static CHANGES_FILES: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Things that a script does around its commands and by which they reach the repository.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RepositoryReach {
-    /// It goes into `.git`.
+    /// The script goes into `.git`.
     inside: bool,
     /// `*` means hidden files too.
     dotglob: bool,
-    /// It asks Git where the repository is.
+    /// The script asks Git where the repository is.
     asked: bool,
 }
 
@@ -151,7 +151,7 @@ fn takes_list(word: &str) -> bool {
     word.contains(HOLE) || word.contains("{}")
 }
 
-/// Whether a program does harm to every file that it is given.
+/// True if a program does harm to every file that it is given.
 pub(super) fn harms_given(name: &str, simple: &PlainCommand) -> bool {
     let has = |options: &[&str]| simple.shapes.iter().any(|word| options.contains(&word.as_str()));
     match name {
@@ -223,7 +223,7 @@ fn reaches(name: &str, simple: &PlainCommand, word: &str) -> bool {
     }
 }
 
-/// `-t folder`.
+/// Returns the folder after `-t`.
 fn target_of(simple: &PlainCommand) -> Option<&String> {
     let at = simple.shapes.iter().position(|word| word == "-t" || word == "--target-directory")?;
     simple.shapes.get(at + 1)

@@ -12,12 +12,12 @@ pub(super) const BRINGS: [&str; 17] = [
     "openssl", "rev", "gpg", "gunzip", "zcat", "tr",
 ];
 
-/// Whether a program, or a connection, brings code.
+/// True if a program, or a connection, brings code.
 pub(super) fn brings(name: &str) -> bool {
     is_socket(name) || BRINGS.contains(&name.rsplit('/').next().unwrap_or(name))
 }
 
-/// What a program runs in turn; nothing if it runs nothing else.
+/// Judges the command that a program runs in turn; nothing if it runs none.
 pub(super) fn in_turn(
     name: &str,
     simple: &PlainCommand,
@@ -102,12 +102,12 @@ pub(super) fn brought_within(simple: &PlainCommand) -> Option<&str> {
     simple.within.iter().map(String::as_str).find(|name| brings(name) && *name != "tr")
 }
 
-/// Whether a program takes something out of what hides it.
+/// True if a program decodes hidden code.
 pub(super) fn hides_code(name: &str) -> bool {
     matches!(name, "base64" | "base32" | "xxd" | "openssl" | "rev")
 }
 
-/// What is run in a container, as far as it leaves that.
+/// Judges the command that runs in a container, as far as its effect leaves the container.
 fn in_container(
     simple: &PlainCommand,
     rest: &[ShellWord],
@@ -217,7 +217,7 @@ fn takes_value(option: &str) -> bool {
     cluster && option.ends_with(['o', 'O']) || matches!(option, "--rcfile" | "--init-file")
 }
 
-/// Whether an option makes a star mean hidden files, too.
+/// True if an option makes a star mean hidden files, too.
 fn is_dotglob(option: &ShellWord, value: &ShellWord) -> bool {
     option.as_deref().is_some_and(|option| option.starts_with('-') && takes_value(option))
         && value.as_deref().is_some_and(|value| {
@@ -225,7 +225,7 @@ fn is_dotglob(option: &ShellWord, value: &ShellWord) -> bool {
         })
 }
 
-/// What comes through a pipe or a here-document.
+/// Judges the code that a shell reads from a pipe or a here-document.
 pub(super) fn judge_pipe(
     name: &str,
     simple: &PlainCommand,
@@ -247,7 +247,7 @@ pub(super) fn judge_pipe(
     }
 }
 
-/// What a package manager runs: `npm exec x`, `uv run x`, `bundle exec x`.
+/// Returns the command that a package manager runs: `npm exec x`, `uv run x`, `bundle exec x`.
 fn run_by_manager(name: &str, rest: &[ShellWord]) -> Option<Vec<ShellWord>> {
     if matches!(name, "npx" | "bunx" | "pnpx" | "uvx" | "dlx") {
         return Some(after_options(rest, "-p --package --from --with --python -c --call"));
@@ -289,7 +289,7 @@ fn judge_quoted(
 ) -> RiskVerdict {
     let lines = rest.iter().flatten().filter(|word| word.contains(char::is_whitespace));
     let own = lines.map(|line| scene.script(line)).reduce(RiskVerdict::or);
-    // What comes through the pipe is appended.
+    // The words that come through the pipe are appended.
     let come = (name == "parallel").then_some(None);
     let mut words = (0..rest.len())
         .filter(|at| rest[*at].as_deref().is_some_and(|w| !w.starts_with('-')))
@@ -306,7 +306,7 @@ fn judge_quoted(
         .fold(RiskVerdict::local("it runs what it is given, in the sandbox"), RiskVerdict::or)
 }
 
-/// What a wrapper runs: the words from the first one that can be a program.
+/// Judges the command that a wrapper runs: the words from the first one that can be a program.
 fn judge_wrapped(
     name: &str,
     simple: &PlainCommand,
@@ -381,7 +381,7 @@ fn judge_wrapped(
                 *word = come.map(|text| text.trim_end().to_owned());
             }
         }
-        // What comes through the pipe is appended.
+        // The words that come through the pipe are appended.
         match come {
             Some(text) => words.extend(text.split_whitespace().map(|word| Some(word.to_owned()))),
             None => words.push(None),

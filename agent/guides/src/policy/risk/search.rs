@@ -48,7 +48,7 @@ pub(super) fn find_risk(
     worst
 }
 
-/// What is done to every file, those of the repository among them.
+/// Judges a command that is run on every file, those of the repository among them.
 pub(super) fn judge_listed(found: RiskVerdict, inner: &PlainCommand) -> RiskVerdict {
     let name = inner.program().unwrap_or_default();
     let harms = harms_given(name, inner) || (found.loses && !COPIES.contains(&name));
@@ -61,7 +61,7 @@ pub(super) fn judge_listed(found: RiskVerdict, inner: &PlainCommand) -> RiskVerd
     found
 }
 
-/// Whether the action at a place is done to the repository, too.
+/// True if the action at a place is done to the repository, too.
 fn comes_to_repository(name: &str, shapes: &[String], at: usize) -> bool {
     if name == "find" {
         return finds_repository(shapes, Some(at));

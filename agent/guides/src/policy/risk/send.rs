@@ -1,4 +1,4 @@
-//! What is sent to other hosts: requests that change something, and queries to their databases.
+//! Judges requests to other hosts that change something, and queries to their databases.
 
 use super::super::RiskVerdict;
 use super::super::programs::{DATABASES, QUERIES};
@@ -149,7 +149,7 @@ fn judge_database(name: &str, simple: &PlainCommand, texts: &[&str]) -> RiskVerd
     }
 }
 
-/// Whether another host is named, or one that is only known when it runs.
+/// True if another host is named, or one that is only known when it runs.
 fn is_remote(name: &str, simple: &PlainCommand) -> bool {
     let words = &simple.shapes[1..];
     for (at, word) in words.iter().enumerate() {
@@ -193,7 +193,7 @@ fn database_query(simple: &PlainCommand, texts: &[&str]) -> Option<String> {
     })
 }
 
-/// Whether each statement begins with a word that only looks.
+/// True if each statement begins with a word that only reads.
 fn only_looks(query: &str) -> bool {
     let mut statements = query.split(';').map(str::trim).filter(|part| !part.is_empty()).peekable();
     statements.peek().is_some()

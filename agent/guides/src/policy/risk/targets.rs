@@ -1,4 +1,4 @@
-//! What build tools and script runners are told to do, by the names of targets.
+//! Judges orders to build tools and script runners, by the names of targets.
 
 use super::super::RiskVerdict;
 use super::super::names::is_handover;
@@ -9,7 +9,7 @@ use super::super::shell::ShellWord;
 /// Targets that clean up: what they remove is in nobody's list.
 const CLEANS: [&str; 6] = ["clean", "distclean", "reset", "purge", "flush", "clobber"];
 
-/// What names the program that `cargo run` runs.
+/// Options that name the program that `cargo run` runs.
 const RUNS: [&str; 4] = ["--bin", "--example", "-p", "--package"];
 
 /// Options before a target that take a value.

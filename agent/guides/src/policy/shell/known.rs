@@ -20,7 +20,7 @@ pub fn is_socket(path: &str) -> bool {
     path.starts_with("/dev/tcp/") || path.starts_with("/dev/udp/")
 }
 
-/// Without the escapes of `$'…'` and `echo -e`; nothing if one is not known.
+/// Resolves the escapes of `$'…'` and `echo -e`; nothing if one is not known.
 pub(super) fn unescape_text(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;
@@ -53,7 +53,7 @@ pub(super) fn unescape_text(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// How many brackets and blocks are open at once, at most, whatever they are in.
+/// Returns the largest number of brackets and blocks that are open at once, whatever they are in.
 pub(super) fn nesting_depth(script: &str) -> usize {
     let (mut open, mut most) = (0_usize, 0);
     let cuts = |c: char| c.is_whitespace() || matches!(c, '(' | ')' | ';' | '{' | '}');

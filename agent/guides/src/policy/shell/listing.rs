@@ -32,7 +32,8 @@ pub fn is_root(path: &str) -> bool {
     matches!(plain, "." | ".." | "~" | "" | "/work" | "/work/tree") && !path.is_empty()
 }
 
-/// Whether a program puts out the names of all files, hidden ones too. `fed`: what it reads or is given is such a list.
+/// True if a program puts out the names of all files, hidden ones too. `fed`: what it reads or is given is such a
+/// list.
 pub(super) fn prints_all(shapes: &[String], fed: bool) -> bool {
     let Some((name, rest)) = shapes.split_first() else { return false };
     let name = name.rsplit('/').next().unwrap_or(name);
@@ -63,7 +64,7 @@ pub(super) fn prints_all(shapes: &[String], fed: bool) -> bool {
     }
 }
 
-/// Whether `grep` lets the repository's folder through.
+/// True if `grep` lets the repository's folder through.
 fn passes_pattern(name: &str, rest: &[String]) -> bool {
     let short = |flag: char| {
         rest.iter().any(|w| w.starts_with('-') && !w.starts_with("--") && w.contains(flag))
@@ -77,8 +78,8 @@ fn passes_pattern(name: &str, rest: &[String]) -> bool {
     named != inverted
 }
 
-/// Whether a search comes to the repository's folder or to what it holds, and does there what stands at `action`:
-/// a place among `rest`, or none for what it puts out.
+/// True if a search comes to the repository's folder or to what it holds, and does there what stands at `action`: a
+/// place among `rest`, or none for what it puts out.
 pub fn finds_repository(rest: &[String], action: Option<usize>) -> bool {
     let words = search_words(rest);
     let starts = words.iter().map(|(_, word)| *word);
@@ -122,12 +123,12 @@ fn search_words(rest: &[String]) -> Vec<(usize, &str)> {
     words
 }
 
-/// Whether a pattern for names is, or can be, that of the repository's folder.
+/// True if a pattern for names is, or can be, that of the repository's folder.
 fn spells(pattern: &str, name: &str) -> bool {
     pattern.eq_ignore_ascii_case(name) || could_spell(pattern, name)
 }
 
-/// Whether a test names the repository's folder, by whatever pattern.
+/// True if a test names the repository's folder, by whatever pattern.
 fn names_folder(test: &str, pattern: &str) -> bool {
     match test {
         test if NAMES.contains(&test) => spells(pattern, ".git"),
@@ -135,7 +136,7 @@ fn names_folder(test: &str, pattern: &str) -> bool {
     }
 }
 
-/// Whether a test of `find` is true of the repository's folder or of something in it.
+/// True if a test of `find` holds for the repository's folder or for something in it.
 fn reaches(test: &str, pattern: &str, files: bool) -> bool {
     if NAMES.contains(&test) {
         HELD.iter().any(|(held, is_file)| (*is_file || !files) && spells(pattern, held))
@@ -144,7 +145,7 @@ fn reaches(test: &str, pattern: &str, files: bool) -> bool {
     }
 }
 
-/// Whether tests keep a search away from the repository.
+/// True if tests keep a search away from the repository.
 fn is_filtered(part: &[&str]) -> bool {
     let files = part.windows(2).any(|two| two == ["-type", "f"]);
     let is_not = |word: &&str| matches!(*word, "!" | "-not");
@@ -173,7 +174,7 @@ fn is_filtered(part: &[&str]) -> bool {
     })
 }
 
-/// Whether a search goes into no folder.
+/// True if a search goes into no folder.
 fn is_shallow(part: &[&str]) -> bool {
     part.windows(2).any(|two| two == ["-maxdepth", "1"])
 }

@@ -1,4 +1,4 @@
-//! What a shell script would run, as far as it can be known without running it: every simple command
+//! Parses a shell script into what it would run, as far as that can be known without running it: every simple command
 //! in it, wherever it hides, with its words. Pure.
 
 use std::collections::{HashMap, HashSet};
@@ -53,7 +53,7 @@ struct Walk {
     runners: HashSet<String>,
     /// Variables that hold a list of all files.
     listings: HashSet<String>,
-    /// Whether the command that is being read has such a list in its words.
+    /// True if the command that is being read has such a list in its words.
     lists: bool,
     depth: usize,
 }
@@ -443,7 +443,7 @@ impl Walk {
         Ok(out)
     }
 
-    /// Whether the last command found since puts out a list of all files.
+    /// Sets `lists` if the last command found since `before` puts out a list of all files.
     fn note_listing(&mut self, before: usize) {
         self.lists |= self.found[before..].last().is_some_and(PlainCommand::prints_all);
     }
@@ -456,7 +456,7 @@ impl Walk {
         }
     }
 
-    /// What a script says, if that is known before it runs.
+    /// Returns the output of a script, if that is known before it runs.
     fn output(&mut self, script: &str) -> Result<String, UnparsedShell> {
         let before = self.found.len();
         self.script(script)?;

@@ -17,23 +17,23 @@ pub struct PlainCommand {
     pub shapes: Vec<String>,
     /// Files that it writes by redirection.
     pub writes: Vec<ShellWord>,
-    /// Those of them that a redirection empties first.
+    /// Files among `writes` that a redirection empties first.
     pub replaces: Vec<ShellWord>,
     /// Files that it reads by redirection; nothing for what is only known when it runs.
     pub reads: Vec<ShellWord>,
     /// Variables that are set for it alone.
     pub sets: Vec<(String, ShellWord)>,
-    /// What a here-document or here-string feeds it.
+    /// Text that a here-document or here-string feeds to it.
     pub input: Option<String>,
-    /// Whether another command's output is its input.
+    /// True if another command's output is its input.
     pub piped: bool,
-    /// That output, where it is known.
+    /// Output of that command, where it is known.
     pub fed: Option<String>,
     /// The programs whose output comes through the pipe.
     pub from: Vec<String>,
     /// The programs whose output is among its words, or is fed to it.
     pub within: Vec<String>,
-    /// Whether a list of all files, the repository's own folder among them, is in its words or is its input.
+    /// True if a list of all files, the repository's own folder among them, is in its words or is its input.
     pub lists: bool,
 }
 
@@ -51,7 +51,7 @@ impl PlainCommand {
         Some(name.rsplit('/').next().unwrap_or(name))
     }
 
-    /// Whether it runs something that is only known when it runs.
+    /// True if it runs something that is only known when it runs.
     pub(super) fn runs_unknown(&self) -> bool {
         match self.words.first() {
             Some(None) => true,
@@ -62,7 +62,7 @@ impl PlainCommand {
         }
     }
 
-    /// Whether it puts out a list of all files.
+    /// True if it puts out a list of all files.
     pub(super) fn prints_all(&self) -> bool {
         listing::prints_all(&self.shapes, self.lists)
     }

@@ -1,9 +1,9 @@
-//! What commands put out, as far as it is known before anything runs. Pure.
+//! Derives the output of commands, as far as it is known before anything runs. Pure.
 
 use super::known::unescape_text;
 use super::plain::PlainCommand;
 
-/// What a command puts out, where its words tell.
+/// Returns the output of a command, where its words tell.
 pub fn printed_text(simple: &PlainCommand) -> Option<String> {
     if !simple.writes.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! What is found in scripts.
+//! Tests of the commands that are found in scripts.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn commands_are_found_wherever_they_hide() {
         ("[[ $(a) = b ]] && c", "a | c"),
         ("{ a; b; } > out", "a | b | >out"),
         ("time a; ! b", "a | b"),
-        // What is known before it runs is put in its place.
+        // Values that are known before the script runs are put in place.
         ("A=(np publish); \"${A[@]}\"", "np publish"),
         ("export X=np; $X a", "export X=np | np a"),
         ("$(echo np) a \"$(printf pub)lish\"", "echo np | printf pub | np a publish"),

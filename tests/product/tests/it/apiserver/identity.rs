@@ -1,4 +1,4 @@
-//! Who calls and what they may do.
+//! Authentication of callers, and authorization of their requests.
 
 use std::time::Duration;
 

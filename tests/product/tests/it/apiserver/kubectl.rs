@@ -46,7 +46,7 @@ impl Kubectl<'_> {
         command
     }
 
-    /// What a successful command prints.
+    /// Runs a command that succeeds, and returns its output.
     fn ok(&self, arguments: &str) -> String {
         self.ok_with(&arguments.split(' ').collect::<Vec<_>>())
     }
@@ -58,7 +58,7 @@ impl Kubectl<'_> {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What a failing command complains about.
+    /// Runs a command that fails, and returns its complaint.
     fn fails(&self, arguments: &str) -> String {
         let output = self.output(&arguments.split(' ').collect::<Vec<_>>());
         assert!(!output.status.success(), "kubectl {arguments} succeeded");
@@ -276,7 +276,7 @@ async fn kubectl_applies_prompts_on_the_server_side_and_is_told_of_mistakes() {
             ("name: p", "name: a.b", "at most 50 characters"),
         ] {
             let text = prompt.replace(from, to);
-            // What two managers apply, one of them can't take away.
+            // A field that two managers apply can't be taken away by one of them.
             let lacks = !text.contains("prompt:") && !text.contains("slack:");
             let text = if lacks { text.replace("name: p", "name: q") } else { text };
             k.file("prompt.yaml", &text);

@@ -66,7 +66,7 @@ async fn other_writes_take_fields_and_are_named_in_conflicts() {
     let start = "Apply failed with 1 conflict: conflict with \"editor\" using v1";
     assert!(conflict.message.starts_with(start), "{}", conflict.message);
     assert!(conflict.message.ends_with(": .data.x"), "{}", conflict.message);
-    // Who has the same value becomes an owner beside the other.
+    // A manager that applies the same value becomes an owner beside the other.
     maps.patch("m", &a, &map(&json!({"x": "2"}))).await.unwrap();
     fixture.done().await;
 }

@@ -109,7 +109,7 @@ async fn merge_patches_delete_with_null_and_can_be_conditional() {
         "metadata": {"resourceVersion": made.resource_version()}, "data": {"c": "3"},
     }));
     assert_eq!(refusal(maps.patch("a", &params, &old).await).code, 409);
-    // What changes nothing makes no new version.
+    // A patch that changes nothing makes no new version.
     let same = maps.patch("a", &params, &patch).await.unwrap();
     assert_eq!(same.resource_version(), done.resource_version());
     fixture.done().await;

@@ -9,7 +9,7 @@ use super::chromium::Browser;
 
 const PACKAGE: &str = "axe-core@4.14.1";
 
-/// Its text, once it is there. Without npm, or a registry, it says so in one line.
+/// Text of the engine, once it is there. Without npm, or a registry, it says so in one line.
 fn engine() -> Option<&'static str> {
     static ENGINE: OnceLock<Option<String>> = OnceLock::new();
     let engine = ENGINE.get_or_init(|| {

@@ -29,7 +29,7 @@ const FLAGS: [&str; 9] = [
     "--remote-debugging-port=0",
 ];
 
-/// Of the page's viewport, in CSS pixels.
+/// Size of the page's viewport, in CSS pixels.
 #[derive(Clone, Copy)]
 pub(super) struct Size {
     pub width: u32,
@@ -145,7 +145,7 @@ impl Browser {
         self.value("new Promise(done => requestAnimationFrame(() => setTimeout(done)))").await;
     }
 
-    /// What people prefer: `light` or `dark`.
+    /// Sets the color scheme that people prefer: `light` or `dark`.
     pub(super) async fn prefer(&mut self, scheme: &str) {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.call("Emulation.setEmulatedMedia", json!({"features": features})).await;
@@ -179,7 +179,7 @@ impl Browser {
         self.call("Page.navigate", json!({"url": url})).await;
     }
 
-    /// What an expression comes to, once it is settled.
+    /// Returns the value of an expression, once it is settled.
     pub(super) async fn value(&mut self, expression: &str) -> Value {
         let answer = self.evaluate(expression).await;
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
@@ -191,7 +191,7 @@ impl Browser {
         self.call("Runtime.evaluate", wanted).await
     }
 
-    /// Runs a statement.
+    /// Runs a statement and drops its value.
     pub(super) async fn run(&mut self, statement: &str) {
         self.value(&format!("void ({statement})")).await;
     }

@@ -78,7 +78,7 @@ async fn the_bugfix_from_message_to_merge_in_a_browser() {
     browser.run("location.reload()").await;
     browser.until(&format!("document.querySelector('#replies') && {}", shows("Approved by"))).await;
 
-    // What the team wants to remember, before the merge.
+    // Learnings that the team wants to remember are approved before the merge.
     browser.until(&format!("{} && {}", button("Approve"), shows("Retrospective"))).await;
     browser.run(&format!("{}.click()", button("Approve"))).await;
 

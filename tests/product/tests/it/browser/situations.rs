@@ -1,5 +1,5 @@
-//! What else people meet in a thread: a question with answers to choose from, a command that waits,
-//! a cap that is reached, a long answer, a closed thread.
+//! Further situations in a thread: a question with answers to choose from, a command that waits, a cap that is
+//! reached, a long answer, a closed thread.
 
 use std::collections::BTreeMap;
 

@@ -13,7 +13,7 @@ use super::chromium::Browser;
 use super::{DESKTOP, accessible, picture};
 use crate::support::{Setup, asks};
 
-/// In all sizes, in light and in dark, and by who does not see it.
+/// Looks at the page in all sizes, in light and in dark, and as somebody who does not see it.
 pub(super) async fn looked_at(browser: &mut Browser, name: &str) {
     for scheme in ["dark", "light"] {
         browser.prefer(scheme).await;
@@ -126,7 +126,7 @@ async fn a_thread_is_watched_in_a_browser() {
     team.stop().await;
 }
 
-/// Four pixels.
+/// A picture of four pixels.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR4nGP4zwAE/xkgFAAb8gP91pbyKwAAAABJRU5ErkJggg==";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,7 +181,7 @@ async fn a_roadmap_is_watched_in_a_browser() {
     browser.open(&page).await;
     let says = |text: &str| format!("document.body.textContent.includes('{text}')");
     browser.until(&says("0 of 2 merged")).await;
-    // What happens meanwhile is shown without a reload.
+    // Events that happen meanwhile are shown without a reload.
     browser.until(&says("a question in its thread waits")).await;
     browser.until(&says("of $20.00 spent")).await;
     assert_eq!(browser.value("document.querySelectorAll('main img').length").await, json!(0));
@@ -192,7 +192,7 @@ async fn a_roadmap_is_watched_in_a_browser() {
         format!("performance.getEntriesByType('resource').filter((one) => {ends}).length")
     };
     assert_eq!(browser.value(&fetched("now")).await, json!(0));
-    // Who reads is not disturbed: what came meanwhile is shown afterwards.
+    // A reader is not disturbed: news that came meanwhile are shown afterwards.
     browser.value("document.querySelector('#roadmap a').focus()").await;
     let table = "document.getElementById('roadmap').textContent";
     let held = browser.value(table).await;

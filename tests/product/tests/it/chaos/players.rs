@@ -28,13 +28,13 @@ pub(super) const RUNS: usize = 4;
 /// Pods that die of their own; more of them would only make everybody wait.
 const ACCIDENTS: u64 = 4;
 
-/// What the gateway knows: for each open thread and role, the newest message.
+/// The gateway's marks: for each open thread and role, the newest message.
 type Marks = BTreeMap<String, BTreeMap<String, String>>;
 
 #[derive(Clone)]
 struct World {
     client: Client,
-    /// The team's namespace.
+    /// Namespace of the team.
     team: String,
     marks: Arc<Mutex<Marks>>,
     clock: Arc<AtomicU64>,
@@ -60,7 +60,7 @@ impl World {
         self.marks.lock().unwrap()
     }
 
-    /// The next message's time.
+    /// Returns the timestamp of the next message.
     fn tick(&self) -> String {
         format!("{}.000100", self.clock.fetch_add(1, Ordering::SeqCst))
     }
@@ -195,7 +195,7 @@ impl Team {
         marks.keys().nth(dice.random_range(0..marks.len())).cloned()
     }
 
-    /// A user begins a thread.
+    /// Begins a thread as a user would.
     pub(super) async fn open(&self, dice: &mut StdRng) {
         if self.world.marks().len() >= MOST {
             return;
@@ -236,7 +236,7 @@ impl Team {
         }
     }
 
-    /// A user ends a thread.
+    /// Ends a thread as a user would.
     pub(super) async fn close(&self, dice: &mut StdRng) {
         let Some(thread) = self.one(dice) else { return };
         self.world.marks().remove(&thread);

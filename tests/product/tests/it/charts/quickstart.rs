@@ -15,7 +15,7 @@ const LINE: &str =
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_quick_start_installs_both_charts_and_says_what_comes_next() {
-    // Where others have the definitions too, they stay.
+    // The definitions stay on a cluster where others have them too.
     if std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty()) {
         return;
     }

@@ -1,5 +1,5 @@
-//! What the READMEs and the chart's notes tell people to run, run as it stands there. Only the
-//! addresses and tokens are those of the testbed.
+//! Runs the commands that the READMEs and the chart's notes tell people, as they stand there. Only the addresses and
+//! tokens are those of the testbed.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ fn block(page: &str, section: &str, language: &str) -> String {
     block.split_once("```").unwrap().0.to_owned()
 }
 
-/// What the testbed's world needs in place of what is made up in the texts.
+/// The testbed's own values in place of those that are made up in the texts.
 struct Real {
     secrets: Vec<Secret>,
     repo: Repo,
@@ -78,7 +78,7 @@ impl Real {
         object["spec"]["model"]["baseURL"] = spec.model.base_url.as_str().into();
     }
 
-    /// The same for a text.
+    /// Puts them into a text.
     fn put_into_text(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (secret, key, shown) in [
@@ -144,7 +144,7 @@ fn commands(notes: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_readme_and_the_notes_say_leads_to_an_answer() {
-    // Where others have the definitions too, they stay.
+    // The definitions stay on a cluster where others have them too.
     if std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty()) {
         return;
     }
@@ -170,7 +170,7 @@ async fn what_the_readme_and_the_notes_say_leads_to_an_answer() {
         let line = line.replace("team.yaml", file.to_str().unwrap());
         let line = line.replace(" --set images.registry=registry.example.com/team", "");
         if line.starts_with("kubectl apply") {
-            // What a kubelet would do with the Deployments.
+            // A kubelet would start the Deployments.
             start_both(&mut team).await;
         }
         let Some(said) = shell(&team, &values, &line).await else {

@@ -1,5 +1,5 @@
-//! What the chart renders really runs: both processes start with exactly the Deployments' accounts,
-//! arguments and environment, and a thread is answered.
+//! Runs what the chart renders: both processes start with exactly the Deployments' accounts, arguments and
+//! environment, and a thread is answered.
 
 use std::ffi::OsString;
 use std::fs::Permissions;
@@ -89,7 +89,7 @@ async fn inventory(client: &Client) -> Vec<String> {
     found
 }
 
-/// Where the command line tools are that people have; nothing where there is no Python for them.
+/// Folder of the command line tools that people have; nothing where there is no Python for them.
 pub(super) fn tools(team: &Team) -> Option<PathBuf> {
     let venv = super::venv()?;
     let dir = team.stack.dir.join("tools");
@@ -219,7 +219,7 @@ pub(super) async fn bare() -> Team {
     let client = team.stack.cluster.client();
     team.stack.controller.stop().await.unwrap();
     team.stack.gateway.stop().await.unwrap();
-    // What the stack installs from plain manifests goes; the definitions stay.
+    // The resources that the stack installs from plain manifests go; the definitions stay.
     remove_ours::<ClusterRole>(&client).await;
     remove_ours::<ClusterRoleBinding>(&client).await;
     let roles = Api::<ClusterRole>::all(client.clone());
@@ -289,7 +289,7 @@ async fn what_the_chart_renders_answers_a_thread_and_goes_without_a_trace() {
 
     let thread = team.thread(&root).await.name_any();
     uninstall(&mut team, &thread).await;
-    // What the processes made for themselves stays, so that an installation that comes back goes on.
+    // The resources that the processes made for themselves stay, so that an installation that comes back goes on.
     let left = [
         "ConfigMap codebutler-gateway-ca",
         "Lease codebutler-controller",
@@ -351,7 +351,8 @@ async fn an_installation_for_some_namespaces_looks_after_those_alone() {
         let whole = documents.into_iter().find(|document| document["kind"] == "ClusterRole");
         let mut whole_cluster: Vec<PolicyRule> =
             serde_json::from_value(whole.unwrap()["rules"].clone()).unwrap();
-        // What belongs to no namespace can't be granted in one: a volume whose node is gone is told of then.
+        // Rights on what belongs to no namespace can't be granted in one: a volume whose node is gone is told of
+        // then.
         let clusters = ["tokenreviews", "persistentvolumes", "nodes"];
         whole_cluster.retain(|rule| {
             let resources = rule.resources.iter().flatten();

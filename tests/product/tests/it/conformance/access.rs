@@ -1,4 +1,4 @@
-//! Who somebody is and what he may do.
+//! Identity of a caller, and its rights.
 
 use serde_json::{Value, json};
 
@@ -412,7 +412,7 @@ async fn impersonation(lab: Lab) {
     assert_eq!(review["status"]["userInfo"]["groups"], json!(["team", "system:authenticated"]));
     let account = lab.account("a").await;
     let reply = account.call("GET", "configmaps", &who[..1], Vec::new()).await;
-    // What is told is the right for this action alone, which is looked for first.
+    // The message names the right for this action alone, which is looked for first.
     let message = format!(
         "configmaps is forbidden: User \"system:serviceaccount:{0}:a\" cannot impersonate-on:user-info:list resource \"configmaps\" in API group \"\" in the namespace \"{0}\"",
         lab.namespace

@@ -10,7 +10,7 @@ use kube::config::KubeConfigOptions;
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
-/// How long one behaviour may take.
+/// Timeout of one behaviour.
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Plural, API version, kind and whether it lives in a namespace.
@@ -49,7 +49,7 @@ pub(super) struct Lab {
     access: kube::config::Cluster,
 }
 
-/// An answer.
+/// Response of the API server.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub code: u16,
@@ -102,7 +102,7 @@ impl Lab {
         Self { client: Client::try_from(config).unwrap(), ..self.clone() }
     }
 
-    /// As a ServiceAccount of this namespace, which is made.
+    /// Makes a ServiceAccount in this namespace, and returns a lab that acts as it.
     pub(super) async fn account(&self, name: &str) -> Self {
         self.post("serviceaccounts", json!({"metadata": {"name": name}})).await;
         let token = self.token(name, json!({})).await;
@@ -209,7 +209,7 @@ impl Lab {
         self.send("DELETE", path, "application/json", &options).await
     }
 
-    /// Answers in another form.
+    /// Gets a resource in another representation.
     pub(super) async fn get_as(&self, path: &str, accept: &str) -> Reply {
         self.call("GET", path, &[("accept", accept)], Vec::new()).await
     }
@@ -312,7 +312,7 @@ impl Reply {
         self
     }
 
-    /// One of the causes.
+    /// Asserts that one of the causes has this field and reason.
     #[track_caller]
     pub(super) fn cause(&self, field: &str, reason: &str) -> &Self {
         let causes = self.json["details"]["causes"].as_array().cloned().unwrap_or_default();
@@ -334,7 +334,7 @@ impl Reply {
     }
 }
 
-/// A ConfigMap.
+/// A ConfigMap with one key.
 pub(super) fn map(name: &str) -> Value {
     json!({"metadata": {"name": name}, "data": {"a": "1"}})
 }

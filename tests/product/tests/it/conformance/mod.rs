@@ -1,6 +1,6 @@
-//! What an API server does, as one table: the same assertions against the embedded server and, with
-//! `KUBECONFIG` or `KUBEBUILDER_ASSETS`, against a real one. They are written from Kubernetes' own
-//! behaviour, wording included. Nothing here but the runner knows which server it talks to.
+//! Behaviours of an API server, as one table: the same assertions against the embedded server and, with `KUBECONFIG`
+//! or `KUBEBUILDER_ASSETS`, against a real one. They are written from Kubernetes' own behaviour, wording included.
+//! Nothing here but the runner knows which server it talks to.
 
 #![allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 
@@ -29,10 +29,10 @@ use futures::{FutureExt as _, StreamExt as _};
 use lab::Lab;
 use table::{Column, Verdict};
 
-/// How many behaviours are looked at at the same time.
+/// Number of behaviours that are checked at the same time.
 const AT_ONCE: usize = 8;
 
-/// Where the embedded server is known to differ. A behaviour that holds may not be listed here.
+/// Behaviours in which the embedded server is known to differ. A behaviour that holds may not be listed here.
 const GAPS: &[&str] = &[];
 
 type Run = fn(Lab) -> Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -203,7 +203,7 @@ async fn reset(lab: Lab) {
     lab.apply("configmaps/m?fieldManager=a", data(json!({"x": "1"}))).await.ok(201);
     let cleared = lab.merge("configmaps/m", json!({"metadata": {"managedFields": [{}]}})).await;
     assert!(managers(cleared.ok(200)).is_empty());
-    // What is not tracked stays so until somebody applies.
+    // An object that is not tracked stays so until somebody applies.
     let after = lab.merge("configmaps/m?fieldManager=e", json!({"data": {"x": "2"}})).await;
     assert!(managers(after.ok(200)).is_empty());
 }

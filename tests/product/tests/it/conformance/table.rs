@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use super::Behaviour;
 
-/// What became of a behaviour on a server.
+/// Result of a behaviour on a server.
 pub(super) enum Verdict {
     Holds,
-    /// As is known.
+    /// The server is known to differ.
     Differs,
     Fails(String),
 }
@@ -19,7 +19,7 @@ pub(super) struct Column {
     pub verdicts: Vec<Verdict>,
 }
 
-/// What a failed assertion said.
+/// Message of a failed assertion.
 pub(super) fn reason(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("failed").to_owned()

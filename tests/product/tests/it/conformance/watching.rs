@@ -129,7 +129,7 @@ async fn initial_events(lab: Lab) {
     assert_eq!(mark["kind"], "Thread");
     assert_eq!(mark["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
     assert!(!version(mark).is_empty());
-    // What comes next follows.
+    // Later changes follow the bookmark.
     let next = |events: &[Value]| kinds(events).len() >= 3;
     let (watched, made) = tokio::join!(lab.watch(&path, next), lab.post("threads", thread("c")));
     made.ok(201);

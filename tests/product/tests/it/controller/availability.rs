@@ -36,7 +36,7 @@ async fn a_killed_replica_is_followed_by_the_other_one() {
     let pm = world.registered_pod("pm", None).await;
 
     first.1.abort();
-    // What comes in while nobody acts waits for the other one.
+    // A message that comes in while nobody acts waits for the other one.
     world.mark("coder", json!({"inbox": MAIL[1]})).await;
     let killed = Instant::now();
     world.registered_pod("coder", None).await;
@@ -177,7 +177,7 @@ async fn a_namespace_whose_rights_come_late_is_taken_over_before_anything_starts
     let term = world.term_of_waiting().await;
     let _second = world.limited_replica("b");
     world.held_by("b").await;
-    // What is elsewhere goes on.
+    // Work in other namespaces goes on.
     let roles = Api::<AgentRole>::namespaced(world.admin.clone(), &world.place.system);
     let params = PatchParams::default();
     let renamed = Patch::Merge(json!({"spec": {"display": {"name": "Planner"}}}));

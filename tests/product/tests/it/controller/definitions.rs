@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::world::{World, eventually};
 
-/// What `/readyz` answers.
+/// Returns status and text of `/readyz`.
 async fn readiness(url: &str) -> Option<(u16, String)> {
     let answer = reqwest::get(url).await.ok()?;
     let code = answer.status().as_u16();

@@ -1,4 +1,4 @@
-//! What becomes of a Thread when people delete or change what it lives on.
+//! The fate of a Thread when people delete or change what it lives on.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::world::{MAIL, THREAD, World, eventually};
 
 impl World {
-    /// What owns and empties, where the cluster has nobody who does.
+    /// Starts a controller manager that owns and empties, where the cluster has none.
     async fn manager(&self, dir: &Path) -> ControllerManager {
         let options = ControllerOptions { pv_dir: dir.to_owned(), root_ca: None };
         let served = self.place.watched(self.cluster());
@@ -35,7 +35,7 @@ impl World {
         pod
     }
 
-    /// As the kubelet: what is to go goes.
+    /// Ends pods as the kubelet would: what is to go goes.
     pub(crate) async fn end_pods(&self) {
         let pods: Api<Pod> = self.api();
         for pod in pods.list(&ListParams::default()).await.unwrap() {
@@ -114,7 +114,7 @@ impl World {
         self.api::<Repo>().patch("shop", &PatchParams::default(), &patch).await.unwrap();
     }
 
-    /// What the Thread's claim asks for.
+    /// Returns the size that the Thread's claim asks for.
     async fn claimed(&self) -> Option<String> {
         let claim = self.api::<PersistentVolumeClaim>().get_opt(THREAD).await.unwrap()?;
         Some(claim.spec?.resources?.requests?.get("storage")?.0.clone())
@@ -301,7 +301,7 @@ async fn an_agent_role_in_use_can_be_deleted_and_its_pod_goes() {
 }
 
 impl World {
-    /// In the form in which cluster-autoscaler writes events: the older one.
+    /// Writes an event in the form of cluster-autoscaler: the older one.
     async fn autoscaler_says(&self, pod: &Pod, reason: &str, message: &str) {
         let now = Timestamp::now();
         let event = json!({

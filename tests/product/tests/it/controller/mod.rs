@@ -34,7 +34,7 @@ async fn a_repo_gets_what_its_pods_share() {
     let authority = world.api::<ConfigMap>().get(names::CA_CONFIG_MAP).await.unwrap();
     assert_eq!(authority.data.unwrap()["ca.crt"], "PEM");
 
-    // What somebody takes away comes back.
+    // A resource that somebody takes away comes back.
     let gone = DeleteParams::default();
     world.api::<NetworkPolicy>().delete("codebutler-shop", &gone).await.unwrap();
     let back = || async { world.api::<NetworkPolicy>().get_opt("codebutler-shop").await.unwrap() };
@@ -51,7 +51,7 @@ async fn a_repo_is_ready_when_all_was_asked_for_what_it_is_now() {
     world.condition::<Repo>("shop", "GatewayServing", "True", "Serving").await;
     world.repo_is_ready().await;
 
-    // What was said of it before it changed does not count.
+    // Conditions that were reported before the Repo changed do not count.
     let patch = Patch::Merge(json!({"spec": {"git": {"branch": "trunk"}}}));
     world.api::<Repo>().patch("shop", &PatchParams::default(), &patch).await.unwrap();
     world.condition::<Repo>("shop", "Ready", "False", "Checking").await;

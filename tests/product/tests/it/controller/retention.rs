@@ -1,4 +1,4 @@
-//! What remains of Threads that were closed long ago.
+//! Retention: the remains of Threads that were closed long ago.
 
 use codebutler_crds::{Repo, Thread};
 use kube::api::{Patch, PatchParams};

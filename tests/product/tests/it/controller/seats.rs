@@ -134,7 +134,7 @@ async fn a_thread_takes_a_seat_and_another_one_follows() {
     };
     assert_eq!(level(&coder), level(&pod));
 
-    // What is closed takes all of it along.
+    // A Thread that is closed takes all of it along.
     world.close_thread().await;
     world.is_gone(&pod).await;
     eventually("the claim is gone", || async {

@@ -16,7 +16,7 @@ impl World {
         format!("{}-worker", self.place.team)
     }
 
-    /// As a provisioner of local disks: the Thread's claim gets a volume that only that node reaches.
+    /// Plays a provisioner of local disks: the Thread's claim gets a volume that only that node reaches.
     async fn bind_to_node(&self) {
         let name = format!("{}-disk", self.place.team);
         let here =
@@ -43,7 +43,7 @@ impl World {
         claims.patch_status(THREAD, &params, &bound).await.unwrap();
     }
 
-    /// As a scheduler, which has found no node for so long.
+    /// Plays a scheduler that has found no node for so long.
     async fn unscheduled_for(&self, minutes: i64) {
         let since = Timestamp::now().saturating_sub(SignedDuration::from_mins(minutes)).unwrap();
         let status = json!({"status": {"phase": "Pending", "conditions": [{
@@ -108,7 +108,7 @@ async fn a_volume_on_a_node_that_is_gone_is_made_again_and_one_on_a_node_that_is
     let Some((node, pod, claim)) = strand(&world).await else { return };
     let nodes = Api::<Node>::all(world.admin.clone());
     nodes.delete(&node.name_any(), &DeleteParams::default()).await.unwrap();
-    // What was found out counts for half a minute; then the node is gone, and was away long enough.
+    // A finding counts for half a minute; then the node is gone, and was away long enough.
     world.event(THREAD, "VolumeLost").await;
     eventually("another volume, and another pod", || async {
         world.release_claims().await;

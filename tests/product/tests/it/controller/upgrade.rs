@@ -12,7 +12,7 @@ use super::world::{MAIL, THREAD, World, create, eventually};
 
 const PREVIEW: &str = include_str!("../../../../upgrade/preview.yaml");
 
-/// As the API server has an object, whatever this version's types know of it.
+/// Reads an object as the API server has it, whatever this version's types know of it.
 async fn stored(world: &World, kind: &str, name: &str) -> Value {
     let kind = GroupVersionKind::gvk("codebutler.dev", "v1alpha1", kind);
     let resource = ApiResource::from_gvk(&kind);
@@ -21,8 +21,8 @@ async fn stored(world: &World, kind: &str, name: &str) -> Value {
     api.get(name).await.unwrap().data
 }
 
-/// What the preview had of a team: every field of a role's pods at its old place, and a Thread in the
-/// middle of its work.
+/// Makes a team as the preview had it: every field of a role's pods at its old place, and a Thread in the middle of
+/// its work.
 async fn preview(world: &World) {
     let role = json!({
         "apiVersion": "codebutler.dev/v1alpha1", "kind": "AgentRole", "metadata": {"name": "coder"},
@@ -77,7 +77,7 @@ async fn open_conversations_of_the_preview_go_on() {
     let pods: Api<Pod> = world.api();
     let pod = names::pod_name(THREAD, "coder");
     let pod = eventually("the coder's pod", || async { pods.get_opt(&pod).await.unwrap() }).await;
-    // What a role said of its pods at the old place is still read.
+    // Fields of a role's pods at the old place are still read.
     let spec = pod.spec.unwrap();
     assert_eq!(spec.node_selector.unwrap()["pool"], "agents");
     assert!(spec.tolerations.unwrap().iter().any(|t| t.key.as_deref() == Some("agents")));

@@ -126,7 +126,7 @@ impl World {
         create::<GatewayLease>(&self.admin, &self.place.system, lease).await;
     }
 
-    /// What the gateway says of the Repo's world, for the generation that there is.
+    /// Sets a condition that the gateway reports on the Repo, for the current generation.
     pub(crate) async fn gateway_says(&self, type_: &str, status: &str, message: &str) {
         let said = || async {
             let repo = self.api::<Repo>().get("shop").await.unwrap();
@@ -142,7 +142,7 @@ impl World {
         eventually("the gateway says it", said).await;
     }
 
-    /// As the gateway finds all as it should be.
+    /// Sets the Repo's conditions as the gateway does when it finds all as it should be.
     pub(crate) async fn repo_is_ready(&self) {
         for type_ in ["SlackReachable", "GitReachable", "ModelReachable"] {
             self.gateway_says(type_, "True", "it answers").await;
@@ -172,7 +172,7 @@ impl World {
         self.running = Some(self.replica("controller-0"));
     }
 
-    /// Starts a replica.
+    /// Starts a replica of the controller.
     pub(crate) fn replica(&self, identity: &str) -> Replica {
         self.replica_at(identity, ([127, 0, 0, 1], 0).into())
     }
@@ -249,7 +249,7 @@ impl World {
         create::<Repo>(&self.admin, &self.place.team, repo).await;
     }
 
-    /// What the gateway does with a first message: a Thread, then its mark.
+    /// Plays the gateway at a first message: a Thread, then its mark.
     pub(crate) async fn create_thread(&self) {
         let thread = json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
@@ -270,7 +270,7 @@ impl World {
         self.api::<Thread>().patch(THREAD, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    /// What the kubelet says of a pod.
+    /// Sets the status that the kubelet reports of a pod.
     pub(crate) async fn pod_is(&self, pod: &Pod, phase: &str) {
         let ended = json!({"terminated": {"exitCode": 1, "reason": "Error"}});
         let status = if phase == "Failed" {
@@ -340,7 +340,8 @@ impl World {
         eventually(&format!("an event {reason} about {about}"), told).await;
     }
 
-    /// Where a real cluster protects a claim in use, its own controller lets go of it.
+    /// Releases claims that are being deleted. A real cluster protects a claim in use, and its own controller lets go
+    /// of it.
     pub(crate) async fn release_claims(&self) {
         for claim in self.api::<PersistentVolumeClaim>().list(&ListParams::default()).await.unwrap()
         {

@@ -32,7 +32,7 @@ impl World {
         messages.iter().filter(|message| message.shown.contains("May I do this?")).count()
     }
 
-    /// As the gateway's Slack part would after a user's click.
+    /// Answers as the gateway's Slack part would after a user's click.
     async fn answer(&self, answer: &str) {
         let mut approvals = json!(self.asked().await);
         approvals[0]["answer"] = json!(answer);

@@ -106,7 +106,7 @@ async fn a_cap_that_comes_near_is_told_once() {
 async fn calls_of_an_hour_run_out_for_the_repo_and_for_a_person() {
     let limits = json!({"callsPerHour": 3, "callsPerUserPerHour": 2});
     let world = world(&limits).await;
-    // Who started the thread pays until somebody else speaks.
+    // The user who started the thread pays until somebody else speaks.
     for expected in [200, 200, 402] {
         let (status, body) = world.post("coder", CHAT, &ask()).await;
         assert_eq!(status, expected, "{body}");

@@ -1,4 +1,4 @@
-//! How a thread ends.
+//! Closing of a thread.
 
 use serde_json::{Value, json};
 

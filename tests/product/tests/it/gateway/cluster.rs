@@ -26,7 +26,7 @@ pub(super) struct Cluster {
     _lease: PlaceLease,
     inner: cluster::TestCluster,
     pub place: InstallPlace,
-    /// What the gateway itself may do, and nothing more.
+    /// Client with the gateway's own rights, and no others.
     pub gateway: Client,
 }
 
@@ -54,12 +54,12 @@ impl Cluster {
         this
     }
 
-    /// What a gateway watches here.
+    /// Namespaces that a gateway watches here.
     pub(super) fn watched(&self) -> Vec<String> {
         self.place.watched(&self.inner)
     }
 
-    /// The team's namespace.
+    /// Namespace of the team.
     pub(super) fn team(&self) -> &str {
         &self.place.team
     }
@@ -69,7 +69,7 @@ impl Cluster {
         &self.place.system
     }
 
-    /// Under what name agents know the gateway.
+    /// Host name by which agents know the gateway.
     pub(super) fn host(&self) -> String {
         format!("codebutler-gateway.{}.svc", self.place.system)
     }
@@ -78,7 +78,7 @@ impl Cluster {
         self.inner.is_embedded()
     }
 
-    /// What a user has asked for so far; the embedded server alone remembers it.
+    /// Requests of a user so far; the embedded server alone remembers them.
     pub(super) fn requests_of(&self, user: &str) -> Vec<(AuditRecord, bool)> {
         self.inner.requests_of(user)
     }
@@ -129,7 +129,7 @@ impl Cluster {
         .await;
     }
 
-    /// As `kubectl patch --type merge` does.
+    /// Merges a patch into an object, as `kubectl patch --type merge` does.
     pub(super) async fn patch<K>(&self, namespace: &str, name: &str, patch: &Value)
     where
         K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>

@@ -15,7 +15,7 @@ use super::{World, eventually};
 const WARNING: &str = "In a day I remove worktree and branch";
 
 impl World {
-    /// As if nobody had written for so long.
+    /// Sets the last activity back, as if nobody had written for so long.
     async fn silent_for(&self, hours: i64) {
         let at = Timestamp::now() - SignedDuration::from_hours(hours);
         self.patch_thread(&json!({"status": {"lastActivity": at}})).await;
@@ -28,7 +28,7 @@ impl World {
         found.map(|condition| condition.reason)
     }
 
-    /// As if it had been warned so long ago.
+    /// Sets the warning back, as if it had been given so long ago.
     async fn warned_for(&self, hours: i64) {
         let mut conditions = self.thread().await.status.unwrap().conditions;
         let at = Timestamp::now() - SignedDuration::from_hours(hours);
@@ -77,7 +77,7 @@ async fn a_silent_thread_is_warned_kept_by_a_word_and_else_archived_and_undone()
     let (status, pull) = world.post("coder", "/v1/pull-request", &wanted).await;
     assert_eq!(status, 200, "{pull}");
     let _running = world.run().await;
-    // What the gateway has of it got lost: it is stale.
+    // The gateway's record of the pull request got lost: it is stale.
     world.patch_thread(&json!({"status": {"pullRequest": null}})).await;
     let (slack, stop) = (world.gateway.work.slack.clone(), CancellationToken::new());
     let hearing = stop.clone();
@@ -85,7 +85,7 @@ async fn a_silent_thread_is_warned_kept_by_a_word_and_else_archived_and_undone()
     let _hearing = AbortOnDropHandle::new(hearing);
     world.slack.wait_connected(1, std::time::Duration::from_mins(1)).await.unwrap();
 
-    // What was said before is read first; who was asked has answered.
+    // Earlier messages are read first; the person who was asked has answered.
     world.answered("hello").await;
     world.is_warned().await;
     eventually("the thread is warned", || async { world.warnings() == 1 }).await;

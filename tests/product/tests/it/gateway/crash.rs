@@ -22,7 +22,7 @@ use super::{World, eventually};
 const CALL: NanoUsd = NanoUsd(300_000_000);
 /// More than a call passes: a walk that goes on for longer never ends.
 const MOST: u64 = 40;
-/// What the one that serves agents has among its metrics.
+/// Metric of the replica that serves agents.
 const LEADS: &str = "codebutler_gateway_leader 1";
 
 pub(super) struct Holder {
@@ -77,12 +77,12 @@ impl Holder {
         Self { child: command.spawn().unwrap(), address }
     }
 
-    /// Whether agents can connect.
+    /// True if agents can connect.
     pub(super) async fn is_open(&self) -> bool {
         tokio::net::TcpStream::connect(self.address).await.is_ok()
     }
 
-    /// Whether it says itself that it serves agents.
+    /// True if it says itself that it serves agents.
     async fn leads(&self) -> bool {
         let url = format!("http://{}:8080/metrics", self.address.ip());
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -135,7 +135,7 @@ impl Holder {
         }
     }
 
-    /// Tells it to stop.
+    /// Sends SIGTERM to the process.
     pub(super) fn tell_to_stop(&self) {
         if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
@@ -150,7 +150,7 @@ impl Holder {
     }
 }
 
-/// What the gateway there answers to a call; nothing if it does not.
+/// Returns the answer of the gateway there to a call; nothing if it does not answer.
 pub(super) async fn answer_at(
     world: &World,
     address: SocketAddr,

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::World;
 use super::crash::Holder;
 
-/// What each call is estimated and billed at.
+/// Estimate and price of each call.
 const CALL: NanoUsd = NanoUsd(300_000_000);
 /// Two calls are left of the cap of a dollar.
 const LEFT: NanoUsd = NanoUsd(2 * CALL.0);
@@ -18,7 +18,7 @@ const AT_ONCE: usize = 4;
 const MOST: u64 = 80;
 
 impl World {
-    /// As if all earlier calls had come to this, and nothing were open. No gateway runs.
+    /// Sets the account as if all earlier calls had come to this, and nothing were open. No gateway runs.
     async fn has_spent(&self, amount: &str) {
         let usage = json!({"cost": amount, "promptTokens": 1, "completionTokens": 1, "calls": 1});
         let status = json!({"cost": amount, "budget": null, "roles": {"coder": {"usage": usage}}});
@@ -64,7 +64,7 @@ async fn a_cap_holds_whenever_the_holder_dies_with_calls_side_by_side() {
         let (settled, open) = world.on_record().await;
         assert!(settled <= spent + billed() && spent + billed() <= settled + open, "{step}");
 
-        // Who takes over lets through no more than what is left for certain.
+        // A replica that takes over lets through no more than what is left for certain.
         let second = Holder::start(&world, None).await;
         let later = asks(&second, &world).await;
         assert!(second.stop().await, "{}", world.log());

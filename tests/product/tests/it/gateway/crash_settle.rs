@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::crash::Holder;
 use super::{World, eventually};
 
-/// What the call is estimated at.
+/// Estimate of the call.
 const CALL: NanoUsd = NanoUsd(300_000_000);
-/// What it is billed at, to the nano-dollar.
+/// Billed price of the call, to the nano-dollar.
 const BILLED: &str = "0.123456789";
 
 #[derive(Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ struct Money {
 }
 
 impl World {
-    /// Of the Thread, and of the Repo's day.
+    /// Accounts of the Thread, and of the Repo's day.
     async fn money(&self) -> [Money; 2] {
         let status = self.thread().await.status.unwrap();
         let budget = status.budget.unwrap_or_default();

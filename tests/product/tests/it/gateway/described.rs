@@ -29,7 +29,7 @@ async fn pull(world: &World) -> PullRequest {
     world.remote.pulls().await.unwrap().remove(0)
 }
 
-/// With plain line breaks.
+/// Turns CRLF into plain line breaks.
 fn lines(text: &str) -> String {
     text.replace("\r\n", "\n")
 }

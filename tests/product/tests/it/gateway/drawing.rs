@@ -14,7 +14,7 @@ use super::{World, eventually, set_tools};
 const DRAW: &str = "/v1/images/drawn";
 const PLACE: &str = "/v1/images/places";
 const TOOLS: [&str; 3] = ["GenerateImage", "EditImage", "KeepImage"];
-/// Of gpt-image-1, as OpenAI bills it.
+/// Prices of gpt-image-1, as OpenAI bills it.
 const PRICE: [(&str, &str); 3] = [("prompt", "5"), ("imagePrompt", "10"), ("completion", "40")];
 
 /// A world whose coder draws with OpenAI's API.

@@ -236,7 +236,8 @@ async fn a_document_is_handed_to_the_role_whole_under_the_rules_of_pages() {
 }
 
 impl World {
-    /// What a role's pod answers is told of its tries to get out; nothing if it is kept in.
+    /// Reports a role's tries to get out, and returns what its pod is answered. `ways` is empty if the pod is kept
+    /// in.
     async fn gets_out(&self, role: &str, ways: &[&str], trial: &str) -> (u16, Value) {
         let body = json!({"reached": !ways.is_empty(), "ways": ways, "trial": trial});
         self.post(role, "/v1/egress-check", &body).await

@@ -1,4 +1,4 @@
-//! What git itself can do through the gateway, as a command in a pod would try.
+//! Git itself through the gateway, as a command in a pod would use it.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -52,7 +52,7 @@ impl World {
         (status, String::from_utf8_lossy(&response.bytes().await.unwrap()).into_owned())
     }
 
-    /// What a condition of the Repo says.
+    /// Returns the message of a condition of the Repo.
     pub(super) async fn condition(&self, type_: &str) -> String {
         let conditions = self.repo().await.status.unwrap_or_default().conditions;
         conditions.into_iter().find(|c| c.type_ == type_).map(|c| c.message).unwrap_or_default()
@@ -104,7 +104,7 @@ async fn pointers_of_git_lfs_go_out_only_where_the_host_has_what_they_point_to()
     world.approve_plan().await;
     let folder = world.clone("coder").await;
     let push = ["push", "origin", &world.branch];
-    // What is there stays as it is, also elsewhere.
+    // A pointer to Git LFS that is there already passes unchanged, also at another path.
     world.ok("coder", &folder, &["mv", "logo.png", "art.png"]).await;
     world.ok("coder", &folder, &["commit", "-q", "-m", "Move"]).await;
     world.ok("coder", &folder, &push).await;
@@ -227,7 +227,7 @@ async fn a_clone_shows_the_repository_and_no_other_threads_branch() {
         let own = format!("refs/heads/{}", world.branch);
         assert_eq!(names, ["HEAD", &own, "refs/heads/feature", "refs/heads/main", "refs/tags/v1"]);
     }
-    // What people push is there at once.
+    // Commits that people push are there at once.
     let tip = world.remote.commit("main", "ben", "Later", &[("d.txt", Some("d\n"))]).await.unwrap();
     world.ok("pm", &folder, &["fetch", "-q", "origin"]).await;
     let output = world.git("pm", &folder, &["rev-parse", "origin/main"]).await;

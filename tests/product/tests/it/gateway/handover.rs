@@ -11,12 +11,12 @@ use super::crash::{Holder, answer_at};
 use super::replicas::{LEASE, PODS, is_candidate};
 use super::{World, eventually};
 
-/// What it is billed at, to the nano-dollar.
+/// Billed price of the call, to the nano-dollar.
 const BILLED: &str = "0.123456789";
 /// More than a hand-over passes: a walk that goes on for longer never ends.
 const MOST: u64 = 40;
 
-/// What an account says.
+/// Amounts in an account.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Books {
     settled: NanoUsd,
@@ -26,12 +26,12 @@ struct Books {
 }
 
 impl Books {
-    /// What is settled wherever.
+    /// Sum of what is settled in any part of the account.
     fn known(&self) -> NanoUsd {
         self.settled + self.leaving.iter().map(|own| own.settled).sum()
     }
 
-    /// What counts as spent.
+    /// Amount that counts as spent.
     fn spent(&self) -> NanoUsd {
         self.known()
             + self.granted
@@ -41,7 +41,7 @@ impl Books {
 }
 
 impl World {
-    /// With a coder's call that costs other than it is estimated at.
+    /// Starts a world with a coder's call that costs other than it is estimated at.
     async fn that_bills() -> Self {
         let say = ScriptStep::say("one two three four").costing(12, 8, BILLED);
         let prices = json!({"scripted/coder": {"completion": "300"}});
@@ -70,7 +70,7 @@ impl World {
         ]
     }
 
-    /// Whether nothing is settled but what was billed since then, and all of that.
+    /// True if exactly what was billed since then is settled, and nothing else.
     async fn is_settled(&self, since: NanoUsd) -> bool {
         let billed = self.models.billed().total().less(since);
         let whole = Books { settled: billed, ..Books::default() };

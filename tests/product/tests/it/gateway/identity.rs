@@ -1,4 +1,4 @@
-//! Who is let in, and what a role is told about its session.
+//! Authentication of pods, and what a role is told about its session.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

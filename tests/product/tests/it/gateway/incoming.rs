@@ -1,4 +1,4 @@
-//! What comes with a message: recordings, and links to what is said elsewhere.
+//! Attachments of a message: recordings, and links to what is said elsewhere.
 
 use std::time::Duration;
 
@@ -152,7 +152,7 @@ async fn a_slow_recording_is_paid_once_and_heard_however_long_it_takes() {
     world.models.hold();
     let [ts] = &uploads(&world, &[("voice.m4a", WAVE)])[..] else { panic!() };
     world.patch_thread(&json!({"status": {"roles": {"coder": {"inbox": ts}}}})).await;
-    // Who waits gives up, as an agent does whose pod ends.
+    // The caller who waits gives up, as an agent does whose pod ends.
     for _ in 0..2 {
         let asked = world.http.get(format!("{}/v1/inbox?wait=20", world.url));
         let asked = asked.bearer_auth(world.token("coder")).timeout(Duration::from_secs(2));

@@ -88,7 +88,7 @@ impl Office {
         found.into_inner()
     }
 
-    /// As the gateway's Slack part would after a person's click on the newest question.
+    /// Approves as the gateway's Slack part would after a person's click on the newest question.
     pub(super) async fn approve(&self) {
         let approvals = self.world.thread().await.status.unwrap_or_default().approvals;
         let mut asked = json!(approvals);

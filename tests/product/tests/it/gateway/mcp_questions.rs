@@ -8,7 +8,7 @@ use super::eventually;
 use super::mcp::{Office, SECRET, names, reading};
 
 impl Office {
-    /// As the gateway's Slack part would on what a person says, when they say it in the thread.
+    /// Plays the gateway's Slack part on what a person says in the thread.
     async fn person_says(&self, text: &str) {
         let world = &self.world;
         let asked = world.slack.messages(&world.channel, Some(&world.root));
@@ -35,7 +35,7 @@ impl Office {
         (question.text.clone(), question.buttons.iter().map(|one| one.text.clone()).collect())
     }
 
-    /// As the gateway's Slack part would on a click on the newest question.
+    /// Plays the gateway's Slack part on a click on the newest question.
     async fn presses(&self, item: u32) {
         let mut offers = json!(self.world.thread().await.status.unwrap().offers);
         let answers = json!([{"item": item, "yes": true, "by": "U1"}]);

@@ -67,7 +67,7 @@ async fn an_object_that_gemini_can_only_write_as_a_text_reaches_the_server_as_on
         let expected = json!({"filter": {"state": "{\"a\": 1}"}, "note": "{}"});
         assert_eq!(call.arguments, expected, "it is parsed once");
     }
-    // What is hidden in such a text does not leave either.
+    // A secret that is hidden in such a text does not leave either.
     let hidden = json!({"filter": "{\"a\": \"\\u0067hp_abcdefghijklmnopqrstuvwxyz0123456789\"}"});
     let (status, refused) = office.call("k3", "search", hidden).await;
     assert_eq!((status, code(&refused)), (400, "invalid_request"), "{refused}");

@@ -82,7 +82,7 @@ async fn a_yes_to_a_tool_ends_with_the_word_revoke_and_with_its_givers_membershi
     office.call_until(200, "k4", "post", json!({"text": "one"})).await;
 
     world.slack.remove_member(&world.channel, &world.ana).unwrap();
-    // Who is in the channel is asked again after a while.
+    // The list of the channel's members is asked for again after a while.
     let mut calls = 0;
     while office.questions().len() < 3 {
         assert!(calls < 60, "the yes of who has left counts for ever");

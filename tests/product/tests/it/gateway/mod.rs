@@ -104,7 +104,7 @@ struct World {
     remote: DrivenRepository,
     models: ModelServer,
     slack: SlackServer,
-    /// Who began the conversation.
+    /// User who began the conversation.
     ana: String,
     channel: String,
     /// `ts` of the conversation's first message.
@@ -112,7 +112,7 @@ struct World {
     /// The Thread and its branch.
     name: String,
     branch: String,
-    /// Pods' tokens by role.
+    /// Tokens of the pods, by role.
     tokens: BTreeMap<String, String>,
     metrics: MetricsServer,
     gateway: SharedGateway,
@@ -125,12 +125,12 @@ impl World {
         Self::play(ModelScript::of("coder", steps), &json!({}), &json!({})).await
     }
 
-    /// With these fields in the Repo's `spec`, and in the coder's `spec.model`.
+    /// Starts a world with these fields in the Repo's `spec`, and in the coder's `spec.model`.
     async fn play(script: ModelScript, spec: &Value, model: &Value) -> Self {
         Self::play_in(SlackOptions::default(), script, spec, model).await
     }
 
-    /// In such a workspace.
+    /// Starts a world in such a workspace.
     async fn play_in(
         workspace: SlackOptions,
         script: ModelScript,
@@ -140,7 +140,7 @@ impl World {
         Self::play_at(workspace, ModelOptions::default(), script, (spec, model)).await
     }
 
-    /// At such a provider.
+    /// Starts a world with such a model provider.
     async fn play_at(
         workspace: SlackOptions,
         provider: ModelOptions,
@@ -244,7 +244,7 @@ impl World {
         self.cluster.patch::<Thread>(self.cluster.team(), &self.name, patch).await;
     }
 
-    /// As the gateway's Slack part would after a user's click.
+    /// Approves the plan as the gateway's Slack part would after a user's click.
     async fn approve_plan(&self) {
         let plan = json!({"ts": "1.000001", "hash": "h", "role": "pm", "approvedBy": "U1"});
         self.patch_thread(&json!({"status": {"plan": plan}})).await;

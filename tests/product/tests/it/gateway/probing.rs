@@ -1,5 +1,4 @@
-//! Whether a Repo can be worked with is found out before anybody has to, and known again when it is
-//! mended.
+//! Probes find out that a Repo can be worked with before anybody has to, and notice when it is mended.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{World, eventually};
 
 impl World {
-    /// What the Repo says, if it says it of itself as it is.
+    /// Returns a condition of the Repo, if it is about its current generation.
     pub(super) async fn word_on(&self, type_: &str) -> (String, String, String) {
         let repo = self.repo().await;
         let conditions = repo.status.unwrap_or_default().conditions;

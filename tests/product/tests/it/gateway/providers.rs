@@ -205,7 +205,7 @@ async fn what_a_provider_says_of_a_model_is_on_the_repo_until_it_answers() {
     assert!(message.ends_with(&format!("The provider says: {words}")), "{message}");
     eventually("the Repo says it", || async { world.condition("ModelReachable").await == message })
         .await;
-    // What comes of one conversation's content is no news about the Repo.
+    // A refusal that comes of one conversation's content is no news about the Repo.
     let flagged = json!({"error": {"message": "flagged", "metadata": {"reasons": ["violence"]}}});
     provider.next(403, None, &flagged);
     world.post("coder", CHAT, &ask(CLAUDE)).await;

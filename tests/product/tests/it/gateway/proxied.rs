@@ -31,7 +31,7 @@ struct Company {
     _alive: (DropGuard, AbortOnDropHandle<()>),
 }
 
-/// As the gateway is told of the proxy.
+/// Dial options by which the gateway is told of the proxy.
 fn through(proxy: &CompanyProxy, trusted_ca: Option<PathBuf>) -> DialOptions {
     let url = proxy.url();
     DialOptions { https_proxy: url.clone(), http_proxy: url, trusted_ca, ..DialOptions::default() }

@@ -24,7 +24,7 @@ impl World {
         self.thread().await.status.unwrap_or_default().approvals
     }
 
-    /// As the gateway's Slack part would after a person's click on the newest question.
+    /// Answers as the gateway's Slack part would after a person's click on the newest question.
     async fn says(&self, answer: &str) {
         let mut asked = json!(self.of_pushes().await);
         let newest = asked.as_array_mut().unwrap().last_mut().unwrap();

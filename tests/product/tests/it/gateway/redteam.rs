@@ -21,7 +21,7 @@ use super::World;
 use super::pull_request::with_a_commit;
 use super::remote::with_a_pull;
 
-/// What is attempted, the file below `tests/product/tests/it/` and the test in it.
+/// Each attempt, the file below `tests/product/tests/it/` and the test in it.
 const LIST: [(&str, &str, &str); 44] = [
     (
         "the gateway's account",
@@ -257,7 +257,7 @@ async fn what_people_can_not_see_is_in_no_pull_request() {
     let (status, said) = world.post("coder", "/v1/pull-request", &wanted).await;
     assert_eq!(status, 200, "{said}");
     let pull = world.remote.pulls().await.unwrap().remove(0);
-    // What is left of them is there to be read.
+    // Only text that people can read is left of them.
     for hidden in
         ["<!-- curl", "<!-- obey", "<!-- codebutler:receipt -->forged", "\u{202e}", "\u{200b}"]
     {
@@ -359,7 +359,7 @@ async fn a_name_that_turns_inward_leads_nowhere() {
     {
         let answers: &'static [&'static str] = Box::leak(Box::new(["127.9.9.1", inward]));
         let (egress, asked) = resolver(answers);
-        // What is connected to is what was looked at: it is asked once for each connection.
+        // The connection goes to the address that was judged: the resolver is asked once for each connection.
         assert!(egress.open(&rules, &target).await.is_ok());
         assert_eq!(asked.lock().unwrap().len(), 1);
         let refused = egress.open(&rules, &target).await.unwrap_err();
@@ -385,7 +385,7 @@ async fn what_a_repo_wants_masked_is_in_no_notice_condition_or_event() {
     let sandbox = world.thread().await.status.unwrap().roles["coder"].sandbox.clone();
     assert_eq!(sandbox.as_deref(), Some("none: [redacted:order]"));
 
-    // What goes wrong is told with the Repo's own words in it.
+    // A message about a failure has the Repo's own words in it.
     let rule = json!({"name": "customer", "pattern": "cust_[a-z0-9]{8,}"});
     let spec = json!({"policy": {"redaction": [rule]}, "git": {"branch": "cust_abcdefgh1"}});
     world.cluster.patch::<Repo>(world.cluster.team(), "shop", &json!({"spec": spec})).await;
@@ -433,7 +433,7 @@ async fn what_a_repository_wants_masked_is_known_before_the_first_text() {
     assert_eq!(says(&world.url, "k1").await, "It is [redacted:customer].");
     let next = world.successor().await;
     assert_eq!(says(&next, "k2").await, "It is [redacted:customer].");
-    // What can't be known does not leave.
+    // A text does not leave while the rules of its redaction can't be read.
     let next = world.successor().await;
     world.github.set_away(codebutler_testbed::github::HostFailure::Unavailable);
     let body = json!({"key": "k3", "text": "It is cust_abcdefgh1."});

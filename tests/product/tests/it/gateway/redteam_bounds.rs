@@ -11,7 +11,7 @@ use serde_json::json;
 use super::cluster::ACCOUNT;
 use super::{AUDIENCE, World, eventually};
 
-/// What is attempted, the file below the repository's root, and the test in it.
+/// Each attempt, the file below the repository's root, and the test in it.
 const LIST: [(&str, &str, &str); 45] = [
     (
         "many commits that each change much",

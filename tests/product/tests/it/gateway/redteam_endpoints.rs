@@ -30,7 +30,7 @@ const ALL: [&str; 12] = [
     "ListThreads",
 ];
 
-/// What is read without a word of what.
+/// Endpoints that are read without a parameter.
 const PLAIN: [&str; 15] = [
     "/v1/session",
     "/v1/seat",
@@ -55,7 +55,7 @@ struct Siege {
     world: World,
     /// The victim's ids, by the names that an API could give them.
     ids: BTreeMap<&'static str, String>,
-    /// The attacker's.
+    /// Token of the attacker.
     token: String,
     root: String,
     thread: String,
@@ -130,7 +130,7 @@ impl Siege {
         let messages =
             shown.map(|m| format!("{} {} {:?} {:?}", m.ts, m.shown, m.edited, m.reactions));
         let mut branches = world.remote.branches().await.unwrap();
-        // What the attacker may do to its own is its own affair.
+        // The attacker may do as it likes with its own branch.
         branches.remove(&names::branch_name(&self.thread));
         let pulls = world.remote.pulls().await.unwrap();
         let pull = pulls.iter().find(|pull| pull.head.contains(&world.name)).unwrap();
@@ -147,7 +147,7 @@ impl Siege {
         codebutler_gateway_core::thread_key::ThreadKey { namespace, name }
     }
 
-    /// What this endpoint takes, with the victim's ids wherever it takes one.
+    /// Returns a body that this endpoint takes, with the victim's ids wherever it takes one.
     async fn body(&self, method: &Method, path: &str) -> Body {
         let (ts, number) = (&self.ids["ts"], &self.ids["number"]);
         let head = self.world.remote.head(&self.world.branch).await.unwrap();

@@ -26,7 +26,7 @@ impl Attack {
         Self::on(&json!({})).await
     }
 
-    /// On a Repo with these fields, whose base branch has a workflow.
+    /// Starts on a Repo with these fields, whose base branch has a workflow.
     async fn on(spec: &Value) -> Self {
         let world = World::play(ModelScript::of("coder", vec![]), spec, &json!({})).await;
         let files =
@@ -168,7 +168,7 @@ async fn an_old_workflow_does_not_come_back_in_a_merge() {
     attack.world.remote.commit("main", "ben", "Make it safe", &now).await.unwrap();
     attack.git(&["fetch", "-q", "origin"]).await;
     attack.git(&["merge", "-q", "--no-edit", "origin/main"]).await;
-    // What people have put on the base branch may come along.
+    // Commits that people have put on the base branch may come along.
     attack.is_taken().await;
     let tree = attack.git(&["rev-parse", "HEAD~1^{tree}"]).await;
     let merge = ["commit-tree", &tree, "-p", "HEAD", "-p", &old, "-m", "Merge"];
@@ -291,7 +291,7 @@ async fn the_repositorys_own_patterns_count_and_a_slip_in_them_is_told() {
     attack.commit("Take notes").await;
     for policy in [
         r#"{"redaction": [{"name": "customer", "pattern": "cust_[a-z0-9]{8,}"}]}"#,
-        // What can't be read takes nothing back.
+        // A policy that can't be read takes nothing back.
         r#"{"redaction": [{"name": "customer", "pattern": "(cust_"}]}"#,
         "{",
     ] {
@@ -448,7 +448,7 @@ async fn a_branch_of_a_persons_is_not_taken_over_with_its_workflows() {
     attack.is_refused(&["protected file .github/workflows/deploy.yml"]).await;
     attack.commit("On top of it").await;
     attack.is_refused(&["protected file .github/workflows/deploy.yml"]).await;
-    // What people have merged is theirs.
+    // Changes that people have merged are theirs.
     attack.git(&["fetch", "-q", "origin", "main"]).await;
     attack.git(&["reset", "-q", "--hard", "FETCH_HEAD"]).await;
     attack.write("notes.txt", "fine\n");

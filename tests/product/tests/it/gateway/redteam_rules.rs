@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-/// What is attempted, the file from the repository's top, and the test in it.
+/// Each attempt, the file from the repository's top, and the test in it.
 const LIST: [(&str, &str, &str); 22] = [
     (
         "orders behind what a question shows",

@@ -22,7 +22,7 @@ fn begin_telling(world: &World) -> AbortOnDropHandle<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn people_are_reminded_once_of_a_question_that_they_have_not_answered() {
-    // Where it is noon now.
+    // A time zone in which it is noon now.
     let now = Timestamp::now();
     let hour = i32::from(now.to_zoned(jiff::tz::TimeZone::UTC).hour());
     let zone = format!("Etc/GMT{:+}", hour - 12);

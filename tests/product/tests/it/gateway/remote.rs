@@ -1,4 +1,4 @@
-//! What roles say on their thread's pull request, what they read there, and the repository's issues.
+//! Roles' comments on their thread's pull request, what they read there, and the repository's issues.
 
 use codebutler_testbed::github::PersonStanding;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What roles change at GitHub beside their pull request: people say yes to exactly that, and it happens once.
+//! Changes of roles at GitHub beside their pull request: people say yes to exactly that, and it happens once.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub(super) async fn wants(world: &World, change: &Value) -> (u16, String) {
     (status, code.or_else(|| body["url"].as_str().map(str::to_owned)).unwrap_or_default())
 }
 
-/// As the gateway's Slack part would after a person's click on the newest question.
+/// Answers as the gateway's Slack part would after a person's click on the newest question.
 pub(super) async fn answer_question(world: &World, answer: &str) {
     let approvals = world.thread().await.status.unwrap_or_default().approvals;
     let mut asked = json!(approvals);

@@ -1,4 +1,4 @@
-//! What people removed from a thread's branch does not come back with a role's plain `git push`.
+//! Files that people removed from a thread's branch do not come back with a role's plain `git push`.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ impl World {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// As a person's force push would.
+    /// Moves the branch as a person's force push would.
     async fn force(&self, commit: &str) {
         let name = format!("refs/heads/{}", self.branch);
         self.remote.git().run(&["update-ref", &name, commit]).await.unwrap();

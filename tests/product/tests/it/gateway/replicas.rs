@@ -33,7 +33,7 @@ impl World {
             .await;
     }
 
-    /// As the controller says it: that an image can't be pulled.
+    /// Sets the condition by which the controller says that an image can't be pulled.
     async fn says_trouble(&self, image: &str) {
         let condition = json!({
             "type": "Ready", "status": "False", "reason": "ImageNotPulled",
@@ -70,7 +70,7 @@ async fn one_of_two_serves_agents_and_the_other_one_follows_within_seconds() {
     world.marks_only(PODS[1]).await;
     assert!(killed.elapsed() < Duration::from_secs(30), "{:?}", killed.elapsed());
     assert_eq!(second.ask(&world).await, Some(200), "{}", world.log());
-    // What was said is not said again, and what is new is.
+    // Trouble that was told is not told again, and new trouble is.
     world.says_trouble("debain:13").await;
     eventually("the thread is told again", || async { world.told("debain:13") == 1 }).await;
     assert_eq!(world.told("debain:12"), 1);
@@ -139,7 +139,7 @@ async fn who_loses_the_lease_writes_nothing_more_and_may_have_it_again() {
     assert!(holder.stop().await, "{}", world.log());
 }
 
-/// Whether its caches are synced: it campaigns.
+/// True if its caches are synced: it campaigns.
 pub(super) async fn is_candidate(holder: &Holder) -> bool {
     let url = format!("http://{}:8080/readyz", holder.address.ip());
     reqwest::get(url).await.is_ok_and(|answer| answer.status().is_success())

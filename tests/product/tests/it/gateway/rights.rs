@@ -1,5 +1,4 @@
-//! What somebody who has taken the gateway over could do with its account: nothing that leads on to
-//! another one's.
+//! Rights of somebody who has taken the gateway over: nothing that leads on to another account.
 
 use codebutler_crds::Repo;
 use codebutler_crds::condition::GIT_REACHABLE;
@@ -71,7 +70,7 @@ const WAYS: &[(&str, &str, &str, &[&str])] = &[
 ];
 
 impl World {
-    /// As `kubectl auth can-i` asks it, with the gateway's own account.
+    /// Asks as `kubectl auth can-i` does, with the gateway's own account.
     async fn can(&self, namespace: &str, verb: &str, what: (&str, &str, &str), name: &str) -> bool {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let (group, resource, subresource) = what;
@@ -112,7 +111,7 @@ async fn a_gateway_that_was_taken_over_leads_to_no_other_account() {
         assert!(!world.can(namespace, "get", secrets, "").await, "Secrets of `{namespace}`");
         assert!(!world.can(namespace, "get", secrets, "git").await, "a Secret of `{namespace}`");
     }
-    // What the question itself is good for.
+    // Control: the same question is answered with yes for the gateway's own Secrets.
     assert!(world.can(team, "get", secrets, "git").await, "its team has bound it");
     assert!(world.can(system, "get", secrets, "codebutler-gateway-tls").await, "its own");
     // Sign-ins of people to servers: this one name, and only while its team has it.

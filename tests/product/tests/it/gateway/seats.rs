@@ -51,7 +51,7 @@ async fn the_token_of_a_seat_opens_a_question_and_fetches_and_nothing_else() {
     let counted = r#"codebutler_identity_refused_total{reason="waiting_seat"}"#;
     assert!(metrics.contains(counted), "{metrics}");
 
-    // What it reads has none of the branches of Threads, and it can't push.
+    // The repository that it reads has none of the branches of Threads, and it can't push.
     let refs = |service: &str, token: &str| {
         let url = format!("{}/v1/git/info/refs?service={service}", world.url);
         world.http.get(url).bearer_auth(token)

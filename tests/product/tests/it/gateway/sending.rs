@@ -1,4 +1,4 @@
-//! What goes to Slack, against its real limits.
+//! Messages to Slack, against its real limits.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,5 +1,5 @@
-//! Servers in pods of their own: asked for by the gateway, made by the controller, run by a kubelet, and reached over the
-//! bridge. What runs there can do nothing else.
+//! Servers in pods of their own: asked for by the gateway, made by the controller, run by a kubelet, and reached over
+//! the bridge. What runs there can do nothing else.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -313,7 +313,7 @@ async fn the_token_of_a_server_opens_no_endpoint_of_agents() {
     // Nor does the pod of a role reach a server's bridge.
     let (status, said) = world.get("coder", "/v1/mcp/bridge").await;
     assert_eq!(status, 403, "{said}");
-    // What the Repo no longer names has no identity.
+    // A server that the Repo no longer names has no identity.
     let unnamed = json!({"spec": {"mcpServers": null}});
     world.cluster.patch::<Repo>(world.cluster.team(), "shop", &unnamed).await;
     eventually("the token to open nothing", || async {

@@ -148,7 +148,7 @@ fn ask(model: &str) -> Value {
     json!({"model": model, "messages": [{"role": "user", "content": "x"}]})
 }
 
-/// Where people have allowed it.
+/// Draws an image where people have allowed it.
 async fn draw_one(world: &World) {
     set_tools(world, "coder", &["GenerateImage"]).await;
     world.patch_thread(&json!({"status": {"images": {"allowedBy": world.ana}}})).await;

@@ -50,7 +50,7 @@ async fn start(dir: &std::path::Path) -> Cluster {
     Cluster::start(dir).await
 }
 
-/// Whether an agent that trusts `ca` accepts the server under `name`.
+/// True if an agent that trusts `ca` accepts the server under `name`.
 async fn accepts(ca: &str, server: ServerConfig, name: &str) -> bool {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap()).unwrap();
@@ -145,7 +145,7 @@ async fn authorities_and_certificates_are_replaced_without_a_restart_or_a_gap() 
     };
     let certificates =
         tls::ServerCertificates::start(&cluster.gateway, &args(&cluster), clock).await.unwrap();
-    // What a listener took at its start and never asks for again.
+    // A listener takes the configuration at its start and never asks for it again.
     let config = certificates.config().unwrap();
     let name = &*cluster.host();
     let mut told = published(&cluster).await;
@@ -165,7 +165,7 @@ async fn authorities_and_certificates_are_replaced_without_a_restart_or_a_gap() 
     assert!(!trusts(&first, &config, name).await, "another authority signs now");
 }
 
-/// Whether an agent that trusts the whole bundle accepts the server.
+/// True if an agent that trusts the whole bundle accepts the server.
 async fn trusts(bundle: &str, server: &ServerConfig, name: &str) -> bool {
     for pem in bundle.split_inclusive("-----END CERTIFICATE-----\n") {
         if pem.contains("BEGIN") && accepts(pem, server.clone(), name).await {

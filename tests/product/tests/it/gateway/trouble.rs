@@ -1,5 +1,5 @@
-//! What keeps pods from working, from the pod's status to the message in the thread: the controller and
-//! the gateway together, and somebody who plays the kubelet.
+//! Trouble that keeps pods from working, from the pod's status to the message in the thread: the controller and the
+//! gateway together, and somebody who plays the kubelet.
 
 use codebutler_controller::args::ControllerArgs;
 use codebutler_crds::{Thread, names};
@@ -74,7 +74,7 @@ impl World {
         (root, name)
     }
 
-    /// Whose conversation the first one is.
+    /// User who began the first conversation.
     pub(super) fn ana(&self) -> String {
         self.slack.message(&self.channel, &self.root).unwrap().sender.id
     }

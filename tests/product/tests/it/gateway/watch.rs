@@ -1,4 +1,4 @@
-//! What people do with a thread's pull request at GitHub is noticed, and told once.
+//! Watch on pull requests: changes that people make at GitHub to a thread's are noticed, and told once.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) fn watching(world: &World) -> AbortOnDropHandle<()> {
     }))
 }
 
-/// How often something was said in the conversation.
+/// Number of times that something was said in the conversation.
 pub(super) fn told(world: &World, text: &str) -> usize {
     posts(world).iter().filter(|said| said.contains(text)).count()
 }
@@ -164,8 +164,8 @@ async fn remarks_of_people_are_told_once_and_are_mail_for_whoever_opened_it() {
     assert_eq!(to_lead.filter(|m| m["addressed"] == true).count(), 0, "{inbox}");
 }
 
-/// As the watcher of an hour, with other people at work: in a busy repository GitHub describes every pull
-/// request anew with each push to any branch.
+/// Plays an hour of the watcher with other people at work: in a busy repository GitHub describes every pull request
+/// anew with each push to any branch.
 #[tokio::test]
 async fn two_hundred_open_pull_requests_cost_a_tenth_of_the_quota() {
     let (world, own) = with_a_pull(&["GHStatus"]).await;
@@ -215,7 +215,7 @@ async fn a_pull_request_that_nobody_touches_is_not_looked_at() {
     let mut watch = PullWatch::default();
     watch.round(&world.gateway.work).await;
     assert!(asked(&world, "/pulls/1") > 0);
-    // What changed a moment ago is looked at once more.
+    // A pull request that changed a moment ago is polled once more.
     eventually("it has settled", || async {
         let pull = world.thread().await.status.unwrap().pull_request.unwrap();
         let updated: jiff::Timestamp = pull.updated.unwrap().parse().unwrap();

@@ -21,7 +21,7 @@ impl Desk {
         root
     }
 
-    /// What only one person sees.
+    /// Waits for a message with these words that only one person sees.
     pub(super) async fn whispered(&self, user: &str, root: &str, words: &str) {
         let is_it = |m: &codebutler_testbed::slack::MessageView| {
             m.ephemeral_for.as_deref() == Some(user) && m.text.contains(words)
@@ -303,7 +303,7 @@ async fn a_thumb_on_a_plan_that_nobody_heard_is_read_back() {
     desk.shows(&asked, "Approved by").await;
     let status = desk.thread(&root).await.unwrap().status.unwrap();
     assert_eq!(status.plan.unwrap().approved_by.as_ref(), Some(&desk.ana));
-    // Who may not decide would hear so with each sweep.
+    // A person who may not decide would hear so with each sweep.
     let told = desk.slack.messages(&desk.channel, Some(&root)).into_iter();
     assert_eq!(told.filter(|message| message.ephemeral_for.is_some()).count(), 0);
     desk.stop().await;

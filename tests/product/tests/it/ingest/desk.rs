@@ -30,19 +30,19 @@ use serde_json::json;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// How long anything may take on a busy machine.
+/// Timeout of anything on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What is not as usual.
+/// Deviations of a test's world from the usual one.
 #[derive(Default)]
 pub(super) struct Setting {
     pub bot_token: Option<&'static str>,
     pub channel: Option<&'static str>,
-    /// What the bot may do.
+    /// OAuth scopes of the bot.
     pub scopes: Option<&'static [&'static str]>,
-    /// Said in the channel before the Repo exists.
+    /// Message in the channel from before the Repo exists.
     pub said_before: Option<&'static str>,
-    /// For so long the gateway knows nothing of the cluster.
+    /// Time for which the gateway knows nothing of the cluster.
     pub slow_lists: Duration,
     /// Channels that the app is not in, beside its own: `channel-0` and so on.
     pub others: usize,
@@ -214,7 +214,7 @@ impl Desk {
         desk
     }
 
-    /// Starts another gateway.
+    /// Starts the gateway anew.
     pub(super) fn restart(&mut self) {
         self.start_gateway(Duration::ZERO);
     }
@@ -254,7 +254,7 @@ impl Desk {
         drop(self.lease);
     }
 
-    /// Ana writes.
+    /// Posts a message as Ana.
     pub(super) fn says(&self, thread: Option<&str>, text: &str) -> String {
         self.slack.post_as(&self.ana, &self.channel, thread, text).unwrap()
     }
@@ -317,14 +317,14 @@ impl Desk {
         answer["ts"].as_str().unwrap().to_owned()
     }
 
-    /// What the controller would write of a role, and what its pod said last.
+    /// Sets a role's status as the controller and its pod's last report would.
     pub(super) async fn role(&self, root: &str, role: &str, fields: serde_json::Value) {
         let patch = Patch::Merge(json!({"status": {"roles": {role: fields}}}));
         let name = Self::name(root);
         self.api().patch_status(&name, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    /// Waits for 👀.
+    /// Waits for the reaction 👀.
     pub(super) async fn eyes(&self, ts: &str) {
         self.slack
             .wait_for("eyes", PATIENCE, |slack| {
@@ -375,7 +375,7 @@ impl Desk {
         self.cluster.apply_yaml(&secret.to_string()).await.unwrap();
     }
 
-    /// What the Repo says of a reachable Slack.
+    /// Waits for the message of the Repo's condition on a reachable Slack.
     pub(super) async fn reachable(&self) -> String {
         let find = |repo: Repo| {
             let conditions = repo.status.unwrap_or_default().conditions;

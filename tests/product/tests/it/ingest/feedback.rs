@@ -1,4 +1,4 @@
-//! Whether answers help: the buttons under them, who is heard, and why one did not.
+//! Feedback on answers: the buttons under them, who is heard, and why one did not help.
 
 use codebutler_crds::Repo;
 use codebutler_crds::thread::AnswerFeedback;
@@ -79,7 +79,7 @@ async fn people_say_whether_an_answer_helped_and_why_not_in_a_modal() {
     assert!(words.text.contains("The *currency* is missing"), "{}", words.text);
     assert!(words.sender.name.ends_with("(about an answer)"), "{:?}", words.sender);
     assert_eq!(inbox(&thread, "pm"), before, "nobody is woken by it");
-    // Who reads the conversation reads it as hers, and has nothing to answer.
+    // A role that reads the conversation reads it as hers, and has nothing to answer.
     let next = desk.says(Some(&root), "and two?");
     desk.slack.wait_acked(&next, PATIENCE).await.unwrap();
     let pm = desk.caller(&root, "pm").await;

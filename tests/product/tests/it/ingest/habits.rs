@@ -1,4 +1,4 @@
-//! What Slack itself does, takes and shows, whatever anybody wants.
+//! Slack's own behaviour: what it does, takes and shows, whatever anybody wants.
 
 use std::path::Path;
 
@@ -43,12 +43,12 @@ async fn who_asks_for_help_is_told_what_can_be_asked_and_starts_no_model() {
         desk.until("help", || async { !answers().is_empty() }).await;
         assert!(answers()[0].text.contains("such as:"), "{:?}", answers());
         desk.slack.redeliver(&ts, 1);
-        // What comes after it is taken in after it.
+        // The message that comes after it is taken in after it.
         let next = desk.said("please plan").await;
         assert_eq!(answers().len(), 1, "{next}: {:?}", answers());
     }
     assert_eq!(desk.threads().await.len(), 2, "those of the two other messages");
-    // Where somebody works, only who asks sees it.
+    // In a thread where somebody works, only the person who asks sees it.
     let root = desk.said("and this").await;
     desk.slack.post_as(&desk.ana, &desk.channel, Some(&root), "Help!").unwrap();
     desk.whispered(&desk.ana, &root, "such as:").await;
@@ -88,7 +88,7 @@ async fn a_question_calls_everybody_who_took_part_once() {
     let pm = desk.caller(&root, "pm").await;
     let mut n = 0;
     let text = loop {
-        // What was stored is seen by the one who asks a moment later.
+        // A stored mark is seen a moment later by the call that asks.
         n += 1;
         let message = PostMessage { asks: true, ..post(&format!("q{n}"), "Which one?") };
         let asked = desk.service().post(&pm, &message, None).await.unwrap().ts.to_string();
@@ -156,7 +156,7 @@ async fn nothing_becomes_a_link_that_nobody_wrote_as_one() {
     desk.stop().await;
 }
 
-/// Two pieces of long code.
+/// A text with two pieces of long code.
 fn long_code() -> String {
     let code = |line: &str| format!("```rust\n{}```\n", format!("{line}\n").repeat(30));
     format!("First:\n{}Second:\n{}Which one?", code("let a = 1;"), code("let b = 2;"))
@@ -206,7 +206,7 @@ async fn a_hand_stops_whatever_it_is_called_and_slashes_are_never_sent() {
     desk.stop().await;
 }
 
-/// What looks like an emoji in the sources is one.
+/// Checks that everything that looks like an emoji in the sources is one.
 #[test]
 fn every_emoji_that_is_written_is_one_of_slacks() {
     let root = Path::new(codebutler_testbed::FOLDER).join("..");

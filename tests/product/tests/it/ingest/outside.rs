@@ -1,4 +1,4 @@
-//! What comes from outside Slack: Threads made, and deleted, with the Kubernetes API.
+//! Events from outside Slack: Threads made, and deleted, with the Kubernetes API.
 
 use codebutler_crds::wire::{AskedDecision, MessageAuthor};
 use codebutler_crds::{Thread, names};
@@ -34,7 +34,7 @@ impl Desk {
         thread.conversation().unwrap().ts.as_str().to_owned()
     }
 
-    /// Why a Thread has no conversation yet.
+    /// Waits for the reason why a Thread has no conversation yet.
     async fn waits_for(&self, name: &str) -> String {
         let find = |thread: Thread| {
             let conditions = thread.status.unwrap_or_default().conditions;
@@ -181,7 +181,7 @@ async fn a_deleted_thread_says_goodbye_and_can_begin_anew() {
     let late = desk.service().post(&pm, &ask("late", "late", AskedDecision::Plan), None).await;
     assert!(late.is_err());
 
-    // What was said before does not begin it anew, however often it is delivered or read.
+    // Earlier messages do not begin it anew, however often they are delivered or read.
     let deliveries = desk.slack.redeliver(&root, 1);
     assert_eq!(deliveries, 1);
     desk.slack.drop_connections();
@@ -189,7 +189,7 @@ async fn a_deleted_thread_says_goodbye_and_can_begin_anew() {
     desk.slack.wait_acked(&other, PATIENCE).await.unwrap();
     assert!(desk.thread(&root).await.is_none());
 
-    // What is said afterwards does.
+    // A later message does.
     let again = desk.says(Some(&root), "go on, please");
     desk.slack.wait_acked(&again, PATIENCE).await.unwrap();
     let thread = desk.thread(&root).await.unwrap();

@@ -1,5 +1,5 @@
-//! What a conversation shows of work: one message while a run lasts, ✅ on what is finished, and
-//! nothing that says "working" when nobody works.
+//! Signs of work in a conversation: one message while a run lasts, ✅ on what is finished, and nothing that says
+//! "working" when nobody works.
 
 use std::time::Duration;
 

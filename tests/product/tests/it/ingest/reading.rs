@@ -19,7 +19,7 @@ impl Desk {
         self.slack.calls(READ)
     }
 
-    /// Texts of a role's inbox.
+    /// Returns the texts in a role's inbox, each once.
     async fn texts(&self, caller: &ProvenCaller) -> Vec<String> {
         let inbox = self.service().inbox(caller, None, Duration::ZERO).await.unwrap();
         let seen: BTreeSet<&SlackTs> = inbox.messages.iter().map(|message| &message.ts).collect();

@@ -1,4 +1,4 @@
-//! Whose words and signs count, and when.
+//! People whose words and signs count, and when they do.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ async fn a_thumb_counts_at_once_even_before_the_question_is_on_record() {
     let status = desk.status(&root).await;
     assert_eq!(status.closing.unwrap().choice, Some(ClosingChoice::Merge));
     assert_eq!(status.approvals[0].answer, Some(ApprovalAnswer::Approved));
-    // What asks nothing is liked in silence.
+    // A reaction to a message that asks nothing is ignored.
     let said = desk.service().post(&pm, &post("w", "Well."), None).await.unwrap();
     desk.slack.react_as(&desk.ana, &desk.channel, said.ts.as_str(), "+1").unwrap();
     desk.stop().await;
@@ -114,7 +114,7 @@ async fn full_members_decide_and_guests_strangers_and_bots_do_not() {
     let yes = slack.post_as(&guest, &desk.channel, Some(&root), "lgtm").unwrap();
     slack.wait_acked(&yes, PATIENCE).await.unwrap();
     assert_eq!(desk.plan_approved_by(&root).await, None);
-    // What a guest says is heard all the same.
+    // The message of a guest is heard all the same.
     assert!(desk.status(&root).await.roles["pm"].inbox.as_ref().unwrap().as_str() >= &*yes);
 
     let stranger = slack.create_stranger("eve", "Eve Else");

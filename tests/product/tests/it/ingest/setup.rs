@@ -1,4 +1,4 @@
-//! What is wrong with the app is told on the Repo, all of it at once.
+//! Mistakes in the app's setup are told on the Repo, all of them at once.
 
 use std::time::Duration;
 

@@ -195,7 +195,7 @@ async fn a_linked_file_is_read_where_everybody_may_and_said_where_not() {
         assert_eq!(text.contains("ship on Monday"), channel != &board, "{text}");
         assert_eq!(text.contains("read-only context"), channel != &board, "{text}");
     }
-    // What is no text is named.
+    // A file that is no text is named.
     let (id, _) = upload(&design, "roadmap.pdf", "%PDF-1.7");
     for (place, told) in [
         (

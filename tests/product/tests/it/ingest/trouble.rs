@@ -49,7 +49,7 @@ async fn what_slack_says_of_a_refusal_is_told_masked_and_cut() {
     assert!(told.contains("invalid_blocks. It says: “must be valid"), "{told}");
     assert!(told.contains("[json-pointer:/blocks/0]") && !told.contains(secret), "{told}");
     assert!(told.chars().count() < 450, "{}", told.chars().count());
-    // What hinders everything is told on the Repo.
+    // Trouble that hinders everything is told on the Repo.
     let refused = CallFault::Explained("org_login_required".to_owned(), vec![secret.to_owned()]);
     desk.slack.fail_next("conversations.history", 20, &refused);
     desk.slack.drop_connections();

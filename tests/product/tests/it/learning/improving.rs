@@ -1,4 +1,4 @@
-//! What a retrospective would do otherwise: each part of it has its own button.
+//! Improvements that a retrospective proposes: each part of it has its own button.
 
 use codebutler_crds::Thread;
 use codebutler_crds::thread::ThreadState;

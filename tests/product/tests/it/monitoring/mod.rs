@@ -1,6 +1,5 @@
-//! What a team's monitoring makes of CodeButler: the real Prometheus scrapes both processes while a
-//! thread goes from question to merge, evaluates the chart's rules, and answers every panel of the
-//! chart's dashboards.
+//! CodeButler in a team's monitoring: the real Prometheus scrapes both processes while a thread goes from question to
+//! merge, evaluates the chart's rules, and answers every panel of the chart's dashboards.
 
 mod prometheus;
 
@@ -42,7 +41,7 @@ fn promtool_accepts_the_rules_and_their_tests() {
     }
 }
 
-/// From question to merge, with everything that a panel shows.
+/// A script from question to merge, with everything that a panel shows.
 fn script() -> ModelScript {
     let edit = json!({"path": "src/price.txt", "edits": [{"old": "0.1", "new": "0.2"}]});
     let cost = |step: ScriptStep| step.costing(1200, 90, "0.0123");
@@ -248,7 +247,7 @@ fn is_as_listed(page: &str, entries: &[CatalogEntry]) {
                 ["{", " ", "_total", "_sum"].iter().any(|next| rest.starts_with(next))
             })
         });
-        // What has not happened yet has no sample.
+        // A metric of something that has not happened yet has no sample.
         let Some(sample) = sample else { continue };
         let labels = sample.split_once('{').map_or("", |(_, rest)| rest);
         let named: Vec<&str> = labels

@@ -77,7 +77,7 @@ impl Prometheus {
         Some(new)
     }
 
-    /// What an instant query answers now.
+    /// Returns the result of an instant query at this moment.
     pub(super) async fn query(&self, query: &str) -> Vec<Value> {
         let answer = self.ask(query).await.unwrap();
         assert_eq!(answer["status"], "success", "{query}: {answer}");

@@ -38,7 +38,7 @@ fn stack_of(thread: &Thread) -> StackStanding {
     known.cloned().unwrap_or_default()
 }
 
-/// How often a role was asked for anything.
+/// Number of a role's calls to its model.
 fn calls(thread: &Thread, role: &str) -> u64 {
     let status = thread.status.as_ref().unwrap();
     status.roles.get(role).map_or(0, |role| role.usage.calls)
@@ -48,7 +48,7 @@ async fn price(team: &Team) -> String {
     team.stack.remote.show("main", PRICE).await.unwrap_or_default()
 }
 
-/// What went wrong shows in the thread of the second item.
+/// Checks that no failure shows in the thread of the second item.
 fn is_quiet(team: &Team, root: &str) {
     let all = team.messages(root);
     let said = all.iter().map(|message| message.shown.as_str());

@@ -16,7 +16,7 @@ struct Asking {
     wrong: Vec<String>,
     /// All that was answered, for the published description.
     exchanges: Vec<Value>,
-    /// Only for that one.
+    /// True while answers are collected for the published description alone.
     unrecorded: bool,
 }
 
@@ -158,7 +158,7 @@ async fn the_fake_github_says_what_its_description_says() {
     check_published(dir.path(), &it.exchanges).await;
 }
 
-/// What only the published description has.
+/// Makes the requests that only the published description has.
 async fn ask_others(it: &mut Asking, head: &str) {
     let at = |path: &str| format!("{REPO}{path}");
     it.get(&at("/git/commits/{commit_sha}"), &[head]).await;

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// What an answer is made of.
+/// Type of an answer or of a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Shape {
-    /// Anything.
+    /// Matches any value.
     Any,
     /// `null`, `string`, `integer`, `number`, `boolean`, `object`.
     Plain(String),
-    /// Described elsewhere.
+    /// Reference to a type that is described elsewhere.
     Named(String),
     List(Box<Shape>),
-    /// One of these.
+    /// Union of these types.
     Either(Vec<Shape>),
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Shapes {
 }
 
 impl Shapes {
-    /// Reads a recording.
+    /// Parses the text of a recording.
     pub(super) fn read(text: &str) -> Self {
         let (mut answers, mut named) = (BTreeMap::new(), BTreeMap::new());
         for line in logical_lines(text) {
@@ -48,7 +48,7 @@ impl Shapes {
         Self { answers, named }
     }
 
-    /// What of an answer is not as recorded.
+    /// Lists the differences between an answer and its recording.
     pub(super) fn differences(&self, answer: &str, value: &Value) -> Vec<String> {
         match self.answers.get(answer) {
             Some(shape) => self.compare(shape, value, answer),
@@ -146,7 +146,7 @@ fn shape(text: &str) -> Shape {
     }
 }
 
-/// The parts of `a|[b|c]`.
+/// Splits a union such as `a|[b|c]` into its parts.
 fn alternatives(text: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut from) = (Vec::new(), 0, 0);
     for (at, c) in text.char_indices() {

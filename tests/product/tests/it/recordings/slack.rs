@@ -207,16 +207,16 @@ fn check_types(events: &[Value]) {
     assert!(!events.is_empty() && checked.status.success(), "{said}\n{}", lines.join("\n"));
 }
 
-/// Where the types have what Slack's own samples have: a message inside of an event has no `event_ts` there, and a
-/// reaction to a message of nobody has no `item_user`.
+/// True where the types have what Slack's own samples have: a message inside of an event has no `event_ts` there, and
+/// a reaction to a message of nobody has no `item_user`.
 fn has_type(event: &Value) -> bool {
     let is_inside = ["message", "previous_message"].iter().any(|name| event.get(name).is_some());
     let is_reaction = event["type"].as_str().is_some_and(|kind| kind.starts_with("reaction_"));
     !is_inside && (!is_reaction || event.get("item_user").is_some())
 }
 
-/// As TypeScript. The types want a plain message to have no subtype in so many words, and do not know that a bot is
-/// a user.
+/// Writes an event as TypeScript. The types want a plain message to have no subtype in so many words, and do not know
+/// that a bot is a user.
 fn write_event(event: &Value) -> String {
     let mut event = event.clone();
     if let Some(bot) = event.get_mut("bot_profile").and_then(Value::as_object_mut) {

@@ -25,7 +25,7 @@ fn servers() -> Vec<Value> {
     let mut files = reading(official("files", "filesystem", &["/workspace"]));
     files["worktree"] = json!("ReadOnly");
     files["tools"] = json!({"allow": ["list_directory", "read_text_file", "write_file"]});
-    // What it keeps is in its package otherwise, which nothing may write to.
+    // The default place of its file is in its package, which nothing may write to.
     let mut memory = official("memory", "memory", &[]);
     memory["env"] = json!([{"name": "MEMORY_FILE_PATH", "value": "/home/mcp/memory.jsonl"}]);
     memory["risk"] = json!([

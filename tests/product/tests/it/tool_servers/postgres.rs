@@ -20,7 +20,7 @@ use crate::support::{Setup, Team, needs_process_kubelet};
 const PACKAGES: &[&str] = &["@modelcontextprotocol/server-postgres@0.6.2"];
 const IMAGE: &str = "acme/postgres:1";
 const PASSWORD: &str = "pass-phrase-of-the-reader";
-/// One statement a line.
+/// Statements of the schema, one a line.
 const SCHEMA: &str = "\
 CREATE TABLE prices (item text PRIMARY KEY, cents bigint, since date)
 INSERT INTO prices VALUES ('tea', 98765, '2026-03-01'), ('milk', 120, '2026-04-01')

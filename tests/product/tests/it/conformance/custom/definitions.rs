@@ -16,7 +16,7 @@ behaviours! { "custom",
     dropped => "a definition goes with its objects",
 }
 
-/// What all versions have in common is told of like this.
+/// Path by which messages name the schema that all versions have in common.
 const SPEC: &str = "spec.validation.openAPIV3Schema.properties[spec]";
 
 async fn established(lab: Lab) {

@@ -14,7 +14,7 @@ behaviours! { "custom",
     ratcheting => "what was wrong already and does not change is let be",
 }
 
-/// What is added to what is wrong when rules were not looked at.
+/// Text that is added to the errors when rules were not evaluated.
 pub(crate) const UNCHECKED: &str = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
 
 async fn rules(lab: Lab) {

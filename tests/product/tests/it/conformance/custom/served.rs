@@ -1,4 +1,4 @@
-//! How objects are served: scale, tables, selectors.
+//! Views of served objects: scale, tables, selectors.
 
 use serde_json::{Value, json};
 
