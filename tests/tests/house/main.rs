@@ -7,6 +7,7 @@
 mod events;
 mod imports;
 mod pages;
+mod prose;
 mod quickstart;
 mod unchecked;
 mod walks;

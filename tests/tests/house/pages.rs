@@ -13,12 +13,12 @@ const WORDS: usize = 3000;
 /// Pages that are looked things up in: lists that grow with the product.
 const LISTS: [&str; 2] = ["charts/codebutler/CHANGELOG.md", "charts/codebutler/REASONS.md"];
 
-fn top() -> PathBuf {
+pub(crate) fn top() -> PathBuf {
     Path::new(codebutler_testbed::FOLDER).join("..")
 }
 
 /// Every page with its text, by its path from the top.
-fn pages() -> BTreeMap<String, String> {
+pub(crate) fn pages() -> BTreeMap<String, String> {
     let mut git = Command::new("git");
     let listed = git.args(["ls-files", "-co", "--exclude-standard", "*.md"]).current_dir(top());
     let listed = listed.output().unwrap();
@@ -31,7 +31,7 @@ fn pages() -> BTreeMap<String, String> {
 }
 
 /// The text without blocks of code.
-fn prose(text: &str) -> String {
+pub(crate) fn prose(text: &str) -> String {
     let mut code = false;
     let lines = text.lines().filter(|line| {
         let fence = line.trim_start().starts_with("```");
