@@ -22,6 +22,7 @@ pub mod guides;
 pub mod holder;
 pub mod learning;
 pub mod mark;
+pub mod naming;
 pub mod origin;
 pub mod overlap;
 pub mod pages;

@@ -14,6 +14,7 @@ use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_git::{BranchChange, BranchSurvey, take_survey};
 use kube::ResourceExt as _;
 
+use crate::naming::path_as_code;
 use crate::radar::{BranchContact, compare_branches};
 use crate::roadmap::stack;
 use crate::work::WorkServices;
@@ -161,7 +162,7 @@ pub fn overlap_lines(overlaps: &[ThreadOverlap]) -> Option<String> {
 
 fn name_paths(files: &[String], folders: &[String]) -> String {
     let list = |all: &[String]| {
-        let all: Vec<_> = all.iter().take(5).map(|one| as_code(one)).collect();
+        let all: Vec<_> = all.iter().take(5).map(|one| path_as_code(one)).collect();
         all.join(", ")
     };
     match (files, folders) {
@@ -172,12 +173,6 @@ fn name_paths(files: &[String], folders: &[String]) -> String {
             format!("{}{more}", list(files))
         }
     }
-}
-
-/// A path as inline code, whatever is in it.
-fn as_code(path: &str) -> String {
-    let plain = |c: char| if c == '`' || c.is_control() { '\'' } else { c };
-    format!("`{}`", path.chars().take(MAX_PATH).map(plain).collect::<String>())
 }
 
 async fn find_others(

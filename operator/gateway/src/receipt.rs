@@ -18,6 +18,7 @@ use kube::ResourceExt as _;
 
 use self::imitation::is_imitation;
 pub use self::imitation::without_imitations;
+use crate::naming::{as_code, path_as_code};
 use crate::origin;
 use crate::work::WorkServices;
 
@@ -101,11 +102,11 @@ fn describe_missing(
     run: Option<&TestRun>,
     known: Option<&TestReceipt>,
 ) -> String {
-    let expected = as_code(expected);
+    let expected = command_as_code(expected);
     let changed = facts.proof.map(|proof| &*proof.changed).unwrap_or_default();
     match (run, known) {
-        (Some(run), _) if as_code(&run.command) != expected => {
-            format!("{} was run, but the test command is {expected}", as_code(&run.command))
+        (Some(run), _) if command_as_code(&run.command) != expected => {
+            format!("{} was run, but the test command is {expected}", command_as_code(&run.command))
         }
         (Some(TestRun { exit_code: None, .. }), _) => {
             format!("{expected} did not come to an end")
@@ -145,7 +146,7 @@ impl ReceiptVerdict {
                     0 => (":white_check_mark:", "passed".to_owned()),
                     code => (":x:", format!("failed with exit code {code}")),
                 };
-                let (command, commit) = (as_code(command), short_commit(commit));
+                let (command, commit) = (command_as_code(command), short_commit(commit));
                 let line = format!("{sign} {command} {how} on `{commit}` ({role})");
                 if since.is_empty() {
                     return line;
@@ -161,7 +162,7 @@ impl ReceiptVerdict {
         let said = match self {
             Self::Checked(receipt, _) => {
                 let TestReceipt { commit, command, exit_code, .. } = receipt;
-                let command = as_code(command);
+                let command = command_as_code(command);
                 format!("**Checked by CodeButler**: {command}, exit code {exit_code}, on {commit}.")
             }
             Self::Unchecked(why) => format!("**Not checked by CodeButler**: {why}."),
@@ -208,14 +209,13 @@ fn short_commit(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
 
-/// A command as inline code, whatever is in it.
-fn as_code(command: &str) -> String {
-    let plain = |c: char| if c == '`' || c.is_control() { '\'' } else { c };
-    format!("`{}`", kept_command(command.trim()).chars().map(plain).collect::<String>())
+/// A command as inline code, as far as it is kept.
+fn command_as_code(command: &str) -> String {
+    as_code(&kept_command(command.trim()))
 }
 
 fn named_files(files: &[String]) -> String {
-    let names: Vec<_> = files.iter().take(MAX_NAMED).map(|file| as_code(file)).collect();
+    let names: Vec<_> = files.iter().take(MAX_NAMED).map(|file| path_as_code(file)).collect();
     let more = files.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { " and others" } else { "" };
     format!("{}{more}", names.join(", "))
@@ -251,7 +251,7 @@ pub async fn under_message(
 /// The line below a plan: test command, complexity and files, which are approved with it.
 fn under_plan(test: Option<&str>, message: &PostMessage) -> Option<String> {
     let test = test.or(message.test.as_deref());
-    let test = test.map(|test| format!("Done when {} succeeds", as_code(test)));
+    let test = test.map(|test| format!("Done when {} succeeds", command_as_code(test)));
     let complexity = message.complexity.map(|complexity| match complexity {
         PlanComplexity::Simple => "simple",
         PlanComplexity::Medium => "medium complexity",

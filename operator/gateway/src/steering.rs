@@ -14,10 +14,10 @@ use codebutler_git::services::GitServices;
 use codebutler_git::steering::{SteeringLeads, SteeringSurvey, steers_roles};
 use tokio::time::timeout;
 
+use crate::naming::path_as_code;
+
 /// Maximum number of paths that are named.
 const NAMED: usize = 10;
-/// Maximum characters of a path.
-const LONGEST: usize = 200;
 /// Timeout of waiting for a copy of the repository: people wait for the question.
 const PATIENCE: Duration = Duration::from_mins(1);
 const UNLED: &str =
@@ -112,8 +112,8 @@ impl SteeringFiles {
     /// A sentence for the people who decide, if there is anything to say.
     pub fn sentence(&self) -> Option<String> {
         let show = |(path, by): (&String, &Option<String>)| match by {
-            None => show_path(path),
-            Some(by) => format!("{} (by {})", show_path(path), show_path(by)),
+            None => path_as_code(path),
+            Some(by) => format!("{} (by {})", path_as_code(path), path_as_code(by)),
         };
         let named: Vec<String> = self.paths.iter().take(NAMED).map(show).collect();
         let more = self.paths.len().saturating_sub(NAMED);
@@ -144,11 +144,6 @@ fn late() -> SurveyError {
 /// Sentence where the files can't be read.
 pub fn describe_unknown(error: &GitHubError) -> String {
     format!(":warning: Whether it changes what steers roles is not known: {error}")
-}
-
-fn show_path(path: &str) -> String {
-    let plain = |c: char| if c == '`' || c.is_control() { '\'' } else { c };
-    format!("`{}`", path.chars().take(LONGEST).map(plain).collect::<String>())
 }
 
 #[cfg(test)]

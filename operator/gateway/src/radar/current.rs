@@ -6,7 +6,8 @@ use codebutler_crds::branches::BranchUpdate;
 use codebutler_crds::thread::BaseStanding;
 use codebutler_crds::wire::TextMerge;
 
-use super::words::{count_commits, name_files};
+use super::words::count_commits;
+use crate::naming::name_files;
 
 /// Letters of a commit that keys are made of.
 const SHORT: usize = 12;
@@ -62,7 +63,7 @@ fn find_response(past: &BranchPast<'_>, update: BranchUpdate) -> Option<RadarRes
     let moved =
         format!("`{base}` has moved on by {} since this branch left it", count_commits(*behind));
     let files =
-        if conflicts.is_empty() { String::new() } else { format!(" in {}", name_files(conflicts)) };
+        if conflicts.is_empty() { String::new() } else { format!(" in {}", name_files(conflicts.iter())) };
     let how = "call GitUpdate, which merges it in and leaves both sides in the files; settle each by what both \
                meant, run the tests, then GitCommit and GitPush, and hand over to the reviewer: what was reviewed was \
                another commit";

@@ -1,20 +1,18 @@
 //! Messages to conversations about each other's branches. Pure.
 
-use std::collections::BTreeSet;
-
 use codebutler_crds::wire::{ChangeSize, TextMerge};
 
 use super::side::{BranchSide, MetBranch, merges_before};
+use crate::naming::{count_noun, name_files, path_as_code};
 
-/// Places that are named, and the longest of them.
+/// Maximum number of places that are named.
 const MAX_NAMED: usize = 5;
-const MAX_PATH: usize = 120;
 
 /// Message to `own`'s conversation about another branch. `judges` asks its reader what both mean.
 pub(super) fn describe_meeting(own: &BranchSide, met: &MetBranch<'_>, judges: bool) -> String {
     let MetBranch { other, files, symbols, text, conflicts } = met;
     let who = format!("Thread {} (`{}`, {})", other.name, other.branch, describe_size(other.size));
-    let places: Vec<String> = symbols.iter().take(MAX_NAMED).map(|one| as_code(one)).collect();
+    let places: Vec<String> = symbols.iter().take(MAX_NAMED).map(|one| path_as_code(one)).collect();
     let (first, second) = if merges_before(own, other) { (own, *other) } else { (*other, own) };
     let called = |side: &BranchSide| {
         if side.name == own.name {
@@ -33,7 +31,7 @@ pub(super) fn describe_meeting(own: &BranchSide, met: &MetBranch<'_>, judges: bo
             ":warning: {who} and this thread change the same lines of {}: whichever is merged second has \
              a conflict. Nothing has to be done before the first one is merged; the second is brought up \
              to date then.",
-            name_files(if conflicts.is_empty() { files } else { conflicts })
+            name_files(if conflicts.is_empty() { files } else { conflicts }.iter())
         ),
         TextMerge::Clean if files.is_empty() => {
             format!("{who} and this thread meet at a definition, in different files.")
@@ -41,13 +39,13 @@ pub(super) fn describe_meeting(own: &BranchSide, met: &MetBranch<'_>, judges: bo
         TextMerge::Clean => {
             format!(
                 "{who} changes {} too. As text the two merge without a conflict.",
-                name_files(files)
+                name_files(files.iter())
             )
         }
         TextMerge::Unknown => format!(
             ":grey_question: {who} changes {} too. Whether the two merge is not known: Git could not \
              try it on the gateway's copy.",
-            name_files(files)
+            name_files(files.iter())
         ),
     };
     let meaning = match &places[..] {
@@ -70,24 +68,6 @@ pub(super) fn describe_size(size: ChangeSize) -> String {
 /// Number of commits in words, such as `3 commits`.
 pub(super) fn count_commits(count: u64) -> String {
     count_noun(count, "commit")
-}
-
-fn count_noun(n: u64, one: &str) -> String {
-    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
-}
-
-/// Names of files, for people.
-pub(super) fn name_files(files: &BTreeSet<String>) -> String {
-    let all: Vec<_> = files.iter().take(MAX_NAMED).map(|file| as_code(file)).collect();
-    let more = files.len().saturating_sub(MAX_NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", all.join(", "))
-}
-
-/// A path as inline code, whatever is in it.
-fn as_code(path: &str) -> String {
-    let plain = |c: char| if c == '`' || c.is_control() { '\'' } else { c };
-    format!("`{}`", path.chars().take(MAX_PATH).map(plain).collect::<String>())
 }
 
 #[cfg(test)]

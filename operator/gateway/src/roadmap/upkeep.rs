@@ -6,7 +6,7 @@
 //! Before a merge is pushed it is on record in the Thread's status: whoever follows a process that died in the middle
 //! finds by it what was done. A branch that has moved on meanwhile is looked at again.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,7 @@ use kube::ResourceExt as _;
 
 use super::child::ChildState;
 use super::stack::{self, describe_item, standing_of};
+use crate::naming::name_files;
 use crate::work::WorkServices;
 
 /// Interval of looks at the branch below: the Thread itself does not change when that one moves.
@@ -34,8 +35,6 @@ const AGAIN: (Duration, Duration) = (Duration::from_secs(3), Duration::from_mins
 const LAG: Duration = Duration::from_mins(2);
 /// Characters of a commit's short id.
 const SHORT: usize = 10;
-/// Files in conflict that are named.
-const MAX_NAMED: usize = 5;
 
 /// Reason why a look failed.
 #[derive(Debug, thiserror::Error)]
@@ -224,7 +223,7 @@ impl StackLook<'_> {
                 let text = format!(
                     "{item}, on whose branch this is built, has new commits, and they and this branch change the same lines of \
                      {}.{rewritten} Nothing has to be done now: the two are brought together when it is merged.",
-                    name_files(&files)
+                    name_files(files.iter())
                 );
                 self.tell(&format!("stack-apart:{tip}"), &text).await?;
                 Ok(true)
@@ -376,16 +375,6 @@ fn renew_answer(status: &mut ThreadStatus) {
 
 fn short(commit: &str) -> String {
     format!("`{}`", commit.get(..SHORT).unwrap_or(commit))
-}
-
-/// Names of files, for people.
-fn name_files(files: &BTreeSet<String>) -> String {
-    let plain = |c: char| if c == '`' || c.is_control() { '\'' } else { c };
-    let named = files.iter().take(MAX_NAMED);
-    let named = named.map(|file| format!("`{}`", file.chars().map(plain).collect::<String>()));
-    let more = files.len().saturating_sub(MAX_NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", named.collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]

@@ -32,10 +32,6 @@ pub(super) struct ReadyPull {
     pub warnings: Vec<String>,
 }
 
-fn count_noun(n: usize, noun: &str) -> String {
-    if n == 1 { format!("{n} {noun}") } else { format!("{n} {noun}s") }
-}
-
 fn pull_link(number: u64, shown: Option<&ShownPull>) -> String {
     let Some(shown) = shown else { return format!("#{number}") };
     let place = shown.place.as_ref().map(|place| format!(" ([thread]({place}))"));
@@ -60,8 +56,7 @@ pub(super) fn merging_question(
         let ReadyPull { car, title, size, tested, warnings } = one;
         let title = cut_title(title);
         let size = size.map(|ChangeSize { files, lines }| {
-            let count = |n: u64, noun| count_noun(usize::try_from(n).unwrap_or(usize::MAX), noun);
-            format!("{}, {}", count(files, "file"), count(lines, "line"))
+            format!("{}, {}", count_noun(files, "file"), count_noun(lines, "line"))
         });
         let tested = tested.map(|exit| match exit {
             0 => "tested in its thread".to_owned(),
@@ -90,7 +85,7 @@ pub(super) fn merging_question(
          tested as one commit, on a branch `codebutler-train/…`. If that is green they are merged, and only as long as \
          `{base}` gets exactly the files that were tested. If not, the one that fails is found by halves and left out; \
          its branch stays.",
-        count_noun(ready.len(), "pull request"),
+        count_noun(ready.len() as u64, "pull request"),
         rows.join("\n"),
     )
 }
@@ -115,7 +110,7 @@ pub(super) fn train_dashboard(
     let left = train.cars.iter().filter(|car| car.left_out.is_some()).count();
     let rounds = match train.rounds {
         0 => String::new(),
-        rounds => format!(", {} of tests", count_noun(rounds as usize, "round")),
+        rounds => format!(", {} of tests", count_noun(rounds.into(), "round")),
     };
     let (all, reason) = (train.cars.len(), train.reason.as_deref().unwrap_or_default());
     let how = match train.ended {
@@ -127,7 +122,7 @@ pub(super) fn train_dashboard(
             Some(round) if round.passed => format!(" Merging into `{base}`."),
             Some(round) => format!(
                 " Testing {} together on `{}`.",
-                count_noun(round.steps.len(), "pull request"),
+                count_noun(round.steps.len() as u64, "pull request"),
                 round.branch
             ),
             None if train.untested => UNTESTED.to_owned(),
