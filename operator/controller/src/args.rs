@@ -37,18 +37,18 @@ pub struct ControllerArgs {
     /// controller's own `/etc/resolv.conf` if absent.
     #[arg(long, env = "CODEBUTLER_CLUSTER_DNS", value_delimiter = ',')]
     pub cluster_dns: Vec<IpAddr>,
-    /// When nodes pull the images that the installation brings into agent pods; as the cluster has it
-    /// if absent.
+    /// Pull policy of nodes for the images that the installation brings into agent pods; as the cluster has it if
+    /// absent.
     #[arg(long, env = "CODEBUTLER_AGENT_PULL_POLICY", value_parser = pull_policy)]
     pub agent_pull_policy: Option<PullPolicy>,
-    /// What is added to all agent pods, under what Repos and AgentRoles add: JSON, as a Repo's
+    /// Settings added to all agent pods, with a lower priority than those of Repos and AgentRoles: JSON, as a Repo's
     /// `spec.pods` has it.
     #[arg(long, env = "CODEBUTLER_AGENT_PODS", default_value = "{}", value_parser = pod_settings)]
     pub agent_pods: Box<PodSettings>,
-    /// Which replica acts.
+    /// Settings of the Lease that elects the replica that acts.
     #[command(flatten)]
     pub lease: LeaseArgs,
-    /// Where `/metrics`, `/healthz` and `/readyz` are served.
+    /// Address that serves `/metrics`, `/healthz` and `/readyz`.
     #[arg(long, env = "CODEBUTLER_METRICS_ADDRESS", default_value = "[::]:8080")]
     pub metrics_address: SocketAddr,
 }

@@ -46,7 +46,7 @@ pub(crate) struct ControllerCaches {
     /// The gateway's certificate authority and its copies.
     pub authorities: Store<ConfigMap>,
     pub services: Store<Service>,
-    /// Whether a gateway serves.
+    /// Tells if a gateway serves.
     pub serving: Arc<ServingGateway>,
     /// ConfigMaps with instructions for roles.
     pub prompts: Store<ConfigMap>,
@@ -132,7 +132,7 @@ pub(crate) fn start_watches(
     let of_repos = list_config().labels(names::LABEL_REPO);
     watches.watch(listed, &of_repos, on_repo_child(accounts, queues.clone()));
     watches.watch(listed, &of_repos, on_repo_child(policies, queues.clone()));
-    // By name, so that a right on this one name is enough.
+    // Selected by name, so that a right on this one name is enough.
     let authority = list_config().fields(&format!("metadata.name={}", names::CA_CONFIG_MAP));
     watches.watch(shared, &authority, on_shared(authorities, queues.clone()));
     let service = list_config().fields(&format!("metadata.name={}", args.gateway_service));
@@ -168,7 +168,7 @@ fn ready_reason(thread: &Thread) -> Option<&str> {
     ready.map(|ready| ready.reason.as_str())
 }
 
-/// Whether nothing is left to be done about a Thread, whoever looks.
+/// True if nothing is left to be done about a Thread, for any controller.
 pub(crate) fn is_over(thread: &Thread) -> bool {
     let Some(status) = thread.status.as_ref().filter(|_| !is_open(thread)) else { return false };
     condition::is_true(&status.conditions, condition::FINISHED)
@@ -190,7 +190,7 @@ fn parent_of(thread: &Thread) -> Option<(ObjectKey, Option<()>)> {
     Some((ObjectKey::new(thread.namespace()?, thread.spec.parent.as_ref()?), Some(())))
 }
 
-/// By the Thread that owns it. Labels only narrow the watch: anybody may edit them.
+/// Index by the owning Thread. Labels only narrow the watch: anybody may edit them.
 fn by_thread<K: Resource + Clone>(child: &K) -> Option<(ObjectKey, Option<K>)> {
     by_owner(child, &Thread::kind(&()))
 }
@@ -218,12 +218,12 @@ fn waiting_seat(pod: &Pod) -> Option<(ObjectKey, Option<Pod>)> {
     by_owner(pod, &Repo::kind(&())).filter(|(repo, _)| is_seat(repo))
 }
 
-/// By its name, which can't be edited, unlike its labels.
+/// Recognizes a server's pod by its name, which can't be edited, unlike its labels.
 fn is_of_server(pod: &Pod, owner: &ObjectKey) -> bool {
     names::server_of_pod(&owner.name, &pod.name_any()).is_some()
 }
 
-/// What tells a change of an object that its dependents care for from one of its status.
+/// Key that changes when an object changes in a way that its dependents care for, and not with its status.
 fn change_identity<K: Resource>(object: &K) -> (Option<String>, Option<i64>, bool) {
     let meta = object.meta();
     (meta.uid.clone(), meta.generation, meta.deletion_timestamp.is_some())
@@ -235,7 +235,7 @@ fn on_repo(mut repos: NamedObjects<Repo>, queues: ControllerQueues) -> impl FnMu
             let key = ObjectKey::of(&*repo);
             queues.repo(&key);
             if touch == ObjectTouch::Gone || before.is_none() {
-                // Its namespace's Repos own some things together.
+                // Repos of a namespace share some objects.
                 queues.repos_in(&key.namespace);
             }
             if touch == ObjectTouch::Gone
@@ -278,7 +278,7 @@ fn on_thread(
         closed_ones.apply(event);
         parts.apply(event);
         for (thread, before, touch) in threads.apply(event) {
-            // Of those that are over a list brings many.
+            // A list brings many Threads that are over: nothing has to be done about those.
             if before.is_some() || !is_over(&thread) {
                 queues.thread(&ObjectKey::of(&*thread));
             }
@@ -296,7 +296,7 @@ fn on_thread(
                 let repo = ObjectKey::new(namespace, &thread.spec.repo);
                 queues.repo(&repo);
                 if touch == ObjectTouch::Gone {
-                    // Nobody looks at it again.
+                    // Nobody looks at a deleted Thread again.
                     fence.forget(&ObjectKey::of(&*thread));
                     let others = slots.forget(&repo, &thread.name_any());
                     queues.threads(&repo.namespace, others);

@@ -1,4 +1,4 @@
-//! What the controllers share: caches, the writer, the clock.
+//! State that the controllers share: caches, the writer, the clock.
 
 use std::sync::Arc;
 
@@ -31,21 +31,21 @@ use crate::args::ControllerArgs;
 pub(crate) struct ControllerContext {
     pub args: ControllerArgs,
     pub clock: ControllerClock,
-    /// The only way to write.
+    /// The only writer: everything that the controllers write goes through it.
     pub apply: ObjectApplier,
     /// The controller's metrics.
     pub metrics: ControllerMetrics,
     pub slots: Arc<RepoSlots>,
-    /// What is known of Threads beyond the cache.
+    /// Knowledge of Threads that the cache lacks so far, such as writes of our own.
     pub fence: Arc<CacheFence>,
-    /// Who has to look again.
+    /// Queues of objects to reconcile again.
     pub queues: ControllerQueues,
     /// Volumes that could not grow.
     pub unexpanded: UnexpandedClaims,
     pub repos: Store<Repo>,
     pub roles: Store<AgentRole>,
     pub all_threads: Store<Thread>,
-    /// Which open Threads a Repo has.
+    /// Index of open Threads, by their Repo.
     pub open: Arc<ObjectIndex<Thread, ()>>,
     pub pods: Arc<ObjectIndex<Pod, Pod>>,
     /// Pods of servers, by their Thread.
@@ -64,15 +64,15 @@ pub(crate) struct ControllerContext {
     /// The gateway's certificate authority and its copies.
     pub authorities: Store<ConfigMap>,
     pub services: Store<Service>,
-    /// Whether a gateway serves.
+    /// Tells if a gateway serves.
     pub serving: Arc<ServingGateway>,
     /// ConfigMaps with instructions for roles.
     pub prompts: Store<ConfigMap>,
     /// Threads that the API server says no to.
     pub refusals: RefusalCounts,
-    /// Where volumes are that no pod finds a node for.
+    /// Cached locations of volumes that no pod finds a node for.
     pub homes: VolumeHomes,
-    /// What autoscalers say of pods that find no node.
+    /// Cached answers of autoscalers about pods that find no node.
     pub scale_ups: ScaleUps,
     /// Pods whose images somebody else's admission chose.
     pub rewritten: RewrittenObjects,
@@ -97,7 +97,7 @@ impl ControllerContext {
         repo.spec.roles.iter().filter_map(|name| self.role(&namespace, name)).collect()
     }
 
-    /// Where the gateway is.
+    /// Reads the gateway's address from its Service.
     ///
     /// # Errors
     /// When its Service can't be used.
@@ -106,7 +106,7 @@ impl ControllerContext {
         GatewayAddress::read(self.services.get(&key).as_deref(), &self.args)
     }
 
-    /// How many of a Repo's Threads are open.
+    /// Number of a Repo's Threads that are open.
     pub(crate) fn open_threads(&self, repo: &ObjectKey) -> u32 {
         u32::try_from(self.open.count(repo)).unwrap_or(u32::MAX)
     }

@@ -22,15 +22,15 @@ use super::context::ControllerContext;
 use super::index::ObjectKey;
 use super::metrics::LookOutcome;
 
-/// How soon to look again when the cache was behind. Its watch usually brings that sooner.
+/// Delay before the next look after the cache was behind. Its watch usually triggers one sooner.
 const STALE: Duration = Duration::from_millis(200);
-/// After the first failure, and at most.
+/// First and longest backoff after a failed look.
 const AGAIN: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_mins(1);
 /// Objects of one kind that are looked at at once.
 const CONCURRENCY: usize = 64;
 
-/// Why a look at an object failed.
+/// A look at an object failed.
 #[derive(Debug, thiserror::Error)]
 enum LookError {
     #[error(transparent)]
@@ -87,7 +87,7 @@ pub(crate) async fn drive_reconciler<K, F>(
     }
 }
 
-/// One look, in a task of its own.
+/// Looks at an object once, in a task of its own.
 async fn look_once<K, F>(
     key: ObjectKey,
     object: Arc<K>,
@@ -118,7 +118,7 @@ where
         result
     };
     let task = looks.spawn(looking.instrument(span));
-    // Who drops this has no use for it.
+    // Aborts the task when this future is dropped: its result would be of no use to anybody then.
     let result = match AbortOnDropHandle::new(task).await {
         Ok(Some(result)) => result.map_err(LookError::from),
         Ok(None) => Err(LookError::Cut),
@@ -153,7 +153,7 @@ fn kind_name<K: Resource<DynamicType = ()>>() -> &'static str {
     }
 }
 
-/// An error with its causes in one line.
+/// Formats an error with its causes in one line.
 fn join_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! Where agent pods find the gateway, read from its Service.
+//! The gateway's address for agent pods, read from its Service.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -22,7 +22,7 @@ pub(crate) enum GatewayNotFound {
 /// The gateway as pods reach it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct GatewayAddress {
-    /// Its Service's address: pods have no DNS.
+    /// Address of the gateway's Service; an IP address, because pods have no DNS.
     pub address: SocketAddr,
     /// The port of its pods: network policies see addresses after translation.
     pub target_port: IntOrString,

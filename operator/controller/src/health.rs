@@ -8,16 +8,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::runtime::events::EventType;
 use serde::Serialize;
 
-/// How an object is doing. Ordered: the worst of several verdicts is the greatest.
+/// Health of an object. Ordered: the worst of several verdicts is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) enum HealthLevel {
-    /// In its desired state.
+    /// The object is in its desired state.
     Ready,
     Held,
     Reconciling,
     /// Something outside has to change; it is retried by itself.
     Trouble,
-    /// Only a person can help.
+    /// Retrying does not help: a person has to act.
     Stalled,
 }
 
@@ -25,9 +25,9 @@ pub(crate) enum HealthLevel {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ObjectHealth {
     pub level: HealthLevel,
-    /// One word for machines.
+    /// Condition reason, in CamelCase, for machines.
     pub reason: &'static str,
-    /// A sentence for people.
+    /// Condition message: a sentence for people.
     pub message: String,
 }
 
@@ -71,7 +71,7 @@ impl ObjectHealth {
                 &time,
             )
         };
-        // What is held is as somebody wants it: waiting for more would never end.
+        // A held object counts as ready: it is as somebody wants it, and whoever waits for more would wait forever.
         set(READY, matches!(self.level, HealthLevel::Ready | HealthLevel::Held));
         let moving = matches!(self.level, HealthLevel::Reconciling | HealthLevel::Trouble);
         if moving {

@@ -1,5 +1,5 @@
-//! Where volumes live that only some nodes reach, and whether those nodes still exist. Asked when a pod
-//! finds no node for its volume, and at no other time: neither nodes nor volumes are watched.
+//! Finds out on which nodes a volume can be reached, and if those nodes still exist. Asked when a pod finds no node
+//! for its volume, and at no other time: neither nodes nor volumes are watched.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,18 +13,18 @@ use parking_lot::Mutex;
 
 use super::index::ObjectKey;
 
-/// How long an answer counts.
+/// Lifetime of a cached answer.
 pub(crate) const FRESH: Duration = Duration::from_secs(15);
 /// The label that names a single node.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const NAME: &str = "metadata.name";
 
-/// What is known of a volume's nodes.
+/// Nodes of a volume, as far as known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum VolumeHome {
-    /// It is bound to these, and none of them exists any more.
+    /// The volume is bound to these nodes, and none of them exists any more.
     Gone(Vec<String>),
-    /// It is where these are, or the rights to ask are not there: the names are none then.
+    /// The volume is on these nodes, or the rights to find out are missing: no node is named then.
     Somewhere(Vec<String>),
 }
 
@@ -37,12 +37,12 @@ pub(crate) struct VolumeHomes {
 }
 
 impl VolumeHomes {
-    /// Asks with the controller's rights.
+    /// Creates an empty cache; questions are asked with the controller's rights.
     pub(crate) fn new(client: Client) -> Self {
         Self { client, known: Mutex::default() }
     }
 
-    /// What is known by now of exactly this claim.
+    /// Returns the cached answer for exactly this claim, if there is a fresh one.
     pub(crate) fn of(
         &self,
         thread: &ObjectKey,
@@ -53,7 +53,7 @@ impl VolumeHomes {
         (*uid == claim.uid() && at.elapsed() < FRESH).then(|| home.clone())
     }
 
-    /// Asks. Who may not ask knows nothing, and that is an answer too.
+    /// Asks the API server. A lack of rights is cached as an answer, too.
     pub(crate) async fn look(&self, thread: &ObjectKey, claim: &PersistentVolumeClaim) {
         let home = self.ask(claim).await.unwrap_or_else(|error| {
             tracing::debug!(%thread, %error, "volume_home_unknown");
@@ -86,7 +86,7 @@ impl VolumeHomes {
     }
 }
 
-/// Where a volume can be used, and the single nodes that it names.
+/// Places from which a volume can be used, and the single nodes that they name.
 fn volume_places(volume: &PersistentVolume) -> (Vec<NodeSelectorTerm>, Vec<String>) {
     let affinity = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref());
     let required = affinity.and_then(|affinity| affinity.required.as_ref());
@@ -105,7 +105,7 @@ fn node_names(place: &NodeSelectorTerm) -> impl Iterator<Item = &str> {
     single.flat_map(|r| r.values.iter().flatten()).map(String::as_str)
 }
 
-/// How to look for nodes of a place; nothing where that can't be said in selectors.
+/// Query for the nodes of a place; None where it can't be expressed in selectors.
 fn node_selector(place: &NodeSelectorTerm) -> Option<ListParams> {
     let within = |r: &NodeSelectorRequirement| match r.operator.as_str() {
         "In" => Some(format!("{} in ({})", r.key, r.values.as_ref()?.join(","))),

@@ -18,7 +18,6 @@ pub(crate) struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// A key from its parts.
     pub(crate) fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
@@ -36,13 +35,13 @@ impl fmt::Display for ObjectKey {
 
 type Groups<V> = HashMap<ObjectKey, BTreeMap<String, IndexEntry<V>>>;
 
-/// How long an object that no watch has told of is taken to exist.
+/// Time for which an object that no watch has reported yet is assumed to exist.
 const ASSUMED: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 struct IndexEntry<V> {
     value: Arc<V>,
-    /// Since when the object has been assumed to exist, if only assumed.
+    /// Time since which the object is only assumed to exist; None once a watch has reported it.
     assumed: Option<Instant>,
 }
 
@@ -52,8 +51,8 @@ impl<V> IndexEntry<V> {
     }
 }
 
-/// What an index keeps of an object: the key of what it belongs to, which never changes, and a value
-/// for as long as it counts.
+/// Projection of an object into an index: the key of its owner, which never changes, and a value for as long as the
+/// object counts.
 pub(crate) type IndexProjection<K, V> = fn(&K) -> Option<(ObjectKey, Option<V>)>;
 
 /// Objects of kind `K`, kept as `V`, grouped by the key of what they belong to.
@@ -61,7 +60,7 @@ pub(crate) type IndexProjection<K, V> = fn(&K) -> Option<(ObjectKey, Option<V>)>
 pub(crate) struct ObjectIndex<K, V> {
     project: IndexProjection<K, V>,
     groups: RwLock<Groups<V>>,
-    /// What a list in progress has brought so far.
+    /// Objects that a list in progress has brought so far.
     listing: RwLock<Groups<V>>,
 }
 
@@ -77,14 +76,14 @@ impl<K: Resource, V> ObjectIndex<K, V> {
         group.filter_map(IndexEntry::current).cloned().collect()
     }
 
-    /// The names in one group.
+    /// Names of the objects in one group.
     pub(crate) fn names(&self, owner: &ObjectKey) -> Vec<String> {
         let groups = self.groups.read();
         let group = groups.get(owner).into_iter().flatten();
         group.filter(|(_, entry)| entry.current().is_some()).map(|(name, _)| name.clone()).collect()
     }
 
-    /// How many are in one group. Counts what is only assumed to exist for as long as it is kept.
+    /// Number of objects in one group. Includes objects that are only assumed to exist, for as long as they are kept.
     pub(crate) fn count(&self, owner: &ObjectKey) -> usize {
         let groups = self.groups.read();
         groups.get(owner).map_or(0, BTreeMap::len)
@@ -109,7 +108,7 @@ impl<K: Resource, V> ObjectIndex<K, V> {
         all.collect()
     }
 
-    /// How many are in each group, which costs the same however many these are.
+    /// Number of objects in each group. The cost does not depend on how many these are.
     pub(crate) fn counts(&self) -> Vec<(ObjectKey, usize)> {
         let groups = self.groups.read();
         groups.iter().map(|(owner, group)| (owner.clone(), group.len())).collect()

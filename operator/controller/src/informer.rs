@@ -11,10 +11,10 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Resource, ResourceExt as _};
 use tokio::sync::oneshot;
 
-/// What happened to an object.
+/// Kind of change that an event reports for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectTouch {
-    /// It is there, new or changed.
+    /// The object exists, new or changed.
     Seen,
     Gone,
 }
@@ -27,7 +27,6 @@ pub(crate) type TouchedObject<K> = (Arc<K>, Option<Arc<K>>, ObjectTouch);
 pub(crate) struct NamedObjects<K: Resource<DynamicType = ()> + Clone + 'static>(Writer<K>);
 
 impl<K: Resource<DynamicType = ()> + Clone + 'static> NamedObjects<K> {
-    /// An empty cache.
     pub(crate) fn new() -> Self {
         Self(Writer::default())
     }

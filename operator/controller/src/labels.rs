@@ -52,7 +52,7 @@ pub(crate) fn of_claim(thread: &Thread) -> ObjectLabels {
     of_thread("codebutler-worktree", thread)
 }
 
-/// Whether somebody took labels away or changed them.
+/// True if somebody has removed or changed a label that the controller set.
 pub(crate) fn lacks_labels<K: Resource>(object: &K, wanted: &ObjectLabels) -> bool {
     let labels = object.labels();
     wanted.iter().any(|(key, value)| labels.get(key) != Some(value))

@@ -129,7 +129,7 @@ pub async fn serve_controller(
         };
         if done {
             ready.set(false);
-            // Only now: nothing of ours is under way any more.
+            // The lease is released only now that nothing of ours is under way any more.
             lease.release().await;
             return Ok(());
         }
@@ -151,7 +151,7 @@ struct Replica {
 }
 
 impl Replica {
-    /// What a term works with: nothing is known of what was decided in an earlier one.
+    /// State for one term as leader; everything that was decided in an earlier term is forgotten.
     fn begin_term(&self) -> Arc<context::ControllerContext> {
         let caches = &self.caches;
         self.slots.clear();

@@ -11,7 +11,7 @@ use crate::args::ControllerArgs;
 const OPENSHIFT: &str = "security.openshift.io";
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Has agent pods get users of their own where the cluster has user namespaces, unless somebody said something.
+/// Turns on user namespaces for agent pods where the cluster has them, unless `hostUsers` or a runtime class is set.
 pub(crate) async fn settle_namespaces(client: &Client, args: &mut ControllerArgs) {
     if args.agent_pods.host_users.is_some() || args.agent_pods.runtime_class_name.is_some() {
         return;
@@ -28,7 +28,7 @@ pub(crate) async fn settle_namespaces(client: &Client, args: &mut ControllerArgs
     }
 }
 
-/// Whether a cluster of this version has them unless somebody turned them off. Providers put signs behind
+/// True if clusters of this version have user namespaces unless somebody turned them off. Providers append signs to
 /// the minor version.
 fn has_user_namespaces(major: &str, minor: &str) -> bool {
     let number = |text: &str| -> Option<u32> {
@@ -38,7 +38,7 @@ fn has_user_namespaces(major: &str, minor: &str) -> bool {
     number(major).zip(number(minor)).is_some_and(|version| version >= (1, 33))
 }
 
-/// Has agent pods run as whom the platform chooses, where it refuses others and nobody said anything.
+/// Leaves the user of agent pods to the platform where it refuses others, unless somebody has set a security context.
 pub(crate) async fn settle_user(client: &Client, args: &mut ControllerArgs) {
     if args.agent_pods.security_context.is_some() {
         return;

@@ -1,4 +1,4 @@
-//! Who has to look again when something changes.
+//! Queues that trigger another look at objects that depend on something that changed.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl ControllerQueues {
         let _ = self.threads.unbounded_send(thread.clone());
     }
 
-    /// These Threads of a namespace have to be looked at.
+    /// Queues these Threads of a namespace.
     pub(crate) fn threads(&self, namespace: &str, names: Vec<String>) {
         for name in names {
             self.thread(&ObjectKey::new(namespace, name));
@@ -100,7 +100,7 @@ impl ControllerQueues {
         });
     }
 
-    /// All Repos and their Threads.
+    /// Queues all Repos and their Threads.
     pub(crate) fn all(&self) {
         self.repos_where(|_| true);
     }

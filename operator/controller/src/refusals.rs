@@ -1,4 +1,4 @@
-//! What the API server says no to: how it is told, and how long until it is asked again.
+//! Steps that the API server refuses: the message for people, and the backoff until the next try.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use parking_lot::{Mutex, MutexGuard};
 use super::health::{HealthLevel, ObjectHealth};
 use super::index::ObjectKey;
 
-/// How soon a refused step is tried again: what it waits for is not watched.
+/// First and longest backoff of a refused step. It is retried on a timer because the cause is not watched.
 const FIRST: Duration = Duration::from_secs(15);
 const LAST: Duration = Duration::from_mins(5);
-/// From this one on, failures of the API server itself are told.
+/// Number of failures in a row of the API server itself from which people are told.
 const TOLD: u32 = 2;
 
-/// How often in a row an object was refused something.
+/// Counts of consecutive refusals and failures, by object.
 #[derive(Debug, Default)]
 pub(crate) struct RefusalCounts(Mutex<HashMap<ObjectKey, Row>>);
 
@@ -25,7 +25,7 @@ pub(crate) struct RefusalCounts(Mutex<HashMap<ObjectKey, Row>>);
 struct Row {
     failures: u32,
     refusals: u32,
-    /// When it is to be tried again.
+    /// Earliest time of the next try.
     due: Option<Instant>,
 }
 
@@ -52,7 +52,7 @@ impl RefusalCounts {
         wait
     }
 
-    /// Nothing was refused.
+    /// Resets an object's counts, because a look at it was not refused anything.
     pub(crate) fn forget(&self, key: &ObjectKey) {
         self.lock().remove(key);
     }
@@ -62,7 +62,7 @@ impl RefusalCounts {
     }
 }
 
-/// What to tell, without what the Repo wants masked.
+/// Health of an object after a refusal, without text that the Repo wants masked.
 pub(crate) fn refusal_health(refusal: &ApplyRefusal, patterns: &[RedactionRule]) -> ObjectHealth {
     let said = SecretRedactor::new(patterns).0.mask(&refusal.to_string()).into_owned();
     match refusal {
@@ -117,7 +117,7 @@ fn parse_quota(message: &str) -> Option<ResourceQuotaLimit> {
     })
 }
 
-/// What a person can do about the words of well-known admission plugins.
+/// Remedy for the messages of well-known admission plugins.
 fn find_advice(message: &str) -> Option<&'static str> {
     let says = |words: &str| message.contains(words);
     if says("violates PodSecurity") {
@@ -196,7 +196,7 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..7 {
             let wait = refusals.told(&key, now);
-            // Its own status is news, too: that is no attempt.
+            // A look that our own status write has triggered does not count as another try.
             assert_eq!(refusals.told(&key, now + wait / 3), wait / 3 * 2);
             waits.push(wait.as_secs());
             now += wait;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 const FILE: &str = "/etc/resolv.conf";
 
-/// As they are now. None where the file can't be read: then there is nothing to name.
+/// Reads this pod's DNS servers. Empty where the file can't be read: then there is nothing to name.
 pub(crate) fn own_resolvers() -> Vec<IpAddr> {
     named_in(&std::fs::read_to_string(Path::new(FILE)).unwrap_or_default())
 }

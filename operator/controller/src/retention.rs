@@ -18,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 use super::context::ControllerContext;
 use super::index::ObjectKey;
 
-/// Between two looks at all that is closed.
+/// Interval between looks at all closed Threads.
 const EVERY: Duration = Duration::from_mins(1);
-/// The same while something that is due is still there.
+/// Interval while something that is due still exists.
 const AGAIN: Duration = Duration::from_secs(5);
 /// However many there are, what is closed now may still be told of.
 const FRESH: SignedDuration = SignedDuration::from_hours(1);
@@ -32,7 +32,7 @@ type Closed = (Arc<Thread>, ClosedThread);
 
 /// Looks after closed Threads until told to stop.
 pub(crate) async fn run_retention(context: Arc<ControllerContext>, stop: CancellationToken) {
-    // Before all Repos are known, each Thread's seems to be gone.
+    // Until all Repos are known, every Thread would seem to have lost its own.
     if stop
         .run_until_cancelled(context.repos.wait_until_ready())
         .await
@@ -48,11 +48,11 @@ pub(crate) async fn run_retention(context: Arc<ControllerContext>, stop: Cancell
     }
 }
 
-/// Whether all that is due has gone.
+/// Retires closed Threads once; true if none that is due is left.
 async fn retire_round(context: &ControllerContext) -> bool {
     let threads = context.all_threads.state();
     let mut by_repo: HashMap<ObjectKey, Vec<Closed>> = HashMap::new();
-    // What waits for its parent finds it.
+    // Parents of open Threads are kept, so that the children find them.
     let mut needed = HashSet::new();
     for thread in threads {
         let namespace = thread.namespace().unwrap_or_default();
@@ -68,7 +68,7 @@ async fn retire_round(context: &ControllerContext) -> bool {
     }
     let mut done = true;
     for (key, mut closed) in by_repo {
-        // Without their Repo those are left that it did not own, as when they were made by hand.
+        // Threads whose Repo is gone remain here only if it did not own them, as when they were made by hand.
         let repo = context.repo(&key.namespace, &key.name);
         closed.retain(|(thread, _)| !needed.contains(&ObjectKey::of(&**thread)));
         let threads = repo.as_ref().and_then(|repo| repo.spec.threads).unwrap_or_default();
@@ -103,7 +103,7 @@ fn is_closed(c: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition) -> b
     c.type_ == condition::READY && c.status == "True" && c.reason == "Closed"
 }
 
-/// Those that go now, the oldest first.
+/// Picks the closed Threads that go now, the oldest first.
 fn find_due(mut closed: Vec<Closed>, retention: RetentionSpec, now: Timestamp) -> Vec<Closed> {
     closed.sort_by_key(|(_, line)| line.closed.0);
     let surplus = closed.len().saturating_sub(retention.keep as usize);
@@ -150,7 +150,7 @@ async fn delete_threads(
     Ok(())
 }
 
-/// The newest lines last.
+/// Appends the new lines; the oldest go first if there are too many.
 fn add_lines(mut known: Vec<ClosedThread>, new: Vec<ClosedThread>) -> Vec<ClosedThread> {
     known.extend(new);
     let surplus = known.len().saturating_sub(KEPT);

@@ -28,7 +28,7 @@ impl RewrittenObjects {
         }
     }
 
-    /// Whether a pod's images are not what was asked for from the start.
+    /// True if a pod's images have differed from the requested ones from the start.
     pub(crate) fn knows(&self, pod: &Pod) -> bool {
         pod.uid().is_some_and(|uid| self.0.contains(&uid))
     }

@@ -1,5 +1,5 @@
-//! What an autoscaler says of a pod that finds no node: that it adds one, or that it does not. It says so in
-//! events about the pod. They are asked for when a pod finds no node, and at no other time: no event is watched.
+//! Reads from an autoscaler's events if it adds a node for a pod that finds none. They are asked for when a pod finds
+//! no node, and at no other time: no event is watched.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,37 +11,37 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 
-/// How long an answer counts.
+/// Lifetime of a cached answer.
 pub(crate) const FRESH: Duration = Duration::from_secs(15);
 /// Events about one pod that are looked at.
 const MOST: u32 = 100;
 /// Karpenter's events of a scheduler's own reason.
 const KARPENTER: &str = "karpenter";
 
-/// What is known of a node for a pod.
+/// An autoscaler's answer for a pod that finds no node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ScaleUp {
-    /// No autoscaler has said anything of the pod, or events may not be read.
+    /// No autoscaler has said anything about the pod, or events may not be read.
     Unknown,
-    /// A node is added.
+    /// An autoscaler adds a node.
     Announced {
-        /// When that was said.
+        /// Time of the event that announced it.
         at: Timestamp,
         said: String,
     },
-    /// No node is added, and why.
+    /// No node is added, with the autoscaler's reason.
     Declined { said: String },
 }
 
 impl ScaleUp {
-    /// What an autoscaler said last. Pure.
+    /// Takes the latest statement of an autoscaler from a pod's events. Pure.
     fn of(events: &[Event]) -> Self {
         let said =
             events.iter().filter_map(|event| Some((event_time(event)?, Self::from_event(event)?)));
         said.max_by_key(|(at, _)| *at).map_or(Self::Unknown, |(_, said)| said)
     }
 
-    /// By the words of cluster-autoscaler, and of those that go on to use them, and of Karpenter.
+    /// Recognizes events by the words of cluster-autoscaler, which others go on to use, and of Karpenter.
     fn from_event(event: &Event) -> Option<Self> {
         let note = event.note.as_deref().unwrap_or_default();
         let said = shorten_text(note.trim_end_matches(['.', ' ']), 300);
@@ -62,7 +62,8 @@ fn is_from(event: &Event, component: &str) -> bool {
     source.into_iter().chain(reporter).any(|name| name.contains(component))
 }
 
-/// When an event was seen last. Who writes events in the older form leaves the newer time out.
+/// Time at which an event was last seen. Writers of the older form leave the newer fields empty, so the latest of all
+/// counts.
 fn event_time(event: &Event) -> Option<Timestamp> {
     let series = event.series.as_ref().map(|series| series.last_observed_time.0);
     let first = event.event_time.as_ref().map(|time| time.0);
@@ -71,26 +72,26 @@ fn event_time(event: &Event) -> Option<Timestamp> {
     series.max(first).max(older).or(made)
 }
 
-/// What was found about a pod, by its UID, and when.
+/// Cache of autoscalers' answers, by the UID of the pod.
 pub(crate) struct ScaleUps {
     client: Client,
     known: Mutex<HashMap<String, (ScaleUp, Instant)>>,
 }
 
 impl ScaleUps {
-    /// Asks with the controller's rights.
+    /// Creates an empty cache; questions are asked with the controller's rights.
     pub(crate) fn new(client: Client) -> Self {
         Self { client, known: Mutex::default() }
     }
 
-    /// What is known by now.
+    /// Returns the cached answer about a pod, if it is still fresh.
     pub(crate) fn of(&self, pod_uid: &str) -> Option<ScaleUp> {
         let known = self.known.lock();
         let (said, at) = known.get(pod_uid)?;
         (at.elapsed() < FRESH).then(|| said.clone())
     }
 
-    /// Asks. Who may not ask knows nothing, and that is an answer too.
+    /// Asks the API server. A lack of rights is cached as an answer, too.
     pub(crate) async fn look(&self, namespace: &str, pod_uid: &str) {
         let events = Api::<Event>::namespaced(self.client.clone(), namespace);
         let about = ListParams::default().fields(&format!("regarding.uid={pod_uid}")).limit(MOST);

@@ -1,5 +1,5 @@
-//! What this process remembers of seats, and no object says: refusals, failures, and since when work waits for room.
-//! Lost with the process, which tries again then.
+//! In-memory state of seats that no object holds: refusals, failures, and since when work waits for room. It is lost
+//! with the process; the next one just tries again.
 
 use std::collections::HashMap;
 
@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 
 use crate::index::ObjectKey;
 
-/// Nothing is made again so long after a refusal.
+/// Time after a refusal in which no seats are made.
 const REFUSED: SignedDuration = SignedDuration::from_mins(1);
-/// For so long work that finds no node has the room of seats: it would have it by then.
+/// Time in which work that finds no node may have the room of seats; if that helped, it would have a node by then.
 const ROOM: SignedDuration = SignedDuration::from_mins(10);
 /// After a seat that failed none is made in its place for so long. Doubled with each that fails after that.
 const FAILED: SignedDuration = SignedDuration::from_mins(1);
@@ -36,13 +36,13 @@ struct SeatRefusal {
 /// A seat that no Thread has had, and none can.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SeatFailure {
-    /// UID of its pod.
+    /// UID of the seat's pod.
     pub uid: String,
     pub made: Timestamp,
     pub at: Timestamp,
-    /// A sentence without its end.
+    /// Reason as a sentence without its end.
     pub why: String,
-    /// Not its own: the gateway was away, or the cluster took it away.
+    /// True for a cause outside of the seat: the gateway was away, or the cluster took it away.
     pub passes: bool,
     /// False where it still has its room on a node.
     pub ended: bool,
@@ -51,7 +51,8 @@ pub(crate) struct SeatFailure {
 /// Seats of a Repo that failed one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailedSeats {
-    /// Those that failed together count once, and none that failed for what passes.
+    /// Number of failed rounds: seats that failed together count once, and those that failed for a passing cause
+    /// never.
     pub rounds: u32,
     /// The number of seats in whose place none is made before `due`.
     pub places: u32,
@@ -65,7 +66,7 @@ pub(crate) struct FailedSeats {
 
 #[derive(Debug)]
 struct FailureRecord {
-    /// What seats are made from: what is changed is tried at once.
+    /// Fingerprint of everything that seats are made from: after a change seats are tried at once.
     made_from: String,
     /// UIDs of pods that are counted and still there.
     counted: Vec<String>,
@@ -88,8 +89,8 @@ impl SeatMemory {
         (known.generation == repo.metadata.generation).then(|| known.refusal.clone())
     }
 
-    /// Counts the failures that are to be seen now, each once; what there is to go by then. `served` is when the newest
-    /// seat was made that was of use: failures from before it was made are over.
+    /// Counts the failures that are to be seen now, each once; what there is to go by then. `served` is when the
+    /// newest seat was made that was of use: failures from before it was made are over.
     pub(crate) fn count_failures(
         &self,
         repo: &ObjectKey,
@@ -133,7 +134,7 @@ impl SeatMemory {
             let since = *waiting.entry(owner.clone()).or_insert(now);
             *counts && now.duration_since(since) < ROOM
         });
-        // Each is to be known from now on.
+        // No short circuit: each owner has to be recorded from now on.
         since.fold(false, |waits, one| waits | one)
     }
 }

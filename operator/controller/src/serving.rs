@@ -1,4 +1,5 @@
-//! Whether a gateway serves: its Lease says who, and how lately by the clock of this process.
+//! Decides from its Lease if a gateway serves: by the holder, and by how lately it was renewed by the clock of this
+//! process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,12 +9,12 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::queues::ControllerQueues;
 
-/// How long a hand-over from one gateway to the next may take before anybody is told.
+/// Grace period for a hand-over from one gateway to the next, before anybody is told.
 const GRACE: Duration = Duration::from_secs(10);
 /// Time between two looks at a Lease that nobody writes any more.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// No gateway serves; says what to do.
+/// No gateway serves; the text says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GatewayAway {
     #[error(
@@ -31,9 +32,9 @@ pub(crate) struct ServingGateway(Mutex<ServingState>);
 struct ServingState {
     holder: String,
     version: Option<String>,
-    /// Until when it counts; nothing if nobody was ever seen.
+    /// Time until which the last sign of a gateway counts; None if none was ever seen.
     until: Option<Instant>,
-    /// What was said last.
+    /// Verdict that was reported last.
     said: bool,
 }
 
@@ -56,7 +57,7 @@ impl ServingGateway {
         state.turned(now)
     }
 
-    /// Whether one serves.
+    /// Checks that a gateway serves.
     ///
     /// # Errors
     /// When none does.
@@ -69,7 +70,7 @@ impl ServingGateway {
         }
     }
 
-    /// Has everybody look again when the last sign of a gateway is too old.
+    /// Queues all objects when the last sign of a gateway gets too old.
     pub(crate) async fn watch(self: Arc<Self>, queues: ControllerQueues) {
         loop {
             tokio::time::sleep(LOOK).await;
@@ -114,7 +115,7 @@ mod tests {
         assert!(serving.note(Some(&lease("1", "a")), at(0)));
         assert!(!serving.note(Some(&lease("2", "a")), at(2)), "a renewal is no news");
         assert!(serving.serves(at(19)).is_ok());
-        // The same again, as after a new list: nobody has renewed it.
+        // The same Lease again, as after a new list, is no renewal.
         assert!(!serving.note(Some(&lease("2", "a")), at(15)));
         assert!(serving.serves(at(21)).unwrap_err().to_string().contains("`a` was the last one"));
         assert!(serving.lock().turned(at(21)));

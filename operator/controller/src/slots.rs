@@ -1,4 +1,5 @@
-//! Who may run: a Repo's slots, given out in the order of arrival.
+//! Admission of roles to a Repo's slots, which limit how many run at once. Slots are given out in the order of
+//! arrival.
 //!
 //! A role holds a slot only while it runs or is about to; a Thread that waits, sleeps or is only
 //! open holds none. A slot is given here first and then written into the Thread (`admitted`), and
@@ -19,7 +20,7 @@ const EXACT: usize = 20;
 
 pub(crate) type RoleSet = BTreeSet<String>;
 
-/// What a Thread holds and wants.
+/// Slots that a Thread holds and wants.
 #[derive(Clone, Debug)]
 pub(crate) struct SlotRequest<'a> {
     pub thread: &'a str,
@@ -27,15 +28,15 @@ pub(crate) struct SlotRequest<'a> {
     pub admitted: RoleSet,
     /// Roles that run, or would if they had a slot.
     pub wanted: RoleSet,
-    /// Since when it waits, if it is known to wait already.
+    /// Time since which it waits, if it is known to wait already.
     pub since: Timestamp,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SlotAnswer {
-    /// Of the wanted roles those that have a slot.
+    /// Wanted roles that have a slot.
     pub admitted: RoleSet,
-    /// Its place in the queue, from 1, if anything has to wait.
+    /// Place in the queue, from 1, if anything has to wait.
     pub position: Option<u32>,
     /// Threads that should ask again.
     pub others: Vec<String>,
@@ -56,7 +57,7 @@ struct SlotQueue {
 pub(crate) struct RepoSlots(Mutex<HashMap<ObjectKey, SlotQueue>>);
 
 impl RepoSlots {
-    /// Nothing is known any more: somebody else counts.
+    /// Forgets everything, because another replica gives out slots now.
     pub(crate) fn clear(&self) {
         self.0.lock().clear();
     }
@@ -85,7 +86,7 @@ impl RepoSlots {
         })
     }
 
-    /// How many Threads and roles hold a slot, by Repo as `namespace/name`.
+    /// Numbers of Threads and of roles that hold a slot, by Repo as `namespace/name`.
     pub(crate) fn used(&self) -> HashMap<String, (usize, usize)> {
         let repos = self.0.lock();
         let used =
@@ -93,7 +94,7 @@ impl RepoSlots {
         repos.iter().map(|(key, queue)| (key.to_string(), used(queue))).collect()
     }
 
-    /// Before the first look at any Thread: what was given already.
+    /// Counts slots that were given before this replica acts, ahead of the first look at any Thread.
     pub(crate) fn prime(&self, repo: &ObjectKey, thread: &str, admitted: RoleSet) {
         self.with(repo, |queue| {
             queue.held.remove(thread);
@@ -118,8 +119,8 @@ impl SlotQueue {
     fn ask(&mut self, limits: &LimitsSpec, request: SlotRequest) -> SlotAnswer {
         let SlotRequest { thread, admitted: written, wanted, since } = request;
         let before = self.held.remove(thread).unwrap_or_default();
-        // What is written is held until it is written otherwise; what is not and is not wanted any
-        // more never will be.
+        // A slot that is written in the Thread is held until another write takes it back. One that is neither written
+        // nor wanted any more will never be written.
         let held: RoleSet =
             before.iter().filter(|role| wanted.contains(*role)).chain(&written).cloned().collect();
         let mut freed = before.difference(&held).next().is_some();
@@ -253,7 +254,7 @@ mod tests {
         // A second role of a Thread that runs needs no second place, and waits for nobody.
         assert_eq!(office.ask("a", &["pm"], &["coder"]), (1, None));
         assert_eq!(office.ask("b", &[], &["pm"]), (0, Some(1)));
-        // It ends; who waits is told, and only the first one may go.
+        // The role ends; waiting Threads are told, and only the first one gets the slot.
         let ended = office.answer("a", &[], &[]);
         assert_eq!(ended.others, ["b", "c"]);
         let passed_over = office.answer("c", &[], &["pm"]);
@@ -270,7 +271,7 @@ mod tests {
         let office = Office::new(5, 2);
         assert_eq!(office.ask("a", &[], &["coder", "pm", "reviewer"]), (2, Some(1)));
         assert_eq!(office.ask("b", &[], &["pm"]), (0, Some(2)));
-        // One of them sleeps: the Thread that asked first gets its slot.
+        // One of the roles sleeps: the Thread that asked first gets its slot.
         assert_eq!(office.ask("a", &["coder"], &["reviewer"]), (1, None));
         assert_eq!(office.ask("b", &[], &["pm"]), (0, Some(1)));
         assert_eq!(office.answer("a", &["reviewer"], &[]).others, ["b"]);
@@ -282,7 +283,7 @@ mod tests {
         let office = Office::new(1, 6);
         office.0.prime(&ObjectKey::new("ns", "shop"), "a", roles(&["pm"]));
         assert_eq!(office.ask("b", &[], &["pm"]), (0, Some(1)));
-        // Who waited longest is first again, whoever asks first.
+        // The Thread that waited longest is first again, whoever asks first.
         assert_eq!(office.ask("a", &["pm"], &[]), (0, None));
     }
 
@@ -296,7 +297,7 @@ mod tests {
             office.0.ask(&key, &office.1, request)
         };
         assert_eq!(ask("a", &[], &["pm"]).admitted, roles(&["pm"]));
-        // It has done what it had to do, but a gateway may still see it admitted.
+        // The role has done its work, but a gateway may still see it admitted.
         assert_eq!(ask("a", &["pm"], &[]).admitted, RoleSet::new());
         assert_eq!(ask("b", &[], &["pm"]).position, Some(1));
         assert_eq!(office.0.release(&key, "a", &roles(&["pm"])), ["b"]);

@@ -17,7 +17,7 @@ const REMEMBERED: usize = 1024;
 /// Seats that some Thread has taken, or tried to, by their pod's UID: nobody tries them again.
 #[derive(Debug)]
 pub(crate) struct SpentSeats {
-    /// Since when.
+    /// Time of taking, by the UID of the pod.
     pods: Mutex<RecentMap<String, Timestamp>>,
     /// The last time of that, by Repo, and when the newest of them was made.
     last: Mutex<HashMap<ObjectKey, (Timestamp, Timestamp)>>,
@@ -40,7 +40,7 @@ impl SpentSeats {
         last.insert(ObjectKey::of(repo), (now, newest));
     }
 
-    /// Since when somebody has it, or tries to.
+    /// Time since which a Thread has the seat, or tries to take it.
     pub(crate) fn since(&self, pod: &Pod) -> Option<Timestamp> {
         self.pods.lock().get(&pod.uid()?).copied()
     }

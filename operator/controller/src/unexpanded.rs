@@ -21,12 +21,12 @@ struct RefusedSize {
 pub(crate) struct UnexpandedClaims(Mutex<HashMap<ObjectKey, RefusedSize>>);
 
 impl UnexpandedClaims {
-    /// Why a Thread's claim could not grow, if it was tried.
+    /// Message of the API server when it refused to grow a Thread's claim, if it did.
     pub(crate) fn get(&self, thread: &ObjectKey) -> Option<String> {
         self.with(|all| all.get(thread).map(|refused| refused.message.clone()))
     }
 
-    /// Whether it is time to try.
+    /// True if growing the claim to this size has not been refused lately.
     pub(crate) fn is_due(&self, thread: &ObjectKey, size: &str) -> bool {
         self.with(|all| all.get(thread).is_none_or(|r| r.size != size || r.at.elapsed() > RETRY))
     }
@@ -36,7 +36,7 @@ impl UnexpandedClaims {
         self.with(|all| all.insert(thread, refused));
     }
 
-    /// It worked, or the Thread is gone.
+    /// Forgets a refusal: growing the claim worked, or the Thread is gone.
     pub(crate) fn forget(&self, thread: &ObjectKey) {
         self.with(|all| all.remove(thread));
     }

@@ -1,5 +1,5 @@
-//! `approve`: where a question waits. An approval is the gateway's record of a person's click, so that no one who may write to
-//! the cluster can say yes in another person's name.
+//! `approve`: where a question waits. An approval is the gateway's record of a person's click, so that no one who may
+//! write to the cluster can say yes in another person's name.
 
 use codebutler_crds::thread::SlackThread;
 
@@ -8,7 +8,7 @@ use crate::table::{format_usd, plain};
 use crate::threads::waits_for_person;
 use crate::{PluginError, PluginTerminal};
 
-/// Says what is open, and where it is answered.
+/// Prints the open questions of a Thread, and where people answer them.
 pub(crate) async fn run_approve(
     cluster: &TeamCluster,
     name: &str,

@@ -5,25 +5,25 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-/// `kubectl codebutler`
+/// Shows what Repos and Threads do, cost, wait for and lack; stops them; sets up a team.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl codebutler", bin_name = "kubectl codebutler", version)]
 pub(crate) struct PluginArgs {
-    /// Where to look.
+    /// Cluster and namespace of the command.
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// The command.
+    /// The command to run, with its own flags.
     #[command(subcommand)]
     pub command: PluginCommand,
 }
 
-/// Which cluster and namespace.
+/// Cluster and namespace that the plugin works on.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PlaceArgs {
     /// Namespace of the team; the context's if absent.
     #[arg(short, long, global = true)]
     pub namespace: Option<String>,
-    /// All namespaces.
+    /// Looks at all namespaces, not at one.
     #[arg(short = 'A', long, global = true, conflicts_with = "namespace")]
     pub all_namespaces: bool,
     /// Context of the kubeconfig; the current one if absent.
@@ -31,15 +31,14 @@ pub(crate) struct PlaceArgs {
     pub context: Option<String>,
 }
 
-/// Commands of the plugin.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PluginCommand {
-    /// Looks at the installation, Repos, roles and Threads, and says what is not ready and what to do. Ends with 1 if something
-    /// is not.
+    /// Looks at the installation, Repos, roles and Threads, and says what is not ready and what to do. Ends with 1 if
+    /// something is not.
     Doctor,
     /// Lists Threads with what they wait for and cost.
     Threads {
-        /// Closed ones, too.
+        /// Lists closed Threads, too.
         #[arg(long)]
         all: bool,
     },
@@ -47,9 +46,10 @@ pub(crate) enum PluginCommand {
     Watch,
     /// Says what each Repo has cost today, and what each Thread and role has cost.
     Cost,
-    /// Says which questions of a Thread are open and where a person answers them: in Slack, so that it is known who did.
+    /// Says which questions of a Thread are open and where a person answers them: in Slack, so that it is known who
+    /// did.
     Approve {
-        /// The Thread.
+        /// Name of the Thread.
         thread: String,
     },
     /// Ends a Thread, or keeps a Repo from beginning anything new.
@@ -60,7 +60,7 @@ pub(crate) enum PluginCommand {
     Init(Box<InitArgs>),
     /// Prints completions for a shell.
     Completions {
-        /// Which shell.
+        /// Shell that the completions are for.
         shell: Shell,
     },
     /// Prints what may come next, for kubectl.
@@ -81,20 +81,20 @@ pub(crate) struct StopArgs {
     /// A Repo instead: running turns end, and nothing new begins (`spec.suspend`).
     #[arg(long, conflicts_with = "thread")]
     pub repo: Option<String>,
-    /// Without asking.
+    /// Does not ask for confirmation.
     #[arg(short, long)]
     pub yes: bool,
 }
 
-/// Whose logs.
+/// Thread and role whose logs are printed.
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
-    /// The Thread.
+    /// Name of the Thread.
     pub thread: String,
     /// The role; the active one if absent.
     #[arg(long)]
     pub role: Option<String>,
-    /// Go on until Ctrl-C.
+    /// Follows the log until Ctrl-C.
     #[arg(short, long)]
     pub follow: bool,
 }
@@ -102,7 +102,7 @@ pub(crate) struct LogsArgs {
 /// Answers for a new team. Absent ones are asked for.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// Folder for the files.
+    /// Folder for the manifests.
     #[arg(long, default_value = "codebutler-team")]
     pub dir: PathBuf,
     /// Applies the manifests instead of writing files.
@@ -132,7 +132,7 @@ pub(crate) struct InitArgs {
     /// App token of the Slack app.
     #[arg(long, env = "SLACK_APP_TOKEN", hide_env_values = true)]
     pub slack_app_token: Option<String>,
-    /// Token for the Git host.
+    /// Access token for the Git host.
     #[arg(long, env = "GIT_TOKEN", hide_env_values = true)]
     pub git_token: Option<String>,
     /// Key of the model API; empty for a server that wants none.

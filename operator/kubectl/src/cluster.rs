@@ -15,7 +15,7 @@ use crate::proxy::{ProxyEnvironment, open_client};
 /// A connection, and the namespace that is meant.
 pub(crate) struct TeamCluster {
     client: Client,
-    /// None: all.
+    /// Namespace to look at; None for all.
     namespace: Option<String>,
     usual: String,
 }
@@ -65,7 +65,6 @@ impl TeamCluster {
         Ok(Self { client, namespace, usual })
     }
 
-    /// The client itself.
     pub(crate) const fn client(&self) -> &Client {
         &self.client
     }
@@ -93,22 +92,22 @@ impl TeamCluster {
         }
     }
 
-    /// All Repos.
+    /// Lists the Repos of the namespace, or of all.
     pub(crate) async fn repos(&self) -> Result<Vec<Repo>, PluginError> {
         self.list(&self.scope(), "list Repos").await
     }
 
-    /// All AgentRoles that are in the same place.
+    /// Lists the AgentRoles of the namespace, or of all.
     pub(crate) async fn roles(&self) -> Result<Vec<AgentRole>, PluginError> {
         self.list(&self.scope(), "list AgentRoles").await
     }
 
-    /// All Threads.
+    /// Lists the Threads of the namespace, or of all.
     pub(crate) async fn threads(&self) -> Result<Vec<Thread>, PluginError> {
         self.list(&self.scope(), "list Threads").await
     }
 
-    /// One Thread.
+    /// Reads a Thread by its name; one that does not exist is an error.
     pub(crate) async fn thread(&self, name: &str) -> Result<Thread, PluginError> {
         let found = self.team::<Thread>().get_opt(name).await;
         found.map_err(|error| explain("read the Thread", &error))?.ok_or_else(|| {
@@ -127,7 +126,7 @@ impl TeamCluster {
     }
 }
 
-/// An error of the API server, for the user.
+/// Turns an error of the API server into one for the user.
 pub(crate) fn explain(what: &str, error: &kube::Error) -> PluginError {
     let what = what.to_owned();
     match error {

@@ -1,11 +1,11 @@
-//! What may come next on a command line, as kubectl asks `kubectl_complete-codebutler`: a line for each word with what it is, and a last
-//! one with what the shell is to do.
+//! Candidates for the next word of a command line, as kubectl asks `kubectl_complete-codebutler`: a line for each
+//! with its description, and a last one with the directive for the shell.
 
 use clap::Command;
 
 use crate::{PluginError, PluginTerminal};
 
-/// Offer no files.
+/// Directive for the shell: offer no files.
 const NO_FILES: &str = ":4";
 
 /// Prints the candidates for the last of `words`.

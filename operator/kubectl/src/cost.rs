@@ -9,7 +9,7 @@ use crate::cluster::TeamCluster;
 use crate::table::{format_table, format_usd};
 use crate::{PluginError, PluginTerminal};
 
-/// Prints three tables.
+/// Prints tables of what Repos, Threads and roles have cost.
 pub(crate) async fn run_cost(
     cluster: &TeamCluster,
     terminal: &mut PluginTerminal<'_>,

@@ -1,5 +1,5 @@
-//! `doctor`: what is not ready, and what to do about it. It reads conditions: what is wrong and how to correct it is what
-//! controller and gateway have found out, in the words of their catalog of reasons; and whether those two run.
+//! `doctor`: what is not ready, and what to do about it. It reads conditions: what is wrong and how to correct it is
+//! what controller and gateway have found out, in the words of their catalog of reasons; and whether those two run.
 
 use codebutler_crds::condition::{
     AWAITING_USER, BUDGET_EXCEEDED, COLLECTING, EGRESS_ENFORCED, FINISHED, MODELS_KNOWN,

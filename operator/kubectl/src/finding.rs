@@ -1,24 +1,24 @@
-//! What `doctor` finds.
+//! Findings of `doctor`.
 
-/// Weight of a finding.
+/// Severity of a finding, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FindingLevel {
-    /// Somebody has to do something.
+    /// A person has to act.
     Trouble,
-    /// It goes on by itself, or is what somebody wanted.
+    /// It resolves by itself, or somebody wanted it so.
     Remark,
 }
 
-/// One thing that is not as it should be.
+/// One thing that is not as it should be, with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DoctorFinding {
     pub(crate) level: FindingLevel,
-    /// `Repo team/shop`.
+    /// Object that it is about, such as `Repo team/shop`.
     pub(crate) what: String,
-    /// The condition's reason.
+    /// Reason of the object's condition.
     pub(crate) reason: String,
-    /// The condition's message.
+    /// Message of the object's condition.
     pub(crate) said: String,
-    /// The remedy.
+    /// Remedy for people.
     pub(crate) todo: String,
 }

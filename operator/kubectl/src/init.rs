@@ -1,5 +1,5 @@
-//! `init`: asks for Slack, Git and the model API, and makes what joins them: a namespace, the gateway's right to read its
-//! Secrets, three Secrets, a Repo, and the manifest of the Slack app.
+//! `init`: asks for Slack, Git and the model API, and makes what joins them: a namespace, the gateway's right to read
+//! its Secrets, three Secrets, a Repo, and the manifest of the Slack app.
 
 mod answers;
 mod manifests;
@@ -43,7 +43,7 @@ pub(crate) async fn run_init(
     if cluster.is_none() {
         look_for_files(dir)?;
     }
-    // Its tokens are asked for, and exist only once the app does.
+    // The app's tokens, which are asked for next, exist only once the app does.
     if wanted.slack_bot_token.is_none() || wanted.slack_app_token.is_none() {
         write_app(dir)?;
         terminal.say(&tell_app(dir))?;
@@ -56,7 +56,7 @@ pub(crate) async fn run_init(
     }
 }
 
-/// All or none: a file that is there is somebody's.
+/// Fails if any of the files exists, so that all or none are written.
 fn look_for_files(dir: &Path) -> Result<(), PluginError> {
     let Some(there) = FILES.iter().map(|name| dir.join(name)).find(|path| path.exists()) else {
         return Ok(());
@@ -136,7 +136,7 @@ async fn apply_all(
     let repos = Api::<Repo>::namespaced(client, namespace);
     let encoded: Vec<Value> =
         manifests.secrets.iter().map(encode_secret).collect::<Result<_, _>>()?;
-    // All is tried before anything is changed: half a team would be nobody's.
+    // A dry run of all comes first, so that no team is left half made.
     for dry in [true, false] {
         apply(&bindings, &manifests.binding, "let the gateway read Secrets", dry).await?;
         for secret in &encoded {
@@ -150,7 +150,8 @@ async fn apply_all(
     ))
 }
 
-/// Makes it where it is not there. Who has rights in a namespace alone may not even be told: then the next steps show whether it is.
+/// Makes it where it is not there. Who has rights in a namespace alone may not even be told: then the next steps show
+/// whether it is.
 async fn make_namespace(
     spaces: &Api<Namespace>,
     name: &str,
@@ -187,7 +188,7 @@ where
     }
 }
 
-/// As the API server keeps it: it compares `data` alone with what is there.
+/// Encodes a Secret as the API server keeps it, since it compares only `data` with what is there.
 fn encode_secret(secret: &Value) -> Result<Value, PluginError> {
     let broken = |error: serde_json::Error| PluginError::Input(error.to_string());
     let mut typed: Secret = serde_json::from_value(secret.clone()).map_err(broken)?;

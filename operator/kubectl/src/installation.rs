@@ -1,4 +1,5 @@
-//! Whether controller and gateway run. A status that nobody keeps up to date looks as good as it was when they stopped.
+//! Checks that controller and gateway run. A status that nobody keeps up to date looks as good as it was when they
+//! stopped.
 
 use std::collections::BTreeSet;
 
@@ -88,7 +89,7 @@ fn look_at_deployment(deployment: &Deployment) -> Option<DoctorFinding> {
     })
 }
 
-/// What says that a program does not run, from all Leases of its name.
+/// Returns a finding if, by all Leases of its name, a program does not run.
 fn judge_leases(name: &str, leases: &[Lease], now: Timestamp) -> Option<DoctorFinding> {
     let renewed = |lease: &Lease| lease.spec.as_ref()?.renew_time.as_ref().map(|time| time.0);
     let is_held = |lease: &&Lease| {
@@ -156,7 +157,7 @@ mod tests {
         assert_eq!(judge(&[dead.clone(), held]), None);
         let said = judge(&[dead]).unwrap();
         assert!(said.contains("It last ran 3h ago"), "{said}");
-        // It stopped in good order.
+        // A program that stops in good order releases its Lease.
         let released = lease("", "2026-03-01T11:59:58.000000Z");
         assert!(judge(&[released]).is_some());
         assert!(judge(&[]).unwrap().contains("has run in this cluster yet"));

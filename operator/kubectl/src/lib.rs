@@ -1,6 +1,6 @@
-//! `kubectl codebutler`: reads Repos, AgentRoles and Threads with the rights of its user, and says what they do, cost, wait
-//! for and lack. It holds no credential of its own; what it prints of objects was written by others and loses its control
-//! characters first.
+//! `kubectl codebutler`: reads Repos, AgentRoles and Threads with the rights of its user, and says what they do,
+//! cost, wait for and lack. It holds no credential of its own; what it prints of objects was written by others and
+//! loses its control characters first.
 
 mod approve;
 mod args;
@@ -27,10 +27,10 @@ use clap::{CommandFactory as _, Parser as _};
 use self::args::{PluginArgs, PluginCommand};
 use self::cluster::TeamCluster;
 
-/// Why a command did not do what it was asked to.
+/// A command could not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginError {
-    /// No cluster, or none that answers.
+    /// No cluster is configured, or none answers.
     #[error("no cluster can be reached: {0}. Choose one with `kubectl config use-context`")]
     NoCluster(String),
     /// The credentials of the kubeconfig are no longer taken.
@@ -47,49 +47,46 @@ pub enum PluginError {
     /// The user may not do that.
     #[error("you may not {what}: {said}. Ask for the role `view` or `edit` in the namespace")]
     Forbidden {
-        /// The attempt, in words.
+        /// The attempted action, in words.
         what: String,
-        /// The API server's words.
+        /// Message of the API server.
         said: String,
     },
-    /// Nothing has that name.
+    /// No object has that name.
     #[error("{0}")]
     NotFound(String),
     /// Something that was typed.
     #[error("{0}")]
     Input(String),
-    /// Another answer of the API server.
+    /// The API server failed in another way.
     #[error("{what} failed: {said}")]
     Kube {
-        /// The attempt, in words.
+        /// The attempted action, in words.
         what: String,
-        /// The API server's words.
+        /// Message of the API server.
         said: String,
     },
-    /// Files and terminals.
+    /// A file or the terminal can't be used.
     #[error("{what}: {source}")]
     Io {
-        /// The attempt, in words.
+        /// The attempted action, in words.
         what: String,
-        /// Why it failed.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl PluginError {
-    /// An error of a file or the terminal.
+    /// Builds an error of a file or the terminal.
     fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
     }
 }
 
-/// Where answers come from and words go.
+/// Input and output of the plugin.
 pub struct PluginTerminal<'a> {
-    /// Input of the user.
     pub input: &'a mut (dyn Read + Send),
-    /// Output for the user.
     pub output: &'a mut (dyn Write + Send),
 }
 
@@ -103,8 +100,8 @@ impl PluginTerminal<'_> {
     }
 }
 
-/// Runs the plugin as `argv` says. It ends with 0 if all is well, with 1 if something is not ready, with 2 if it could not do
-/// what was asked.
+/// Runs the plugin as `argv` says. It ends with 0 if all is well, with 1 if something is not ready, with 2 if it
+/// could not do what was asked.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
     let parsed = match PluginArgs::try_parse_from(argv) {
         Ok(parsed) => parsed,

@@ -11,7 +11,7 @@ use crate::cluster::{TeamCluster, explain};
 use crate::table::plain;
 use crate::{PluginError, PluginTerminal};
 
-/// Prints line by line.
+/// Prints the log of the Thread's agent line by line.
 pub(crate) async fn run_logs(
     cluster: &TeamCluster,
     wanted: &LogsArgs,

@@ -1,5 +1,6 @@
-//! The way to a cluster through a company's proxy, as kubectl takes it: the kubeconfig's own `proxy-url`, or the environment's, which
-//! leaves out this machine and what `NO_PROXY` names. kube takes the environment's for every cluster.
+//! The way to a cluster through a company's proxy, as kubectl takes it: the kubeconfig's own `proxy-url`, or the
+//! environment's, which leaves out this machine and what `NO_PROXY` names. kube takes the environment's for every
+//! cluster.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -15,20 +16,20 @@ use tower::{BoxError, ServiceBuilder};
 
 use crate::PluginError;
 
-/// How long a proxy may take to answer at all.
+/// Time limit for an answer of a proxy.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The way out as the environment names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProxyEnvironment {
-    /// For https.
+    /// Proxy for https.
     pub(crate) https: String,
-    /// What is reached without.
+    /// Hosts that are reached without a proxy.
     pub(crate) none: String,
 }
 
 impl ProxyEnvironment {
-    /// As this process was started.
+    /// Reads the environment of this process.
     pub(crate) fn read() -> Self {
         Self::of(|name| std::env::var(name).ok())
     }
@@ -128,7 +129,7 @@ mod tests {
         for inside in ["https://10.1.2.3:6443", "https://k8s.corp.example"] {
             assert_eq!(of(inside), Ok(None), "{inside}");
         }
-        // One that the kubeconfig names is for this cluster.
+        // A proxy that the kubeconfig names is for this cluster, whatever the environment says.
         let own = proxy("https://10.1.2.3:6443", "http://bastion:8080/", &env);
         assert_eq!(own, Ok(Some("http://bastion:8080/".to_owned())));
         assert_eq!(proxy("https://eks.example.com", "", &env), Ok(None));

@@ -10,7 +10,7 @@ use crate::args::StopArgs;
 use crate::cluster::{TeamCluster, explain};
 use crate::{PluginError, PluginTerminal};
 
-/// Asks first, unless `--yes` is given.
+/// Stops a Thread or Repo; asks first, unless `--yes` is given.
 pub(crate) async fn run_stop(
     cluster: &TeamCluster,
     wanted: &StopArgs,

@@ -29,7 +29,7 @@ pub(crate) fn format_usd(cost: NanoUsd) -> String {
     cost.in_cents()
 }
 
-/// An age, in the largest unit that fits.
+/// Formats an age in the largest unit that fits.
 pub(crate) fn format_age(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(since.as_second()).max(0);
     match seconds {

@@ -51,7 +51,7 @@ pub(crate) fn waits_for_person(thread: &Thread) -> bool {
     })
 }
 
-/// One Thread as a row.
+/// Row of a Thread in the table.
 pub(crate) fn thread_row(thread: &Thread, now: Timestamp) -> Vec<String> {
     let empty = ThreadStatus::default();
     let status = thread.status.as_ref().unwrap_or(&empty);

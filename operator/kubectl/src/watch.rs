@@ -48,7 +48,7 @@ async fn follow(
                 continue;
             }
         };
-        // It comes before anybody was asked.
+        // The watcher emits it before any request, so it does not show that the cluster answers.
         if matches!(event, Event::Init) {
             continue;
         }
@@ -95,7 +95,7 @@ fn change_line(thread: &Thread, gone: bool) -> String {
     if gone {
         return "deleted".to_owned();
     }
-    // Without namespace, name and age, which are no change.
+    // Namespace, name and age are left out, as they are no change.
     let row = thread_row(thread, Timestamp::now());
     let [_, _, _, state, waits, role, pull, cost, _, reason] = row.as_slice() else {
         return String::new();

@@ -1,5 +1,5 @@
-//! Results as servers write them, read item by item: an item of an unknown or broken form becomes a note, and the rest
-//! is kept.
+//! Results as servers write them, read item by item: an item of an unknown or broken form becomes a note, and the
+//! rest is kept.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
@@ -11,63 +11,59 @@ const ITEMS: usize = 1000;
 /// Answer of a tool, or contents of a resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolResult {
-    /// In the order of the server.
+    /// Content items, in the server's order.
     pub items: Vec<ContentItem>,
-    /// The same as data, where the tool has a schema for it.
+    /// The result as data, where the tool has a schema for it.
     pub structured: Option<Value>,
     /// The tool failed: its words say why.
     pub is_error: bool,
 }
 
-/// One piece of a result.
+/// One content item of a result or prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContentItem {
-    /// The piece.
     pub body: ContentBody,
     /// The server means it for people only.
     pub is_for_people: bool,
 }
 
-/// Contents of a piece.
+/// Payload of a content item.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ContentBody {
-    /// Words.
+    /// Plain text.
     Text(String),
     /// A picture, a sound or another file.
     Binary {
         /// Media type, as the server says it.
         media_type: String,
-        /// Bytes.
+        /// The decoded bytes.
         data: Vec<u8>,
         /// Address, for an embedded resource.
         uri: Option<String>,
     },
     /// Words of an embedded resource.
     Embedded {
-        /// Its address.
+        /// URI of the resource.
         uri: String,
-        /// Its words.
+        /// Text of the resource.
         text: String,
     },
     /// A resource that can be read with another request.
     Link {
-        /// Its address.
+        /// URI to read the resource by.
         uri: String,
-        /// Its name.
         name: String,
-        /// Its description.
         description: Option<String>,
     },
     /// A piece that can't be used, and why.
     Unusable(String),
 }
 
-/// A message of a prompt.
+/// One message of a prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromptMessage {
-    /// It counts as the model's own words.
+    /// True if the message counts as the model's own words.
     pub is_assistant: bool,
-    /// Its contents.
     pub body: ContentBody,
 }
 
@@ -87,7 +83,7 @@ impl ToolResult {
         let items = match result.get("content") {
             Some(Value::Array(items)) => read_items(items),
             Some(Value::Null) | None => Vec::new(),
-            // Some servers write the one item, or its words, without a list.
+            // Some servers write a single item, or its text, without a list.
             Some(other) => read_items(std::slice::from_ref(other)),
         };
         Self { items, structured, is_error }
@@ -200,7 +196,7 @@ fn unusable(reason: &str) -> ContentBody {
     ContentBody::Unusable(reason.to_owned())
 }
 
-/// Also with line breaks, without padding, and as a `data:` URL.
+/// Decodes base64 leniently: with line breaks, without padding, and as a `data:` URL.
 fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let text = match text.strip_prefix("data:") {
         Some(rest) => rest.split_once(";base64,")?.1,

@@ -11,7 +11,7 @@ pub enum McpError {
     /// The server did not answer `initialize` in time.
     #[error("the server did not answer within {} s of its start{said}", .limit.as_secs_f32().ceil())]
     StartTimeout {
-        /// The time limit.
+        /// Time limit that has passed.
         limit: Duration,
         /// The last line that it wrote outside of the protocol, after `: `, or nothing.
         said: String,
@@ -31,12 +31,12 @@ pub enum McpError {
         /// The last lines that it wrote outside of the protocol, after `: `, or nothing.
         said: String,
     },
-    /// No answer, and no sign of progress, in time; the request was cancelled.
+    /// The request timed out without an answer or progress, and was cancelled.
     #[error("no answer to `{method}` within {} s; it was cancelled", .limit.as_secs_f32().ceil())]
     Timeout {
-        /// Method of the request.
+        /// JSON-RPC method of the request.
         method: String,
-        /// The time limit.
+        /// Time limit that has passed.
         limit: Duration,
     },
     /// The caller cancelled the request.
@@ -45,52 +45,51 @@ pub enum McpError {
     /// The server refused the request. Its words are for the model, too.
     #[error("the server refuses: {message} ({code})")]
     Refused {
-        /// JSON-RPC's code.
+        /// Error code of JSON-RPC.
         code: i64,
-        /// The server's words.
+        /// Error message of the server; untrusted.
         message: String,
     },
     /// A person has to open a page before the request can be carried out.
     #[error("the server wants a page to be opened first: {message}")]
     PageNeeded {
-        /// The server's words.
+        /// Reason in the server's words; untrusted.
         message: String,
         /// Pages, each with its reason.
         pages: Vec<(String, Url)>,
     },
-    /// An HTTP status that is no answer.
+    /// The HTTP status is not one of an answer.
     #[error("the server answers with status {status}{}", .text.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
     Status {
-        /// HTTP status.
         status: u16,
         /// Header `Retry-After`, as it came.
         retry_after: Option<String>,
         /// The beginning of the body.
         text: Option<String>,
     },
-    /// A sign-in is needed.
+    /// The server answered 401: a person has to sign in.
     #[error("the server wants a sign-in")]
     SignIn {
         /// Header `WWW-Authenticate`, as it came.
         challenge: String,
     },
-    /// What it was sent as credentials is valid, and lacks a right (`insufficient_scope`). The request was not carried out.
+    /// The credentials are valid, but lack a right (`insufficient_scope`). The request was not carried out.
     #[error(
         "the server wants the right `{scope}`, which what it is sent as credentials does not give"
     )]
     Scope {
         /// Header `WWW-Authenticate`, as it came.
         challenge: String,
-        /// The scope that it names.
+        /// Scope that the challenge names.
         scope: String,
     },
-    /// It can't be reached, or may not be.
+    /// The server can't be reached, or its address may not be.
     #[error("the server can't be reached: {0}")]
     Unreachable(String),
     /// The answer has another form than the protocol says.
     #[error("the answer to `{method}` can't be read: {reason}")]
     Unreadable {
-        /// Method of the request.
+        /// JSON-RPC method of the request.
         method: String,
         /// The problem with the answer.
         reason: String,

@@ -27,43 +27,43 @@ pub enum SessionEvent {
     PromptsChanged,
     /// A resource has other content now.
     ResourceUpdated {
-        /// Its address.
+        /// URI of the resource.
         uri: String,
     },
-    /// A log entry.
+    /// A log entry of the server.
     Log {
         /// `debug` to `emergency`, as the server says it.
         level: String,
-        /// Part of the server.
+        /// Component of the server that logs.
         logger: Option<String>,
-        /// Its text.
+        /// The logged text; untrusted.
         text: String,
     },
     /// Text that is no message of the protocol.
     Noise {
-        /// The beginning of it.
+        /// Text, cut after its beginning.
         text: String,
     },
     /// A line of the server's standard error. Servers greet there, too: it is no error by itself.
     ErrorLine {
-        /// The beginning of it.
+        /// Text, cut after its beginning.
         text: String,
     },
     /// The server lost the session and a new one was begun: what it remembered (a page, a login) is gone.
     Restarted,
-    /// So many events were dropped here, because they came faster than they were read.
+    /// Events were dropped at this place, because they came faster than they were read.
     Dropped {
-        /// Number of events.
+        /// Number of events that are lost.
         count: u64,
     },
 }
 
-/// Progress of a call.
+/// Progress report on a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgressStep {
-    /// Grows with each step.
+    /// Progress so far; it grows with each step.
     pub progress: f64,
-    /// Its final value, if known.
+    /// Final value of the progress, if known.
     pub total: Option<f64>,
     /// The current step, in the server's words.
     pub message: Option<String>,
@@ -179,7 +179,7 @@ impl EventStream {
         }
     }
 
-    /// An event that is there already.
+    /// Takes an event that is waiting already; None if there is none.
     pub fn take(&mut self) -> Option<SessionEvent> {
         let mut state = self.0.state.lock();
         if let Some(change) = state.changes.pop_front() {
@@ -194,7 +194,7 @@ impl EventStream {
 
 enum ProgressSlot {
     Claimed(mpsc::Sender<ProgressStep>),
-    /// It came before the call was registered.
+    /// Progress that came before the call was registered.
     Unclaimed(ProgressStep),
 }
 

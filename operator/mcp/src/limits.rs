@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// Limits of time and size.
+/// Time limits and size limits of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionLimits {
-    /// From the connection to the answer of `initialize`.
+    /// Time from the connection to the answer of `initialize`.
     pub start: Duration,
-    /// One page of a list, a resource or a prompt.
+    /// Time for one page of a list, a resource or a prompt.
     pub request: Duration,
     /// A call without an answer and without progress.
     pub call_idle: Duration,
@@ -15,13 +15,13 @@ pub struct SessionLimits {
     pub call_total: Duration,
     /// Closing: cancelling what runs, and ending the session.
     pub close: Duration,
-    /// Pages of one list.
+    /// Most pages of one list.
     pub pages: usize,
-    /// Items of one list.
+    /// Most items of one list.
     pub items: usize,
     /// Bytes of all items of one list together.
     pub list_bytes: usize,
-    /// Bytes of one message.
+    /// Most bytes of one message.
     pub message_bytes: usize,
     /// Bytes of a tool's input schema; output schemas above it are dropped.
     pub schema_bytes: usize,

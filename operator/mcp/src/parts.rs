@@ -9,9 +9,9 @@ use crate::content::{ContentBody, ToolResult};
 /// Kinds of content that a model accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelAbilities {
-    /// It sees pictures.
+    /// True if the model accepts images.
     pub images: bool,
-    /// It hears sounds.
+    /// True if the model accepts audio.
     pub audio: bool,
 }
 
@@ -22,7 +22,7 @@ pub struct PartLimits {
     pub text_bytes: usize,
     /// Bytes of one picture or sound.
     pub media_bytes: usize,
-    /// Pictures and sounds.
+    /// Most pictures and sounds together.
     pub media: usize,
 }
 
@@ -36,41 +36,38 @@ impl Default for PartLimits {
 const PEOPLE: ModelAbilities = ModelAbilities { images: true, audio: false };
 const PEOPLE_LIMITS: PartLimits = PartLimits { text_bytes: 3_000, media_bytes: 5 << 20, media: 4 };
 
-/// One part for a model.
+/// A part of a result, in a form that a model takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResultPart {
-    /// Words.
     Text(String),
     /// A picture of a type that models know.
     Image {
-        /// By its bytes, whatever the server says.
+        /// Media type found from the bytes, whatever the server says.
         media_type: &'static str,
-        /// Bytes.
         data: Vec<u8>,
     },
-    /// A sound.
+    /// A sound of a type that models know.
     Audio {
-        /// By its bytes, whatever the server says.
+        /// Media type found from the bytes, whatever the server says.
         media_type: &'static str,
-        /// Bytes.
         data: Vec<u8>,
     },
 }
 
-/// A result for a model.
+/// A tool's result, made fit for a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultParts {
     /// Parts for the model. Their words are untrusted: fence and mask them.
     pub parts: Vec<ResultPart>,
-    /// All words, where the model gets only some of them: to be kept in a file.
+    /// Full text, where the model gets only a part of it: to be kept in a file.
     pub whole: Option<String>,
-    /// What the server meant for people only: words and pictures.
+    /// Words and pictures that the server meant for people only.
     pub for_people: Vec<ResultPart>,
-    /// The tool failed.
+    /// True if the tool failed.
     pub is_error: bool,
 }
 
-/// Makes a result fit for a model.
+/// Turns a tool's result into parts that the model accepts.
 pub fn parts_for_model(
     result: &ToolResult,
     abilities: ModelAbilities,

@@ -1,5 +1,4 @@
-//! What the controller counts; the catalog says what each family means. [`state`] is what it reads
-//! off objects.
+//! Metrics of the controller; the catalog says what each family means. [`state`] derives metrics from objects.
 
 mod shares;
 mod state;
@@ -16,13 +15,13 @@ use state::StateMetrics;
 
 pub(crate) use state::ShownState;
 
-/// How an attempt to reconcile ended.
+/// Outcome of an attempt to reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LookOutcome {
     Done,
     /// The cache was behind; the next look comes by itself.
     Stale,
-    /// It failed and is tried again with backoff.
+    /// The look failed and is retried with backoff.
     Failed,
 }
 
@@ -68,12 +67,12 @@ impl ControllerMetrics {
         self.leader.set(1);
     }
 
-    /// It does not any more.
+    /// Marks this replica as one that does not act.
     pub(crate) fn follows(&self) {
         self.leader.set(0);
     }
 
-    /// One look at an object of `kind` ended.
+    /// Counts a look at an object of `kind` that ended.
     pub(crate) fn reconciled(&self, kind: &'static str, outcome: LookOutcome, took: Duration) {
         self.duration.observe([kind], took);
         self.reconciles.one([kind, outcome.label()]);

@@ -33,7 +33,7 @@ pub(super) fn encode_shares(
     catalog::PEOPLE_NEAR_BUDGET.write(encoder, all.iter().flat_map(|one| one.near.clone()))
 }
 
-/// The samples of a Repo.
+/// Samples of a Repo's budget shares.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct ShareSamples {
     pub used: Vec<TeamSample>,

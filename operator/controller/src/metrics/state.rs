@@ -1,4 +1,4 @@
-//! What is read off objects when somebody reads the metrics, by the replica that acts.
+//! Metrics derived from objects at each scrape, by the replica that acts.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -23,15 +23,16 @@ use crate::slots::RepoSlots;
 /// Threads of a Repo that does not exist (any more).
 const NO_REPO: &str = "(none)";
 
-/// Where the numbers come from, when the replica acts.
+/// Collector of these metrics; it reports nothing unless the replica acts.
 #[derive(Debug)]
 pub(super) struct StateMetrics {
-    /// Not 0 on the replica that acts.
+    /// 1 on the replica that acts, 0 on others.
     pub leader: Gauge,
     pub shown: ShownState,
 }
 
-/// What is read off. Closed Threads are counted and not looked at: there can be any number of them.
+/// Caches that the metrics are derived from. Closed Threads are counted and not looked at: there can be any number of
+/// them.
 #[derive(Debug)]
 pub(crate) struct ShownState {
     pub threads: Store<Thread>,
@@ -44,7 +45,7 @@ pub(crate) struct ShownState {
 /// Samples by the values of two labels.
 type Pairs = BTreeMap<[String; 2], f64>;
 
-/// What is counted over Threads.
+/// Counts over all Threads.
 #[derive(Debug, Default)]
 struct Counted {
     phases: Pairs,
@@ -70,7 +71,7 @@ impl Collector for StateMetrics {
 }
 
 impl ShownState {
-    /// What is walked through each time.
+    /// Open Threads, which every scrape walks through.
     pub(crate) fn open_threads(&self) -> Vec<Arc<Thread>> {
         let named = self.open.groups().into_iter().flat_map(|(repo, names)| {
             names.into_iter().map(move |name| ObjectRef::new(&name).within(&repo.namespace))
@@ -100,7 +101,7 @@ impl ShownState {
     }
 }
 
-/// Of Repos that keep any.
+/// Encodes numbers of warm seats, for Repos that keep any.
 fn encode_seats(repos: &[Arc<Repo>], encoder: &mut DescriptorEncoder) -> fmt::Result {
     let samples = repos.iter().filter(|repo| repo.spec.warm.is_some()).flat_map(|repo| {
         let warm = repo.status.as_ref().and_then(|status| status.warm.as_ref());
@@ -184,7 +185,7 @@ fn is_condition(c: &Condition, type_: &str) -> bool {
     c.type_ == type_ && c.status == "True"
 }
 
-/// What people are asked in a Thread, by kind.
+/// Number of questions to people that are open in a Thread, by kind.
 fn open_questions(status: &ThreadStatus, now: Timestamp) -> [(&'static str, usize); 4] {
     let undecided = |plan: &PostedPlan| plan.approved_by.is_none() && plan.declined_by.is_none();
     let plan = status.plan.as_deref().is_some_and(undecided);
@@ -218,7 +219,7 @@ fn encode_limits(
     catalog::CALLS_ALLOWED.write(encoder, allowed)
 }
 
-/// What is on record of today; a day without a call has cost nothing.
+/// Today's spend on record; a day without a call has cost nothing.
 fn budget_used(repo: &Repo, moment: &BudgetMoment) -> [([String; 2], f64); 3] {
     let spend = repo.status.as_ref().and_then(|status| status.spend.as_ref());
     let spend = spend.filter(|spend| spend.day == moment.day);

@@ -1,5 +1,5 @@
-//! What all pods of a Repo share: an account without rights, a network policy that lets them reach
-//! the gateway and nothing else, and the gateway's certificate authority.
+//! Objects that all pods of a Repo share: an account without rights, a network policy that lets them reach the
+//! gateway and nothing else, and the gateway's certificate authority.
 
 use codebutler_crds::{Repo, names};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
@@ -33,7 +33,7 @@ pub(super) fn build_account(repo: &Repo) -> ServiceAccount {
     }
 }
 
-/// Nothing in; out only to the gateway's pods.
+/// Builds the network policy of the Repo's pods: nothing in, and out only to the gateway's pods.
 pub(super) fn build_policy(
     repo: &Repo,
     gateway: &GatewayAddress,
@@ -89,7 +89,7 @@ pub(super) fn build_authority(namespace: &str, pem: &str, owners: &[OwnerReferen
     copy
 }
 
-/// Whether `found` already says everything that `wanted` says.
+/// True if `found` already has every value that `wanted` has.
 pub(super) fn agrees_with<K: Serialize>(wanted: &K, found: Option<&K>) -> bool {
     let value = |object| serde_json::to_value(object).unwrap_or_default();
     found.is_some_and(|found| contains_value(&value(found), &value(wanted)))

@@ -22,19 +22,19 @@ use crate::args::ControllerArgs;
 use crate::health::{HealthLevel, ObjectHealth};
 use crate::{refusals, schedules, spelling};
 
-/// How long caches may lag behind what was just made.
+/// Longest time by which caches are expected to lag behind an object that was just created.
 const SETTLED: SignedDuration = SignedDuration::from_secs(10);
 
-/// What is to be done about a Repo, in this order.
+/// Steps to take for a Repo, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct RepoPlan {
     /// The account of its pods, where it is not yet as it should be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<ServiceAccount>,
-    /// Likewise its network policy.
+    /// The network policy of its pods, where it is not yet as it should be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<NetworkPolicy>,
-    /// Likewise the gateway's certificate authority in its namespace.
+    /// The copy of the gateway's certificate authority, where it is not yet as it should be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authority: Option<ConfigMap>,
     /// The controller's part of the status.
@@ -44,7 +44,7 @@ pub(super) struct RepoPlan {
     pub notices: Vec<EventNotice>,
 }
 
-/// What is to be done about `repo` at `now`.
+/// Decides what to do about `repo` at `now`.
 pub(super) fn plan_repo(
     repo: &Repo,
     observed: &ObservedRepo,
@@ -125,7 +125,7 @@ fn check_patterns(repo: &Repo) -> Option<ObjectHealth> {
     Some(ObjectHealth::new(HealthLevel::Stalled, "BadPattern", format!("spec.policy.{first}")))
 }
 
-/// What the Repo's pods need. Without a gateway there is no policy that would let them reach it, so
+/// Plans the objects that the Repo's pods need. Without a gateway there is no policy that would let them reach it, so
 /// there are no pods either.
 fn plan_children(
     repo: &Repo,
@@ -167,7 +167,7 @@ fn plan_children(
                 message,
             ));
         }
-        // There it is the gateway's own.
+        // In this namespace it is the gateway's own, and no copy.
         Some(_) if namespace == args.namespace => {}
         Some(pem) => {
             let copy = children::build_authority(&namespace, pem, &observed.siblings);
@@ -179,7 +179,8 @@ fn plan_children(
     verdicts
 }
 
-/// What was in order for a while and is not any more was changed or deleted by somebody.
+/// Reports repairs. If the Repo has been ready for a while, an object that is no longer in order was changed or
+/// deleted by somebody.
 fn tell_repairs(before: &codebutler_crds::RepoStatus, now: Timestamp, plan: &mut RepoPlan) {
     let ready = before.conditions.iter().find(|c| c.type_ == READY && c.status == "True");
     if ready.is_none_or(|c| now.duration_since(c.last_transition_time.0) <= SETTLED) {
@@ -196,7 +197,7 @@ fn tell_repairs(before: &codebutler_crds::RepoStatus, now: Timestamp, plan: &mut
     }
 }
 
-/// Without a gateway nobody answers, whatever was true while there was one.
+/// Sets the condition about the gateway. Without one nobody answers, whatever was true while there was one.
 fn check_gateway(
     repo: &Repo,
     observed: &ObservedRepo,

@@ -23,7 +23,7 @@ use kube::{Resource as _, ResourceExt as _};
 use super::context::ControllerContext;
 use super::index::ObjectKey;
 
-/// How soon a refused step is tried again: what it waits for is not watched.
+/// Delay before a refused step is retried. A timer is needed because the cause is not watched.
 const RETRY_REFUSED: Duration = Duration::from_secs(15);
 
 /// Looks at a Repo and does what is due.
@@ -76,8 +76,8 @@ async fn perform_plan(
     Ok(FollowUp::await_change())
 }
 
-/// Whether a copy of the certificate authority is ours: all Repos of a namespace share it, also
-/// later ones, so no single owner can tell.
+/// True if the controller manages this copy of the certificate authority. It goes by the label: all Repos of a
+/// namespace share the copy, later ones too, so no single owner can tell.
 fn is_managed(found: &ConfigMap) -> bool {
     let manager = found.labels().get(names::LABEL_MANAGED_BY);
     manager.is_some_and(|manager| manager == names::CONTROLLER)

@@ -1,4 +1,4 @@
-//! What a decision on a Repo is made from, gathered from the caches.
+//! Gathers the facts for a decision on a Repo from the caches.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,15 +27,15 @@ pub(crate) struct ObservedRepo {
     pub authority: Option<String>,
     /// All Repos of the namespace as owners of what they share.
     pub siblings: Vec<OwnerReference>,
-    /// How many of its Threads are open.
+    /// Number of its Threads that are open.
     pub open_threads: u32,
-    /// What is there of its children.
+    /// The pods' account, if it exists.
     pub account: Option<Arc<ServiceAccount>>,
-    /// See `account`.
+    /// The pods' network policy, if it exists.
     pub policy: Option<Arc<NetworkPolicy>>,
-    /// See `account`.
+    /// Copy of the gateway's certificate authority, if it exists.
     pub authority_copy: Option<Arc<ConfigMap>>,
-    /// What the API server just refused, if it did.
+    /// Refusal of the API server in this look, if there was one.
     pub refusal: Option<ApplyRefusal>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn observe_repo(context: &ControllerContext, repo: &Repo) -> Observed
     }
 }
 
-/// Whether everything that the Repo's pods need is there.
+/// True if all objects that the Repo's pods need exist.
 pub(crate) fn is_prepared(context: &ControllerContext, repo: &Repo) -> bool {
     let (key, uid) = (ObjectKey::of(repo), repo.uid().unwrap_or_default());
     let account = context.accounts.get(&reference_to(&names::service_account(&key.name), &key));

@@ -1,5 +1,5 @@
-//! What the gateway says of the world outside. It counts for the generation that it was asked about
-//! only: what nobody has asked yet is neither true nor false. Pure.
+//! Evaluates the gateway's conditions about services outside the cluster. Each counts only for the generation that it
+//! was checked for: a check that has not been made yet is neither true nor false. Pure.
 
 use codebutler_crds::Repo;
 use codebutler_crds::condition::{
@@ -9,14 +9,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::health::{HealthLevel, ObjectHealth};
 
-/// What is asked of each generation: the condition, its name for people, and the reason of a no.
+/// Checks of each generation: the condition, its name for people, and the reason when it is false.
 const ASKED: [(&str, &str, &str); 3] = [
     (SLACK_REACHABLE, "Slack", "SlackNotReachable"),
     (GIT_REACHABLE, "Git", "GitNotReachable"),
     (MODEL_REACHABLE, "the model API", "ModelNotReachable"),
 ];
 
-/// What keeps the Repo from being ready.
+/// Returns the failed and missing checks that keep the Repo from being ready.
 pub(super) fn judge_reach(repo: &Repo, conditions: &[Condition]) -> Vec<ObjectHealth> {
     let find = |type_: &str| conditions.iter().find(|c| c.type_ == type_);
     let (mut verdicts, mut missing) = (Vec::new(), Vec::new());

@@ -9,14 +9,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// What the controller writes of a Repo's status.
+/// The controller's part of a Repo's status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct OwnRepoStatus {
     /// See [`RepoStatus::observed_generation`].
     pub observed_generation: Option<i64>,
     /// See [`RepoStatus::threads`].
     pub threads: ThreadCounts,
-    /// All conditions, the gateway's unchanged.
+    /// All conditions of the Repo, the gateway's unchanged.
     pub conditions: Vec<Condition>,
 }
 

@@ -1,4 +1,4 @@
-//! What is decided about a Repo, as values.
+//! Tests of the decisions about a Repo, on plain values.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

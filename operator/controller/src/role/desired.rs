@@ -20,10 +20,10 @@ use crate::spelling;
 /// Characters that instructions may have, as in the schema.
 const LONGEST: usize = 65_536;
 
-/// What is to be told of an AgentRole.
+/// Status and events to write for an AgentRole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct RolePlan {
-    /// Its whole status: nobody else writes it.
+    /// The whole status, which nobody else writes.
     pub status: AgentRoleStatus,
     /// Events, once the status is written.
     pub notices: Vec<EventNotice>,
@@ -74,7 +74,7 @@ pub(super) fn read_prompt(
     }
 }
 
-/// What is to be told of `role`, with the instructions that it reads, at `now`.
+/// Decides what to report on `role`, with the instructions that it reads, at `now`.
 pub(super) fn plan_role(
     role: &AgentRole,
     prompt: Result<Option<String>, ObjectHealth>,

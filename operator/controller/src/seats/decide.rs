@@ -26,11 +26,13 @@ use crate::thread::pod::{ANNOTATION_CONFIG, PodInput, PodOwner};
 use crate::thread::room::taken_by;
 use crate::thread::security;
 
-/// Between tries of a refused seat, and of seats that were given up for work: what they wait for is not watched.
+/// Interval between tries of a refused seat, and of seats that were given up for work. A timer is needed because the
+/// cause is not watched.
 const RETRY: Duration = Duration::from_mins(1);
 /// The next seat is made so long after one was taken: the role that took it begins first.
 const AFTER_TAKING: SignedDuration = SignedDuration::from_secs(3);
-/// A seat that runs and is not ready after this long is told to people. It stays for longer: its agent goes on trying.
+/// A seat that runs and is not ready after this long is told to people. It stays for longer: its agent goes on
+/// trying.
 const CLONES: SignedDuration = SignedDuration::from_mins(5);
 
 /// The facts that a decision on a Repo's seats is made from.
@@ -65,11 +67,11 @@ pub(super) struct SeatsView<'a> {
 /// The steps to be taken, in this order.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(super) struct SeatsPlan {
-    /// UIDs of pods to delete.
+    /// UIDs of the pods to delete.
     pub delete: Vec<String>,
     /// Seats whose claim may not be there yet, by their pod's UID.
     pub claims: BTreeMap<String, String>,
-    /// Seats to make.
+    /// Seats to create, with their pods.
     pub create: Vec<NewSeat>,
     pub status: WarmStatus,
     /// All conditions, those of others unchanged.
@@ -101,7 +103,7 @@ impl SeatsPlan {
 /// The state of the seats, in a reason and a sentence.
 struct SeatsVerdict {
     holds: bool,
-    /// Worth an event.
+    /// True if the verdict is worth an event.
     warns: bool,
     reason: &'static str,
     message: String,
@@ -277,7 +279,7 @@ fn fill_seats(
     }
     plan.status.ready = seats.ready.min(wanted);
     if view.begun > 0 {
-        // What it lets wait beyond the others goes when it is no longer young.
+        // Extra seats for Threads that have begun lately go once these are no longer young.
         plan.look_again_in(RETRY);
     }
     for number in 0..missing_seats(view, wanted - seats.kept, plan) {
@@ -287,8 +289,8 @@ fn fill_seats(
     judge_seats(view, &seats, wanted, plan)
 }
 
-/// The number of seats to make now, where there is room for so many. Of those that failed the places stay free until the
-/// next try; others are none the worse for it.
+/// The number of seats to make now, where there is room for so many. Of those that failed the places stay free until
+/// the next try; others are none the worse for it.
 fn missing_seats(view: &SeatsView, room: u32, plan: &mut SeatsPlan) -> u32 {
     let mut missing = room;
     if let Some(failed) = view.failed.filter(|failed| failed.due > view.now && room > 0) {
@@ -329,10 +331,10 @@ fn judge_seats(
     SeatsVerdict::good("SeatsReady", format!("{ready} of {wanted} seats wait"))
 }
 
-/// How far a seat is, the best first.
+/// Progress of a seat, the best stage first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum SeatStage {
-    /// With its clone.
+    /// The seat is running and has its clone.
     Ready,
     Running,
     Starting,
@@ -341,11 +343,11 @@ enum SeatStage {
 /// The seats by what is to become of them.
 #[derive(Default)]
 struct SortedSeats<'a> {
-    /// As they would be made now, those that are ready first.
+    /// Seats as they would be made now, ready ones first.
     fitting: Vec<(&'a Arc<Pod>, SeatStage)>,
     /// Made from an earlier version of Repo, role or installation.
     outdated: Vec<(&'a Arc<Pod>, SeatStage)>,
-    /// Kept for their logs.
+    /// Failed seats, kept for their logs.
     failed: Vec<&'a Arc<Pod>>,
     kept: u32,
     ready: u32,
@@ -355,7 +357,7 @@ struct SortedSeats<'a> {
 impl<'a> SortedSeats<'a> {
     fn sort(&mut self, view: &SeatsView, pod: &'a Arc<Pod>, fits: bool, plan: &mut SeatsPlan) {
         if let Some(SeatFailure { ended, .. }) = find_failure(pod, view.now) {
-            // None is remembered once it is over.
+            // The log of a failure is kept only until the next try is due.
             let kept = ended && fits && view.failed.is_some_and(|failed| failed.due > view.now);
             if kept {
                 self.failed.push(pod);
@@ -407,7 +409,8 @@ impl<'a> SortedSeats<'a> {
     }
 
     /// Up to `wanted` seats stay. One that is outdated serves nobody: it goes as soon as it is known. Those that are
-    /// ready stay before those that start. What failed keeps nobody's place, and nobody waits for it where none is missing.
+    /// ready stay before those that start. What failed keeps nobody's place, and nobody waits for it where none is
+    /// missing.
     fn keep(&mut self, wanted: u32, plan: &mut SeatsPlan) -> Vec<&'a Arc<Pod>> {
         plan.delete.extend(self.outdated.iter().filter_map(|(pod, _)| pod.uid()));
         self.fitting.sort_by_key(|(pod, stage)| (*stage, pod.name_any()));
@@ -424,7 +427,7 @@ impl<'a> SortedSeats<'a> {
     }
 }
 
-/// Not the same twice: a seat is used once, and so is its name.
+/// Returns a fresh id each time: a seat is used once, and so is its name.
 fn seat_id(view: &SeatsView, number: u32) -> u32 {
     let uid = view.repo.uid().unwrap_or_default();
     let digest = Sha256::digest(format!("{uid}/{}/{number}", view.now.as_nanosecond()));

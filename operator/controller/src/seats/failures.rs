@@ -9,9 +9,9 @@ use crate::thread::life::{self, FailureCause, PodLife};
 
 /// A seat that has a node and has not started after this long is none: it takes room, and nobody can use it.
 const STARTS: SignedDuration = SignedDuration::from_mins(10);
-/// And one that has found no node. A node that an autoscaler adds is there by then.
+/// Time limit for a seat that has found no node. A node that an autoscaler adds is there by then.
 const SCHEDULES: SignedDuration = SignedDuration::from_mins(15);
-/// And one that runs without a clone, whatever its agent does.
+/// Time limit for a seat that runs without a clone, whatever its agent does.
 const CLONES: SignedDuration = SignedDuration::from_mins(30);
 
 /// The end of a seat that no Thread has had; none as long as it may still be of use.
@@ -67,7 +67,8 @@ pub(super) fn clone_limit(pod: &Pod, now: Timestamp) -> Option<Timestamp> {
     Some(since.saturating_add(CLONES).unwrap_or(now))
 }
 
-/// When a seat that has not started is given up. Images are pulled on a node alone.
+/// Time at which a seat that has not started is given up. Images are pulled only once the pod has a node, so the
+/// limit differs before and after it is scheduled.
 pub(super) fn start_limit(pod: &Pod, now: Timestamp) -> Timestamp {
     let made = pod.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
     let limit = match life::scheduled_at(pod) {

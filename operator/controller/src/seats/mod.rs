@@ -52,7 +52,7 @@ pub(crate) async fn look_at_repo(
     if (repo.spec.warm.is_none() && !known && own_seats(&context, &repo).is_empty())
         || repo.metadata.deletion_timestamp.is_some()
     {
-        // Without a Repo its seats go by themselves.
+        // The seats of a deleted Repo go with it.
         return Ok(follow);
     }
     let again = tend_seats(&repo, &context).await?;
@@ -70,7 +70,7 @@ async fn tend_seats(
     let mut plan = decide(repo, &pods, known.as_ref(), context);
     for pod in &pods {
         if pod.uid().is_some_and(|uid| plan.delete.contains(&uid)) {
-            // One that a Thread takes in this moment stays.
+            // The deletion fails, rightly, for a seat that a Thread takes at this moment.
             context.apply.delete_unchanged::<Pod>(pod).await?;
             let label = repo_of(&repo.namespace().unwrap_or_default(), &repo.name_any());
             context.metrics.seat_ended(&label, waited(pod, context.clock.now()));
@@ -88,7 +88,7 @@ async fn tend_seats(
         context.apply.tell(&repo.object_ref(&()), None, notice).await;
     }
     if pods.is_empty() {
-        // What was given up has made room: nobody tells those that a quota had refused.
+        // The seats given up have made room in the quota: nothing else wakes Threads that it has refused pods.
         for thread in context.all_threads.state_filter(lacks_quota) {
             context.queues.thread(&ObjectKey::of(&*thread));
         }
@@ -203,12 +203,12 @@ fn decide(
     })
 }
 
-/// True if work waits for room that seats have: of any Repo where nodes lack what they have `taken`, of the same namespace
-/// where its quota is full.
+/// True if work waits for room that seats have: of any Repo where nodes lack what they have `taken`, of the same
+/// namespace where its quota is full.
 fn work_waits(namespace: &str, taken: &BTreeSet<String>, context: &ControllerContext) -> bool {
     let full =
         |thread: &Thread| lacks_quota(thread) && thread.namespace().as_deref() == Some(namespace);
-    // Of the pods, and not of what is told of them: people hear of it minutes later.
+    // Read from the pods, not from what people are told of them, which comes minutes later.
     let lacks = |pod: &Pod| {
         let lacks = lacking(pod);
         (!lacks.is_empty()).then(|| lacks.iter().any(|name| taken.contains(name)))

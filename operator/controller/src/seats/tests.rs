@@ -79,7 +79,7 @@ impl Lot {
         })
     }
 
-    /// Carries a plan out.
+    /// Applies a plan to the pods.
     fn follow(&mut self, plan: SeatsPlan) {
         self.pods.retain(|pod| !plan.delete.contains(&pod.uid().unwrap()));
         for new in plan.create {
@@ -133,7 +133,7 @@ fn running(ready: bool, since: Timestamp) -> Value {
            "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": since.to_string()}]})
 }
 
-/// And of one that has failed.
+/// Status of a seat's pod that has failed.
 fn failed(at: Timestamp) -> Value {
     json!({"phase": "Failed", "containerStatuses": [{
         "name": "agent", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
@@ -162,7 +162,7 @@ fn with_nothing_in_the_spec_there_is_nothing_to_do() {
     let mut lot = Lot::new(json!(null));
     let plan = lot.plan();
     assert_eq!((plan.create.len(), plan.conditions.len(), plan.again), (0, 0, None));
-    // What was there before goes.
+    // Seats from before the setting was removed are deleted.
     lot.repo.spec.warm = serde_json::from_value(json!({"seats": 2})).unwrap();
     lot.settle();
     lot.repo.spec.warm = None;
@@ -280,7 +280,7 @@ fn seats_that_go_on_failing_are_made_ever_later_until_something_is_changed() {
     lot.repo.metadata.generation = Some(2);
     assert_eq!(lot.plan().create.len(), 1, "tried at once");
 
-    // One that gets ready shows that it is over.
+    // A seat that gets ready resets the backoff.
     lot.settle();
     lot.seat_is(failed(lot.now));
     lot.later(SignedDuration::from_mins(1));
@@ -333,7 +333,7 @@ fn a_seat_without_a_clone_is_not_ready_and_is_told_after_a_while() {
     assert!(!message.contains("  "), "{message}");
     assert_eq!((plan.delete.len(), plan.create.len()), (0, 0), "it goes on trying");
     lot.follow(plan);
-    // It holds room on a node for nobody.
+    // The seat holds room on a node for nobody.
     let since = lot.now - SignedDuration::from_mins(30);
     lot.seat_is(running(false, since));
     let plan = lot.plan();
@@ -386,7 +386,7 @@ fn a_seat_that_failed_takes_no_place_from_one_that_did_not() {
     assert_eq!((&plan.delete, plan.create.len()), (&vec![corpse.clone()], 0));
     assert_eq!((said(&plan).1, plan.status.ready), ("SeatsReady", 1));
 
-    // Where none is to wait, nothing is kept of it.
+    // The failed pod is kept no longer where no seats are wanted.
     lot.begun = 1;
     lot.waits = true;
     assert!(lot.plan().delete.contains(&corpse) && lot.plan().delete.len() == 2);

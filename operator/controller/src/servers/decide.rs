@@ -22,39 +22,39 @@ use crate::thread::life::PodLife;
 
 /// Pods of servers that a Thread has at once, and a Repo of its own.
 pub(super) const MOST_PODS: usize = 8;
-/// Between looks at a pod that does not work yet: some trouble shows only after a while.
+/// Interval between looks at a pod that does not work yet: some trouble shows only after a while.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// What is known of the servers of a Thread, or of a Repo.
+/// Everything that is known about the servers of a Thread, or of a Repo.
 pub(super) struct ServersView<'a> {
-    /// Whose servers.
+    /// The Thread or Repo that the servers belong to.
     pub owner: ServerOwner<'a>,
     /// The Repo that names them; none if it is gone.
     pub repo: Option<&'a Repo>,
     /// False once the owner is closed, or goes.
     pub open: bool,
-    /// What gateway and controller have said of them.
+    /// Status of the servers so far, as gateway and controller wrote it.
     pub known: &'a BTreeMap<String, McpPod>,
     /// The owner's pods of servers.
     pub pods: &'a [Arc<Pod>],
-    /// Where the gateway is; the error says what is wrong.
+    /// The gateway's address; the error says what is wrong.
     pub gateway: Result<&'a GatewayAddress, &'a GatewayNotFound>,
     /// True once the Repo's account, network policy and certificate authority are there.
     pub prepared: bool,
     /// The installation's settings.
     pub args: &'a ControllerArgs,
-    /// As whom pods run where nobody says anything else.
+    /// User id of pods where nobody sets another one.
     pub user: i64,
     /// The moment of the decision.
     pub now: Timestamp,
 }
 
-/// What is to be done.
+/// Steps to take for the servers.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(super) struct ServersPlan {
     /// Pods to create, by server.
     pub create: BTreeMap<String, Pod>,
-    /// UIDs of pods to delete.
+    /// UIDs of the pods to delete.
     pub delete: Vec<String>,
     /// The controller's part of each server's status.
     pub own: BTreeMap<String, OwnPod>,
@@ -62,14 +62,14 @@ pub(super) struct ServersPlan {
     pub again: Option<Duration>,
 }
 
-/// What the controller says of a pod.
+/// The controller's part of a server's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct OwnPod {
     /// The pod that speaks for the server.
     pub pod_uid: Option<String>,
-    /// What keeps it from working.
+    /// Reason why the server does not work, shown to people.
     pub trouble: String,
-    /// What it waits for while it starts.
+    /// Reason why its start takes long, shown to people.
     pub waits: String,
 }
 
@@ -79,14 +79,15 @@ impl OwnPod {
         Self { pod_uid, trouble, waits }
     }
 
-    /// Without a pod that speaks for the server yet.
+    /// Status of a server without a pod that speaks for it yet.
     fn waiting(waits: &str) -> Self {
         Self { waits: waits.to_owned(), ..Self::default() }
     }
 }
 
 impl ServersPlan {
-    /// The merge patch of the map of servers, where anything of it changes. `at` puts a server's part where it belongs.
+    /// The merge patch of the map of servers, where anything of it changes. `at` puts a server's part where it
+    /// belongs.
     pub(super) fn patch(
         &self,
         known: &BTreeMap<String, McpPod>,
@@ -119,7 +120,7 @@ impl ServersPlan {
     }
 }
 
-/// What is to be done about the servers of `view.owner`.
+/// Decides what to do about the servers of `view.owner`.
 pub(super) fn plan_servers(view: &ServersView) -> ServersPlan {
     let mut plan = ServersPlan::default();
     let wanted: Vec<_> = servers_of(view).filter_map(|server| find_want(view, server)).collect();
@@ -133,7 +134,8 @@ pub(super) fn plan_servers(view: &ServersView) -> ServersPlan {
         }
     }
     for name in view.known.keys() {
-        // What nobody wants has no pod that could speak for it; why it did not work may still be read.
+        // A server that nobody wants has no pod that could speak for it, but the reason of its last trouble stays
+        // readable.
         let known = view.known.get(name).map(OwnPod::of).unwrap_or_default();
         plan.own.insert(name.clone(), OwnPod { pod_uid: None, waits: String::new(), ..known });
     }
@@ -161,7 +163,7 @@ fn find_want<'a>(
     let known = view.known.get(&server.name).filter(|_| view.open)?;
     let until = known.wanted.as_ref()?.0 + SignedDuration::from_secs(server.idle_seconds.into());
     let left = Duration::try_from(until.duration_since(view.now)).ok()?;
-    // Another server than the one whose Secrets were checked is not started.
+    // The Secrets of the entry's earlier form were checked, so another form is not started with them.
     (known.spec == fingerprint_server(server) && !left.is_zero()).then_some((server, left))
 }
 
@@ -219,15 +221,15 @@ fn plan_server(
     OwnPod { pod_uid: pod.uid(), trouble, waits }
 }
 
-/// True for a pod that was started with other values of its Secrets than those that the gateway has seen since. An older
-/// gateway names none.
+/// True for a pod that was started with other values of its Secrets than those that the gateway has seen since. An
+/// older gateway names none.
 fn has_old_secrets(pod: &Pod, secrets: &str) -> bool {
     let started = pod.annotations().get(ANNOTATION_SECRETS).map_or("", String::as_str);
     !secrets.is_empty() && started != secrets
 }
 
-/// False where a server is to read a worktree that no role has cloned yet. The clone is put in place of an empty folder,
-/// which a pod that was there before would go on seeing.
+/// False where a server is to read a worktree that no role has cloned yet. The clone is put in place of an empty
+/// folder, which a pod that was there before would go on seeing.
 fn has_worktree(owner: ServerOwner<'_>, server: &McpServerSpec) -> bool {
     let (ServerOwner::Thread(thread), Some(McpWorktree::ReadOnly)) = (owner, server.worktree)
     else {

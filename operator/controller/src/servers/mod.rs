@@ -31,7 +31,7 @@ use super::index::ObjectKey;
 use super::thread::{CachedSight, reconcile_thread, volume};
 use super::{repo, thread};
 
-/// How soon a refused pod is tried again: what it waits for is not watched.
+/// Delay before a refused pod is retried. A timer is needed because the cause is not watched.
 const RETRY_REFUSED: Duration = Duration::from_secs(15);
 
 /// A look at a Thread, and then at its servers.
@@ -50,7 +50,7 @@ pub(crate) async fn look_at_thread(
         return Ok(follow);
     }
     if context.fence.look(&thread) != CachedSight::Current {
-        // It was written a moment ago: the look that this brings goes on here.
+        // The cache shows a Thread from before the last write: the next look, on the new one, goes on here.
         return Ok(follow);
     }
     let found = context.repo(&key.namespace, &thread.spec.repo);
@@ -111,13 +111,13 @@ fn known_servers(thread: &Thread) -> BTreeMap<String, McpPod> {
     servers.filter_map(|(name, known)| Some((name.clone(), known.pod.clone()?))).collect()
 }
 
-/// The earlier one of both.
+/// Keeps the earlier of the two times for the next look.
 fn join(follow: FollowUp, again: Option<Duration>) -> FollowUp {
     let after = follow.after.into_iter().chain(again).min();
     FollowUp { after, ..follow }
 }
 
-/// What a look at the servers of a Thread or Repo begins with.
+/// Inputs for a look at the servers of a Thread or Repo.
 struct Tended<'a> {
     owner: ServerOwner<'a>,
     repo: Option<&'a Repo>,
@@ -156,7 +156,7 @@ impl Tended<'_> {
                         .tell(&owner.object_ref(&()), Some(&made.object_ref(&())), &notice)
                         .await;
                 }
-                // One that the watch does not show has lost its labels, and with them its network policy.
+                // A pod that exists but is not in the watch has lost its labels, and with them its network policy.
                 Ok(MadeObject::Found(found)) => context.apply.delete::<Pod>(&found).await?,
                 Err(ApplyError::Refused(refusal)) => {
                     refused.insert(server, refusal.to_string());

@@ -33,22 +33,22 @@ pub(super) const ANNOTATION_CONFIG: &str = "codebutler.dev/config";
 pub(super) const ANNOTATION_SECRETS: &str = "codebutler.dev/secrets";
 /// Volume with the program's `HOME`.
 const HOME: &str = "home";
-/// Before the names of variables with a Secret's value that stands inside of another one.
+/// Prefix of environment variables for a Secret's value that is part of another variable's value.
 const SECRET: &str = "CODEBUTLER_SECRET_";
 /// Part of the Thread's volume with the worktree.
 const TREE: &str = "work/tree";
 
-/// Whose server it is.
+/// Object that a server belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ServerOwner<'a> {
-    /// One Thread's.
+    /// Server of a single Thread.
     Thread(&'a Thread),
-    /// All Threads' of the Repo.
+    /// Server that all Threads of the Repo share.
     Repo(&'a Repo),
 }
 
 impl ServerOwner<'_> {
-    /// Name of the object.
+    /// Name of the owning object.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Thread(thread) => thread.name_any(),
@@ -67,19 +67,19 @@ impl ServerOwner<'_> {
 /// Everything that the pod is made from.
 #[derive(Clone, Copy)]
 pub(super) struct ServerPodInput<'a> {
-    /// Whose server it is.
+    /// Object that the server belongs to.
     pub owner: ServerOwner<'a>,
-    /// The Repo that names it.
+    /// Repo whose spec has the server.
     pub repo: &'a Repo,
-    /// The server.
+    /// Spec of the server.
     pub server: &'a McpServerSpec,
-    /// What [`ANNOTATION_SECRETS`] says of a pod made now; empty if nothing is known.
+    /// Value of [`ANNOTATION_SECRETS`] for a pod made now; empty if nothing is known.
     pub secrets: &'a str,
-    /// Where the bridge connects to.
+    /// Address that the bridge connects to.
     pub gateway: &'a GatewayAddress,
     /// The installation's settings.
     pub args: &'a ControllerArgs,
-    /// As whom it runs where nobody says anything else.
+    /// User id of the pod where nobody sets another one.
     pub user: i64,
 }
 
@@ -106,7 +106,7 @@ impl ServerPodInput<'_> {
         Pod { metadata, spec: Some(self.spec(&settings)), status: None }
     }
 
-    /// What [`ANNOTATION_CONFIG`] says of a pod made now.
+    /// Value of [`ANNOTATION_CONFIG`] for a pod made now.
     pub(super) fn config(&self) -> String {
         let settings = self.settings();
         let mut parts = json!([self.spec(&settings), settings.labels, settings.annotations]);
@@ -140,7 +140,7 @@ impl ServerPodInput<'_> {
             service_account_name: Some(names::service_account(&self.repo.name_any())),
             automount_service_account_token: Some(false),
             enable_service_links: Some(false),
-            // Each of the two goes on without the other one.
+            // Program and bridge restart independently of each other.
             restart_policy: Some("Always".to_owned()),
             // The gateway's address is given; there is nothing else to resolve.
             dns_policy: Some("None".to_owned()),

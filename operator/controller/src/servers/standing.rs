@@ -1,5 +1,5 @@
-//! Where the pod of a server stands, in the kubelet's and the scheduler's words: what it waits for while it starts, and
-//! what keeps it from working.
+//! State of a server's pod in the kubelet's and the scheduler's words: what it waits for while it starts, and what
+//! keeps it from working.
 
 use codebutler_crds::names::pod as path;
 use codebutler_runtime::apply::shorten_text;
@@ -10,7 +10,7 @@ use crate::thread::life::find_trouble;
 
 /// A start that is as quick as most has nothing to say.
 const QUICK: SignedDuration = SignedDuration::from_secs(5);
-/// Its containers, in the order in which they start.
+/// The pod's containers, in the order in which they start.
 const CONTAINERS: [&str; 3] = [path::INSTALL, path::SERVER, path::BRIDGE];
 
 /// True once all its containers run.
@@ -19,7 +19,7 @@ pub(super) fn is_ready(pod: &Pod) -> bool {
     ready.is_some_and(|ready| ready.status == "True")
 }
 
-/// What keeps a pod from working, and what to do about it.
+/// Reason why a pod does not work, and the remedy.
 pub(super) fn tell_trouble(pod: &Pod, server: &str, now: Timestamp) -> Option<String> {
     let status = pod.status.as_ref()?;
     let containers = status.container_statuses.iter().flatten();
@@ -48,7 +48,7 @@ fn tell_waiting(container: &ContainerStatus, server: &str) -> Option<String> {
     }
 }
 
-/// What a pod waits for that starts longer than usual. Nothing of it is a fault: large images take minutes, so does a new
+/// Reason why a pod takes longer than usual to start. None of it is a fault: large images take minutes, so does a new
 /// node.
 pub(super) fn tell_wait(pod: &Pod, now: Timestamp) -> Option<String> {
     let made = pod.metadata.creation_timestamp.as_ref()?.0;
@@ -58,7 +58,7 @@ pub(super) fn tell_wait(pod: &Pod, now: Timestamp) -> Option<String> {
     Some(pod.status.as_ref().map_or_else(|| NODE.to_owned(), describe_wait))
 }
 
-/// Before a scheduler has found a node.
+/// Wait of a pod that no scheduler has found a node for.
 const NODE: &str = "its pod waits for a node";
 
 fn describe_wait(status: &PodStatus) -> String {

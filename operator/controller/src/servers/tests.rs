@@ -78,7 +78,7 @@ impl World {
         })
     }
 
-    /// Carries a plan out that makes one pod.
+    /// Applies a plan that makes one pod.
     fn start(&mut self) {
         let mut plan = self.plan();
         let (_, mut pod) = plan.create.pop_first().unwrap();
@@ -86,7 +86,7 @@ impl World {
         self.pods = vec![Arc::new(pod)];
     }
 
-    /// As an older controller has made it.
+    /// Makes the pod look like one of an older controller.
     fn start_without_mark(&mut self) {
         let pod = Arc::make_mut(&mut self.pods[0]);
         pod.metadata.annotations.as_mut().unwrap().remove("codebutler.dev/secrets");
@@ -253,7 +253,7 @@ fn a_pod_that_starts_slowly_says_what_it_waits_for_and_that_is_no_trouble() {
         json!({
             "phase": "Pending", "conditions": conditions,
             "initContainerStatuses": [container("install", install.clone())],
-            // As the kubelet sorts them.
+            // In the kubelet's order.
             "containerStatuses": [
                 container("bridge", waiting("PodInitializing")), container("server", server),
             ],

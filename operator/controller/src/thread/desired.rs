@@ -27,7 +27,7 @@ use crate::health::{HealthLevel, ObjectHealth};
 use crate::labels;
 use crate::refusals;
 
-/// What is to be done about `thread` at `now`.
+/// Decides what to do about `thread` at `now`.
 pub(super) fn plan_thread(
     thread: &Thread,
     observed: &ObservedThread,
@@ -115,7 +115,7 @@ fn plan_work(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
     ObjectHealth::worst(verdicts, at_rest(view, &pods))
 }
 
-/// Nobody works without a gateway, and whoever waits should know.
+/// Reports that no gateway serves, if work waits for one.
 fn check_gateway(view: &ThreadView, plan: &ThreadPlan) -> Option<ObjectHealth> {
     let why = view.observed.serving.as_ref().err()?;
     let message = format!("{why}; what was begun goes on by itself when one does");
@@ -123,7 +123,7 @@ fn check_gateway(view: &ThreadView, plan: &ThreadPlan) -> Option<ObjectHealth> {
     waits.then(|| ObjectHealth::new(HealthLevel::Trouble, "GatewayAway", message))
 }
 
-/// Whether somebody wants nothing new to start.
+/// Sets or clears the condition that says that the Repo is suspended: nothing new starts then.
 fn is_suspended(view: &ThreadView, plan: &mut ThreadPlan) {
     let conditions = &mut plan.status.conditions;
     if view.repo.spec.suspend {
@@ -133,7 +133,8 @@ fn is_suspended(view: &ThreadView, plan: &mut ThreadPlan) {
     }
 }
 
-/// What watches and the network policy find pods and claim by. Without them they are not even seen.
+/// Plans a repair of missing labels. Watches and the network policy find pods and claim by them; without them they
+/// are not even seen.
 fn look_at_labels(view: &ThreadView, plan: &mut ThreadPlan) {
     let thread = view.thread;
     let pods = view.observed.pods.iter().filter(|pod| PodLife::of(pod) != PodLife::Ending);
@@ -227,7 +228,7 @@ fn in_the_way(
     pods: &[(String, &Pod)],
     plan: &mut ThreadPlan,
 ) -> Option<ObjectHealth> {
-    // Of a role that is wanted, it is told anyhow.
+    // For a role that is wanted, this is told anyhow.
     let ending = pods
         .iter()
         .filter(|(role, pod)| PodLife::of(pod) == PodLife::Ending && !view.status.wants(role));
@@ -242,7 +243,7 @@ fn in_the_way(
     lost
 }
 
-/// Which role is at work, and whether a person is waited for.
+/// Reports the role at work, and if the Thread waits for a person.
 fn tell_progress(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPlan) {
     let roles = &view.status.roles;
     let running = |name: &str| {
@@ -287,7 +288,7 @@ fn tell_progress(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPl
     );
 }
 
-/// Whether a limit is in the way. The gateway says so; absent while nothing is asked.
+/// Reports if a budget limit stops the Thread, as the gateway says. The condition is absent while nothing is asked.
 fn tell_budget(view: &ThreadView, plan: &mut ThreadPlan) {
     let asked = view.status.budget.as_ref().and_then(|budget| budget.ask.as_ref());
     let Some(ask) = asked else {
@@ -331,7 +332,7 @@ fn at_rest(view: &ThreadView, pods: &[(String, &Pod)]) -> ObjectHealth {
     ObjectHealth::new(HealthLevel::Ready, reason, message)
 }
 
-/// What people are to do, and where.
+/// Names what people have to do, and where.
 fn name_deeds(questions: &[PeopleQuestion]) -> String {
     let deeds: Vec<_> = questions.iter().map(|question| question.deed()).collect();
     format!("{}: answer in the Slack thread", deeds.join(" and "))

@@ -11,7 +11,7 @@ use super::view::{ThreadView, pod_id, role_of};
 use crate::context::ControllerContext;
 use crate::index::ObjectKey;
 
-/// Whose shield is to change.
+/// Plans changes of the annotations that keep autoscalers from evicting pods, where they no longer fit.
 pub(super) fn plan_shields(view: &ThreadView, plan: &mut ThreadPlan) {
     for pod in &view.observed.pods {
         let (role, pod_id) = (role_of(view.thread, pod), pod_id(pod));
@@ -26,7 +26,7 @@ pub(super) fn plan_shields(view: &ThreadView, plan: &mut ThreadPlan) {
     }
 }
 
-/// Carries it out. A pod that has gone meanwhile needs none.
+/// Applies the changes. A pod that has gone meanwhile needs none.
 pub(super) async fn apply_shields(
     thread: &Thread,
     plan: &ThreadPlan,

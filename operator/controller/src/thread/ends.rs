@@ -1,5 +1,5 @@
-//! How a Thread ends: closed, deleted, or left alone by its Repo. Pods go first, then the volume; what
-//! does not go is named, with the way out. Pure.
+//! Ends a Thread that is closed or deleted, or whose Repo is gone. Pods are removed first, then the volume; an object
+//! that does not go is named, with the remedy. Pure.
 
 use codebutler_crds::names::FINALIZER;
 use codebutler_crds::thread::PullState;
@@ -17,15 +17,15 @@ use super::view::{not_ending, remove_pods, time_to_end};
 use super::volume::VolumeState;
 use crate::health::{HealthLevel, ObjectHealth};
 
-/// How long a deleted Thread may wait for a gateway that is gone for good.
+/// Longest wait of a deleted Thread for a gateway, which may be gone for good.
 const FAREWELL: SignedDuration = SignedDuration::from_mins(2);
-/// How long a volume is kept whose Repo is gone: it may only be replaced.
+/// Time for which a volume is kept after its Repo is gone: the Repo may only be replaced.
 const WITHOUT_REPO: SignedDuration = SignedDuration::from_hours(1);
 /// A claim that is still there this long after its deletion is reported.
 const SLOW_CLAIM: SignedDuration = SignedDuration::from_mins(2);
 
-/// What is owned by a Thread goes with it, but that waits until the gateway has told the conversation;
-/// pods do not, and the wait has an end.
+/// Plans the end of a deleted Thread. Objects that it owns go with it, but that waits until the gateway has told the
+/// conversation; pods do not wait, and the wait has an end.
 pub(super) fn plan_leaving(
     thread: &Thread,
     observed: &ObservedThread,
@@ -57,7 +57,7 @@ pub(super) fn without_repo(
     let known = |c: &Condition| c.type_ == condition::STALLED && c.reason == "RepoNotFound";
     let since = conditions.iter().find(|c| known(c)).map(|c| c.last_transition_time.0);
     if since.is_none() {
-        // Its time tells since when the Repo is gone, and nothing else.
+        // The condition's time has to tell since when the Repo is gone, so one with another reason is cleared first.
         condition::clear_condition(conditions, condition::STALLED);
     }
     let left = WITHOUT_REPO - since.map_or(SignedDuration::ZERO, |since| now.duration_since(since));
@@ -113,7 +113,7 @@ pub(super) fn plan_closing(
     })
 }
 
-/// What does not go, and the way out.
+/// Finds a pod or claim that does not go, and says what to do.
 fn find_stuck(
     observed: &ObservedThread,
     plan: &mut ThreadPlan,
@@ -147,7 +147,8 @@ fn claim_not_ending(claim: &PersistentVolumeClaim) -> ObjectHealth {
     ObjectHealth::new(HealthLevel::Trouble, "VolumeNotEnding", message)
 }
 
-/// Why it was closed is seen when it is; that it is finished, when nothing is left.
+/// Sets the Finished condition of a closed Thread: its reason is recorded at the first look, and it turns true once
+/// nothing is left.
 fn tell_finish(thread: &Thread, plan: &mut ThreadPlan, done: bool, now: Timestamp) {
     let status = thread.status.clone().unwrap_or_default();
     let known = status.conditions.iter().find(|c| c.type_ == condition::FINISHED);

@@ -16,7 +16,8 @@ use serde_json::json;
 
 use crate::index::ObjectKey;
 
-/// What is known of Threads beyond what the cache shows.
+/// Knowledge of Threads that is newer than the cache: our own writes, and the replica before us. Decisions on a stale
+/// cache would repeat or contradict them.
 #[derive(Debug, Default)]
 pub(crate) struct CacheFence(Mutex<KnownVersion>);
 
@@ -27,21 +28,21 @@ struct KnownVersion {
     unread: BTreeSet<String>,
 }
 
-/// What the cache has to show before a Thread is decided on again.
+/// Condition that a Thread in the cache has to meet before it is decided on again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Edge {
-    /// Another version than this one, which was written over.
+    /// Wait for another version than this one, which a write has replaced.
     After(String),
-    /// The same, if the write whose answer was lost has been done.
+    /// A write on this version may have been done, as its answer was lost: unsure while the cache shows this version.
     Perhaps(String),
-    /// This object in this term, or another object.
+    /// Wait for this object in this term, or for another object of its name.
     Term(Option<String>, u32),
 }
 
-/// How a cached Thread compares with what is known.
+/// Result of comparing a cached Thread with what is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CachedSight {
-    /// Nothing newer is known.
+    /// The cache is up to date as far as known.
     Current,
     /// Something newer will come: by the watch, or when its namespace is taken over.
     Behind,
@@ -50,7 +51,7 @@ pub(crate) enum CachedSight {
 }
 
 impl CacheFence {
-    /// Nothing is known any more: somebody else writes.
+    /// Forgets everything, because another replica writes now.
     pub(crate) fn clear(&self) {
         *self.lock() = KnownVersion::default();
     }
@@ -83,7 +84,7 @@ impl CacheFence {
         }
     }
 
-    /// Whether a write on the version that `seen` shows was done is not known.
+    /// Notes that it is not known if a write on the version that `seen` shows was done.
     pub(crate) fn unsure(&self, seen: &Thread) {
         if let Some(old) = seen.resource_version() {
             self.lock().edges.insert(ObjectKey::of(seen), Edge::Perhaps(old));
@@ -106,7 +107,7 @@ impl CacheFence {
         self.lock().unread.insert(namespace.to_owned());
     }
 
-    /// Its Threads are taken over.
+    /// Notes that the Threads of a namespace are taken over.
     pub(crate) fn read(&self, namespace: &str) {
         self.lock().unread.remove(namespace);
     }
@@ -121,7 +122,7 @@ pub(super) fn next_term(thread: &Thread) -> serde_json::Value {
     json!({"term": read_term(thread).wrapping_add(1)})
 }
 
-/// Whether somebody may have a grant for it under way: it has one, or something to do.
+/// True if an earlier replica may have a grant of a slot for it under way: it has a slot, or something to do.
 fn is_at_stake(thread: &Thread) -> bool {
     let wants = |status: &ThreadStatus| {
         let mut roles = status.roles.iter();

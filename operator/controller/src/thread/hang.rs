@@ -15,7 +15,8 @@ use crate::health::{HealthLevel, ObjectHealth};
 /// Agents of a role that may hang in a row before a person has to look.
 pub(super) const MAX_HANGS: u32 = 3;
 
-/// What the gateway has noticed of this pod. One whose agent has not run for as long is not to blame.
+/// Returns the silence that the gateway has noticed of this pod. A pod whose agent has not run for as long is not to
+/// blame.
 pub(super) fn noticed_silence<'a>(
     view: &ThreadView<'a>,
     role: &RoleView,
@@ -71,10 +72,10 @@ pub(super) fn replace_silent(
     }
 }
 
-/// Why a pod that is on its way out goes, if it hangs.
+/// Explains the end of a pod that is being deleted because its agent hung.
 pub(super) fn why_it_ends(view: &ThreadView, role: &RoleView, pod: &Pod) -> Option<ObjectHealth> {
     let failures = view.status.roles.get(role.name)?.failures;
-    // Nothing of it counts any more where somebody has said something new.
+    // New input has reset the failures: the hang counts no more.
     if failures == 0 {
         return None;
     }

@@ -1,5 +1,5 @@
-//! Where a pod stands, read from its status: what the controller acts on, and what a person has to
-//! hear. Container messages are the kubelet's, never the container's own output.
+//! State of a pod, read from its status: the controller acts on it, and people are told of trouble. Container
+//! messages are the kubelet's, never the container's own output.
 
 use codebutler_crds::names::pod::{AGENT, TOOLBOX};
 use codebutler_crds::wire::exit_code;
@@ -10,25 +10,25 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::ResourceExt as _;
 
-/// An autoscaler gets this long to add a node.
+/// Grace period for an autoscaler to add a node.
 const TO_SCHEDULE: SignedDuration = SignedDuration::from_mins(3);
-/// And a registry to answer after all.
+/// Grace period for a registry to answer after all.
 const TO_PULL: SignedDuration = SignedDuration::from_secs(30);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodLife {
-    /// Not all containers have started.
+    /// At least one container has not started.
     Starting,
     Running,
     Ending,
     /// Every container ended well: nothing was left to do.
     Succeeded,
     Failed {
-        /// When, as far as is known.
+        /// Time of the failure, as far as known.
         at: Timestamp,
-        /// What is known of the cause, for people.
+        /// Cause as far as known, for people.
         why: String,
-        /// What kind of failure it was.
+        /// Kind of failure.
         cause: FailureCause,
     },
 }
@@ -51,13 +51,13 @@ impl PodLife {
         }
     }
 
-    /// Whether the pod can still do something.
+    /// True if the pod runs or may still start.
     pub(crate) fn is_live(&self) -> bool {
         matches!(self, Self::Starting | Self::Running)
     }
 }
 
-/// What kind of failure ended a pod.
+/// Kind of failure that ended a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureCause {
     /// The cluster took it away: nobody's fault, and not a failed run.
@@ -70,9 +70,9 @@ pub(crate) enum FailureCause {
     GatewayAway,
     /// The gateway did not let it work.
     Refused,
-    /// It may not write to its volume.
+    /// The pod may not write to its volume.
     VolumeNotWritable,
-    /// Its node can't confine commands.
+    /// The pod's node can't confine commands.
     NotConfined,
     Crash,
 }
@@ -92,7 +92,7 @@ impl FailureCause {
         } else if agent().any(exited(exit_code::NOT_CONFINED)) {
             Self::NotConfined
         } else if agent().any(exited(exit_code::TOLD_TO_STOP)) {
-            // Nobody here has deleted it, and not every kubelet says who has.
+            // Nobody here has deleted the pod, and not every kubelet says who has.
             Self::Evicted
         } else if agent().any(exited(exit_code::GATEWAY_AWAY)) {
             Self::GatewayAway
@@ -122,12 +122,12 @@ impl FailureCause {
         }
     }
 
-    /// Whether the next pod would end the same way.
+    /// True if another pod would fail the same way.
     pub(crate) const fn is_lasting(self) -> bool {
         matches!(self, Self::VolumeNotWritable | Self::NotConfined)
     }
 
-    /// What a person can do about it.
+    /// Remedy, to follow a sentence about the failure.
     pub(crate) const fn advice(self) -> &'static str {
         match self {
             Self::OutOfMemory => "; give it more memory: workspace.resources of the AgentRole",
@@ -155,14 +155,14 @@ fn is_taken_away(status: &PodStatus) -> bool {
     said || status.conditions.iter().flatten().any(disrupted)
 }
 
-/// Whether a kubelet did not take the pod that a scheduler gave it: its node was full by then, or not as the
-/// scheduler thought.
+/// True if a kubelet refused the pod that a scheduler gave it: its node was full by then, or not as the scheduler
+/// thought.
 fn is_turned_down(reason: &str) -> bool {
     reason.starts_with("OutOf")
         || matches!(reason, "UnexpectedAdmissionError" | "NodeAffinity" | "TopologyAffinityError")
 }
 
-/// Whether a kubelet evicts for what the pod's own containers have written.
+/// True if a kubelet evicts for disk space that the pod's own containers have used.
 fn is_own_disk(message: &str) -> bool {
     ["Usage of EmptyDir volume", "ephemeral local storage usage exceeds", "local ephemeral storage"]
         .iter()
@@ -178,20 +178,20 @@ fn exit_code_of(container: &ContainerStatus) -> Option<i32> {
     find_end(container).map(|ended| ended.exit_code)
 }
 
-/// How a container ended, now or before it was started anew.
+/// Returns the last end of a container: of now, or before its restart.
 fn find_end(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
     let state = container.state.as_ref().and_then(|state| state.terminated.as_ref());
     state.or_else(|| container.last_state.as_ref()?.terminated.as_ref())
 }
 
-/// What keeps a pod from working: a reason and a sentence.
+/// Condition that keeps a pod from working, with a reason and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodTrouble {
     pub reason: &'static str,
-    /// What is wrong and what to do.
+    /// Sentence that says what is wrong and what to do.
     pub message: String,
     pub said: String,
-    /// How long it may still pass by itself, as a cluster's normal work does.
+    /// Longest time in which the trouble may pass by itself, as in a cluster's normal work.
     pub passes: Option<SignedDuration>,
 }
 
@@ -257,7 +257,7 @@ fn find_stuck(container: &ContainerStatus, pod: &Pod) -> Option<PodTrouble> {
                 needs_shell(name, &said)
             ),
         ),
-        // It never ran, so it has no log: the kubelet's words are all there is.
+        // The container never ran, so it has no log: the kubelet's words are all there is.
         "CrashLoopBackOff" if let Some(why) = why_not_started(container) => (
             "ContainerNotCreated",
             format!(
@@ -278,7 +278,7 @@ fn find_stuck(container: &ContainerStatus, pod: &Pod) -> Option<PodTrouble> {
     Some(PodTrouble { reason, message, said, passes })
 }
 
-/// What a runtime said that could not start a container, as the kubelet has it.
+/// Container runtime's message when it could not start a container, as the kubelet has it.
 fn why_not_started(container: &ContainerStatus) -> Option<String> {
     let ended = find_end(container)?;
     let reason = ended.reason.as_deref()?;
@@ -288,9 +288,9 @@ fn why_not_started(container: &ContainerStatus) -> Option<String> {
         .then(|| format!("{reason}: {}", shorten_text(message, 300)))
 }
 
-/// What to do about an image in which no command could run.
+/// Remedy for an image in which no command could run.
 fn needs_shell(container: &str, said: &str) -> &'static str {
-    // As runc quotes it, and crun.
+    // runc quotes the name one way, crun the other.
     if container == TOOLBOX && ["\"sh\"", "`sh`"].iter().any(|shell| said.contains(shell)) {
         ": the image of the AgentRole's workspace.image has to have a shell, `sh`"
     } else {
@@ -298,28 +298,28 @@ fn needs_shell(container: &str, said: &str) -> &'static str {
     }
 }
 
-/// Since when a pod has a node.
+/// Time at which a pod was given a node.
 pub(crate) fn scheduled_at(pod: &Pod) -> Option<Timestamp> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "True")?;
     Some(scheduled.last_transition_time.as_ref()?.0)
 }
 
-/// Since when no node was found for a pod.
+/// Time since which no node is found for a pod.
 pub(crate) fn unscheduled_since(pod: &Pod) -> Option<Timestamp> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
     Some(scheduled.last_transition_time.as_ref()?.0)
 }
 
-/// True for the agent that does what it is there for: in a seat, once it has its clone. Containers that a cluster adds
-/// to each pod have their own reasons not to be ready.
+/// True for the agent that does what it is there for: in a seat, once it has its clone. Containers that a cluster
+/// adds to each pod have their own reasons not to be ready.
 pub(crate) fn is_ready(pod: &Pod) -> bool {
     PodLife::of(pod) == PodLife::Running && agent_status(pod).is_some_and(|agent| agent.ready)
 }
 
-/// For how long the agent of a pod that has ended was not ready before, if the cluster did not take the pod away. The
-/// kubelet notes when that changes, which the end of one that never was does not.
+/// Time for which the agent of a pod that has ended was not ready before, if the cluster did not take the pod away.
+/// The kubelet notes when readiness changes, which the end of an agent that was never ready does not.
 pub(crate) fn ended_unready(pod: &Pod) -> Option<SignedDuration> {
     let status = pod.status.as_ref().filter(|status| !is_taken_away(status))?;
     let ended = find_end(agent_status(pod)?)?.finished_at.as_ref()?.0;
@@ -328,7 +328,7 @@ pub(crate) fn ended_unready(pod: &Pod) -> Option<SignedDuration> {
     Some(ended.duration_since(ready.last_transition_time.as_ref()?.0))
 }
 
-/// Since when the agent of a pod runs.
+/// Time at which the agent of a pod was started.
 pub(crate) fn agent_since(pod: &Pod) -> Option<Timestamp> {
     let running = agent_status(pod)?.state.as_ref()?.running.as_ref()?;
     Some(running.started_at.as_ref()?.0)
@@ -344,7 +344,7 @@ fn all_containers(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> 
     init.chain(status.container_statuses.iter().flatten())
 }
 
-/// How a container ended, now or before its restart: `exit code 137 (OOMKilled)`.
+/// Describes the end of a container, of now or before its restart: `exit code 137 (OOMKilled)`.
 fn describe_end(container: &ContainerStatus) -> Option<String> {
     let ended = find_end(container).filter(|ended| ended.exit_code != 0)?;
     let reason = ended.reason.as_deref().filter(|r| *r != "Error");
@@ -352,7 +352,7 @@ fn describe_end(container: &ContainerStatus) -> Option<String> {
     Some(format!("exit code {}{reason}", ended.exit_code))
 }
 
-/// Why the cluster took a pod away, in its own words.
+/// Reason why the cluster took a pod away, in its own words.
 fn describe_eviction(status: &PodStatus) -> String {
     let disrupted = status.conditions.iter().flatten().find(|c| c.type_ == "DisruptionTarget");
     let said = disrupted.and_then(|c| c.message.as_ref()).or(status.message.as_ref());
@@ -361,8 +361,7 @@ fn describe_eviction(status: &PodStatus) -> String {
         .map_or_else(|| describe_failure(status), |said| shorten_text(said, 200))
 }
 
-/// Whether a pod was taken away because its node is to be without pods, or is gone: no other pod would
-/// have stayed.
+/// True if a pod was taken away because its node is drained or gone: no other pod would have stayed.
 pub(crate) fn is_about_node(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let mut why = conditions.filter(|c| c.type_ == "DisruptionTarget" && c.status == "True");
@@ -381,8 +380,8 @@ fn describe_failure(status: &PodStatus) -> String {
     cause.or(evicted).unwrap_or_else(|| "no container says why".to_owned())
 }
 
-/// When a pod ended. What an evicting kubelet writes names no end of a container; then it is when the pod
-/// was no longer ready.
+/// Time at which a pod ended. The status that an evicting kubelet writes names no end of a container; then it is the
+/// time from which the pod was no longer ready.
 fn ended_at(pod: &Pod, status: &PodStatus) -> Timestamp {
     let finished = |c: &ContainerStatus| Some(find_end(c)?.finished_at.as_ref()?.0);
     let lost = status.conditions.iter().flatten().filter(|c| {

@@ -1,5 +1,5 @@
-//! Whether a Thread's parent is one: of the same Repo, or with a part that is built in this one, there, and not
-//! too far up. Asked until the first role has begun; what becomes of a parent later is none of its children's
+//! Checks that a Thread's parent is valid: of the same Repo, or with a part that is built in this one, existing, and
+//! not too far up. Asked until the first role has begun; what becomes of a parent later is none of its children's
 //! business.
 
 use codebutler_crds::Thread;
@@ -11,17 +11,17 @@ use crate::health::{HealthLevel, ObjectHealth};
 /// Threads that may stand above each other, with the lowest one.
 const DEPTH: usize = 3;
 
-/// What is known of the Threads above a Thread.
+/// Result of checking the Threads above a Thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) enum ThreadLineage {
-    /// Nothing is wrong with them.
+    /// The lineage is valid.
     #[default]
     Sound,
-    /// This one does not exist.
+    /// This parent does not exist.
     Missing(String),
-    /// This one belongs to another Repo.
+    /// This parent belongs to another Repo.
     Elsewhere(String),
-    /// One of them is the Thread itself, or there are too many.
+    /// The Thread is among its own ancestors, or these are too many.
     TooDeep,
 }
 
@@ -44,7 +44,7 @@ impl ThreadLineage {
         Self::TooDeep
     }
 
-    /// What is wrong and what to do.
+    /// Says what is wrong and what to do; None if the lineage is sound.
     pub(crate) fn verdict(&self, thread: &Thread) -> Option<ObjectHealth> {
         let (reason, message) = match self {
             Self::Sound => return None,
@@ -75,7 +75,7 @@ impl ThreadLineage {
     }
 }
 
-/// Whether people approved that a part of a Thread's request is built in another Repo.
+/// True if people approved that a part of a Thread's request is built in another Repo.
 fn is_split_into(parent: &Thread, repo: &str) -> bool {
     let split = parent.status.as_ref().and_then(|status| status.split.as_ref());
     let split = split.filter(|split| split.approved_by.is_some());

@@ -81,14 +81,14 @@ pub(crate) async fn reconcile_thread(
     let failed = matches!(refusal, ApplyRefusal::NotAccepted { .. });
     let mut observed = observe::observe_thread(&context, &thread);
     observed.refusal = Some(refusal);
-    // It starts nothing now: others may.
+    // The Thread starts nothing now, so its slots are free for others.
     observed.admission = queue::ask_for_slots(&context, &thread, &observed, &decide(&observed));
     Box::pin(perform_plan(&thread, decide(&observed), &context)).await?;
     let wait = context.refusals.told(&key, Instant::now());
     Ok(if failed { FollowUp::retry(wait) } else { FollowUp::requeue(wait) })
 }
 
-/// What the API server says no to, and a person should hear about.
+/// Returns a refusal of the API server that a person should hear about.
 fn find_refusal(
     context: &ControllerContext,
     key: &ObjectKey,
@@ -104,8 +104,8 @@ fn find_refusal(
     }
 }
 
-/// What is told is told at the end, and also of what came before a failure: no pod waits for an
-/// event about its volume.
+/// Carries out a plan. Events are sent at the end, and after a failure too for the steps before it: no pod waits for
+/// an event about its volume.
 async fn perform_plan(
     thread: &Thread,
     plan: ThreadPlan,
@@ -120,7 +120,7 @@ async fn perform_plan(
     done
 }
 
-/// An event, and what it is about besides the Thread.
+/// An event, and the object that it is about besides the Thread.
 type ToldNotice = (Option<ObjectReference>, EventNotice);
 
 async fn apply_plan(
@@ -227,7 +227,7 @@ async fn write_status(
     }
 }
 
-/// An earlier attempt made it and stopped short of telling: look again with it.
+/// Takes up an object that an earlier attempt made before it failed: assumes it, and looks again.
 fn found_again<K: codebutler_runtime::apply::AppliedObject>(
     index: &super::index::ObjectIndex<K, K>,
     object: &K,

@@ -1,4 +1,4 @@
-//! What a decision on a Thread is made from, gathered from the caches.
+//! Gathers the facts for a decision on a Thread from the caches.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::slots::RoleSet;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RoleAdmission {
-    /// Nobody has asked for slots yet.
+    /// No slots were asked for yet, so no role is held back.
     #[default]
     All,
-    /// Only these.
+    /// Only these roles have slots.
     Only {
         roles: RoleSet,
         /// Place in the queue, from 1, if anything has to wait.
@@ -40,27 +40,26 @@ pub(crate) struct ObservedThread {
     pub repo: Option<Arc<Repo>>,
     /// The AgentRoles that exist of those that the Repo names, in its order.
     pub roles: Vec<Arc<AgentRole>>,
-    /// Whether all that the Repo's pods need is there: account, network policy, certificate
-    /// authority.
+    /// True if the Repo's pods have all that they need: account, network policy, certificate authority.
     pub prepared: bool,
     pub gateway: Result<GatewayAddress, GatewayNotFound>,
     pub serving: Result<(), GatewayAway>,
-    /// What is known of the Threads above it.
+    /// Result of checking the Threads above it.
     pub lineage: ThreadLineage,
     pub volume: Option<Arc<PersistentVolumeClaim>>,
     pub pods: Vec<Arc<Pod>>,
     /// Seats of its Repo that nobody has taken.
     pub seats: Vec<Arc<Pod>>,
     pub admission: RoleAdmission,
-    /// What the API server just refused, if it did.
+    /// Refusal of the API server in this look, if there was one.
     pub refusal: Option<ApplyRefusal>,
     /// UIDs of those of its pods that were made with other images than were asked for.
     pub rewritten: Vec<String>,
-    /// Where the volume is, if that was asked.
+    /// Location of the volume, if it was looked up.
     pub home: Option<VolumeHome>,
-    /// What autoscalers say of its pods, by their UID, where that was asked.
+    /// Answers of autoscalers about its pods, by their UID, where they were asked.
     pub scale_ups: BTreeMap<String, ScaleUp>,
-    /// Why the volume could not be made larger, if it could not.
+    /// Reason why the volume could not grow, if it could not.
     pub unexpanded: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What is to be done about a Thread: a value.
+//! Plan of the steps to take for a Thread: a value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,8 +11,7 @@ use serde::Serialize;
 use super::shield::EvictionShield;
 use super::status::OwnThreadStatus;
 
-/// What is to be done, in this order. A crash between any two steps leaves something that the next
-/// look at the Thread completes.
+/// Steps to take, in this order. A crash between any two leaves something that the next look at the Thread completes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct ThreadPlan {
     /// The claim of a seat whose pod is the Thread's by now.
@@ -76,21 +75,21 @@ pub(super) struct ShieldChange {
     pub shield: EvictionShield,
 }
 
-/// Whose labels are to be looked at and put back.
+/// Scope of a repair of labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum LabelRepair {
-    /// Those of the pods and the claim that the caches show.
+    /// Pods and claim that the caches show.
     Shown,
-    /// Also those of a claim that the cache does not show any more.
+    /// Also a claim that the cache does not show, since its labels are gone.
     Unseen,
 }
 
-/// Why a pod begins.
+/// Reason why a pod is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum PodBegin {
     /// The role has not worked in this Thread before.
     First,
-    /// It has, and slept.
+    /// The role has worked here before, and its pod was removed while it slept.
     Woken,
     /// The one before it was lost, or ended before its work did.
     Replaced,

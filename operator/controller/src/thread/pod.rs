@@ -32,17 +32,18 @@ pub(crate) const ANNOTATION_WOKEN_FOR: &str = "codebutler.dev/woken-for";
 /// session.
 pub(crate) const ANNOTATION_CONFIG: &str = "codebutler.dev/config";
 
-/// The owner of a pod.
+/// Thread or seat that a pod is made for.
 #[derive(Clone, Copy)]
 pub(crate) enum PodOwner<'a> {
     /// A Thread's, for a role with something to do.
     Thread(&'a Thread),
-    /// Nobody's yet: the seat of this name. Nothing of a Thread is in it, so that it is as it was made once one takes it.
+    /// A seat's, of this name, which is nobody's yet. Nothing of a Thread is in it, so that it still fits once one
+    /// takes it.
     Seat(&'a str),
 }
 
 impl PodOwner<'_> {
-    /// For log lines, and what the pod's name begins with.
+    /// Name of the owner, for log lines and as the start of the pod's name.
     fn name(self) -> String {
         match self {
             Self::Thread(thread) => thread.name_any(),
@@ -75,12 +76,12 @@ pub(crate) struct PodInput<'a> {
     pub role: &'a AgentRole,
     pub gateway: &'a GatewayAddress,
     pub args: &'a ControllerArgs,
-    /// As whom it runs where nobody says anything else.
+    /// User id of the pod where nobody sets another one.
     pub user: i64,
 }
 
 impl PodInput<'_> {
-    /// What [`ANNOTATION_CONFIG`] says of a pod made now.
+    /// Value of [`ANNOTATION_CONFIG`] for a pod made now.
     pub(crate) fn config(&self) -> String {
         let (repo, settings) = (&self.repo.spec, self.settings());
         let mut parts = serde_json::json!([
@@ -128,7 +129,7 @@ impl PodInput<'_> {
         Pod { metadata, spec: Some(self.spec(&settings)), status: None }
     }
 
-    /// What is added to the pod: the role's own, the Repo's, the installation's.
+    /// Settings added to the pod: the role's own, the Repo's, the installation's.
     fn settings(&self) -> PodSettings {
         let repo = self.repo.spec.pods.clone().unwrap_or_default();
         let mut all = self.role.spec.pod_settings().over(&repo).over(&self.args.agent_pods);
@@ -186,7 +187,7 @@ impl PodInput<'_> {
         (!all.is_empty()).then_some(all)
     }
 
-    /// When nodes pull an image: what the installation says is for the images that it brings.
+    /// Pull policy of an image. The installation's setting is only for the images that it brings.
     fn pull_policy(&self, settings: &PodSettings, brought: bool) -> Option<String> {
         let own = self.args.agent_pull_policy.filter(|_| brought);
         settings.image_pull_policy.or(own).map(|policy| PullPolicy::name(policy).to_owned())
@@ -273,7 +274,7 @@ impl PodInput<'_> {
         }
     }
 
-    /// For log lines only; who the pod is, its token says. No command sees them.
+    /// Environment for log lines only; the pod's identity is in its token. No command sees these variables.
     fn log_tags(&self) -> [EnvVar; 2] {
         [
             env_var("CODEBUTLER_ROLE", &self.role.spec.role),
@@ -305,7 +306,7 @@ impl PodInput<'_> {
     }
 }
 
-/// What [`ANNOTATION_WOKEN_FOR`] says of a pod made now: the newest message and decision.
+/// Value of [`ANNOTATION_WOKEN_FOR`] for a pod made now: the newest message and decision.
 pub(crate) fn woken_for(thread: &Thread, role: &str) -> String {
     let Some(status) = &thread.status else { return String::new() };
     let inbox = status.roles.get(role).and_then(|role| role.inbox.as_ref());
@@ -314,7 +315,7 @@ pub(crate) fn woken_for(thread: &Thread, role: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Whether the agent's loop still turns: what it is there for takes minutes, so nobody asks often.
+/// Checks that the agent's loop still turns. What it is there for takes minutes, so the probe is rare.
 fn liveness_probe() -> Probe {
     let command = [path::IMAGE_BINARY, "alive", "--share", path::BIN_DIR];
     Probe {
@@ -327,8 +328,8 @@ fn liveness_probe() -> Probe {
     }
 }
 
-/// A seat is ready with its first clone. Nobody asks after that. One that takes too long is given up before the kubelet
-/// would end it, as long as there is a controller.
+/// A seat is ready with its first clone. Nobody asks after that. One that takes too long is given up before the
+/// kubelet would end it, as long as there is a controller.
 fn clone_probe() -> Probe {
     let command = [path::IMAGE_BINARY, "cloned", "--share", path::BIN_DIR];
     Probe {

@@ -27,7 +27,7 @@ const PAGE: u32 = 500;
 const OPEN: &str = "spec.state=Active";
 /// Threads that are taken over at the same time.
 const AT_ONCE: usize = 16;
-/// Between two looks whether rights that were missing are there.
+/// Interval between retries while the right to read a namespace is missing.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// Asks for slots for what runs and for what `plan` would start. Whatever it got before, it asks
@@ -143,7 +143,7 @@ async fn prime_in(
     let mut page = ListParams::default().limit(PAGE).fields(OPEN);
     loop {
         let found = match threads.list(&page).await {
-            // Before Kubernetes 1.31, nothing can be selected by.
+            // Kubernetes before 1.31 has no selectable fields for custom resources.
             Err(kube::Error::Api(status))
                 if status.code == 400 && page.field_selector.is_some() =>
             {
@@ -194,7 +194,7 @@ async fn take_over(
     Ok(())
 }
 
-/// Where a Thread asks, whether or not its Repo exists.
+/// Key of the queue in which a Thread asks for slots, even if its Repo does not exist.
 fn desk_key(thread: &Thread) -> ObjectKey {
     ObjectKey::new(thread.namespace().unwrap_or_default(), &thread.spec.repo)
 }
@@ -211,7 +211,7 @@ fn waiting_since(thread: &Thread) -> Option<Timestamp> {
     Some(queued.last_transition_time.0)
 }
 
-/// How long a Thread had waited whose roles start now, all of them.
+/// Time for which a Thread had to wait, if all its roles start now.
 pub(super) fn ended_wait(thread: &Thread, plan: &ThreadPlan, now: Timestamp) -> Option<Duration> {
     let starts = !plan.create_pods.is_empty() && plan.status.queue_position.is_none();
     let since = waiting_since(thread).unwrap_or(now);
@@ -242,7 +242,7 @@ pub(super) fn tell_place(
         return;
     };
     let limits = &repo.spec.limits;
-    // Without the position, which would make it another condition with each step.
+    // The position is left out: with it, the condition would change at each step.
     let message = format!(
         "waits for a slot of Repo `{}`, which runs {} threads and {} roles at once (spec.limits)",
         repo.name_any(),

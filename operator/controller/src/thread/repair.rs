@@ -13,7 +13,7 @@ use crate::context::ControllerContext;
 use crate::index::ObjectKey;
 use crate::labels::{self, ObjectLabels};
 
-/// All that the caches show, and the claim that they don't.
+/// Puts labels back on all objects that the caches show, and on a claim that they don't.
 pub(super) async fn repair_children(
     thread: &Thread,
     repair: LabelRepair,

@@ -24,7 +24,7 @@ pub(super) const MAX_FAILURES: u32 = 5;
 const SLOW_START: SignedDuration = SignedDuration::from_secs(120);
 /// A pod that can't start this long keeps no place from others.
 const HOLDS_PLACE: SignedDuration = SignedDuration::from_secs(60);
-/// Where the gateway is away, the next pod waits this long, so that many don't come at once.
+/// Delay before the next pod where the gateway is away, so that many don't come at once.
 const AFTER_GATEWAY: SignedDuration = SignedDuration::from_secs(20);
 /// A node that evicts a pod gets this long to recover.
 const AFTER_EVICTION: SignedDuration = SignedDuration::from_secs(5);
@@ -33,7 +33,7 @@ const AFTER_OUT_OF_MEMORY: SignedDuration = SignedDuration::from_secs(5);
 /// A message from further in the future than this shows that clocks differ.
 const SKEW: SignedDuration = SignedDuration::from_secs(2);
 
-/// Adds to the plan what this role needs; tells what is in the way.
+/// Adds to the plan what this role needs, and returns what is in its way.
 pub(super) fn decide_role(
     view: &ThreadView,
     role: &RoleView,
@@ -164,7 +164,7 @@ fn judge_live(
             return Some(stranded::rebuild_volume(view, plan));
         }
         if is_outdated(view, pod, definition) {
-            // What is in its way may be corrected by now.
+            // The cause of the trouble may have been corrected by the change.
             plan.delete_pods.push(pod_id(pod));
             return Some(tell_starting(role.name));
         }
@@ -398,7 +398,7 @@ fn describe_failing(role: &RoleView, times: u32, pod: &Pod, why: &str) -> String
     )
 }
 
-/// What does not get better by trying.
+/// Message for a failure that retrying does not mend.
 fn describe_unable(role: &RoleView, pod: &str, why: &str) -> String {
     format!(
         "role `{}` can't work: {why}; it is tried again when you delete pod `{pod}`, or after a new message",
@@ -441,9 +441,9 @@ fn restart_backoff(failures: u32) -> SignedDuration {
     SignedDuration::from_secs(3_i64.saturating_pow(failures.saturating_sub(1).min(5)))
 }
 
-/// How long to wait for more of a user's burst of messages before the first role of the Thread
-/// starts. Decisions are not gathered, and neither are hand-overs: later messages of a burst are
-/// seen before the next model call anyway.
+/// Time to wait for more of a user's burst of messages before the first role of the Thread starts (a debounce).
+/// Decisions are not gathered, and neither are hand-overs: later messages of a burst are seen before the next model
+/// call anyway.
 fn gathering_time(view: &ThreadView, role: &str) -> Option<Duration> {
     let status = view.status;
     let begun = status.roles.values().any(|role| role.state.is_some() || role.done.is_some());

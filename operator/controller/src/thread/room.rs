@@ -10,8 +10,8 @@ use super::life::PodLife;
 const PODS: &str = "pods";
 const VOLUMES: &str = "volumes";
 
-/// Names of the resources that nodes have too little of for a pod, and another one could give up. A node selector, a taint
-/// or a volume of another zone keeps it waiting all the same, whoever goes.
+/// Names of the resources that nodes have too little of for a pod, and another one could give up. A node selector, a
+/// taint or a volume of another zone keeps it waiting all the same, whoever goes.
 pub(crate) fn lacking(pod: &Pod) -> BTreeSet<String> {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let mut unscheduled = conditions.filter(|c| {
@@ -31,7 +31,8 @@ pub(crate) fn lacks_room(pod: &Pod) -> bool {
     !lacking(pod).is_empty()
 }
 
-/// As in `0/3 nodes are available: 1 Insufficient cpu, 2 Too many pods. preemption: 0/3 nodes are available: …`.
+/// Reads what nodes lack from a scheduler's message, such as `0/3 nodes are available: 1 Insufficient cpu, 2 Too many
+/// pods. preemption: 0/3 nodes are available: …`.
 fn read_lacks(said: &str) -> BTreeSet<String> {
     let (filtered, _) = said.split_once("preemption:").unwrap_or((said, ""));
     let mut lacks = BTreeSet::new();

@@ -12,10 +12,10 @@ use crate::scale_up::{FRESH, ScaleUp};
 
 /// A scheduler gets this long before autoscalers are asked about: most pods need none.
 const TO_SCHEDULE: SignedDuration = SignedDuration::from_secs(10);
-/// And a node this long to come, from when it was announced.
+/// Time for an announced node to arrive.
 const TO_ARRIVE: SignedDuration = SignedDuration::from_mins(10);
 
-/// What an autoscaler says of it is asked first, and what it said counts.
+/// Explains a pod that finds no node with the autoscaler's answer. It is asked first, and its answer counts.
 pub(super) fn explain_scale_up(
     view: &ThreadView,
     pod: &Pod,

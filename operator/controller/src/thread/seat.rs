@@ -179,7 +179,7 @@ async fn take_claim(
     let theirs = context.pods.of(&crate::index::ObjectKey::of(thread));
     let of_pod = pod.into_iter().chain(theirs.iter().filter_map(|pod| pod.uid()));
     if !of_pod.into_iter().any(|uid| owned_by(&found, &uid)) {
-        // Somebody else's of the same name is left alone.
+        // A claim of the same name that belongs to somebody else is left alone.
         return Ok(());
     }
     let none = BTreeMap::new();

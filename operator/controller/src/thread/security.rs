@@ -9,11 +9,11 @@ use sha2::{Digest as _, Sha256};
 /// User and group of everything in an agent pod: no image has to be prepared for it, and no account of a node
 /// has such a number.
 pub(crate) const USER: i64 = 10_001;
-/// The same with a volume from before that: its files are this user's.
+/// User and group of pods with a volume from before [`USER`]: its files belong to it.
 pub(crate) const OLD_USER: i64 = 1000;
 
-/// Of a pod: as somebody says it, and the rest as the platform chooses; or, if nobody said anything,
-/// as the user `own`.
+/// Security context of a pod: as somebody has set it, and the rest as the platform chooses; or, if nobody has set
+/// anything, with the user `own`.
 pub(crate) fn pod_security(
     thread_uid: &str,
     own: i64,
@@ -58,7 +58,7 @@ fn own_user(thread_uid: &str, id: i64) -> PodUser {
     }
 }
 
-/// Of each container.
+/// Security context of each container.
 pub(crate) fn container_security() -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),

@@ -1,4 +1,4 @@
-//! What keeps an autoscaler from taking a node away under a pod. Pure.
+//! Annotations that keep autoscalers from removing a node under a pod. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use serde::Serialize;
 const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 
-/// Whether autoscalers are to leave a pod alone.
+/// Protection of a pod from autoscalers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum EvictionShield {
     Up,
-    /// It may go: its role has nothing to do.
+    /// The pod may be evicted: its role has nothing to do.
     Down,
 }
 
 impl EvictionShield {
-    /// As a pod has it.
+    /// Annotations of a pod with this protection.
     pub(super) fn annotations(self) -> BTreeMap<String, String> {
         let value = |yes: bool| yes.to_string();
         [

@@ -1,4 +1,4 @@
-//! What the containers of an agent pod ask of a node.
+//! Resource requests and limits of an agent pod's containers.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 const EPHEMERAL: &str = "ephemeral-storage";
 
-/// What a container has unless somebody says something else.
+/// Default resources of a container.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ContainerSize {
     cpu: &'static str,
     memory: &'static str,
     memory_limit: &'static str,
-    /// Of the node's disk: logs, and the share of what the pod's folders hold.
+    /// Request for the node's disk: logs, and the share of what the pod's folders hold.
     disk: &'static str,
 }
 
@@ -31,8 +31,8 @@ impl ContainerSize {
         Self { cpu: "10m", memory: "16Mi", memory_limit: "128Mi", disk: "64Mi" };
 }
 
-/// What is given, or else the usual. What a container may take of the node's disk is always asked for:
-/// a node that does not know of it, or a cluster that fills in its own number, evicts the pod.
+/// Returns the given resources, or else the default ones. A request for the node's disk is always included: a node
+/// that does not know of it, or a cluster that fills in its own number, evicts the pod.
 pub(crate) fn resources_of(
     given: Option<&ResourceRequirements>,
     usual: ContainerSize,

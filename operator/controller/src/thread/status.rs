@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// What the controller owns of a Thread's status.
+/// The controller's part of a Thread's status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct OwnThreadStatus {
     /// See [`ThreadStatus::observed_generation`].
@@ -33,16 +33,16 @@ pub(super) struct OwnThreadStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// What the controller owns of a role.
+/// The controller's part of a role's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct OwnRole {
     /// UID of the pod that speaks for the role.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_uid: Option<String>,
-    /// Whether it holds a slot.
+    /// True if the role holds a slot.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub admitted: bool,
-    /// Pods that died in a row.
+    /// Number of pods that died in a row.
     pub failures: u32,
 }
 

@@ -63,7 +63,7 @@ pub(super) fn explain_unreachable(
     PodTrouble { reason: "VolumeUnreachable", message, passes, ..trouble }
 }
 
-/// Whether a scheduler, of whatever version, says that the volume is elsewhere.
+/// True if a scheduler, of whatever version, says that the volume is on other nodes.
 fn is_about_nodes(said: &str) -> bool {
     said.contains("volume node affinity conflict")
         || said.contains("didn't match PersistentVolume's node affinity")
@@ -77,7 +77,7 @@ fn named_nodes(nodes: &[String]) -> String {
     }
 }
 
-/// Whether the nodes of the volume are gone for so long that nobody expects them back.
+/// True if the volume's nodes have been gone for so long that nobody expects them back.
 pub(super) fn is_lost(view: &ThreadView, pod: &Pod, trouble: &PodTrouble) -> bool {
     let gone = matches!(view.observed.home, Some(VolumeHome::Gone(_)));
     let since = life::unscheduled_since(pod);
@@ -86,7 +86,7 @@ pub(super) fn is_lost(view: &ThreadView, pod: &Pod, trouble: &PodTrouble) -> boo
         && since.is_some_and(|since| view.now.duration_since(since) >= COMES_BACK)
 }
 
-/// Both at once: a claim that waits for its pods to go is not taken up again by new ones.
+/// Removes pods and volume at once, so that a claim that waits for its pods to go is not taken up by new ones.
 pub(super) fn rebuild_volume(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
     plan.create_pods.clear();
     remove_pods(view.thread, view.observed, plan);

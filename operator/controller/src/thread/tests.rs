@@ -1,4 +1,4 @@
-//! What is decided about a Thread, as values.
+//! Tests of the decisions about a Thread, on plain values.
 
 mod added;
 mod changes;

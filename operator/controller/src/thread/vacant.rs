@@ -24,7 +24,7 @@ pub(crate) fn free_seats(context: &ControllerContext, repo: &Repo) -> Vec<Arc<Po
     free
 }
 
-/// Those that nobody has taken, whatever their state.
+/// Seats that no Thread has taken, whatever their state.
 pub(crate) fn own_seats(context: &ControllerContext, repo: &Repo) -> Vec<Arc<Pod>> {
     let uid = repo.uid().unwrap_or_default();
     let mut own = context.seats.of(&ObjectKey::of(repo));
@@ -32,7 +32,7 @@ pub(crate) fn own_seats(context: &ControllerContext, repo: &Repo) -> Vec<Arc<Pod
     own
 }
 
-/// Those that somebody wanted to take, and that caches still show as waiting, with since when.
+/// Seats that a Thread has tried to take and that caches still show as waiting, each with the time of that.
 pub(crate) fn spent_seats(context: &ControllerContext, repo: &Repo) -> Vec<(Arc<Pod>, Timestamp)> {
     let uid = repo.uid().unwrap_or_default();
     let all = context.seats.of(&ObjectKey::of(repo)).into_iter();
@@ -40,7 +40,7 @@ pub(crate) fn spent_seats(context: &ControllerContext, repo: &Repo) -> Vec<(Arc<
     spent.filter(|(pod, _)| owned_by(&**pod, &uid)).collect()
 }
 
-/// For how long a pod has waited as a seat.
+/// Time for which a pod has waited as a seat.
 pub(crate) fn waited(pod: &Pod, now: Timestamp) -> Duration {
     let made = pod.metadata.creation_timestamp.as_ref().map_or(now, |made| made.0);
     Duration::try_from(now.duration_since(made)).unwrap_or_default()

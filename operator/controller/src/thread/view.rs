@@ -1,4 +1,4 @@
-//! What is known when something is decided about a Thread, and what its parts share. Pure.
+//! Read-only view for a decision on a Thread, and helpers that its parts share. Pure.
 
 use codebutler_crds::{AgentRole, Repo, Thread, ThreadStatus, names};
 use jiff::{SignedDuration, Timestamp};
@@ -18,7 +18,7 @@ use crate::rewritten;
 /// A pod that is still there this long after its grace is reported.
 const SLOW_END: SignedDuration = SignedDuration::from_secs(60);
 
-/// All that is known when a role is decided on.
+/// Everything that is known when a role is decided on.
 #[derive(Clone, Copy)]
 pub(super) struct ThreadView<'a> {
     pub thread: &'a Thread,
@@ -29,14 +29,14 @@ pub(super) struct ThreadView<'a> {
     pub now: Timestamp,
 }
 
-/// One role as it stands.
+/// A role with its pod, as observed.
 #[derive(Clone, Copy)]
 pub(super) struct RoleView<'a> {
     pub name: &'a str,
-    /// What it is, if the Repo has it.
+    /// Its AgentRole, if the Repo has it.
     pub definition: Option<&'a AgentRole>,
     pub pod: Option<&'a Pod>,
-    /// Whether it has something to do.
+    /// True if it has something to do.
     pub wanted: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn find_definition<'a>(
     observed.roles.iter().map(|found| &**found).find(|found| found.spec.role == role)
 }
 
-/// Whether a live pod has nothing to do.
+/// True if a pod is live and its role has nothing to do.
 pub(super) fn is_idle(view: &ThreadView, pod: &Pod) -> bool {
     let role = role_of(view.thread, pod);
     PodLife::of(pod).is_live() && !view.status.is_running(&role) && !view.status.wants(&role)
@@ -65,7 +65,7 @@ pub(super) fn pod_id(pod: &Pod) -> GonePod {
     GonePod { name: pod.name_any(), uid: pod.uid().unwrap_or_default() }
 }
 
-/// Whether something changed since the pod was made that may make the next one work.
+/// True if something changed since the pod was made that may make the next one work.
 pub(super) fn has_moved(
     view: &ThreadView,
     role: &str,
@@ -77,7 +77,7 @@ pub(super) fn has_moved(
         || is_outdated(view, failed, definition)
 }
 
-/// Whether a pod made now would be another one. Nothing is known while the gateway can't be found.
+/// True if a pod made now would differ. While the gateway can't be found this is not known, and false.
 pub(super) fn is_outdated(view: &ThreadView, pod: &Pod, definition: &AgentRole) -> bool {
     let Ok(gateway) = &view.observed.gateway else { return false };
     let made_from = pod.annotations().get(pod::ANNOTATION_CONFIG);
@@ -113,7 +113,7 @@ pub(super) fn not_ending(pod: &Pod) -> ObjectHealth {
     ObjectHealth::new(HealthLevel::Trouble, "PodNotEnding", message)
 }
 
-/// How long a pod that is being deleted may still take, from when its grace ends.
+/// Time that a pod that is being deleted may still take, counted from the end of its grace period.
 pub(super) fn time_to_end(pod: &Pod, now: Timestamp) -> SignedDuration {
     let due = pod.metadata.deletion_timestamp.as_ref().map_or(now, |time| time.0);
     SLOW_END - now.duration_since(due)

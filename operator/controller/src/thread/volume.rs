@@ -61,14 +61,14 @@ pub(crate) fn sharing_key(thread: &Thread) -> String {
     taken.or_else(|| thread.uid()).unwrap_or_default()
 }
 
-/// As whom pods work with a claim, or with the one that is made for them: files belong to whoever wrote them.
+/// User id of pods that work with a claim, or with the one that is made for them: files belong to whoever wrote them.
 pub(crate) fn find_user(claim: Option<&PersistentVolumeClaim>) -> i64 {
     let Some(claim) = claim else { return security::USER };
     let user = claim.annotations().get(ANNOTATION_USER);
     user.and_then(|user| user.parse().ok()).unwrap_or(security::OLD_USER)
 }
 
-/// Whether the Repo wants another kind of volume than this claim asks for.
+/// True if the Repo wants another kind of volume than this claim asks for.
 pub(crate) fn is_outdated(claim: &PersistentVolumeClaim, repo: &Repo) -> bool {
     if let Some(asked) = claim.annotations().get(ANNOTATION_ASKED) {
         return *asked != asked_for(repo);
@@ -102,9 +102,9 @@ pub(crate) fn find_expansion(claim: &PersistentVolumeClaim, repo: &Repo) -> Opti
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VolumeState {
-    /// There is none.
+    /// No claim exists.
     Absent,
-    /// It exists and waits for a volume, which may need its first pod to be scheduled.
+    /// The claim waits for a volume, which may need its first pod to be scheduled.
     Pending,
     Bound,
     Lost,

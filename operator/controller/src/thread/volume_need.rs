@@ -1,4 +1,4 @@
-//! What the pods of a Thread need of their volume, and what becomes of one that does not fit. Pure.
+//! Decides which volume the pods of a Thread need, and what to do about one that does not fit. Pure.
 
 use codebutler_runtime::notice::EventNotice;
 use kube::ResourceExt as _;
@@ -33,7 +33,7 @@ pub(super) fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option
         VolumeState::Pending | VolumeState::Bound | VolumeState::Lost => None,
         VolumeState::Ending => {
             plan.create_pods.clear();
-            // It goes when no pod uses it any more.
+            // The old claim goes once no pod uses it any more.
             let idle = view.observed.pods.iter().filter(|pod| is_idle(view, pod));
             plan.delete_pods.extend(idle.map(|pod| pod_id(pod)));
             let name = view.thread.volume_claim();
@@ -43,8 +43,7 @@ pub(super) fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option
     }
 }
 
-/// Whether a pod can't start since there is no claim. One that has no node yet keeps none that somebody
-/// deletes.
+/// True if a pod can't start for lack of a claim. A pod without a node yet does not protect its claim from deletion.
 fn is_missed(view: &ThreadView, plan: &ThreadPlan) -> bool {
     let mut pods = view.observed.pods.iter();
     pods.any(|pod| {
@@ -52,7 +51,7 @@ fn is_missed(view: &ThreadView, plan: &ThreadPlan) -> bool {
     })
 }
 
-/// What was not pushed is lost with the volume; branch and conversation are not.
+/// Plans a new volume. Work that was not pushed is lost with the old one; branch and conversation are not.
 fn plan_rebuild(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
     plan.create_pods.clear();
     remove_pods(view.thread, view.observed, plan);

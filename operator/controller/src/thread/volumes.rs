@@ -1,4 +1,4 @@
-//! What is mounted where in an agent pod.
+//! Volumes of an agent pod, and their mounts.
 
 use codebutler_crds::names;
 use codebutler_crds::pods::ExtraVolume;
@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 pub(crate) const BIN: &str = "bin";
 /// The socket between agent and toolbox.
 pub(crate) const RUN: &str = "run";
-/// The toolbox's `/tmp`.
+/// Volume for the toolbox's `/tmp`.
 pub(crate) const TMP: &str = "tmp";
 pub(crate) const THREAD: &str = "thread";
 /// The token that says who the pod is.
@@ -19,13 +19,13 @@ pub(crate) const TOKEN: &str = "token";
 /// The certificate authority of the gateway.
 pub(crate) const CA: &str = "ca";
 
-/// What goes before the names of volumes that somebody added: none is ever one of these.
+/// Prefix for the names of added volumes, so that none collides with these.
 const EXTRA: &str = "extra-";
 
 /// Seconds for which a projected token is good; the kubelet renews it well before.
 const TOKEN_SECONDS: i64 = 3600;
 
-/// All volumes of a pod that works on what `claim` holds.
+/// Builds all volumes of a pod that works on what `claim` holds.
 pub(crate) fn pod_volumes(claim: String, extra: &[ExtraVolume]) -> Vec<Volume> {
     let claim = PersistentVolumeClaimVolumeSource { claim_name: claim, read_only: None };
     let mut all = vec![
@@ -98,7 +98,7 @@ pub(crate) fn mount_volume(volume: &str, dir: &str) -> VolumeMount {
     VolumeMount { name: volume.to_owned(), mount_path: dir.to_owned(), ..VolumeMount::default() }
 }
 
-/// One part of the Thread's volume at a folder.
+/// Mounts one part of the Thread's volume at a folder.
 pub(crate) fn mount_part(part: &str, dir: &str) -> VolumeMount {
     VolumeMount { sub_path: Some(part.to_owned()), ..mount_volume(THREAD, dir) }
 }

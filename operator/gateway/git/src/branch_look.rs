@@ -1,6 +1,6 @@
 //! People who force-push a thread's branch, take commits off it, delete it or push to it change what its roles work
-//! on. Whoever looks at the remote finds it out here, by what the Thread's status says of the branch: what was removed
-//! is remembered, the conversation is told once, and roles that are at work read it before their next step.
+//! on. Whoever looks at the remote finds it out here, by what the Thread's status says of the branch: what was
+//! removed is remembered, the conversation is told once, and roles that are at work read it before their next step.
 
 use std::collections::BTreeSet;
 
@@ -20,28 +20,28 @@ use super::removed::{self, BranchLoss};
 use super::survey::RemoteView;
 use crate::services::GitServices;
 
-/// What became of a branch since the last look.
+/// Outcome of comparing a branch with its state at the last look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum BranchMove {
-    /// It is where it was, or where the product put it.
+    /// The branch has not moved, or the product has moved it.
     Own,
-    /// These came to it, which nobody here pushed; with all of their number.
+    /// People pushed these commits; with the number of all.
     Pushed(Vec<NamedCommit>, usize),
     /// Commits that it had are not in it.
     Rewritten(BranchLoss),
-    /// It is not there; these other branches are where it was.
+    /// The branch is gone; these other branches are at its last commit.
     Gone(Vec<String>),
 }
 
-/// A branch at two moments.
+/// A branch's tip at the last look and now.
 struct BranchSpan<'s> {
     branch: &'s str,
     before: Option<&'s str>,
     now: Option<&'s str>,
 }
 
-/// Finds out what people did to a Thread's branch, and tells and remembers it. `thread` is what was known of it before
-/// the remote was looked at. What can't be told is tried again with the next look.
+/// Finds out what people did to a Thread's branch, and tells and remembers it. `thread` is what was known of it
+/// before the remote was looked at. What can't be told is tried again with the next look.
 pub(crate) async fn look_at_branch(
     gateway: &GitServices,
     repo: &Repo,
@@ -147,7 +147,8 @@ async fn find_move(
 ) -> Result<BranchMove, CommandError> {
     let (before, now) = match (span.before, span.now) {
         (Some(before), Some(now)) => (before, now),
-        // Its pull request is closed with it, and that is told.
+        // Deleting a branch closes its pull request, which is told by itself: only a branch without one is reported
+        // here.
         (Some(before), None) if status.pull_request.is_none() => {
             return Ok(BranchMove::Gone(find_names(view.refs, before)));
         }
@@ -156,7 +157,7 @@ async fn find_move(
     let own = own_tips(view.git, status, now).await?;
     let radar = status.radar.as_deref();
     let pushed = radar.and_then(|radar| radar.pushing.as_ref());
-    // What a role may rewrite itself, no person has.
+    // Rewrites that a role is allowed to make itself are not attributed to a person.
     let own_rewrite =
         pushed.filter(|push| push.from.as_deref() == Some(before) && own.contains(&push.to));
     let before = own_rewrite.map_or(before, |push| &push.to);
@@ -196,7 +197,7 @@ async fn own_tips(
     Ok(own)
 }
 
-/// Other branches that are at a commit.
+/// Names of other branches at a commit.
 fn find_names(refs: &RemoteRefs, commit: &str) -> Vec<String> {
     let same = refs.iter().filter(|(_, id)| *id == commit);
     let names = same.filter_map(|(name, _)| name.strip_prefix("refs/heads/"));
@@ -228,7 +229,7 @@ async fn remember_loss(
     Ok(())
 }
 
-/// Why what was removed could not be remembered.
+/// A removal was noticed, but could not be recorded.
 #[derive(Debug, thiserror::Error)]
 enum LookError {
     #[error(transparent)]
@@ -240,13 +241,13 @@ enum LookError {
 fn is_news(moved: &BranchMove, is_worked_on: bool) -> bool {
     match moved {
         BranchMove::Own => false,
-        // Of people's own commits nobody has to be told who does not work beside them.
+        // People's own commits concern only those who work beside them.
         BranchMove::Pushed(..) => is_worked_on,
         BranchMove::Rewritten(_) | BranchMove::Gone(_) => true,
     }
 }
 
-/// Who did it, by the host's name for them.
+/// Names the person who moved the branch, as the host knows them.
 async fn name_mover(gateway: &GitServices, repo: &Repo, span: &BranchSpan<'_>) -> String {
     let found = async {
         let Some(before) = span.before else { return Ok(None) };
@@ -263,7 +264,7 @@ async fn name_mover(gateway: &GitServices, repo: &Repo, span: &BranchSpan<'_>) -
     }
 }
 
-/// Nothing for what the product did.
+/// Describes the move for the conversation; empty if the product did it.
 fn describe_move(moved: &BranchMove, span: &BranchSpan<'_>, who: &str) -> String {
     let short = |commit: Option<&str>| format!("`{}`", short_id(commit.unwrap_or_default()));
     let (branch, was, is) = (span.branch, short(span.before), short(span.now));

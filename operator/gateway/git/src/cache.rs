@@ -1,5 +1,5 @@
-//! How much of the disk the copies of repositories take, and which go when it gets little: those that
-//! nobody has asked for in the longest time. What goes is fetched again when somebody does.
+//! Disk budget of the copies of repositories. When space gets short, the least recently used copies are evicted; an
+//! evicted copy is fetched again on the next request.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::mirror::{GONE, RepoMirrors};
 
-/// Of so many parts of the room one stays free: for what is fetched next.
+/// One part in so many of the disk budget stays free, for the next fetch.
 const SPARE: u64 = 10;
 
 impl RepoMirrors {
@@ -45,7 +45,7 @@ impl RepoMirrors {
         let entries = std::fs::read_dir(self.root()).into_iter().flatten().flatten();
         let mut folders: Vec<_> = entries
             .map(|entry| entry.path())
-            // What is pushed lies beside the copies, and is not ours to end.
+            // Folders of pushes lie beside the copies and must not be evicted here.
             .filter(|path| path.extension() == Some(OsStr::new("git")))
             .filter_map(|path| match known.values().find(|mirror| mirror.git().dir() == path) {
                 Some(mirror) if Arc::strong_count(mirror) > 1 => None,
@@ -57,7 +57,8 @@ impl RepoMirrors {
         folders.into_iter().map(|(_, path)| path).collect()
     }
 
-    /// Lets nobody find a copy any more, unless somebody has begun to work with it; where it is now.
+    /// Moves a copy away, so that nobody finds it any more, unless somebody has begun to work with it; returns its
+    /// new place.
     fn take_away(&self, folder: &Path) -> Option<PathBuf> {
         let gone = folder.with_file_name(format!("{GONE}{:016x}", rand::random::<u64>()));
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +125,7 @@ mod tests {
         assert_eq!(mirrors.make_room(), 900);
         let is_there = |name: &str| mirrors.of(&repo(name)).git().dir().exists();
         assert_eq!(["a", "b", "c", "d"].map(is_there), [true, true, false, true]);
-        // In use, and an earlier process's copy has gone before.
+        // The copy is in use, and that of an earlier process goes first.
         let left = root.path().join(format!("{}.git", "0".repeat(24)));
         std::fs::create_dir(&left).unwrap();
         std::fs::write(left.join("HEAD"), [0; 10]).unwrap();

@@ -1,5 +1,4 @@
-//! What a branch changes, from what `git diff` says: files, lines, and the definitions at which they are.
-//! Pure.
+//! Parses the output of `git diff` for a branch into files, lines and the definitions that its hunks touch. Pure.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +13,7 @@ const MAX_MENTIONS: usize = 2_000;
 /// Shorter names are those of everything.
 const MIN_NAME: usize = 4;
 
-/// How a branch differs from where it left the base branch.
+/// Difference between a branch and its merge base with the base branch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BranchChange {
     pub size: ChangeSize,
@@ -75,13 +74,13 @@ fn clip_name(name: &str) -> String {
     name.chars().take(80).collect()
 }
 
-/// Goes through a patch.
+/// Parser state while a patch is read.
 struct Reader<'c> {
     change: &'c mut BranchChange,
     path: String,
     /// Lines that the hunk still has: removed and added.
     left: (usize, usize),
-    /// Nothing of the hunk but blank lines and comments was read.
+    /// True while only blank lines and comments of the hunk were read.
     fresh: bool,
 }
 
@@ -108,7 +107,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A line of a hunk.
+    /// Handles one content line of a hunk: context, added or removed.
     fn content(&mut self, line: &str, header: &mut Option<String>) {
         let Some((sign, text)) = line.split_at_checked(1) else { return };
         match sign {
@@ -126,7 +125,7 @@ impl Reader<'_> {
                 self.change.altered.insert(clip_name(name));
             }
         }
-        // What stands above a hunk that begins with a definition of its own is not changed.
+        // If the hunk begins with a definition of its own, the enclosing one in its header is not changed.
         if name.is_some() || sign == "-" {
             let above = header.take().filter(|_| name.is_none() || !self.fresh);
             self.inside(above);
@@ -168,7 +167,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a line says nothing.
+/// True if a line carries no content of its own: blank, comment or attribute.
 fn is_filler(text: &str) -> bool {
     let text = text.trim();
     text.is_empty()

@@ -13,7 +13,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::confine::{self, CommandBounds};
 
-/// Where programs are looked for.
+/// Search path for programs.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The program, by its whole path: to look up a name in another `PATH` than its own, a process is forked,
 /// with a copy of all that says where this one's memory is.
@@ -25,15 +25,15 @@ static GIT: LazyLock<PathBuf> = LazyLock::new(|| {
 const MAX_OUTPUT: u64 = 64 * 1024 * 1024;
 /// Most of its complaints, in bytes.
 const MAX_COMPLAINT: u64 = 4096;
-/// By how much a process gives way: others get nine of ten turns, and it is never without one.
+/// Niceness added to a process that gives way: others get nine of ten turns, and it is never without one.
 const BACK: i32 = 10;
-/// How long a command may take.
+/// Default time limit of a command.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
-/// For the copy of a remote.
+/// Resource limits of commands on the copy of a remote.
 const OF_COPY: CommandBounds =
     CommandBounds { memory: 512 << 20, piece: 256 << 20, seconds: 1800, file: 16 << 30 };
-/// For every command: no hook, no tidying up behind our back, no way out, and large files are not
-/// held in memory.
+/// Options of every command: no hook, no tidying up behind our back, no way out, and large files are not held in
+/// memory.
 const ALWAYS: [&str; 18] = [
     "-c",
     "core.hooksPath=/dev/null",
@@ -55,20 +55,20 @@ const ALWAYS: [&str; 18] = [
     "pack.threads=1",
 ];
 
-/// Why a command did not do what it was asked.
+/// A Git command failed, could not be run or was stopped at a limit.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// It could not be started or talked to.
+    /// The command could not be started or talked to.
     #[error("git can't be run: {0}")]
     Run(#[from] std::io::Error),
     #[error("git {command} ended with {code}: {said}")]
     Failed {
         command: String,
-        /// Its exit code; -1 after a signal.
+        /// Exit code; -1 after a signal.
         code: i32,
         said: String,
     },
-    /// It says more than anybody wants to know.
+    /// The output is larger than is accepted.
     #[error("git {0} says too much")]
     TooMuch(String),
     #[error("git {0} takes too long")]
@@ -83,13 +83,13 @@ pub struct GitRepository {
 }
 
 impl GitRepository {
-    /// The repository in `dir`.
+    /// Opens the repository in `dir`; nothing is checked.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into(), quarantine: None }
     }
 
-    /// The same refs and objects, with new objects written to (and found in) a folder of their own, and
-    /// less to use up.
+    /// Returns a repository with the same refs and objects, but new objects are written to (and found in) a folder of
+    /// their own, under tighter limits.
     pub fn with_quarantine(&self, objects: &Path, bounds: CommandBounds) -> Self {
         Self { dir: self.dir.clone(), quarantine: Some((objects.to_owned(), bounds)) }
     }
@@ -115,7 +115,7 @@ impl GitRepository {
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("GIT_NO_LAZY_FETCH", "1")
-            // What would need a larger piece of memory was made to.
+            // Git itself fails when a single allocation would exceed this limit.
             .env("GIT_ALLOC_LIMIT", self.bounds().piece.to_string())
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -167,7 +167,7 @@ impl GitRepository {
 #[derive(Debug)]
 pub struct RunningGit {
     name: String,
-    /// Its input, until it is taken.
+    /// Standard input, until it is taken.
     pub stdin: Option<ChildStdin>,
     pub stdout: ChildStdout,
     child: Child,
@@ -181,11 +181,11 @@ impl RunningGit {
         Ok(Self { name: name.to_owned(), stdin: Some(stdin), stdout, child })
     }
 
-    /// Lets everybody else's work go first. For what may take a processor for long.
+    /// Lowers the command's priority, for work that may take a processor for long.
     pub fn give_way(&self) {
         let pid = self.child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
         let own = getpriority_process(None).unwrap_or_default();
-        // One that has ended already takes nothing.
+        // Setting the priority of a process that has ended fails, and need not succeed.
         let _ = pid.map(|pid| setpriority_process(Some(pid), own.saturating_add(BACK)));
     }
 
@@ -204,7 +204,7 @@ impl RunningGit {
         tokio::time::timeout(PATIENCE, work).await.map_err(late)?
     }
 
-    /// Its input, its output, and the process, to be kept as long as they are used.
+    /// Takes the streams and the process apart; the process has to be kept as long as they are used.
     pub fn apart(self) -> Result<(ChildStdin, ChildStdout, Child), CommandError> {
         let broken = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
         Ok((self.stdin.ok_or_else(broken)?, self.stdout, self.child))

@@ -1,6 +1,6 @@
-//! What a `git` of the gateway's can reach: its own repository, the programs and libraries of the image, and
-//! nothing else. It reads what strangers have packed, beside a process that holds every secret, so a mistake
-//! in it must not be a way to them.
+//! Sandbox for the gateway's `git` processes: each reaches its own repository, the programs and libraries of the
+//! image, and nothing else. It reads what strangers have packed, beside a process that holds every secret, so a
+//! mistake in it must not be a way to them.
 //!
 //! Landlock and seccomp bind a thread and what that thread starts: a command is started by a thread of its own
 //! that has given everything else up. Limits are set on the child before it is fed anything.
@@ -68,10 +68,10 @@ const FORBIDDEN: [i64; 24] = [
     libc::SYS_keyctl,
 ];
 
-/// Whether git may run where the kernel has no Landlock: the gateway's flag, set once before anything runs.
+/// Set by the gateway's flag before anything runs: git may run unconfined where the kernel has no Landlock.
 static MAY_LACK: AtomicBool = AtomicBool::new(false);
 
-/// Why git is not run.
+/// Error message when git is refused because it can't be confined.
 pub(crate) const NO_LANDLOCK: &str = "the kernel of the gateway's node has no Landlock, so git is not run there: a mistake in it could \
      reach every secret that the gateway holds. Give the gateway nodes with Linux 5.13 or newer and Landlock among their \
      security modules, or set `gateway.gitWithoutLandlock: true`";
@@ -79,19 +79,19 @@ pub(crate) const NO_LANDLOCK: &str = "the kernel of the gateway's node has no La
 const UNCONFINED: &str = "git runs without Landlock (`gateway.gitWithoutLandlock`): a mistake in it reaches what the gateway's \
      container holds";
 
-/// How git is confined on this node.
+/// Confinement of git on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GitConfinement {
-    /// It reaches its own folders alone.
+    /// Git reaches its own folders alone.
     Confined,
-    /// It reaches what the container holds, because the gateway's flag allows that.
+    /// Git reaches what the container holds, because the gateway's flag allows that.
     Allowed,
-    /// It is not run.
+    /// Git is not run here, because the kernel has no Landlock and the flag does not allow to go without.
     Refused,
 }
 
 impl GitConfinement {
-    /// As the kernel and the flag have it.
+    /// Returns the confinement that kernel and flag result in.
     pub(crate) fn current() -> Self {
         Self::judge(has_landlock(), MAY_LACK.load(Ordering::Relaxed))
     }
@@ -121,12 +121,13 @@ impl GitConfinement {
     }
 }
 
-/// Lets git run where the kernel has no Landlock.
+/// Allows git to run where the kernel has no Landlock.
 pub fn allow_without_landlock() {
     MAY_LACK.store(true, Ordering::Relaxed);
 }
 
-/// Whether the kernel enforces rules; tried once, by a thread that ends with it.
+/// True if the kernel enforces Landlock rules. Tried once, on a thread that ends with it, because rules can't be
+/// undone.
 fn has_landlock() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
     *HAS.get_or_init(|| {
@@ -135,7 +136,7 @@ fn has_landlock() -> bool {
     })
 }
 
-/// What a command may use up.
+/// Resource limits of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandBounds {
     /// Memory of its own, in bytes; files that it maps are not counted.
@@ -161,7 +162,7 @@ pub(crate) fn spawn_confined(
         let confined = std::thread::Builder::new().name("git".to_owned());
         let confined = confined.spawn_scoped(scope, || {
             let _entered = runtime.enter();
-            // As the gateway's own long work: messages and streams come first.
+            // Run at the low priority of the gateway's own long work: messages and streams come first.
             lower_own_priority();
             restrict_thread(folders)?;
             command.spawn()
@@ -184,7 +185,7 @@ fn limit_child(child: &Child, bounds: CommandBounds) -> io::Result<()> {
         (Resource::Fsize, bounds.file),
     ] {
         match prlimit(Some(pid), resource, Rlimit { current: Some(most), maximum: Some(most) }) {
-            // It has ended: whoever waits for it is told.
+            // The process has ended already; whoever waits for it is told.
             Ok(_) | Err(rustix::io::Errno::SRCH) => {}
             Err(error) => return Err(error.into()),
         }
@@ -218,7 +219,7 @@ fn restrict_files(folders: &[PathBuf]) -> Result<RulesetStatus, RulesetError> {
     Ok(rules.restrict_self()?.ruleset)
 }
 
-/// What is not there needs no rule.
+/// Adds a rule for a path; a path that does not exist needs none.
 fn allow_path(
     rules: RulesetCreated,
     path: &Path,
@@ -253,7 +254,7 @@ mod tests {
 
     async fn says(script: &str, folders: &[PathBuf]) -> String {
         let mut command = Command::new("bash");
-        // As Git waits for what it is to unpack.
+        // The script waits for input first, as Git does: limits are set before it is fed anything.
         command.args(["-c", &format!("read; {script}")]).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = spawn_confined(command, folders, BOUNDS).unwrap();

@@ -1,7 +1,7 @@
 //! Names of what a line of code defines, in most languages: by keyword and place, without parsing. What it
 //! says is a hint for people and models, and nothing is decided by it.
 
-/// Where words that begin like definitions mean something else.
+/// File extensions of prose and data, in which words that look like the start of a definition mean something else.
 const PROSE: [&str; 20] = [
     "md", "txt", "rst", "adoc", "json", "yaml", "yml", "toml", "lock", "html", "htm", "css",
     "scss", "svg", "csv", "xml", "snap", "po", "ipynb", "log",
@@ -61,9 +61,9 @@ const KEYWORDS: [&str; 20] = [
     "proc",
     "macro_rules!",
 ];
-/// These define something that others see only at the left margin, or where it is exported.
+/// Keywords of values: others see these only at the left margin, or where they are exported.
 const VALUES: [&str; 5] = ["const", "static", "let", "var", "val"];
-/// What begins a line of another kind in those languages.
+/// Keywords that begin a statement, not a definition, in those languages.
 const STATEMENTS: [&str; 12] = [
     "if", "for", "while", "switch", "return", "else", "catch", "new", "throw", "do", "using",
     "await",
@@ -76,13 +76,13 @@ pub(crate) const HEADERS: &str = "^([[:space:]]*(([a-z]+(\\([a-z: ]+\\))?|\"C\")
      macro_rules!|const|static|let|var|val)[[:space:]].*|[A-Za-z_][A-Za-z0-9_<>,*&: ]*\\(.*|\
      [[:space:]]*(public|private|protected|internal|static)[[:space:]].*\\(.*)$";
 
-/// Whether a file's lines are code.
+/// True if a file holds code, judged by its extension.
 pub(crate) fn is_code(path: &str) -> bool {
     let (_, name) = path.rsplit_once('/').unwrap_or(("", path));
     name.rsplit_once('.').is_some_and(|(stem, kind)| !stem.is_empty() && !PROSE.contains(&kind))
 }
 
-/// What a line of a file defines.
+/// Returns the name that a line of a file defines, if any.
 pub(crate) fn defined_name<'l>(path: &str, line: &'l str) -> Option<&'l str> {
     let code = line.trim();
     let margin = !line.starts_with([' ', '\t']);
@@ -120,7 +120,7 @@ fn next_word(text: &str) -> Option<(&str, &str)> {
     (!word.is_empty()).then(|| (word, after.trim_start()))
 }
 
-/// What follows a Go method's receiver.
+/// Returns the text after a Go method's receiver, which holds its name.
 fn skip_receiver<'l>(word: &str, after: &'l str) -> &'l str {
     match after.strip_prefix('(') {
         Some(of) if word == "func" => {

@@ -1,4 +1,4 @@
-//! What is known of branches, by their commits, and which Repos are to be looked at.
+//! Cache of facts about branches, keyed by their commits, and the queue of Repos whose branches are to be compared.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,26 +12,27 @@ use tokio::sync::Notify;
 use super::command::CommandError;
 use super::{BranchChange, BranchSurvey, RemovedFromBase, TriedMerge};
 
-/// What is kept of commits: all is forgotten beyond that.
+/// Most entries of a cache; it is cleared when full.
 const MOST_KEPT: usize = 20_000;
 
-/// Which Repos are to be looked at, and what is known of commits. Cheap to share.
+/// Queue of Repos to look at and cache of facts about commits. Cheap to share.
 #[derive(Default)]
 pub struct BranchDesk {
     touched: Mutex<BTreeSet<(String, String)>>,
     wake: Notify,
-    /// By base and tip.
+    /// Changes of branches, by base and tip.
     changes: Mutex<HashMap<(String, String), Arc<BranchChange>>>,
     /// The newest common commit, by base and tip.
     left: Mutex<HashMap<(String, String), String>>,
-    /// What was taken off the base branch, by that and what it had, and tip.
+    /// Commits taken off the base branch that a branch still has, by the base's tip now, its tip before, and the
+    /// branch's tip.
     removed: Mutex<HashMap<(String, String), Option<RemovedFromBase>>>,
-    /// By two tips, the lesser first.
+    /// Test merges, by two tips, the lesser first.
     merges: Mutex<HashMap<(String, String), TriedMerge>>,
 }
 
 impl BranchDesk {
-    /// Has a Repo's branches compared soon: something was pushed or merged.
+    /// Queues a Repo whose branches are to be compared soon: something was pushed or merged.
     pub fn touch(&self, repo: &Repo) {
         lock(&self.touched).insert((repo.namespace().unwrap_or_default(), repo.name_any()));
         self.wake.notify_one();
@@ -46,7 +47,7 @@ impl BranchDesk {
         self.wake.notified().await;
     }
 
-    /// What a branch changes; nothing where Git can't tell.
+    /// Returns a branch's changes, from the cache if known; None where Git can't tell.
     pub async fn change(&self, survey: &BranchSurvey, tip: &str) -> Option<Arc<BranchChange>> {
         let key = (survey.base.clone(), tip.to_owned());
         if let Some(known) = lock(&self.changes).get(&key) {
@@ -65,7 +66,8 @@ impl BranchDesk {
         }
     }
 
-    /// How a tip stands to the base branch, where that has commits that it lacks.
+    /// Returns the newest commit that a tip shares with the base branch, where the base has commits that the tip
+    /// lacks.
     pub async fn left(&self, survey: &BranchSurvey, tip: &str) -> Option<String> {
         let key = (survey.base.clone(), tip.to_owned());
         if let Some(known) = lock(&self.left).get(&key) {
@@ -83,7 +85,8 @@ impl BranchDesk {
         }
     }
 
-    /// What the base branch had up to a commit and has no more, and a branch has. `fork`: that commit and the branch's tip.
+    /// Finds commits that the base branch had up to a commit and has no more, and a branch still has.
+    /// `fork`: that commit and the branch's tip.
     ///
     /// # Errors
     /// When Git can't tell.
@@ -102,7 +105,7 @@ impl BranchDesk {
         Ok(found)
     }
 
-    /// Whether pairs of tips merge: each is tried once. What could not be tried is tried again.
+    /// Tries whether pairs of tips merge, each pair once. Pairs that could not be tried are tried again next time.
     pub async fn merges(&self, survey: &BranchSurvey, pairs: &[(&str, &str)]) -> Vec<TriedMerge> {
         let key = |(one, other): &(&str, &str)| {
             ((*one.min(other)).to_owned(), (*one.max(other)).to_owned())
@@ -126,7 +129,8 @@ impl BranchDesk {
         all
     }
 
-    /// Whether a tip merges with the base branch, which has all that `merged` lead to.
+    /// Tries whether a tip merges with the base branch, given that the base branch contains all commits that `merged`
+    /// lead to.
     pub async fn merge_above(
         &self,
         survey: &BranchSurvey,

@@ -1,5 +1,5 @@
-//! What people take off the base branch by a force push is in branches that left it before, as if it were their own: a
-//! merge puts it back.
+//! Finds commits that people took off the base branch by a force push and that a branch still carries as if they were
+//! its own: merging the branch would put them back.
 
 use std::collections::HashSet;
 
@@ -16,10 +16,10 @@ use super::removed;
 /// Commits that are looked for in a branch.
 const MOST_LISTED: &str = "--max-count=20000";
 
-/// What a merge of a branch would put back.
+/// Commits that were taken off the base branch and that merging a branch would put back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovedFromBase {
-    /// The base branch.
+    /// Name of the base branch.
     base: String,
     /// Newest first, and not all of them.
     named: Vec<NamedCommit>,
@@ -27,7 +27,7 @@ pub struct RemovedFromBase {
 }
 
 impl RemovedFromBase {
-    /// For the people who are asked whether to merge.
+    /// Warns the people who are asked whether to merge.
     pub fn warn(&self) -> String {
         let (count, were) = self.count();
         format!(
@@ -37,7 +37,7 @@ impl RemovedFromBase {
         )
     }
 
-    /// For the conversation.
+    /// Describes them for the conversation, with the remedy.
     pub(crate) fn describe(&self, branch: &str, fork: &str) -> String {
         let (base, (count, were)) = (&self.base, self.count());
         format!(
@@ -57,7 +57,8 @@ impl RemovedFromBase {
     }
 }
 
-/// What the base branch had up to `fork` and has no more, under no id, and the branch has. `base`: its name and tip.
+/// Finds commits that the base branch had up to `fork`, that the branch has, and that are on the base branch no more,
+/// under no id. `base`: its name and tip.
 pub(crate) async fn find_removed(
     git: &GitRepository,
     (base, base_tip): (&str, &str),
@@ -85,7 +86,7 @@ pub(crate) async fn find_removed(
     Ok((count > 0).then(|| RemovedFromBase { base: base.to_owned(), named, count }))
 }
 
-/// Where a Thread's branch left this base branch, as far as it is known.
+/// Returns the recorded fork point of a Thread's branch on this base branch, if known.
 pub(crate) fn fork_of<'t>(thread: &'t Thread, base: &str) -> Option<&'t ForkPoint> {
     let radar = thread.status.as_ref()?.radar.as_deref()?;
     radar.fork.as_ref().filter(|fork| fork.base == base)
@@ -111,7 +112,7 @@ mod tests {
         };
         let later = shop.commit(&[&fork], &[("d", "1\n")]);
         assert_eq!(of(&later, &own).await, None, "it only moved on");
-        // One of both is on it under another id.
+        // One of the two is on the base branch under another id.
         let found = of(&base, &own).await.unwrap();
         assert!(found.count == 1 && found.named[0].id == secret, "{found:?}");
         let said = found.warn();

@@ -1,5 +1,5 @@
-//! Where a Thread's branch left the base branch is on record, so that a base branch that people rewrite is noticed: the
-//! conversation is told once what a merge would put back, and whoever is asked to merge is told again.
+//! Records where a Thread's branch left the base branch (its fork point), so that a rewrite of the base branch is
+//! noticed: the conversation is told once what a merge would put back, and whoever is asked to merge is told again.
 
 use codebutler_crds::thread::ForkPoint;
 use codebutler_crds::{Repo, Thread, ThreadStatus, names};
@@ -10,8 +10,9 @@ use super::fork::fork_of;
 use super::survey::BranchSurvey;
 use crate::services::GitServices;
 
-/// Notes where a Thread's branch left the base branch, and tells once what was taken off that since. `thread` is what was
-/// known before the survey was taken. What can't be told or noted is tried again with the next look.
+/// Records where a Thread's branch left the base branch, and tells once what was taken off the base branch since.
+/// `thread` is what was known before the survey was taken. What can't be told or recorded is tried again with the
+/// next look.
 pub async fn look_at_fork(
     gateway: &GitServices,
     repo: &Repo,

@@ -29,7 +29,7 @@ fn pushes_of_any_kind_are_read_or_refused() {
             assert!(
                 push.commands.iter().all(|c| push::is_object(&c.old) && push::is_object(&c.new))
             );
-            // What is complete stays the same, whatever follows.
+            // A complete command list parses the same whatever bytes follow it.
             assert_eq!(push::parse_push(&bytes[..used]), Ok(Some((push, used))));
         }
     });

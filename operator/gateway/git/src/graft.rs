@@ -9,7 +9,7 @@ const NAME: &str = "CodeButler";
 const ADDRESS: &str = "codebutler@localhost";
 /// Commits that one merge takes for merged.
 const MAX_MERGED: usize = 16;
-/// When a commit was made that nobody sees. Git takes no smaller number for a date.
+/// Date of stand-in commits, which nobody sees. Git accepts no smaller number for a date.
 const LONG_AGO: &str = "1000000000";
 
 /// The copy, with a folder of its own for new objects.
@@ -71,7 +71,7 @@ pub(crate) async fn stand_in(
     commit_merge(git, &tree, &parents, ("What counts as merged", LONG_AGO)).await
 }
 
-/// Whether a commit merges with `other`, of which all that `merged` lead to is part.
+/// Tries whether a commit merges with `other`, given that `other` contains all commits that `merged` lead to.
 pub(crate) async fn try_merge(
     mirror: &GitRepository,
     (other, tip): (&str, &str),

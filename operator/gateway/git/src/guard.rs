@@ -1,11 +1,11 @@
-//! Which files a push may change: not the protected ones, and only those of the role. Pure.
+//! Decides which files a push may change: no protected ones, and only those that the role may push. Pure.
 
 use codebutler_crds::policy::PolicySpec;
 use codebutler_crds::role::PushRights;
 use codebutler_gateway_core::image_kind::is_image_path;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-/// Why a file may not be changed.
+/// Reason why a push may not change a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GuardedReason {
     /// The Repo protects it from every role.
@@ -62,7 +62,7 @@ impl PathGuard {
         Ok(Self { protected, leading, allowed, images })
     }
 
-    /// Why a file may not be changed; nothing if it may.
+    /// Returns why a file may not be changed, or None if it may.
     pub fn why(&self, path: &str) -> Option<GuardedReason> {
         let folded = fold_path(path);
         if self.protected.is_match(&folded) || self.leading.contains(&folded) {

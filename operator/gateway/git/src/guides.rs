@@ -1,4 +1,4 @@
-//! What a repository says of how to work, as the base branch of the gateway's copy has it.
+//! Reads a repository's instructions for how to work in it, from the base branch of the gateway's copy.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl BaseCopy {
         Ok(commit.map(|commit| Self { mirror, commit }))
     }
 
-    /// Its files that say how to work.
+    /// Reads the files that say how to work in the repository.
     ///
     /// # Errors
     /// When Git can't tell.
@@ -80,7 +80,7 @@ pub async fn read_server_file(
 ) -> Result<Option<Vec<u8>>, CommandError> {
     match git.run(&["cat-file", "blob", &format!("{commit}:{MCP_FILE}")], b"").await {
         Ok(bytes) => Ok(Some(bytes)),
-        // There is none.
+        // The path does not exist in the commit.
         Err(CommandError::Failed { code: 128, .. }) => Ok(None),
         Err(error) => Err(error),
     }

@@ -39,10 +39,10 @@ const MAX_LFS: usize = 1024 * 1024;
 /// Object ids by the full names of refs.
 pub(crate) type RemoteRefs = BTreeMap<String, String>;
 
-/// Why the host did not do what it was asked.
+/// A request to a Git host failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// Somebody has to correct the Repo or its Secret.
+    /// A person has to correct the Repo or its Secret.
     #[error("{0}")]
     Repo(String),
     /// The repository has another name by now.
@@ -51,7 +51,7 @@ pub enum HostError {
     /// The credential can't be used.
     #[error(transparent)]
     Credentials(#[from] GitHubError),
-    /// No connection, or it broke off.
+    /// The host can't be reached, or the connection broke off.
     #[error("{0} can't be reached: try again")]
     Unreachable(String),
     /// Something on the way to it that a person has to mend.
@@ -63,18 +63,18 @@ pub enum HostError {
     /// The host has trouble of its own.
     #[error("{0} failed with status {1}: try again")]
     Status(String, u16),
-    /// Its history is cut off, so that what roles are told of it would be wrong.
+    /// The remote is a shallow clone: roles would be told a wrong history.
     #[error(
         "{0} has a shallow clone there, whose history is cut off: run `git fetch --unshallow` in it"
     )]
     Shallow(String),
-    /// An answer that is none.
+    /// The answer is not one of Git's protocol 2.
     #[error("{0} does not speak Git's protocol 2: {1}")]
     Protocol(String, String),
 }
 
 impl HostError {
-    /// Whether somebody has to correct the Repo.
+    /// True if a person has to correct the Repo or its Secret; retrying does not help.
     pub const fn is_about_repo(&self) -> bool {
         match self {
             Self::Repo(_) | Self::Moved(_) | Self::Barred(..) | Self::Shallow(_) => true,
@@ -85,7 +85,7 @@ impl HostError {
         }
     }
 
-    /// Whether the same question may be answered later.
+    /// True if the failure is transient and a retry may succeed.
     pub const fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::Renewed(_) | Self::Status(..) => true,
@@ -102,7 +102,7 @@ impl HostError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefUpdate {
     pub name: String,
-    /// What it has to be now; nothing if it must not exist.
+    /// Expected current value of the ref; None if it must not exist.
     pub old: Option<String>,
     pub new: String,
 }
@@ -127,7 +127,7 @@ impl GitHost {
         Ok(Self { http: context.http().clone(), remote, credential })
     }
 
-    /// Its name, for people.
+    /// Host name, for people.
     pub fn host(&self) -> &str {
         &self.remote.host
     }
@@ -171,7 +171,7 @@ impl GitHost {
         Ok(bytes)
     }
 
-    /// How the host names objects, if not with SHA-1.
+    /// Object format of the remote, if it is not SHA-1.
     async fn object_format(&self) -> Result<Option<String>, HostError> {
         let request = self
             .http
@@ -243,7 +243,7 @@ impl GitHost {
         read_report(&bytes, &update.name).ok_or_else(|| self.away())
     }
 
-    /// What the host says of contents of Git LFS; None where it keeps none.
+    /// Sends a request to the host's Git LFS batch API; None where the host has no LFS.
     ///
     /// # Errors
     /// When there is no answer.

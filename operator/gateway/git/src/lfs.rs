@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 
 use super::host::{GitHost, HostError};
 
-/// No pointer is larger, in bytes.
+/// Size limit of pointer files, in bytes.
 pub(crate) const MAX_POINTER: u64 = 1024;
 /// Contents that are asked for at once, as Git's own client does.
 const AT_ONCE: usize = 100;
 const MOST_TOLD: usize = 8;
 
-/// What stands in a repository for a content.
+/// Pointer file that stands in a repository for a content in Git LFS.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LfsPointer {
-    /// SHA-256 of the content.
+    /// SHA-256 of the content, in hex.
     pub oid: String,
-    /// Its length in bytes.
+    /// Length of the content in bytes.
     pub size: u64,
 }
 
@@ -45,11 +45,11 @@ impl LfsPointer {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct LfsFiles {
     pub pointers: BTreeMap<String, LfsPointer>,
-    /// What is no pointer any more.
+    /// Paths of files that were pointers and are none any more.
     pub replaced: BTreeSet<String>,
 }
 
-/// Which of these contents a host does not have.
+/// Asks which of these contents the host does not have.
 ///
 /// # Errors
 /// When it does not say.
@@ -75,7 +75,7 @@ fn batch_question(pointers: &[LfsPointer]) -> Value {
     })
 }
 
-/// Those that a host does not offer.
+/// Returns the contents that the host offers no download for.
 fn unknown_contents(answer: &Value, asked: &[LfsPointer]) -> Vec<LfsPointer> {
     let objects = answer["objects"].as_array().into_iter().flatten();
     let offered: BTreeSet<&str> = objects
@@ -85,7 +85,8 @@ fn unknown_contents(answer: &Value, asked: &[LfsPointer]) -> Vec<LfsPointer> {
     asked.iter().filter(|one| !offered.contains(&*one.oid)).cloned().collect()
 }
 
-/// Why a push is refused: the reason beside the ref, and what to do. Nothing if it is not. Paths are masked.
+/// Returns why a push is refused: the reason beside the ref, and what to do. None if it is accepted. Paths are
+/// masked.
 pub(crate) fn lfs_refusal(
     files: &LfsFiles,
     lacking: &BTreeSet<LfsPointer>,

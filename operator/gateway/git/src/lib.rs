@@ -85,24 +85,24 @@ pub use self::survey::{BranchDistance, BranchSurvey, SurveyError};
 pub use self::train::{PushedBranch, TrainBench, TrainHead};
 pub use self::upkeep::{MadeMerge, UpkeepBench, UpkeepMerge};
 
-/// For a policy whose list of approvals can't be read.
+/// Suffix of the message about a policy whose list of approvals can't be read.
 const ASKED_AS_BEFORE: &str = ", and people are asked before pushes and pull requests as it says, or each time if it is not known";
 const ADVERTISEMENT: &str = "advertisement";
 const RESULT: &str = "result";
-/// How often copies that no Repo needs are looked for.
+/// Interval at which copies that no Repo needs are looked for.
 const TIDY: Duration = Duration::from_mins(5);
-/// How often room is made while something is fetched: nodes look for who takes too much of their disk
-/// less often.
+/// Interval at which room is made while something is fetched: shorter than the one at which nodes look for pods that
+/// take too much of their disk.
 const ROOM: Duration = Duration::from_secs(3);
 
-/// What a Git request works with.
+/// Everything that a Git request works with: the remote, its copy and a snapshot of the refs.
 struct Bench {
     host: GitHost,
     mirror: Arc<RepoMirror>,
     snapshot: RefSnapshot,
 }
 
-/// Whether the last copy will do while the remote is away.
+/// Freshness that a request needs: `IfPossible` makes do with the last copy while the remote is away.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fresh {
     Must,
@@ -123,7 +123,7 @@ async fn open_bench(
     Ok(bench)
 }
 
-/// The same for a Repo; `thread` is told what is wrong with its policy.
+/// Brings a Repo's copy up to date; `thread` is told what is wrong with its policy.
 async fn bench_of(
     gateway: &Arc<GitServices>,
     repo: &Arc<Repo>,
@@ -167,7 +167,8 @@ async fn bench_of(
     done.map_err(MirrorError::Folder)?.map_err(GitError::from)
 }
 
-/// A role without the base branch has neither the repository's guides nor its rules for commands: it does not work then.
+/// A role without the base branch has neither the repository's guides nor its rules for commands: it does not work
+/// then.
 async fn explain_missing_base(
     gateway: &GitServices,
     repo: &Repo,
@@ -195,13 +196,13 @@ pub async fn take_survey(
 ) -> Result<BranchSurvey, SurveyError> {
     let bench = bench_of(gateway, repo, thread, Fresh::IfPossible).await;
     let Bench { mirror, snapshot, .. } = bench.map_err(|e| SurveyError::Git(e.to_string()))?;
-    // Who takes a survey looks at all of them.
+    // A survey covers all refs, so that their moves are not reported once more.
     mirror.has_moved();
     BranchSurvey::of(mirror, snapshot, &repo.spec.git.branch)
 }
 
-/// Finds out what people did to a Thread's branch since it was looked at last: it is remembered, and told once. `thread`
-/// is what was known of it before the survey was taken.
+/// Finds out what people did to a Thread's branch since it was looked at last: it is remembered, and told once.
+/// `thread` is what was known of it before the survey was taken.
 pub async fn look_at_branch(
     gateway: &GitServices,
     repo: &Repo,
@@ -279,7 +280,7 @@ pub async fn tidy_copies(gateway: &GitServices) {
     }
 }
 
-/// What is fetched may be large, and its size is not known before.
+/// Makes room while something is fetched, because a fetch may be large and its size is not known before.
 async fn keep_room(gateway: &GitServices) -> Infallible {
     loop {
         tokio::time::sleep(ROOM).await;
@@ -296,7 +297,7 @@ async fn make_room(gateway: &GitServices) {
     }
 }
 
-/// Lets the Repo and the thread say what a person has to correct.
+/// Reports in the Repo's status and in the thread what a person has to correct.
 async fn complain_about(
     gateway: &Arc<GitServices>,
     repo: &Arc<Repo>,
@@ -372,13 +373,13 @@ fn post_once(gateway: &GitServices, thread: &ThreadKey, about: &str, text: Strin
     });
 }
 
-/// What Git is answered, and how that is counted.
+/// Response to a Git client, and the outcome under which it is counted.
 struct Answered {
     response: Response,
     outcome: &'static str,
 }
 
-/// Why a Git request went no further.
+/// A Git request failed.
 #[derive(Debug, thiserror::Error)]
 enum GitError {
     #[error(transparent)]
@@ -458,7 +459,7 @@ fn text_answer(status: StatusCode, message: &str) -> Response {
     (status, [(CONTENT_TYPE, "text/plain; charset=utf-8")], format!("{message}\n")).into_response()
 }
 
-/// An answer of Git's protocol: `kind` is `result` or `advertisement`.
+/// Builds a response of Git's protocol: `kind` is `result` or `advertisement`.
 fn git_answer(service: &str, kind: &str, body: impl Into<axum::body::Body>) -> Response {
     let kind = format!("application/x-{service}-{kind}");
     let headers = [(CONTENT_TYPE, kind.as_str()), (CACHE_CONTROL, "no-cache")];

@@ -1,5 +1,5 @@
-//! Whether commits merge as text: tried by Git on the gateway's copy, in a folder of its own that goes
-//! afterwards. What is not plainly clean or a conflict is unknown.
+//! Test merges: Git tries on the gateway's copy, in a temporary folder, whether commits merge as text. A result that
+//! is neither plainly clean nor a conflict is unknown.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,25 +10,25 @@ use super::command::{CommandError, GitRepository};
 use super::confine::CommandBounds;
 use super::mirror::PUSHES;
 
-/// How long one batch may take.
+/// Time limit of one batch.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Merges that one process tries.
 const BATCH: usize = 400;
 pub(crate) const BOUNDS: CommandBounds =
     CommandBounds { memory: 512 << 20, piece: 256 << 20, seconds: 120, file: 1 << 30 };
 
-/// What came of a merge that was tried.
+/// Result of a test merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TriedMerge {
     pub text: TextMerge,
     /// The tree that it leads to, of a clean one.
     pub tree: Option<String>,
-    /// Files in conflict.
+    /// Paths of files in conflict.
     pub files: BTreeSet<String>,
 }
 
 impl TriedMerge {
-    /// Of what could not be tried.
+    /// Result of a merge that could not be tried.
     pub const fn unknown() -> Self {
         Self { text: TextMerge::Unknown, tree: None, files: BTreeSet::new() }
     }
@@ -40,7 +40,7 @@ pub(crate) async fn try_merges(
     pairs: &[(String, String)],
 ) -> Vec<TriedMerge> {
     let mut answers = Vec::with_capacity(pairs.len());
-    // One that can't be tried ends its whole batch: the others are tried without it.
+    // A pair that can't be tried ends its whole batch, so the others are tried again without it.
     let mut left: Vec<&[(String, String)]> = pairs.chunks(BATCH).rev().collect();
     while let Some(batch) = left.pop() {
         match try_batch(mirror, batch).await {
@@ -67,7 +67,7 @@ async fn try_batch(
     try_in(&mirror.with_quarantine(folder.path(), BOUNDS), pairs).await
 }
 
-/// The same, where the trees that they lead to are to be kept.
+/// Tries merges like [`try_merges`], in a repository that keeps the resulting trees.
 pub(crate) async fn try_in(
     git: &GitRepository,
     pairs: &[(String, String)],

@@ -20,9 +20,9 @@ use tokio::io::AsyncWriteExt as _;
 use super::command::{CommandError, GitRepository};
 use super::host::{GitHost, HostError, RemoteRefs};
 
-/// How the folders of pushes begin.
+/// Prefix of the folders of pushes.
 pub const PUSHES: &str = "push-";
-/// And those of copies that are being removed.
+/// Prefix of the folders of copies that are being removed.
 pub const GONE: &str = "gone-";
 /// Bytes of a folder's name, which is in hex.
 const FOLDER: usize = 12;
@@ -31,7 +31,7 @@ const MAX_PACK: u64 = 8 << 30;
 /// Packs that may gather before they are put together.
 const MAX_PACKS: usize = 24;
 
-/// Why there is no copy to work with.
+/// There is no copy to work with.
 #[derive(Debug, thiserror::Error)]
 pub enum MirrorError {
     #[error(transparent)]
@@ -47,7 +47,7 @@ pub enum MirrorError {
 #[derive(Clone, Debug)]
 pub struct RefSnapshot {
     pub refs: Arc<RemoteRefs>,
-    /// Why it may be old, if the remote did not answer, and from when it is.
+    /// Reason why the snapshot may be old, where the remote did not answer, with the time that it is from.
     pub stale: Option<String>,
 }
 
@@ -56,10 +56,10 @@ pub struct RefSnapshot {
 pub struct RepoMirrors {
     root: PathBuf,
     pub(super) known: Arc<Mutex<HashMap<String, Arc<RepoMirror>>>>,
-    /// How often copies were asked for.
+    /// Counter of requests for copies, for eviction of the least recently used.
     asked: Arc<AtomicU64>,
     pub(super) limit: Option<u64>,
-    /// Who reads from them.
+    /// Places for processes that read from the copies.
     pub(super) readers: SharedPlaces,
     pub(super) pushers: SharedPlaces,
 }
@@ -67,7 +67,7 @@ pub struct RepoMirrors {
 impl RepoMirrors {
     /// Keeps the copies in `root`, which is made when it is needed.
     pub fn new(root: PathBuf) -> Self {
-        // What an earlier process did not live to end.
+        // Remove leftovers of an earlier process that was stopped meanwhile.
         remove_all(&root, PUSHES);
         remove_all(&root, GONE);
         Self {
@@ -80,7 +80,7 @@ impl RepoMirrors {
         }
     }
 
-    /// The same within so many bytes of disk, served by a process that may use so much memory.
+    /// Limits the bytes of disk that the copies may take, and the memory of the process that serves them.
     #[must_use]
     pub fn within(self, disk: Option<u64>, memory: Option<u64>) -> Self {
         Self { limit: disk, readers: SharedPlaces::for_reading(memory), ..self }
@@ -145,23 +145,23 @@ fn folder_of(repo: &Repo) -> String {
 #[derive(Debug)]
 pub struct RepoMirror {
     git: GitRepository,
-    /// Whether its objects have to be looked through before it is used again.
+    /// True if its objects have to be checked before the copy is used again.
     suspect: AtomicBool,
     last: tokio::sync::Mutex<Option<Last>>,
-    /// When it was last asked for, by a number that grows.
+    /// Value of the request counter when the copy was last asked for.
     pub(super) used: AtomicU64,
-    /// Whether something was fetched since somebody looked at its size.
+    /// Set by a fetch; cleared by the next look at the copy's size.
     grown: AtomicBool,
-    /// Whether a ref of the remote's moved since somebody looked at that.
+    /// Set when a ref of the remote moves; cleared by the next look at the refs.
     moved: AtomicBool,
-    /// Whether the remote's history could not be had when it was asked for last, though its refs could.
+    /// True if the last fetch was refused for the remote's history, though its refs could be listed.
     refused: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Last {
     refs: Arc<RemoteRefs>,
-    /// When the remote was asked; nothing for what an earlier process left.
+    /// Time at which the remote was asked; None for a copy that an earlier process left.
     asked: Option<Instant>,
 }
 
@@ -182,17 +182,17 @@ impl RepoMirror {
         }
     }
 
-    /// Whether it has grown since this was last asked.
+    /// Returns true if the copy has grown since the last call.
     pub fn has_grown(&self) -> bool {
         self.grown.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether a ref has moved, come or gone since this was last asked.
+    /// Returns true if a ref has moved, come or gone since the last call.
     pub fn has_moved(&self) -> bool {
         self.moved.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether somebody has to mend the remote before there is a copy of it.
+    /// True if a person has to mend the remote before there is a copy of it.
     pub fn is_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed)
     }
@@ -202,17 +202,17 @@ impl RepoMirror {
         &self.git
     }
 
-    /// Has the copy looked through before it is used again.
+    /// Marks the copy as suspect: it is checked before it is used again.
     pub fn suspect(&self) {
         self.suspect.store(true, Ordering::Relaxed);
     }
 
-    /// Whether there is a copy that needs no look.
+    /// True if there is a copy that needs no check first.
     pub async fn is_ready(&self) -> bool {
         !self.suspect.load(Ordering::Relaxed) && self.last.lock().await.is_some()
     }
 
-    /// Whether there is a copy, in whatever state.
+    /// True if there is a copy on disk, in whatever state.
     pub fn is_there(&self) -> bool {
         self.git.dir().join("HEAD").exists()
     }
@@ -269,7 +269,7 @@ impl RepoMirror {
         }
     }
 
-    /// What an earlier process left, if it is whole.
+    /// Adopts the copy that an earlier process left, if it is whole.
     async fn left(&self, base: &str) -> Option<Last> {
         if !self.git.dir().join("HEAD").exists() {
             return None;
@@ -313,14 +313,14 @@ impl RepoMirror {
         Ok(())
     }
 
-    /// Makes the folder if it is not there, and looks it through if need be.
+    /// Creates the copy if it does not exist, and checks it if it is suspect.
     async fn prepare(&self, base: &str) -> Result<(), MirrorError> {
         let dir = self.git.dir();
         if dir.join("HEAD").exists() {
             if !self.suspect.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            // What is reachable has to be there; what is in a file, to be what its name says.
+            // Full check: all reachable objects exist, and each object's content matches its id.
             self.git.run(&["fsck", "--full", "--no-dangling", "--no-progress"], b"").await?;
         } else {
             self.discard()?;
@@ -339,7 +339,7 @@ impl RepoMirror {
         }
     }
 
-    /// What the copy's branches and tags are at.
+    /// Lists the copy's branches and tags with their commits.
     ///
     /// # Errors
     /// When Git can't tell.
@@ -389,7 +389,7 @@ impl RepoMirror {
     }
 }
 
-/// What is named as known: the base branch first, for where there are many.
+/// Commits that are named as known in a fetch; the base branch's comes first, because only so many are sent.
 fn known_refs<'r>(ours: &'r RemoteRefs, base: &str) -> Vec<&'r str> {
     let first = ours.get(&format!("refs/heads/{base}"));
     let rest = ours.values().filter(|id| Some(*id) != first);

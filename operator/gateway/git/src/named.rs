@@ -7,7 +7,7 @@ use codebutler_guides::text::{clip_text, plain_text};
 const WORDS: usize = 80;
 /// Commits and branches that are named.
 pub(crate) const MOST_NAMED: usize = 6;
-/// Letters of a commit.
+/// Length of an abbreviated commit id.
 const SHORT: usize = 10;
 
 /// A commit as people read it.
@@ -45,11 +45,11 @@ pub(crate) struct BroughtBack {
     /// The commit in the push: the removed one itself, or one that makes the same change.
     pub id: String,
     pub removed: NamedCommit,
-    /// When its removal was noticed.
+    /// Time at which its removal was noticed.
     pub noticed: String,
 }
 
-/// The first of so many.
+/// Lists the first commits and the number of the rest, out of `count`.
 pub(crate) fn name_commits(commits: impl Iterator<Item = NamedCommit>, count: usize) -> String {
     let named: Vec<String> = commits.take(MOST_NAMED).map(|commit| commit.describe()).collect();
     let more = count.saturating_sub(named.len());
@@ -61,7 +61,7 @@ pub(crate) fn short_id(commit: &str) -> &str {
     commit.get(..SHORT).unwrap_or(commit)
 }
 
-/// One line that can look like nothing else.
+/// Makes text safe to show in code marks: one line, without backquotes, and cut.
 pub(crate) fn harmless(text: &str) -> String {
     clip_text(&plain_text(text).replace(['`', '\n'], "'"), WORDS)
 }

@@ -1,4 +1,4 @@
-//! How a Repo's Git host stands, reported on the Repo and in the thread that needs it.
+//! Reports the state of a Repo's Git host, on the Repo and in the thread that needs it.
 
 use std::sync::Arc;
 
@@ -24,7 +24,6 @@ pub struct HostOutcomes {
 }
 
 impl HostOutcomes {
-    /// Reports through these.
     pub fn new(
         context: GatewayContext,
         conditions: ConditionWriter,
@@ -33,7 +32,7 @@ impl HostOutcomes {
         Self { context, conditions, notices }
     }
 
-    /// Lets the Repo say whether its remote can be worked with, and the thread what it waits for.
+    /// Reports in the Repo's status if its remote can be worked with, and in the thread what it waits for.
     ///
     /// # Errors
     /// The outcome's own, for the caller.

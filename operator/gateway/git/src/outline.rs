@@ -17,7 +17,7 @@ pub(crate) struct ChangeOutline {
 }
 
 impl ChangeOutline {
-    /// What a push would do to its branch.
+    /// Summarizes what a push would do to its branch.
     pub(crate) fn of(incoming: &IncomingPush, update: &RefUpdate) -> Self {
         let branch = update.name.trim_start_matches("refs/heads/");
         let count = incoming.commits.len();

@@ -1,5 +1,5 @@
-//! Pictures of a Thread on its Git host, where its pull request can show them: files of a commit that no branch leads to,
-//! under a ref of their own. The commit is the same for the same pictures, so that a repetition changes nothing.
+//! Pictures of a Thread on its Git host, where its pull request can show them: files of a commit that no branch leads
+//! to, under a ref of their own. The commit is the same for the same pictures, so that a repetition changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const NAME: &str = "CodeButler";
 const ADDRESS: &str = "codebutler@localhost";
 const MESSAGE: &str = "Pictures of before and after the change";
 
-/// Why pictures are not on the host.
+/// The pictures could not be pushed to the host.
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
     #[error(transparent)]
@@ -30,12 +30,12 @@ pub enum PictureError {
     Command(#[from] CommandError),
     #[error("the gateway's folder for copies of repositories can't be used")]
     Folder(#[from] std::io::Error),
-    /// The host's own words.
+    /// The host refused the push, in its own words.
     #[error("{0}")]
     Refused(String),
 }
 
-/// A file of the commit.
+/// A file of the pictures' commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PictureFile {
     /// The host has it already, as this object.
@@ -51,8 +51,8 @@ pub struct PushedPictures {
     pub blobs: BTreeMap<String, String>,
 }
 
-/// Puts a commit of exactly these files under a Thread's ref, in place of what is there. The caller holds the Thread's
-/// turn ([`GitServices::pictures`]).
+/// Puts a commit of exactly these files under a Thread's ref, in place of what is there. The caller holds the
+/// Thread's turn ([`GitServices::pictures`]).
 ///
 /// # Errors
 /// When it is not known whether it is there.

@@ -15,7 +15,7 @@ pub enum PktLine<'a> {
     ResponseEnd,
 }
 
-/// Why bytes are not a packet.
+/// The bytes are not a packet line.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PacketError {
     /// The length is not four hex digits.

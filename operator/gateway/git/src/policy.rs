@@ -12,7 +12,7 @@ pub async fn read_policy(git: &GitRepository, commit: &str) -> Result<WantedMask
     }
     match git.run(&["cat-file", "blob", &name], b"").await {
         Ok(bytes) => Ok(parse_policy(&bytes)),
-        // There is none.
+        // The file does not exist in the commit.
         Err(CommandError::Failed { code: 128, .. }) => Ok(WantedMasking::default()),
         Err(error) => Err(error),
     }

@@ -25,21 +25,21 @@ use crate::services::GitServices;
 
 /// Time between two looks at the Repos: nobody is asked for it.
 const LOOK: Duration = Duration::from_secs(2);
-/// How soon a no is asked about again, at first and at last.
+/// First and longest backoff after a failed probe.
 const FIRST: Duration = Duration::from_secs(10);
 const LAST: Duration = Duration::from_mins(5);
-/// How long one question may take.
+/// Time limit of one probe.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Remotes that are asked at the same time.
 const AT_ONCE: usize = 8;
 
-/// What was asked last of a Repo.
+/// Record of the last probe of a Repo.
 struct Asked {
     uid: Option<String>,
     generation: Option<i64>,
     secret: Option<String>,
     at: Instant,
-    /// Answers in a row that were no; nothing after a yes.
+    /// Number of failed probes in a row; 0 after a success.
     failures: u32,
 }
 
@@ -48,26 +48,27 @@ impl Asked {
         (&self.uid, self.generation) == (&repo.metadata.uid, repo.metadata.generation)
     }
 
-    /// Whether to ask again, as the Repo stands now.
+    /// True if the Repo, as it is now, is due for another probe.
     fn is_due(&self, repo: &Repo, secret: Option<&String>) -> bool {
         if !self.is_about(repo) || self.secret.as_ref() != secret {
             return true;
         }
         let waits = FIRST.saturating_mul(1 << self.failures.saturating_sub(1).min(5)).min(LAST);
-        // What others found wrong after a yes of ours may be something that is not asked here.
+        // A failure that others found after our success may concern something that a probe does not cover: wait the
+        // longest.
         let waits = if self.failures == 0 { LAST } else { waits };
         git_condition(repo).is_none_or(|c| c.status != "True") && self.at.elapsed() >= waits
     }
 }
 
-/// What the Repo, as it is now, says of Git.
+/// Returns the Git condition that belongs to the Repo's current generation.
 fn git_condition(repo: &Repo) -> Option<&Condition> {
     let conditions = repo.status.iter().flat_map(|status| &status.conditions);
     let mut conditions = conditions.into_iter().filter(|c| c.type_ == GIT_REACHABLE);
     conditions.find(|c| c.observed_generation == repo.metadata.generation)
 }
 
-/// Asks until the gateway stops.
+/// Probes remotes until the gateway stops.
 pub async fn run_probe(gateway: &Arc<GitServices>) {
     let (asked, secrets) = (Mutex::new(HashMap::new()), PolledRevisions::default());
     let mut ticks = tokio::time::interval(LOOK);
@@ -105,7 +106,7 @@ async fn probe_repo(
     let answer = answer.unwrap_or_else(|_| Err("the Git host does not answer".to_owned().into()));
     let works = answer.is_ok();
     let is_told = tell_answer(gateway, &repo, answer).await;
-    // What the Repo could not be told is asked again, too.
+    // Counts as a failure, so that the probe is repeated, if the answer could not be written to the Repo.
     let failures = if works && is_told { 0 } else { before.saturating_add(1) };
     let (uid, generation, at) = (repo.uid(), repo.metadata.generation, Instant::now());
     lock(asked).insert(key, Asked { uid, generation, secret, at, failures });
@@ -126,7 +127,7 @@ async fn tell_answer(gateway: &GitServices, repo: &Repo, answer: Result<(), No>)
     }
 }
 
-/// Why a remote can't be worked with.
+/// Reason why a remote can't be worked with.
 struct No {
     why: String,
     passes: bool,

@@ -1,5 +1,5 @@
-//! What a push wants and whether it may: the command list of `git-receive-pack`, parsed and judged
-//! before a byte of it reaches the remote.
+//! Parses the command list of `git-receive-pack` and judges whether the caller may push so, before a byte of it
+//! reaches the remote.
 
 use super::pktline::{self, PacketError, PktLine};
 
@@ -10,40 +10,40 @@ pub const MAX_COMMANDS: usize = 64 * 1024;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PushRequest {
     pub commands: Vec<PushCommand>,
-    /// Whether the client wants a report of each ref.
+    /// True if the client wants a report of each ref.
     pub report_status: bool,
-    /// Whether the report goes over a side band.
+    /// True if the report goes over a side band.
     pub side_band: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushCommand {
     pub name: String,
-    /// What the client believes it to be; zeros if it does not exist.
+    /// Current id as the client believes; zeros if the ref does not exist.
     pub old: String,
-    /// What it shall be; zeros if it is to go away.
+    /// New id; zeros if the ref is to be deleted.
     pub new: String,
 }
 
 impl PushCommand {
-    /// Whether the ref is to go away.
+    /// True if the command deletes the ref.
     pub fn is_delete(&self) -> bool {
         is_zero(&self.new)
     }
 }
 
-/// Why a command list is not understood. Nothing that is not understood is forwarded.
+/// The command list is not understood. Nothing that is not understood is forwarded.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PushError {
     #[error("the push is malformed: {0}")]
     Packet(#[from] PacketError),
-    /// A line is no command.
+    /// A line is not a valid command.
     #[error("the push is malformed: a line of its command list is no command")]
     Command,
     /// Signed pushes hide their commands in a certificate.
     #[error("signed pushes are not supported: push with --no-signed")]
     Signed,
-    /// The list does not end.
+    /// The list is longer than any that is read, or has no end.
     #[error("the push names too many refs: push one branch")]
     TooLong,
 }
@@ -109,17 +109,17 @@ fn read_line(push: &mut PushRequest, line: &[u8]) -> Result<(), PushError> {
     }
 }
 
-/// Whether a text is an object's id.
+/// True if a text is a full object id in hex.
 pub fn is_object(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Whether an id stands for nothing.
+/// True if an id is all zeros, which stands for no object.
 pub fn is_zero(id: &str) -> bool {
     id.bytes().all(|b| b == b'0')
 }
 
-/// What the caller may push.
+/// Push rights of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PusherRights<'a> {
     pub may_push: bool,
@@ -129,14 +129,14 @@ pub struct PusherRights<'a> {
     pub branch: &'a str,
 }
 
-/// Why a ref may not change.
+/// Reason why a ref may not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushRefusal {
     /// The role has no push right.
     Role,
-    /// No user has approved the thread's plan.
+    /// The role needs an approved plan, and no user has approved one.
     Approval,
-    /// Another ref than the thread's branch.
+    /// The ref is not the thread's branch.
     OtherRef,
     /// The thread's branch would be deleted.
     Delete,
@@ -147,7 +147,7 @@ pub enum PushRefusal {
 }
 
 impl PushRefusal {
-    /// What Git shows beside the ref.
+    /// Short reason that Git shows beside the ref.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Role => "this role may not push",
@@ -199,7 +199,7 @@ pub fn explain_refusals(refusals: &[(&str, PushRefusal)], rights: &PusherRights<
     }
 }
 
-/// What Git shows beside each ref.
+/// Reasons that Git shows, each with its ref.
 pub fn refusal_reasons(refusals: &[(&str, PushRefusal)]) -> Vec<(String, String)> {
     let reason =
         |(name, refusal): &(&str, PushRefusal)| ((*name).to_owned(), refusal.reason().to_owned());

@@ -46,10 +46,10 @@ const MAX_BEFORE: usize = 64 << 20;
 /// Text that may be looked through for each byte that may be pushed.
 const MAX_INFLATION: u64 = 8;
 
-/// Why a push can't be looked at.
+/// A push could not be received or inspected.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReceiveError {
-    /// What was sent is not to be accepted.
+    /// The push is not acceptable; the text tells the client why.
     #[error("{0}")]
     Refused(String),
     /// The connection broke off.
@@ -62,7 +62,7 @@ pub(crate) enum ReceiveError {
     Folder(#[from] std::io::Error),
 }
 
-/// Where the push stands against what is there.
+/// A push and the remote's refs that it is judged against.
 pub(crate) struct PushBase<'p> {
     pub update: &'p RefUpdate,
     /// The remote's refs, all of them in the copy.
@@ -76,14 +76,14 @@ impl PushBase<'_> {
     }
 }
 
-/// One push's objects; dropped, they are gone.
+/// Quarantine for the objects of one push; they are deleted when it is dropped.
 pub(crate) struct PushQuarantine {
     git: GitRepository,
     _folder: tempfile::TempDir,
 }
 
-/// What looking at a push may use up: a file of the largest size, the one that it is a difference to and
-/// the difference, and the histories that are compared.
+/// Resource limits for the inspection of a push: memory for a file of the largest size, its delta base and the delta,
+/// and for the histories that are compared.
 fn look_bounds(policy: &PolicySpec) -> CommandBounds {
     let (file, push) = (u64::from(policy.file_mib()), u64::from(policy.push_mib()));
     CommandBounds {
@@ -95,7 +95,7 @@ fn look_bounds(policy: &PolicySpec) -> CommandBounds {
 }
 
 impl PushQuarantine {
-    /// An empty one beside a copy, for a push under these rules.
+    /// Creates an empty quarantine beside a copy, for a push under these rules.
     pub(crate) fn new(mirror: &GitRepository, policy: &PolicySpec) -> std::io::Result<Self> {
         let beside = mirror.dir().parent().unwrap_or(mirror.dir());
         let folder = tempfile::Builder::new().prefix(super::mirror::PUSHES).tempdir_in(beside)?;
@@ -149,7 +149,7 @@ impl PushQuarantine {
         }
     }
 
-    /// What the push would bring.
+    /// Reads everything that the push would bring.
     ///
     /// # Errors
     /// `Refused` when it is more than can be looked at, or not whole.
@@ -227,8 +227,8 @@ impl PushQuarantine {
         Ok(())
     }
 
-    /// Whether the push brings commits that are on another branch of the remote only, and what to compare
-    /// it with then: who has written there has accepted nothing for this branch.
+    /// Returns a commit to compare the push with if it brings commits that are on another branch of the remote only:
+    /// people who have pushed there have accepted nothing for this branch.
     async fn takes_over<'p>(
         &self,
         place: &'p PushBase<'_>,
@@ -425,7 +425,7 @@ async fn find_guarded(
     Ok(run_low_priority(find).await?)
 }
 
-/// What stood in the parents' version of a file, and in files that went with this commit.
+/// Reads a file's text in the parents, and in files that this commit deletes.
 async fn text_before(
     objects: &mut ObjectReader,
     commit: &NewCommit,

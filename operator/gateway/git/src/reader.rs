@@ -11,7 +11,7 @@ use codebutler_gateway_core::thread_key::ThreadKey;
 use http::request::Parts;
 use kube::ResourceExt as _;
 
-/// The pod that fetches.
+/// Caller of a fetch, and with it the branches that it may see.
 pub enum GitReader {
     /// A role: all but the branches of other Threads.
     Role(Box<ProvenCaller>),

@@ -44,11 +44,11 @@ const MAX_DRAIN: usize = 256 * 1024 * 1024;
 const SUBJECTS: usize = 50;
 /// The folder of what the team remembers.
 const MEMORY: &str = ".codebutler/";
-/// How long the list of refs may take, and what is thrown away of a refused push.
+/// Time limit for the list of refs, and for reading the rest of a refused push.
 const STALL: Duration = Duration::from_mins(2);
-/// How long a push waits until the copy has what it brought.
+/// Longest wait until the copy has the commits of a push.
 const KEEPING: Duration = Duration::from_secs(5);
-/// How long a push may take, however slowly it comes.
+/// Time limit of a push, however slowly it comes.
 const PATIENCE: Duration = Duration::from_mins(20);
 
 /// `POST git-receive-pack`: a push.
@@ -62,13 +62,13 @@ pub async fn receive_pack(
     finish_answer(&gateway, &caller.repo, (PUSH, RESULT), outcome)
 }
 
-/// What becomes of the one ref of a push.
+/// Outcome of the one ref of a push.
 struct Told {
-    /// Why it did not change; empty if it did.
+    /// Reason why the ref did not change; empty if it did.
     reason: String,
-    /// For people.
+    /// Message shown to people.
     message: String,
-    /// Nobody has refused it.
+    /// True after a failure, as opposed to a refusal.
     failed: bool,
 }
 
@@ -164,7 +164,7 @@ async fn pass_push(
     branch_look::look_at_branch(gateway, &caller.repo, &view, &known).await;
     let current = snapshot.refs.get(&command.name).cloned();
     if current.as_ref() == Some(&command.new) {
-        // An earlier try whose answer was lost, or somebody else's.
+        // An earlier try of this push has succeeded but its answer was lost, or somebody else has pushed the same.
         return Ok(Told::new("", "CodeButler: the branch is there already."));
     }
     if current.as_deref().unwrap_or_default() != believed_commit(command) {
@@ -257,7 +257,7 @@ async fn pass_push(
     Ok(told)
 }
 
-/// Has the copy hold what was pushed: what people remove a moment later can be named then.
+/// Fetches the pushed commits into the copy, so that they can be named if people remove them a moment later.
 async fn keep_copy(gateway: &Arc<GitServices>, caller: &ProvenCaller) {
     match tokio::time::timeout(KEEPING, super::read_copy(gateway, &caller.repo)).await {
         Ok(Ok(())) => {}
@@ -345,7 +345,7 @@ async fn look_into(
         guard,
         redactor: Arc::clone(redactor),
     };
-    // What a push changes may take long to go through: not on a thread that serves others.
+    // Judging a large push takes long, so it runs off the threads that serve others.
     let judge = move || (rules::judge_rules(&incoming, &rules), incoming, rules);
     let (mut wrong, incoming, rules) = in_background(judge).await?;
     if wrong.is_empty() {
@@ -367,7 +367,7 @@ async fn in_background<T: Send + 'static>(
     Ok(run_low_priority(work).await?)
 }
 
-/// Nobody knows what became of a push: the branch does.
+/// Looks at the remote's branch to find out what became of a push whose answer is unknown.
 async fn look_again(host: &GitHost, update: &RefUpdate, error: &HostError) -> Told {
     tracing::warn!(%error, "push_outcome_unknown");
     match host.refs().await {
@@ -389,7 +389,7 @@ async fn look_again(host: &GitHost, update: &RefUpdate, error: &HostError) -> To
     }
 }
 
-/// What the client believes the branch to be.
+/// Commit that the client believes the branch to be at; empty for a new branch.
 fn believed_commit(command: &PushCommand) -> &str {
     if push::is_zero(&command.old) { "" } else { &command.old }
 }
@@ -419,7 +419,7 @@ async fn drain_body(mut stream: BodyDataStream) {
     }
 }
 
-/// What the caller may push.
+/// Returns what the caller may push.
 pub(crate) fn push_rights<'a>(
     caller: &ProvenCaller,
     branch: &'a str,

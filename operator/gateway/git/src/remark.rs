@@ -1,4 +1,4 @@
-//! What people should know of a Repo's Git that works all the same, beside its condition.
+//! Remarks on a Repo's Git that works, for its condition: trouble that people should know of all the same.
 
 use codebutler_crds::Repo;
 use codebutler_gateway_core::context::GatewayContext;
@@ -6,7 +6,7 @@ use codebutler_gateway_core::github::moved;
 
 use super::confine::GitConfinement;
 
-/// What somebody should know of a remote that works all the same.
+/// Returns a remark on a remote that works all the same, if there is one.
 pub(crate) fn git_remark(context: &GatewayContext, repo: &Repo) -> Option<String> {
     let unconfined = GitConfinement::current().remark().map(str::to_owned);
     let remarks = moved::moved_remark(context, repo).into_iter().chain(unconfined);

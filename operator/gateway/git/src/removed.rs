@@ -1,5 +1,5 @@
-//! Commits that people removed from a branch: found when the branch has moved, kept in the Thread's status, and looked
-//! for in what a role pushes.
+//! Commits that people removed from a branch: found when the branch has moved, kept in the Thread's status, and
+//! looked for in what a role pushes.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -22,14 +22,14 @@ const DIGEST: usize = 32;
 /// Git's own line in the message of a commit that somebody made again on purpose (`git cherry-pick -x`).
 const ON_PURPOSE: &str = "(cherry picked from commit ";
 
-/// What a branch lost.
+/// Commits that a branch lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BranchLoss {
-    /// Newest first.
+    /// Commits that were lost, newest first.
     pub commits: Vec<RemovedCommit>,
-    /// All of them; nothing where the copy does not have them.
+    /// Number of all lost commits; None where the copy does not have them.
     pub count: Option<usize>,
-    /// Those that are on it under another id.
+    /// Ids of lost commits whose change is on the branch under another id.
     pub moved: BTreeSet<String>,
 }
 
@@ -56,7 +56,8 @@ pub(crate) async fn commits_apart(
     Ok(said.split(|byte| *byte == 0).filter_map(read).collect())
 }
 
-/// What is no longer on a branch that was at `before` and is at `now`. What is on the base branch is not lost.
+/// Finds the commits that are no longer on a branch that was at `before` and is at `now`. Commits on the base branch
+/// are not lost.
 pub(crate) async fn find_loss(
     git: &GitRepository,
     (before, now): (&str, &str),
@@ -100,8 +101,9 @@ pub(crate) async fn find_loss(
     Ok(loss)
 }
 
-/// The removed commits that a push would put back: those themselves, and new ones that make the same change and do not
-/// say that they do it on purpose. `place`: the commit that would be the branch's, and those that are there already.
+/// The removed commits that a push would put back: those themselves, and new ones that make the same change and do
+/// not say that they do it on purpose. `place`: the commit that would be the branch's, and those that are there
+/// already.
 pub(crate) async fn find_brought_back(
     git: &GitRepository,
     (new, there): (&str, &[&str]),
@@ -181,7 +183,7 @@ fn digest_patch(patch: &[u8]) -> String {
     let mut digest = Sha256::new();
     let mut index: &[u8] = b"";
     for line in patch.split_inclusive(|byte| *byte == b'\n') {
-        // No line of a file begins like these: theirs begin with a sign or a blank.
+        // Hunk headers can't be mistaken for content, whose lines begin with a sign or a blank.
         if line.starts_with(b"@@ ") {
             digest.update(b"@\n");
         } else if line.starts_with(b"index ") {
@@ -205,7 +207,7 @@ pub(crate) fn remember_removed(
     let fresh = lost.iter().filter(|one| !known.iter().any(|old| old.commit == one.commit));
     let mut all: Vec<RemovedCommit> = fresh.cloned().collect();
     for mut old in known.drain(..) {
-        // It was moved before, and has gone now.
+        // The commit was moved before, and is lost now.
         if let Some(again) = lost.iter().find(|one| one.commit == old.commit) {
             old.patch = old.patch.or_else(|| again.patch.clone());
         }

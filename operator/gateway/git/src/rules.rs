@@ -1,5 +1,5 @@
-//! What may be in a push. Pure: the commits as values in, what is wrong with them out. How they were
-//! received is in [`quarantine`](super::quarantine).
+//! Push rules. Pure: the commits as values in, violations out. The commits are received in
+//! [`quarantine`](super::quarantine).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
@@ -17,14 +17,14 @@ const HARMLESS_IN_FILES: &str = "internal-address";
 /// Most that is told of one push.
 const MOST_TOLD: usize = 8;
 
-/// One file of a commit that differs from that of a parent.
+/// A file that a commit changes against one of its parents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileChange {
-    /// Its path, as far as it is text.
+    /// Path of the file, as far as it is text.
     pub path: String,
-    /// Its content's object id; nothing if it is gone.
+    /// Object id of the content; None if the file is deleted.
     pub blob: Option<String>,
-    /// What it was in the parents, where it was.
+    /// Its object ids in the parents that had it.
     pub before: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct NewCommit {
     pub id: String,
     /// The whole object: people, message and whatever else is in its head.
     pub text: String,
-    /// What differs from at least one parent: commits that change the same share it.
+    /// Files that differ from at least one parent; commits with the same changes share the list.
     pub changes: Arc<[FileChange]>,
     /// Parents of a merge that are neither new nor on the base branch nor on this one.
     pub foreign: Vec<String>,
@@ -42,10 +42,10 @@ pub(crate) struct NewCommit {
     pub accepted: BTreeSet<String>,
 }
 
-/// All that a push would bring.
+/// Everything that a push would bring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IncomingPush {
-    /// Whether what is on the branch stays on it.
+    /// True if all commits of the branch stay on it.
     pub fast_forward: bool,
     /// New commits, parents first.
     pub commits: Vec<NewCommit>,
@@ -55,7 +55,7 @@ pub(crate) struct IncomingPush {
     pub blobs: BTreeMap<String, u64>,
 }
 
-/// What this caller may push.
+/// Rules for the pushes of this caller.
 pub(crate) struct PushRules {
     pub branch: String,
     /// The role may take back what is on the branch.
@@ -69,9 +69,9 @@ pub(crate) struct PushRules {
 /// Something that a push may not do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PushViolation {
-    /// It would take back commits.
+    /// The push would remove commits from the branch.
     Rewrite,
-    /// It would put back a commit that people removed.
+    /// The push would put back a commit that people removed.
     Removed(BroughtBack),
     /// A merge brings in another branch than the base branch: the merge's short id and the other side's.
     Foreign(String, String),
@@ -79,18 +79,18 @@ pub(crate) enum PushViolation {
     File(GuardedReason, String),
     /// A file's path and size in MiB, rounded up.
     Large(String, u64),
-    /// In a file: path, line (from 1), and what it is.
+    /// A secret in a file: path, line (from 1), and what it is.
     Secret(String, usize, String),
-    /// In the name of a file (masked), and what it is.
+    /// A secret in the name of a file (masked), and what it is.
     SecretName(String, String),
-    /// In a commit's message or head: its short id, and what it is.
+    /// A secret in a commit's message or head: the commit's short id, and what it is.
     SecretMessage(String, String),
     /// The message of this commit keeps the checks from running: its short id.
     MutesChecks(String),
 }
 
 impl PushViolation {
-    /// What Git shows beside the ref.
+    /// Short reason that Git shows beside the ref.
     pub(crate) fn reason(&self) -> String {
         match self {
             Self::Rewrite => "non-fast-forward".to_owned(),
@@ -196,7 +196,7 @@ pub(crate) fn guarded_files<'c>(
     paths.filter_map(|path| Some((path, guard.why(path)?))).collect()
 }
 
-/// What is wrong with a push, but for the contents of its files.
+/// Finds violations of the rules in a push, except in the contents of its files.
 pub(crate) fn judge_rules(incoming: &IncomingPush, rules: &PushRules) -> BTreeSet<PushViolation> {
     let mut wrong = BTreeSet::new();
     if !incoming.fast_forward && !rules.rewrite {
@@ -225,7 +225,7 @@ pub(crate) fn judge_rules(incoming: &IncomingPush, rules: &PushRules) -> BTreeSe
             let id = commit.id.chars().take(10).collect();
             wrong.insert(PushViolation::SecretMessage(id, found.name.into_owned()));
         }
-        // What people pushed themselves is on the host already, and no new commit.
+        // Commits that people pushed themselves are on the host already, and so not among the new ones.
         if commit.text.split_once("\n\n").is_some_and(|(_, message)| has_ci_words(message)) {
             wrong.insert(PushViolation::MutesChecks(short(&commit.id)));
         }
@@ -253,10 +253,10 @@ pub(crate) fn show_path(rules: &PushRules, path: &str) -> String {
     rules.redactor.mask(path).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// What looks like a secret in a file.
+/// Text in a file that looks like a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeakedSecret {
-    /// Its lines, from 0.
+    /// Its lines, counted from 0.
     pub lines: RangeInclusive<usize>,
     pub name: String,
 }

@@ -36,11 +36,11 @@ use crate::services::GitServices;
 const MAX_REQUEST: usize = 16 * 1024 * 1024;
 /// Pieces of an answer that wait to be taken.
 const PIECES: usize = 4;
-/// How long a client may neither send nor take anything.
+/// Longest time in which a client neither sends nor takes anything.
 const STALL: Duration = Duration::from_mins(2);
-/// How long a clone may take.
+/// Time limit of a clone.
 const LONGEST: Duration = Duration::from_mins(30);
-/// What a push may use of the protocol. Deletions are offered so that they can be refused in words.
+/// Capabilities advertised for a push. Deletions are offered so that they can be refused in words.
 const CAPABILITIES: &str =
     "report-status side-band-64k ofs-delta delete-refs object-format=sha1 agent=codebutler";
 
@@ -148,7 +148,7 @@ async fn send_pieces(
             Err(error) => Err(error),
         };
         let failed = piece.is_err();
-        // Who takes nothing for so long keeps a process, and a place, from others.
+        // A client that takes nothing for this long keeps a process and a place from others: it is given up.
         let taken = pieces.send_timeout(piece, STALL).await.is_ok();
         if failed || !taken {
             return;
@@ -192,7 +192,7 @@ async fn check_wants(
     }
 }
 
-/// What a request wants, by its id.
+/// Ids that a fetch request wants.
 fn wanted_ids(mut request: &[u8]) -> Vec<String> {
     let mut wants = BTreeSet::new();
     while let Ok(Some((packet, used))) = pktline::read_packet(request) {
@@ -211,12 +211,12 @@ fn threads_of(own: &str) -> &str {
     own.rsplit_once('/').map_or("", |(threads, _)| threads)
 }
 
-/// Whether a ref is the branch of another thread.
+/// True if a ref is the branch of another thread.
 fn is_anothers(name: &str, own: &str, threads: &str) -> bool {
     name != own && name.strip_prefix(threads).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Whether a request of protocol 2 asks what there is.
+/// True if a request of protocol 2 lists refs.
 fn lists_refs(request: &[u8]) -> bool {
     matches!(
         pktline::read_packet(request),
@@ -224,7 +224,7 @@ fn lists_refs(request: &[u8]) -> bool {
     )
 }
 
-/// Whether a fetch ended because of what was asked, not because of the copy.
+/// True if a fetch failed because of the request, not because of the copy.
 fn is_the_callers(error: &CommandError) -> bool {
     let CommandError::Failed { code, said, .. } = error else { return false };
     *code == -1
@@ -323,7 +323,7 @@ fn plain_request(headers: &HeaderMap, request: Vec<u8>) -> Option<Vec<u8>> {
     }
 }
 
-/// What a push is told of the remote: enough to send only what it lacks.
+/// Advertises refs for a push: enough for the client to send only what the remote lacks.
 fn advertise_push(caller: &ProvenCaller, bench: &Bench) -> Answered {
     let own = format!("refs/heads/{}", names::branch_name(&caller.thread.name_any()));
     let mut body = Vec::new();

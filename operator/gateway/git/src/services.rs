@@ -27,17 +27,17 @@ pub struct GitServices {
     pub conditions: ConditionWriter,
     /// Copies of the Repos' repositories.
     pub mirrors: RepoMirrors,
-    /// What is known of branches, and which are to be compared.
+    /// Cache of facts about branches, and the queue of Repos whose branches are to be compared.
     pub branches: Arc<BranchDesk>,
-    /// Whose turn it is to push pictures of a Thread.
+    /// Locks by Thread: pictures of a Thread are pushed one at a time.
     pub pictures: KeyedLocks<ThreadKey>,
-    /// Asks people before a push that their Repo guards.
+    /// Asks people before a push that the Repo wants approved.
     pub consent: Arc<dyn EffectConsent>,
     /// Posts lines of CodeButler's own.
     pub notices: Arc<dyn ThreadNotices>,
     /// Reports how the Git host stands.
     pub outcomes: HostOutcomes,
-    /// What the gateway counts.
+    /// Counters and histograms of the gateway.
     pub metrics: GatewayMetrics,
     /// Work that has to end well even if its caller is gone.
     pub calls: TaskGroup,

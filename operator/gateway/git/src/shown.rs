@@ -7,9 +7,9 @@ use tokio::time::timeout;
 
 use super::command::{CommandError, GitRepository};
 
-/// Time limit of a page.
+/// Time limit for all of Git's work on a page.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Commits that are listed.
+/// Limit on the commits listed on a page.
 const COMMITS: &str = "--max-count=100";
 const PLAIN: [&str; 4] = ["--no-renames", "--no-ext-diff", "--no-textconv", "--no-color"];
 
@@ -21,11 +21,11 @@ pub struct ShownBranch<'a> {
     pub tip: &'a str,
 }
 
-/// What a branch is compared with, where that is not the base branch as it is now.
+/// Commits to compare a branch with, where that is not the base branch as it is now.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ComparedCommits {
     pub base: Option<String>,
-    /// What the pull request became on the base branch.
+    /// Commit on the base branch that the pull request was merged as.
     pub merge: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl GitRepository {
         }
     }
 
-    /// Whether there is a commit with this id.
+    /// Returns true if the copy has a commit with this id.
     ///
     /// # Errors
     /// When Git can't tell.
@@ -117,7 +117,7 @@ impl ShownBranch<'_> {
         format!("{}...{}", self.base, self.tip)
     }
 
-    /// Behind everybody's work.
+    /// Runs Git at a low priority, behind everybody's work.
     async fn run(&self, arguments: &[&str]) -> Result<Vec<u8>, CommandError> {
         let running = self.git.start(arguments)?;
         running.give_way();

@@ -49,13 +49,14 @@ const FILES: [&str; 13] = [
 /// Read as instructions by whoever opens a pull request: a file, or a folder of them.
 const TEMPLATE: &str = "pull_request_template";
 
-/// Whether roles, or tools like them, read this path as instructions. Case does not count: some file systems find
-/// a file under each spelling.
+/// True if roles, or tools like them, read this path as instructions. Case does not count: some file systems find a
+/// file under each spelling.
 pub fn steers_roles(path: &str) -> bool {
     let folded = path.to_lowercase();
     let name = folded.rsplit('/').next().unwrap_or_default();
     let slashed = format!("/{folded}");
-    // What happened in a conversation. Roles write it in each, and are shown parts of it as somebody's words.
+    // Journals of conversations: roles write one in each, and are shown parts of it as somebody's words, not as
+    // instructions.
     if folded.starts_with(".codebutler/journals/") {
         return false;
     }
@@ -77,7 +78,7 @@ pub struct SteeringSurvey {
 }
 
 impl SteeringSurvey {
-    /// As the remote has them now.
+    /// Takes a survey of the remote as it is now.
     ///
     /// # Errors
     /// When the remote can't be asked.
@@ -92,7 +93,7 @@ impl SteeringSurvey {
         Ok(Self { survey, readers, thread, repo, redactor })
     }
 
-    /// What leads on from the base branch's files, and from those of a commit that is to be merged.
+    /// Finds the files that the steering files of the base branch, and of a commit that is to be merged, refer to.
     ///
     /// # Errors
     /// When Git can't tell.
@@ -106,7 +107,7 @@ impl SteeringSurvey {
         Ok(leads)
     }
 
-    /// What merging a commit of a Thread's branch would put back on the base branch.
+    /// Finds commits that merging a commit of a Thread's branch would put back on the base branch.
     ///
     /// # Errors
     /// When Git can't tell.

@@ -14,24 +14,24 @@ use super::host::RemoteRefs;
 use super::merges::{self, TriedMerge};
 use super::mirror::{RefSnapshot, RepoMirror};
 
-/// Why branches are not known; for the log and for people.
+/// Branches could not be surveyed; the text is for the log and for people.
 #[derive(Debug, thiserror::Error)]
 pub enum SurveyError {
     #[error("{0}")]
     Git(String),
-    /// What is known may be old.
+    /// The host did not answer, so the last known refs may be old.
     #[error("the Git host is away: {0}")]
     Away(String),
     #[error("the base branch `{0}` is not on the remote")]
     NoBase(String),
 }
 
-/// How a commit stands to the base branch's tip.
+/// Commits that separate a commit from the base branch's tip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BranchDistance {
     /// Commits that it has more.
     pub ahead: u64,
-    /// Commits that it lacks.
+    /// Commits of the base branch that it lacks.
     pub behind: u64,
 }
 
@@ -51,7 +51,7 @@ pub struct BranchSurvey {
 }
 
 impl BranchSurvey {
-    /// Of a copy that was just brought up to date.
+    /// Builds the survey from a copy that was just brought up to date.
     ///
     /// # Errors
     /// When the remote could not be asked: nothing is said of what may be old.
@@ -68,7 +68,7 @@ impl BranchSurvey {
         Ok(Self { mirror, refs: snapshot.refs, base })
     }
 
-    /// What a branch is at, if it has commits that the base branch may lack.
+    /// Returns the tip of a branch, unless it is the base branch's own.
     pub fn tip(&self, branch: &str) -> Option<&str> {
         let tip = self.refs.get(&format!("refs/heads/{branch}")).map(String::as_str);
         tip.filter(|tip| *tip != self.base)
@@ -78,7 +78,7 @@ impl BranchSurvey {
         RemoteView { git: self.mirror.git(), refs: &self.refs }
     }
 
-    /// How a commit differs from where it left the base branch.
+    /// Returns the difference between a commit and its merge base with the base branch.
     ///
     /// # Errors
     /// When Git can't tell.
@@ -86,12 +86,13 @@ impl BranchSurvey {
         read_change(self.mirror.git(), &self.base, tip).await
     }
 
-    /// Whether pairs of commits merge as text.
+    /// Tries whether pairs of commits merge as text.
     pub async fn merges(&self, pairs: &[(String, String)]) -> Vec<TriedMerge> {
         merges::try_merges(self.mirror.git(), pairs).await
     }
 
-    /// Whether a tip merges with the base branch, which has all that `merged` lead to.
+    /// Tries whether a tip merges with the base branch, given that the base branch contains all commits that `merged`
+    /// lead to.
     pub(crate) async fn merge_above(&self, tip: &str, merged: &[String]) -> TriedMerge {
         match graft::try_merge(self.mirror.git(), (&self.base, tip), merged).await {
             Ok(tried) => tried,
@@ -102,7 +103,7 @@ impl BranchSurvey {
         }
     }
 
-    /// How all branches' commits stand to the base branch.
+    /// Returns how far each branch is ahead of and behind the base branch.
     ///
     /// # Errors
     /// When Git can't tell.
@@ -133,7 +134,7 @@ impl BranchSurvey {
 }
 
 impl BranchSurvey {
-    /// What the base branch had up to a commit and has no more, and a tip has.
+    /// Finds commits that the base branch had up to a commit and has no more, and that a tip has.
     pub(crate) async fn removed(
         &self,
         fork: (&str, &str),
@@ -143,7 +144,7 @@ impl BranchSurvey {
     }
 }
 
-/// What `git diff` says; of a change that is too large to be read whole only files and lines.
+/// Reads the output of `git diff`; for a change that is too large to be read whole, only files and lines.
 async fn read_change(
     git: &GitRepository,
     base: &str,

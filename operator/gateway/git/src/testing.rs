@@ -80,12 +80,12 @@ impl TestRepository {
         self.run(&["commit-tree", &tree, "-m", "Put", "-p", parent], "")
     }
 
-    /// How many objects there are.
+    /// Git's count of loose objects.
     pub(crate) fn objects(&self) -> String {
         self.run(&["count-objects"], "")
     }
 
-    /// What lies beside the copy.
+    /// Number of entries in the folder that holds the copy.
     pub(crate) fn beside(&self) -> usize {
         std::fs::read_dir(self.dir.path()).unwrap().count()
     }

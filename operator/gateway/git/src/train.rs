@@ -32,27 +32,27 @@ pub struct TrainHead {
     pub commit: String,
 }
 
-/// What putting them together led to.
+/// Result of merging pull requests on top of each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrainCommit {
-    /// The base branch's tree.
+    /// Id of the base branch's tree.
     pub base_tree: String,
     /// The commit that has all of them: the base branch's own, if there are none.
     pub commit: String,
-    /// Those that merge with what is before them, each with the tree that it leads to.
+    /// Pull requests that merge on top of the earlier ones, each with the resulting tree.
     pub steps: Vec<(u64, String)>,
-    /// Those that do not, with the files in conflict.
+    /// Pull requests that do not merge, with the files in conflict.
     pub apart: Vec<(u64, BTreeSet<String>)>,
 }
 
-/// What became of a branch that was pushed.
+/// Outcome of pushing a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PushedBranch {
-    /// It is there.
+    /// The host has accepted the push.
     Done,
     /// The pull requests lead to another commit by now.
     Stale,
-    /// What the host says.
+    /// The host refused the push, with its reason.
     Refused(String),
 }
 
@@ -84,7 +84,7 @@ impl TrainBench {
         put_together(&git, base, heads, both).await
     }
 
-    /// What a branch is at.
+    /// Returns the tip of a branch.
     pub fn tip(&self, branch: &str) -> Option<&str> {
         self.refs.get(&format!("refs/heads/{branch}")).map(String::as_str)
     }
@@ -151,7 +151,7 @@ async fn put_together(
     };
     for head in heads {
         let pair = [(made.commit.clone(), head.commit.clone())];
-        // What has nothing in common with the base branch can't be tried.
+        // A pull request without a common commit with the base branch can't be merged.
         let tried = merges::try_in(git, &pair).await.ok().and_then(|mut all| all.pop());
         let Some(merged) = tried else {
             made.apart.push((head.number, BTreeSet::new()));

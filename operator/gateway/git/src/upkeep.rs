@@ -1,7 +1,7 @@
-//! What is merged into a branch that began on another one. Of that one it has commits, and a host that squashes or
-//! rebases puts the same changes on the base branch under other names: Git alone would see both sides change the same
-//! lines. Here the commits that the branch has count as part of what comes in. The merge commit itself has the usual
-//! two parents, so the host and everybody's Git go on from there.
+//! Merges into a branch that began on another one (a stacked branch). It has commits of that one, and a host that
+//! squashes or rebases puts the same changes on the base branch under other names: Git alone would see both sides
+//! change the same lines. Here the commits that the branch has count as part of what comes in. The merge commit
+//! itself has the usual two parents, so the host and everybody's Git go on from there.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ pub struct UpkeepBench {
     pub base: String,
 }
 
-/// What came of a merge.
+/// Outcome of a merge.
 pub enum UpkeepMerge {
-    /// This commit, in a folder that goes with it.
+    /// The merge was made, as a commit in a temporary folder.
     Made(MadeMerge),
-    /// Files in conflict.
+    /// The two sides conflict in these files.
     Conflict(BTreeSet<String>),
-    /// Git can't tell.
+    /// Git could not try the merge.
     Unknown,
 }
 
@@ -43,7 +43,7 @@ pub struct MadeMerge {
     git: GitRepository,
     _folder: tempfile::TempDir,
     from: String,
-    /// The commit.
+    /// Id of the merge commit.
     pub commit: String,
     /// Git merges the two to the same files without being told what counts as merged.
     pub is_plain: bool,
@@ -63,12 +63,12 @@ impl UpkeepBench {
         Ok(base.map(|base| Self { host, mirror, refs, base }))
     }
 
-    /// What a branch is at.
+    /// Returns the tip of a branch.
     pub fn tip(&self, branch: &str) -> Option<&str> {
         self.refs.get(&format!("refs/heads/{branch}")).map(String::as_str)
     }
 
-    /// Whether a commit leads to another one.
+    /// Returns true if `commit` is or descends from `earlier`.
     ///
     /// # Errors
     /// When Git can't tell.
@@ -138,7 +138,7 @@ async fn make_merge(
     }
     let mut tried = Vec::new();
     for pair in pairs {
-        // What has nothing in common can't be tried.
+        // Merging commits without a common ancestor fails, and counts as not tried.
         tried.push(merges::try_in(&git, &[pair]).await.ok().and_then(|mut all| all.pop()));
     }
     let mut tried = tried.into_iter();
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(files(&made).await, ("3".to_owned(), format!("{own} {base}"), false));
         drop(made);
         assert_eq!(shop.beside(), before, "nothing of it stays");
-        // It was taken back on the branch: Git alone would bring it in again without a word.
+        // The change was taken back on the branch: Git alone would bring it in again without a word.
         let undone = shop.commit(&[&below], &[("a.txt", "1\n")]);
         let made = merge(&shop, (&undone, &base), &[&below]).await;
         assert_eq!(files(&made).await, ("1".to_owned(), format!("{undone} {base}"), false));

@@ -27,9 +27,9 @@ pub struct ToolRights {
 /// A pattern that ends with `*`: it matches all names that go on after what its beginning matches.
 #[derive(Clone, Debug)]
 struct OpenPattern {
-    /// Without the last `*`.
+    /// The pattern without its last `*`.
     head: NamePatterns,
-    /// Without `?*` where it ends so: a name has a letter there at least.
+    /// The pattern without `?*` at its end, if it ends so: a name has at least one more letter there.
     short: Option<NamePatterns>,
 }
 
@@ -52,7 +52,7 @@ impl OpenPattern {
 }
 
 impl ToolRights {
-    /// Of a role.
+    /// Reads the patterns of a role.
     ///
     /// # Errors
     /// A pattern that can't be read: the role has no tools of servers then.
@@ -95,10 +95,9 @@ impl ToolRights {
     }
 }
 
-/// A server of a role.
+/// A server that a role may use.
 #[derive(Clone)]
 pub struct RoleServer {
-    /// The server.
     pub place: ServerPlace,
     /// The tools that the Repo lets roles use.
     pub filter: ToolFilter,
@@ -107,16 +106,15 @@ pub struct RoleServer {
 /// Servers of a role, and its rights on their tools.
 #[derive(Clone)]
 pub struct RoleServers {
-    /// In the Repo's order.
+    /// Servers in the order of the Repo's spec.
     pub servers: Vec<RoleServer>,
-    /// The rights.
     pub rights: Arc<ToolRights>,
-    /// Sentences for the model.
+    /// Remarks for the model, as sentences.
     pub notices: Vec<String>,
 }
 
 impl RoleServers {
-    /// Of a caller. None where its role has no pattern for tools of servers.
+    /// Reads the servers of a caller's role. None where the role has no pattern for tools of servers.
     pub async fn of(servers: &McpServers, caller: &ProvenCaller) -> Option<Self> {
         let rights = match ToolRights::of(&caller.role.spec) {
             Ok(rights) => Arc::new(rights),
@@ -152,7 +150,6 @@ impl RoleServers {
         Some(role)
     }
 
-    /// The server of this name.
     pub fn server(&self, name: &str) -> Option<&RoleServer> {
         self.servers.iter().find(|server| server.place.spec.name == name)
     }

@@ -1,5 +1,5 @@
-//! An answer of a server on its way to those who are to have it: the model of the caller, and the people of its thread
-//! for what the server means for them alone.
+//! An answer of a server on its way to those who are to have it: the model of the caller, and the people of its
+//! thread for what the server means for them alone.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ const NAME: usize = 80;
 
 /// The request that an answer is for.
 pub(crate) struct AnswerSource<'a> {
-    /// Name of the server.
+    /// Name of the server that answered.
     pub server: &'a str,
     /// The server's own name of the tool, or the method.
     pub tool: &'a str,

@@ -68,7 +68,7 @@ impl fmt::Display for AskState {
     }
 }
 
-/// Questions of one term.
+/// Sign-ins that people were asked for in this leader's term.
 pub struct SignInAsks(Mutex<RecentMap<AskKey, AskState>>);
 
 impl Default for SignInAsks {
@@ -181,7 +181,7 @@ async fn send_link(
         let known = status.mcp.get_or_insert_default().servers.entry(server.clone()).or_default();
         known.sign_in = Some(user.to_owned());
     };
-    // It says only for whom the thread waits.
+    // The note only says for whom the thread waits, so a failed write does no harm.
     servers.threads.update(thread, note).await.ok();
     if link.was_lost && missing.is_none() {
         report_loss(servers, place, key, user).await;
@@ -205,7 +205,7 @@ fn write_link(server: &str, link: &PersonalLink, missing: Option<&str>) -> Strin
     )
 }
 
-/// One sentence in the thread for each loss.
+/// Posts one sentence in the thread for each loss.
 async fn report_loss(servers: &McpServers, place: &ServerPlace, key: &AskKey, user: &str) {
     let server = &key.server;
     let text = format!(

@@ -17,24 +17,24 @@ use crate::bridges::{ServerSecretError, check_secrets};
 /// Key of an OAuth client's id in its Secret.
 const CLIENT_ID: &str = "clientId";
 
-/// An entry that can't be used as it stands.
+/// A Repo's entry for a server can't be used as it stands.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EntryError {
     /// The list is a map by name, so the API server should have refused it.
     #[error("two servers have its name: rename one of them in `spec.mcpServers`")]
     Twice,
-    /// There is nothing to start.
+    /// The entry has an empty command.
     #[error(
         "its `command` is empty: write the program and its arguments, such as [\"npx\", \"-y\", \"@acme/server\"]"
     )]
     Command,
-    /// Such as a port that is no number.
+    /// The URL can't be parsed, such as one with a port that is no number.
     #[error("its `url` is no URL: {0}")]
     Url(#[from] url::ParseError),
     /// The host is one that a Repo may not name.
     #[error("its `url` can't be used: {0}")]
     Host(#[from] EgressRefusal),
-    /// No header may have such a name.
+    /// The name can't be that of a header.
     #[error("`{0}` of its `headers` is no name of a header")]
     Header(String),
     /// A pattern of `tools` or `risk`.

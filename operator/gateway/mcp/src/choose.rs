@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct RoleChoice {
     /// Names of servers of the Repo.
     pub names: Vec<String>,
-    /// Sentences for the model.
+    /// Remarks for the model, as sentences.
     pub notices: Vec<String>,
 }
 

@@ -55,9 +55,9 @@ pub struct McpServers {
     pub context: GatewayContext,
     /// Writes statuses of Threads.
     pub threads: ThreadWriter,
-    /// Asks people before a call.
+    /// Asks people before calls that need approval.
     pub consent: Arc<dyn EffectConsent>,
-    /// Has the redactor of a caller.
+    /// Reports outcomes of the Git host, and has the redactor of a caller.
     pub outcomes: HostOutcomes,
     /// Knows which models see pictures.
     pub models: Arc<ModelServices>,
@@ -67,7 +67,7 @@ pub struct McpServers {
     pub people: Arc<dyn PersonalNotices>,
     /// People who were asked to sign in.
     pub asks: ask::SignInAsks,
-    /// Counters.
+    /// Counters and histograms of the gateway.
     pub metrics: GatewayMetrics,
     /// Open sessions, and the latest lists of tools.
     pub sessions: SessionPool,

@@ -22,7 +22,7 @@ use super::sign_in::{ServerGrant, SignedDialer};
 /// Failure to reach a server.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// The Repo's entry.
+    /// The `url` of the Repo's entry can't be parsed.
     #[error("`url` of `spec.mcpServers` is no URL: {0}")]
     Url(url::ParseError),
     /// The Repo's entry, or the value in a Secret.
@@ -36,10 +36,11 @@ pub enum LinkError {
     /// The pod of a server with an image.
     #[error("{0}")]
     Pod(String),
-    /// The same, where it gets no pod before another server's is gone.
+    /// The server gets no pod before another server's is gone.
     #[error("{0}")]
     NoRoom(String),
-    /// Something that passes by itself, and is no fault of the server: its Thread is over, its entry was changed just now.
+    /// Something that passes by itself, and is no fault of the server: its Thread is over, its entry was changed just
+    /// now.
     #[error("{0}")]
     Passing(String),
     /// Its pod is not there yet, and nothing is known to be wrong: the text says what it waits for.
@@ -51,7 +52,7 @@ pub enum LinkError {
          `spec.mcpServers` and the Secrets that they name"
     )]
     Credentials,
-    /// A person has to sign in.
+    /// The server wants a sign-in: a person has to do it.
     #[error("a person has to sign in to the server before it can be used")]
     SignIn {
         /// Header `WWW-Authenticate`, as it came.
@@ -67,17 +68,17 @@ pub enum LinkError {
     Scope {
         /// Header `WWW-Authenticate`, as it came.
         challenge: String,
-        /// The missing right.
+        /// The scope that is missing.
         scope: String,
         /// Time of the answer, in seconds since 1970.
         at: i64,
-        /// People sign in to it.
+        /// True if people sign in to the server.
         has_sign_in: bool,
     },
-    /// The session.
+    /// The session with the server failed.
     #[error(transparent)]
     Server(McpError),
-    /// The bound on sessions.
+    /// Too many sessions are in use in the namespace.
     #[error(
         "{0} sessions with servers are in use in this namespace, and others need room too: try again when one has ended"
     )]
@@ -137,8 +138,8 @@ pub trait PodLinks: Send + Sync {
     /// True while the pod of a server runs, as far as that is known.
     fn has_pod(&self, place: &ServerPlace) -> bool;
 
-    /// The Secrets of a server's pod, where they are others than those that had this mark: none at all, if they may not
-    /// be used any more.
+    /// The Secrets of a server's pod, where they are others than those that had this mark: none at all, if they may
+    /// not be used any more.
     async fn new_secrets(&self, place: &ServerPlace, mark: &str) -> Option<ServerSecrets>;
 
     /// Keeps the pod of a server whose session is in use.
@@ -148,7 +149,7 @@ pub trait PodLinks: Send + Sync {
     async fn release_pod(&self, place: &ServerPlace);
 }
 
-/// An installation that starts no pods for servers.
+/// Stand-in for an installation that starts no pods for servers.
 pub struct NoPods;
 
 #[async_trait]
@@ -173,9 +174,8 @@ impl PodLinks for NoPods {
 
 /// A link, and the secrets that the server is sent over it: its answers must not show them.
 pub struct OpenedLink {
-    /// The way to the server.
     pub link: ServerLink,
-    /// Its Secrets.
+    /// Secrets that the server is sent.
     pub secrets: ServerSecrets,
     /// The grant whose tokens it is sent, of a server that people sign in to.
     pub grant: Option<ServerGrant>,

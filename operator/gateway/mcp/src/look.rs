@@ -18,63 +18,61 @@ use super::words::WordGuard;
 
 /// Characters of a sentence about one server.
 const SENTENCE: usize = 400;
-/// Bytes of its version.
+/// Most bytes of a server's version that are shown.
 const VERSION: usize = 40;
 
-/// The kind of a failure.
+/// Cause of a failure, by who can mend it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureKind {
-    /// It stays until the Repo or a Secret changes.
+    /// The failure stays until the Repo or a Secret changes.
     Entry,
-    /// A person has to sign in.
+    /// The server wants a sign-in: a person has to do it.
     SignIn,
     /// The server, or the way to it.
     Server,
 }
 
-/// Outcome of a look.
+/// Outcome of looking at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ServerOutcome {
-    /// It answered.
+    /// The server answered.
     Answers {
-        /// Its own version.
+        /// The server's own version.
         version: String,
-        /// Tools that may be used.
+        /// Number of tools that may be used.
         tools: u32,
         /// A sentence about what is left out, if anything.
         remark: String,
     },
-    /// It has not been started.
+    /// The server was not started yet.
     Waits,
-    /// Its pod is starting for a role: what it waits for, masked.
+    /// The server's pod is starting for a role; with what it waits for, masked.
     Starts(String),
-    /// It can't be used.
+    /// The server can't be used.
     Fails {
-        /// Kind.
         kind: FailureKind,
-        /// A sentence, masked.
+        /// The reason in a sentence, masked.
         message: String,
     },
 }
 
-/// A look that ended.
+/// Result of a look at a server.
 pub(crate) struct ServerSight {
-    /// Its outcome.
     pub outcome: ServerOutcome,
     /// Values of Secrets that the server has: its words must not show them.
     pub secrets: Vec<String>,
-    /// What it has, if it answered.
+    /// The server's tools and prompts, if it answered.
     pub list: Option<Box<ServerList>>,
 }
 
 impl ServerSight {
-    /// Without a list.
+    /// Builds a result without a list.
     pub(crate) const fn of(outcome: ServerOutcome, secrets: Vec<String>) -> Self {
         Self { outcome, secrets, list: None }
     }
 }
 
-/// Looks at a server.
+/// Connects to a server and reads its lists.
 pub(crate) async fn look_at_server(
     context: &GatewayContext,
     repo: &Arc<Repo>,
@@ -141,7 +139,7 @@ async fn list_server(
     (grant, secrets): (&Option<ServerGrant>, &[String]),
 ) -> Result<ServerList, LinkError> {
     let failed = |error: McpError| LinkError::of_session(error, &place.spec);
-    // Its events are of no interest: it is closed at once.
+    // Events of the session are of no interest, as it is closed at once.
     let opening = Box::pin(ServerSession::open(link, setup_look(place)));
     let (session, _events) = opening.await.map_err(failed)?;
     let sent = || grant.iter().flat_map(ServerGrant::secrets);

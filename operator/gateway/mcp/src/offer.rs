@@ -63,9 +63,9 @@ struct ModelLook<'a> {
 
 /// The words that a search looks for, and the number of tools it may find.
 pub struct ToolSearch {
-    /// The words.
+    /// Words to search for.
     pub find: String,
-    /// Tools at most.
+    /// Limit on the number of tools found.
     pub most: Option<usize>,
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn choose_dialect(caller: &ProvenCaller) -> SchemaDialect {
     if caller.role.spec.model.talking().any(|(_, model)| is_gemini(model)) {
         SchemaDialect::Gemini
     } else {
-        // It is the stricter one of the two others.
+        // Anthropic's dialect is the stricter one of the two others.
         SchemaDialect::Anthropic
     }
 }
@@ -283,7 +283,7 @@ fn describe_server(
 
 fn describe_prompt(prompt: &ListedPrompt, guard: &WordGuard) -> McpPromptForm {
     let about = |text: &Option<String>| guard.line(text.as_deref().unwrap_or_default(), ABOUT);
-    // Those that it can't do without come first.
+    // Required arguments come first.
     let mut fields: Vec<_> = prompt.arguments.iter().collect();
     fields.sort_by_key(|one| !one.is_required);
     let fields = fields.into_iter().take(FIELDS).map(|one| McpPromptField {
@@ -339,7 +339,7 @@ fn list_notices(
     notices
 }
 
-/// With a version that is another one whenever anything else of it is.
+/// Sets the version, a hash that changes with anything else of the tools.
 fn add_version(tools: McpTools) -> McpTools {
     let McpTools { tools, hidden, servers, notices, .. } = tools;
     let hash = Sha256::digest(json!([tools, hidden, servers, notices]).to_string());

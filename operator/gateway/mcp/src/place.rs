@@ -8,12 +8,10 @@ use codebutler_gateway_core::thread_key::ThreadKey;
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 
-/// Identity of a session.
+/// Key of a session in the pool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionKey {
-    /// Namespace of the Repo.
     pub namespace: String,
-    /// Name of the Repo.
     pub repo: String,
     /// Name of the server in `spec.mcpServers`.
     pub server: String,
@@ -32,11 +30,11 @@ impl SessionKey {
 /// A server as a Thread reaches it. Cheap to clone.
 #[derive(Clone)]
 pub struct ServerPlace {
-    /// Identity of its session.
+    /// Key of its session in the pool.
     pub key: SessionKey,
     /// The Thread that asks; none where it is the Repo itself that does.
     pub thread: Option<ThreadKey>,
-    /// The Repo.
+    /// Repo whose spec has the entry.
     pub repo: Arc<Repo>,
     /// The entry in `spec.mcpServers`.
     pub spec: Arc<McpServerSpec>,
@@ -56,7 +54,7 @@ impl ServerPlace {
         Self { key, thread, repo: Arc::clone(repo), spec: Arc::new(spec.clone()) }
     }
 
-    /// Another one once the entry in the Repo is another one: its session has to be opened anew.
+    /// Hash of the entry in the Repo: once it changes, the session has to be opened anew.
     pub fn fingerprint(&self) -> String {
         let text = serde_json::to_string(&*self.spec).unwrap_or_default();
         hex::encode(Sha256::digest(text))

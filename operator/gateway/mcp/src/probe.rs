@@ -34,7 +34,7 @@ const EVERY: Duration = Duration::from_mins(5);
 /// Time before a server that failed is looked at again, at first and at last.
 const FIRST: Duration = Duration::from_secs(3);
 const LAST: Duration = Duration::from_mins(5);
-/// Most time for one look.
+/// Time limit of one look at a server.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// Failed looks in a row after which a server counts as away.
 const FAILURES: u32 = 2;
@@ -74,7 +74,7 @@ pub async fn run_server_probe(
     }
 }
 
-/// Name of a server.
+/// Server of a Repo, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct LookKey {
     repo: RepoKey,
@@ -83,14 +83,15 @@ struct LookKey {
 
 /// The state of a server, as looks have found it.
 struct ServerLook {
-    /// Of the entry and its Secrets.
+    /// Hash of the entry and of the revisions of its Secrets.
     fingerprint: String,
-    /// When the entry or a Secret of it has changed, if that was seen: what a session found before says nothing then.
+    /// Time at which a change of the entry or of a Secret was noticed, if it was: findings of earlier sessions are
+    /// void.
     changed: Option<Instant>,
-    /// When a look at it was begun, or else ended.
+    /// Time at which the last look began, or ended if it has.
     at: Option<Instant>,
     is_running: bool,
-    /// Failed looks in a row.
+    /// Number of failed looks in a row.
     failures: u32,
     outcome: Option<ServerOutcome>,
     /// Values of Secrets that the server has.
@@ -137,16 +138,15 @@ impl ServerLook {
     }
 }
 
-/// A task that ended.
+/// An asynchronous task of the probe that ended.
 enum EndedTask {
     Look(EndedLook),
     /// The choice of a repository was read, or can't be.
     Choice(RepoKey),
-    /// The gateway stops.
     Nothing,
 }
 
-/// A look that ended.
+/// A look that has ended, with what it found.
 struct EndedLook {
     key: LookKey,
     fingerprint: String,
@@ -338,7 +338,7 @@ impl ServerProbe<'_> {
     }
 }
 
-/// Another one once the server may answer otherwise.
+/// Hash of everything that the server's answer depends on: once it changes, the server is looked at again.
 fn take_fingerprint(repo: &Repo, spec: &McpServerSpec, revisions: &[Option<String>]) -> String {
     let twins = repo.spec.mcp_servers.iter().filter(|server| server.name == spec.name).count();
     let parts = json!([repo.metadata.uid, spec, twins, revisions]);

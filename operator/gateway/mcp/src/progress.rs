@@ -14,7 +14,7 @@ use super::words::WordGuard;
 
 /// Characters of a server's words.
 const WORDS: usize = 120;
-/// Between looks at what a start waits for.
+/// Interval between looks at what a start waits for.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Shows the steps of a call until it ends, and answers what it does.

@@ -1,6 +1,6 @@
 //! Resources and prompts of servers. They have no names that a role's patterns could tell apart, so a role needs the
-//! whole server for them; and they say nothing of their risk, so people are asked once in a thread unless the Repo has a
-//! rule for `resources/read` or `prompts/get`. Reading one counts like a call, listing them does not.
+//! whole server for them; and they say nothing of their risk, so people are asked once in a thread unless the Repo
+//! has a rule for `resources/read` or `prompts/get`. Reading one counts like a call, listing them does not.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -231,7 +231,7 @@ impl ReadKind {
         }
     }
 
-    /// The agent's tool.
+    /// Name of the agent's tool for it.
     const fn tool(self) -> &'static str {
         match self {
             Self::Resource => "ReadResource",
@@ -239,7 +239,7 @@ impl ReadKind {
         }
     }
 
-    /// It as a tool whose risk is judged: its words are our own.
+    /// Describes it as a tool whose risk is judged: the words are our own.
     fn as_tool(self) -> ServerTool {
         let what = match self {
             Self::Resource => "resources",
@@ -343,7 +343,7 @@ impl Reading<'_> {
     }
 }
 
-/// Has people asked before something is read, unless the Repo says that they need not be.
+/// Asks people before something is read, unless the Repo says that this needs no approval.
 async fn approve_reading(
     servers: &Arc<McpServers>,
     caller: &ProvenCaller,

@@ -6,15 +6,15 @@ use codebutler_gateway_core::api_error::ApiError;
 /// A call that was not carried out, or has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum McpRefusal {
-    /// The request itself.
+    /// The request is malformed.
     #[error("{0}")]
     Invalid(String),
     /// A name that is no tool's.
     #[error("there is no tool `{name}`{}", list_closest(.closest))]
     Unknown {
-        /// The name.
+        /// Name that was asked for.
         name: String,
-        /// Names like it.
+        /// Existing names that are similar.
         closest: Vec<String>,
     },
     /// A tool, or a server, of other roles.
@@ -22,9 +22,9 @@ pub enum McpRefusal {
         "the role {role} may not use {what}: it is not among the role's `tools.allow`, or the Repo gives it to other roles or none"
     )]
     Forbidden {
-        /// The role.
+        /// Role of the caller.
         role: String,
-        /// The tool or the server.
+        /// Name of the tool or server.
         what: String,
     },
     /// A server that can't be used.
@@ -32,9 +32,8 @@ pub enum McpRefusal {
         "the server `{server}` can't be used now: {why}. Go on without it, or say in the thread that it is away"
     )]
     Away {
-        /// Name of the server.
         server: String,
-        /// The reason, masked.
+        /// Reason, with secrets masked.
         why: String,
     },
     /// A server whose pod is not there yet.
@@ -43,11 +42,10 @@ pub enum McpRefusal {
          something else, and try again in a minute"
     )]
     Starting {
-        /// Name of the server.
         server: String,
         /// Name of the tool for models.
         tool: String,
-        /// What its pod waits for, masked.
+        /// Reason why its pod takes long, masked.
         waits: String,
     },
     /// A server that takes no more requests for a while.
@@ -57,7 +55,7 @@ pub enum McpRefusal {
         tool: String,
         /// The server's words, masked.
         why: String,
-        /// Such as `in 30 s`.
+        /// Time to wait, such as `in 30 s`.
         when: String,
     },
     /// A right that the server wants.
@@ -68,15 +66,14 @@ pub enum McpRefusal {
         /// The right, and who was asked for it, masked.
         why: String,
     },
-    /// `maxCalls`.
+    /// The Thread has used up the `maxCalls` of the server.
     #[error(
         "the {most} calls of the server `{server}` that this thread may make are used up (`maxCalls` in \
          `spec.mcpServers`): go on without it"
     )]
     UsedUp {
-        /// Name of the server.
         server: String,
-        /// The bound.
+        /// Value of `maxCalls`.
         most: u32,
     },
     /// A call that was begun before, by a gateway that has ended since.
@@ -90,9 +87,9 @@ pub enum McpRefusal {
     NoResult {
         /// Name of the tool for models.
         tool: String,
-        /// The reason, masked.
+        /// Reason, with secrets masked.
         why: String,
-        /// It changes nothing.
+        /// True if the tool only reads, so that a repetition does no harm.
         reads: bool,
     },
     /// Arguments that may not leave.

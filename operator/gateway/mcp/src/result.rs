@@ -1,5 +1,5 @@
-//! Results of servers, as they reach a model: masked before they are cut, with pictures for models that see and sounds for
-//! those that hear.
+//! Results of servers, as they reach a model: masked before they are cut, with pictures for models that see and
+//! sounds for those that hear.
 
 use std::fmt::Write as _;
 
@@ -18,9 +18,9 @@ const WHOLE: usize = 4 << 20;
 
 /// A result on its way to a model, and what its server meant for people alone.
 pub(crate) struct ReadResult {
-    /// For the model.
+    /// Result for the model.
     pub result: McpResult,
-    /// For people: words and pictures.
+    /// Words and pictures for people.
     pub for_people: Vec<ResultPart>,
 }
 

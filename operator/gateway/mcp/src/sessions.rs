@@ -59,7 +59,7 @@ const REFRESH: Duration = Duration::from_secs(1);
 /// Longest time between two looks at whether a session is still used.
 const TICK: Duration = Duration::from_secs(15);
 
-/// An open session.
+/// An open session with a server, and its state in the pool.
 pub struct OpenSession {
     key: SessionKey,
     session: ServerSession,
@@ -67,11 +67,11 @@ pub struct OpenSession {
     sent: Mutex<ServerSecrets>,
     grant: Option<ServerGrant>,
     callers: Arc<SessionCallers>,
-    /// Its server, where it runs in a pod.
+    /// Place of the server, if it runs in a pod.
     pod: Option<ServerPlace>,
     running: AtomicUsize,
     used: Mutex<Instant>,
-    /// Its list has changed since it was read.
+    /// True if the server has announced a change of its list since it was read.
     stale: AtomicBool,
     listing: tokio::sync::Mutex<()>,
 }
@@ -86,12 +86,11 @@ impl SessionUse {
         Self(open)
     }
 
-    /// The session.
     pub fn session(&self) -> &ServerSession {
         &self.0.session
     }
 
-    /// Lets the session know whose call it works on.
+    /// Tells the session whose call it works on, until the mark is dropped.
     pub fn begin_call(&self, caller: &ProvenCaller, guard: &WordGuard) -> CallerMark {
         self.0.callers.begin(caller, guard)
     }
@@ -130,7 +129,7 @@ struct PoolState {
     retiring: Vec<Arc<OpenSession>>,
     failed: RecentMap<SessionKey, (Instant, String, SharedFailure)>,
     lists: RecentMap<SessionKey, (String, Arc<ServerList>)>,
-    /// When servers were first asked for a list that none of them has given since.
+    /// Time at which servers were first asked for a list, until one of them has given it.
     asked: RecentMap<SessionKey, (String, Instant)>,
     /// Values that servers were sent as credentials, now and lately: their last words can have them.
     secrets: RecentMap<SessionKey, Vec<String>>,
@@ -142,11 +141,11 @@ pub struct SessionWays {
     pub context: GatewayContext,
     /// Opens links to servers in pods.
     pub pods: Arc<dyn PodLinks>,
-    /// Says in threads what is wrong with servers.
+    /// Posts in threads what is wrong with servers.
     pub trouble: TroubleDesk,
-    /// Asks people what servers want to know.
+    /// Takes questions of servers to people.
     pub people: Arc<dyn PersonalNotices>,
-    /// Asks models what servers want to know.
+    /// Takes requests of servers to models.
     pub asker: ModelAsker,
 }
 
@@ -162,12 +161,12 @@ struct PoolParts {
     state: Mutex<PoolState>,
 }
 
-/// All sessions of one term. Cheap to clone; clones share them.
+/// Pool of all sessions of one term. Cheap to clone; clones share it.
 #[derive(Clone)]
 pub struct SessionPool(Arc<PoolParts>);
 
 impl SessionPool {
-    /// No session is open yet.
+    /// Creates a pool without open sessions.
     pub fn new(ways: SessionWays, metrics: GatewayMetrics, tasks: TaskGroup) -> Self {
         let SessionWays { context, pods, trouble, people, asker } = ways;
         let state = PoolState {
@@ -201,7 +200,7 @@ impl SessionPool {
         if let Some(open) = self.find(place) {
             return Ok(open);
         }
-        // Those that waited for a start that failed don't begin one each.
+        // Callers that waited for a start that failed get its failure, and don't begin one each.
         let waited = begun.elapsed().min(RECENT);
         if let Some(failure) = self.failure(place, waited) {
             return Err(failure);
@@ -213,7 +212,7 @@ impl SessionPool {
                 Ok(open)
             }
             Err(error) => {
-                // That is no fault of the server.
+                // A passing failure is no fault of the server, and not reported.
                 if !error.is_passing() {
                     self.report(place, SessionOutcome::Failed(error.to_string()));
                 }
@@ -239,7 +238,7 @@ impl SessionPool {
         }
     }
 
-    /// Lets people see in the Repo's status what a role's session has found.
+    /// Reports the outcome of a role's session, for the Repo's status.
     fn report(&self, place: &ServerPlace, outcome: SessionOutcome) {
         let outcome = self.mask_outcome(place, outcome);
         self.0.context.mcp.report_session(&place.repo, &place.spec, outcome);
@@ -271,7 +270,7 @@ impl SessionPool {
         if !open.session.is_closed() && open.fingerprint == place.fingerprint() {
             return Some(SessionUse::new(Arc::clone(open)));
         }
-        // Its own task says goodbye once it sees that it is not in the list any more.
+        // The session's own task closes it once it sees that it is not in the list any more.
         state.open.remove(&place.key);
         self.0.metrics.mcp_sessions(state.open.len());
         None
@@ -363,7 +362,7 @@ impl SessionPool {
         Ok(())
     }
 
-    /// An entry of a server's log is shown where its one call is waited for.
+    /// Shows an entry of a server's log to the caller, if the session works on a single call.
     fn show_log(&self, open: &OpenSession, level: &str, text: &str) {
         tracing::debug!(server = open.key.server, severity = level, "server_log_received");
         if let Some((caller, guard)) = open.callers.only_one().filter(|_| level != "debug") {
@@ -426,13 +425,13 @@ impl SessionPool {
     }
 }
 
-/// True where a namespace with so many sessions in use, of all that are, may open another one: as long as what is free is
-/// more than what it has, so that there is always room for one that has fewer.
+/// True where a namespace with so many sessions in use, of all that are, may open another one: as long as what is
+/// free is more than what it has, so that there is always room for one that has fewer.
 const fn has_room(own: usize, all: usize) -> bool {
     own < MOST.saturating_sub(all)
 }
 
-/// Where its program finds the worktree, which is all that it may know of folders.
+/// Folder of the worktree in the server's pod: the only root that the program is told of.
 fn own_roots(place: &ServerPlace) -> Vec<Url> {
     let mounted = place.spec.worktree.is_some() && place.key.thread.is_some();
     let root = Url::from_file_path(names::pod::SERVER_TREE).ok().filter(|_| mounted);

@@ -23,7 +23,7 @@ const WAITS: &str = "not started yet; starts on first use";
 /// Beginning of the message of one that is starting.
 const STARTS: &str = "is starting: ";
 
-/// One server as it stands; no outcome where there is no certain one.
+/// State of one server; no outcome where there is no certain one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerStanding {
     /// Name in `spec.mcpServers`.
@@ -44,11 +44,11 @@ impl ServerStanding {
 /// The state of all servers of a Repo together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServersState {
-    /// All have answered.
+    /// All servers have answered.
     Ready,
-    /// Those that were asked or used have answered; others were never started.
+    /// Servers that were asked or used have answered; others were never started.
     NotStarted,
-    /// At least one can't be used.
+    /// At least one server can't be used.
     Failing,
 }
 
@@ -62,14 +62,14 @@ impl ServersState {
     }
 }
 
-/// The condition's content.
+/// Content of the condition about servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServersVerdict {
-    /// All of them together.
+    /// State of all servers together.
     pub state: ServersState,
-    /// Reason of the condition.
+    /// Reason of the condition, in CamelCase.
     pub reason: &'static str,
-    /// Its message.
+    /// Message of the condition, for people.
     pub message: String,
 }
 
@@ -88,7 +88,7 @@ fn write_entry(
         Some(ServerOutcome::Waits) => (false, String::new(), 0, WAITS.to_owned()),
         Some(ServerOutcome::Starts(waits)) => (false, String::new(), 0, format!("{STARTS}{waits}")),
         Some(ServerOutcome::Fails { message, .. }) => {
-            // Its version and tools at its last answer are still the best guess.
+            // Version and tools of the last answer are still the best guess.
             let known = before.cloned().unwrap_or_default();
             (false, known.version, known.tools, message.clone())
         }

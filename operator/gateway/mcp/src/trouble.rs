@@ -1,5 +1,5 @@
-//! A line in the thread of a role that needs a server which can't be used, once for each reason: people who wait there
-//! read why a role goes on without its tools, and what to do.
+//! A line in the thread of a role that needs a server which can't be used, once for each reason: people who wait
+//! there read why a role goes on without its tools, and what to do.
 
 use std::sync::Arc;
 
@@ -26,7 +26,6 @@ pub struct TroubleDesk {
 }
 
 impl TroubleDesk {
-    /// Nothing was posted yet.
     pub fn new(notices: Arc<dyn ThreadNotices>, tasks: TaskGroup) -> Self {
         Self { notices, posted: RecentKeys::of(REMEMBERED), tasks }
     }

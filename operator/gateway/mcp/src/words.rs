@@ -14,7 +14,7 @@ const TAG: &str = "server";
 const ERROR_CHARS: usize = 600;
 /// Shortest value of a Secret that is looked for.
 const SHORTEST: usize = 6;
-/// In place of a Secret's value.
+/// Stand-in for a Secret's value.
 const MASK: &str = "[redacted:secret]";
 
 /// A sentence about tools of a server that are left out; empty where none is.
@@ -35,7 +35,7 @@ pub struct WordGuard {
 }
 
 impl WordGuard {
-    /// With the patterns of a caller's Repo, and a server's own credentials.
+    /// Builds a guard with the patterns of a caller's Repo and a server's own credentials.
     pub fn new(redactor: Arc<SecretRedactor>, secrets: &[String]) -> Self {
         let secrets = secrets.iter().filter(|secret| secret.len() >= SHORTEST).cloned().collect();
         Self { redactor, secrets }
@@ -43,7 +43,7 @@ impl WordGuard {
 
     /// The text without invisible characters and secrets.
     pub fn mask(&self, text: &str) -> String {
-        // What stands between the letters of a secret would hide it.
+        // Invisible characters go first: between the letters of a secret they would hide it.
         let mut clean = clean_text(text);
         for secret in &self.secrets {
             if clean.contains(secret) {
@@ -61,7 +61,7 @@ impl WordGuard {
         guard_voice(&self.mask(text)).into_owned()
     }
 
-    /// The same in one line.
+    /// The text of [`Self::text`] in one line, cut to `most` characters.
     pub fn line(&self, text: &str, most: usize) -> String {
         let line = join_lines(&self.text(text));
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -71,7 +71,7 @@ impl WordGuard {
         }
     }
 
-    /// An error in words that may be a server's, without a full stop.
+    /// Masks an error that may quote a server, and drops its full stop.
     pub fn error(&self, error: &dyn std::fmt::Display) -> String {
         self.line(&error.to_string(), ERROR_CHARS).trim_end_matches('.').to_owned()
     }
@@ -82,7 +82,7 @@ impl WordGuard {
         format!("<{TAG} name=\"{server}\">{text}</{TAG}>")
     }
 
-    /// All texts of a value, field names included.
+    /// Masks all texts of a value, field names included.
     pub fn value(&self, value: Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(&text)),
@@ -96,7 +96,7 @@ impl WordGuard {
         }
     }
 
-    /// All texts of a result: before it is cut, so that no part of a secret is left at the edge.
+    /// Masks all texts of a result, before it is cut, so that no part of a secret is left at the edge.
     pub fn result(&self, mut result: ToolResult) -> ToolResult {
         for item in &mut result.items {
             match &mut item.body {

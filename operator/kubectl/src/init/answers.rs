@@ -1,4 +1,5 @@
-//! What `init` has to know: from flags and the environment, and what is absent there from the person at the terminal.
+//! Collects the answers that `init` needs: from flags and the environment, and the rest from the person at the
+//! terminal.
 
 use std::io::{BufRead, BufReader, IsTerminal as _, Write};
 
@@ -12,7 +13,7 @@ use crate::{PluginError, PluginTerminal};
 /// Answers for a new team, checked.
 pub(super) struct TeamAnswers {
     pub namespace: String,
-    /// Name of the Repo.
+    /// Name for the Repo object.
     pub repo: String,
     pub git_url: Url,
     pub branch: String,
@@ -25,18 +26,18 @@ pub(super) struct TeamAnswers {
     pub model_key: String,
 }
 
-/// Where models are asked unless somebody says otherwise.
+/// Default base URL of the model API.
 const MODELS: &str = "https://openrouter.ai/api/v1";
-/// Longest name of a Repo.
+/// Longest name of a Repo, in characters.
 const LONGEST: usize = 32;
 /// Providers that serve nobody without a key.
 const KEYED: [&str; 4] =
     ["openrouter.ai", "api.openai.com", "api.anthropic.com", "generativelanguage.googleapis.com"];
 const KEY_OR_NONE: &str = "Key of the model API (Enter alone: it wants none)";
-/// What a server without keys is sent.
+/// Stand-in for the key of a server that wants none.
 const NO_KEY: &str = "none";
 
-/// Asks for what is not known.
+/// Asks for all answers that flags and environment do not give.
 pub(super) fn ask_for_answers(
     wanted: &InitArgs,
     namespace: Option<&str>,
@@ -91,10 +92,10 @@ pub(super) fn ask_for_answers(
 /// A question, and what is known of its answer.
 #[derive(Clone, Copy)]
 struct Question<'a> {
-    /// From a flag or the environment.
+    /// Value of the flag, or of the environment.
     given: Option<&'a str>,
     text: &'a str,
-    /// What Enter alone means.
+    /// Answer that Enter alone stands for.
     usual: &'a str,
     is_secret: bool,
 }
@@ -105,14 +106,14 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Somebody at a terminal.
+/// Asks questions at a terminal.
 struct Asker<'a, R> {
     input: &'a mut R,
     output: &'a mut (dyn Write + Send),
 }
 
 impl<R: BufRead> Asker<'_, R> {
-    /// Asks until the answer can be used. What a flag says is not asked about.
+    /// Asks until the answer is valid. A value from a flag is checked, but not asked for.
     fn ask<T>(
         &mut self,
         question: &Question<'_>,
@@ -154,7 +155,7 @@ fn read_line(input: &mut impl BufRead) -> Result<String, PluginError> {
     Ok(line.trim().to_owned())
 }
 
-/// Without showing what is typed, where it is typed at a terminal.
+/// Reads a line; at a terminal, the input is not shown.
 fn read_hidden(input: &mut impl BufRead) -> Result<String, PluginError> {
     let stdin = std::io::stdin();
     let shown = stdin.is_terminal().then(|| tcgetattr(&stdin).ok()).flatten();

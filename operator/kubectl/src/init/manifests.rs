@@ -6,10 +6,10 @@ use url::Url;
 
 use super::answers::TeamAnswers;
 
-/// One after the other, as they are applied.
+/// Manifests in the order in which they are applied.
 pub(super) struct TeamManifests {
     pub namespace: Value,
-    /// Lets the gateway read the Secrets.
+    /// Role binding that lets the gateway read the Secrets.
     pub binding: Value,
     pub secrets: Vec<Value>,
     pub repo: Value,
@@ -18,7 +18,7 @@ pub(super) struct TeamManifests {
 /// Roles that the chart installs; the first one hears messages without a mention.
 const ROLES: [&str; 6] = ["pm", "coder", "reviewer", "lead", "researcher", "artist"];
 
-/// Makes them.
+/// Makes the manifests of a team's namespace, Secrets and Repo.
 pub(super) fn make_manifests(answers: &TeamAnswers, system: &str) -> TeamManifests {
     let namespace = &answers.namespace;
     TeamManifests {

@@ -15,7 +15,7 @@ use super::metadata::AuthorizationServer;
 /// Characters of an authorization server's own words.
 const WORDS: usize = 300;
 
-/// A grant that failed.
+/// A request for tokens, or a return from signing in, failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// The grant is gone: a new sign-in is needed.
@@ -24,7 +24,7 @@ pub enum TokenError {
     /// The server refuses, in its own words.
     #[error("the authorization server refuses: {0}")]
     Refused(String),
-    /// An answer of another form.
+    /// The answer lacks a field, or it has another form.
     #[error("the answer of the authorization server has no usable `{0}`")]
     Form(&'static str),
     /// The link does not answer what was asked.
@@ -35,9 +35,9 @@ pub enum TokenError {
 /// A client that an authorization server knows.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientRegistration {
-    /// Its name there.
+    /// Id that the authorization server knows the client by.
     pub client_id: String,
-    /// Its secret; public clients have none.
+    /// Secret of the client; public clients have none.
     pub client_secret: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Debug for ClientRegistration {
 pub struct PkcePair {
     /// Kept here until the code comes.
     pub verifier: String,
-    /// Sent ahead.
+    /// Hash of the verifier, which the link carries.
     pub challenge: String,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Debug for PkcePair {
 }
 
 impl PkcePair {
-    /// A new one.
+    /// Generates a random pair.
     pub fn generate() -> Self {
         Self::of_verifier(random_text())
     }
@@ -86,7 +86,7 @@ fn random_text() -> String {
 /// The link for the one person who signs in, and what has to be kept until they come back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuthorizationLink {
-    /// For the person alone.
+    /// URL to open: meant for the one person alone.
     pub url: Url,
     /// Comes back with the code.
     pub state: String,
@@ -100,7 +100,7 @@ pub struct AuthorizationLink {
 }
 
 impl AuthorizationLink {
-    /// Makes a link.
+    /// Builds a link with a fresh state and PKCE pair.
     pub fn new(
         server: &AuthorizationServer,
         client: &ClientRegistration,
@@ -160,7 +160,7 @@ impl AuthorizationLink {
 /// A form to post to the token endpoint. It holds secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TokenRequest {
-    /// The token endpoint.
+    /// URL of the token endpoint.
     pub url: Url,
     /// The body, `application/x-www-form-urlencoded`.
     pub body: String,
@@ -175,7 +175,7 @@ impl fmt::Debug for TokenRequest {
 }
 
 impl TokenRequest {
-    /// A code for tokens.
+    /// Exchanges an authorization code for tokens.
     pub fn of_code(
         server: &AuthorizationServer,
         client: &ClientRegistration,

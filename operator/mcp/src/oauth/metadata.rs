@@ -7,18 +7,18 @@ use url::{Host, Url};
 /// Metadata that can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MetadataError {
-    /// It is no JSON object.
+    /// The metadata is not a JSON object.
     #[error("the metadata is no JSON object")]
     Form,
     /// A field is missing or of another type.
     #[error("the metadata has no usable `{0}`")]
     Field(&'static str),
-    /// It describes another server: answers of one server must not send people to another one's sign-in.
+    /// The metadata describes another server: answers of one server must not send people to another one's sign-in.
     #[error("the metadata is of `{found}`, not of `{expected}`")]
     Other {
-        /// Whose it should be.
+        /// Identifier that it should have.
         expected: String,
-        /// Whose it is.
+        /// Identifier that it has.
         found: String,
     },
     /// RFC 8414 wants the issuer to be the address at which its metadata is looked for.
@@ -28,9 +28,9 @@ pub enum MetadataError {
          `spec.mcpServers`"
     )]
     Issuer {
-        /// Where it was looked for.
+        /// Address at which the metadata was looked up.
         expected: String,
-        /// What it calls itself.
+        /// Issuer in the metadata.
         found: String,
     },
     /// Neither that nor what a person has stated.
@@ -39,17 +39,17 @@ pub enum MetadataError {
          `oauth.issuer` says: correct `oauth.issuer` of the server in `spec.mcpServers`"
     )]
     OtherIssuer {
-        /// Where it was looked for.
+        /// Address at which the metadata was looked up.
         expected: String,
-        /// What it calls itself.
+        /// Issuer in the metadata.
         found: String,
-        /// What a person has stated.
+        /// Issuer that a person has stated.
         stated: String,
     },
-    /// An address without TLS.
+    /// The address is not one of https.
     #[error("`{0}` is not an https address")]
     Plain(String),
-    /// Without PKCE with S256, a code can be stolen on its way.
+    /// The server lacks PKCE with S256, without which a code can be stolen on its way.
     #[error("the authorization server does not support PKCE with S256")]
     NoPkce,
 }
@@ -72,7 +72,7 @@ impl ResourceChallenge {
     }
 }
 
-/// RFC 9728.
+/// Metadata of a protected resource (RFC 9728).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtectedResource {
     /// Identifier that token requests name.
@@ -84,7 +84,7 @@ pub struct ProtectedResource {
 }
 
 impl ProtectedResource {
-    /// Of a server without metadata of its own, as they were before RFC 9728: its origin issues the tokens.
+    /// Builds the metadata of a server that has none, as before RFC 9728: its origin issues the tokens.
     pub fn of_origin(server: &Url) -> Result<Self, MetadataError> {
         require_tls(server)?;
         let mut origin = server.clone();
@@ -97,9 +97,9 @@ impl ProtectedResource {
     }
 }
 
-/// The scope to ask for: that of the entry, else that of the challenge, else all that the resource names. Where a right
-/// is missing, it is asked for besides those that there are: `had`. Tokens that last need `offline_access` where the
-/// authorization server has it.
+/// The scope to ask for: that of the entry, else that of the challenge, else all that the resource names. Where a
+/// right is missing, it is asked for besides those that there are: `had`. Tokens that last need `offline_access`
+/// where the authorization server has it.
 pub fn choose_scope(
     (wanted, had): (&[String], Option<&str>),
     challenge: &ResourceChallenge,
@@ -133,12 +133,12 @@ pub fn choose_scope(
     (!scope.is_empty()).then(|| scope.join(" "))
 }
 
-/// RFC 8414.
+/// Metadata of an authorization server (RFC 8414).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuthorizationServer {
-    /// Its name.
+    /// Issuer identifier, which is a URL.
     pub issuer: String,
-    /// Page for signing in.
+    /// Page on which people sign in.
     pub authorization_endpoint: Url,
     /// Endpoint that exchanges codes for tokens.
     pub token_endpoint: Url,
@@ -148,9 +148,9 @@ pub struct AuthorizationServer {
     pub scopes: Vec<String>,
     /// Clients without a secret are allowed.
     pub allows_public_clients: bool,
-    /// It takes a client's secret in header `Authorization` alone.
+    /// True if the client's secret is accepted in header `Authorization` alone.
     pub wants_basic: bool,
-    /// Answers name the issuer (RFC 9207).
+    /// True if authorization responses name the issuer (RFC 9207).
     pub names_issuer: bool,
 }
 
@@ -197,7 +197,8 @@ fn next_parameter(text: &str) -> Option<(String, String, &str)> {
     None
 }
 
-/// Possible addresses of a resource's metadata, in the order in which to ask. Only the server's own origin is believed.
+/// Possible addresses of a resource's metadata, in the order in which to ask. Only the server's own origin is
+/// believed.
 pub fn resource_metadata_urls(server: &Url, challenge: &ResourceChallenge) -> Vec<Url> {
     let named = challenge.resource_metadata.clone().filter(|url| url.origin() == server.origin());
     let mut urls: Vec<Url> = named.into_iter().collect();
@@ -227,7 +228,7 @@ pub fn authorization_server_urls(issuer: &Url) -> Vec<Url> {
     urls
 }
 
-/// With the path, and at the root.
+/// Returns the well-known addresses: with the path, and at the root.
 fn well_known(base: &Url, kind: &str) -> Vec<Url> {
     let path = base.path().trim_end_matches('/');
     let at = |path: &str| {
@@ -272,8 +273,8 @@ pub fn read_protected_resource(
     })
 }
 
-/// Reads an authorization server's metadata. Its issuer has to be the one that was asked for, or the one that a person
-/// has `stated`.
+/// Reads an authorization server's metadata. Its issuer has to be the one that was asked for, or the one that a
+/// person has `stated`.
 pub fn read_authorization_server(
     body: &[u8],
     issuer: &Url,

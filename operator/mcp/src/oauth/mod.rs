@@ -1,7 +1,7 @@
-//! Signing in to a remote server, as pure steps: each makes a request or reads an answer, and sends nothing itself. The
-//! order: the challenge of a 401, metadata of the resource (RFC 9728), metadata of its authorization server (RFC 8414),
-//! registration (RFC 7591) unless a client is known, the link for the person with PKCE (RFC 7636) and the resource
-//! (RFC 8707), the code for tokens, and later a refresh. Tokens are secrets: `Debug` does not show them.
+//! Signing in to a remote server, as pure steps: each makes a request or reads an answer, and sends nothing itself.
+//! The order: the challenge of a 401, metadata of the resource (RFC 9728), metadata of its authorization server (RFC
+//! 8414), registration (RFC 7591) unless a client is known, the link for the person with PKCE (RFC 7636) and the
+//! resource (RFC 8707), the code for tokens, and later a refresh. Tokens are secrets: `Debug` does not show them.
 
 mod grant;
 mod metadata;

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::grant::{TokenError, cut};
 
-/// Tokens for one resource.
+/// Tokens that were granted for one resource.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerTokens {
-    /// For header `Authorization`.
+    /// Access token, for header `Authorization`.
     pub access_token: String,
-    /// For newer ones.
+    /// Token that is exchanged for newer ones.
     pub refresh_token: Option<String>,
     /// Lifetime of the access token from now on.
     pub lasts: Option<Duration>,
@@ -31,7 +31,8 @@ impl fmt::Debug for ServerTokens {
 
 /// Errors that say nothing about the grant: the same request may succeed later.
 const PASSING: [&str; 4] = ["temporarily_unavailable", "server_error", "slow_down", "ratelimited"];
-/// Errors that only a new sign-in mends: those of RFC 6749, and those of servers with words of their own (GitHub, Slack).
+/// Errors that only a new sign-in mends: those of RFC 6749, and those of servers with words of their own (GitHub,
+/// Slack).
 const LOST: [&str; 11] = [
     "invalid_grant",
     "invalid_client",

@@ -21,43 +21,43 @@ use crate::wire::Intake;
 const QUESTIONS: usize = 4;
 /// Requests of one server that wait for a model.
 const SAMPLINGS: usize = 4;
-/// Bytes of a form.
+/// Most bytes of a form's schema.
 const FORM_BYTES: usize = 32 << 10;
 
 /// A server's question to the person whose request it works on. Its words are untrusted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServerQuestion {
-    /// Some values.
+    /// A form with values to fill in.
     Form {
-        /// Its reason.
+        /// Reason for the question, in the server's words.
         message: String,
         /// JSON Schema of an object with plain values.
         schema: Value,
     },
     /// A page to visit. It may never be opened without the person's consent, nor fetched by us.
     Link {
-        /// Its reason.
+        /// Reason for the question, in the server's words.
         message: String,
-        /// The page.
+        /// Address of the page to visit.
         url: Url,
     },
 }
 
-/// A person's answer.
+/// A person's answer to a server's question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QuestionAnswer {
-    /// With the values of a form; none for a link.
+    /// The values of a form; null for a link.
     Accepted(Value),
-    /// They said no.
+    /// The person has said no.
     Declined,
-    /// They did not answer.
+    /// Nobody has given an answer.
     Cancelled,
 }
 
 /// Takes questions to people.
 #[async_trait]
 pub trait QuestionHandler: Send + Sync {
-    /// Asks. The future is dropped when the server takes the question back.
+    /// Asks the person. The future is dropped when the server takes the question back.
     async fn ask(&self, question: ServerQuestion) -> QuestionAnswer;
 }
 

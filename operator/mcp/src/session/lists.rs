@@ -19,7 +19,7 @@ const PROMPT_NAME: usize = 1000;
 /// A list as far as it can be used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedItems<T> {
-    /// Usable items.
+    /// Items that can be used.
     pub items: Vec<T>,
     /// A sentence for each item that can't.
     pub skipped: Vec<String>,
@@ -27,56 +27,46 @@ pub struct ListedItems<T> {
     pub is_cut: bool,
 }
 
-/// A resource.
+/// A resource that a server offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedResource {
-    /// Its address.
+    /// URI to read the resource by.
     pub uri: String,
-    /// Its name.
     pub name: String,
-    /// Its description.
     pub description: Option<String>,
-    /// Its media type.
     pub media_type: Option<String>,
-    /// Its size in bytes.
+    /// Size in bytes, as the server says.
     pub size: Option<u64>,
 }
 
-/// An address with variables.
+/// A resource address with variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceTemplate {
-    /// RFC 6570.
+    /// URI template of RFC 6570.
     pub uri_template: String,
-    /// Its name.
     pub name: String,
-    /// Its description.
     pub description: Option<String>,
 }
 
 /// A prompt that a server offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedPrompt {
-    /// Its name.
+    /// Name to get the prompt by.
     pub name: String,
-    /// Its purpose.
     pub description: Option<String>,
-    /// Its arguments.
     pub arguments: Vec<PromptArgument>,
 }
 
-/// An argument of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptArgument {
-    /// Its name.
     pub name: String,
-    /// Its description.
     pub description: Option<String>,
-    /// The prompt needs it.
+    /// True if the prompt can't do without it.
     pub is_required: bool,
 }
 
 impl ServerSession {
-    /// The server's tools.
+    /// Lists the server's tools; those that can't be used are skipped.
     pub async fn list_tools(&self) -> Result<ListedItems<ServerTool>, McpError> {
         let limits = &self.limits;
         let read = |item: &Map<String, Value>| {
@@ -166,7 +156,7 @@ impl ServerSession {
         .await
     }
 
-    /// A resource's content.
+    /// Reads the content of a resource.
     pub async fn read_resource(&self, uri: &str) -> Result<ToolResult, McpError> {
         let result = self.ask("resources/read", json!({"uri": uri})).await?;
         Ok(ToolResult::read_resource(&result))

@@ -44,34 +44,34 @@ const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(500);
 /// Longest wait before a stream of events is opened again.
 const LONGEST_WAIT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// The way to a server.
+/// Transport to a server.
 pub enum ServerLink {
     /// A pair of byte streams with a message in each line. Ending the process behind it is up to the caller.
     Pipe {
-        /// Output of the server.
+        /// Output of the server, which is read.
         reader: Box<dyn AsyncRead + Send + Unpin>,
-        /// Input of the server.
+        /// Input of the server, which is written.
         writer: Box<dyn AsyncWrite + Send + Unpin>,
         /// Standard error of the server, where there is one.
         errors: Option<Box<dyn AsyncRead + Send + Unpin>>,
     },
     /// Streamable HTTP, and where the server does not speak it, the older form with server-sent events.
     Http {
-        /// Sends the requests.
+        /// Client that sends the requests.
         dialer: Arc<dyn HttpDialer>,
-        /// Address of the server.
+        /// URL of the server's endpoint.
         url: Url,
         /// Sent with each request to the server's origin, and nowhere else.
         headers: HeaderMap,
     },
 }
 
-/// Options of a session.
+/// Options for a new session.
 #[derive(Clone, Default)]
 pub struct SessionSetup {
     /// Name of this client, for the server's log.
     pub client_name: String,
-    /// Version of this client.
+    /// Version of this client, for the server's log.
     pub client_version: String,
     /// Folders that the server may use, as `file:` URLs. Without any, the capability is not declared.
     pub roots: Vec<Url>,
@@ -79,7 +79,7 @@ pub struct SessionSetup {
     pub questions: Option<Arc<dyn QuestionHandler>>,
     /// Answers the server's requests for a model's answer. Without it, the capability is not declared.
     pub sampling: Option<Arc<dyn SamplingHandler>>,
-    /// Bounds.
+    /// Limits of time and size for its messages.
     pub limits: SessionLimits,
 }
 
@@ -90,9 +90,9 @@ pub struct ServerFacts {
     pub protocol: String,
     /// The server's name for itself.
     pub name: String,
-    /// Its version; empty where it says none.
+    /// Version of the server; empty where it says none.
     pub version: String,
-    /// Its purpose; empty where it says none.
+    /// Purpose of the server; empty where it says none.
     pub about: String,
     /// Instructions for its use.
     pub instructions: Option<String>,
@@ -219,7 +219,7 @@ async fn greet_server(
             let errors = errors.map(|errors| read_error_lines(errors, &intake.events));
             let transport = PipeTransport::start(reader, writer, Arc::clone(intake), message_bytes);
             return match (serve(transport, setup, intake).await, errors) {
-                // Its last words may come after its end.
+                // The server's last words may come after its end.
                 (Err(McpError::EndedAtStart { .. }), Some(reading)) => {
                     let _ = tokio::time::timeout(LAST_WORDS, reading).await;
                     Err(McpError::EndedAtStart { said: intake.events.last_words() })

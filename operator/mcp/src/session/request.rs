@@ -32,12 +32,12 @@ const PAGE_NEEDED: i64 = -32_042;
 /// Pages of one refusal that a person is asked about.
 const PAGES: usize = 3;
 
-/// A call of a tool.
+/// Call of a tool, with its controls.
 #[derive(Clone, Debug, Default)]
 pub struct ToolCall {
     /// The server's own name of the tool.
     pub name: String,
-    /// Its arguments.
+    /// Arguments of the call.
     pub arguments: Map<String, Value>,
     /// Channel for steps of progress; a full one drops them.
     pub progress: Option<mpsc::Sender<ProgressStep>>,
@@ -51,8 +51,8 @@ struct WaitLimits {
 }
 
 impl ServerSession {
-    /// Calls a tool. An error of the tool itself is a result; after [`McpError::Closed`] it may have run. Where the server
-    /// wants a page to be opened first, a person is asked, and the call has to be made again.
+    /// Calls a tool. An error of the tool itself is a result; after [`McpError::Closed`] it may have run. Where the
+    /// server wants a page to be opened first, a person is asked, and the call has to be made again.
     pub async fn call_tool(&self, call: ToolCall) -> Result<ToolResult, McpError> {
         let params = json!({"name": call.name, "arguments": call.arguments});
         let limits = WaitLimits { idle: self.limits.call_idle, total: self.limits.call_total };
@@ -65,7 +65,7 @@ impl ServerSession {
         self.ask("ping", Value::Null).await.map(drop)
     }
 
-    /// From which level on the server sends entries of its log.
+    /// Sets the level from which on the server sends entries of its log.
     pub async fn set_log_level(&self, level: &str) -> Result<(), McpError> {
         if !self.facts.has("logging") {
             return Err(McpError::Missing("log"));
@@ -73,7 +73,7 @@ impl ServerSession {
         self.ask("logging/setLevel", json!({"level": level})).await.map(drop)
     }
 
-    /// Sends a short request.
+    /// Sends a request that is answered without progress reports.
     pub(super) async fn ask(&self, method: &str, params: Value) -> Result<Value, McpError> {
         let limits = WaitLimits { idle: self.limits.request, total: self.limits.request };
         self.send(method, params, &limits, None, &CancellationToken::new()).await
@@ -243,7 +243,7 @@ fn token_text(token: &rmcp::model::ProgressToken) -> String {
 
 /// The answer as the server wrote it.
 fn unwrap_result(result: ServerResult, method: &str) -> Result<Value, McpError> {
-    // Without a copy: it can be large.
+    // Taken out without a copy, as it can be large.
     if let ServerResult::CustomResult(CustomResult(mut value)) = result {
         let answer = value.get_mut(RESULT_KEY).map(Value::take);
         return Ok(answer.unwrap_or(value));
@@ -280,7 +280,7 @@ fn read_error(error: ServiceError, method: &str) -> McpError {
     }
 }
 
-/// Its last words are added where the session is known.
+/// Error for a closed connection; the server's last words are added where the session is known.
 const fn closed() -> McpError {
     McpError::Closed { said: String::new() }
 }

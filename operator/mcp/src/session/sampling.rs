@@ -1,13 +1,14 @@
-//! Requests of a server for a model's answer (sampling): read leniently, bounded, and answered in the protocol's form.
+//! Requests of a server for a model's answer (sampling): read leniently, bounded, and answered in the protocol's
+//! form.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::events::cut_text;
 
-/// Messages of one request.
+/// Most messages of one request.
 const MESSAGES: usize = 64;
-/// Bytes of its text.
+/// Most bytes of a request's text.
 const TEXT_BYTES: usize = 256 << 10;
 /// Sequences that end an answer.
 const STOPS: usize = 4;
@@ -24,26 +25,25 @@ pub enum SamplingSpeaker {
 /// A server's request for a model's answer. All of it is untrusted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SamplingRequest {
-    /// Its system prompt.
+    /// System prompt for the model.
     pub system: Option<String>,
-    /// The conversation so far.
+    /// Messages of the conversation so far, with their authors.
     pub messages: Vec<(SamplingSpeaker, String)>,
     /// Longest answer, in tokens.
     pub max_tokens: u32,
-    /// As the server wants it.
+    /// Temperature that the server asks for.
     pub temperature: Option<f64>,
     /// Texts that end the answer.
     pub stop: Vec<String>,
 }
 
-/// A model's answer.
+/// Answer of a model to the server's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampledAnswer {
-    /// Its text.
     pub text: String,
-    /// The model.
+    /// Name of the model that answered.
     pub model: String,
-    /// It ended at the bound of its length.
+    /// True if the answer was cut at its longest length.
     pub is_cut: bool,
 }
 

@@ -1,6 +1,6 @@
-//! Arguments of a call as its server wants them. Gemini can't be told of an object whose fields are not known, so it is
-//! asked for JSON as a text; other models write such a text by themselves at times. What holds JSON where the schema has
-//! no room for a text is parsed, once.
+//! Arguments of a call as its server wants them. Gemini can't be told of an object whose fields are not known, so it
+//! is asked for JSON as a text; other models write such a text by themselves at times. What holds JSON where the
+//! schema has no room for a text is parsed, once.
 
 use std::collections::BTreeSet;
 
@@ -36,10 +36,10 @@ struct Restorer<'a> {
     reads_text: bool,
 }
 
-/// All schemas that a value may have to fit.
+/// Schemas that a value has to fit.
 struct Fitting<'a> {
     schemas: Vec<&'a Map<String, Value>>,
-    /// One of them takes whatever comes.
+    /// True if one of them accepts any value.
     takes_all: bool,
 }
 
@@ -67,7 +67,7 @@ impl<'a> Restorer<'a> {
         found
     }
 
-    /// The schemas of a field.
+    /// Collects the schemas that apply to a field.
     fn property(&self, whole: &Fitting<'a>, name: &str) -> Fitting<'a> {
         let of = |fields: &'a Map<String, Value>| {
             let named = fields.get("properties").and_then(|all| all.get(name));
@@ -225,7 +225,8 @@ mod tests {
                 assert_eq!(restore(&schema, &json!(text), dialect), json!(text), "{schema}");
             }
         }
-        // Where a provider could say it in words of JSON, a text was meant.
+        // Where the schema allows a text too, a text was meant; except from Gemini, which has no other way to give an
+        // object.
         for schema in [json!({}), json!(true), json!({"type": ["object", "string"]})] {
             let text = json!(r#"{"b":1}"#);
             assert_eq!(restore(&schema, &text, SchemaDialect::Anthropic), text, "{schema}");

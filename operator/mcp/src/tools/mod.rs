@@ -28,11 +28,11 @@ const ANNOTATIONS: usize = 4 << 10;
 /// A server's hints about a tool's effects. Hints of strangers: see [`judge_risk`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolHints {
-    /// It changes nothing.
+    /// The tool changes nothing.
     pub read_only: bool,
-    /// It may destroy something.
+    /// The tool may destroy something.
     pub destructive: bool,
-    /// It reaches beyond the server.
+    /// The tool reaches beyond the server.
     pub open_world: bool,
 }
 
@@ -41,9 +41,8 @@ pub struct ToolHints {
 pub struct ServerTool {
     /// The server's own name of it, as a call has to say it.
     pub name: String,
-    /// A name for people.
+    /// Display name for people.
     pub title: Option<String>,
-    /// Its description.
     pub description: String,
     /// Schema of its arguments, as it came.
     pub input_schema: Map<String, Value>,
@@ -51,7 +50,7 @@ pub struct ServerTool {
     pub output_schema: Option<Value>,
     /// The server's hints about its effects.
     pub hints: ToolHints,
-    /// The same, as it came.
+    /// All annotations, as they came.
     pub annotations: Value,
 }
 

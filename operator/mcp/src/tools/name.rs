@@ -24,7 +24,7 @@ pub struct NamedTools {
 /// Name of a tool for models: at most [`NAME_LENGTH`] characters of `a-z`, `A-Z`, `0-9`, `_` and `-`. One that had to
 /// be changed for that ends with digits of a hash.
 pub fn name_tool(server: &str, tool: &str) -> String {
-    // Without an underscore in it, the server's name ends at the first two of them.
+    // The server's part has no underscore, so it ends at the first two of them.
     let clean_server: String =
         server.chars().map(|letter| if is_plain(letter, false) { letter } else { '-' }).collect();
     let clean_tool: String =

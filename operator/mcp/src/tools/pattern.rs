@@ -6,18 +6,17 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` is no pattern for names of tools: {reason}")]
 pub struct PatternError {
-    /// The pattern.
     pub pattern: String,
-    /// The problem with it.
+    /// Problem with the pattern.
     pub reason: String,
 }
 
-/// Some patterns; a name matches if one of them does.
+/// A set of patterns; a name matches if one of them does.
 #[derive(Clone, Debug)]
 pub struct NamePatterns(GlobSet);
 
 impl NamePatterns {
-    /// Reads patterns.
+    /// Compiles the patterns; the first that can't be read is an error.
     pub fn new<P: AsRef<str>>(patterns: &[P]) -> Result<Self, PatternError> {
         let error = |pattern: &str, error: &globset::Error| PatternError {
             pattern: pattern.to_owned(),
@@ -47,7 +46,7 @@ pub struct ToolFilter {
 }
 
 impl ToolFilter {
-    /// Without a pattern to allow, all are allowed that are not denied.
+    /// Compiles the filter. Without a pattern to allow, all names are allowed that are not denied.
     pub fn new<P: AsRef<str>>(allow: &[P], deny: &[P]) -> Result<Self, PatternError> {
         let allowed = if allow.is_empty() { None } else { Some(NamePatterns::new(allow)?) };
         Ok(Self { allow: allowed, deny: NamePatterns::new(deny)? })

@@ -10,7 +10,7 @@ use similar::TextDiff;
 
 use super::ServerTool;
 
-/// Lines around a change.
+/// Lines of context around a change in a diff.
 const CONTEXT: usize = 2;
 /// Characters of a diff that people see.
 const DIFF_CHARS: usize = 6000;
@@ -38,13 +38,13 @@ pub struct ChangedTool {
 /// A list of tools against its approved form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PinReview {
-    /// As approved.
+    /// Names of tools that are as approved.
     pub same: Vec<String>,
-    /// Other than approved: to be asked again.
+    /// Tools that differ from their approved form: people are asked again.
     pub changed: Vec<ChangedTool>,
-    /// Never approved.
+    /// Names of tools that were never approved.
     pub added: Vec<String>,
-    /// Approved, and gone.
+    /// Names of approved tools that are gone.
     pub removed: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! The approval that a tool needs. A server's hints can only make its tools stricter than the Repo says, except that a
-//! tool may be called read-only where the Repo says nothing.
+//! The approval that a tool needs. A server's hints can only make its tools stricter than the Repo says, except that
+//! a tool may be called read-only where the Repo says nothing.
 
 use super::pattern::NamePatterns;
 use super::{ServerTool, ToolHints};
@@ -7,7 +7,7 @@ use super::{ServerTool, ToolHints};
 /// Approval that a call needs, the strictest last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ToolRisk {
-    /// None: it changes nothing.
+    /// No approval: the tool changes nothing.
     Runs,
     /// A yes the first time in a thread: others can see what it does.
     AsksOnce,
@@ -20,16 +20,16 @@ pub enum ToolRisk {
 pub struct RiskOverride {
     /// The server's own names of the tools.
     pub tools: NamePatterns,
-    /// Approval that they need.
+    /// Approval that these tools need.
     pub risk: ToolRisk,
 }
 
 /// A risk and its reason, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RiskJudgement {
-    /// Approval that it needs.
+    /// Approval that the tool needs.
     pub risk: ToolRisk,
-    /// The reason.
+    /// Reason for the risk, for people.
     pub reason: &'static str,
     /// A rule of the Repo decides, and not a hint of the server.
     pub is_ruled: bool,

@@ -19,7 +19,7 @@ use crate::weight::weigh;
 pub enum SchemaDialect {
     /// JSON Schema 2020-12 with an object at the top.
     OpenAi,
-    /// The same, with names of properties of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`.
+    /// JSON Schema as for OpenAI, with names of properties of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`.
     Anthropic,
     /// The part of OpenAPI 3.0 that Gemini knows: one type each, words alone in `enum`, no additional properties.
     Gemini,
@@ -30,9 +30,9 @@ pub enum SchemaDialect {
 pub struct SchemaBounds {
     /// Schemas inside of schemas.
     pub depth: usize,
-    /// Schemas altogether.
+    /// Number of schemas altogether.
     pub nodes: usize,
-    /// Entries of one `enum`.
+    /// Most entries of one `enum`.
     pub choices: usize,
     /// Characters of one description.
     pub description_chars: usize,
@@ -49,7 +49,7 @@ impl Default for SchemaBounds {
 /// A schema fit for a provider.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CleanSchema {
-    /// An object's schema.
+    /// The cleaned schema, which is one of an object.
     pub schema: Value,
     /// A sentence for each thing that is left out.
     pub notes: BTreeSet<String>,
@@ -64,7 +64,7 @@ const GEMINI_SCHEMA: usize = 60;
 const OBJECT: usize = 20;
 const PROPERTY: usize = 6;
 const TOO_MANY: &str = "parts that are nested too deeply, or too many, are left open";
-/// What Gemini is asked for where it can't be told of a value: the gateway parses it.
+/// Descriptions that ask Gemini for JSON in a text, where it has no schema for the value: the gateway parses it.
 const ANY_TEXT: &str = "any JSON, as text";
 const OBJECT_TEXT: &str = "a JSON object, as text";
 const TYPES: [&str; 7] = ["object", "array", "string", "number", "integer", "boolean", "null"];
@@ -232,7 +232,7 @@ impl Cleaner<'_> {
 
     fn anything(&self) -> Value {
         match self.dialect {
-            // It has no way to say it.
+            // Gemini has no schema for any value.
             SchemaDialect::Gemini => json!({"type": "string", "description": ANY_TEXT}),
             _ => json!({}),
         }
@@ -304,7 +304,7 @@ impl Cleaner<'_> {
         is_nullable |= types.contains(&"null");
         types.retain(|one| *one != "null");
         if types.len() > 1 && types.contains(&"object") {
-            // An object without properties is refused there.
+            // Gemini refuses an object without properties.
             types.retain(|one| !["object", "string"].contains(one));
             types.push("string");
             add_hint(clean, OBJECT_TEXT);
@@ -448,7 +448,7 @@ impl Cleaner<'_> {
             .map(str::to_owned)
             .collect();
         if self.dialect == SchemaDialect::Gemini && properties.is_empty() && depth > 0 {
-            // An object without properties is refused there, except at the top.
+            // Gemini refuses an object without properties, except at the top.
             clean.insert("type".to_owned(), json!("string"));
             add_hint(clean, OBJECT_TEXT);
             return;

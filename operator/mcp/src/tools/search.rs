@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-/// A tool to be found.
+/// A tool in the search index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchEntry {
-    /// Name for models.
+    /// Name of the tool for models.
     pub name: String,
-    /// Its description.
     pub description: String,
     /// Bytes that its whole declaration takes.
     pub size: usize,
@@ -18,7 +17,7 @@ pub struct SearchEntry {
 pub struct ShownTools {
     /// Declared in each request.
     pub shown: Vec<usize>,
-    /// To be found by a search.
+    /// Found by a search only.
     pub hidden: Vec<usize>,
 }
 

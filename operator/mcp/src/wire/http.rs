@@ -30,7 +30,7 @@ const ERROR_CHARS: usize = 300;
 /// Servers that are mounted at a path send `/mcp` on to `/mcp/`.
 const REDIRECTS: usize = 3;
 
-/// An exchange that failed.
+/// An HTTP exchange with the server failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum HttpFault {
     #[error("{0}")]
@@ -66,7 +66,8 @@ impl HttpFault {
     }
 }
 
-/// The right that a token lacks that is valid otherwise (RFC 6750). Without a name of it, there is nothing to ask for.
+/// The right that a token lacks that is valid otherwise (RFC 6750). Without a name of it, there is nothing to ask
+/// for.
 fn missing_right(status: StatusCode, challenge: Option<&str>) -> Option<HttpFault> {
     let challenge = challenge.filter(|_| status == StatusCode::FORBIDDEN)?;
     let read = read_challenge(challenge);
@@ -81,7 +82,7 @@ fn missing_right(status: StatusCode, challenge: Option<&str>) -> Option<HttpFaul
 
 type SdkResult<T> = Result<T, StreamableHttpError<HttpFault>>;
 
-/// Requests to one server.
+/// Channel for HTTP requests to one server.
 #[derive(Clone)]
 pub(crate) struct HttpChannel {
     pub dialer: Arc<dyn HttpDialer>,
@@ -298,7 +299,7 @@ impl StreamableHttpClient for HttpChannel {
                 HttpFault::SignIn { challenge } => {
                     StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge))
                 }
-                // Only an overloaded server is worth another try.
+                // Only requests to an overloaded server are retried.
                 fault
                     if status == StatusCode::TOO_MANY_REQUESTS
                         || status == StatusCode::SERVICE_UNAVAILABLE =>

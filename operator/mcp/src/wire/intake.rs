@@ -1,6 +1,6 @@
-//! The one reader of all messages of servers. The SDK reads each message into types of its own: an answer that does not fit
-//! them is lost as a whole, and fields that it does not know are dropped. So answers are passed on in an envelope that
-//! fits none of its types, and notifications, which it would handle in any order, are taken out here.
+//! The one reader of all messages of servers. The SDK reads each message into types of its own: an answer that does
+//! not fit them is lost as a whole, and fields that it does not know are dropped. So answers are passed on in an
+//! envelope that fits none of its types, and notifications, which it would handle in any order, are taken out here.
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicUsize;
@@ -34,7 +34,7 @@ pub(crate) struct ServerGreeting {
     pub protocol: String,
     pub name: String,
     pub version: String,
-    /// Its purpose, as newer servers say it.
+    /// Purpose of the server, which newer ones give.
     pub about: String,
     pub instructions: Option<String>,
     pub capabilities: Map<String, Value>,
@@ -75,7 +75,7 @@ impl Intake {
         self.state.lock().strange_version.clone()
     }
 
-    /// Has to see what is sent: which answer is the greeting, and which requests of the server are answered.
+    /// Notes what is sent, to know which answer is the greeting, and which requests of the server are answered.
     pub(crate) fn note_sent(&self, message: &ClientJsonRpcMessage) {
         let mut state = self.state.lock();
         match message {
@@ -119,7 +119,7 @@ impl Intake {
         }
     }
 
-    /// For a message that can't be read as a whole.
+    /// Handles a message that can't be read as a whole: an error takes the place of an answer.
     pub(crate) fn read_failed(&self, head: &[u8], tail: &[u8], reason: &str) -> Vec<Value> {
         let answer = answer_unreadable(head, tail, reason);
         if answer.is_none() {
@@ -174,7 +174,7 @@ impl Intake {
             state.strange_version = Some(greeting.protocol.clone());
             return clean_error(id, &json!({"message": "unknown version of the protocol"}));
         }
-        // Only what the SDK needs: capabilities of a strange form would lose the whole greeting.
+        // Limited to what the SDK needs: capabilities of a strange form would lose the whole greeting.
         answer["result"] = json!({
             "protocolVersion": greeting.protocol,
             "capabilities": {},

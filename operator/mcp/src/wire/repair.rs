@@ -9,7 +9,7 @@ use crate::weight::has_more_values;
 /// Bytes at both ends of a message in which its id is looked for.
 const ENDS: usize = 4096;
 
-/// In place of an answer that can't be read: JSON-RPC's code for it.
+/// JSON-RPC's error code in place of an answer that can't be read.
 pub(super) const UNREADABLE_CODE: i64 = -32_700;
 
 /// Values of one message: in memory they take many times their bytes.
@@ -18,10 +18,10 @@ const VALUES: usize = 200_000;
 /// A message that is not read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ParseFault {
-    /// It is something else.
+    /// The answer is not JSON.
     #[error("the server's answer is no JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// It would take too much memory.
+    /// The answer would take too much memory.
     #[error("the server's answer has more than {VALUES} values")]
     Crowded,
 }
@@ -95,8 +95,8 @@ fn escaped_unit(bytes: &[u8], at: usize) -> Option<u16> {
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// An error in place of an answer that can't be read, so that its caller does not wait for the time-out. Only the ends
-/// of the message are looked at: SDKs write the id first or last.
+/// An error in place of an answer that can't be read, so that its caller does not wait for the time-out. Only the
+/// ends of the message are looked at: SDKs write the id first or last.
 pub(super) fn answer_unreadable(head: &[u8], tail: &[u8], reason: &str) -> Option<Value> {
     let (head, tail) = (&head[..head.len().min(ENDS)], &tail[tail.len().saturating_sub(ENDS)..]);
     let head = String::from_utf8_lossy(head);

@@ -15,7 +15,7 @@ use super::repair::too_large;
 /// Bytes of an oversized event's end that are kept.
 const TAIL: usize = 4096;
 
-/// One event.
+/// One event of a stream of server-sent events.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ServerEvent {
     pub name: Option<String>,
@@ -125,7 +125,7 @@ impl EventReader {
     }
 }
 
-/// Messages in an event.
+/// Reads the messages that an event carries.
 pub(crate) fn messages_in(event: &ServerEvent, intake: &Intake, limit: usize) -> Vec<Value> {
     match &event.cut {
         None => intake.read(&event.data),

@@ -12,7 +12,7 @@ async fn a_server_that_dies_in_a_call_is_noticed_at_once() {
     let link =
         start(|message, _| if message["method"] == "tools/call" { Next::End } else { Next::GoOn });
     let ServerLink::Pipe { reader, writer, .. } = link else { panic!() };
-    // Its reason comes after its end.
+    // The reason on standard error comes after the server's end.
     let (mut stderr, errors) = tokio::io::duplex(1000);
     tokio::spawn(async move {
         stderr.write_all(b"server is ready\n").await.unwrap();

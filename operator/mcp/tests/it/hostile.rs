@@ -22,7 +22,7 @@ fn quick() -> SessionSetup {
     setup
 }
 
-/// For servers that do not answer.
+/// Options for servers that do not answer.
 fn impatient() -> SessionSetup {
     let mut setup = quick();
     setup.limits.call_idle = Duration::from_millis(500);

@@ -112,7 +112,7 @@ async fn call(session: &ServerSession, name: &str) -> Result<ContentBody, McpErr
 
 #[tokio::test]
 async fn a_lost_session_is_begun_anew_and_that_is_said() {
-    // As the protocol says it, and as the official server does.
+    // The protocol wants 404, and the official server sends 400.
     for status in [404_u16, 400] {
         let begun = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&begun);
@@ -230,7 +230,7 @@ async fn a_start_that_fails_says_why() {
     for (status, expected) in [
         (401, McpError::SignIn { challenge: String::new() }),
         (500, McpError::Status { status: 500, retry_after: None, text: Some("no".into()) }),
-        // Both forms were tried.
+        // Both forms of HTTP were tried.
         (404, McpError::Status { status: 404, retry_after: None, text: Some("no".into()) }),
     ] {
         let url = start(move |_| Some(respond(status, &[], "no"))).await;

@@ -27,7 +27,6 @@ impl ServerOutput {
     }
 }
 
-/// Next step of a script.
 pub(crate) enum Next {
     GoOn,
     End,

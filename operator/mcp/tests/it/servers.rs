@@ -92,7 +92,7 @@ pub(crate) fn setup() -> SessionSetup {
     }
 }
 
-/// Waits for an event.
+/// Reads events until the wanted one comes.
 pub(crate) async fn wait_for(events: &mut EventStream, wanted: &SessionEvent) {
     let waiting = async {
         while let Some(event) = events.next().await {

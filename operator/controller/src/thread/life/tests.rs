@@ -65,7 +65,7 @@ fn an_eviction_is_one_in_whatever_form_a_kubelet_writes_it() {
             {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:09Z"}]}));
     let at = "2026-01-01T00:00:09Z".parse().unwrap();
     assert_eq!(said, (FailureCause::OutOfDisk, full.trim_end_matches(['.', ' ']).to_owned(), at));
-    // Without one: nobody here has told the agent to stop.
+    // Without a reason: nobody here has told the agent to stop.
     let stopped = json!({"exitCode": 143, "reason": "Error", "finishedAt": "2026-01-01T00:00:05Z"});
     let silent = cause(&json!({"phase": "Failed",
         "containerStatuses": [ended("agent", &stopped)]}));

@@ -1,4 +1,4 @@
-//! What platform teams add to pods.
+//! Tests of settings that platform teams add to pods.
 
 use codebutler_crds::AgentRole;
 
@@ -120,7 +120,7 @@ fn every_container_says_what_it_takes_of_the_disk_and_may_be_given_more() {
     let all = containers(&built(&near, &given, &none()));
     assert_eq!(all["toolbox"]["resources"]["requests"]["cpu"], "9", "an AgentRole's own");
 
-    // What the installation says of pulling is for what it brings.
+    // The installation's pull policy is only for the images that it brings.
     let args = ControllerArgs {
         agent_pull_policy: serde_json::from_value(json!("Never")).unwrap(),
         ..testing::args()

@@ -120,7 +120,7 @@ fn a_change_of_its_role_replaces_an_idle_pod_and_never_cuts_a_run() {
     let idle = plan(&at("Idle", LATER), &world);
     assert_eq!((deleted(&idle), idle.notices[0].reason), (vec!["a"], "Rolled"));
 
-    // What no pod is made of rolls none.
+    // A change of settings that no pod is made from replaces none.
     let mut world = ObservedThread { roles: super::world().roles, ..world };
     let mut repo = testing::repo();
     repo.spec.limits.concurrent_runs = 2;
@@ -356,12 +356,12 @@ fn a_thread_that_nobody_needs_is_warned_of_and_then_due() {
     let due = plan_at(&warned_thread, &world(), later(24));
     assert_eq!(collecting(&due).as_deref(), Some("Due"));
 
-    // Somebody writes.
+    // A new message ends the warning.
     let mut kept = warned_thread;
     kept.status.as_mut().unwrap().last_activity =
         serde_json::from_value(json!("2026-01-01T11:59:00Z")).unwrap();
     assert_eq!(collecting(&plan(&kept, &world())), None);
-    // An open pull request, or the role that writes code at work.
+    // Neither is a Thread collected with an open pull request, or while the role that writes code is at work.
     let status = thread.status.as_mut().unwrap();
     status.pull_request =
         serde_json::from_value(json!({"number": 1, "url": "https://git.example/1"})).unwrap();

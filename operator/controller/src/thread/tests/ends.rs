@@ -119,7 +119,7 @@ fn a_claim_that_the_repo_does_not_want_any_more_is_made_again() {
     let replaced = plan(&thread, &world);
     assert!(replaced.delete_volume && deleted(&replaced) == ["a"], "{replaced:?}");
     assert_eq!(ready(&replaced).0, "VolumeReplaced");
-    // What it holds is worth more than a wish.
+    // A bound volume may hold work, which is worth more than the new setting.
     world.volume = Some(claim(&thread, "Bound"));
     assert!(!plan(&thread, &world).delete_volume);
 }

@@ -35,7 +35,7 @@ fn a_silent_agent_loses_its_identity_and_its_pod_is_replaced() {
     assert_eq!((deleted(&again), again.status.roles["pm"].failures), (vec!["a"], 1));
     assert!(again.notices.is_empty());
 
-    // On its way out it is still told what it was.
+    // While the pod is being deleted, the reason is still told.
     let mut going = (*world.pods[0]).clone();
     going.metadata.deletion_timestamp =
         serde_json::from_value(json!("2026-01-01T12:00:20Z")).unwrap();

@@ -1,8 +1,8 @@
-//! What Flux, Argo CD and `kubectl wait` make of a Thread, and how much of etcd it takes.
+//! Tests of a Thread's conditions as Flux, Argo CD and `kubectl wait` read them, and of its size in etcd.
 
 use super::*;
 
-/// As `sigs.k8s.io/cli-utils/pkg/kstatus` computes it for custom resources.
+/// Computes the status as `sigs.k8s.io/cli-utils/pkg/kstatus` does for custom resources.
 fn kstatus(thread: &Thread) -> &'static str {
     let status = thread.status.clone().unwrap_or_default();
     let is = |type_: &str, wanted: &str| {
@@ -19,7 +19,7 @@ fn kstatus(thread: &Thread) -> &'static str {
     }
 }
 
-/// Carries a plan out and checks what holds at every moment.
+/// Applies a plan and checks the invariants of the conditions.
 fn step(thread: &mut Thread, world: &ObservedThread) -> &'static str {
     *thread = after(thread, &plan(thread, world));
     let conditions = &thread.status.as_ref().unwrap().conditions;

@@ -54,7 +54,7 @@ fn an_autoscaler_that_adds_no_node_is_quoted_at_once() {
     {
         assert!(ready(&told).1.contains(part), "{part}: {}", ready(&told).1);
     }
-    // Where none has said anything, it is as before: three minutes.
+    // Without an answer of an autoscaler it stays as before: three minutes.
     world.scale_ups = [("a".to_owned(), ScaleUp::Unknown)].into();
     assert_eq!(ready(&plan(&thread, &world)).0, "PodStarting");
 }

@@ -1,4 +1,4 @@
-//! Who holds a slot: written before a run begins, and until nothing can come of it any more.
+//! Tests of slots: a slot is written before a run begins, and held until nothing can come of the run any more.
 
 use super::*;
 
@@ -60,7 +60,7 @@ fn a_pod_on_its_way_out_keeps_its_slot_for_as_long_as_it_may_use_it() {
     assert!(busy(&plan_at(&running, &world, lost)).is_empty(), "its node does not answer");
     running.spec.state = ThreadState::Closed;
     assert_eq!(busy(&plan(&running, &world)), ["pm"]);
-    // Not deleted yet, but about to be.
+    // The pod is about to be deleted, but is not yet.
     let world = awake(&running, RoleAdmission::All);
     assert_eq!(busy(&plan(&running, &world)), ["pm"]);
 }

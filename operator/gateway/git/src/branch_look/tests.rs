@@ -88,7 +88,7 @@ async fn people_read_what_was_where_and_what_is_gone() {
         &first[..10]
     );
     assert!(text.contains(&named) && text.contains(&format!("is at `{}`", &base[..10])), "{text}");
-    // One of them under another id.
+    // One of the commits is on the branch under another id.
     let moved_one = shop.commit(&[&base], &[("b", "1\n")]);
     let lost = moved(&shop, (Some(&second), Some(&moved_one)), &nothing, &main).await;
     let text = says(&lost);

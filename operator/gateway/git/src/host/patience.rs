@@ -22,7 +22,7 @@ pub(super) fn watch_body(body: Body) -> (Body, watch::Receiver<Instant>) {
     (Body::wrap_stream(parts), seen)
 }
 
-/// What comes of sending; None when for so long nothing was taken and nothing came.
+/// Awaits an upload; None once nothing was sent and nothing received for the whole of `patience`.
 pub(super) async fn await_outcome<T>(
     sending: impl Future<Output = T>,
     seen: &watch::Receiver<Instant>,

@@ -1,4 +1,4 @@
-//! What is said to a Git host and what its answers mean. Pure: bytes in, bytes and values out.
+//! Encodes requests to a Git host and decodes its answers. Pure: bytes in, bytes and values out.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use crate::push::is_object;
 
 /// Longest answer but for packs, in bytes.
 pub(super) const MAX_ANSWER: usize = 64 * 1024 * 1024;
-/// Of a list of abilities that is read.
+/// Most bytes of a capability list that are read.
 pub(super) const MAX_ABILITIES: usize = 64 * 1024;
-/// How long the host may be silent.
+/// Longest silence of the host before a request is given up.
 pub(super) const PATIENCE: Duration = Duration::from_mins(2);
-/// And while it looks at a push.
+/// Longest silence of the host while it checks a push.
 pub(super) const PUSHED: Duration = Duration::from_mins(10);
 /// Most tips that are named as known.
 const MAX_HAVES: usize = 512;
@@ -20,7 +20,7 @@ const MAX_HAVES: usize = 512;
 const AGENT: &[u8] = concat!("agent=codebutler/", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
 const DELIMITER: &[u8] = b"0001";
 
-/// Asks for all refs whose names begin so.
+/// Encodes a request for all refs with one of these prefixes.
 pub(super) fn ask_for_refs(prefixes: &[&str]) -> Vec<u8> {
     let mut out = protocol_command("ls-refs");
     for prefix in prefixes {
@@ -30,7 +30,7 @@ pub(super) fn ask_for_refs(prefixes: &[&str]) -> Vec<u8> {
     out
 }
 
-/// Asks for a pack, in one round: what is had already is named by its tips.
+/// Encodes a request for a pack, in one round: the tips of what is present are named in it.
 pub(super) fn ask_for_pack(wants: &[&str], haves: &[&str]) -> Vec<u8> {
     let mut out = protocol_command("fetch");
     for option in ["thin-pack\n", "no-progress\n", "ofs-delta\n"] {
@@ -93,7 +93,7 @@ pub(super) fn read_refs(mut bytes: &[u8]) -> Result<RemoteRefs, String> {
     }
 }
 
-/// How objects are named, as a host's list of abilities has it; nothing where that is SHA-1, or is not said.
+/// Reads the object format from a host's capability list; None where that is SHA-1, or is not said.
 pub(super) fn read_object_format(mut bytes: &[u8]) -> Option<String> {
     while let Ok(Some((packet, used))) = pktline::read_packet(bytes) {
         bytes = bytes.get(used..).unwrap_or_default();
@@ -110,7 +110,7 @@ pub(super) fn read_object_format(mut bytes: &[u8]) -> Option<String> {
     None
 }
 
-/// Whether a name can be written into a list of names without being more than one.
+/// True if a name fits on one line of a ref list, so that it can't be read as several.
 fn is_ref(name: &str) -> bool {
     name.starts_with("refs/") && name.bytes().all(|b| b > b' ' && b != 0x7f)
 }
@@ -148,23 +148,23 @@ impl FetchSections {
         }
     }
 
-    /// Whether the remote's own history is cut off somewhere: no depth is ever asked for.
+    /// True if the remote's own history is cut off somewhere (a shallow clone): no depth is ever asked for.
     pub(super) const fn is_cut_off(&self) -> bool {
         self.is_cut_off
     }
 
-    /// Whether a pack has come to its end.
+    /// Returns true once the pack has been received to its end.
     pub(super) const fn is_whole(&self) -> bool {
         self.in_pack && self.ended
     }
 }
 
-/// What the host says about a push.
+/// The host's answer to a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushVerdict {
-    /// Why the ref has not changed; nothing if it has.
+    /// Reason why the ref has not changed; None if it has.
     pub refused: Option<String>,
-    /// What the host has to say besides.
+    /// Further messages of the host.
     pub said: String,
 }
 

@@ -5,7 +5,7 @@ use crate::command::CommandError;
 
 /// Most files that a push may change, counted for each commit and each of its parents.
 pub(super) const MAX_FILES: usize = 200_000;
-/// Bytes of their paths.
+/// Bytes of the paths of changed files.
 const MAX_PATHS: usize = 64 << 20;
 /// Entries of folders that are read to find them.
 const MAX_ENTRIES: usize = 20_000_000;
@@ -14,7 +14,7 @@ const MAX_TEXT: usize = 32 << 20;
 /// Parents of the new commits.
 const MAX_PARENTS: usize = 10_000;
 
-/// An amount that is used up.
+/// A limit on pushes that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum OverBudget {
     /// Files, with how many were counted.
@@ -23,34 +23,34 @@ pub(super) enum OverBudget {
          its commits"
     )]
     Files(usize),
-    /// Bytes of paths.
+    /// Too many bytes of paths.
     #[error(
         "it changes more files than can be looked at: their paths have more than the {} MiB that a push may \
          have over all its commits",
         MAX_PATHS >> 20
     )]
     Paths,
-    /// Entries of folders.
+    /// Too many folder entries.
     #[error(
         "it changes more files than can be looked at: more than {MAX_ENTRIES} entries of folders have to be \
          compared for it"
     )]
     Entries,
-    /// Bytes of commits.
+    /// Too many bytes of commits, with how many were counted.
     #[error(
         "the commits of a push may have {} MiB without their files, and these have at least {} MiB",
         MAX_TEXT >> 20,
         .0.div_ceil(1 << 20)
     )]
     Text(usize),
-    /// Parents of commits.
+    /// Too many parents of commits, with how many were counted.
     #[error(
         "the commits of a push may have {MAX_PARENTS} parents together, and these have at least {0}"
     )]
     Parents(usize),
 }
 
-/// Why a comparison did not come to its end.
+/// A comparison failed or ran out of budget.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CompareError {
     #[error(transparent)]
@@ -59,7 +59,7 @@ pub(super) enum CompareError {
     Budget(#[from] OverBudget),
 }
 
-/// What a push has used so far.
+/// Budget that a push has used so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PushBudget {
     files: usize,

@@ -1,5 +1,5 @@
-//! How trees differ. Git's own comparison unfolds whatever it is given; here a tree that unfolds into
-//! more files than anybody has is noticed before it has filled the memory.
+//! Compares trees within a budget. Git's own comparison expands whatever it is given; here a tree that unfolds into
+//! more files than anybody has is noticed before it fills the memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,15 +22,15 @@ const SUBMODULE: &[u8] = b"160000";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ChangedEntry {
-    /// Its path, as far as it is text.
+    /// Path of the file, as far as it is text.
     pub path: String,
-    /// Its content before; nothing if it was not there.
+    /// Object id before; None if the file did not exist.
     pub old: Option<String>,
-    /// Its content after; nothing if it is gone.
+    /// Object id after; None if the file is deleted.
     pub new: Option<String>,
 }
 
-/// What is in a tree: mode and id by name.
+/// Entries of a tree: mode and id by name.
 type Entries = BTreeMap<Vec<u8>, (Vec<u8>, String)>;
 
 /// Differences by pair of trees.
@@ -43,7 +43,8 @@ pub(super) struct TreeDiffs {
 }
 
 impl TreeDiffs {
-    /// How two trees differ; counted each time, as whoever asks goes through it.
+    /// Returns the differences of two trees. They are charged to the budget on every call, because each caller goes
+    /// through them.
     ///
     /// # Errors
     /// When the push has no room for it.
@@ -66,7 +67,7 @@ impl TreeDiffs {
         Ok(changed)
     }
 
-    /// Forgets all differences.
+    /// Drops the cached differences.
     pub(super) fn forget(&mut self) {
         self.known.clear();
     }
@@ -98,7 +99,7 @@ impl TreeDiffs {
         Ok(changed)
     }
 
-    /// Whether a file is the same in two trees: it is looked for by its path, and nothing else is compared.
+    /// Returns true if a file is the same in two trees: only the folders on its path are read.
     ///
     /// # Errors
     /// When a folder can't be read.

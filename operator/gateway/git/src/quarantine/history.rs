@@ -104,7 +104,7 @@ impl CommitTrees {
             .collect()
     }
 
-    /// What of the guarded files is different after a rewrite: as if it were one commit.
+    /// Returns the guarded files that differ after a rewrite, as if it were one commit.
     pub(super) async fn rewritten(
         &mut self,
         git: &GitRepository,
@@ -114,7 +114,7 @@ impl CommitTrees {
     ) -> Result<NewCommit, ReceiveError> {
         let (before, after) = (self.tree(git, old).await?, self.tree(git, new).await?);
         let mut objects = ObjectReader::open(git)?;
-        // What was on the branch is no part of the push, and is counted apart.
+        // Commits that the branch had before are no part of the push, so they have a budget of their own.
         let (mut budget, pair) = (PushBudget::default(), (&*before, &*after));
         let changed = self.diffs.between(&mut objects, &mut budget, pair).await;
         let changed = changed.map_err(|error| refuse_budget(error, 1, 1))?;
@@ -124,7 +124,7 @@ impl CommitTrees {
         Ok(NewCommit { id: new.to_owned(), changes: guarded.into(), ..NewCommit::default() })
     }
 
-    /// Those of some files that are the same in two commits.
+    /// Returns those of the files that are the same in two commits.
     pub(super) async fn same_files(
         &mut self,
         git: &GitRepository,
@@ -153,7 +153,7 @@ fn refuse_budget(error: CompareError, number: usize, all: usize) -> ReceiveError
     }
 }
 
-/// One change for each path, whichever parents it differs from.
+/// Joins changes of the same path against several parents into one.
 fn merge_changes<'d>(changed: impl IntoIterator<Item = &'d ChangedEntry>) -> Vec<FileChange> {
     let mut by_path: BTreeMap<&str, FileChange> = BTreeMap::new();
     for one in changed {

@@ -1,4 +1,4 @@
-//! What of a push has to do with Git LFS.
+//! Finds the Git LFS pointers in a push.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -27,7 +27,7 @@ impl ObjectReader {
         Ok(Self { stdin, stdout: BufReader::new(stdout), _running: running })
     }
 
-    /// An object's content. What is no object of this repository (a submodule) has none.
+    /// Reads an object's content. An id that is no object of this repository (a submodule) has none.
     pub(super) async fn read(&mut self, id: &str) -> Result<Vec<u8>, CommandError> {
         self.read_up_to(id, MAX_OBJECT).await
     }
@@ -37,7 +37,7 @@ impl ObjectReader {
         self.read_up_to(id, MAX_SMALL).await
     }
 
-    /// An object's content, unless that has more bytes.
+    /// Reads an object's content, unless it has more bytes.
     pub(crate) async fn read_or_skip(
         &mut self,
         id: &str,
@@ -69,7 +69,7 @@ impl ObjectReader {
         tokio::time::timeout(PATIENCE, work).await.map_err(late)?
     }
 
-    /// Asks for an object; its size.
+    /// Requests an object and returns its size.
     async fn ask(&mut self, id: &str) -> Result<u64, CommandError> {
         self.stdin.write_all(format!("{id}\n").as_bytes()).await?;
         let mut head = String::new();

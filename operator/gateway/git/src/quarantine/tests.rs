@@ -54,7 +54,7 @@ impl Alternating {
     }
 }
 
-/// What a push of a new branch would bring.
+/// Inspects a push of a new branch.
 async fn push(shop: &TestRepository, base: &str, tip: &str) -> Result<IncomingPush, ReceiveError> {
     let quarantine = PushQuarantine::new(&shop.git(), &PolicySpec::default()).unwrap();
     let name = "refs/heads/codebutler/t".to_owned();

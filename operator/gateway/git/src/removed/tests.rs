@@ -51,7 +51,7 @@ async fn what_is_gone_is_known_by_its_id_and_by_its_change() {
     assert_eq!(back(&again, &[new_commit(&again, &said)]).await, []);
     let said = format!("Change\n\n(cherry picked from commit {top})");
     assert_eq!(back(&again, &[new_commit(&again, &said)]).await, expected);
-    // What is at the base branch comes with it.
+    // Commits that the base branch has come with it and are not reported.
     let there = [&*after, &*top];
     assert_eq!(find_brought_back(&git, (&merged, &there), &removed, &[]).await.unwrap(), []);
 }
@@ -73,7 +73,7 @@ async fn a_digest_is_of_the_change_alone() {
     let (picture, other) =
         (shop.commit(&[&base], &[("p", "\u{0}2")]), shop.commit(&[&base], &[("p", "\u{0}3")]));
     assert_ne!(digest(&picture).await, digest(&other).await);
-    // Nothing is told from one empty commit by another.
+    // Empty commits can't be told apart by their change.
     let empty = shop.commit(&[&base], &[]);
     assert_eq!(digest(&empty).await, None);
     assert_eq!(digest(&shop.commit(&[&one, &other], &[])).await, None);

@@ -1,4 +1,4 @@
-//! Where the files of a commit lead that steer roles.
+//! Follows references from the files of a commit that steer roles to the files that they lead on to.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -17,14 +17,14 @@ const MAX_HOPS: u8 = 40;
 /// References in a file, and paths that are looked up of a commit.
 const MAX_REFERENCES: usize = 200;
 const MAX_LOOKUPS: usize = 5_000;
-/// What is searched for references; other files may be pictures.
+/// Extensions of text files, which are searched for references; other files may be pictures.
 const TEXTS: [&str; 6] = ["md", "mdc", "mdx", "markdown", "rst", "txt"];
 
 /// Files and folders that files which steer roles lead on to, each with the first of those.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SteeringLeads {
     pub by_target: BTreeMap<String, String>,
-    /// Not all were followed.
+    /// True if the search hit a limit and is incomplete.
     pub is_cut: bool,
 }
 
@@ -61,15 +61,15 @@ struct TreeFile<'a> {
 enum TreeKind {
     File,
     Link,
-    /// What is in it is in another repository.
+    /// Submodule: its content is in another repository.
     Module,
 }
 
-/// All files of a commit, in the order of their paths.
+/// Tree of a commit with all its files, in the order of their paths.
 struct ListedTree<'a>(Vec<TreeFile<'a>>);
 
 impl<'a> ListedTree<'a> {
-    /// What has no path in UTF-8 is led to by no text.
+    /// Skips paths that are not UTF-8: no text can refer to them.
     fn of(listed: &'a [u8]) -> Self {
         let lines = listed.split(|byte| *byte == 0).filter_map(|line| str::from_utf8(line).ok());
         let read = |line: &'a str| {
@@ -110,7 +110,7 @@ struct LeadWalk<'a, 'l> {
     tree: &'a ListedTree<'a>,
     reader: ObjectReader,
     leads: &'l mut SteeringLeads,
-    /// What links say, by their objects.
+    /// Cached targets of symbolic links, by object id.
     links: HashMap<&'a str, Option<String>>,
     lookups: usize,
 }
@@ -178,7 +178,7 @@ impl<'a> LeadWalk<'a, '_> {
         Ok(names.iter().flat_map(beside).collect())
     }
 
-    /// Where a link leads; nothing for one out of the repository.
+    /// Resolves a symbolic link; None if it leads out of the repository.
     async fn link(&mut self, path: &str, id: &'a str) -> Result<Option<String>, CommandError> {
         if !self.links.contains_key(id) {
             let said = self.reader.read_or_skip(id, MAX_LINK).await?.unwrap_or_default();
@@ -189,7 +189,7 @@ impl<'a> LeadWalk<'a, '_> {
         Ok(target.map(|target| join(folder_of(path), target)))
     }
 
-    /// What a path leads to, with the links on the way; nothing if it is not there.
+    /// Resolves a path, and returns it with the links on the way; empty if it does not exist.
     async fn resolve(&mut self, path: &str) -> Result<Vec<String>, CommandError> {
         let mut found = Vec::new();
         self.lookups += 1;

@@ -9,13 +9,13 @@ use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::secrets::SecretError;
 use sha2::{Digest as _, Sha256};
 
-/// Why a server may not have a Secret.
+/// The server may not be given a Secret.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerSecretError {
-    /// It is not there, or can't be read.
+    /// The Secret does not exist, or can't be read.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// Its owner has not said where it may go.
+    /// The Secret's owner has not said to which hosts it may go.
     #[error(
         "Secret `{secret}` has no annotation `{}`: add it, with all hosts of `egress` of server `{server}`, or with any \
          host if there are none",
@@ -45,8 +45,8 @@ pub struct ServerSecrets {
     pub values: Vec<String>,
     /// Values that it had before, while somebody could still hear of them.
     pub older: Vec<String>,
-    /// Another one once a Secret is another one, and empty without any. It is a hash of their revisions: those who can
-    /// read it could try values against a hash of these.
+    /// Hash that changes with any of the Secrets; empty without any. It is one of their revisions: those who can read
+    /// it could try values against a hash of these.
     pub mark: String,
 }
 

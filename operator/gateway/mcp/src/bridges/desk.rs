@@ -13,16 +13,15 @@ use tokio::time::timeout;
 
 /// Connections of one pod that wait; its bridge opens one at a time.
 const MOST_WAITING: usize = 4;
-/// Between signs of life.
+/// Interval between keep-alive frames.
 const PING: Duration = Duration::from_secs(BRIDGE_PING_SECONDS);
-/// Time to write one.
+/// Time limit for writing a keep-alive frame.
 const WRITE: Duration = Duration::from_secs(5);
 
-/// Both directions of a bridge's connection.
+/// Byte stream of a bridge's connection, in both directions.
 pub trait BridgeStream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> BridgeStream for T {}
 
-/// A bridge's connection.
 pub(super) type BridgeLine = Box<dyn BridgeStream>;
 
 /// A connection that waits: asked for, it comes.

@@ -25,21 +25,21 @@ const SILENCE: Duration = Duration::from_secs(BRIDGE_SILENCE_SECONDS);
 
 /// A program's standard streams, as a session has them. Dropping all of them ends the program.
 pub(super) struct ProgramStreams {
-    /// Standard output.
+    /// The program's standard output.
     pub output: DuplexStream,
-    /// Standard input.
+    /// The program's standard input.
     pub input: DuplexStream,
-    /// Standard error.
+    /// The program's standard error.
     pub errors: DuplexStream,
 }
 
-/// Why no program runs behind a connection.
+/// No program runs behind a connection.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum StartError {
-    /// The connection is gone.
+    /// The connection broke off.
     #[error("the connection to the pod has broken")]
     Broken,
-    /// What came over it is not the protocol of bridges.
+    /// The bytes received are not the bridge protocol.
     #[error(transparent)]
     Frame(#[from] FrameError),
     /// The server's container says why.
@@ -69,7 +69,7 @@ pub(super) async fn begin_program(
     Ok(ProgramStreams { output, input, errors })
 }
 
-/// What follows the news that the program runs.
+/// Starts the program, and returns the frames that came with the news that it runs.
 async fn await_first(
     line: &mut BridgeLine,
     frames: &mut FrameReader,
@@ -155,7 +155,7 @@ impl Carrying {
     }
 }
 
-/// Until the session closes it; a sign of life where there is nothing to send.
+/// Sends input to the program until the session closes it, and keep-alive frames where there is none.
 async fn carry_input(mut input: impl AsyncRead + Unpin, mut line: impl AsyncWrite + Unpin) {
     let mut buffer = vec![0; 16 * 1024];
     loop {

@@ -21,10 +21,10 @@ use super::check::{ServerSecretError, ServerSecrets, check_secrets, mark_of, sec
 use super::link::{StartError, begin_program};
 use super::services::{BridgeServices, StartPatience};
 
-/// Between looks at what the controller says of it.
+/// Interval between looks at the controller's report on a pod.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Why there is no session with a server in a pod. Each is a sentence for people and models.
+/// There is no session with a server in a pod. Each message is a sentence for people and models.
 #[derive(Debug, thiserror::Error)]
 pub enum PodLinkError {
     /// The Repo names no such server, or not with an image.
@@ -33,27 +33,27 @@ pub enum PodLinkError {
     /// A Secret may not go there.
     #[error(transparent)]
     Secret(#[from] ServerSecretError),
-    /// Its Thread is over.
+    /// Its Thread is over, so its servers do not run.
     #[error("the Thread is closed: its servers do not run any more")]
     Closed,
     /// The controller's words on the pod.
     #[error("{0}")]
     Pod(String),
-    /// Its entry is another one by now.
+    /// The server's entry has changed in the meantime.
     #[error("server `{0}` was changed in the Repo meanwhile: try again")]
     Changed(String),
-    /// Its pod has as many programs as it may.
+    /// The server's pod runs as many programs as it may.
     #[error("the pod of server `{0}` runs as many programs as it may: try again")]
     Busy(String),
-    /// The same, where it gets no pod before another server's is gone.
+    /// The server gets no pod before another server's is gone.
     #[error("{0}")]
     NoRoom(String),
-    /// It does not come, and nobody says that anything is wrong: a large image takes minutes, and so does a new node.
+    /// The pod is late, and nobody says that anything is wrong: a large image takes minutes, and so does a new node.
     #[error(
         "the server `{server}` is still starting ({waits}). Nothing is known to be wrong with it: try again in a minute"
     )]
     Late { server: String, waits: String },
-    /// It runs, and its bridge says nothing.
+    /// The pod runs, but its bridge has not connected.
     #[error(
         "the pod of server `{server}` runs, but has not connected to the gateway within {} seconds: see `kubectl -n \
          {namespace} logs {pod} -c {}`",
@@ -70,7 +70,7 @@ pub enum PodLinkError {
     /// The program can't be started for another reason.
     #[error("the program of server `{server}` can't be started: {why}")]
     NotStarted { server: String, why: String },
-    /// Nobody could be asked for a pod.
+    /// The request for a pod could not be written.
     #[error("the pod of server `{server}` can't be asked for: try again")]
     Unwritten {
         server: String,
@@ -125,7 +125,7 @@ pub async fn open_pod_link(
     PodWait { services, server, secrets, asked, begun, since, kept, seen }.open().await
 }
 
-/// What the controller has said of a pod.
+/// The controller's report on a pod, as last seen.
 #[derive(Default, PartialEq)]
 struct SeenPod {
     uid: Option<String>,
@@ -139,9 +139,9 @@ struct PodWait<'a> {
     secrets: ServerSecrets,
     asked: Timestamp,
     begun: Instant,
-    /// When the controller has last said something else of it.
+    /// Time of the last change in the controller's report.
     since: Instant,
-    /// When it was last said that it is wanted.
+    /// Time at which it was last written that the pod is wanted.
     kept: Instant,
     seen: SeenPod,
 }
@@ -208,7 +208,8 @@ impl PodWait<'_> {
         Ok(())
     }
 
-    /// False where its Secrets were changed while it started: another one is asked for, which has the new ones for sure.
+    /// False where its Secrets were changed while it started: another one is asked for, which has the new ones for
+    /// sure.
     async fn is_current(&mut self) -> Result<bool, PodLinkError> {
         let now = check_server(self.services, &self.server).await?;
         let is_same = now.mark == self.secrets.mark;
@@ -273,7 +274,7 @@ pub async fn keep_pod(
         return Ok(());
     }
     check_server(services, &server).await?;
-    // Its Secrets may be others by now: the session sees that, and ends before its pod does.
+    // The Secrets may have changed: the session sees that, and ends before its pod does.
     ask_for_pod(services, &server, None).await.map(drop)
 }
 
@@ -358,7 +359,7 @@ fn refresh_server(
     Ok(found)
 }
 
-/// When the pod was asked for, where that is not long ago, and with the Secrets of this mark.
+/// Time at which the pod was asked for, if that is recent and was done with the Secrets of this mark.
 fn is_fresh(server: &ProvenServer, mark: Option<&str>, now: Timestamp) -> Option<Timestamp> {
     let known = server.pod().filter(|known| known.spec == fingerprint_server(&server.spec))?;
     if mark.is_some_and(|mark| known.secrets != mark) {
@@ -380,7 +381,7 @@ async fn ask_for_pod(
     if let Some(asked) = is_fresh(server, mark, now) {
         return Ok(asked);
     }
-    // As it is stored: in whole seconds.
+    // Cut to whole seconds, as the API server stores it.
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     let pod = McpPod {
         wanted: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now)),
@@ -388,7 +389,7 @@ async fn ask_for_pod(
         ..McpPod::default()
     };
     let mut pod = serde_json::to_value(pod).unwrap_or_default();
-    // What was wrong with an earlier one says nothing of the next.
+    // Trouble of an earlier pod says nothing of the next one.
     pod["trouble"] = Value::Null;
     if let Some(mark) = mark {
         pod["secrets"] = Some(mark).filter(|mark| !mark.is_empty()).into();

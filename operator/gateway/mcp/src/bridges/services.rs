@@ -1,4 +1,4 @@
-//! What sessions with servers in pods share.
+//! Services that sessions with servers in pods share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,27 +9,27 @@ use tokio_util::sync::CancellationToken;
 
 use super::desk::BridgeDesk;
 
-/// What sessions with servers in pods need, for one term of the leader.
+/// Services for sessions with servers in pods, for one term of the leader.
 #[derive(Clone)]
 pub struct BridgeServices {
     /// Caches and the gateway's own Kubernetes identity.
     pub context: GatewayContext,
     /// Connections that wait for a session.
     pub desk: BridgeDesk,
-    /// How long a pod is waited for.
+    /// Time limits of waiting for a pod.
     pub patience: StartPatience,
-    /// When Secrets have changed.
+    /// Tells when Secrets have changed.
     pub revisions: Arc<PolledRevisions>,
     /// Cancelled at the end of the term.
     pub shutdown: CancellationToken,
 }
 
-/// How long a pod is waited for.
+/// Time limits of waiting for a pod.
 #[derive(Clone, Copy, Debug)]
 pub struct StartPatience {
-    /// Until it is made, or until it connects once it runs.
+    /// Limit until the pod is made, and until it connects once it runs.
     pub step: Duration,
-    /// While the cluster is at work on it: it pulls an image, attaches a volume, adds a node.
+    /// Limit while the cluster works on the pod: it pulls an image, attaches a volume, adds a node.
     pub whole: Duration,
 }
 

@@ -25,40 +25,40 @@ const CROWDED: &str = "so many tools of its server were called in this thread th
 
 /// The call that is to be approved.
 pub struct WantedCall<'a> {
-    /// Name for models.
+    /// Name of the tool for models.
     pub name: &'a str,
-    /// The server.
+    /// Name of the tool's server.
     pub server: &'a str,
     /// The tool as its server describes it now.
     pub tool: &'a ServerTool,
-    /// Its arguments.
+    /// Arguments of the call.
     pub arguments: &'a Value,
     /// The approval that it needs.
     pub judged: &'a RiskJudgement,
     /// Masks words of the server.
     pub guard: &'a WordGuard,
-    /// It stands for all resources or prompts of the server, and its words are our own.
+    /// True if it stands for all resources or prompts of the server; its words are our own then.
     pub is_reading: bool,
 }
 
-/// A call that may be sent.
+/// Approval of a call: it may be sent.
 #[derive(Debug, Default)]
 pub struct CallApproval {
     /// A yes to exactly this call, to be marked as used.
     pub standing: Option<ConsentStanding>,
     /// Slack user id of who said it, or allowed the tool before.
     pub by: Option<String>,
-    /// Its form, to be kept before the call is sent.
+    /// Form of the tool, to be kept before the call is sent.
     pub form: Option<KeptForm>,
 }
 
 /// The form of a tool that people have allowed in a thread.
 enum EarlierForm {
-    /// They were not asked about it.
+    /// People were not asked about the tool.
     Absent,
-    /// It was allowed, and its text is not known any more.
+    /// The tool was allowed, but the text of its form is lost.
     Unknown,
-    /// It was this one.
+    /// The tool was allowed in this form.
     Known(PinnedTool),
 }
 
@@ -117,8 +117,8 @@ pub async fn approve_call(
     }
 }
 
-/// Whether a yes for the whole Thread is still somebody's who may decide. Of one from an earlier version nobody knows
-/// who gave it.
+/// Returns true if an approval for the whole Thread is still by somebody who may decide. Approvals from an earlier
+/// version do not say who gave them, and count.
 async fn still_counts(
     servers: &McpServers,
     caller: &ProvenCaller,
@@ -130,7 +130,7 @@ async fn still_counts(
     }
 }
 
-/// Asks once about a form of a tool, and keeps the yes.
+/// Asks once about a form of a tool, and remembers an approval.
 async fn approve_tool(
     servers: &McpServers,
     caller: &ProvenCaller,
@@ -201,7 +201,7 @@ fn show_tool(
     (summary, detail)
 }
 
-/// What has changed of a tool, after its name; none of one that was not known before.
+/// Describes how a tool has changed, to follow its name; None for a tool that was not known before.
 fn show_change(wanted: &WantedCall<'_>, pin: &PinnedTool, before: &EarlierForm) -> Option<String> {
     let has_changed = "has changed since it was allowed or called in this thread";
     let hash = short_hash(pin);

@@ -17,25 +17,25 @@ const REMEMBERED: usize = 512;
 /// Bytes of a result that is remembered.
 const KEPT: usize = 64 << 10;
 
-/// Identity of a call.
+/// Key that makes a call idempotent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CallKey {
-    /// The Thread.
+    /// Thread of the caller.
     pub thread: ThreadKey,
     /// UID of the Thread: another one can have the same name later.
     pub uid: String,
-    /// The role.
+    /// Role of the caller.
     pub role: String,
-    /// Chosen by the agent.
+    /// Idempotency key that the agent chose.
     pub key: String,
 }
 
-/// The end of a call.
+/// Outcome of a call.
 #[derive(Debug)]
 pub enum CallEnd {
-    /// It was not sent: the same call may be tried again.
+    /// The call was not sent: the same call may be tried again.
     Refused(ApiError),
-    /// It was sent, and can't be sent again.
+    /// The call was sent, and can't be sent again.
     Sent(Result<McpResult, ApiError>),
 }
 
@@ -113,7 +113,7 @@ impl CallBook {
             }
             let refused =
                 known.end.borrow().as_deref().map(|end| matches!(end, CallEnd::Refused(_)));
-            // One that was not sent is tried again; so is one that ended with its task.
+            // A call that was not sent may be tried again, and so may one whose task ended without an outcome.
             let is_lost = refused.is_none() && known.end.has_changed().is_err();
             if refused != Some(true) && !is_lost {
                 known.waiting.fetch_add(1, Ordering::SeqCst);

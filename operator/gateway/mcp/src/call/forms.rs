@@ -19,12 +19,12 @@ impl Default for ToolForms {
 }
 
 impl ToolForms {
-    /// Remembers a form.
+    /// Remembers the form under its mark.
     pub fn keep(&self, pin: &PinnedTool) {
         self.0.lock().insert(mark_tool(pin), pin.clone());
     }
 
-    /// The form with this mark.
+    /// Looks up the form with this mark.
     pub fn find(&self, mark: &str) -> Option<PinnedTool> {
         self.0.lock().get(&mark.to_owned()).cloned()
     }

@@ -41,16 +41,16 @@ use super::sessions::{SessionUse, is_sign_in};
 use super::turned_away::refuse_request;
 use super::words::WordGuard;
 
-/// Bytes of a key.
+/// Longest idempotency key of a call, in bytes.
 const KEY: usize = 200;
 /// Steps of progress that wait to be shown.
 const STEPS: usize = 8;
 /// Characters of the line about a start.
 const START: usize = 160;
-/// Bytes of arguments.
+/// Most bytes of a call's arguments.
 const ARGUMENTS: usize = 1 << 20;
 
-/// A call that may be sent.
+/// A call that has passed all checks and may be sent.
 struct ReadyCall {
     open: SessionUse,
     tool: ServerTool,
@@ -170,7 +170,7 @@ impl CallRun {
         &self.server.place.spec.name
     }
 
-    /// All that has to be so before the call is sent.
+    /// Runs all checks that come before the call is sent.
     async fn prepare(&self) -> Result<ReadyCall, ApiError> {
         let Self { servers, caller, call, .. } = self;
         let redactor = servers.outcomes.redactor(caller).await?;
@@ -200,7 +200,7 @@ impl CallRun {
         let dialect = choose_dialect(caller);
         let restored = restore_arguments(&tool.input_schema, self.arguments.clone(), dialect);
         let arguments = Value::Object(restored.clone());
-        // What stood inside of a text may have been hidden there.
+        // Parsing a text as JSON may have uncovered a secret that was escaped in it.
         if plain.finds_secret(&arguments) {
             return Err(McpRefusal::Secret(call.tool.clone()).into());
         }
@@ -277,7 +277,8 @@ impl CallRun {
         }
     }
 
-    /// Counts the call, and keeps the tool's form where it is new, and that the call was begun if it may change something.
+    /// Counts the call, and keeps the tool's form where it is new, and that the call was begun if it may change
+    /// something.
     async fn begin(&self, reads: bool, form: Option<&KeptForm>) -> Result<(), ApiError> {
         let (servers, thread, most) =
             (&self.servers, self.caller.key(), self.server.place.spec.max_calls);
@@ -303,7 +304,7 @@ impl CallRun {
         let ReadyCall { open, tool, arguments, guard, approval, reads } = ready;
         let recorded = json!(arguments).to_string();
         if let Some(standing) = &approval.standing {
-            // Before it is sent: a yes is for one call, even if its answer is lost.
+            // Spent before the call is sent: an approval is for one call, even if its answer is lost.
             self.servers.consent.spend(&self.caller, standing).await;
         }
         let begun = Instant::now();

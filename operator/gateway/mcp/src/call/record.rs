@@ -15,34 +15,34 @@ use super::super::words::WordGuard;
 /// Characters of arguments in the history.
 const ARGUMENTS: usize = 500;
 
-/// A call that was sent.
+/// A call that was sent, for the history.
 pub struct SentCall<'a> {
-    /// The agent's key of it.
+    /// The agent's idempotency key of the call.
     pub key: &'a str,
-    /// Name of the server.
+    /// Name of the called server.
     pub server: &'a str,
     /// The server's own name of the tool, or the method.
     pub tool: &'a str,
-    /// Arguments as JSON.
+    /// Arguments of the call, as JSON.
     pub arguments: String,
-    /// Who approved it.
+    /// Slack user id of the person who approved it.
     pub approved_by: Option<String>,
-    /// Answers of a model that its server got meanwhile.
+    /// Use of models by the server during the call.
     pub model: ModelUse,
 }
 
-/// The end of a call.
+/// Outcome of a call, for the history and the metrics.
 pub struct CallTaken {
     /// See [`HistoryEvent::McpCall`].
     pub outcome: &'static str,
-    /// Bytes of the result.
+    /// Size of the result in bytes.
     pub bytes: u64,
-    /// Duration.
+    /// Time from the call to its result.
     pub took: Duration,
 }
 
 impl CallTaken {
-    /// With a result, or without one.
+    /// Outcome of a call that has a result, or none.
     pub fn of(result: Option<&McpResult>, is_cancelled: bool, took: Duration) -> Self {
         let outcome = match result {
             Some(result) if result.failed => "failed",
@@ -59,7 +59,7 @@ impl CallTaken {
     }
 }
 
-/// Puts a call on record.
+/// Writes a call to the history and counts it.
 pub fn record_call(
     servers: &McpServers,
     caller: &ProvenCaller,

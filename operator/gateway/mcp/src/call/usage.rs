@@ -1,5 +1,5 @@
-//! A Thread's use of servers, in its status: calls, forms of tools that were called or allowed, and calls that must not
-//! be repeated. Pure.
+//! A Thread's use of servers, in its status: calls, forms of tools that were called or allowed, and calls that must
+//! not be repeated. Pure.
 
 use codebutler_crds::ThreadStatus;
 use codebutler_crds::mcp::ThreadMcpServer;
@@ -8,7 +8,8 @@ use sha2::{Digest as _, Sha256};
 
 /// Allowed tools of a server that are kept.
 const ALLOWED: usize = 64;
-/// Tools of a server whose latest form is kept. None gives way to another one: a server could have a form forgotten so.
+/// Tools of a server whose latest form is kept. None gives way to another one: a server could have a form forgotten
+/// so.
 const SEEN: usize = 64;
 /// Definitions of a server's tools that are kept, and characters of one.
 const FORMS: usize = 8;
@@ -22,11 +23,11 @@ const HASH: usize = 40;
 /// Decision whether a call may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallStart {
-    /// It is counted, and may be sent.
+    /// The call is counted, and may be sent.
     Begins,
-    /// `maxCalls` are reached.
+    /// The Thread has used up its `maxCalls`.
     UsedUp,
-    /// It was begun before.
+    /// A call with the same key was begun before.
     Repeated,
 }
 
@@ -37,11 +38,11 @@ pub(super) enum ToolStanding {
     Allowed(Option<String>),
     /// Exactly this one was called before, without such a yes.
     Seen,
-    /// Another form of it was allowed or called, which has this mark.
+    /// Another form of the tool, with this mark, was allowed or called.
     Changed(String),
-    /// It was not called yet.
+    /// The tool was never called in this Thread.
     New,
-    /// The same, and its form can't be kept any more.
+    /// The tool was never called in this Thread, and its form can't be kept any more.
     Crowded,
 }
 
@@ -97,7 +98,7 @@ pub(super) fn begin_call(
     CallStart::Begins
 }
 
-/// A tool's standing.
+/// Finds out how a tool stands in a Thread.
 pub(super) fn find_standing(
     status: Option<&ThreadStatus>,
     server: &str,
@@ -128,9 +129,9 @@ pub(super) fn find_form(status: Option<&ThreadStatus>, server: &str, mark: &str)
 /// A form of a tool that is kept.
 #[derive(Clone, Debug)]
 pub struct KeptForm {
-    /// Its identity.
+    /// Hash and text that identify the form.
     pub pin: PinnedTool,
-    /// Its definition, masked.
+    /// The tool's definition, with secrets masked.
     pub text: String,
 }
 
@@ -157,7 +158,8 @@ pub(super) fn allow_tool(
     }
 }
 
-/// Keeps the form of a tool that is called without a yes to all of its calls. An earlier form is not allowed any more.
+/// Keeps the form of a tool that is called without a yes to all of its calls. An earlier form is not allowed any
+/// more.
 pub(super) fn see_tool(status: &mut ThreadStatus, server: &str, form: &KeptForm) {
     let (mark, server) = (mark_tool(&form.pin), server_entry(status, server));
     forget_other_forms(server, &form.pin, Some(&mark));

@@ -16,7 +16,7 @@ use super::super::words::WordGuard;
 pub(crate) struct SessionCallers {
     next: AtomicU64,
     running: Mutex<Vec<RunningCall>>,
-    /// One of them has ended.
+    /// Wakes waiters when a call has ended.
     ended: Notify,
 }
 
@@ -25,7 +25,7 @@ struct RunningCall {
     id: u64,
     caller: ProvenCaller,
     guard: WordGuard,
-    /// Answers of a model that the server has asked for, and those that it got.
+    /// Number of samplings that the server has asked for, and its use of models so far.
     samplings: u32,
     model: ModelUse,
     /// Questions that the server has asked.
@@ -34,12 +34,12 @@ struct RunningCall {
     has_declined: bool,
 }
 
-/// Answers of a model in a call of a server, and their cost.
+/// Use of models by a server during a call: answers and their cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelUse {
-    /// Answers.
+    /// Number of answers.
     pub answers: u32,
-    /// USD.
+    /// Cost in billionths of a USD.
     pub cost: NanoUsd,
 }
 
@@ -50,7 +50,7 @@ pub struct CallerMark {
 }
 
 impl SessionCallers {
-    /// A call begins.
+    /// Registers a call that the session works on.
     pub(crate) fn begin(self: &Arc<Self>, caller: &ProvenCaller, guard: &WordGuard) -> CallerMark {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (caller, guard) = (caller.clone(), guard.clone());
@@ -94,8 +94,8 @@ impl SessionCallers {
         Some((caller, guard, count))
     }
 
-    /// An answer of a model was paid for. Where several calls of a role are under way it counts for the oldest, since a
-    /// server does not say which one it works on.
+    /// An answer of a model was paid for. Where several calls of a role are under way it counts for the oldest, since
+    /// a server does not say which one it works on.
     pub(crate) fn count_answer(&self, caller: &ProvenCaller, cost: NanoUsd) {
         let mut running = self.running.lock();
         let mut own = running.iter_mut().filter(|call| is_same_role(&call.caller, caller));

@@ -6,46 +6,46 @@ use serde_json::{Map, Value};
 use super::secrets::{asks_for_secret, is_secret_name};
 use super::typed::{PickRule, TextFormat, WordsRule};
 
-/// Answers of one question; buttons for "no answer" come on top.
+/// Most answers of a question with buttons; those for "no answer" come on top.
 const OPTIONS: usize = 3;
-/// Answers that are chosen from by their number.
+/// Most answers that can be chosen from by their number.
 const LISTED: usize = 30;
-/// Questions of a form.
+/// Most questions that are asked of one form.
 const FIELDS: usize = 8;
 /// Characters of a field's name in a sentence.
 const NAME: usize = 40;
 /// A field that a person is asked about.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FormField {
-    /// Name in the answer.
+    /// Name of the field in the answer.
     pub name: String,
     /// The field in words, of the server.
     pub label: String,
-    /// It may not be left out.
+    /// True if the field may not be left out.
     pub is_required: bool,
-    /// Its answers.
+    /// The way in which it is answered.
     pub answers: FieldAnswers,
 }
 
 /// The way in which a field is answered.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum FieldAnswers {
-    /// With a button: values, each with its words.
+    /// With a button: values, each with its label.
     Buttons(Vec<(Value, String)>),
-    /// With a message.
+    /// With a message, which this rule checks.
     Words(WordsRule),
 }
 
 /// The questions of a form, in its order.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ReadForm {
-    /// They are asked.
+    /// Fields that people are asked about.
     pub fields: Vec<FormField>,
     /// Fields that are not required and not asked: people answer few questions.
     pub left_out: usize,
 }
 
-/// A form that is declined.
+/// The form is declined, because people can't be asked for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FormRefusal {
     /// Secrets are typed into no chat.
@@ -53,10 +53,10 @@ pub(super) enum FormRefusal {
         "its form asks for a secret (`{0}`), which belongs into a Secret that the Repo names and never into a thread"
     )]
     Secret(String),
-    /// An object, a file, or a type that does not exist.
+    /// The form has a field of a type that people can't be asked for: an object, a file, or an unknown one.
     #[error("its form wants something that can't be said with buttons or words (`{0}`)")]
     Field(String),
-    /// Too many fields.
+    /// The form requires too many fields.
     #[error("its form requires more than {FIELDS} fields")]
     Long,
 }

@@ -34,7 +34,7 @@ const ANSWER: usize = 60;
 const RULE: usize = 900;
 /// Questions that a server may ask in one call.
 const QUESTIONS: u32 = 5;
-/// Answers in words to one field: one that does not fit is asked for again.
+/// Attempts to answer a field in words: an answer that does not fit is asked for again.
 const TRIES: usize = 3;
 /// Reason for keeping an answer back.
 const SECRET_ANSWER: &str = "the answer holds a secret, or something that looks like one, and was not sent: delete the \
@@ -48,11 +48,11 @@ const LEAVE_OUT: &str = "Leave it out";
 
 /// Takes the questions of one session to people.
 pub(crate) struct SessionQuestions {
-    /// Name of the server.
+    /// Name of the server, as people see it.
     pub server: String,
     /// Calls that the session works on.
     pub callers: Arc<SessionCallers>,
-    /// The way to people.
+    /// Posts questions to people.
     pub people: Arc<dyn PersonalNotices>,
 }
 
@@ -95,11 +95,11 @@ struct QuestionRun {
     callers: Arc<SessionCallers>,
     caller: ProvenCaller,
     guard: WordGuard,
-    /// Nobody waits for the answer any more.
+    /// Cancelled when nobody waits for the answer any more.
     over: CancellationToken,
 }
 
-/// One question of a form.
+/// Question for one field of a form.
 struct AskedQuestion<'a> {
     text: &'a str,
     quote: String,
@@ -231,7 +231,7 @@ impl QuestionRun {
         {
             return answer;
         }
-        // An address may not end the link that it stands in.
+        // Escaped, so that the address can't end the link that it stands in.
         let address = url.as_str().replace('|', "%7C").replace('>', "%3E").replace('<', "%3C");
         let text = format!("The page of the server `{}` on `{host}`: <{address}>", self.server);
         match self.people.whisper(&self.caller.key(), user, &text).await {
@@ -294,7 +294,7 @@ impl QuestionRun {
         }
     }
 
-    /// One line in the thread for each call: a server can't fill a thread with them.
+    /// Declines, and says so in the thread once per call: a server can't fill a thread with such lines.
     async fn decline(&self, why: &str) -> QuestionAnswer {
         if !self.callers.begin_decline(&self.caller) {
             tracing::info!(server = self.server, why, "server_question_declined");

@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 
 use super::callers::SessionCallers;
 
-/// Answers the requests of one session.
+/// Answers the sampling requests of one session.
 pub(crate) struct SessionSampling {
-    /// Name of the server.
+    /// Name of the server that asks.
     pub server: String,
-    /// Its bounds.
+    /// Limits on samplings from the Repo's entry.
     pub limits: McpSampling,
     /// Calls that the session works on.
     pub callers: Arc<SessionCallers>,
-    /// The way to models.
+    /// Sends the request to a model.
     pub asker: ModelAsker,
 }
 

@@ -13,23 +13,23 @@ const LONGEST: usize = 2_000;
 pub(super) enum WordsRule {
     /// A text, with its bounds in characters.
     Text {
-        /// Fewest.
+        /// Fewest characters.
         least: Option<usize>,
-        /// Most.
+        /// Most characters.
         most: Option<usize>,
-        /// Its form.
+        /// Format that the text has to have.
         format: Option<TextFormat>,
     },
-    /// A number.
+    /// A number, with its bounds.
     Number {
-        /// Without a fraction.
+        /// True if the number has to be whole.
         whole: bool,
-        /// Least.
+        /// Smallest value allowed.
         least: Option<f64>,
-        /// Most.
+        /// Largest value allowed.
         most: Option<f64>,
     },
-    /// Some of a list.
+    /// One or more options of a list.
     Pick(PickRule),
 }
 
@@ -40,22 +40,20 @@ pub(super) struct PickRule {
     pub options: Vec<(Value, String)>,
     /// More than one may be chosen.
     pub many: bool,
-    /// Fewest.
+    /// Smallest number of choices.
     pub least: Option<usize>,
-    /// Most.
+    /// Largest number of choices.
     pub most: Option<usize>,
 }
 
 /// Forms of text that the protocol knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextFormat {
-    /// An address of mail.
     Email,
-    /// An address of a page.
     Uri,
-    /// A day.
+    /// A calendar date.
     Date,
-    /// A point in time.
+    /// Date and time of day.
     DateTime,
 }
 
@@ -152,13 +150,14 @@ impl PickRule {
             words.to_lowercase() == part.to_lowercase() || value.as_str() == Some(part)
         };
         let numbered = || self.options.get(part.parse::<usize>().ok()?.checked_sub(1)?);
-        // What people see is the number; a name that is a number means itself.
+        // People see the numbers, so a number chooses by position; but an option whose own name is a number comes
+        // first.
         let (value, _) = self.options.iter().find(named).or_else(numbered)?;
         Some(value.clone())
     }
 }
 
-/// Without the quotes and marks that people put around a value.
+/// Removes quotes and marks that people put around a value.
 fn unwrap_marks(answer: &str) -> &str {
     let answer = answer.trim();
     for mark in ['`', '"'] {
@@ -167,7 +166,7 @@ fn unwrap_marks(answer: &str) -> &str {
             return inner.trim();
         }
     }
-    // An address, as Slack shows one.
+    // Slack shows an address in angle brackets.
     let inner = answer.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'));
     inner.map_or(answer, |inner| inner.strip_prefix("mailto:").unwrap_or(inner))
 }

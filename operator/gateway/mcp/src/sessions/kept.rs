@@ -1,5 +1,5 @@
-//! What sessions are told of this client, and lists that are kept without one: those that looks in the background have
-//! read, so that a role's first turn waits for no server that was ever listed.
+//! Setup of sessions: what servers are told of this client. Also lists that are kept without a session: those that
+//! looks in the background have read, so that a role's first turn waits for no server that was ever listed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ impl SessionPool {
         state.lists.insert(place.key.clone(), (fingerprint, Arc::new(list)));
     }
 
-    /// What the pod of a server waits for, while it is starting.
+    /// Reason why the pod of a server is still starting, if it is.
     pub fn start_of(&self, place: &ServerPlace) -> Option<String> {
         self.0.context.mcp.start_of(&(&*place.repo).into(), &place.spec)
     }

@@ -28,25 +28,23 @@ const FRESH: Duration = Duration::from_mins(1);
 const OLD: Duration = Duration::from_mins(10);
 /// A failure that is older says nothing about a server any more.
 const STALE: Duration = Duration::from_mins(10);
-/// All pages of a server's lists together.
+/// Time limit for all pages of a server's lists together.
 const LISTING: Duration = Duration::from_secs(30);
 
-/// What a server has, as it was last read.
+/// Tools and prompts of a server, as last read.
 #[derive(Debug)]
 pub struct ServerList {
-    /// Its tools.
     pub tools: Vec<ServerTool>,
     /// A sentence for each tool that can't be used.
     pub skipped: Vec<String>,
-    /// It has more tools than were read.
+    /// True if the server has more tools than were read.
     pub is_cut: bool,
-    /// Its prompts.
     pub prompts: Vec<ListedPrompt>,
-    /// It has resources.
+    /// True if it has resources.
     pub has_resources: bool,
-    /// Its own version.
+    /// The server's own version.
     pub version: String,
-    /// What it says it is for.
+    /// The server's description of its purpose.
     pub about: String,
     /// Values that it was sent as credentials, to be masked in its words.
     pub secrets: Vec<String>,
@@ -60,19 +58,18 @@ pub struct ServerList {
 pub struct DescribedTools {
     /// The dialect of the schemas.
     pub dialect: SchemaDialect,
-    /// Masked their words.
+    /// Redactor that has masked their words.
     pub redactor: Arc<SecretRedactor>,
-    /// The tools.
     pub tools: Arc<Vec<McpTool>>,
 }
 
 /// The tools of a server as far as they are known without waiting for it.
 pub enum ToolsOutlook {
-    /// The latest list.
+    /// The latest list of tools.
     Known(Arc<ServerList>),
-    /// It can't be used.
+    /// The server can't be used.
     Failed(SharedFailure),
-    /// It is being asked.
+    /// The list is being read.
     Asked,
 }
 
@@ -91,8 +88,8 @@ impl SessionPool {
         None
     }
 
-    /// What is known of a server's tools, after at most so long. A server that was never asked, or long ago, is asked
-    /// in the background.
+    /// Returns what is known of a server's tools, after waiting for at most `patience`. A server that was never
+    /// asked, or long ago, is asked in the background.
     pub async fn outlook(&self, place: &ServerPlace, patience: Duration) -> ToolsOutlook {
         if let Some(list) = self.known_list(place) {
             self.refresh_later(place, list.at.elapsed());
@@ -103,11 +100,11 @@ impl SessionPool {
             && !self.is_over(place, &failure).await
         {
             if matches!(*failure, LinkError::Starting(_)) {
-                // Nothing is wrong with it, so it goes on starting for as long as a role wants its tools.
+                // Nothing is wrong with the server, so its start goes on for as long as a role wants its tools.
                 drop(self.ask_later(place));
                 return ToolsOutlook::Asked;
             }
-            // Nobody waits again for a server that is away.
+            // A server that is away is not waited for again, only asked in the background.
             if self.failure(place, AGAIN).is_none() {
                 drop(self.ask_later(place));
             }
@@ -142,7 +139,7 @@ impl SessionPool {
         }
     }
 
-    /// Asks in the background; those that are asked at the same time share the session's start.
+    /// Reads a list in the background; concurrent requests share the session's start.
     fn ask_later(
         &self,
         place: &ServerPlace,
@@ -173,7 +170,8 @@ impl SessionPool {
     }
 
     /// An open session with its list as it is now. A session that can't list is replaced once: credentials that were
-    /// replaced are in force with a new one, so is a server that came back, and one failure of a remote server is no news.
+    /// replaced are in force with a new one, so is a server that came back, and one failure of a remote server is no
+    /// news.
     ///
     /// # Errors
     /// As opening does.
@@ -218,7 +216,7 @@ impl SessionPool {
         if let Some(list) = self.fresh_list(open) {
             return Ok(list);
         }
-        // What is announced while it is read counts for the next time.
+        // A change that is announced while the list is read makes it stale again.
         open.stale.store(false, Ordering::SeqCst);
         let limit = LISTING;
         let reading = read_list(&open.session, &open.key.server, open.secrets());

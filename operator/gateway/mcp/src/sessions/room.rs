@@ -1,5 +1,5 @@
-//! Room for servers in pods. A Thread, or a Repo, has so many at most: where one more is needed, the pod gives way that was
-//! used longest ago and works on nothing now. A server whose tools were only listed is one of these.
+//! Room for servers in pods. A Thread, or a Repo, has so many at most: where one more is needed, the pod gives way
+//! that was used longest ago and works on nothing now. A server whose tools were only listed is one of these.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::place::{ServerPlace, SessionKey};
 
 /// The wait for room: servers that are asked for their tools all at once take turns in it.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// Between looks whether there is room.
+/// Interval between checks for room.
 const LOOK: Duration = Duration::from_millis(500);
 /// Time for a pod that was given up to make room, before another one has to.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ impl SessionPool {
     /// Ends the unused session with a pod beside this one that was used longest ago; false where there is none.
     async fn free_pod(&self, place: &ServerPlace) -> bool {
         let Some((open, pod)) = self.find_unused(place) else { return false };
-        // Nobody opens it anew before its pod is given up.
+        // The lock keeps others from opening the session anew before its pod is given up.
         let Ok(_turn) = timeout(LOOK, self.0.opening.lock(&open.key)).await else { return false };
         if !self.remove_unused(&open) {
             return false;

@@ -1,6 +1,6 @@
-//! Secrets of servers over time. Whatever a server was sent stays masked in its words. A program in a pod has the Secrets
-//! with which its pod was started, so where these are others by now, its session ends when its calls have, and the pod
-//! is replaced for the next one.
+//! Secrets of servers over time. Whatever a server was sent stays masked in its words. A program in a pod has the
+//! Secrets with which its pod was started, so where these are others by now, its session ends when its calls have,
+//! and the pod is replaced for the next one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use crate::words::WordGuard;
 const MASKED: usize = 32;
 /// The wait for calls that still work with old Secrets: longer than any call.
 const DRAIN: Duration = Duration::from_mins(11);
-/// Between looks whether they have ended.
+/// Interval between checks if the calls have ended.
 const LOOK: Duration = Duration::from_millis(500);
 
 impl SessionPool {
@@ -31,7 +31,7 @@ impl SessionPool {
         add_secrets(&mut self.0.state.lock().secrets, key, values);
     }
 
-    /// What a session has found, without the secrets that its server was sent.
+    /// Masks the secrets that a server was sent in the outcome of its session.
     pub(super) fn mask_outcome(
         &self,
         place: &ServerPlace,
@@ -53,7 +53,7 @@ impl SessionPool {
     pub(super) async fn has_old_secrets(&self, open: &OpenSession) -> bool {
         let Some(place) = &open.pod else { return false };
         let mark = open.sent.lock().mark.clone();
-        // Without Secrets there is nothing to ask.
+        // A pod that was started without Secrets has none that could change.
         if mark.is_empty() {
             return false;
         }
@@ -61,7 +61,7 @@ impl SessionPool {
         self.remember_secrets(&open.key, &new.values);
         let mut sent = open.sent.lock();
         let is_old = new.values != sent.values;
-        // Another annotation alone makes no other Secret.
+        // A changed annotation alone does not make another Secret.
         sent.replace(new);
         is_old
     }
@@ -93,7 +93,7 @@ impl SessionPool {
     }
 }
 
-/// Adds values to those of a server that are masked; the oldest give way.
+/// Adds values to be masked in a server's words; beyond the limit the oldest are dropped.
 pub(super) fn add_secrets(
     known: &mut RecentMap<SessionKey, Vec<String>>,
     key: &SessionKey,

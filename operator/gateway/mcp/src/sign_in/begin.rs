@@ -17,28 +17,28 @@ use super::stored::{PendingSignIn, StoredClient, StoredSignIn, read_stored, upda
 
 /// Path of a person's link, and of the page to which they come back.
 pub const OPEN: &str = "/sign-in/server";
-/// See [`OPEN`].
+/// Path to which people come back, see [`OPEN`].
 pub const DONE: &str = "/sign-in/server/done";
 /// Seconds for which a link can be used.
 const LIFE: i64 = 15 * 60;
 
 /// The person who is asked to sign in, and what for.
 pub struct SignInAsker<'a> {
-    /// Slack user id.
+    /// Slack user id of the person.
     pub user: &'a str,
-    /// The Thread.
+    /// Name of the Thread in which they are asked.
     pub thread: &'a str,
     /// The role that needs the server.
     pub role: &'a str,
 }
 
-/// A link for one person.
+/// Sign-in link that only one person may use.
 pub struct PersonalLink {
-    /// The address.
+    /// URL of the link.
     pub address: String,
     /// Host of the page on which they sign in.
     pub host: String,
-    /// An earlier grant was taken back, or is not accepted any more.
+    /// True if an earlier grant was taken back, or is not accepted any more.
     pub was_lost: bool,
 }
 

@@ -1,4 +1,5 @@
-//! The client that an authorization server knows us by: one from a Secret, one that was registered before, or a new one.
+//! The client that an authorization server knows us by: one from a Secret, one that was registered before, or a new
+//! one.
 
 use bytes::Bytes;
 use codebutler_crds::names::secret_key;
@@ -69,7 +70,7 @@ pub(super) async fn register_client(
     Ok(client)
 }
 
-/// Asks for tokens. `old`: the refresh token that is in use.
+/// Requests tokens. `old`: the refresh token that is in use.
 pub(super) async fn request_tokens(
     context: &GatewayContext,
     request: TokenRequest,

@@ -1,5 +1,5 @@
-//! The way from a 401 to the place where people sign in: metadata of the server, then of its authorization server. All
-//! of it is named by strangers, so it is asked for through the one dialer and read within bounds.
+//! The way from a 401 to the place where people sign in: metadata of the server, then of its authorization server.
+//! All of it is named by strangers, so it is asked for through the one dialer and read within bounds.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ use url::Url;
 use super::super::dialer::SessionDialer;
 use super::SignInError;
 
-/// Time for one answer.
+/// Time limit of one request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of an answer.
+/// Most bytes of an answer.
 const ANSWER: usize = 256 << 10;
 /// Authorization servers of one resource that are asked.
 const SERVERS: usize = 3;
@@ -32,15 +32,15 @@ pub(super) struct ServerAuthority {
     pub authority: AuthorizationServer,
     /// Identifier of the server in requests for tokens.
     pub resource: Url,
-    /// The scope to ask for.
+    /// Scope to request.
     pub scope: Option<String>,
 }
 
 /// The entry of a server as far as it says how people sign in, and what they have allowed so far.
 pub(super) struct SignInWish<'a> {
-    /// The server's address.
+    /// URL of the server.
     pub server: &'a Url,
-    /// Scopes of the entry.
+    /// Scopes from the Repo's entry.
     pub scopes: &'a [String],
     /// The issuer that a person has stated.
     pub issuer: Option<&'a str>,
@@ -63,7 +63,7 @@ pub(super) async fn discover_authority(
     };
     let mut named: Vec<Url> =
         resource.authorization_servers.iter().take(SERVERS).cloned().collect();
-    // Where the server names the wrong address, a person's word leads to the right one.
+    // Lets a person state the right address where the server names a wrong one.
     let stated = wish.issuer.map(Url::parse).transpose().map_err(SignInError::Issuer)?;
     named.extend(stated.filter(|stated| !resource.authorization_servers.contains(stated)));
     let mut failure = None;
@@ -90,8 +90,8 @@ async fn read_authority(
     found.ok_or_else(|| SignInError::NoMetadata(issuer.to_string()))
 }
 
-/// What the first of these addresses says that has something usable. Servers answer addresses that they do not know with
-/// their front page, too: what is no JSON is not there.
+/// Reads the metadata from the first of these addresses that has any. Servers answer unknown addresses with their
+/// front page, too: an answer that is no JSON counts as absent.
 async fn first_usable<T>(
     context: &GatewayContext,
     urls: Vec<Url>,
@@ -114,7 +114,7 @@ async fn first_usable<T>(
     failure.map_or(Ok(None), Err)
 }
 
-/// One request to a host that a server has named.
+/// Sends one request to a host that a server has named.
 pub(super) async fn send_request(
     context: &GatewayContext,
     request: http::request::Builder,

@@ -17,10 +17,10 @@ use super::stored::{
 /// A visit that leads to no tokens.
 #[derive(Debug, thiserror::Error)]
 pub enum VisitError {
-    /// It was used, has ended, was never given, or the answer belongs to another one.
+    /// The link was used, has ended or was never given, or the answer belongs to another one.
     #[error("the link was used, its time is over, or the answer belongs to another one")]
     Gone,
-    /// The sign-in itself.
+    /// The sign-in failed at the authorization server, or its tokens can't be kept.
     #[error(transparent)]
     Failed(#[from] SignInError),
 }
@@ -32,7 +32,7 @@ pub struct SignInVisit {
 }
 
 impl SignInVisit {
-    /// The server.
+    /// Name of the server that the sign-in is for.
     pub fn server(&self) -> &str {
         &self.place.spec.name
     }
@@ -42,7 +42,7 @@ impl SignInVisit {
         &self.pending.user
     }
 
-    /// The server's place.
+    /// Place of the server that the sign-in is for.
     pub fn place(&self) -> &ServerPlace {
         &self.place
     }
@@ -101,7 +101,7 @@ pub async fn finish_sign_in(
     if matches!(returned, Err(TokenError::Foreign)) {
         return Err(VisitError::Gone);
     }
-    // Before the code is used: a second visit with the same answer finds nothing.
+    // Taken before the code is used, so that a second visit with the same answer finds nothing.
     let taken = update_stored(context, place, |stored| stored.take_pending(&pending.id)).await;
     let pending = taken.map_err(SignInError::Store)?.ok_or(VisitError::Gone)?;
     let code = returned.map_err(SignInError::Token)?;

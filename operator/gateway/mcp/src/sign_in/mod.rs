@@ -1,8 +1,8 @@
 //! Sign-ins of people to remote servers (OAuth 2.1). A server that answers 401 says where its people sign in; one
 //! person gets a link that only they see; what they bring back becomes tokens in a Secret of the namespace.
 //!
-//! [`discover`] finds the authorization server, [`client`] registers there, [`begin`] makes the link, [`finish`] takes
-//! the answer, [`stored`] keeps it, [`renew`] brings newer tokens, and [`signed`] sends them.
+//! [`discover`] finds the authorization server, [`client`] registers there, [`begin`] makes the link, [`finish`]
+//! takes the answer, [`stored`] keeps it, [`renew`] brings newer tokens, and [`signed`] sends them.
 
 mod begin;
 mod client;
@@ -33,16 +33,16 @@ pub enum SignInError {
     /// The tokens can't be kept.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The Repo's entry.
+    /// The entry's `url` is no URL.
     #[error("its `url` is no URL: {0}")]
     Url(#[from] url::ParseError),
-    /// The Repo's entry.
+    /// The entry's `oauth.issuer` is no URL.
     #[error("its `oauth.issuer` is no URL: {0}")]
     Issuer(url::ParseError),
     /// Metadata of another form, or of another server.
     #[error("{0}")]
     Metadata(#[from] MetadataError),
-    /// Nothing says where to sign in.
+    /// No metadata says where to sign in.
     #[error(
         "no metadata of an authorization server is found at `{0}`, so that the place to sign in is unknown"
     )]

@@ -30,7 +30,7 @@ pub struct ServerGrant {
 }
 
 impl ServerGrant {
-    /// Of a server that people sign in to.
+    /// Opens the grant of a server that people sign in to.
     pub fn new(context: &GatewayContext, place: &ServerPlace) -> Self {
         let cell = context.mcp.grants.cell(&grant_key(place));
         Self { context: context.clone(), place: place.clone(), cell }
@@ -63,7 +63,7 @@ impl ServerGrant {
         let _turn = self.cell.turn.lock().await;
         let stored = match read_stored(&self.context, &self.place).await {
             Ok(stored) => stored,
-            // Without its Secret nobody can have signed in.
+            // Without the Secret nobody can have signed in.
             Err(StoreError::Missing { .. } | StoreError::Forbidden { .. }) => {
                 StoredSignIn::default()
             }
@@ -75,7 +75,7 @@ impl ServerGrant {
         };
         let token = tokens.known();
         let is_spent = spent == Some(token.access.as_str());
-        // Another one has renewed it meanwhile.
+        // A concurrent request has renewed the token meanwhile.
         if !is_spent && !token.is_near_end() {
             return Ok(Some(self.adopt(token)));
         }

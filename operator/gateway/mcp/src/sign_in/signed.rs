@@ -18,7 +18,7 @@ pub struct SignedDialer {
 }
 
 impl SignedDialer {
-    /// With the token of this grant.
+    /// Wraps a dialer, so that it sends the token of this grant.
     pub const fn new(dialer: SessionDialer, grant: ServerGrant) -> Self {
         Self { dialer, grant }
     }

@@ -1,5 +1,5 @@
-//! The Secret in which sign-ins are kept: one of each namespace, a key for each server. The gateway may write this one
-//! name and create none, so that nothing that it writes can become another account's credential.
+//! The Secret in which sign-ins are kept: one of each namespace, a key for each server. The gateway may write this
+//! one name and create none, so that nothing that it writes can become another account's credential.
 
 use codebutler_crds::names;
 use codebutler_gateway_core::context::GatewayContext;
@@ -24,7 +24,7 @@ use super::super::place::ServerPlace;
 const ATTEMPTS: u32 = 8;
 /// Links of one server that can be used at a time.
 const PENDING: usize = 8;
-/// Bytes of a token.
+/// Most bytes of a token.
 const TOKEN: usize = 16 << 10;
 
 /// A Secret that can't be read or written.
@@ -36,10 +36,10 @@ pub enum StoreError {
         names::MCP_TOKENS
     )]
     Missing {
-        /// Namespace of the Repo.
+        /// Namespace of the Repo, and so of the Secret.
         namespace: String,
     },
-    /// A right is missing.
+    /// The gateway's account lacks a right on the Secret.
     #[error(
         "the gateway may not write the Secret `{}`: bind the ClusterRole `{}` of this version to it in the namespace \
          {namespace}",
@@ -47,10 +47,10 @@ pub enum StoreError {
         names::SECRETS_ROLE
     )]
     Forbidden {
-        /// Namespace of the Repo.
+        /// Namespace of the Repo, and so of the Secret.
         namespace: String,
     },
-    /// The API server.
+    /// The API server refused or could not be reached.
     #[error("the Secret `{}` can't be used right now", names::MCP_TOKENS)]
     Unreadable(#[source] kube::Error),
     /// Others write it again and again.
@@ -58,12 +58,12 @@ pub enum StoreError {
     Contended,
 }
 
-/// Tokens as they are kept.
+/// Tokens as the Secret holds them.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredTokens {
-    /// For header `Authorization`.
+    /// Access token, for header `Authorization`.
     pub access: String,
-    /// For newer ones.
+    /// Refresh token, which is exchanged for newer ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refresh: Option<String>,
     /// The end of the access token, in seconds since 1970.
@@ -79,7 +79,8 @@ pub struct StoredTokens {
 }
 
 impl StoredTokens {
-    /// Tokens that were given now. A server that says nothing of their scope has granted the one that was `asked` for.
+    /// Tokens that were given now. A server that says nothing of their scope has granted the one that was `asked`
+    /// for.
     ///
     /// # Errors
     /// When a token is none that can be sent.
@@ -105,7 +106,7 @@ impl StoredTokens {
         wanted.split_whitespace().all(|one| granted.split(is_apart).any(|granted| granted == one))
     }
 
-    /// The access token.
+    /// Access token with its end.
     pub fn known(&self) -> KnownToken {
         KnownToken { access: self.access.clone(), until: self.until }
     }
@@ -132,7 +133,7 @@ pub struct PendingSignIn {
     pub id: String,
     /// The address to send them to, and what has to come back.
     pub link: AuthorizationLink,
-    /// The other end.
+    /// Authorization server and client that issue the tokens.
     pub client: StoredClient,
     /// Slack user id of the person.
     pub user: String,
@@ -141,13 +142,13 @@ pub struct PendingSignIn {
     /// The scope that is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
-    /// The role that needs it.
+    /// Role that needs the server.
     pub role: String,
     /// End of the link, in seconds since 1970.
     pub until: i64,
 }
 
-/// All that is kept of one server. No Debug: it holds secrets.
+/// Everything that is kept about one server. No Debug: it holds secrets.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StoredSignIn {
@@ -155,13 +156,13 @@ pub struct StoredSignIn {
     pub repo: String,
     /// `url` of the server: its tokens go nowhere else.
     pub url: String,
-    /// The other end.
+    /// Authorization server and client that issue the tokens.
     pub client: Option<StoredClient>,
-    /// The tokens.
+    /// Tokens of the server, once a person has signed in.
     pub tokens: Option<StoredTokens>,
     /// The authorization server's words when it took the grant back.
     pub lost: Option<String>,
-    /// Sign-ins that wait.
+    /// Sign-ins that wait for their person.
     pub pending: Vec<PendingSignIn>,
 }
 
@@ -190,7 +191,7 @@ pub(super) fn grant_key(place: &ServerPlace) -> GrantKey {
     GrantKey { repo: (&*place.repo).into(), server: place.spec.name.clone() }
 }
 
-/// The Thread of a sign-in.
+/// Thread in which a sign-in was asked for.
 pub(super) fn thread_of(place: &ServerPlace, pending: &PendingSignIn) -> ThreadKey {
     ThreadKey { namespace: place.key.namespace.clone(), name: pending.thread.clone() }
 }

@@ -40,7 +40,7 @@ pub(super) fn merge_branches(
     if !properties.is_empty() {
         target.insert("properties".to_owned(), Value::Object(properties));
         target.insert("type".to_owned(), json!("object"));
-        // Each branch allows only its own.
+        // Each branch forbids what only others allow, so the union must not.
         if !takes_all {
             target.remove("additionalProperties");
         }
@@ -50,7 +50,7 @@ pub(super) fn merge_branches(
     }
 }
 
-/// Each choice once: some checkers want that.
+/// Removes duplicate choices: some checkers refuse them.
 pub(super) fn drop_twins(choices: Vec<Value>) -> Vec<Value> {
     let mut unique = Vec::new();
     for choice in choices {
@@ -61,7 +61,7 @@ pub(super) fn drop_twins(choices: Vec<Value>) -> Vec<Value> {
     unique
 }
 
-/// Says behind a description in which form a value is wanted.
+/// Appends to a description the form in which a value is wanted.
 pub(super) fn add_hint(clean: &mut Map<String, Value>, hint: &str) {
     let about = clean.get("description").and_then(Value::as_str).unwrap_or_default();
     let about = if about.is_empty() { hint.to_owned() } else { format!("{about} ({hint})") };

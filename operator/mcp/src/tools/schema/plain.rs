@@ -25,7 +25,7 @@ const PLAIN: [&str; 20] = [
     "readOnly",
     "deprecated",
 ];
-/// Those that Gemini knows.
+/// Keywords of these that Gemini knows.
 const GEMINI: [&str; 11] = [
     "title",
     "description",
@@ -56,8 +56,8 @@ pub(super) const CONDITIONS: [&str; 9] = [
 /// Limits above it limit nothing, and some checkers can't read them.
 const LARGEST: u64 = i32::MAX as u64;
 
-/// The keywords of a schema that a provider takes, with their values, and those whose value is none that they can have:
-/// a provider that looks at one of these refuses the whole request.
+/// The keywords of a schema that a provider takes, with their values, and those whose value is none that they can
+/// have: a provider that looks at one of these refuses the whole request.
 pub(super) fn plain_fields(
     fields: &Map<String, Value>,
     is_gemini: bool,
@@ -82,9 +82,9 @@ pub(super) fn plain_fields(
 enum Fit {
     /// The value that a provider takes.
     Kept(Value),
-    /// It means nothing.
+    /// The keyword has no effect and can go.
     Idle,
-    /// No value that the keyword can have.
+    /// The value is none that the keyword can have.
     Unfit,
 }
 
