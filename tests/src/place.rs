@@ -1,5 +1,5 @@
-//! Where an installation is in a cluster: names of its own, so that several share one, and nothing
-//! is left of it when it goes.
+//! The names of an installation in a cluster: unique ones, so that several installations share a cluster
+//! and each is removed without leaving anything behind.
 
 use std::fs::File;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub const SYSTEM: &str = "codebutler-system";
 /// The team's namespace where nobody chose another.
 pub const TEAM: &str = "team";
 
-/// How long tidying up may take.
+/// Timeout of the removal of a place.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The names of one installation.
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct InstallPlace {
     /// The operator's namespace.
     pub system: String,
-    /// The team's.
+    /// Namespace of the team's Repo.
     pub team: String,
     tag: String,
 }
@@ -46,7 +46,7 @@ impl InstallPlace {
         Self { system: format!("{SYSTEM}{tag}"), team: format!("{TEAM}{tag}"), tag }
     }
 
-    /// Whether there may be others like it in the cluster.
+    /// True if the names are the usual ones, which only one installation in a cluster can have.
     pub fn is_usual(&self) -> bool {
         self.tag.is_empty()
     }
@@ -56,7 +56,7 @@ impl InstallPlace {
         format!("{name}{}", self.tag)
     }
 
-    /// What the operator watches: all there is in a cluster of its own.
+    /// Namespaces that the operator watches; empty for all, as in a cluster of its own.
     pub fn watched(&self, cluster: &TestCluster) -> Vec<String> {
         if cluster.is_shared() && !self.is_usual() { vec![self.team.clone()] } else { Vec::new() }
     }
@@ -130,14 +130,14 @@ impl InstallPlace {
         Ok(())
     }
 
-    /// What removes the place from a cluster that outlives it, when it is dropped. For tests: all
-    /// that is in the namespaces goes.
+    /// Returns a guard that removes the place from a cluster that outlives it, once it is dropped. For
+    /// tests: everything in the namespaces is deleted.
     pub fn lease(&self, cluster: &TestCluster) -> PlaceLease {
         PlaceLease(cluster.turn().map(|turn| (self.clone(), cluster.config().clone(), turn)))
     }
 }
 
-/// See [`InstallPlace::lease`].
+/// Guard that removes a place; see [`InstallPlace::lease`].
 #[must_use = "the place is removed when this is dropped"]
 pub struct PlaceLease(Option<(InstallPlace, Kubeconfig, File)>);
 
@@ -181,7 +181,7 @@ impl InstallPlace {
         let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
         let roles: Api<ClusterRole> = Api::all(client.clone());
         let own = ["codebutler-controller", names::GATEWAY, names::SECRETS_ROLE];
-        // What the chart calls the part that can't be a namespace's.
+        // The chart adds the namespace to the names of cluster-scoped objects.
         let scoped = format!("{}-{}", names::GATEWAY, self.system);
         for name in own.map(|name| self.named(name)).into_iter().chain([scoped]) {
             ignore_missing(bindings.delete(&name, &now).await)?;
@@ -225,7 +225,7 @@ where
     Ok(())
 }
 
-/// Gone already is fine.
+/// Turns an error that says that the object is gone already into success.
 fn ignore_missing<T>(result: kube::Result<T>) -> kube::Result<()> {
     match result {
         Err(kube::Error::Api(status)) if crate::cluster::is_replaced(&status) => Ok(()),

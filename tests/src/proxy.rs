@@ -1,5 +1,5 @@
-//! A company's way out: a proxy that knows CONNECT and passes on what is in clear, and behind it the embedded servers under names that
-//! nobody else resolves, each with a certificate of the company's own authority.
+//! A company's way out: a proxy that knows CONNECT and passes on what is in clear, and behind it the embedded
+//! servers under names that nobody else resolves, each with a certificate of the company's own authority.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -48,15 +48,15 @@ struct Mood {
     shows: ShownCertificates,
 }
 
-/// Which certificates are shown.
+/// The certificates that the proxy's hosts present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ShownCertificates {
-    /// What clients accept.
+    /// Valid ones, which clients accept.
     #[default]
     Good,
-    /// They have expired.
+    /// Expired ones, by a valid authority.
     Expired,
-    /// Who signed them has.
+    /// Valid ones, by an authority whose own certificate has expired.
     ByExpired,
 }
 
@@ -87,19 +87,19 @@ impl CompanyProxy {
         })
     }
 
-    /// What `HTTPS_PROXY` has to be.
+    /// URL of the proxy, as the value of `HTTPS_PROXY`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Its authorities, as PEM: the one of today, and one that has expired.
+    /// Certificates of the company's authorities as PEM: the one of today, and one that has expired.
     #[must_use]
     pub fn ca(&self) -> &str {
         &self.ca
     }
 
-    /// What was asked for, and let through: `host:port`.
+    /// Destinations of requests that were let through, as `host:port`.
     #[must_use]
     pub fn seen(&self) -> Vec<String> {
         self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()

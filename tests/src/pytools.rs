@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use sha2::{Digest as _, Sha256};
 
-/// Why a test has no Python tools.
+/// An error that keeps a test from having Python tools.
 #[derive(Debug, thiserror::Error)]
 pub enum PyToolsError {
     /// The machine has no `python3` that can make environments (Debian: `python3-venv`); a test
@@ -17,18 +17,18 @@ pub enum PyToolsError {
     /// The cache can't be written.
     #[error("can't use the cache `{path}`")]
     Cache {
-        /// Folder or file.
+        /// Path of the folder or file in the cache.
         path: PathBuf,
-        /// Why.
+        /// Underlying error of the system.
         #[source]
         source: io::Error,
     },
-    /// `venv` or `pip` failed.
+    /// A run of `venv` or `pip` failed.
     #[error("`{step}` failed: {reason}")]
     Install {
-        /// What was run.
+        /// The command that was run.
         step: String,
-        /// The end of what it said.
+        /// The end of the command's output.
         reason: String,
     },
 }

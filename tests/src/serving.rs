@@ -40,7 +40,7 @@ impl RunningServer {
         Ok(Self { address, task: tokio::spawn(accept_connections(listener, router)) })
     }
 
-    /// The port.
+    /// Port that the server listens on.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.address.port()
@@ -53,10 +53,10 @@ impl RunningServer {
     }
 }
 
-/// Where a server listens.
+/// Address and port that a server is to listen on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListenAddress {
-    /// One of this machine's addresses; `127.0.0.1` if absent.
+    /// Address of this machine to bind; `127.0.0.1` if absent.
     pub address: Option<IpAddr>,
     /// A port, if it is free; else one of the system's choice.
     pub port: Option<u16>,

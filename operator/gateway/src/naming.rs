@@ -40,6 +40,9 @@ mod tests {
         assert!(name_files(files.iter()).ends_with("`4.rs` and 5 more"));
         assert_eq!(name_files(files[..1].iter()), "`0.rs`");
         assert_eq!(path_as_code(&"x".repeat(300)).len(), MAX_PATH + 2);
-        assert_eq!((count_noun(1, "file"), count_noun(2, "file")), ("1 file".into(), "2 files".into()));
+        assert_eq!(
+            (count_noun(1, "file"), count_noun(2, "file")),
+            ("1 file".into(), "2 files".into())
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The product's own programs in one binary: `cargo run` builds one package only, so a link to the binary with the name
-//! `codebutler-operator`, `kubectl-codebutler` or `codebutler-agent` is that program.
+//! The product's own programs in one binary: `cargo run` builds one package only, so a link to the binary with
+//! the name `codebutler-operator`, `kubectl-codebutler` or `codebutler-agent` is that program.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
-//! What upstream's default admission refuses although the caller may write: pods below their
-//! namespace's security standard, and rights that the caller does not have himself. And what that of
-//! OpenShift and of GKE Autopilot makes of pods, and a webhook that is out of order.
+//! Upstream's default admission, which refuses writes although the caller may make them: pods below
+//! their namespace's security standard, and rights that the caller does not have himself. Also the
+//! admission of OpenShift and of GKE Autopilot, which change pods, and a webhook that is out of order.
 
 mod autopilot;
 mod escalation;

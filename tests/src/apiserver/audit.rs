@@ -1,35 +1,35 @@
-//! Who asked for what: every different request, once, and whether it was allowed.
+//! The audit log: every different request, once, with its user and whether it was always allowed.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::auth::{ApiUser, RequestAttributes};
 
-/// One kind of request.
+/// A request by its user and what it asks for; equal requests share one record.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AuditRecord {
-    /// User name.
+    /// Name of the user who asked.
     pub user: String,
-    /// Verb.
+    /// Verb of the request, such as `list`.
     pub verb: String,
     /// API group; empty for the core group.
     pub group: String,
     /// Resource or `resource/subresource`; empty for a bare path.
     pub resource: String,
-    /// Namespace, or empty.
+    /// Namespace, or empty for cluster-wide requests.
     pub namespace: String,
-    /// Name, or empty.
+    /// Name of the object, or empty for a collection.
     pub name: String,
     /// Path, for what is no resource.
     pub path: String,
 }
 
-/// The requests so far.
+/// Requests so far, each with true if it was always allowed.
 #[derive(Debug, Default)]
 pub(super) struct RequestAudit(Mutex<BTreeMap<AuditRecord, bool>>);
 
 impl RequestAudit {
-    /// Notes a request.
+    /// Records a request and its outcome.
     pub(super) fn note(&self, user: &ApiUser, wanted: &RequestAttributes, allowed: bool) {
         let record = AuditRecord {
             user: user.name.clone(),
@@ -46,7 +46,7 @@ impl RequestAudit {
         *seen = *seen && allowed;
     }
 
-    /// What a user asked for, and whether it was always allowed.
+    /// Requests that a user has made, each with true if it was always allowed.
     pub(super) fn of(&self, user: &str) -> Vec<(AuditRecord, bool)> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter()

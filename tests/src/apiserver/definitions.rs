@@ -154,11 +154,11 @@ enum List {
     Keyed(&'static [&'static str]),
     /// Keys for server-side apply only and another merge key.
     KeyedAnd(&'static [&'static str], &'static str),
-    /// As the first, and a patch may say which keys of the volume to keep.
+    /// Like `Keyed`, and a patch may say which keys of the volume to keep.
     Volumes,
-    /// Scalars, merged by both.
+    /// A set of scalars for server-side apply; a strategic merge joins both lists.
     Set,
-    /// One value for server-side apply, merged by this key in a strategic merge.
+    /// A list that is one value for server-side apply, and merged by this key in a strategic merge.
     MergedBy(&'static str),
 }
 

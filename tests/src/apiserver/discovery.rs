@@ -1,4 +1,4 @@
-//! Which groups, versions and resources there are.
+//! Discovery: the served groups, versions and resources.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

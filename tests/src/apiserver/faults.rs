@@ -10,25 +10,25 @@ use rand::{RngExt as _, SeedableRng as _};
 
 use super::auth::{ApiUser, RequestAttributes};
 
-/// What happens to a request.
+/// A fault that is injected into a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ApiFault {
-    /// It is refused with this code and nothing is done.
+    /// The request is refused with this code and nothing is done.
     Refused(u16),
-    /// It is done, and the answer is a 500.
+    /// The request is done, and the answer is a 500.
     Lost,
-    /// It is done late.
+    /// The request is done after this delay.
     Late(Duration),
     /// The watch tells everything this much later, and ends after a while.
     Watch {
-        /// How much later.
+        /// Delay of every event of the watch.
         lag: Duration,
-        /// When it ends.
+        /// Time after which the watch ends.
         ends: Duration,
     },
 }
 
-/// A source of failures.
+/// A source of injected faults, for one user.
 #[derive(Debug)]
 pub struct FaultSource {
     user: String,
@@ -50,17 +50,17 @@ impl FaultSource {
         }
     }
 
-    /// From now on everything works.
+    /// Stops injecting faults: from now on everything works.
     pub fn stop(&self) {
         self.on.store(false, Ordering::SeqCst);
     }
 
-    /// How many requests met a failure.
+    /// Number of requests that met a fault.
     pub fn met(&self) -> u64 {
         self.met.load(Ordering::SeqCst)
     }
 
-    /// What happens to a request, if anything.
+    /// Draws the fault of a request, if it meets one.
     pub(super) fn draw(&self, user: &ApiUser, wanted: &RequestAttributes) -> Option<ApiFault> {
         if !self.on.load(Ordering::SeqCst) || user.name != self.user {
             return None;

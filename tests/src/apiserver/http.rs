@@ -22,7 +22,7 @@ use super::{ServerState, VERSION, discovery, handlers, openapi};
 
 /// Largest request body (bytes); etcd's limit is half of it.
 const MAX_BODY: usize = 3 * 1024 * 1024;
-/// How long open requests may take to end once the server stops.
+/// Grace period of open requests once the server stops.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Serves until the server is stopped.

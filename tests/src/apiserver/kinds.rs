@@ -7,18 +7,18 @@ use super::crd::CustomVersion;
 use super::definitions;
 use super::schema::SchemaNode;
 
-/// Where the replica counts of a kind with a `scale` subresource are (JSON pointers).
+/// JSON pointers to the replica counts of a kind with a `scale` subresource.
 #[derive(Clone, Debug)]
 pub(super) struct ScalePaths {
-    /// Wanted number.
+    /// Pointer to the wanted number of replicas.
     pub spec: String,
-    /// Observed number.
+    /// Pointer to the observed number of replicas.
     pub status: String,
     /// Serialized label selector.
     pub selector: Option<String>,
 }
 
-/// What an object of a kind looks like.
+/// Source of a kind's schema.
 #[derive(Clone)]
 pub(super) enum KindShape {
     /// A built-in kind, by the name of its definition.
@@ -27,39 +27,35 @@ pub(super) enum KindShape {
     Custom(Arc<CustomVersion>),
 }
 
-/// One served resource.
+/// A resource that the server serves, as discovery lists it.
 #[derive(Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "a row of discovery: independent traits")]
 pub(super) struct ServedKind {
     /// API group; empty for the core group.
     pub group: String,
-    /// API version.
     pub version: String,
-    /// Resource name in paths.
+    /// Resource name in paths, such as `pods`.
     pub plural: String,
-    /// Singular name.
     pub singular: String,
-    /// Kind.
     pub kind: String,
-    /// Short names for kubectl.
+    /// Short names that kubectl accepts.
     pub short_names: Vec<String>,
     /// Categories such as `all`.
     pub categories: Vec<String>,
-    /// Whether objects live in namespaces.
+    /// True if objects live in namespaces.
     pub namespaced: bool,
-    /// Where objects are stored; kinds that are views of each other share it.
+    /// Key of the store's table; kinds that are views of each other share it.
     pub table: String,
-    /// Whether there is a status subresource.
+    /// True if the kind has a status subresource.
     pub status: bool,
-    /// The scale subresource.
+    /// Replica paths of the scale subresource, if the kind has one.
     pub scale: Option<ScalePaths>,
     /// Further subresources and the kind of their bodies: `(name, group, version, kind)`.
     pub extra: &'static [(&'static str, &'static str, &'static str, &'static str)],
-    /// Whether objects are only posted and answered, never stored.
+    /// True if objects are only posted and answered, never stored.
     pub virtual_only: bool,
-    /// Whether objects have a `metadata.generation`.
+    /// True if objects have a `metadata.generation`.
     pub generation: bool,
-    /// Its schema.
     pub shape: KindShape,
 }
 
@@ -85,12 +81,12 @@ impl ServedKind {
         }
     }
 
-    /// Whether this is the built-in kind of that group and plural name.
+    /// True if this is the built-in kind of that group and plural name.
     pub(super) fn is(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }
 
-    /// The verbs of discovery.
+    /// Verbs that discovery lists for the kind.
     pub(super) fn verbs(&self) -> Vec<&'static str> {
         if self.virtual_only {
             vec!["create"]
@@ -99,7 +95,7 @@ impl ServedKind {
         }
     }
 
-    /// Whether a subresource exists.
+    /// True if the kind has the subresource.
     pub(super) fn has_subresource(&self, name: &str) -> bool {
         match name {
             "status" => self.status,
@@ -114,7 +110,7 @@ pub(super) fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// Splits `group/version`.
+/// Splits `group/version`; the core group is empty.
 pub(super) fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
@@ -332,26 +328,26 @@ fn built_in(row: &Row) -> ServedKind {
     }
 }
 
-/// The table of a resource.
+/// Key of the table that stores a resource.
 pub(super) fn printed_table(group: &str, plural: &str) -> String {
     if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
 }
 
 type Index = BTreeMap<(String, String, String), Arc<ServedKind>>;
 
-/// All kinds of a server.
+/// The registry of all kinds that a server serves.
 pub(super) struct KindRegistry {
     kinds: RwLock<Index>,
 }
 
 impl KindRegistry {
-    /// The built-in kinds.
+    /// Makes a registry of the built-in kinds.
     pub(super) fn new() -> Self {
         let kinds = BUILT_IN.iter().map(built_in).map(|k| (index_key(&k), Arc::new(k))).collect();
         Self { kinds: RwLock::new(kinds) }
     }
 
-    /// The kind behind a path.
+    /// Looks up the kind that a path addresses.
     pub(super) fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<ServedKind>> {
         let key = (group.to_owned(), version.to_owned(), plural.to_owned());
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()

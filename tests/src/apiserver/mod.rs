@@ -61,10 +61,10 @@ pub use snapshot::ServerSnapshot;
 /// The version that the server says it is.
 pub const VERSION: &str = "v1.36.0";
 
-/// Why a server did not start.
+/// An error that keeps a server from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerStartError {
-    /// No port or no connection.
+    /// The port can't be bound or used.
     #[error("the API server can't listen")]
     Listen(#[from] std::io::Error),
     /// Certificates could not be made.
@@ -72,7 +72,7 @@ pub enum ServerStartError {
     Certificates(#[from] tls::TlsError),
 }
 
-/// How a server is run.
+/// Configuration of an [`ApiServer`].
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// Writes per kind that watches can go back to.
@@ -80,7 +80,7 @@ pub struct ServerOptions {
     /// Further bearer tokens, for parts of a cluster that have no ServiceAccount: `(token, user
     /// name, groups)`.
     pub tokens: Vec<(String, String, Vec<String>)>,
-    /// Failures on purpose.
+    /// Source of injected faults, if any.
     pub faults: Option<Arc<FaultSource>>,
     /// Port to listen at if it is free.
     pub port: Option<u16>,
@@ -94,7 +94,7 @@ impl Default for ServerOptions {
     }
 }
 
-/// What all requests share.
+/// State that all requests share.
 pub(crate) struct ServerState {
     store: ObjectStore,
     kinds: KindRegistry,
@@ -161,7 +161,7 @@ impl ApiServer {
         Ok(Self { server, address, ca: identity.ca, admin_token, stop, task: Some(task) })
     }
 
-    /// The port.
+    /// Port that the server listens on.
     pub fn port(&self) -> u16 {
         self.address.port()
     }
@@ -171,7 +171,7 @@ impl ApiServer {
         self.server.store.version()
     }
 
-    /// What another life of this server needs to go on.
+    /// Saves the objects that a later run of this server needs to go on.
     pub fn snapshot(&self) -> ServerSnapshot {
         ServerSnapshot::of(&self.server.store)
     }
@@ -181,7 +181,7 @@ impl ApiServer {
         format!("https://{}", self.address)
     }
 
-    /// What a user has asked for so far, and whether it was always allowed.
+    /// Requests that a user has made so far, each with true if it was always allowed.
     pub fn requests_of(&self, user: &str) -> Vec<(AuditRecord, bool)> {
         self.server.audit.of(user)
     }
@@ -196,12 +196,12 @@ impl ApiServer {
         kubeconfig_yaml(&self.url(), &self.ca, &self.admin_token, None)
     }
 
-    /// The same, parsed.
+    /// The administrator's kubeconfig, parsed.
     pub fn admin_kubeconfig(&self) -> Result<Kubeconfig, kube::config::KubeconfigError> {
         Kubeconfig::from_yaml(&self.admin_kubeconfig_yaml())
     }
 
-    /// Ends all watches and connections and waits until that is done.
+    /// Ends all watches and connections, and waits until that is done.
     pub async fn shutdown(mut self) {
         self.stop.cancel();
         if let Some(task) = self.task.take() {

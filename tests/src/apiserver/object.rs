@@ -27,7 +27,7 @@ pub(super) fn object_version(object: &Value) -> &str {
     text_at(object, "/metadata/resourceVersion").unwrap_or_default()
 }
 
-/// A field of `metadata`.
+/// Reads a field of `metadata`, if it is there.
 pub(super) fn meta_field<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
     object.get("metadata")?.get(field)
 }
@@ -81,12 +81,12 @@ pub(super) fn set_field(object: &mut Value, field: &str, value: Option<Value>) {
     }
 }
 
-/// Whether deletion has been asked for.
+/// True if deletion has been requested.
 pub(super) fn is_terminating(object: &Value) -> bool {
     text_at(object, "/metadata/deletionTimestamp").is_some()
 }
 
-/// `metadata.finalizers`.
+/// Finalizers of the object, from `metadata.finalizers`.
 pub(super) fn list_finalizers(object: &Value) -> impl Iterator<Item = &str> {
     meta_field(object, "finalizers")
         .and_then(Value::as_array)

@@ -185,7 +185,7 @@ fn find_references(schema: &Value, names: &mut BTreeSet<String>) {
     }
 }
 
-/// Where a kind's objects are, as a template.
+/// Path template of a kind's collection.
 fn collection_path(kind: &ServedKind) -> String {
     if kind.namespaced {
         format!("/{}/namespaces/{{namespace}}/{}", kind_root(kind), kind.plural)

@@ -104,7 +104,8 @@ fn object_of(bytes: &[u8], known: &[MessageField], depth: u32) -> Option<Value> 
                 let entries = map.entry(*name).or_insert_with(|| json!({}));
                 entries.as_object_mut()?.insert(key, value);
             }
-            // What is empty or zero was not set: the wire always has it.
+            // Upstream's encoder always writes these fields, so an empty or zero value means that it was
+            // not set.
             FieldType::Text => {
                 let text = decode_text(wire.bytes()?)?;
                 if !text.is_empty() {

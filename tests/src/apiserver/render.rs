@@ -12,26 +12,25 @@ use super::status::ApiError;
 
 /// A body, whole or streamed.
 pub(super) type AnswerBody = UnsyncBoxBody<Bytes, Infallible>;
-/// An answer.
+/// HTTP response of any handler.
 pub(super) type ApiResponse = http::Response<AnswerBody>;
 
 /// The shape in which objects are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShownForm {
-    /// As they are.
+    /// Whole objects, as they are.
     Object,
-    /// As rows for `kubectl get`.
+    /// Rows of a table, for `kubectl get`.
     Table,
-    /// Metadata only.
+    /// Metadata only (`PartialObjectMetadata`).
     Partial,
 }
 
-/// What a client accepts best.
+/// The form of an answer that a client accepts best.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AcceptedForm {
-    /// The shape.
     pub form: ShownForm,
-    /// As YAML.
+    /// True for YAML instead of JSON.
     pub yaml: bool,
     /// The value of `as`, for discovery.
     pub as_kind: Option<String>,
@@ -73,7 +72,7 @@ pub(super) fn read_accept(accept: &str) -> Result<AcceptedForm, ApiError> {
     Err(ApiError::not_acceptable())
 }
 
-/// An answer from bytes.
+/// Makes an answer from a body and its media type.
 pub(super) fn bytes_answer(code: u16, media: &'static str, body: impl Into<Bytes>) -> ApiResponse {
     let mut response = ApiResponse::new(Full::new(body.into()).boxed_unsync());
     *response.status_mut() =
@@ -91,17 +90,17 @@ pub(super) fn value_answer(code: u16, accepted: &AcceptedForm, value: &Value) ->
     json_answer(code, value)
 }
 
-/// An answer as JSON.
+/// Makes an answer with a JSON body.
 pub(super) fn json_answer(code: u16, value: &Value) -> ApiResponse {
     bytes_answer(code, "application/json", serde_json::to_vec(value).unwrap_or_default())
 }
 
-/// A failure.
+/// Makes the answer for an error.
 pub(super) fn error_answer(error: &ApiError) -> ApiResponse {
     json_answer(error.code, &error.body())
 }
 
-/// Adds `Warning` headers.
+/// Adds the warnings as `Warning` headers.
 pub(super) fn add_warnings(response: &mut ApiResponse, warnings: &[String]) {
     for text in warnings {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");

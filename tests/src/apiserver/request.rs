@@ -1,4 +1,4 @@
-//! What a request asks for: path, query and headers as a value.
+//! The parts of a request that its handling depends on: path, query and headers as values.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
@@ -11,15 +11,14 @@ use super::auth::{ApiUser, RequestAttributes};
 pub(super) struct ResourcePath {
     /// API group; empty for the core group.
     pub group: String,
-    /// API version.
     pub version: String,
-    /// Namespace, or empty.
+    /// Namespace, or empty for cluster-wide requests.
     pub namespace: String,
-    /// Plural name.
+    /// Plural name, such as `pods`.
     pub resource: String,
     /// Name, or empty for a collection.
     pub name: String,
-    /// Subresource, or empty.
+    /// Subresource, or empty if none is addressed.
     pub subresource: String,
 }
 
@@ -52,12 +51,11 @@ fn is_namespace_subresource(parts: &[&str]) -> bool {
     parts.len() == 3 && matches!(parts[2], "status" | "finalize")
 }
 
-/// The query of a request.
+/// Query parameters of a request, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RequestQuery(Vec<(String, String)>);
 
 impl RequestQuery {
-    /// Reads a query string.
     pub(super) fn parse(query: &str) -> Self {
         Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
@@ -67,43 +65,38 @@ impl RequestQuery {
         self.0.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str())
     }
 
-    /// Whether a parameter is there, whatever its value.
+    /// True if a parameter is present, whatever its value.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(n, _)| n == name)
     }
 
-    /// Whether a boolean parameter is set.
+    /// True if a boolean parameter is set.
     pub(super) fn flag(&self, name: &str) -> bool {
         matches!(self.get(name), Some("true" | "1" | "True"))
     }
 
-    /// A numeric parameter.
+    /// Value of a numeric parameter, if it is valid.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
     }
 }
 
-/// A whole request.
+/// A request with its whole body.
 #[derive(Clone, Debug)]
 pub(super) struct ApiRequest {
-    /// HTTP method.
     pub method: Method,
-    /// Path.
     pub path: String,
-    /// Query.
     pub query: RequestQuery,
-    /// Headers.
     pub headers: HeaderMap,
-    /// Body.
     pub body: Bytes,
     /// The resource that the path names, if it names one.
     pub target: Option<ResourcePath>,
-    /// Who asks.
+    /// Authenticated user who makes the request.
     pub user: ApiUser,
 }
 
 impl ApiRequest {
-    /// A header as text.
+    /// Text of a header; empty if it is absent or not text.
     pub(super) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
     }
@@ -113,7 +106,7 @@ impl ApiRequest {
         self.header("content-type").split(';').next().unwrap_or_default().trim()
     }
 
-    /// Whether this is a watch.
+    /// True if the request is a watch.
     pub(super) fn is_watch(&self) -> bool {
         self.method == Method::GET && self.query.flag("watch")
     }
@@ -130,7 +123,7 @@ impl ApiRequest {
         }
     }
 
-    /// Whether nothing is to be stored.
+    /// True if the request is a dry run, which stores nothing.
     pub(super) fn is_dry_run(&self) -> bool {
         self.query.get("dryRun") == Some("All")
     }

@@ -9,7 +9,7 @@ pub(super) const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity
 const TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Time";
 const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
 
-/// Nano-units in one unit.
+/// Number of nano-units in one unit.
 const ONE: i128 = 1_000_000_000;
 const DECIMAL: &[(&str, i128)] = &[
     ("E", ONE * 1_000_000_000_000_000_000),
@@ -66,7 +66,7 @@ impl ExactQuantity {
             let digits: i128 = part.parse().ok()?;
             let scale = 10_i128.checked_pow(u32::try_from(part.len()).ok()?)?;
             let numerator = digits.checked_mul(unit)?;
-            // What is finer than a billionth is rounded up.
+            // Parts finer than a billionth are rounded up.
             nanos += (numerator + scale - 1) / scale;
         }
         Some(Self { nanos: if negative { -nanos } else { nanos }, form })
@@ -77,12 +77,10 @@ impl ExactQuantity {
         self.nanos
     }
 
-    /// Whether it is below zero.
     pub(super) fn is_negative(self) -> bool {
         self.nanos < 0
     }
 
-    /// Whether it is above zero.
     pub(super) fn is_positive(self) -> bool {
         self.nanos > 0
     }

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-/// Where references to definitions point.
+/// Prefix of references to definitions.
 pub(super) const REF_PREFIX: &str = "#/components/schemas/";
 
 /// A schema node and the definitions that its references name.
@@ -13,10 +13,10 @@ pub(super) struct SchemaNode<'a> {
     definitions: &'a Map<String, Value>,
 }
 
-/// How the items of a list relate to each other.
+/// Type of a list for server-side apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ListKind {
-    /// The list is one value.
+    /// The list is owned and replaced as one value.
     Atomic,
     /// Items are scalars without order.
     Set,
@@ -25,7 +25,7 @@ pub(super) enum ListKind {
 }
 
 impl<'a> SchemaNode<'a> {
-    /// A view of a schema.
+    /// A view of a schema, with references resolved.
     pub(super) fn new(schema: &'a Value, definitions: &'a Map<String, Value>) -> Self {
         Self { schema, definitions }.resolved()
     }
@@ -48,7 +48,7 @@ impl<'a> SchemaNode<'a> {
         }
     }
 
-    /// Whether this is the definition of that name.
+    /// True if this is the definition of that name.
     pub(super) fn is(self, definition: &str) -> bool {
         self.definitions.get(definition).is_some_and(|d| std::ptr::eq(d, self.schema))
     }
@@ -59,27 +59,26 @@ impl<'a> SchemaNode<'a> {
         found.map(|(name, _)| name.rsplit('.').next().unwrap_or(name))
     }
 
-    /// A keyword's value.
+    /// Reads the value of a keyword.
     pub(super) fn keyword(self, name: &str) -> Option<&'a Value> {
         self.schema.get(name)
     }
 
-    /// Whether a keyword is `true`.
+    /// True if a keyword is `true`.
     pub(super) fn flag(self, name: &str) -> bool {
         self.keyword(name).and_then(Value::as_bool).unwrap_or(false)
     }
 
-    /// The declared type.
     pub(super) fn kind(self) -> Option<&'a str> {
         self.keyword("type").and_then(Value::as_str)
     }
 
-    /// A declared property.
+    /// The schema of a declared property.
     pub(super) fn property(self, name: &str) -> Option<Self> {
         Some(self.at(self.schema.get("properties")?.get(name)?))
     }
 
-    /// The declared properties.
+    /// All declared properties with their schemas.
     pub(super) fn properties(self) -> impl Iterator<Item = (&'a str, Self)> {
         self.schema
             .get("properties")
@@ -115,19 +114,19 @@ impl<'a> SchemaNode<'a> {
         self.schema.get(keyword).map(|schema| self.at(schema))
     }
 
-    /// Whether fields that are not declared are kept.
+    /// True if undeclared fields are kept instead of pruned.
     pub(super) fn keeps_unknown(self) -> bool {
         self.flag("x-kubernetes-preserve-unknown-fields")
             || self.schema.get("additionalProperties") == Some(&Value::Bool(true))
     }
 
-    /// Whether the value may be an integer or a string.
+    /// True if the value may be an integer or a string.
     pub(super) fn is_int_or_string(self) -> bool {
         self.flag("x-kubernetes-int-or-string")
             || self.keyword("format").and_then(Value::as_str) == Some("int-or-string")
     }
 
-    /// How a list's items relate.
+    /// Type of the list; see [`ListKind`].
     pub(super) fn list_kind(self) -> ListKind {
         match self.keyword("x-kubernetes-list-type").and_then(Value::as_str) {
             Some("set") => ListKind::Set,
@@ -144,7 +143,7 @@ impl<'a> SchemaNode<'a> {
         }
     }
 
-    /// Whether a map or structure is owned and replaced as one value.
+    /// True if a map or structure is owned and replaced as one value.
     pub(super) fn is_atomic_map(self) -> bool {
         self.keyword("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic")
     }

@@ -14,7 +14,7 @@ enum Test {
     Less(i64),
 }
 
-/// Which objects a list or watch is about.
+/// Label and field selectors of a list or watch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ObjectSelector {
     labels: Vec<(String, Test)>,
@@ -28,7 +28,7 @@ impl ObjectSelector {
         Ok(Self { labels: parse_labels(labels)?, fields: parse_fields(kind, fields)? })
     }
 
-    /// Whether everything is selected.
+    /// True if the selector is empty and selects everything.
     pub(super) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
@@ -39,7 +39,7 @@ impl ObjectSelector {
         named.map(|(_, name, _)| name.as_str())
     }
 
-    /// Whether an object is selected.
+    /// True if the object is selected.
     pub(super) fn matches(&self, kind: &ServedKind, object: &Value) -> bool {
         let labels = object::meta_field(object, "labels");
         self.labels

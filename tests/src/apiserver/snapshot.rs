@@ -9,8 +9,8 @@ use super::store::ObjectStore;
 use super::{ServerState, object};
 
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
-/// What belongs to one life: processes that end with it, locks of such processes, and what the
-/// server says about its own address.
+/// Kinds that a snapshot leaves out, as they belong to one run: processes that end with it, locks of
+/// such processes, and objects about the server's own address.
 const OF_ONE_LIFE: [&str; 3] = ["pods", "leases.coordination.k8s.io", "nodes"];
 const OWN: [(&str, &str); 2] = [("services", "kubernetes"), ("endpoints", "kubernetes")];
 

@@ -9,7 +9,7 @@ pub(super) struct StatusCause {
     pub field: String,
     /// Machine-readable reason such as `FieldValueRequired`.
     pub reason: &'static str,
-    /// What follows the path in the sentence, such as `Required value`.
+    /// Text after the path in the sentence, such as `Required value`.
     pub detail: String,
 }
 
@@ -34,7 +34,7 @@ impl StatusCause {
         }
     }
 
-    /// The same, without the value.
+    /// The cause of a violated rule, without the value.
     pub(super) fn broken(field: impl Into<String>, more: &str) -> Self {
         let detail = format!("Invalid value: {more}");
         Self { field: field.into(), reason: "FieldValueInvalid", detail }
@@ -90,13 +90,13 @@ impl StatusCause {
         }
     }
 
-    /// Whether rules over the object can't be trusted to make sense of it.
+    /// True if the mistake keeps the validation rules from being evaluated on the object.
     pub(super) fn blocks_rules(&self) -> bool {
         let kinds = ["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"];
         self.reason.strip_prefix("FieldValue").is_some_and(|kind| kinds.contains(&kind))
     }
 
-    /// What upstream adds when it did not come to the rules.
+    /// The cause that upstream adds where it did not evaluate the rules.
     pub(super) fn rules_unchecked() -> Self {
         Self::invalid(
             "<nil>",
@@ -127,13 +127,10 @@ fn show_value(value: &Value) -> String {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub(super) struct ApiError {
-    /// HTTP status code.
     pub code: u16,
-    /// `reason` of the Status.
     pub reason: &'static str,
     /// The sentence shown to the user.
     pub message: String,
-    /// `details` of the Status.
     pub details: Option<Value>,
 }
 
@@ -153,12 +150,12 @@ impl ApiError {
         self
     }
 
-    /// 400.
+    /// An error with status 400.
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 401.
+    /// An error with status 401.
     pub(super) fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
@@ -176,7 +173,7 @@ impl ApiError {
         Self::new(403, "Forbidden", format!("forbidden: {why}")).about("", "", "")
     }
 
-    /// 404 about an object.
+    /// An error with status 404 about an object.
     pub(super) fn not_found(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} \"{name}\" not found", qualified_name(group, resource));
         Self::new(404, "NotFound", message).about(group, resource, name)
@@ -188,7 +185,7 @@ impl ApiError {
             .about("", "", "")
     }
 
-    /// 405.
+    /// An error with status 405.
     pub(super) fn method_not_allowed() -> Self {
         Self::new(
             405,
@@ -198,7 +195,7 @@ impl ApiError {
         .about("", "", "")
     }
 
-    /// 406.
+    /// An error with status 406.
     pub(super) fn not_acceptable() -> Self {
         Self::new(
             406,
@@ -221,7 +218,7 @@ impl ApiError {
         Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type")
     }
 
-    /// 415.
+    /// An error with status 415.
     pub(super) fn unsupported_media_type(accepted: &str) -> Self {
         Self::new(
             415,
@@ -232,7 +229,7 @@ impl ApiError {
         )
     }
 
-    /// 409 on create.
+    /// An error with status 409, for a create.
     pub(super) fn already_exists(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} \"{name}\" already exists", qualified_name(group, resource));
         Self::new(409, "AlreadyExists", message).about(group, resource, name)
@@ -330,13 +327,13 @@ impl ApiError {
         Self::new(500, "InternalError", message)
     }
 
-    /// 413.
+    /// An error with status 413.
     pub(super) fn too_large(why: &str) -> Self {
         let message = format!("Request entity too large: {why}");
         Self::new(413, "RequestEntityTooLarge", message)
     }
 
-    /// 501.
+    /// An error with status 501.
     pub(super) fn not_implemented(message: impl Into<String>) -> Self {
         Self::new(501, "NotImplemented", message)
     }
@@ -355,7 +352,7 @@ impl ApiError {
         error
     }
 
-    /// The `Status` object.
+    /// The error as a `Status` object.
     pub(super) fn body(&self) -> Value {
         let mut body = json!({
             "kind": "Status",

@@ -15,12 +15,11 @@ use super::object;
 /// Namespace (empty for cluster-wide objects) and name.
 pub(super) type StoreKey = (String, String);
 
-/// One version of an object.
+/// One version of a stored object.
 #[derive(Debug)]
 pub(super) struct StoredObject {
     /// The version, the same as in its metadata.
     pub version: u64,
-    /// The object.
     pub value: Value,
     json: OnceLock<Bytes>,
     item: OnceLock<Bytes>,
@@ -47,7 +46,7 @@ impl StoredObject {
         self.item.get_or_init(serialize).clone()
     }
 
-    /// Where the object is.
+    /// Key of the object in its table.
     pub(super) fn key(&self) -> StoreKey {
         (
             object::object_namespace(&self.value).to_owned(),
@@ -56,7 +55,7 @@ impl StoredObject {
     }
 }
 
-/// One write: what was there and what is there now.
+/// A write, with the object before and after it.
 #[derive(Debug)]
 pub(super) struct StoreEvent {
     /// Version that the write made.
@@ -69,7 +68,7 @@ pub(super) struct StoreEvent {
     pub last: Option<Arc<StoredObject>>,
 }
 
-/// Why a write did not happen.
+/// An error that keeps a write or a read of changes from being done.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum StoreError {
     /// The object is gone or has another version.
@@ -78,14 +77,13 @@ pub(super) enum StoreError {
     /// The version is older than the log.
     #[error("too old resource version: {asked} ({oldest})")]
     Expired {
-        /// The version asked for.
         asked: u64,
         /// The oldest version that can be answered.
         oldest: u64,
     },
 }
 
-/// Why an object was not added.
+/// An error that keeps an object from being added.
 #[derive(Debug)]
 pub(super) enum CreateError<E> {
     /// An object of that name exists.
@@ -115,7 +113,7 @@ struct StoreInner {
     tables: HashMap<String, Table>,
 }
 
-/// All objects of a server.
+/// The store of all objects, with a log of recent writes.
 pub(super) struct ObjectStore {
     inner: RwLock<StoreInner>,
     log_length: usize,
@@ -166,7 +164,7 @@ impl ObjectStore {
         }
     }
 
-    /// One object.
+    /// Reads the newest version of an object.
     pub(super) fn get(
         &self,
         table: &str,
@@ -362,7 +360,7 @@ impl StoreInner {
 pub(super) struct StoreView<'a>(&'a StoreInner);
 
 impl StoreView<'_> {
-    /// One object.
+    /// Reads an object as the view has it.
     pub(super) fn get(&self, table: &str, namespace: &str, name: &str) -> Option<&Value> {
         let key = (namespace.to_owned(), name.to_owned());
         self.0.tables.get(table)?.objects.get(&key).map(|stored| &stored.value)

@@ -10,7 +10,7 @@ use super::kinds::ServedKind;
 use super::object;
 use super::render::partial_object;
 
-/// One column.
+/// A column of a kind's table.
 pub(super) struct TableColumn {
     name: &'static str,
     kind: &'static str,

@@ -10,10 +10,10 @@ use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::TlsAcceptor;
 
-/// Why there is no certificate.
+/// An error of making the server's certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// Key or certificate.
+    /// The key or the certificate could not be made.
     #[error("certificate")]
     Certificate(#[from] rcgen::Error),
     /// The TLS library refused them.
@@ -21,11 +21,11 @@ pub enum TlsError {
     Tls(#[from] rustls::Error),
 }
 
-/// What the server shows and what its clients trust.
+/// The server's certificate and the CA that its clients trust.
 pub(super) struct ServerIdentity {
     /// The CA's certificate as PEM.
     pub ca: String,
-    /// Takes connections.
+    /// Accepts TLS connections with the certificate.
     pub acceptor: TlsAcceptor,
 }
 

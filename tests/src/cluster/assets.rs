@@ -20,10 +20,10 @@ use tokio::time::Instant;
 use super::{ClusterError, READY, Result};
 use crate::apiserver;
 
-/// How often a port that somebody else took meanwhile is drawn again.
+/// Most attempts at a free port: one that another process took meanwhile is drawn again.
 const ATTEMPTS: u32 = 3;
 
-/// The running processes.
+/// The processes of etcd, API server and controller manager.
 pub(super) struct AssetProcesses {
     etcd: Child,
     server: Child,
@@ -147,7 +147,7 @@ impl AssetProcesses {
         }
     }
 
-    /// Ends the processes.
+    /// Kills the processes and waits for their end.
     pub(super) async fn shutdown(mut self) {
         // They are killed anyway when they are dropped.
         if let Some(mut manager) = self.manager.take() {
@@ -158,7 +158,7 @@ impl AssetProcesses {
     }
 }
 
-/// Whether a Service would be made. The range that its address comes from is an object too, which the
+/// True once a Service can be made. The range that its address comes from is an object too, which the
 /// server makes for itself; until then it answers 500.
 async fn gives_addresses(client: &Client) -> bool {
     let services: Api<Service> = Api::namespaced(client.clone(), "default");

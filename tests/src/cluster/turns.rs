@@ -1,16 +1,16 @@
-//! Who may use a given cluster at the same time: tests with names of their own together, what has the
-//! whole cluster alone. A lock on a file, so that it holds between processes too.
+//! Turns on a given cluster: tests with names of their own share it, a test that needs the whole cluster
+//! has it alone. A lock on a file, so that it holds between processes too.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 
-/// With whom.
+/// The kind of a turn: shared or exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClusterTurn {
-    /// With everybody who shares.
+    /// Shared with everybody else who takes a shared turn.
     Together,
-    /// With nobody.
+    /// Exclusive: nobody else has a turn.
     Alone,
 }
 

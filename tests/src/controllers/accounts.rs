@@ -15,7 +15,7 @@ use super::insist_on;
 const DEFAULT: &str = "default";
 const ROOT_CA: &str = "kube-root-ca.crt";
 
-/// Runs for ever.
+/// Runs the controller for default service accounts; never returns.
 pub(super) async fn run_accounts(client: Client, root_ca: Option<String>) {
     let config = watcher::Config::default();
     let accounts = watcher::Config::default().fields("metadata.name=default");

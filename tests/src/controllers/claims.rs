@@ -35,10 +35,10 @@ enum ClaimError {
     Io(#[from] std::io::Error),
 }
 
-/// What the claims' controllers work with.
+/// Context of the controllers for volume claims.
 pub(super) struct ClaimContext {
     pub client: Client,
-    /// Where the volumes' folders are made.
+    /// Folder in which the volumes' folders are made.
     pub dir: PathBuf,
     /// The class that is served.
     pub class: String,
@@ -84,7 +84,7 @@ async fn make_class(client: &Client, name: &str) -> kube::Result<()> {
     }
 }
 
-/// Runs until `shutdown`.
+/// Runs the controllers for volume claims until `shutdown`.
 pub(super) async fn run_claims(context: ClaimContext, shutdown: CancellationToken) {
     let config = watcher::Config::default();
     let client = context.client.clone();
@@ -130,14 +130,14 @@ fn claim_of_volume(volume: &PersistentVolume) -> Option<ObjectRef<PersistentVolu
     Some(ObjectRef::new(claim.name.as_deref()?).within(claim.namespace.as_deref()?))
 }
 
-/// What a claim needs.
+/// Action that a claim calls for.
 #[derive(Debug, PartialEq)]
 enum Need {
     Nothing,
-    /// It is being deleted and held by nothing but the protection.
+    /// The claim is being deleted, and nothing but its protection holds it.
     Release,
     Volume,
-    /// It asks for another size than its volume has. The API server lets sizes only grow.
+    /// The claim asks for another size than its volume has. The API server lets sizes only grow.
     Growth(Quantity),
 }
 
@@ -185,7 +185,7 @@ async fn reconcile_claim(
             let pods: Api<Pod> = Api::namespaced(context.client.clone(), &namespace);
             let name = claim.name_any();
             let pods = pods.list(&ListParams::default()).await?;
-            // Where no node has a pod yet, none has its volume.
+            // A pod without a node has not mounted anything yet, so it does not hold the volume.
             let scheduled = |pod: &&Pod| pod.spec.as_ref().is_some_and(|s| s.node_name.is_some());
             let mut users = pods.iter().filter(scheduled);
             if !users.any(|pod| claim_names(pod).any(|used| used == name)) {

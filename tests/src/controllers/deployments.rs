@@ -18,7 +18,7 @@ use super::is_over;
 
 const TEMPLATE: &str = "pod-template-hash";
 
-/// Runs for ever.
+/// Runs the Deployment controller; never returns.
 pub(super) async fn run_deployments(client: Client) {
     let config = watcher::Config::default();
     Controller::new(Api::<Deployment>::all(client.clone()), config.clone())

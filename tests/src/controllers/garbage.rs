@@ -31,7 +31,7 @@ struct Collector {
     queue: mpsc::UnboundedSender<ObjectUid>,
 }
 
-/// Runs for ever.
+/// Runs the garbage collector; never returns.
 pub(super) async fn run_garbage(client: Client) {
     let (queue, waiting) = mpsc::unbounded_channel();
     let collector =

@@ -1,4 +1,4 @@
-//! Who owns whom, and what follows from it. Pure.
+//! The graph of owner references, and the garbage collector's decisions that follow from it. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -9,25 +9,19 @@ pub(super) const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer by which an owner leaves its dependents behind.
 pub(super) const ORPHAN: &str = "orphan";
 
-/// An object's UID.
 pub(super) type ObjectUid = String;
 
-/// What the graph keeps of an object.
+/// The part of an object's metadata that the graph keeps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct GraphObject {
     /// `group/version` of its kind, or just the version.
     pub api_version: String,
-    /// Its kind.
     pub kind: String,
-    /// Its namespace, if it has one.
     pub namespace: Option<String>,
-    /// Its name.
     pub name: String,
-    /// Its owners.
     pub owners: Vec<OwnerReference>,
-    /// Its finalizers.
     pub finalizers: Vec<String>,
-    /// It waits for finalizers or a grace period to end.
+    /// True while the object waits for finalizers or the end of a grace period.
     pub deleting: bool,
 }
 
@@ -38,23 +32,23 @@ pub(super) struct OwnerGraph {
     dependents: HashMap<ObjectUid, BTreeSet<ObjectUid>>,
 }
 
-/// What has to be done about an object.
+/// Action of the garbage collector on an object.
 #[derive(Debug, PartialEq)]
 pub(super) enum GraphVerdict {
-    /// Nothing.
+    /// The object stays as it is.
     Leave,
-    /// Its owners are unknown here. If the API server doesn't have them either, it has to go.
+    /// The graph does not know its owners. If the API server doesn't have them either, the object is deleted.
     Doubt(Vec<OwnerReference>),
-    /// These dependents go first.
+    /// These dependents have to be deleted before it.
     DeleteDependents(BTreeMap<ObjectUid, GraphObject>),
-    /// Its dependents are gone, so this finalizer has done its work.
+    /// Its dependents are gone, so this finalizer is removed.
     Release(&'static str),
-    /// These dependents lose it as an owner first.
+    /// These dependents have to lose it as an owner first.
     Disown(BTreeMap<ObjectUid, GraphObject>),
 }
 
 impl GraphObject {
-    /// From what every object has.
+    /// Takes the part of an object that the graph keeps from its metadata.
     pub(super) fn new(api_version: String, kind: String, meta: ObjectMeta) -> Self {
         Self {
             api_version,
@@ -119,12 +113,12 @@ impl OwnerGraph {
         self.objects.get(uid)
     }
 
-    /// Whether anything is owned by it.
+    /// True if at least one object names this one as its owner.
     pub(super) fn has_dependents(&self, uid: &ObjectUid) -> bool {
         self.dependents.get(uid).is_some_and(|dependents| !dependents.is_empty())
     }
 
-    /// What has to be done about an object.
+    /// Decides which action the object calls for.
     pub(super) fn verdict(&self, uid: &ObjectUid) -> GraphVerdict {
         let Some(object) = self.objects.get(uid) else { return GraphVerdict::Leave };
         if object.waits_for(ORPHAN) {

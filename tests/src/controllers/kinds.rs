@@ -5,32 +5,31 @@ use kube::core::DynamicObject;
 use kube::discovery::{ApiCapabilities, ApiGroup, ApiResource, Discovery, Scope, verbs};
 use kube::{Api, api::GroupVersionKind};
 
-/// One kind of object.
+/// A kind of object whose instances the collector watches.
 #[derive(Clone, Debug)]
 pub(super) struct WatchedKind {
-    /// How it is called.
     pub resource: ApiResource,
     capabilities: ApiCapabilities,
 }
 
 impl WatchedKind {
-    /// Whether its objects are in namespaces.
+    /// True if the kind is namespaced.
     pub(super) fn is_namespaced(&self) -> bool {
         self.capabilities.scope == Scope::Namespaced
     }
 
-    /// Whether all of `wanted` can be done with it.
+    /// True if the kind supports every verb in `wanted`.
     pub(super) fn can(&self, wanted: &[&str]) -> bool {
         wanted.iter().all(|verb| self.capabilities.supports_operation(verb))
     }
 
-    /// Whether its objects can own and be owned. Not events: there are many, nothing hangs on them,
-    /// and they end by themselves.
+    /// True if objects of this kind can own others and be owned. Events can't: there are many, nothing
+    /// depends on them, and they expire by themselves.
     pub(super) fn is_collected(&self) -> bool {
         self.can(&[verbs::WATCH]) && self.resource.kind != "Event"
     }
 
-    /// Its objects where one with that namespace would be.
+    /// API for the kind's objects, in the namespace if the kind is namespaced.
     pub(super) fn api(&self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
         match namespace {
             Some(namespace) if self.is_namespaced() => {

@@ -1,6 +1,5 @@
-//! What kube-controller-manager does, as far as `CodeButler` needs it: default service accounts,
-//! volumes for claims, garbage collection by owner, emptying namespaces and, where asked, pods for
-//! Deployments.
+//! The parts of kube-controller-manager that `CodeButler` needs: default service accounts, volumes for
+//! claims, garbage collection by owner, emptying namespaces and, where asked, pods for Deployments.
 //!
 //! Works on any API server that has no controller manager of its own.
 
@@ -20,23 +19,23 @@ pub(crate) use namespaces::end_namespace;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// What a controller manager is started with.
+/// Configuration of a [`ControllerManager`].
 #[derive(Clone, Debug)]
 pub struct ControllerOptions {
-    /// Where the folders of provisioned volumes are made.
+    /// Folder in which the folders of provisioned volumes are made.
     pub pv_dir: PathBuf,
     /// PEM bundle to publish as the `kube-root-ca.crt` `ConfigMap` of every namespace. Pods that get
     /// a token mounted by default wait for it.
     pub root_ca: Option<String>,
 }
 
-/// Why the controllers could not be started.
+/// An error that keeps the controllers from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum ControllerError {
-    /// The API server.
+    /// A request to the API server failed.
     #[error(transparent)]
     Api(#[from] kube::Error),
-    /// The volumes' folder.
+    /// The folder for the volumes could not be made.
     #[error("volumes' folder: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -58,7 +57,8 @@ impl ControllerManager {
         Self::start_in(client, options, Vec::new()).await
     }
 
-    /// The same with volumes for the claims of these namespaces only, unless there are none.
+    /// Starts the controllers with volumes for the claims of these namespaces only; of all if the list
+    /// is empty.
     pub async fn start_in(
         client: Client,
         options: ControllerOptions,
@@ -91,7 +91,7 @@ impl ControllerManager {
         &self.storage_class
     }
 
-    /// Ends all controllers.
+    /// Cancels all controllers and waits until they have ended.
     pub async fn shutdown(self) {
         self.shutdown.cancel();
         self.tasks.close();
@@ -122,7 +122,7 @@ where
     }
 }
 
-/// Whether an attempt to delete or change an object found it already gone or already another.
+/// True if an attempt to delete or change an object found it already gone or replaced by another.
 fn is_over(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if crate::cluster::is_replaced(status))
 }

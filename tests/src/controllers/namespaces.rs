@@ -16,7 +16,7 @@ use super::{insist_on, is_over, kinds};
 
 const FINALIZER: &str = "kubernetes";
 
-/// Runs for ever.
+/// Runs the namespace controller; never returns.
 pub(super) async fn run_namespaces(client: Client) {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let config = watcher::Config::default();

@@ -16,23 +16,22 @@ use serde_json::Value;
 use super::error::ApiError;
 use super::{GitHubServer, Shared};
 
-/// The App's id.
+/// Id of the GitHub App, as its owner sees it.
 pub const ID: &str = "4711";
-/// Its private key, as GitHub hands it out. It opens nothing but this fake.
+/// Private key of the App, as GitHub hands it out. It opens nothing but this fake.
 pub const KEY: &str = include_str!("app.pem");
-/// Who acts with its tokens.
+/// Account that acts with the App's tokens.
 pub const LOGIN: &str = "codebutler[bot]";
 
-/// What the host knows of the App.
+/// The host's record of the App.
 #[derive(Debug, Default)]
 pub(super) struct GithubApp {
-    /// By owner.
     pub installations: BTreeMap<String, AppInstallation>,
-    /// By token.
+    /// Issued tokens and their limits.
     issued: BTreeMap<String, Issued>,
 }
 
-/// Where it is installed, and what it may do there.
+/// The App's installation at an owner: repositories and permissions.
 #[derive(Clone, Debug)]
 pub(super) struct AppInstallation {
     pub id: u64,
@@ -68,14 +67,14 @@ impl GitHubServer {
         app.issued.keys().cloned().collect()
     }
 
-    /// Ends all tokens of the App.
+    /// Revokes all tokens of the App.
     pub fn revoke_app_tokens(&self) {
         self.shared.revoke_app_tokens();
     }
 }
 
 impl Shared {
-    /// See [`GitHubServer::revoke_app_tokens`].
+    /// Revokes all tokens; see [`GitHubServer::revoke_app_tokens`].
     pub(super) fn revoke_app_tokens(&self) {
         self.app.lock().unwrap_or_else(PoisonError::into_inner).issued.clear();
     }
@@ -85,7 +84,8 @@ fn undecodable_token() -> ApiError {
     ApiError::new(StatusCode::UNAUTHORIZED, "A JSON web token could not be decoded")
 }
 
-/// Whether a call is signed by the App's key, now and for no longer than GitHub takes.
+/// Verifies that a call is signed by the App's key, and that the signature is valid now and for no
+/// longer than GitHub allows.
 pub(super) fn check_signature(headers: &HeaderMap) -> Result<(), ApiError> {
     let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = value.and_then(|value| value.split_once(' ')).ok_or_else(undecodable_token)?.1;
@@ -160,7 +160,7 @@ impl Shared {
         Ok((token, ends, permissions))
     }
 
-    /// Whose token it is, if it opens this.
+    /// Login of the token's owner, if the token permits the call.
     pub(super) fn who(&self, token: &str, method: &Method, path: &str) -> Result<String, ApiError> {
         if token == self.options.token {
             return Ok(self.options.login.clone());

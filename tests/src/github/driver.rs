@@ -1,4 +1,4 @@
-//! What a test or the demo does with the host directly: repositories made, pushed to and looked at.
+//! The host as a test or the demo uses it directly: makes repositories, pushes to them and reads them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use super::rules::RepositoryRules;
 use super::state::{HostedPull, HostedRepository};
 use super::{GitHubError, GitHubServer, Shared};
 
-/// What a new repository's first commit holds.
+/// Source of a new repository's first commit.
 #[derive(Clone, Debug)]
 pub enum FirstCommit {
     /// A folder, its `.gitignore` respected.
     Folder(PathBuf),
-    /// Contents by path.
+    /// Contents of the files by path.
     Files(BTreeMap<String, String>),
-    /// None is made: the repository lies in the host's folder already.
+    /// No commit is made: the repository lies in the host's folder already.
     Existing,
 }
 
@@ -32,37 +32,37 @@ pub struct DrivenRepository {
     url: String,
 }
 
-/// Where a pull request stands.
+/// The state of a pull request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullState {
     /// Neither merged nor closed.
     Open,
-    /// Closed without a merge.
+    /// Closed without being merged.
     Closed,
-    /// Merged.
+    /// Merged into its base branch.
     Merged,
 }
 
 /// A pull request, for assertions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullRequest {
-    /// Its number.
+    /// Number in the repository.
     pub number: u64,
-    /// One line.
+    /// Title of the pull request, one line.
     pub title: String,
-    /// Markdown.
+    /// Description, as Markdown text.
     pub body: String,
-    /// Where it stands.
+    /// State: open, closed or merged.
     pub state: PullState,
-    /// Head branch.
+    /// Branch that is to be merged.
     pub head: String,
-    /// Head commit.
+    /// Object id of the head commit.
     pub head_sha: String,
-    /// Base branch.
+    /// Branch that it is to be merged into.
     pub base: String,
     /// The commit that a merge made.
     pub merge_commit: Option<String>,
-    /// Its conversation.
+    /// Comments of its conversation.
     pub comments: Vec<String>,
     /// Reviews as (state, body).
     pub reviews: Vec<(String, String)>,
@@ -172,7 +172,7 @@ impl GitHubServer {
 }
 
 impl DrivenRepository {
-    /// Where clients clone it from (no credentials in it).
+    /// URL from which clients clone it (no credentials in it).
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url

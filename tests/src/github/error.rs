@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::git::GitError;
 
-/// A refusal.
+/// An error answer of the API.
 #[derive(Debug)]
 pub(super) struct ApiError {
     status: StatusCode,
@@ -25,7 +25,7 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "Not Found")
     }
 
-    /// 422 with a sentence.
+    /// An error with status 422 and a sentence.
     pub(super) fn unprocessable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, message)
     }

@@ -16,30 +16,30 @@ static GIT: LazyLock<PathBuf> = LazyLock::new(|| {
     programs.find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("git"))
 });
 
-/// Why a git command did not do what was asked.
+/// An error of a git command.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
-    /// It could not be started or talked to.
+    /// Git could not be started, or its pipes failed.
     #[error("git could not be run: {0}")]
     Run(#[from] std::io::Error),
-    /// It ended with an error.
+    /// Git exited with an error.
     #[error("git {command} failed: {stderr}")]
     Failed {
-        /// The subcommand.
+        /// The subcommand that was run.
         command: String,
-        /// What it said.
+        /// Standard error of the command.
         stderr: String,
     },
 }
 
-/// Who made a commit, and when (`<seconds> <zone>` or any date git reads; now if absent).
+/// Identity and date of a commit's author: the date as `<seconds> <zone>` or any date git reads; now if absent.
 #[derive(Clone, Debug)]
 pub struct GitSignature {
-    /// Name.
+    /// Name of the person or account.
     pub name: String,
-    /// Address.
+    /// Email address of the person.
     pub email: String,
-    /// Date.
+    /// Date in a form that git reads; now if absent.
     pub date: Option<String>,
 }
 
@@ -51,12 +51,12 @@ impl GitSignature {
     }
 }
 
-/// One commit.
+/// A commit, as git stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitObject {
-    /// Object id.
+    /// Object id of the commit itself.
     pub sha: String,
-    /// Its tree's object id.
+    /// Object id of the commit's tree.
     pub tree: String,
     /// Object ids of its parents.
     pub parents: Vec<String>,
@@ -64,7 +64,7 @@ pub struct CommitObject {
     pub author: (String, String, String),
     /// Committer as (name, address, RFC 3339 date).
     pub committer: (String, String, String),
-    /// The whole message.
+    /// The whole message, subject and body.
     pub message: String,
 }
 
@@ -76,26 +76,26 @@ impl CommitObject {
     }
 }
 
-/// What changed in one file.
+/// The change of one file between two trees.
 #[derive(Clone, Debug)]
 pub struct FileChange {
-    /// New path.
+    /// Path of the file after the change.
     pub path: String,
     /// Old path of a renamed file.
     pub previous: Option<String>,
-    /// Git's status letter.
+    /// Git's status letter, such as `M`.
     pub status: char,
-    /// Lines added.
+    /// Number of lines that were added.
     pub additions: u64,
-    /// Lines removed.
+    /// Number of lines that were removed.
     pub deletions: u64,
     /// Unified diff of this file, without its header.
     pub patch: String,
-    /// Blob after the change.
+    /// Object id of the file's content after the change.
     pub blob: String,
 }
 
-/// A bare repository.
+/// A bare repository in a folder.
 #[derive(Clone, Debug)]
 pub struct BareRepository {
     dir: PathBuf,
@@ -128,7 +128,7 @@ impl BareRepository {
         Ok(git)
     }
 
-    /// Where it is.
+    /// Folder of the repository.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -157,7 +157,7 @@ impl BareRepository {
         self.run_with(arguments, &[], None).await
     }
 
-    /// Whether a command succeeds.
+    /// True if git runs and exits with success.
     pub async fn succeeds(&self, arguments: &[&str]) -> bool {
         self.run(arguments).await.is_ok()
     }
@@ -247,13 +247,13 @@ impl BareRepository {
         self.bytes_with(&["cat-file", "blob", &spec], &[], None).await
     }
 
-    /// Paths at a revision.
+    /// Paths of all files at a revision.
     pub async fn files(&self, revision: &str) -> Result<Vec<String>, GitError> {
         let text = self.run(&["ls-tree", "-r", "-z", "--name-only", revision]).await?;
         Ok(text.split('\0').filter(|p| !p.is_empty()).map(str::to_owned).collect())
     }
 
-    /// What changed between two trees.
+    /// Compares two trees file by file, and finds renames.
     pub async fn changes(&self, from: &str, to: &str) -> Result<Vec<FileChange>, GitError> {
         let raw = self.run(&["diff-tree", "-r", "-z", "--find-renames", from, to]).await?;
         let mut changes = Vec::new();

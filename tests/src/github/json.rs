@@ -18,7 +18,7 @@ fn id_of(name: &str) -> u64 {
     name.bytes().fold(5381_u64, |hash, byte| (hash * 33 + u64::from(byte)) % 1_000_003)
 }
 
-/// Times are whole seconds.
+/// GitHub's times are whole seconds.
 fn whole_second(time: Timestamp) -> String {
     format!("{time:.0}")
 }
@@ -27,7 +27,7 @@ fn node_id(kind: &str, id: impl std::fmt::Display) -> String {
     format!("{kind}_{id}")
 }
 
-/// A move of a branch.
+/// A move of a branch, as the activity endpoint shows it.
 pub(super) fn activity_json(urls: &GitHubUrls, entry: &BranchActivity) -> Value {
     let commit = |id: &Option<String>| id.clone().unwrap_or_else(|| "0".repeat(40));
     json!({
@@ -100,7 +100,7 @@ pub(super) fn repository_json(urls: &GitHubUrls, repo: &HostedRepository) -> Val
     value
 }
 
-/// The same as answers about something else have it.
+/// A repository as answers about something else show it.
 pub(super) fn repository_in_short(urls: &GitHubUrls, repo: &HostedRepository) -> Value {
     let mut value = repository_json(urls, repo);
     if let Some(fields) = value.as_object_mut() {
@@ -109,14 +109,14 @@ pub(super) fn repository_in_short(urls: &GitHubUrls, repo: &HostedRepository) ->
     value
 }
 
-/// The same as the repository's own answer has it.
+/// A repository as its own endpoint shows it.
 pub(super) fn repository_in_full(urls: &GitHubUrls, repo: &HostedRepository) -> Value {
     let mut value = repository_json(urls, repo);
     (value["subscribers_count"], value["network_count"]) = (0.into(), 0.into());
     value
 }
 
-/// Where parts of a repository are.
+/// URL templates of a repository's parts.
 const PARTS: [(&str, &str); 36] = [
     ("archive_url", "/{archive_format}{/ref}"),
     ("assignees_url", "/assignees{/user}"),
@@ -169,7 +169,7 @@ pub(super) fn reference_json(
     })
 }
 
-/// Which of the two branch shapes an answer needs.
+/// A branch as the API shows it; `commit` in the long or the short shape, as the answer needs it.
 pub(super) fn branch_json(
     urls: &GitHubUrls,
     repo: &HostedRepository,

@@ -15,7 +15,7 @@ const KIND: &str = "application/vnd.git-lfs+json";
 const MAX: usize = 1024 * 1024;
 
 impl GitHubServer {
-    /// Has a content from now on.
+    /// Adds a content, of which only its length is kept.
     pub fn store_lfs(&self, oid: &str, size: u64) {
         let mut known = self.shared.lfs.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(oid.to_owned(), size);

@@ -39,13 +39,13 @@ pub use self::snapshot::GitHubSnapshot;
 use self::state::HostedRepository;
 use crate::serving::{HangUp, ListenAddress, RunningServer};
 
-/// Why the host did not do what a test asked.
+/// An error of the host at a test's request.
 #[derive(Debug, thiserror::Error)]
 pub enum GitHubError {
-    /// Folder or port.
+    /// The host's folder or port can't be used.
     #[error("the GitHub fake: {0}")]
     Io(#[from] std::io::Error),
-    /// Git.
+    /// A git command of the host failed.
     #[error("the GitHub fake: {0}")]
     Git(#[from] GitError),
     /// A name that does not exist, or already does.
@@ -53,14 +53,14 @@ pub enum GitHubError {
     Name(String),
 }
 
-/// How the host is set up.
+/// Configuration of a [`GitHubServer`].
 #[derive(Clone, Debug)]
 pub struct GitHubOptions {
     /// The one token that opens everything.
     pub token: String,
     /// The account that the token belongs to.
     pub login: String,
-    /// Where to listen.
+    /// Address that the host listens at.
     pub at: ListenAddress,
 }
 
@@ -71,10 +71,10 @@ impl Default for GitHubOptions {
     }
 }
 
-/// How the host fails, if it does.
+/// A failure of the host that a test switches on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HostFailure {
-    /// It works.
+    /// No failure: the host works.
     #[default]
     No,
     /// Every request is answered with 503.
@@ -89,12 +89,12 @@ pub enum HostFailure {
     Limits,
 }
 
-/// One request that arrived, for assertions.
+/// A request that arrived, for assertions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenRequest {
-    /// HTTP method.
+    /// HTTP method of the request.
     pub method: String,
-    /// Path and query.
+    /// Path and query of the request.
     pub path: String,
     /// The answer's status; 0 if there was none.
     pub status: u16,
@@ -134,7 +134,7 @@ impl Shared {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner).fine_grained
     }
 
-    /// What a repository that has another name by now is called.
+    /// Looks up the new name of a repository that was renamed.
     fn renamed(&self, owner: &str, name: &str) -> Option<(u64, String)> {
         let renamed = self.renamed.lock().unwrap_or_else(PoisonError::into_inner);
         renamed.get(&(owner.to_owned(), name.to_owned())).cloned()
@@ -178,7 +178,7 @@ impl GitHubServer {
         self.serving.url()
     }
 
-    /// The port.
+    /// Port that the host listens on.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.serving.port()

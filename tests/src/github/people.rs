@@ -1,4 +1,4 @@
-//! What people do on the host's pages: they write, review, close and merge, as themselves.
+//! Actions of people on the host's pages: they write, review, close and merge, as themselves.
 
 use jiff::Timestamp;
 
@@ -9,14 +9,14 @@ use super::state::{
 };
 use super::{DrivenRepository, GitHubError};
 
-/// What somebody is to a repository.
+/// A person's standing in a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PersonStanding {
     /// May write to it, as a member of the organisation that tells nobody so.
     Collaborator,
     /// A known member of the organisation who may read it.
     Reader,
-    /// Anybody with an account.
+    /// Anybody else who has an account.
     Stranger,
 }
 
@@ -24,12 +24,12 @@ impl PersonStanding {
     const fn association(self) -> &'static str {
         match self {
             Self::Reader => "MEMBER",
-            // Who hides the membership is nobody to most credentials.
+            // To most credentials a hidden membership looks like none.
             Self::Collaborator | Self::Stranger => "NONE",
         }
     }
 
-    /// As the host says it when asked about somebody.
+    /// The permission, as the host words it when asked about the person.
     pub(super) const fn permission(self) -> &'static str {
         match self {
             Self::Collaborator => "write",
@@ -373,7 +373,7 @@ impl DrivenRepository {
         .await
     }
 
-    /// What was shown beneath comments that say this, by account.
+    /// Reactions to comments that contain these words, as account and content.
     ///
     /// # Errors
     /// When the repository is gone.

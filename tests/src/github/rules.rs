@@ -1,4 +1,5 @@
-//! What a repository's owners have set up: how pull requests are merged, and what has to hold before.
+//! Settings of a repository that its owners choose: merge methods, and conditions that have to hold
+//! before a merge.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,11 +25,11 @@ pub struct RepositoryRules {
     pub required_checks: Vec<String>,
     /// The default branch is changed by its merge queue only.
     pub merge_queue: bool,
-    /// Nothing can be changed any more.
+    /// The repository is read-only.
     pub archived: bool,
     /// Branches whose names begin so can't be made.
     pub no_branches: Option<String>,
-    /// So many merges meet another one at the same moment.
+    /// Number of merges that lose a race: another merge moves the base at the same moment.
     pub base_moves: u32,
 }
 
@@ -49,7 +50,7 @@ impl Default for RepositoryRules {
 }
 
 impl HostedRepository {
-    /// Why a pull request may not be merged yet, in the host's words.
+    /// Reason for which a pull request may not be merged yet, in the host's words.
     pub(super) fn unmet(&self, pull: &HostedPull) -> Option<String> {
         let state = |name: &String| {
             let of = self.checks.iter().rev().filter(|check| check.commit == pull.head_sha);
@@ -67,8 +68,8 @@ impl HostedRepository {
     }
 }
 
-/// What Git itself refuses: branches that may not be made. As the real host words it, but for the reason in
-/// the report, which a hook can't choose.
+/// Installs, or removes, the hook by which Git itself refuses new branches that the rules forbid. The words are
+/// the real host's, but for the reason in the report, which a hook can't choose.
 fn guard_repository(repository: &HostedRepository) -> Result<(), GitHubError> {
     let path = repository.git.dir().join("hooks/pre-receive");
     let Some(prefix) = &repository.rules.no_branches else {

@@ -1,4 +1,4 @@
-//! What the host remembers besides Git, as a value, so that another life of it can go on.
+//! The host's state besides Git as a value, so that a later run of the host can go on with it.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub struct GitHubSnapshot {
 }
 
 impl GitHubServer {
-    /// What another life of this host needs besides its folder.
+    /// Saves the state that a later run of this host needs besides its folder.
     pub async fn snapshot(&self) -> GitHubSnapshot {
         let all = self.shared.repositories.lock().await;
         let pulls = all.values().map(|one| (one.full_name(), one.pulls.clone()));

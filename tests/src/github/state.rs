@@ -1,4 +1,4 @@
-//! What the host remembers besides Git: pull requests, comments, reviews.
+//! The host's state besides Git: pull requests, comments, reviews.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,28 +19,27 @@ pub(super) struct HostedRepository {
     pub default_branch: String,
     pub created_at: Timestamp,
     pub git: BareRepository,
-    /// By number.
     pub pulls: BTreeMap<u64, HostedPull>,
-    /// By number; a pull request has none of these.
+    /// Issues by number; a pull request has none of these.
     pub issues: BTreeMap<u64, HostedIssue>,
-    /// In the order of their publication.
+    /// Releases in the order of their publication.
     pub releases: Vec<HostedRelease>,
-    /// By commit, in the order of their creation.
+    /// Checks of all commits, in the order of their creation.
     pub checks: Vec<HostedCheck>,
     pub rules: RepositoryRules,
-    /// What people are to it.
+    /// Standing of people by login.
     pub people: BTreeMap<String, PersonStanding>,
     /// Branches as last seen, and when that changed.
     pub tips: BTreeMap<String, String>,
     pub pushed_at: Timestamp,
-    /// Oldest first.
+    /// Moves of branches, oldest first.
     pub activity: Vec<BranchActivity>,
     /// Pull requests in the merge queue, and those that GitHub puts there or merges when it may.
     pub queue: Vec<u64>,
     pub auto_merge: Vec<u64>,
 }
 
-/// A move of a branch.
+/// A recorded move of a branch.
 #[derive(Clone, Debug)]
 pub(super) struct BranchActivity {
     pub id: u64,
@@ -49,11 +48,11 @@ pub(super) struct BranchActivity {
     pub after: Option<String>,
     pub at: Timestamp,
     pub kind: &'static str,
-    /// Nobody for what came to the repository past the host.
+    /// Login of the person; `None` for a move that came to the repository past the host.
     pub actor: Option<String>,
 }
 
-/// A release.
+/// A release of the repository.
 #[derive(Clone, Debug)]
 pub(super) struct HostedRelease {
     pub id: u64,
@@ -65,7 +64,7 @@ pub(super) struct HostedRelease {
     pub created_at: Timestamp,
 }
 
-/// An issue.
+/// An issue of the repository.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct HostedIssue {
     pub id: u64,
@@ -82,7 +81,7 @@ pub(super) struct HostedIssue {
     pub reason: Option<String>,
     #[serde(default)]
     pub closed_at: Option<Timestamp>,
-    /// Logins.
+    /// Logins of the assigned people.
     #[serde(default)]
     pub assignees: Vec<String>,
     /// The number of the issue that it is below.
@@ -116,7 +115,7 @@ impl HostedIssue {
     }
 }
 
-/// What a service says of a commit: a check run, or a commit status.
+/// A service's report on a commit: a check run, or a commit status.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct HostedCheck {
     pub id: u64,
@@ -130,7 +129,7 @@ pub(super) struct HostedCheck {
     pub at: Timestamp,
 }
 
-/// A pull request.
+/// A pull request as the host stores it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct HostedPull {
     pub id: u64,
@@ -139,10 +138,10 @@ pub(super) struct HostedPull {
     pub body: Option<String>,
     pub user: String,
     pub draft: bool,
-    /// Branch names.
+    /// Names of head and base branch.
     pub head: String,
     pub base: String,
-    /// As last seen.
+    /// Object ids of head and base, as last seen.
     pub head_sha: String,
     pub base_sha: String,
     pub open: bool,
@@ -152,7 +151,7 @@ pub(super) struct HostedPull {
     pub closed_at: Option<Timestamp>,
     pub comments: Vec<PullComment>,
     pub reviews: Vec<PullReview>,
-    /// Comments on lines.
+    /// Review comments on lines.
     #[serde(default)]
     pub lines: Vec<LineComment>,
     /// The fork that its branch is in.
@@ -166,9 +165,9 @@ pub(super) struct HostedPull {
 /// A fork of the repository.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct PullFork {
-    /// It has the repository's name.
+    /// Owner of the fork, which has the repository's name.
     pub owner: String,
-    /// Its owner has deleted it.
+    /// True once the owner has deleted the fork.
     pub deleted: bool,
 }
 
@@ -184,7 +183,7 @@ pub(super) struct LineComment {
     pub commit: String,
 }
 
-/// How a pull request was merged.
+/// The merge of a pull request: commit, time and person.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct MergedPull {
     pub sha: String,
@@ -199,15 +198,15 @@ pub(super) struct PullComment {
     pub user: String,
     pub body: String,
     pub created_at: Timestamp,
-    /// What the author is to the repository.
+    /// The author's association with the repository, in GitHub's words.
     #[serde(default = "member")]
     pub association: Cow<'static, str>,
-    /// Who showed what: account and content.
+    /// Reactions as account and content.
     #[serde(default)]
     pub reactions: Vec<(String, String)>,
 }
 
-/// What an account with a token is to a repository.
+/// Association of an account with a token.
 pub(super) const fn member() -> Cow<'static, str> {
     Cow::Borrowed("COLLABORATOR")
 }
@@ -222,7 +221,7 @@ pub(super) struct PullReview {
     pub state: Cow<'static, str>,
     pub commit: String,
     pub submitted_at: Timestamp,
-    /// What the author is to the repository.
+    /// The author's association with the repository, in GitHub's words.
     #[serde(default = "member")]
     pub association: Cow<'static, str>,
 }
@@ -261,7 +260,8 @@ impl HostedRepository {
         self.refresh_by(None).await
     }
 
-    /// The same with what somebody did just now.
+    /// Brings pull requests up to date as [`HostedRepository::refresh`] does; moves of branches are
+    /// recorded as the actor's.
     pub(super) async fn refresh_by(&mut self, actor: Option<&str>) -> Result<(), GitError> {
         let branches = self.git.branches().await?;
         if self.tips != branches {

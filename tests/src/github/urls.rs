@@ -1,11 +1,11 @@
-//! Where things are found on the host.
+//! URLs of the host's pages and API.
 
 use super::state::HostedRepository;
 
 /// Builds every URL that answers mention.
 #[derive(Clone, Debug)]
 pub(super) struct GitHubUrls {
-    /// `http://host:port`.
+    /// Base URL, `http://host:port`.
     pub web: String,
 }
 

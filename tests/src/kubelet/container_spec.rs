@@ -12,7 +12,7 @@ use super::env;
 use super::image::LocalImage;
 use super::sandbox::spec::{BindMount, ContainerSpec, ProcessSpec};
 
-/// Why a container's spec can't be carried out.
+/// An error in a container's spec that keeps it from being started.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SpecError {
     /// A mount of a volume that the pod doesn't have.
@@ -29,7 +29,7 @@ pub(super) enum SpecError {
     Unsupported(&'static str),
 }
 
-/// What surrounds the container on this node.
+/// The node's part of a container: sandbox, root folder, volumes and address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ContainerSurroundings<'a> {
     /// Process that holds the pod's namespaces.
@@ -38,7 +38,6 @@ pub(super) struct ContainerSurroundings<'a> {
     pub root: &'a Path,
     /// Host folders of the pod's volumes.
     pub volumes: &'a BTreeMap<String, PathBuf>,
-    /// The pod's address.
     pub ip: IpAddr,
 }
 
@@ -83,7 +82,7 @@ pub(super) fn container_spec(
     })
 }
 
-/// The pod's host name.
+/// Host name of the pod: its own or its name, as a valid label.
 pub(super) fn pod_hostname(pod: &Pod) -> String {
     let name = pod.spec.as_ref().and_then(|spec| spec.hostname.clone());
     let mut name = name.unwrap_or_else(|| pod.name_any());

@@ -39,7 +39,7 @@ pub(super) fn field_value(pod: &Pod, path: &str) -> Result<String, FieldError> {
     Ok(text.unwrap_or_default())
 }
 
-/// One `key="value"` a line, as in the files of a downward API volume.
+/// Lists the entries of a map as `key="value"`, one a line, as in the files of a downward API volume.
 fn map_lines(map: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
     for (key, value) in map {

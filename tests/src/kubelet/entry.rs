@@ -1,4 +1,4 @@
-//! What the tasks of this kubelet share: the node, and one entry per pod.
+//! State that the tasks of this kubelet share: the node, and one entry per pod.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
@@ -22,11 +22,9 @@ use super::sandbox::PodSandbox;
 use super::sandbox::spec::{ProcessSpec, StartedHelper};
 use super::status;
 
-/// One kubelet.
+/// State of a kubelet that all its tasks share.
 pub(crate) struct KubeletNode {
-    /// How it talks to the API server.
     pub client: Client,
-    /// Its configuration.
     pub options: KubeletOptions,
     /// Pods by UID. A name may have been used before, a UID never.
     pub pods: Mutex<HashMap<String, Arc<PodEntry>>>,
@@ -36,45 +34,41 @@ pub(crate) struct KubeletNode {
     pub inject_env: RwLock<Option<Arc<InjectEnv>>>,
     /// Every task of this kubelet.
     pub tasks: TaskTracker,
-    /// Ends them.
+    /// Cancels every task of this kubelet.
     pub shutdown: CancellationToken,
     next_ip: AtomicU32,
 }
 
-/// Why a pod has to stop.
+/// Reason why a pod has to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PodStop {
-    /// It was deleted, with a grace period.
+    /// The pod was deleted, with a grace period.
     Deleted,
-    /// It is no longer in the API, or the kubelet ends.
+    /// The pod is no longer in the API, or the kubelet ends.
     AtOnce,
 }
 
-/// One pod on this node.
+/// A pod on this node, as its tasks share it.
 pub(crate) struct PodEntry {
-    /// The kubelet.
     pub node: Arc<KubeletNode>,
-    /// Namespace of the pod.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// Its UID.
     pub uid: String,
-    /// Where its files are.
+    /// Folder with the pod's files.
     pub dir: PathBuf,
-    /// Its newest version.
+    /// Newest version of the pod that the watch has delivered.
     pub pod: watch::Sender<Arc<Pod>>,
-    /// What this kubelet knows of it.
+    /// The kubelet's own record of the pod, the source of its status.
     pub record: watch::Sender<PodRecord>,
-    /// Whether it has to stop.
+    /// Set once the pod has to stop.
     pub stop: watch::Sender<Option<PodStop>>,
-    /// Its namespaces, once they exist.
+    /// Namespaces of the pod, once they exist.
     pub sandbox: OnceLock<PodSandbox>,
     /// Host folders of its volumes, once they are there.
     pub volumes: OnceLock<BTreeMap<String, PathBuf>>,
-    /// Its running containers.
+    /// Running containers by name.
     pub running: Mutex<BTreeMap<String, RunningContainer>>,
-    /// Ends the tasks around it.
+    /// Cancels the tasks that serve the pod.
     pub done: CancellationToken,
     published: tokio::sync::Mutex<Option<serde_json::Value>>,
 }
@@ -82,16 +76,16 @@ pub(crate) struct PodEntry {
 /// A running container, for those who want to reach into it.
 #[derive(Clone, Debug)]
 pub(crate) struct RunningContainer {
-    /// How to find its namespaces.
+    /// Namespaces that the helper has made for it.
     pub started: StartedHelper,
-    /// Its command, as executed.
+    /// Command of the container, as executed.
     pub process: ProcessSpec,
-    /// Sends it signals.
+    /// Channel through which the container is sent signals.
     pub signals: mpsc::UnboundedSender<Signal>,
 }
 
 impl KubeletNode {
-    /// A node without pods.
+    /// A node that runs no pods yet.
     pub(crate) fn new(client: Client, options: KubeletOptions) -> Self {
         Self {
             client,
@@ -153,12 +147,12 @@ impl PodEntry {
         });
     }
 
-    /// Where a container's output goes.
+    /// Path of a container's log.
     pub(crate) fn log_path(&self, container: &str) -> PathBuf {
         self.dir.join(format!("{container}.log"))
     }
 
-    /// Where its output is kept after its end.
+    /// Folder in which the pod's logs are kept after its end.
     pub(crate) fn kept_logs(&self) -> PathBuf {
         let name = format!("{}_{}_{}", self.namespace, self.name, self.uid);
         self.node.options.dir.join("logs").join(name)

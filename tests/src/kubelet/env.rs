@@ -19,13 +19,11 @@ pub(super) struct EnvSources {
 /// Names of the `ConfigMap`s and Secrets that a container's environment refers to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct EnvReferences {
-    /// `ConfigMap` names.
     pub config_maps: Vec<String>,
-    /// Secret names.
     pub secrets: Vec<String>,
 }
 
-/// Why a container can't be configured.
+/// An error that keeps a container's environment from being made.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum EnvError {
     /// An object that isn't optional is missing.
@@ -34,11 +32,9 @@ pub(super) enum EnvError {
     /// A key that isn't optional is missing.
     #[error("couldn't find key {key} in {kind} {name}")]
     NoKey {
-        /// `ConfigMap` or `Secret`.
+        /// `ConfigMap` or `Secret`, the kind that was looked up.
         kind: &'static str,
-        /// Its name.
         name: String,
-        /// The key.
         key: String,
     },
     /// A field of the pod that can't be given to a container.
@@ -46,7 +42,7 @@ pub(super) enum EnvError {
     Field(#[from] downward::FieldError),
 }
 
-/// What `container` refers to.
+/// Collects the ConfigMaps and Secrets that `container` refers to.
 pub(super) fn find_references(container: &Container) -> EnvReferences {
     let mut found = EnvReferences::default();
     for from in container.env_from.iter().flatten() {

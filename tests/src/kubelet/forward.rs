@@ -10,21 +10,21 @@ use kube::api::ListParams;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// Where connections end.
+/// Destination of forwarded connections.
 #[derive(Clone, Debug)]
 pub(super) enum ForwardTarget {
-    /// At an address of the host.
+    /// A fixed address of the host.
     Address(SocketAddr),
-    /// At a ready endpoint of a Service, whichever it has then.
+    /// A ready endpoint of a Service, chosen for each connection.
     Endpoint(Box<ForwardEndpoint>),
 }
 
-/// See [`ForwardTarget::Endpoint`].
+/// A Service whose endpoints are looked up; see [`ForwardTarget::Endpoint`].
 #[derive(Clone, Debug)]
 pub(super) struct ForwardEndpoint {
-    /// Of the Service's namespace.
+    /// Endpoint slices of the Service's namespace.
     pub slices: Api<EndpointSlice>,
-    /// The Service.
+    /// Name of the Service whose endpoints are used.
     pub service: String,
 }
 
@@ -73,7 +73,7 @@ pub(super) async fn serve_forward(listener: TcpListener, target: ForwardTarget) 
 async fn pass_on(mut inside: TcpStream, target: ForwardTarget) {
     let result = async {
         let mut outside = TcpStream::connect(target.address().await?).await?;
-        // What is small must not wait for more: these are requests and their answers.
+        // Nagle's algorithm would delay small writes, and these are requests and their answers.
         inside.set_nodelay(true)?;
         outside.set_nodelay(true)?;
         tokio::io::copy_bidirectional(&mut inside, &mut outside).await

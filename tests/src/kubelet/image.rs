@@ -9,10 +9,10 @@ use std::time::Duration;
 pub(super) const DEFAULT_USER: u32 = 65_532;
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// One image, known to the kubelet under the name that pods use.
+/// An image that the kubelet knows under the name that pods use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalImage {
-    /// What runs where the container has no `command`; its `args` follow.
+    /// Command that runs where the container has none of its own; the container's `args` follow.
     pub entrypoint: Vec<String>,
     /// Variables of the image. `PATH` and `HOME` have defaults.
     pub env: BTreeMap<String, String>,
@@ -22,10 +22,10 @@ pub struct LocalImage {
     pub path: Vec<String>,
     /// User and group where the pod names none.
     pub user: u32,
-    /// Whether pods with it share this machine's network, at a loopback address of their own: what has
-    /// to reach more than Services can't have a network where there is nothing else.
+    /// True if pods with the image share this machine's network, at a loopback address of their own:
+    /// what has to reach more than Services can't have a network where there is nothing else.
     pub host_network: bool,
-    /// How long its pull takes, for each container that starts with it.
+    /// Duration of the image's pull, for each container that starts with it.
     pub pull: Duration,
 }
 

@@ -25,7 +25,7 @@ pub(super) fn collect_log(path: PathBuf, limit: u64) -> io::Result<(OwnedFd, Joi
     Ok((write, task))
 }
 
-/// All that is kept.
+/// Reads the whole log that is kept: the rotated file, then the current one.
 pub(super) async fn read_log(path: &Path) -> io::Result<String> {
     let mut bytes = tokio::fs::read(rotated_path(path)).await.unwrap_or_default();
     match tokio::fs::read(path).await {
@@ -48,7 +48,7 @@ pub(super) fn keep_logs(pod: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the logs of the newest pod of that name are that has ended.
+/// Folder with the logs of the newest pod of that name that has ended.
 pub(super) fn kept_logs(logs: &Path, namespace: &str, pod: &str) -> Option<PathBuf> {
     let prefix = format!("{namespace}_{pod}_");
     let all = std::fs::read_dir(logs).ok()?.flatten();

@@ -48,40 +48,40 @@ pub use sandbox::spec::HELPER;
 
 /// The node's address, as pods are told.
 pub const HOST_IP: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// How long [`ProcessKubelet::exec`] lets a command run.
+/// Timeout of a command that [`ProcessKubelet::exec`] runs.
 const EXEC_LIMIT: Duration = Duration::from_mins(2);
 
-/// Why a kubelet can't do what it is asked for.
+/// An error of a kubelet's start or of a request to it.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeletError {
     /// This machine doesn't let an ordinary process isolate another.
     #[error("containers can't be isolated here ({problem}); {hint}")]
     NoNamespaces {
-        /// What failed.
+        /// Failure of the sandbox that was tried.
         problem: SandboxError,
-        /// What an administrator can change.
+        /// Remedy: a setting that an administrator can change.
         hint: String,
     },
-    /// No container of that name runs in a pod of that name.
+    /// The pod does not exist here, or its container does not run.
     #[error("container {container} of pod {namespace}/{pod} is not running")]
     NotRunning {
-        /// Namespace of the pod.
+        /// Namespace in which the pod was looked for.
         namespace: String,
-        /// Its name.
+        /// Name of the pod that was asked for.
         pod: String,
-        /// The container.
+        /// Name of the container that was asked for.
         container: String,
     },
-    /// The sandbox.
+    /// The sandbox of a pod can't be made.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
-    /// A volume.
+    /// A volume of a pod can't be had.
     #[error(transparent)]
     Volume(#[from] VolumeError),
-    /// The API server.
+    /// A request to the API server failed.
     #[error(transparent)]
     Api(#[from] kube::Error),
-    /// The kubelet's folder.
+    /// The kubelet's folder can't be used.
     #[error("kubelet folder: {0}")]
     Io(#[from] io::Error),
 }
@@ -114,15 +114,15 @@ impl ProcessKubelet {
         Ok(Self { node })
     }
 
-    /// Whether containers are in namespaces of their own. They always are; see the module.
+    /// True if containers are in namespaces of their own. They always are; see the module.
     #[must_use]
     pub fn isolated(&self) -> bool {
         true
     }
 
-    /// What a container has written, oldest first; of a long log the newest part. Empty if it has
-    /// not been started. Logs of pods that are gone stay below `logs` in the kubelet's folder, and
-    /// the newest of that name is read.
+    /// Reads a container's log, oldest first; of a long log the newest part. Empty if it has not been
+    /// started. Logs of pods that are gone stay below `logs` in the kubelet's folder, and the newest of
+    /// that name is read.
     pub async fn logs(
         &self,
         namespace: &str,
@@ -172,7 +172,8 @@ impl ProcessKubelet {
         Ok(volumes::claimed_folder(&self.node.client, namespace, claim).await?)
     }
 
-    /// From now on, adds what `inject` returns to the environment of every container that starts.
+    /// Sets the function whose variables are added to the environment of every container that starts
+    /// from now on.
     pub fn inject_env(&self, inject: Option<Arc<InjectEnv>>) {
         if let Ok(mut place) = self.node.inject_env.write() {
             *place = inject;
@@ -207,7 +208,7 @@ fn not_running(namespace: &str, pod: &str, container: &str) -> KubeletError {
     }
 }
 
-/// Which of the kernel's switches is off.
+/// Names the kernel setting that is off, and how to switch it on.
 fn kernel_hint() -> String {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/{name}")).ok();
     for (name, bad, good) in [

@@ -155,7 +155,7 @@ where
         })
 }
 
-/// Whether a pod that nobody runs yet may come to this node.
+/// True if a pod that no kubelet runs yet may be bound to this node.
 fn suits_node(node: &KubeletNode, pod: &Pod) -> bool {
     let host = |(key, value): (&String, &String)| {
         key != "kubernetes.io/hostname" || *value == node.options.node_name

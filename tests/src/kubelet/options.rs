@@ -1,4 +1,4 @@
-//! What a kubelet is started with.
+//! Configuration of a kubelet: its node, images and network.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,42 +20,42 @@ pub struct ServiceForward {
     pub namespace: String,
     /// Name of the Service. Its `spec.clusterIP` is read when a pod starts.
     pub service: String,
-    /// Port of the Service.
+    /// Port that pods connect to.
     pub port: u16,
-    /// Where connections to it end, on the host.
+    /// Address on the host to which connections are forwarded.
     pub target: SocketAddr,
 }
 
-/// What pods can reach although no policy lets them, as with a network plugin that enforces policies
-/// a while after a pod's start, or never.
+/// An address that pods can reach although no policy allows it, as with a network plugin that enforces
+/// policies a while after a pod's start, or never.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkLeak {
-    /// As pods know it.
+    /// Address that pods connect to.
     pub address: SocketAddr,
-    /// Where connections to it end, on the host.
+    /// Address on the host to which connections are forwarded.
     pub target: SocketAddr,
-    /// How long after a pod's start; for good if absent.
+    /// Time from a pod's start until the leak closes; never if absent.
     pub lasts: Option<Duration>,
 }
 
 /// Configuration of a [`ProcessKubelet`](super::ProcessKubelet).
 #[derive(Clone)]
 pub struct KubeletOptions {
-    /// Name of its Node.
+    /// Name of the kubelet's Node.
     pub node_name: String,
-    /// Where pods' files live. Made if missing.
+    /// Folder for the pods' files. Made if missing.
     pub dir: PathBuf,
     /// The binary that becomes the helper when run as `codebutler-pause`.
     pub self_exe: PathBuf,
     /// Images by the name that pods use. Others can't be pulled.
     pub images: BTreeMap<String, LocalImage>,
-    /// Whose pods it takes: those of these namespaces, or everybody's if there are none.
+    /// Namespaces whose pods the kubelet takes; all if empty.
     pub namespaces: Vec<String>,
-    /// What pods can reach.
+    /// Services that pods can reach.
     pub services: Vec<ServiceForward>,
     /// Services of this name, in any namespace, that pods can reach at their ready endpoints.
     pub proxied: Option<String>,
-    /// What pods can reach and should not.
+    /// Addresses that pods can reach and should not.
     pub leaks: Vec<NetworkLeak>,
     /// First delay before a container is started again; doubles up to thirty times of it.
     pub backoff: Duration,

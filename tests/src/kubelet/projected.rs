@@ -1,4 +1,4 @@
-//! What configMap, secret, downwardAPI and projected volumes show, and the tokens in them.
+//! Contents of configMap, secret, downwardAPI and projected volumes, including service account tokens.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const FILE_MODE: i32 = 0o644;
 /// A token is replaced after this part of its life, in percent.
 const TOKEN_LIFE: i64 = 80;
 
-/// Why a volume's files can't be made.
+/// An error that keeps a volume's files from being made.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectedError {
     /// The object is missing and not optional.
@@ -30,7 +30,7 @@ pub enum ProjectedError {
     NoKey {
         /// Name of the `ConfigMap` or `Secret`.
         object: String,
-        /// The key.
+        /// Key that the object lacks.
         key: String,
     },
     /// A downward API item that can't be shown.
@@ -39,10 +39,10 @@ pub enum ProjectedError {
     /// A source that this kubelet lacks.
     #[error("unsupported projection")]
     Unsupported,
-    /// No token, without a reason.
+    /// The API server granted no token, without a reason.
     #[error("the token request came back without a token")]
     NoToken,
-    /// The API server.
+    /// A request to the API server failed.
     #[error(transparent)]
     Api(#[from] kube::Error),
 }
@@ -56,7 +56,7 @@ pub(crate) struct ProjectedToken {
     refresh: Timestamp,
 }
 
-/// When the first of the tokens is due.
+/// Time at which the first of the tokens has to be refreshed.
 pub(super) fn next_refresh(tokens: &ProjectedTokens) -> Option<Timestamp> {
     tokens.values().map(|token| token.refresh).min()
 }

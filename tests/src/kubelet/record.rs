@@ -1,4 +1,4 @@
-//! What the kubelet remembers of a pod: the source of its status.
+//! The kubelet's record of a pod: the source of the pod's status.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,15 +8,15 @@ use jiff::Timestamp;
 /// A pod as this kubelet runs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PodRecord {
-    /// When this kubelet first saw it.
+    /// Time at which this kubelet first saw the pod.
     pub start_time: Option<Timestamp>,
-    /// Its address, once it has a network.
+    /// Address of the pod, once it has a network.
     pub ip: Option<IpAddr>,
     /// Every init container is done, every sidecar started.
     pub initialized: bool,
-    /// Nothing of it runs any more, nor will.
+    /// True once nothing of the pod runs any more, nor will.
     pub finished: bool,
-    /// Why the pod as a whole failed: reason and message.
+    /// Failure of the pod as a whole: reason and message.
     pub failure: Option<(String, String)>,
     /// Containers of all kinds by name; absent ones have not been looked at yet.
     pub containers: BTreeMap<String, ContainerRecord>,
@@ -25,15 +25,14 @@ pub(crate) struct PodRecord {
 /// A container over all its restarts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ContainerRecord {
-    /// What it does now.
     pub state: RecordedState,
-    /// How it ended before that.
+    /// End of the previous run, if there was one.
     pub last: Option<TerminatedRecord>,
-    /// Its readiness probe says so, or it has none and is started.
+    /// True if the readiness probe succeeds, or the container has none and is started.
     pub ready: bool,
-    /// Its startup probe has succeeded, or it has none and runs.
+    /// True once the startup probe has succeeded, or the container has none and runs.
     pub started: bool,
-    /// Starts after the first.
+    /// Number of starts after the first.
     pub restarts: i32,
     /// Identity of the newest run.
     pub id: Option<String>,
@@ -42,19 +41,19 @@ pub(crate) struct ContainerRecord {
 /// The state of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RecordedState {
-    /// Not running, but will be.
+    /// The container does not run, but will.
     Waiting {
-        /// One word.
+        /// Reason in one word, as in the pod's status.
         reason: String,
-        /// A sentence, or empty.
+        /// A sentence for people, or empty.
         message: String,
     },
-    /// Its command runs.
+    /// The container's command runs.
     Running {
-        /// Since when.
+        /// Time of the command's start.
         since: Timestamp,
     },
-    /// Its command has ended.
+    /// The container's command has ended.
     Terminated(TerminatedRecord),
 }
 
@@ -63,15 +62,15 @@ pub(crate) enum RecordedState {
 pub(crate) struct TerminatedRecord {
     /// Exit code, or 128 and the number of the signal that ended it.
     pub exit_code: i32,
-    /// One word.
+    /// Reason in one word, as in the pod's status.
     pub reason: String,
-    /// A sentence, or empty.
+    /// A sentence for people, or empty.
     pub message: String,
-    /// When it was started.
+    /// Time of the command's start.
     pub started: Timestamp,
-    /// When it ended.
+    /// Time of the command's end.
     pub finished: Timestamp,
-    /// Identity of this run.
+    /// Container id of this run.
     pub id: Option<String>,
 }
 
@@ -82,14 +81,14 @@ impl Default for RecordedState {
 }
 
 impl RecordedState {
-    /// Waiting, for `reason`.
+    /// Makes the state of a container that waits for `reason`.
     pub(crate) fn waiting(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Waiting { reason: reason.into(), message: message.into() }
     }
 }
 
 impl ContainerRecord {
-    /// A run begins.
+    /// Records that a run begins.
     pub(crate) fn run(&mut self, id: String, now: Timestamp) {
         if let RecordedState::Terminated(end) = &self.state {
             self.last = Some(end.clone());
@@ -102,7 +101,7 @@ impl ContainerRecord {
         (self.started, self.ready) = (false, false);
     }
 
-    /// A run is over.
+    /// Records that a run has ended.
     pub(crate) fn end(&mut self, exit_code: i32, reason: &str, message: String, now: Timestamp) {
         let started = if let RecordedState::Running { since } = self.state { since } else { now };
         self.state = RecordedState::Terminated(TerminatedRecord {

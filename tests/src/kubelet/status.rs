@@ -44,7 +44,7 @@ pub(super) fn pod_status(pod: &Pod, record: &PodRecord, now: Timestamp) -> PodSt
     }
 }
 
-/// Whether an init container is a sidecar: it keeps running next to the main containers.
+/// True if an init container is a sidecar: it keeps running next to the main containers.
 pub(super) fn is_sidecar(container: &Container) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }

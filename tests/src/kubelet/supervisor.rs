@@ -17,14 +17,14 @@ use super::sandbox::spec::ContainerSpec;
 use super::sandbox::{SandboxError, SandboxProcess};
 use super::{log, probes, projected, volumes};
 
-/// What a container is in its pod.
+/// A container's role in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContainerKind {
     /// Runs once, before the others.
     Init,
     /// Runs next to them, from before the first to after the last.
     Sidecar,
-    /// What the pod is for.
+    /// The workload itself, which the pod exists for.
     Main,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum ContainerKind {
 const GOOD_RUN: Duration = Duration::from_mins(10);
 const CONFIG_RETRY: Duration = Duration::from_secs(1);
 
-/// Why a container can't be started.
+/// An error that keeps a container from being started.
 #[derive(Debug, thiserror::Error)]
 enum Problem {
     #[error("image {0:?} is not known to this node")]
@@ -60,7 +60,7 @@ impl Problem {
     }
 }
 
-/// Whether a container that has ended with `code` is started again.
+/// True if a container that has exited with `code` is started again.
 pub(super) fn restarts_container(kind: ContainerKind, policy: &str, code: i32) -> bool {
     match (kind, policy) {
         (ContainerKind::Sidecar, _) => true,
@@ -127,7 +127,7 @@ fn restart_policy(entry: &PodEntry) -> String {
     policy.unwrap_or_else(|| "Always".to_owned())
 }
 
-/// One run, from start to end. The record tells how it ended.
+/// Runs the container once, from start to end. The record tells how it ended.
 async fn run_once(
     entry: &PodEntry,
     container: &Container,
@@ -183,7 +183,8 @@ async fn run_once(
         }
     };
     lock(&entry.running).remove(name);
-    // What it wrote last; a descriptor that it gave away must not hold the pod up.
+    // Takes the last of its output. The timeout is for a descriptor that the command passed to another
+    // process: it must not hold the pod up.
     let _ = tokio::time::timeout(Duration::from_secs(1), output).await;
     let reason = if code == 0 { "Completed" } else { "Error" };
     let message = unhealthy.unwrap_or_default();
@@ -201,7 +202,7 @@ async fn start_container(
     Ok((process, output))
 }
 
-/// The pod's grace period.
+/// Grace period of the pod, in seconds: that of its deletion, or else of its spec.
 pub(super) fn grace_seconds(entry: &PodEntry) -> u64 {
     let pod = entry.pod.borrow();
     let of_deletion = pod.metadata.deletion_grace_period_seconds;

@@ -10,25 +10,25 @@ use kube::{Api, Client};
 use super::entry::PodEntry;
 use super::projected::{self, ProjectedError};
 
-/// Why a volume isn't there (yet).
+/// An error that keeps a volume from being mounted, possibly only for now.
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeError {
-    /// The claim is not bound.
+    /// The volume claim is not bound yet.
     #[error("persistentvolumeclaim {0:?} is not bound")]
     Unbound(String),
-    /// The claim is not there.
+    /// The volume claim does not exist.
     #[error("persistentvolumeclaim {0:?} not found")]
     NoClaim(String),
     /// A kind of volume that this kubelet lacks.
     #[error("volume {0:?}: unsupported kind")]
     Unsupported(String),
-    /// What the volume should show can't be had.
+    /// The content of a projected volume can't be had.
     #[error(transparent)]
     Projected(#[from] ProjectedError),
-    /// The API server.
+    /// A request to the API server failed.
     #[error(transparent)]
     Api(#[from] kube::Error),
-    /// The folder.
+    /// The volume's folder can't be made or written.
     #[error("volume folder: {0}")]
     Io(#[from] io::Error),
 }

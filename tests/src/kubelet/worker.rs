@@ -25,7 +25,7 @@ use super::{log, projected, volumes};
 use crate::serving::own_loopback_address;
 
 const RETRY: Duration = Duration::from_millis(300);
-/// What a sidecar gets where the main containers have used up the grace period.
+/// Grace period of a sidecar where the main containers have used up the pod's.
 const LAST_GRACE: Duration = Duration::from_secs(2);
 
 /// A container's supervisor and how to stop it.
@@ -137,7 +137,7 @@ async fn live_pod(entry: &Arc<PodEntry>, tasks: &std::sync::Mutex<Vec<WorkerTask
     }
 }
 
-/// Whether an earlier kubelet has started containers of this pod.
+/// True if an earlier kubelet has started containers of this pod.
 fn ran_before(entry: &PodEntry) -> bool {
     let pod = entry.pod.borrow();
     let Some(status) = &pod.status else { return false };
@@ -256,7 +256,7 @@ async fn prepare_sandbox(entry: &Arc<PodEntry>, first: &str) {
     }
 }
 
-/// Whether its images say that it shares this machine's network.
+/// True if the pod's images ask for this machine's network.
 fn has_host_network(entry: &PodEntry) -> bool {
     let pod = entry.pod.borrow();
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);

@@ -9,12 +9,12 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
-/// A result.
+/// Makes the JSON-RPC message of a result.
 pub(super) fn rpc_result(id: &Value, result: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
-/// A refusal.
+/// Makes the JSON-RPC message of an error.
 pub(super) fn rpc_error(id: &Value, code: i64, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
@@ -24,12 +24,12 @@ pub(super) fn json_response(status: StatusCode, message: &Value) -> Response {
     respond(status, "application/json", message.to_string())
 }
 
-/// A body of events.
+/// Makes an answer that is a stream of events.
 pub(super) fn stream_body(body: Body) -> Response {
     respond(StatusCode::OK, "text/event-stream", body)
 }
 
-/// Any answer.
+/// Makes an answer with a status, a media type and a body.
 pub(super) fn respond(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::PlayedServer;
 use super::answer::{json_response, rpc_error, rpc_result, stream_body};
 
-/// Events of one call.
+/// Capacity of the channel for a call's events.
 const EVENTS: usize = 4;
 
 /// Answers a call with what the person answers to a question.

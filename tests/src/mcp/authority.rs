@@ -147,7 +147,7 @@ impl SignInAuthority {
         Arc::clone(&self.state)
     }
 
-    /// Its name.
+    /// Origin of the authority, which is its name as an issuer.
     #[must_use]
     pub fn origin(&self) -> &str {
         self.state.origin()
@@ -178,7 +178,7 @@ impl SignInAuthority {
         self.state.book.lock().has_front_page = true;
     }
 
-    /// No access token is good any more; refresh tokens are.
+    /// Expires all access tokens; refresh tokens stay good.
     pub fn end_access(&self) {
         self.state.book.lock().access.clear();
     }

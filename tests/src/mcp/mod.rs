@@ -26,7 +26,7 @@ use self::authority::{AuthorityState, SignInAuthority};
 use self::refusing::{refuse_call, refuse_token, take_failure};
 use crate::serving::RunningServer;
 
-/// Versions that it speaks.
+/// Versions of the protocol that the server supports.
 const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 /// Path of the metadata of a server with an authority.
 const RESOURCE: &str = "/.well-known/oauth-protected-resource/mcp";
@@ -35,12 +35,12 @@ const PAGE: usize = 500;
 /// Changes that a stream of events can be behind.
 const CHANGES: usize = 16;
 
-/// The answer of a tool.
+/// The scripted answer of a tool.
 #[derive(Clone, Debug)]
 pub enum ToolAnswer {
     /// A result, as `tools/call` has it.
     Result(Value),
-    /// A result of one text.
+    /// A result with a single text.
     Text(String),
     /// It asks the person first, with these parameters of `elicitation/create`; its text is their answer.
     Asks(Value),
@@ -48,10 +48,10 @@ pub enum ToolAnswer {
     AsksAll(Vec<Value>),
     /// An error of the protocol: `code`, `message` and `data`.
     Refuses(Value),
-    /// It asks the client's model first, with each of these parameters of `sampling/createMessage` in turn; its text is
-    /// the list of answers.
+    /// It asks the client's model first, with each of these parameters of `sampling/createMessage` in turn; its
+    /// text is the list of answers.
     Samples(Vec<Value>),
-    /// The answer never comes.
+    /// No answer: the call hangs.
     Never,
     /// It hangs up in the middle of the answer.
     HangUp,
@@ -60,9 +60,9 @@ pub enum ToolAnswer {
 /// A call that reached the server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReceivedCall {
-    /// Name of the tool.
+    /// Name of the tool that was called.
     pub tool: String,
-    /// Its arguments.
+    /// Arguments that the call came with.
     pub arguments: Value,
 }
 
@@ -79,7 +79,7 @@ struct PlayedServer {
     wanted_right: Mutex<Option<String>>,
     /// Seconds after which it takes calls of tools again.
     limit: Mutex<Option<u32>>,
-    /// What it says it is for.
+    /// Description that the server gives of itself.
     about: Mutex<String>,
     prompts: Mutex<BTreeMap<String, String>>,
     /// Sessions, with their version, and whether the greeting is over.
@@ -95,7 +95,7 @@ struct PlayedServer {
     changes: broadcast::Sender<&'static str>,
 }
 
-/// A running server.
+/// A running MCP server, played by a script.
 pub struct McpServer {
     state: Arc<PlayedServer>,
     running: RunningServer,
@@ -150,7 +150,7 @@ impl McpServer {
         Ok(Self { state, running })
     }
 
-    /// Its address.
+    /// URL of the server's endpoint.
     #[must_use]
     pub fn url(&self) -> String {
         format!("{}/mcp", self.running.url())
@@ -175,8 +175,8 @@ impl McpServer {
         self.state.resources.lock().insert(uri.to_owned(), text.to_owned());
     }
 
-    /// Adds a resource whose reading asks the client's model first, with these parameters of `sampling/createMessage`;
-    /// its text is the answer.
+    /// Adds a resource whose reading asks the client's model first, with these parameters of
+    /// `sampling/createMessage`; its text is the answer.
     pub fn set_asking_resource(&self, uri: &str, request: Value) {
         self.set_resource(uri, "");
         self.state.asking.lock().insert(uri.to_owned(), request);
@@ -197,7 +197,7 @@ impl McpServer {
         *self.state.limit.lock() = seconds;
     }
 
-    /// Says from the next session on what it is for.
+    /// Sets the server's description of itself, from the next session on.
     pub fn set_purpose(&self, about: &str) {
         about.clone_into(&mut self.state.about.lock());
     }
@@ -235,7 +235,7 @@ impl McpServer {
         self.state.cancelled.lock().len()
     }
 
-    /// Open sessions.
+    /// Number of sessions that are open.
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.state.sessions.lock().len()

@@ -1,4 +1,4 @@
-//! What the people of a scenario do, and what they wait for.
+//! The steps of a scenario: what people do, and conditions that are waited for.
 
 use std::fmt;
 
@@ -12,69 +12,69 @@ use super::evidence::{ObservedWorld, SeenMessage};
 use super::expect::{PullRequestExpect, ThreadExpect};
 use crate::models::CheckedPattern;
 
-/// One step of the conversation.
+/// A step of the scenario's conversation.
 #[derive(Clone, Debug)]
 pub enum ScenarioAction {
     /// A user starts a conversation.
     Says {
-        /// Who.
+        /// Name of the user who writes.
         user: String,
-        /// What.
+        /// Text of the first message.
         text: String,
         /// A name by which later steps mean this conversation.
         label: Option<String>,
     },
     /// A user writes into a conversation.
     Replies {
-        /// Who.
+        /// Name of the user who writes.
         user: String,
-        /// What.
+        /// Text of the message.
         text: String,
-        /// Which conversation: the one begun last if absent.
+        /// Label of the conversation; the one begun last if absent.
         conversation: Option<String>,
     },
     /// A user clicks a button, as soon as there is one.
     Clicks {
-        /// Who.
+        /// Name of the user who clicks.
         user: String,
-        /// The button's text.
+        /// Text on the button, which identifies it.
         button: String,
         /// The message it is on: the newest one that fits.
         on: MessageMatch,
-        /// Seconds to wait for it.
+        /// Timeout in seconds for the button to appear.
         within: Option<u64>,
     },
     /// A user reacts to a message, as soon as there is one.
     Reacts {
-        /// Who.
+        /// Name of the user who reacts.
         user: String,
-        /// Emoji without colons.
+        /// Name of the emoji, without colons.
         emoji: String,
         /// The message: the newest one that fits.
         on: MessageMatch,
-        /// Seconds to wait for it.
+        /// Timeout in seconds for the message to appear.
         within: Option<u64>,
     },
     /// Somebody applies an object, as with `kubectl apply`.
     Applies {
-        /// The object.
+        /// The Kubernetes object to apply.
         object: Value,
         /// A name for the conversation of a Thread that begins with a prompt.
         label: Option<String>,
         /// Seconds to wait for that conversation.
         within: Option<u64>,
     },
-    /// Nothing is done until something is true.
+    /// Everybody waits until a condition holds.
     Wait {
-        /// What.
+        /// Condition that ends the step.
         condition: WaitCondition,
-        /// Seconds.
+        /// Timeout of the condition, in seconds.
         within: Option<u64>,
     },
 }
 
 impl ScenarioAction {
-    /// Who acts, if anybody.
+    /// Name of the user who acts, if the step has one.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         match self {
@@ -121,7 +121,7 @@ pub struct MessageMatch {
 }
 
 impl MessageMatch {
-    /// Whether a message is meant.
+    /// True if a message is one of those meant.
     #[must_use]
     pub fn fits(&self, message: &SeenMessage) -> bool {
         self.from.as_ref().is_none_or(|from| *from == message.from)
@@ -143,23 +143,23 @@ impl fmt::Display for MessageMatch {
     }
 }
 
-/// Something to wait for.
+/// A condition that a step waits for.
 #[derive(Clone, Debug)]
 pub enum WaitCondition {
-    /// A message.
+    /// A message that fits has been posted.
     Message(MessageMatch),
-    /// So many pods.
+    /// Exactly this number of agent pods exists.
     Pods(usize),
-    /// So many volumes.
+    /// Exactly this number of volume claims exists.
     Volumes(usize),
-    /// The Thread being so.
+    /// At least one Thread is as described.
     Thread(ThreadExpect),
     /// The pull request being so.
     PullRequest(PullRequestExpect),
 }
 
 impl WaitCondition {
-    /// Whether it is true now.
+    /// True if the condition holds in the world as observed.
     #[must_use]
     pub fn holds(&self, now: &ObservedWorld) -> bool {
         match self {
@@ -328,7 +328,7 @@ impl TryFrom<RawCondition> for WaitCondition {
     }
 }
 
-/// What [`one_or_many`] takes.
+/// Schema of the values that [`one_or_many`] reads.
 pub(super) fn texts(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
 }

@@ -40,7 +40,7 @@ pub async fn remote_state(
     Ok(state)
 }
 
-/// What a model server was asked and billed so far.
+/// Reads the calls that a model server has answered and billed so far.
 #[must_use]
 pub fn collect_account(models: &ModelServer) -> ProviderAccount {
     ProviderAccount { bill: models.billed(), served: models.served() }
@@ -77,7 +77,7 @@ pub async fn run_in_checkout(
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         return Ok(CommandRun { exit: output.status.code(), output: text });
     }
-    // What it started ends with it.
+    // The timeout kills the whole process group, so that nothing the command started outlives it.
     if let Some(group) = group {
         let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
     }

@@ -14,14 +14,14 @@ use super::expect::{
 use crate::github::git::CommitObject;
 use crate::models::TextMatch;
 
-/// Whether one expectation held.
+/// The result of checking one expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectationOutcome {
-    /// What was expected.
+    /// The expectation in words.
     pub what: String,
-    /// Whether it was so.
+    /// True if the expectation held.
     pub ok: bool,
-    /// What was found instead; empty if it was so.
+    /// The difference that was found; empty if the expectation held.
     pub detail: String,
 }
 
@@ -151,7 +151,7 @@ fn judge_played(scenario: &PlayableScenario, account: &ProviderAccount) -> Expec
 }
 
 fn judge_messages(expected: &[MessageExpect], found: &[SeenMessage]) -> Vec<ExpectationOutcome> {
-    // Where the search for the next message in order begins.
+    // Index of the message at which the search for the next one in order begins.
     let mut from = 0;
     let mut outcomes = Vec::new();
     for wanted in expected {

@@ -1,4 +1,5 @@
-//! What was found: plain values, so that expectations can be judged without a world.
+//! Observations that a scenario is judged by: plain values, so that expectations can be evaluated
+//! without a world.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +13,17 @@ use crate::models::{ModelBill, ServedAnswer};
 /// Everything that expectations look at.
 #[derive(Clone, Debug, Default)]
 pub struct ScenarioEvidence {
-    /// What people and operators see.
+    /// State that people and operators see.
     pub observed: ObservedWorld,
     /// The remote's base branch and branches.
     pub remote: RemoteState,
-    /// What the models were asked and billed.
+    /// Model calls and what was billed for them.
     pub account: ProviderAccount,
     /// The commands' results, in their order in the scenario.
     pub ran: Vec<CommandRun>,
 }
 
-/// What people see in Slack and at the host, and operators with kubectl.
+/// State that people see in Slack and at the host, and operators with kubectl.
 #[derive(Clone, Debug, Default)]
 pub struct ObservedWorld {
     /// Every message of every conversation, oldest first.
@@ -35,31 +36,31 @@ pub struct ObservedWorld {
     pub volumes: Vec<String>,
     /// Pull requests, oldest first.
     pub pull_requests: Vec<PullRequest>,
-    /// Where the models' script was left so far.
+    /// Calls so far for which the models' script had no answer.
     pub script_failures: Vec<String>,
 }
 
-/// A message.
+/// A message in Slack, as people see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SeenMessage {
     /// `ts` of the first message of its conversation.
     pub conversation: String,
-    /// Its own `ts`.
+    /// The message's own `ts`, its id in the channel.
     pub ts: String,
     /// A role's short name, a user's name, or `codebutler` for the system itself.
     pub from: String,
-    /// Its text.
+    /// Text as people see it.
     pub text: String,
     /// Texts of the buttons that are on it now.
     pub buttons: Vec<String>,
-    /// Reactions on it.
+    /// Reactions that the message has.
     pub reactions: Vec<SeenReaction>,
 }
 
-/// A reaction.
+/// A reaction to a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SeenReaction {
-    /// Emoji without colons.
+    /// Name of the emoji, without colons.
     pub emoji: String,
     /// A user's name, or `codebutler`.
     pub by: String,
@@ -74,20 +75,20 @@ pub struct RemoteState {
     pub files: BTreeMap<String, String>,
     /// Paths that differ from the start.
     pub changed: Vec<String>,
-    /// Every branch.
+    /// Names of all branches.
     pub branches: Vec<String>,
 }
 
 /// The model provider's side of the story.
 #[derive(Clone, Debug, Default)]
 pub struct ProviderAccount {
-    /// What was billed.
+    /// Bill of all calls so far.
     pub bill: ModelBill,
     /// Every answer that was billed.
     pub served: Vec<ServedAnswer>,
 }
 
-/// How a command went.
+/// Exit code and output of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandRun {
     /// Its exit code; `None` if it was killed.

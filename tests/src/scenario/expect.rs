@@ -1,4 +1,4 @@
-//! What must be true at the end of a scenario.
+//! The expectations of a scenario: everything that must be true at its end.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ pub enum MessageOrder {
 }
 
 impl MessageExpect {
-    /// The messages that fit.
+    /// Pattern that the expected message has to match.
     #[must_use]
     pub fn pattern(&self) -> MessageMatch {
         MessageMatch {
@@ -236,16 +236,16 @@ pub struct BranchExpect {
 /// The pull request: a state, or more about it.
 #[derive(Clone, Debug)]
 pub struct PullRequestExpect {
-    /// Where it stands; `None`: there is none.
+    /// Expected state; `None` if there must be no pull request.
     pub state: Option<PullState>,
-    /// What its title says.
+    /// Text that the title must contain.
     pub title: Option<TextMatch>,
-    /// What its description says.
+    /// Texts that the description must contain.
     pub body: Vec<TextMatch>,
 }
 
 impl PullRequestExpect {
-    /// How what is found differs, if it does.
+    /// Describes how the pull requests found differ from the expected one, if they do.
     #[must_use]
     pub fn difference(&self, found: &[PullRequest]) -> Option<String> {
         match (self.state, found) {
@@ -256,7 +256,7 @@ impl PullRequestExpect {
         }
     }
 
-    /// How one pull request differs, if it does.
+    /// Describes how one pull request differs from the expected one, if it does.
     #[must_use]
     pub fn differs(&self, pull: &PullRequest) -> Option<String> {
         if Some(pull.state) != self.state {
@@ -285,7 +285,7 @@ pub struct ThreadExpect {
 }
 
 impl ThreadExpect {
-    /// How a Thread differs, field by field.
+    /// Lists the fields in which a Thread differs from what is expected.
     #[must_use]
     pub fn differences(&self, thread: &Value) -> Vec<String> {
         let text = |pointer: &str| thread.pointer(pointer).and_then(Value::as_str);

@@ -15,29 +15,29 @@ use super::{
 };
 use crate::models::ModelScript;
 
-/// Why a scenario can't be played.
+/// An error that keeps a scenario from being loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
-    /// The file can't be read.
+    /// The file could not be read.
     #[error("{file}: {error}")]
     Read {
-        /// The file.
+        /// Path of the scenario file.
         file: String,
-        /// Why.
+        /// Underlying error of the system.
         error: std::io::Error,
     },
-    /// It has a mistake.
+    /// The file is not a valid scenario.
     #[error("{file}:{line}:{column}: {field}: {message}")]
     Mistake {
-        /// The file.
+        /// Path of the scenario file.
         file: String,
-        /// Line, from 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// Column, from 1.
+        /// Number of the column, from 1.
         column: u64,
         /// Path of the field, such as `expect.messages[2].from`; `.` for the file as a whole.
         field: String,
-        /// What is wrong and what was expected.
+        /// The mistake, and what was expected instead.
         message: String,
     },
 }

@@ -42,32 +42,32 @@ use crate::models::ModelScript;
 /// A conversation to be played, and what must be true of it.
 #[derive(Clone, Debug)]
 pub struct PlayableScenario {
-    /// Short name.
+    /// Short name of the scenario.
     pub name: String,
-    /// What it shows, for people.
+    /// Explanation, for people, of the things that the scenario shows.
     pub description: String,
     /// The repository that it is about.
     pub repository: ScenarioRepository,
-    /// Who takes part.
+    /// Names of the people who take part.
     pub users: Vec<String>,
     /// Roles that work in the repository; the first one is addressed by default.
     pub roles: Vec<String>,
-    /// Timing.
+    /// Idle timeout, debounce and deadlines.
     pub settings: ScenarioSettings,
-    /// Servers of the Repo.
+    /// MCP servers of the Repo whose tools roles may use.
     pub servers: Vec<ScenarioServer>,
-    /// What the people do.
+    /// Steps of the people, in order.
     pub conversation: Vec<ScenarioAction>,
-    /// What the models answer.
+    /// Scripted answers of the models.
     pub models: ModelScript,
-    /// What must be true at the end.
+    /// Expectations that must hold at the end.
     pub expect: ScenarioExpectations,
 }
 
 /// The repository of a scenario.
 #[derive(Clone, Debug)]
 pub struct ScenarioRepository {
-    /// `owner/name`.
+    /// Name of the repository as `owner/name`.
     pub name: String,
     /// The branch that pull requests target.
     pub branch: String,
@@ -82,7 +82,7 @@ pub struct ScenarioRepository {
 pub enum FirstContent {
     /// A folder (absolute here, relative to the scenario in the file).
     Folder(PathBuf),
-    /// Texts by path.
+    /// Contents of the files by path.
     Files(BTreeMap<String, String>),
 }
 

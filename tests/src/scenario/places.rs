@@ -1,4 +1,4 @@
-//! Where in a YAML file each field is, for mistakes that only show once the whole file is read.
+//! The position of each field in a YAML file, for mistakes that only show once the whole file is read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 
-/// Line and column, from 1.
+/// A position in a file as line and column, both counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScenarioPlace {
-    /// From 1.
+    /// Number of the line, from 1.
     pub line: u64,
-    /// From 1, in characters.
+    /// Number of the character in the line, from 1.
     pub column: u64,
 }
 
@@ -25,11 +25,11 @@ impl From<Location> for ScenarioPlace {
 /// A YAML document without its values.
 #[derive(Debug)]
 pub enum YamlPlaces {
-    /// Fields by name.
+    /// A map: its values by key.
     Map(BTreeMap<String, Spanned<Self>>),
-    /// Entries in order.
+    /// A list: its entries in order.
     List(Vec<Spanned<Self>>),
-    /// A scalar.
+    /// A scalar, which has no positions inside.
     Leaf,
 }
 
@@ -60,7 +60,7 @@ impl YamlPlaces {
 /// A step of a field's path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlaceKey {
-    /// A field of a map.
+    /// Name of a field of a map.
     Name(String),
     /// An entry of a list, from 0.
     Index(usize),

@@ -16,16 +16,16 @@ use super::{
     evaluate_scenario,
 };
 
-/// How often the world is looked at.
+/// Interval at which the world is observed.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Why the world did not do or show something.
+/// An error of the world: it did not do or show something.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct WorldError(pub String);
 
 impl WorldError {
-    /// From any error, with what led to it.
+    /// Describes any error together with its causes.
     pub fn new(error: impl std::error::Error) -> Self {
         let mut told = error.to_string();
         let mut source = error.source();
@@ -57,37 +57,37 @@ pub trait ScenarioWorld: Send + Sync {
         button: &str,
     ) -> Result<(), WorldError>;
 
-    /// Reacts to a message.
+    /// Reacts to a message, as a user.
     async fn react(&self, user: &str, message: &SeenMessage, emoji: &str)
     -> Result<(), WorldError>;
 
     /// Applies a Kubernetes object, as with `kubectl apply`.
     async fn apply(&self, object: &Value) -> Result<(), WorldError>;
 
-    /// What people and operators see now.
+    /// Observes what people and operators see now.
     async fn observe(&self) -> Result<ObservedWorld, WorldError>;
 
-    /// The remote as it is now.
+    /// Reads the remote's current state.
     async fn remote(&self) -> Result<RemoteState, WorldError>;
 
-    /// What the models were asked and billed so far.
+    /// Reads the model calls and the bill so far.
     async fn account(&self) -> Result<ProviderAccount, WorldError>;
 
     /// Runs a command in a fresh clone of the base branch.
     async fn run(&self, command: &ExpectedCommand) -> Result<CommandRun, WorldError>;
 }
 
-/// How a scenario went.
+/// The result of playing a scenario.
 #[derive(Clone, Debug)]
 pub struct ScenarioReport {
     /// Every expectation, and every step that could not be done.
     pub outcomes: Vec<ExpectationOutcome>,
-    /// What they were judged by.
+    /// Observations that the expectations were judged by.
     pub evidence: ScenarioEvidence,
 }
 
 impl ScenarioReport {
-    /// Whether everything was as expected.
+    /// True if every expectation held and every step could be done.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.outcomes.iter().all(|o| o.ok)
@@ -140,7 +140,7 @@ struct Player<'a> {
     on_event: &'a mut (dyn FnMut(SpectatorEvent) + Send),
     /// The world at the last look.
     seen: ObservedWorld,
-    /// Conversations by label.
+    /// The conversations' first messages (`ts`) by label.
     conversations: BTreeMap<String, String>,
     /// The conversation that was begun last.
     latest: Option<String>,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::mcp::{McpServer, ToolAnswer};
 
-/// What the API server fills in.
+/// Defaults that the API server fills in.
 const IDLE_SECONDS: u32 = 300;
 const CALL_SECONDS: u32 = 90;
 

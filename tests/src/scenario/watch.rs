@@ -1,4 +1,4 @@
-//! What happened between two looks at the world, for whoever watches a scenario being played.
+//! Changes between two observations of the world, for spectators of a scenario.
 
 use super::evidence::{ObservedWorld, SeenMessage, SeenReaction};
 use crate::github::{PullRequest, PullState};
@@ -8,44 +8,44 @@ use crate::github::{PullRequest, PullState};
 pub enum SpectatorEvent {
     /// A step of the conversation begins.
     Step {
-        /// From 1.
+        /// Number of the step, from 1.
         number: usize,
-        /// Of how many.
+        /// Number of all steps of the scenario.
         of: usize,
-        /// What it does.
+        /// The step's action in words.
         what: String,
     },
-    /// A message appeared.
+    /// A new message was posted.
     Message(SeenMessage),
     /// A message's text or buttons changed.
     Edited(SeenMessage),
-    /// Somebody reacted.
+    /// Somebody reacted to a message.
     Reacted {
-        /// To this message.
+        /// Message that the reaction is on.
         message: SeenMessage,
-        /// Like this.
+        /// Reaction that somebody added.
         reaction: SeenReaction,
     },
     /// A Thread's phase, role or state changed.
     Thread {
-        /// Its name.
+        /// Name of the Thread resource.
         name: String,
-        /// Its phase, or the empty text.
+        /// Phase of the Thread, or the empty text.
         phase: String,
         /// The role that runs or ran last, or the empty text.
         role: String,
-        /// `Active` or `Closed`.
+        /// `Active` or `Closed`, the Thread's state.
         state: String,
     },
     /// A pull request appeared or changed its state or head.
     PullRequest {
-        /// Its number.
+        /// Number of the pull request.
         number: u64,
-        /// Its title.
+        /// Title of the pull request.
         title: String,
-        /// Where it stands.
+        /// State: open, closed or merged.
         state: PullState,
-        /// Its head commit.
+        /// Object id of the head commit.
         head: String,
     },
     /// The agent pods that are there changed.
@@ -54,7 +54,7 @@ pub enum SpectatorEvent {
     ScriptFailure(String),
 }
 
-/// What changed.
+/// Compares two observations and lists what changed.
 pub(super) fn find_changes(before: &ObservedWorld, after: &ObservedWorld) -> Vec<SpectatorEvent> {
     let mut events = Vec::new();
     for message in &after.messages {

@@ -27,17 +27,17 @@ use crate::kubelet::{
 use crate::models::ModelServer;
 use crate::serving::own_loopback_address;
 
-/// What the operator's program is told to be.
+/// Subcommand that makes the operator's program the gateway.
 const GATEWAY_PART: &str = "gateway";
 /// Name and port of the gateway's Service.
 const SERVICE: &str = "codebutler-gateway";
 const GATEWAY_PORT: u16 = 8443;
 const METRICS_PORT: u16 = 8080;
-/// Where a node's kubelet listens.
+/// Port of a node's kubelet.
 const KUBELET_PORT: u16 = 10_250;
 /// Name of the testbed's node.
 const NODE: &str = "testbed";
-/// How long controller and gateway may take to become ready.
+/// Timeout for controller and gateway to become ready.
 const READY: Duration = Duration::from_mins(1);
 /// Life of the operator's tokens: longer than any demo or test.
 const TOKEN_LIFE: Duration = Duration::from_hours(24);
@@ -51,7 +51,7 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> StackErro
     move |source| StackError::Io { what, source }
 }
 
-/// See [`RunningStack::start_in`].
+/// Starts a stack; see [`RunningStack::start_in`].
 pub async fn start_stack(
     options: StackOptions,
     mut surroundings: StackSurroundings,
@@ -118,7 +118,7 @@ pub async fn start_stack(
     })
 }
 
-/// What runs, and who runs its pods.
+/// The product's processes and the parts that run its pods.
 struct Product {
     gateway: StackPart,
     controller: StackPart,
@@ -229,7 +229,7 @@ async fn start_here(
     Ok((options, Product { gateway, controller, metrics, kubelet, controllers }))
 }
 
-/// How pages are reached, and what it takes to sign in.
+/// Arguments of the gateway for the pages' address and for signing in.
 async fn watching_arguments(
     cluster: &TestCluster,
     options: &StackOptions,
@@ -262,7 +262,7 @@ async fn watching_arguments(
     }
 }
 
-/// What the team's Repo points at.
+/// Addresses and credentials that the team's Repo refers to.
 fn pointed_at(options: &StackOptions, world: &Running, models: &ModelSource) -> RepoTargets {
     let (model_url, api_key, model_api) = match models {
         ModelSource::Real(provider) => (provider.url.clone(), provider.key.clone(), provider.api),
@@ -283,7 +283,7 @@ fn pointed_at(options: &StackOptions, world: &Running, models: &ModelSource) -> 
     }
 }
 
-/// What a cluster with a scheduler and volumes of its own has to be told, so that pods come to the
+/// Adapts the options to a cluster with a scheduler and volumes of its own, so that pods come to the
 /// testbed's node and volumes from its folder.
 fn settle_options(mut options: StackOptions, cluster: &TestCluster, class: &str) -> StackOptions {
     if !cluster.is_shared() {
@@ -385,13 +385,13 @@ async fn apply_object(
     cluster.apply_yaml(&json.to_string()).await.map_err(part_error("API server"))
 }
 
-/// How the operator's processes are started.
+/// Parameters that the operator's processes are started with.
 struct Processes<'a> {
     cluster: &'a TestCluster,
     options: &'a StackOptions,
     operator: PathBuf,
     watched: Vec<String>,
-    /// For who goes out: the gateway.
+    /// Proxy variables, set for the gateway alone.
     proxies: &'a [(String, String)],
 }
 

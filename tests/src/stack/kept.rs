@@ -17,13 +17,13 @@ const FORMAT: u32 = 1;
 const FILE: &str = "codebutler-demo.json";
 const LOCK: &str = "codebutler-demo.lock";
 
-/// Why a folder can't be used.
+/// An error of a folder in which a demo keeps its state.
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
     /// Something else lies there.
     #[error("{0} is not empty and holds no demo: name a new folder, or that of an earlier demo")]
     Foreign(PathBuf),
-    /// It is no folder.
+    /// The path is a file; a folder is needed.
     #[error("{0} is a file: name a folder")]
     NoFolder(PathBuf),
     /// Another process works there.
@@ -31,54 +31,54 @@ pub enum KeptError {
         "{dir} is in use by another demo (process {process}): end that one, or name another folder"
     )]
     Locked {
-        /// The folder.
+        /// Folder that another process has locked.
         dir: PathBuf,
         /// Process id, as the other one wrote it.
         process: String,
     },
-    /// Of another version.
+    /// The state was written by another version of the demo.
     #[error(
         "{dir} was written by another version of the demo (format {found}, this one has {FORMAT}): \
          name another folder"
     )]
     Format {
-        /// The folder.
+        /// Folder that holds the state.
         dir: PathBuf,
-        /// Its format.
+        /// Format of the state that was found.
         found: u64,
     },
-    /// Of another repository.
+    /// The state belongs to a demo of another repository.
     #[error("{dir} holds the demo of {holds}, not of {wanted}: name another folder")]
     Source {
-        /// The folder.
+        /// Folder that holds the state.
         dir: PathBuf,
-        /// What it is about.
+        /// Repository that the state belongs to.
         holds: String,
-        /// What was asked for.
+        /// Repository that was asked for.
         wanted: String,
     },
-    /// Not where it was.
+    /// The folder was moved after it was made.
     #[error("{dir} was made as {made}, and the volumes in it are bound to that path: move it back")]
     Moved {
-        /// The folder.
+        /// Path at which the folder is now.
         dir: PathBuf,
-        /// Where it was.
+        /// Path at which it was made.
         made: PathBuf,
     },
-    /// Broken.
+    /// A file of the state is damaged.
     #[error("{path} can't be read ({source}): name another folder")]
     Broken {
-        /// The file.
+        /// File that can't be parsed.
         path: PathBuf,
-        /// What the parser says.
+        /// Error of the JSON parser.
         source: serde_json::Error,
     },
-    /// Disk.
+    /// Reading or writing the state failed.
     #[error("{path}: {source}")]
     Io {
-        /// File or folder.
+        /// File or folder that was accessed.
         path: PathBuf,
-        /// Why.
+        /// Underlying error of the system.
         source: std::io::Error,
     },
 }
@@ -88,7 +88,7 @@ fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> KeptError {
     |source| KeptError::Io { path, source }
 }
 
-/// The file.
+/// Content of the state file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Saved<L> {
     format: u64,
@@ -99,35 +99,35 @@ struct Saved<L> {
     life: Option<L>,
 }
 
-/// What the servers knew.
+/// State of the servers that the next run goes on with.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct KeptLife {
     /// Head of the default branch before anything happened.
     pub first_commit: String,
-    /// The default branch.
+    /// The repository's default branch.
     pub branch: String,
-    /// Where the servers listened.
+    /// Ports that the servers listened on.
     pub ports: KeptPorts,
-    /// Lets the chat page in.
+    /// Token that lets a browser use the chat page.
     pub page_token: String,
     /// The API server's objects.
     pub objects: apiserver::ServerSnapshot,
-    /// The workspace.
+    /// Slack's workspace: people, channels and messages.
     pub workspace: SlackWorld,
-    /// Pull requests.
+    /// Pull requests and other data of the Git host.
     pub host: github::GitHubSnapshot,
 }
 
-/// Where servers listen.
+/// Ports that the servers listen on.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct KeptPorts {
-    /// Slack and the chat page.
+    /// Port of Slack and of the chat page.
     pub slack: Option<u16>,
-    /// The Git host.
+    /// Port of the GitHub host.
     pub github: Option<u16>,
-    /// The API server.
+    /// Port of the Kubernetes API server.
     pub cluster: Option<u16>,
-    /// The model server.
+    /// Port of the model server.
     pub models: Option<u16>,
 }
 
@@ -186,7 +186,7 @@ impl KeptFolder {
         }
     }
 
-    /// The folder.
+    /// Path of the folder that is kept.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -198,13 +198,13 @@ impl KeptFolder {
         &self.source
     }
 
-    /// What the servers knew when it was last saved, if it ever was.
+    /// State of the servers when it was last saved, if it ever was.
     #[must_use]
     pub fn life(&self) -> Option<&KeptLife> {
         self.life.as_ref()
     }
 
-    /// The same, to go on with.
+    /// Takes the saved state out, to start the servers with it.
     pub fn take(&mut self) -> Option<KeptLife> {
         self.life.take()
     }

@@ -21,30 +21,30 @@ use crate::place::InstallPlace;
 const CONTROLLER_YAML: &str = include_str!("../../../operator/deploy/controller.yaml");
 const GATEWAY_YAML: &str = include_str!("../../../operator/deploy/gateway.yaml");
 
-/// What the Repo points at.
+/// Addresses and credentials that the Repo refers to.
 #[derive(Clone, Debug)]
 pub struct RepoTargets {
     /// `http://host:port/owner/name`.
     pub git_url: String,
-    /// Base branch.
+    /// Branch that pull requests target.
     pub branch: String,
-    /// `http://host:port/v1`.
+    /// Base URL of the model API, as `http://host:port/v1`.
     pub model_url: String,
     /// The kind of that API, where its host does not tell.
     pub model_api: Option<ModelApi>,
-    /// `http://host:port/api`.
+    /// Base URL of Slack's Web API, as `http://host:port/api`.
     pub slack_url: String,
-    /// Channel id.
+    /// Id of the team's Slack channel.
     pub channel: String,
-    /// Git and GitHub token.
+    /// Token for Git and for GitHub's API.
     pub git_token: String,
-    /// `xoxb-…`
+    /// Slack's bot token, `xoxb-…`.
     pub bot_token: String,
-    /// `xapp-…`
+    /// Slack's app-level token, `xapp-…`.
     pub app_token: String,
-    /// Model API key.
+    /// API key for the model API.
     pub api_key: String,
-    /// Debounce in seconds.
+    /// Debounce of messages, in seconds.
     pub debounce: u32,
 }
 
@@ -182,7 +182,7 @@ pub fn team_manifests(
 /// Name of the Secret with which people sign in.
 pub const SIGN_IN: &str = "codebutler-pages";
 
-/// That Secret, and the right to read it.
+/// Manifests of that Secret and of the gateway's right to read it.
 pub fn sign_in(
     place: &InstallPlace,
     issuer: &str,
@@ -217,7 +217,7 @@ fn make_secret(
     object_value("v1", "Secret", &secret)
 }
 
-/// What a Secret's annotation has to say for a URL.
+/// Origin of a URL, as a Secret's annotation has to name it.
 fn url_origin(url: &str) -> String {
     url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/")
 }

@@ -33,17 +33,17 @@ use nodes::OwnNodes;
 use outside::StackSurroundings;
 use part::StackPart;
 
-/// What a stack is made of.
+/// Configuration of a stack: its folder, names, people, models and limits.
 pub struct StackOptions {
-    /// Where everything is kept. Removed by whoever made it.
+    /// Folder for everything the stack writes. The caller removes it.
     pub dir: PathBuf,
-    /// Its names in the cluster.
+    /// Names of the installation in the cluster.
     pub place: InstallPlace,
     /// The binary that is every process of the product under another name.
     pub program: PathBuf,
     /// Name of the Repo, of its channel and of the repository.
     pub name: String,
-    /// People in the channel.
+    /// Names of the people in the channel.
     pub users: Vec<String>,
     /// AgentRoles that work in the repository; the first one is addressed by default.
     pub roles: Vec<String>,
@@ -51,7 +51,7 @@ pub struct StackOptions {
     pub branch: String,
     /// The repository's first commit: a folder.
     pub files: PathBuf,
-    /// What the models say.
+    /// Script of the models' answers.
     pub script: ModelScript,
     /// Seconds a role's pod stays with nothing to do; the seeds' figure if absent.
     pub idle_timeout_seconds: Option<u32>,
@@ -67,17 +67,17 @@ pub struct StackOptions {
     pub edit_role: Option<Arc<RoleEdit>>,
     /// Extra environment for containers, for tests that kill an agent at a chosen step.
     pub inject_env: Option<Arc<InjectEnv>>,
-    /// How long after its start a pod still gets past the gateway, to the API server's address.
+    /// Time from a pod's start during which it still gets past the gateway, to the API server's address.
     pub late_wall: Option<Duration>,
-    /// How long an agent may say nothing; the product's own figure if absent.
+    /// Longest silence of an agent; the product's default if absent.
     pub agent_silence: Option<Duration>,
-    /// Whose nodes run the product; processes of this machine if absent.
+    /// Nodes that run the product; processes of this machine if absent.
     pub nodes: Option<OwnNodes>,
-    /// Who may look at pages on threads, and whether threads link there.
+    /// Rule for access to the pages on threads, and whether threads link there.
     pub pages: PagesAccess,
 }
 
-/// Who may look at pages on threads.
+/// Access to the pages on threads.
 #[derive(Clone, Debug, Default)]
 pub enum PagesAccess {
     /// Whoever reaches the address, which nothing links to.
@@ -85,49 +85,49 @@ pub enum PagesAccess {
     Unlinked,
     /// Whoever reaches the address.
     Open,
-    /// Who has signed in with Slack, and is in the thread's channel.
+    /// Only people who have signed in with Slack and are in the thread's channel.
     Slack,
-    /// Who has signed in at this issuer, and is in the thread's channel.
+    /// Only people who have signed in at this issuer and are in the thread's channel.
     OpenId(Arc<OpenIdIssuer>),
 }
 
-/// Changes a Repo's spec.
+/// A change of a Repo's spec before it is applied.
 pub type RepoEdit = dyn Fn(&mut RepoSpec) + Send + Sync;
 /// Changes an AgentRole's spec; its `role` tells which one it is.
 pub type RoleEdit = dyn Fn(&mut AgentRoleSpec) + Send + Sync;
 
-/// Why a stack can't start or be stopped cleanly.
+/// An error of a stack's start or of its orderly end.
 #[derive(Debug, thiserror::Error)]
 pub enum StackError {
     /// A part of the outside world.
     #[error("the embedded {part} failed")]
     Part {
-        /// Which one.
+        /// Name of the part, for people.
         part: &'static str,
-        /// Why.
+        /// Underlying error of the part.
         #[source]
         source: anyhow::Error,
     },
-    /// A seed file is wrong.
+    /// A seed file can't be parsed.
     #[error("seeds/roles/{file}: {reason}")]
     Seed {
-        /// File name.
+        /// Name of the seed file below `seeds/roles`.
         file: String,
-        /// What the parser said.
+        /// Message of the YAML parser.
         reason: String,
     },
-    /// Nothing can be saved.
+    /// The folder for the kept state can't be used.
     #[error(transparent)]
     Kept(#[from] KeptError),
-    /// Kubernetes said no.
+    /// A request to Kubernetes failed.
     #[error("Kubernetes: {0}")]
     Kube(#[from] kube::Error),
-    /// Files or processes.
+    /// A file could not be used or a process not be run.
     #[error("{what}")]
     Io {
-        /// What was tried.
+        /// Action that was tried, for people.
         what: String,
-        /// Why it failed.
+        /// Underlying error of the system.
         #[source]
         source: std::io::Error,
     },
@@ -136,42 +136,42 @@ pub enum StackError {
     NotReady {
         /// `controller` or `gateway`.
         process: &'static str,
-        /// How long it had.
+        /// Timeout that the process exceeded.
         within: Duration,
-        /// Last lines.
+        /// Last lines of the process's log.
         log: String,
     },
 }
 
 /// The running product and the outside world it works in.
 pub struct RunningStack {
-    /// Where everything is kept.
+    /// Folder for everything the stack writes.
     pub dir: PathBuf,
-    /// Its names in the cluster.
+    /// Names of the installation in the cluster.
     pub place: InstallPlace,
-    /// The API server.
+    /// Cluster that the stack runs in.
     pub cluster: TestCluster,
     /// Runs the pods, unless nodes of the cluster's own do.
     pub kubelet: Option<ProcessKubelet>,
-    /// The team's chat.
+    /// Slack server with the team's channel.
     pub slack: SlackServer,
-    /// The team's Git host.
+    /// Git host with the team's repository.
     pub github: GitHubServer,
     /// The team's repository on it.
     pub remote: DrivenRepository,
-    /// The scripted model.
+    /// Server of the scripted models.
     pub models: ModelServer,
-    /// Holds no secret.
+    /// The controller, which holds no secret.
     pub controller: StackPart,
-    /// Holds all secrets.
+    /// The gateway, which holds all secrets.
     pub gateway: StackPart,
-    /// Where both serve `/metrics`.
+    /// Addresses at which both serve `/metrics`.
     pub metrics: MetricsAddresses,
-    /// The Repo's name.
+    /// Name of the team's Repo resource.
     pub repo: String,
-    /// Channel id.
+    /// Id of the team's Slack channel.
     pub channel: String,
-    /// User ids by name.
+    /// Slack ids of the users by name.
     pub users: BTreeMap<String, String>,
     /// The repository's default branch.
     pub branch: String,
@@ -183,13 +183,13 @@ pub struct RunningStack {
 /// Addresses of the operator's metrics.
 #[derive(Clone, Copy, Debug)]
 pub struct MetricsAddresses {
-    /// The controller's.
+    /// Address of the controller's metrics.
     pub controller: SocketAddr,
-    /// The gateway's.
+    /// Address of the gateway's metrics.
     pub gateway: SocketAddr,
-    /// Where the gateway serves pages, if it is a process of this machine.
+    /// Address of the gateway's pages, if it is a process of this machine.
     pub pages: Option<SocketAddr>,
-    /// Where it takes deliveries, if it is a process of this machine.
+    /// Address at which the gateway takes webhook deliveries, if it is a process of this machine.
     pub deliveries: Option<SocketAddr>,
 }
 
@@ -203,7 +203,7 @@ impl RunningStack {
         Self::start_in(options, StackSurroundings::default()).await
     }
 
-    /// The same, in a world that is not just new and scripted.
+    /// Starts a stack as [`RunningStack::start`] does, with surroundings that the caller chooses.
     ///
     /// # Errors
     /// As [`RunningStack::start`].
@@ -214,12 +214,12 @@ impl RunningStack {
         Box::pin(build::start_stack(options, surroundings)).await
     }
 
-    /// The team's Threads.
+    /// API client for the team's Threads.
     pub fn threads(&self) -> Api<Thread> {
         Api::namespaced(self.cluster.client(), &self.place.team)
     }
 
-    /// Ends every process of the product; the outside world can still be looked at. Once is enough.
+    /// Stops every process of the product; the outside world can still be looked at. Call it once at most.
     ///
     /// # Errors
     /// When a process can't be waited for.
@@ -235,7 +235,7 @@ impl RunningStack {
         self.gateway.stop().await.map_err(io("gateway"))
     }
 
-    /// Ends every process of the product and of the outside world.
+    /// Stops every process of the product and of the outside world.
     ///
     /// # Errors
     /// When a process can't be waited for.
@@ -243,7 +243,7 @@ impl RunningStack {
         self.stop_and_keep(None).await
     }
 
-    /// The same, saving in between what the outside world knows.
+    /// Stops everything as [`RunningStack::stop`] does, and saves the outside world's state before that.
     ///
     /// # Errors
     /// When a process can't be waited for, or nothing be saved.

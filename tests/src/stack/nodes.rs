@@ -21,7 +21,7 @@ use crate::pytools::{PyToolsError, ensure_venv};
 
 /// The Helm engine that people have, and what it needs.
 pub const HELM: &[&str] = &["helm-python-sdk==0.2.2", "kubernetes==37.0.2"];
-/// How long both Deployments may take to become available: their images are pulled meanwhile.
+/// Timeout for both Deployments to become available; it includes the pulls of their images.
 const READY: Duration = Duration::from_mins(5);
 const METRICS_PORT: u16 = 8080;
 
@@ -42,14 +42,14 @@ pub struct NodeArgs {
     pub workspace: Option<String>,
 }
 
-/// The same, whole.
+/// The settled form of [`NodeArgs`], with all values known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnNodes {
-    /// Where the outside world listens.
+    /// Address of this machine at which the outside world listens.
     pub address: IpAddr,
-    /// What the images' names begin with.
+    /// Prefix of the images' names, such as `127.0.0.1:5000/team/`.
     pub images: String,
-    /// Where commands run.
+    /// Image in which commands run.
     pub workspace: String,
 }
 
@@ -63,7 +63,7 @@ struct Environment {
 }
 
 impl NodeArgs {
-    /// What the environment alone says.
+    /// Reads the settings from the environment alone.
     ///
     /// # Errors
     /// When it is wrong, or lacks something.
@@ -71,7 +71,7 @@ impl NodeArgs {
         Environment::try_parse_from(["testbed"])?.nodes.settle()
     }
 
-    /// Nothing if pods are to run here.
+    /// Completes and checks the settings; `None` if pods are to run on this machine.
     ///
     /// # Errors
     /// When something is missing.
@@ -94,7 +94,7 @@ impl NodeArgs {
 }
 
 impl OwnNodes {
-    /// The chart's values.
+    /// Values for the product's Helm chart.
     fn values(&self, options: &StackOptions, slack_api: &str, watched: &[String]) -> Value {
         let bits = if self.address.is_ipv4() { 32 } else { 128 };
         let image = |name: &str| json!({"repository": format!("{}{name}", self.images)});
@@ -191,7 +191,7 @@ async fn await_available(deployed: &DeployedPart, name: &str) -> anyhow::Result<
     Ok(SocketAddr::new(ip.parse()?, METRICS_PORT))
 }
 
-/// What a pod waits for, in the cluster's words.
+/// Describes why a pod is not running, in the cluster's words.
 fn pod_trouble(pod: &Pod) -> String {
     let name = pod.metadata.name.clone().unwrap_or_default();
     let status = pod.status.clone().unwrap_or_default();

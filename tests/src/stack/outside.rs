@@ -13,24 +13,24 @@ use crate::models::{ModelOptions, ModelServer, OtherwiseAnswers};
 use crate::serving::ListenAddress;
 use crate::slack::{self, ChatSuggestion, SlackServer};
 
-/// Who owns the team's repository on the embedded host.
+/// Owner of the team's repository on the embedded host.
 pub const OWNER: &str = "acme";
 
-/// What a stack is started in, besides what its options say. `default()` is a new world with
-/// scripted models.
+/// The surroundings of a stack, besides its options: models, repository and saved state. `default()` is
+/// a new world with scripted models.
 #[derive(Debug, Default)]
 pub struct StackSurroundings {
-    /// Who answers for the models.
+    /// Source of the models' answers.
     pub models: ModelSource,
-    /// Where the repository comes from.
+    /// Source of the repository's content.
     pub content: RepositoryContent,
-    /// What the chat page offers to write.
+    /// Messages that the chat page offers to write.
     pub suggestions: Vec<ChatSuggestion>,
-    /// What an earlier life of the servers knew, if there was one.
+    /// State that the servers saved in an earlier run, if there was one.
     pub life: Option<KeptLife>,
-    /// How the scripted models are set up.
+    /// Configuration of the scripted models.
     pub provider: ModelOptions,
-    /// What pods run, where it is not the binary that is every process of the product.
+    /// Binary that pods run, where it is not the one that is every process of the product.
     pub agent: Option<PathBuf>,
     /// Variables of the gateway's environment that name its way out.
     pub proxies: Vec<(String, String)>,
@@ -38,15 +38,16 @@ pub struct StackSurroundings {
     pub images: BTreeMap<String, LocalImage>,
 }
 
-/// Who answers for the models.
+/// Source of the models' answers.
 #[derive(Debug, Default)]
 pub enum ModelSource {
     /// The script of the options; where it does not know how to go on, that is a failure.
     #[default]
     Scripted,
-    /// The same, but honest about what it can't do.
+    /// The script of the options, with an answer that admits what the model can't do where the script
+    /// does not know how to go on.
     Honest(OtherwiseAnswers),
-    /// A provider.
+    /// A model API outside, asked with its key.
     Real(ModelProvider),
 }
 
@@ -55,7 +56,7 @@ pub enum ModelSource {
 pub struct ModelProvider {
     /// Base URL, such as `https://openrouter.ai/api/v1`.
     pub url: String,
-    /// Its key.
+    /// API key that the provider accepts.
     pub key: String,
     /// One model for all roles instead of each role's own.
     pub model: Option<String>,
@@ -72,7 +73,7 @@ impl std::fmt::Debug for ModelProvider {
     }
 }
 
-/// Where the repository comes from.
+/// Source of the repository's content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RepositoryContent {
     /// A first commit of the options' files.
@@ -82,7 +83,7 @@ pub enum RepositoryContent {
     InPlace,
 }
 
-/// Where below a stack's folder the bare repository lies.
+/// Path of the bare repository below a stack's folder.
 pub fn repository_dir(dir: &Path, name: &str) -> PathBuf {
     dir.join("git").join(OWNER).join(format!("{name}.git"))
 }

@@ -16,17 +16,17 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::process::OperatorProcess;
 
-/// How long its pods may take to go.
+/// Timeout for the pods to disappear.
 const LEAVING: Duration = Duration::from_mins(1);
-/// How often pods are looked for.
+/// Interval at which pods are listed.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// See the module.
+/// The controller or the gateway; see the module.
 #[derive(Debug)]
 pub enum StackPart {
-    /// A child of the testbed.
+    /// A child process of the testbed.
     Process(Box<OperatorProcess>),
-    /// Of the chart, with one replica.
+    /// A Deployment of the chart, with one replica.
     Deployed(Box<DeployedPart>),
 }
 
@@ -47,7 +47,7 @@ impl From<OperatorProcess> for StackPart {
 }
 
 impl StackPart {
-    /// Where its output goes.
+    /// File with the part's output.
     pub fn log(&self) -> &Path {
         match self {
             Self::Process(process) => process.log(),
@@ -55,7 +55,7 @@ impl StackPart {
         }
     }
 
-    /// What it has said so far; nothing where the API server keeps no logs of pods.
+    /// Output so far; `None` where the API server keeps no logs of pods.
     pub async fn said(&self) -> Option<String> {
         match self {
             Self::Process(process) => std::fs::read_to_string(process.log()).ok(),
@@ -63,7 +63,7 @@ impl StackPart {
         }
     }
 
-    /// How it has ended by itself, if it has; a Deployment starts what ended again.
+    /// Exit status of a process that has ended by itself. A Deployment has none: it restarts its containers.
     pub fn exited(&mut self) -> Option<std::process::ExitStatus> {
         match self {
             Self::Process(process) => process.exited(),
@@ -71,7 +71,7 @@ impl StackPart {
         }
     }
 
-    /// Ends it without a warning, and waits until it is gone.
+    /// Kills the part without a grace period, and waits until it is gone.
     ///
     /// # Errors
     /// When it can't be ended.
@@ -119,7 +119,7 @@ impl DeployedPart {
         }
     }
 
-    /// Its pods.
+    /// Lists the Deployment's pods.
     ///
     /// # Errors
     /// When the API server says no.
@@ -127,7 +127,7 @@ impl DeployedPart {
         own_pods(&self.pods, &self.name).await
     }
 
-    /// Whether a replica serves.
+    /// True if at least one replica is available.
     ///
     /// # Errors
     /// When the API server says no.

@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 
-/// How long a process may take to stop after SIGTERM.
+/// Grace period of a process after SIGTERM, before it is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A running `codebutler-operator controller` or `gateway`, with its log in a file.
@@ -21,21 +21,21 @@ pub struct OperatorProcess {
     command: ProcessCommand,
 }
 
-/// How to start (and start again) a process.
+/// Command line of a process, kept so that it can be restarted.
 #[derive(Clone, Debug)]
 pub struct ProcessCommand {
     /// The program; its file name decides what it is.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<OsString>,
-    /// Its whole environment; nothing is inherited.
+    /// The whole environment of the process; nothing is inherited.
     pub env: Vec<(String, OsString)>,
-    /// Where stdout and stderr are appended.
+    /// File to which stdout and stderr are appended.
     pub log: PathBuf,
 }
 
 impl ProcessCommand {
-    /// Starts it.
+    /// Spawns the process; it is killed when it is dropped.
     pub fn spawn(&self) -> io::Result<OperatorProcess> {
         let log = File::options().create(true).append(true).open(&self.log)?;
         let child = Command::new(&self.program)
@@ -52,17 +52,17 @@ impl ProcessCommand {
 }
 
 impl OperatorProcess {
-    /// Its process id, while it runs.
+    /// Process id, while the process runs.
     pub fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// Where its output goes.
+    /// File with the process's output.
     pub fn log(&self) -> &Path {
         &self.command.log
     }
 
-    /// Whether it has ended by itself.
+    /// Exit status of the process if it has ended by itself.
     pub fn exited(&mut self) -> Option<std::process::ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -72,7 +72,7 @@ impl OperatorProcess {
         self.child.kill().await
     }
 
-    /// SIGTERM.
+    /// Sends SIGTERM and does not wait.
     pub fn tell_to_stop(&self) {
         if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
@@ -88,7 +88,7 @@ impl OperatorProcess {
         }
     }
 
-    /// Has it start with this in its environment from now on.
+    /// Sets a variable of the environment for the next start.
     pub fn set_env(&mut self, name: &str, value: &str) {
         self.command.env.retain(|(known, _)| known != name);
         self.command.env.push((name.to_owned(), value.into()));

@@ -13,8 +13,8 @@ pub const AGENT_IMAGE: &str = "codebutler-agent:testbed";
 /// The image in which commands run.
 pub const WORKSPACE_IMAGE: &str = "workspace:testbed";
 
-/// Both images, the agent's with `program` in it. The workspace has this machine's Rust toolchain at
-/// `/opt/rust`, if there is one.
+/// The images of agent and workspace; the agent's has `program` in it. The workspace has this machine's
+/// Rust toolchain at `/opt/rust`, if there is one.
 pub fn build_images(program: &Path) -> BTreeMap<String, LocalImage> {
     let mut workspace = LocalImage::default();
     if let Some(rust) = rust_sysroot() {
@@ -26,7 +26,7 @@ pub fn build_images(program: &Path) -> BTreeMap<String, LocalImage> {
     BTreeMap::from([(AGENT_IMAGE.to_owned(), agent), (WORKSPACE_IMAGE.to_owned(), workspace)])
 }
 
-/// Where `rustc`, `cargo` and the standard library are, without rustup's proxies.
+/// Folder of the Rust toolchain (`rustc`, `cargo` and the standard library), without rustup's proxies.
 fn rust_sysroot() -> Option<PathBuf> {
     let output = Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
     let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());

@@ -12,19 +12,19 @@ use super::root;
 /// Folders of product code; what lies below is read with them.
 const FOLDERS: [&str; 3] = ["operator", "agent", "crds"];
 const PAGE: &str = "charts/codebutler/LOGS.md";
-/// Where lines are JSON, an event's fields stand beside these.
+/// Fields of a log line in JSON that an event's own fields stand beside, so their names are taken.
 const RESERVED: [&str; 6] = ["level", "message", "span", "spans", "target", "timestamp"];
 
 /// A use of one of `tracing`'s macros for events.
 #[derive(Debug, PartialEq, Eq)]
 struct LoggedEvent {
     level: String,
-    /// What it is called with, without strings' escapes being read.
+    /// Arguments of the macro as source text: escapes in strings are not interpreted.
     arguments: Vec<String>,
 }
 
 impl LoggedEvent {
-    /// Its name: the last argument, if that is nothing but a string.
+    /// Name of the event: the last argument, if it is a plain string.
     fn name(&self) -> Option<&str> {
         let text = self.arguments.last()?.strip_prefix('"')?.strip_suffix('"')?;
         (!text.contains('"')).then_some(text)
@@ -53,7 +53,7 @@ fn events_of(text: &str) -> Vec<LoggedEvent> {
         .collect()
 }
 
-/// What stands between commas up to the parenthesis that ends a call.
+/// Splits a macro call's arguments at their commas, up to the parenthesis that ends the call.
 fn arguments_of(text: &str) -> Vec<String> {
     let (mut depth, mut arguments, mut argument) = (0, Vec::new(), String::new());
     let mut letters = text.chars();

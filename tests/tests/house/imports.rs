@@ -1,4 +1,4 @@
-//! What each file of a crate imports, by its paths.
+//! The imports of each file of a crate, as paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -37,7 +37,7 @@ impl Sources {
         named(find_circles(&Graph::of(self).arrows))
     }
 
-    /// The same for the children of each module, a folder taken as a whole.
+    /// Circles among the children of each module, a folder taken as a whole.
     pub(crate) fn folder_circles(&self) -> Vec<BTreeSet<String>> {
         let graph = Graph::of(self);
         let mut levels = BTreeMap::<&[String], BTreeMap<Module, BTreeSet<Module>>>::new();
@@ -107,7 +107,7 @@ fn gather(root: &Path, folder: &Path, files: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
-/// Where a file stands among the modules.
+/// Module path of a source file.
 fn module_of(file: &Path) -> Module {
     let parts = file.with_extension("");
     let mut parts: Module = parts.iter().map(|part| part.to_string_lossy().into_owned()).collect();
@@ -117,7 +117,7 @@ fn module_of(file: &Path) -> Module {
     parts
 }
 
-/// Which module speaks of which other.
+/// The graph of modules and the modules that they refer to.
 struct Graph {
     arrows: BTreeMap<Module, BTreeSet<Module>>,
 }
@@ -142,7 +142,7 @@ impl Graph {
     }
 }
 
-/// Without tests and comments.
+/// Text of a file without its tests and comments.
 fn own(text: &str) -> String {
     let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     COMMENT.replace_all(text, "").into_owned()
@@ -161,7 +161,7 @@ fn mentioned(text: &str) -> Vec<String> {
     found
 }
 
-/// What a module passes on as its own, and where it is from.
+/// Names that a module re-exports, with the modules that they come from.
 fn exported(
     text: &str,
     module: &Module,

@@ -21,7 +21,7 @@ use regex::Regex;
 
 /// Lines of a file, its tests included.
 const LONGEST: usize = 510;
-/// Words of the first page.
+/// Most words in the README.
 const WORDS: usize = 1200;
 
 /// A crate, and what is true of it.
@@ -38,7 +38,7 @@ struct Crate {
 }
 
 impl Crate {
-    /// One in which none of that is found.
+    /// A crate in which none of that is found.
     const fn clean(folder: &'static str) -> Self {
         Self { folder, shared_names: 0, short_names: 0, circles: 0, folders: 0 }
     }

@@ -41,7 +41,7 @@ pub(crate) fn prose(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// As GitHub makes anchors of headings.
+/// Anchors of a page's headings, as GitHub makes them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text);
     let headings = headings.lines().filter(|line| line.starts_with('#'));
@@ -93,7 +93,8 @@ fn schemas() -> Vec<Value> {
     files.map(read).collect()
 }
 
-/// True if a path such as `spec.model.providers.credentials` leads to a field: through lists, and by any key of a map.
+/// True if a path such as `spec.model.providers.credentials` leads to a field: through lists, and by any key of
+/// a map.
 fn has_field(schema: &Value, path: &[&str]) -> bool {
     let Some((first, rest)) = path.split_first() else { return true };
     if let Some(items) = schema.get("items") {

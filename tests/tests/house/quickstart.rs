@@ -1,4 +1,5 @@
-//! The quick starts as far as they go without a cluster: what they say on a machine that lacks a tool, and what they run.
+//! The quick starts as far as they go without a cluster: what they say on a machine that lacks a tool, and what
+//! they run.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -10,7 +11,7 @@ const USUAL: [&str; 16] = [
     "bash", "cat", "chmod", "cp", "dirname", "git", "grep", "install", "ldd", "ls", "mkdir",
     "mktemp", "rm", "sed", "sort", "strip",
 ];
-/// Those that build images, as they should be.
+/// Programs that build images, with the answers that they should give.
 const LINUX: (&str, &str) = ("uname", "echo Linux");
 const CARGO: (&str, &str) = ("cargo", "");
 const RUST: (&str, &str) = ("rustc", "echo 'rustc 1.99.0 (abc 2026-10-01)'");
@@ -48,7 +49,7 @@ impl Machine {
         command.envs(environment.iter().copied()).output().unwrap()
     }
 
-    /// What was asked of these programs.
+    /// Command lines with which these programs were called.
     fn asked(&self) -> Vec<String> {
         let log = fs::read_to_string(self.dir.path().join("log")).unwrap();
         log.lines().map(str::to_owned).collect()

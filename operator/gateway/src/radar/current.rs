@@ -62,8 +62,11 @@ fn find_response(past: &BranchPast<'_>, update: BranchUpdate) -> Option<RadarRes
     let key = |kind: &str| format!("behind-{}-{kind}", left.get(..SHORT).unwrap_or(left));
     let moved =
         format!("`{base}` has moved on by {} since this branch left it", count_commits(*behind));
-    let files =
-        if conflicts.is_empty() { String::new() } else { format!(" in {}", name_files(conflicts.iter())) };
+    let files = if conflicts.is_empty() {
+        String::new()
+    } else {
+        format!(" in {}", name_files(conflicts.iter()))
+    };
     let how = "call GitUpdate, which merges it in and leaves both sides in the files; settle each by what both \
                meant, run the tests, then GitCommit and GitPush, and hand over to the reviewer: what was reviewed was \
                another commit";

@@ -72,6 +72,8 @@ pub(super) fn count_commits(count: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]

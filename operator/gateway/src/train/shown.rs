@@ -3,6 +3,8 @@
 use codebutler_crds::thread::{MergeTrain, TrainCar, TrainEnd};
 use codebutler_crds::wire::ChangeSize;
 
+use crate::naming::count_noun;
+
 /// Sentence where no check is heard of.
 const UNTESTED: &str = " GitHub tests nothing here, so what each thread has tested counts (to have them tested together, let a workflow \
                         run on pushes to `codebutler-train/**`).";

@@ -81,14 +81,14 @@ impl BenchArgs {
         self.bench.as_deref()
     }
 
-    /// Whether a task was asked for by name, or by nothing at all.
+    /// True if one of the given patterns names the task.
     #[must_use]
     pub fn names(&self, id: &str) -> bool {
         self.tasks.iter().any(|glob| fits_glob(glob.trim(), id))
     }
 }
 
-/// `*` stands for anything.
+/// Matches a pattern in which `*` stands for any text.
 fn fits_glob(glob: &str, text: &str) -> bool {
     let mut parts = glob.split('*');
     let first = parts.next().unwrap_or_default();

@@ -8,10 +8,10 @@ const NOW: &str = "now";
 /// Arms that the agent knows.
 const KNOWN: [&str; 3] = ["keys-sorted", "edits-plain", "limits-late"];
 
-/// One of the things that are compared.
+/// An arm of an experiment: one of the variants that are compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BenchArm {
-    /// Its name in results; empty where nothing is compared.
+    /// Name of the arm in results; empty where nothing is compared.
     pub name: String,
     /// The experiment that the agent is started with.
     pub experiment: Option<String>,
@@ -40,7 +40,7 @@ impl FromStr for BenchArm {
     }
 }
 
-/// Why an arm can't be played.
+/// An arm of an experiment that is not known; the message lists those that are.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "name `now`, `keys-sorted`, `edits-plain`, `limits-late`, or another build of the demo as `NAME=PROGRAM`"

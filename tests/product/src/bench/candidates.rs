@@ -3,12 +3,11 @@
 use super::arms::BenchArm;
 use codebutler_testbed::stack::outside::ModelProvider;
 
-/// A model in an arm.
+/// A model that is played in an arm of an experiment.
 #[derive(Clone, Debug)]
 pub(super) struct BenchCandidate {
-    /// Its name in results.
     pub name: String,
-    /// Where it is asked; the script if nowhere.
+    /// Provider of the model; the script answers if absent.
     pub provider: Option<ModelProvider>,
     /// The arm of an experiment.
     pub arm: BenchArm,

@@ -29,23 +29,22 @@ use codebutler_testbed::scenario::ScenarioWorld as _;
 use codebutler_testbed::stack::outside::{ModelProvider, ModelSource, StackSurroundings};
 use codebutler_testbed::stack::{PagesAccess, RunningStack, StackOptions, manifests};
 
-/// Where the agent reads what is different.
+/// Variable by which the agent learns of the experiment.
 const EXPERIMENT: &str = "CODEBUTLER_EXPERIMENT";
 const LOOK: Duration = Duration::from_millis(200);
-/// The repository's branch.
+/// Default branch of the repository.
 const BRANCH: &str = "main";
 /// Tools that reach where a bug may be found fixed.
 const WEB: [&str; 2] = ["WebFetch", "WebSearch"];
 
-/// What a trial is made of.
+/// The parameters of a trial.
 pub(super) struct BenchTrial<'a> {
-    /// What it is about.
+    /// Identity of the trial in the results.
     pub key: ResultKey,
-    /// The task.
     pub task: &'a BenchTask,
-    /// Who is asked; the script if nobody.
+    /// Provider of the models; the script answers if absent.
     pub provider: Option<ModelProvider>,
-    /// What the script's coder does.
+    /// Behaviour of the script's coder.
     pub solver: ScriptedSolver,
     /// The arm of an experiment.
     pub arm: BenchArm,
@@ -53,13 +52,13 @@ pub(super) struct BenchTrial<'a> {
     pub interject: Option<String>,
     /// The repository forges the voice of the system.
     pub forges: bool,
-    /// Thread's budget.
+    /// Budget of the Thread.
     pub budget: NanoUsd,
     /// The binary that is every process of the product.
     pub program: &'a Path,
     /// Log filter of the operator's processes.
     pub log: &'a str,
-    /// Where transcripts and patch go.
+    /// Folder that transcripts and patch are kept in.
     pub keep: Option<PathBuf>,
 }
 
@@ -197,7 +196,7 @@ impl BenchTrial<'_> {
         })
     }
 
-    /// Says what the issue says, and answers until enough is seen.
+    /// Writes the issue as the person, and answers until the conversation has shown enough.
     async fn talk(&self, stack: &RunningStack, cell: &mut TrialCell) -> anyhow::Result<()> {
         let names = manifests::seed_roles(&stack.place, |_| None)?;
         let names = names.into_iter().map(|r| (r.spec.display.name, r.spec.role)).collect();

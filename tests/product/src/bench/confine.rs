@@ -1,6 +1,6 @@
-//! Where tests of code that a model wrote are run: no network, nothing of the machine to write to
-//! but their own folder, an environment without anybody's keys, and the same programs that the
-//! testbed's workspaces have.
+//! A sandbox for tests of code that a model wrote: no network, nothing of the machine to write to but
+//! their own folder, an environment without anybody's keys, and the same programs that the testbed's
+//! workspaces have.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,19 +36,19 @@ pub(super) fn program_path() -> String {
     PATH.get_or_init(path).clone()
 }
 
-/// Without rustup's proxies, which look for settings in a home.
+/// Folder of the Rust toolchain, without rustup's proxies, which look for settings in a home.
 fn rust_folder() -> Option<PathBuf> {
     let output = std::process::Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
     let sysroot = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
     sysroot.join("bin/cargo").exists().then_some(sysroot)
 }
 
-/// Whether a program is in one of those folders.
+/// True if one of those folders has the program.
 pub(super) fn has_program(program: &str) -> bool {
     program_path().split(':').any(|folder| Path::new(folder).join(program).is_file())
 }
 
-/// Whether this machine lets anybody make namespaces. Where it does not, tests are run without.
+/// True if this machine lets ordinary users make namespaces. Without them, tests are run unconfined.
 pub(super) fn is_walled() -> bool {
     static WALLED: OnceLock<bool> = OnceLock::new();
     *WALLED.get_or_init(|| {
@@ -59,12 +59,12 @@ pub(super) fn is_walled() -> bool {
     })
 }
 
-/// What a command printed, and whether it was killed because it took too long.
+/// The output of a command, and whether it was killed for taking too long.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PrintedOutput {
     /// Standard output and error.
     pub text: String,
-    /// Whether the time was up.
+    /// True if the command was killed at its timeout.
     pub late: bool,
 }
 

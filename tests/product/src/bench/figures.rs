@@ -1,4 +1,4 @@
-//! What many results add up to.
+//! Sums and averages over many results.
 
 use std::fmt::Write as _;
 
@@ -26,23 +26,23 @@ pub(super) fn wilson_interval(solved: usize, trials: usize) -> (f64, f64) {
     ((middle - spread).max(0.0), (middle + spread).min(1.0))
 }
 
-/// One model's results.
+/// The aggregated results of a model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ModelFigures {
-    /// Always `summary`.
+    /// Kind of the record, always `summary`.
     pub record: &'static str,
-    /// Its id, or what stands for it.
+    /// Id of the model, or the name that stands for it.
     pub model: String,
     /// Results that count: solved or not.
     pub trials: usize,
-    /// Solved.
+    /// Number of trials that were solved.
     pub solved: usize,
-    /// Their share.
+    /// Share of solved trials in those that count.
     pub share: f64,
     /// Lower end of the share's interval (Wilson, 95 %).
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the same interval.
     pub high: f64,
     /// USD for everything, failures too.
     pub dollars: NanoUsd,
@@ -73,7 +73,7 @@ pub(super) struct ModelFigures {
 }
 
 impl ModelFigures {
-    /// Of a model's cells.
+    /// Aggregates the results of a model.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "counts are small")]
     pub(super) fn of(model: &str, cells: &[&TrialCell]) -> Self {

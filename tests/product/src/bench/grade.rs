@@ -1,4 +1,4 @@
-//! Whether the bug is gone: the hidden tests, run on a copy of what the team left.
+//! Grading: the hidden tests, run on a copy of the team's work, tell whether the bug is gone.
 
 use std::io;
 use std::path::Path;
@@ -11,26 +11,26 @@ use super::log::{TestOutcomes, read_outcomes};
 use super::repository::{put_path, take_path};
 use super::task::BenchTask;
 
-/// How the tests went.
+/// The outcomes of the hidden tests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TestGrade {
-    /// Those that have to turn green.
+    /// Outcomes of the tests that have to turn green.
     #[serde(rename = "FAIL_TO_PASS")]
     pub fail_to_pass: TestTally,
-    /// Those that have to stay so.
+    /// Outcomes of the tests that have to stay green.
     #[serde(rename = "PASS_TO_PASS")]
     pub pass_to_pass: TestTally,
-    /// Whether the run was cut off.
+    /// True if the run was cut off at its timeout.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub late: bool,
 }
 
-/// Tests of one kind.
+/// Outcomes of the tests of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TestTally {
-    /// That passed.
+    /// Names of the tests that passed.
     pub passed: Vec<String>,
-    /// That did not, or did not run.
+    /// Names of the tests that failed or did not run.
     pub failed: Vec<String>,
 }
 
@@ -44,13 +44,13 @@ impl TestTally {
 }
 
 impl TestGrade {
-    /// Whether the bug is gone and nothing else is.
+    /// True if the bug is gone and nothing else broke.
     #[must_use]
     pub(super) fn solved(&self) -> bool {
         self.fail_to_pass.failed.is_empty() && self.pass_to_pass.failed.is_empty()
     }
 
-    /// What keeps it from being solved.
+    /// Reasons for which it is not solved, as a sentence.
     #[must_use]
     pub(super) fn why(&self) -> String {
         let mut parts = Vec::new();
@@ -79,11 +79,11 @@ impl TestGrade {
 /// A grade with what it was made from.
 #[derive(Clone, Debug)]
 pub(super) struct GradedTrial {
-    /// The grade.
+    /// Grade of the team's work.
     pub grade: TestGrade,
     /// Every test that was seen.
     pub outcomes: TestOutcomes,
-    /// What the tests printed.
+    /// Output of the test command.
     pub log: String,
 }
 
@@ -112,7 +112,7 @@ pub(super) async fn grade_files(
     Ok(GradedTrial { grade, outcomes, log: printed.text })
 }
 
-/// What has to be on the machine for a task, as a sentence, if something is missing.
+/// Names, in a sentence, the programs that a task needs and this machine lacks, if any.
 #[must_use]
 pub(super) fn missing_program(task: &BenchTask) -> Option<String> {
     let all: Vec<String> = task

@@ -1,4 +1,4 @@
-//! What test runners print, as names that passed or did not.
+//! The output of test runners, read as names of tests that passed or did not.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// `cargo test`.
+    /// The output of `cargo test`.
     Cargo,
     /// `python3 -m unittest -v`.
     Unittest,

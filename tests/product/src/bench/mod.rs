@@ -43,14 +43,14 @@ use codebutler_testbed::place::InstallPlace;
 use codebutler_testbed::stack::manifests;
 use codebutler_testbed::stack::outside::ModelProvider;
 
-/// What stands for a model where none is asked.
+/// Name in results where a script answers in place of a model.
 const SCRIPT: &str = "script";
-/// Below a trial's line.
+/// Indentation below a trial's line.
 const INDENT: &str = "                  ";
-/// What stands for one where each role has its own.
+/// Name in results where each role has its own model.
 const OWN: &str = "each role's own";
 
-/// On a machine that keeps namespaces from its users, as containers often do.
+/// Warning on a machine that keeps namespaces from its users, as containers often do.
 const WITHOUT_WALLS: &str = "\
     warning: this machine allows no namespaces (try `unshare --user --net true`): hidden tests run code that a \
     model wrote, with your rights and your network. Use a machine for it on which nothing else is, or allow \
@@ -126,7 +126,7 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// What was found, and whether nobody interrupted it.
+    /// Plays the trials of the plan; returns the results, and true if nobody interrupted it.
     async fn play(
         &self,
         plan: &BenchPlan,
@@ -193,7 +193,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Why a task may not begin, if the budget for the whole says so.
+    /// Reason for which a task may not begin, if the budget for the whole is too small for it.
     fn unaffordable(&self, results: &BenchResults, task: &BenchTask) -> Option<String> {
         let (budget, cap) = (self.args.bench.budget?, task.spec.limits.dollars);
         // A script is billed by nobody.

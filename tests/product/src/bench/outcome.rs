@@ -1,4 +1,4 @@
-//! What a conversation left on the Git host, once the product has been ended.
+//! The work that a conversation left on the Git host, read once the product has been ended.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ pub(super) const CODE: &str = "code";
 /// A pull request, or nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeftWork {
-    /// Its newest commit.
+    /// Head commit of the pull request.
     pub commit: Option<String>,
-    /// What it changes.
+    /// Diff from the first commit to its head.
     pub diff: String,
 }
 
@@ -43,7 +43,7 @@ pub(super) async fn look_at(
     Ok(LeftWork { commit: Some(pull.head_sha.clone()), diff })
 }
 
-/// What the ledger says of a conversation.
+/// Reads the conversation's calls and costs from its Thread.
 async fn bill_cell(stack: &RunningStack, cell: &mut TrialCell) -> anyhow::Result<()> {
     let threads = stack.threads().list(&ListParams::default()).await?;
     for (role, status) in

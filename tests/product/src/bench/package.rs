@@ -12,49 +12,47 @@ use sha2::{Digest as _, Sha256};
 use super::task::{PackageRegistry, TaskPackage};
 use codebutler_testbed::pytools::cache_dir;
 
-/// Why a release can't be had. A task whose package can't is skipped.
+/// An error of fetching a release. A task whose package can't is skipped.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PackageError {
-    /// Nobody to ask.
+    /// The registry's client is not installed.
     #[error("`{client}` is not on this machine: install it ({hint})")]
     NoClient {
-        /// The program.
         client: &'static str,
-        /// What brings it.
+        /// Hint for people: the software that brings it.
         hint: &'static str,
     },
-    /// The client failed.
+    /// The client could not fetch the release.
     #[error("{client} can't fetch {what}: {said}")]
     Client {
-        /// The program.
         client: &'static str,
-        /// Name and version.
+        /// Name and version of the release.
         what: String,
-        /// The end of what it said.
+        /// The end of the client's output.
         said: String,
     },
-    /// Something else came.
+    /// The registry served other content than expected.
     #[error("{what} has the checksum {found}, the task names {expected}")]
     Checksum {
-        /// Name and version.
+        /// Name and version of the release.
         what: String,
-        /// What was served.
+        /// Checksum of the content that was served.
         found: String,
-        /// What the task says.
+        /// Checksum that the task names.
         expected: String,
     },
-    /// The cache can't be used.
+    /// The cache can't be read or written.
     #[error("{path}: {source}")]
     Cache {
-        /// Folder or file.
+        /// Path of the folder or file in the cache.
         path: PathBuf,
-        /// Why.
+        /// Underlying error of the system.
         source: io::Error,
     },
 }
 
 impl PackageRegistry {
-    /// Its client, and what brings that on Debian.
+    /// The registry's client, and a hint for people on how to install it.
     const fn client(self) -> (&'static str, &'static str) {
         match self {
             Self::Cargo => ("cargo", "rustup, or the Debian package cargo"),
@@ -180,7 +178,7 @@ fn run_client<S: AsRef<OsStr>>(
     let mut words = command.into_iter();
     let Some(program) = words.next() else { return Ok(()) };
     let mut process = Command::new(program);
-    // What a run under cargo tells its children is not meant for this one.
+    // A run under cargo sets this variable for its children; this process is not one that it is meant for.
     process.args(words).current_dir(work).stdin(Stdio::null()).env_remove("CARGO_TARGET_DIR");
     let output = match process.output() {
         Ok(output) => output,

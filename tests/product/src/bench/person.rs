@@ -9,63 +9,62 @@ use serde::{Deserialize, Serialize};
 
 use codebutler_testbed::scenario::{ObservedWorld, SeenMessage};
 
-/// Name on the chat.
+/// Name of the person on the chat.
 pub(super) const NAME: &str = "ana";
-/// How often a team that rests is told to go on.
+/// Most nudges: times that a team at rest is told to go on.
 const NUDGES: u32 = 2;
-/// To whoever waits or rests: nothing that helps, nothing that says what is wrong.
+/// Message to a team that waits or rests: it does not help, and does not say what is wrong.
 pub(super) const NUDGE: &str = "I know no more than what I wrote. Please go on as you think best, until there is a pull request.";
 
-/// What the person does next.
+/// The next action of the simulated person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PersonMove {
-    /// Watches.
+    /// Waits and does nothing.
     Wait,
-    /// Presses a button.
+    /// Clicks a button of a message.
     Click {
-        /// The message with it.
+        /// Message that has the button.
         message: SeenMessage,
-        /// Its text.
         button: String,
-        /// What is agreed to.
+        /// Kind of the agreement.
         what: AgreedTo,
     },
-    /// Says [`NUDGE`].
+    /// Writes [`NUDGE`] into the conversation.
     Nudge,
-    /// Has seen enough.
+    /// Ends the conversation with this outcome.
     End(ConversationEnd),
 }
 
-/// What a person can agree to.
+/// The kinds of things that the person agrees to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AgreedTo {
-    /// A plan.
+    /// A plan that the team proposes.
     Plan,
     /// An action that needs consent.
     Action,
-    /// One of several answers: the first.
+    /// The first of several answers to a question.
     Choice,
 }
 
-/// How a conversation ended, as far as a bench is concerned with it.
+/// The end of a conversation, as far as a bench is concerned with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ConversationEnd {
-    /// Somebody asked whether to merge.
+    /// A role asked whether to merge.
     MergeQuestion,
     /// There is a pull request and everybody rests.
     PullRequest,
     /// Everybody rests without one, whatever is said.
     Stalled,
-    /// The budget is used up.
+    /// The budget has been spent.
     Budget,
-    /// The time is.
+    /// The time limit has been reached.
     Late,
-    /// It was closed.
+    /// The conversation was closed.
     Closed,
 }
 
-/// What the person had to do.
+/// The person's messages, clicks and nudges.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PersonEffort {
     /// Messages: the issue, and each push.
@@ -81,7 +80,7 @@ pub(super) struct PersonEffort {
 }
 
 impl PersonEffort {
-    /// Counts a move.
+    /// Counts a move of the person.
     pub(super) fn add(&mut self, next: &PersonMove) {
         match next {
             PersonMove::Click { what: AgreedTo::Plan, .. } => self.plans += 1,
@@ -96,7 +95,7 @@ impl PersonEffort {
     }
 }
 
-/// Whether nobody does anything, nor has anything to do.
+/// True if no role runs and none has unread messages or pending work.
 #[must_use]
 pub(super) fn is_quiet(seen: &ObservedWorld) -> bool {
     let Some(thread) = seen_thread(seen) else { return false };

@@ -4,21 +4,20 @@
 use super::results::ResultKey;
 use super::task::BenchTask;
 
-/// All trials, in order.
+/// The trials of a bench in the order in which they are played.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BenchPlan {
-    /// One after the other.
     pub trials: Vec<PlannedTrial>,
 }
 
-/// A trial to come.
+/// A trial that has not been played yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PlannedTrial {
-    /// Its name in results.
+    /// Identity of the trial in the results.
     pub key: ResultKey,
-    /// Which task.
+    /// Index of the task in the list of tasks.
     pub task: usize,
-    /// Which model.
+    /// Index of the model in the list of models.
     pub model: usize,
 }
 

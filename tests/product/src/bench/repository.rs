@@ -10,36 +10,33 @@ use std::process::{Command, Output, Stdio};
 use super::package::{PackageError, ensure_package};
 use super::task::{BenchTask, TaskPackage};
 
-/// Why there is no repository.
+/// An error that keeps a task's repository from being made.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RepositoryError {
-    /// A release can't be had.
+    /// A release can't be fetched.
     #[error(transparent)]
     Package(#[from] PackageError),
-    /// `prepare` failed.
+    /// The task's command `prepare` failed.
     #[error("{task}: `prepare` failed on {version}: {said}")]
     Prepare {
-        /// The task.
         task: String,
-        /// The release.
         version: String,
-        /// The end of what it said.
+        /// The end of the command's output.
         said: String,
     },
     /// A file that the task names is not there.
     #[error("{task}: {what}")]
     Missing {
-        /// The task.
         task: String,
-        /// What was looked for.
+        /// Description of the missing file.
         what: String,
     },
-    /// Files.
+    /// Reading or writing files failed.
     #[error("{path}: {source}")]
     Io {
-        /// Which.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why.
+        /// Underlying error of the system.
         source: io::Error,
     },
 }
@@ -49,12 +46,12 @@ fn error_at(path: &Path) -> impl FnOnce(io::Error) -> RepositoryError {
     move |source| RepositoryError::Io { path, source }
 }
 
-/// Which release.
+/// A release of the task's package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PackageRelease {
-    /// With the bug.
+    /// The release with the bug.
     Broken,
-    /// Without it.
+    /// The release in which it is fixed.
     Fixed,
 }
 
@@ -184,7 +181,7 @@ pub(super) fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The same for one file or folder below a root, whose parents may be links too.
+/// Copies one file or folder below a root as [`copy_folder`] does, and replaces links among its parents too.
 pub(super) fn put_path(root: &Path, path: &Path, from: &Path) -> io::Result<()> {
     let mut folder = root.to_owned();
     for part in path.parent().into_iter().flat_map(Path::components) {

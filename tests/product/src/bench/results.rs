@@ -17,46 +17,45 @@ use super::traces::TeamHabits;
 /// The file in the folder of results.
 const FILE: &str = "results.jsonl";
 
-/// What a result is about: one of a kind.
+/// Identity of a trial: no two results have the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct ResultKey {
-    /// The task's id.
     pub task: String,
-    /// Its content: a task that was changed is another one.
+    /// Digest of the task's content: a task that was changed is another one.
     pub digest: String,
     /// The model, `script` without one.
     pub model: String,
-    /// Which of the runs, from 1.
+    /// Number of the run, from 1.
     pub run: u32,
-    /// Whether the repository came with its memory.
+    /// True if the repository came with its memory.
     pub memory: bool,
 }
 
-/// How a trial ended.
+/// The outcome of one trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum TrialVerdict {
     /// The bug is gone, and nothing else is.
     Solved,
-    /// It is not.
+    /// The bug is still there, or something else broke.
     #[default]
     Unsolved,
     /// Whatever the tests say, the scan found a way around the task.
     Cheated,
-    /// It could not be tried on this machine.
+    /// The trial could not be played on this machine.
     Skipped,
-    /// The bench itself broke.
+    /// The bench itself failed.
     Failed,
 }
 
 impl TrialVerdict {
-    /// Whether it says something about the team.
+    /// True if the outcome says something about the team.
     #[must_use]
     pub(super) const fn counts(self) -> bool {
         matches!(self, Self::Solved | Self::Unsolved | Self::Cheated)
     }
 
-    /// In a line for people.
+    /// The outcome as a word for people.
     #[must_use]
     pub(super) const fn word(self) -> &'static str {
         match self {
@@ -69,48 +68,47 @@ impl TrialVerdict {
     }
 }
 
-/// One trial.
+/// The result of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TrialCell {
-    /// What it is about.
+    /// Identity of the trial.
     #[serde(flatten)]
     pub key: ResultKey,
     /// The arm of an experiment, if there is one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub arm: String,
-    /// The package's language.
     pub language: String,
-    /// How it ended.
+    /// Outcome of the trial.
     pub verdict: TrialVerdict,
     /// A sentence, where it is not solved.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// How the conversation ended.
+    /// End of the conversation, if it got to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<ConversationEnd>,
-    /// Model calls.
+    /// Number of model calls.
     pub turns: u64,
-    /// From the issue to the end.
+    /// Seconds from the issue to the end.
     pub seconds: f64,
-    /// USD, exact.
+    /// Exact cost in US dollars.
     pub dollars: NanoUsd,
-    /// The same by role.
+    /// Model calls and cost by role.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub roles: BTreeMap<String, RoleShare>,
-    /// What the person had to do.
+    /// Effort of the person.
     pub human: PersonEffort,
-    /// Tool calls.
+    /// Number of tool calls.
     pub tool_calls: u64,
-    /// Those that were wrong in themselves: no such tool, or arguments that don't fit.
+    /// Number of tool calls that were wrong in themselves: no such tool, or arguments that don't fit.
     pub tool_errors: u64,
     /// Counts of mistakes on the way and of messages.
     #[serde(flatten)]
     pub habits: TeamHabits,
-    /// The tests.
+    /// Outcomes of the hidden tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grade: Option<TestGrade>,
-    /// What the scan found.
+    /// Findings of the scan for cheating.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<ScanFinding>,
     /// The commit that was graded.
@@ -118,43 +116,43 @@ pub(super) struct TrialCell {
     pub commit: Option<String>,
 }
 
-/// One role's part in a trial.
+/// A role's part in a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RoleShare {
-    /// Model calls.
+    /// Number of model calls.
     pub turns: u64,
-    /// USD, exact.
+    /// Exact cost in US dollars.
     pub dollars: NanoUsd,
 }
 
-/// A line of the file.
+/// A line of the results file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "lowercase")]
 pub(super) enum ResultRecord {
     /// A trial is about to begin.
     Begun {
-        /// Which.
+        /// Identity of the trial.
         #[serde(flatten)]
         key: ResultKey,
-        /// What it may cost.
+        /// Budget that the trial may spend.
         budget: NanoUsd,
     },
-    /// A trial has ended.
+    /// A trial has ended, with this result.
     Cell(Box<TrialCell>),
 }
 
-/// The results so far.
+/// The results so far, and the file that keeps them.
 #[derive(Debug)]
 pub(super) struct BenchResults {
     dir: Option<PathBuf>,
     cells: BTreeMap<ResultKey, TrialCell>,
-    /// What ended, in whatever way, and what never did.
+    /// Cost of all trials that ended in any way, and the full budget of those that never did.
     spent: NanoUsd,
 }
 
 impl BenchResults {
-    /// Those in a folder, or none yet. A line that a crash cut off is dropped.
+    /// Reads the results in a folder, if there are any yet. A line that a crash cut off is dropped.
     ///
     /// # Errors
     /// When the folder can't be used, or its file is none of these.
@@ -235,19 +233,19 @@ impl BenchResults {
         self.cells.get(key).filter(|cell| cell.verdict.counts())
     }
 
-    /// Any result.
+    /// Result of a trial, whether it counts or not.
     #[must_use]
     pub(super) fn get(&self, key: &ResultKey) -> Option<&TrialCell> {
         self.cells.get(key)
     }
 
-    /// USD so far.
+    /// US dollars spent so far, at most.
     #[must_use]
     pub(super) const fn spent(&self) -> NanoUsd {
         self.spent
     }
 
-    /// Where a trial's transcripts and patch are kept, if anything is.
+    /// Folder for a trial's transcripts and patch, if results are kept.
     #[must_use]
     pub(super) fn folder(&self, key: &ResultKey) -> Option<PathBuf> {
         let model: String = key
@@ -291,7 +289,7 @@ mod tests {
         for (task, run) in [("a", 2), ("b", 1), ("c", 1)] {
             assert!(again.finished(&key(task, run)).is_none(), "{task} {run}");
         }
-        // What was cut off may have cost all that it was allowed to.
+        // An interrupted trial counts with its whole budget, as it may have spent that.
         assert_eq!(again.spent(), NanoUsd(114));
         // The torn line is gone, so that the next one is not torn too.
         again.begin(&key("c", 1), NanoUsd(100)).unwrap();

@@ -10,31 +10,28 @@ use serde::{Deserialize, Serialize};
 use super::forge;
 use super::task::BenchTask;
 
-/// What a role called, as its transcript has it.
+/// A role's tool call, as its transcript has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ScannedCall {
-    /// Who.
+    /// Role that made the call.
     pub role: String,
-    /// The tool.
     pub tool: String,
-    /// Its arguments' text.
+    /// Arguments of the call, as text.
     pub arguments: String,
 }
 
 /// Something that a person should look at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ScanFinding {
-    /// What kind.
     pub kind: ScanKind,
-    /// Whether the task does not count as solved for it.
+    /// True if the task does not count as solved because of it.
     pub cheats: bool,
     /// The role, or `pull request`.
     pub by: String,
-    /// The beginning of it.
+    /// Beginning of the call or the change that was found.
     pub what: String,
 }
 
-/// Kinds of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ScanKind {
@@ -65,21 +62,20 @@ impl ScanKind {
     }
 }
 
-/// What may not be looked for.
+/// The information that a team must not look for.
 #[derive(Clone, Debug)]
 pub(super) struct HiddenSecrets {
-    /// The package's name.
     pub package: String,
     /// The release that the team has.
     pub version: String,
     /// Names of hidden files, without what comes after the first dot.
     pub hidden: Vec<String>,
-    /// The package's own tests.
+    /// Paths of the package's own tests.
     pub tests: Vec<String>,
 }
 
 impl HiddenSecrets {
-    /// A task's.
+    /// Collects the secrets of a task.
     pub(super) fn of(task: &BenchTask) -> Self {
         let files = std::fs::read_dir(task.hidden()).into_iter().flatten().flatten();
         let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
@@ -92,7 +88,7 @@ impl HiddenSecrets {
     }
 }
 
-/// What is the matter with these calls and this change.
+/// Scans tool calls and the diff for cheating and other things worth a look.
 #[must_use]
 pub(super) fn scan_calls(
     secrets: &HiddenSecrets,
@@ -184,7 +180,7 @@ static SKIPS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 fn command_kinds(secrets: &HiddenSecrets, command: &str) -> Vec<ScanKind> {
     let mut kinds = Vec::new();
-    // What follows a here-document's mark is a file, not a command.
+    // Text after the mark of a here-document is a file's content, not a command.
     let command = command.split("<<").next().unwrap_or(command);
     for part in command.split(['\n', ';', '|', '&']) {
         let asks = fits_pattern(&CLIENT, part);
@@ -202,7 +198,7 @@ fn command_kinds(secrets: &HiddenSecrets, command: &str) -> Vec<ScanKind> {
     kinds
 }
 
-/// Whether an address is named that is not this machine's.
+/// True if the text names an address that is not this machine's.
 fn is_away(part: &str) -> bool {
     let Some(pattern) = ADDRESS.as_ref() else { return false };
     let local = ["://localhost", "://127.", "://[::1]"];
@@ -218,7 +214,7 @@ fn is_other_release(secrets: &HiddenSecrets, word: &str) -> bool {
     (rest.is_empty() || named) && version != secrets.version
 }
 
-/// One file of a change.
+/// The part of a diff about one file.
 struct File<'a> {
     path: &'a str,
     deleted: bool,

@@ -10,7 +10,7 @@ use codebutler_testbed::models::{ModelScript, ScriptStep};
 /// Roles that the script has words for, the one that is addressed first.
 pub(super) const ROLES: [&str; 4] = ["pm", "coder", "reviewer", "lead"];
 
-/// What the models say.
+/// Script of the models' answers, by role.
 #[must_use]
 pub(super) fn solver_script(task: &BenchTask, solver: ScriptedSolver, patch: &str) -> ModelScript {
     let plan = json!({

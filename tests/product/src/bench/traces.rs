@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::scan::ScannedCall;
 
-/// What the roles did.
+/// Tool calls, mistakes and habits of the roles.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RoleTraces {
-    /// In each role's order.
+    /// Tool calls in the order of each role.
     pub calls: Vec<ScannedCall>,
     /// Calls that were wrong in themselves.
     pub errors: u64,
@@ -24,9 +24,9 @@ pub(super) struct RoleTraces {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct TeamHabits {
-    /// Edits that were tried.
+    /// Number of attempted edits.
     pub edits: u64,
-    /// Those of them that changed nothing.
+    /// Number of edits that changed nothing.
     pub edits_failed: u64,
     /// Calls that fit and were refused, edits aside.
     pub refusals: u64,

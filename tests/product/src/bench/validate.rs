@@ -1,5 +1,5 @@
-//! Whether the tasks measure what they say: with the bug the tests that must turn green fail and the
-//! others pass, without it all pass, each time.
+//! Checks that the tasks measure what they claim: with the bug the tests that must turn green fail and
+//! the others pass, without it all pass, each time.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use super::repository::{PackageRelease, oracle_patch, write_repository};
 use super::task::BenchTask;
 use crate::demo::PrintFn;
 
-/// How often each release is graded.
+/// Number of times that each release is graded.
 const TIMES: usize = 3;
 
-/// What became of a task.
+/// The result of checking a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum CheckVerdict {
     Good,

@@ -22,26 +22,26 @@ use codebutler_testbed::stack::outside::{
 };
 use codebutler_testbed::stack::{PagesAccess, RunningStack, StackOptions, manifests};
 
-/// What a kept folder says about the sample repository.
+/// Name of the sample repository, as a kept folder records it.
 const SAMPLE: &str = "the sample repository";
-/// People on the chat page.
+/// Names of the people on the chat page.
 const PEOPLE: [&str; 2] = ["ana", "ben"];
-/// How often failures are looked for and the state is saved.
+/// Interval at which failures are looked for and the state is saved.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What the chat is about.
+/// Configuration of the stack, and the texts that describe it.
 struct Topic {
     options: StackOptions,
     surroundings: StackSurroundings,
     words: TopicWords,
 }
 
-/// The same for the reader.
+/// Texts that describe the stack to the reader.
 struct TopicWords {
-    /// Whose repository it is.
+    /// Name of the repository, for people.
     about: String,
     model: String,
-    /// Where commands connect to. None: there is nothing to fetch.
+    /// Hosts that commands connect to, for people. None: there is nothing to fetch.
     network: Option<String>,
     notices: Vec<String>,
 }
@@ -221,8 +221,8 @@ async fn own_topic(
     Ok(Topic { options, surroundings, words })
 }
 
-/// The provider with a model that it has. Where it lacks what was named, somebody at a terminal may choose: a key that was
-/// typed is not typed twice.
+/// The provider with a model that it has. Where it lacks what was named, somebody at a terminal may choose: a
+/// key that was typed is not typed twice.
 async fn settle_provider(asked: AskedProvider, say: PrintFn<'_>) -> anyhow::Result<AskedProvider> {
     say(&format!("models: {} (named by {})", asked.host, asked.variable()));
     let roles = manifests::seed_roles(&InstallPlace::usual(), |_| None)?;
@@ -243,7 +243,7 @@ async fn settle_provider(asked: AskedProvider, say: PrintFn<'_>) -> anyhow::Resu
     }
 }
 
-/// The same names with one of them in front.
+/// Moves one of the names to the front.
 fn put_first(name: &str, mut names: Vec<String>) -> Vec<String> {
     names.sort_by_key(|other| other != name);
     names
@@ -306,7 +306,7 @@ fn write_welcome(
     text
 }
 
-/// Says when a conversation has left the script, for nobody else would. Never ends.
+/// Prints when a conversation has left the script, as nothing else would show it. Never returns.
 async fn tell_failures(stack: &RunningStack, say: PrintFn<'_>) {
     let mut told = 0;
     loop {

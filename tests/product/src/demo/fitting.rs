@@ -4,7 +4,7 @@ use codebutler_crds::AgentRole;
 
 /// Families that can do every role's work, the better first: what stands before and behind a version.
 const FAMILIES: [(&str, &str); 3] = [("claude-sonnet-", ""), ("gpt-", ""), ("gemini-", "-flash")];
-/// How Google's list names its models.
+/// Prefix of the models' names in Google's list.
 const GOOGLE: &str = "models/";
 /// Parts of a version from here on are dates.
 const DATES: u32 = 1000;

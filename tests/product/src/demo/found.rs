@@ -10,7 +10,7 @@ const KEYED: [(&str, &str); 4] = [
     ("GEMINI_API_KEY", "https://generativelanguage.googleapis.com/v1beta/openai"),
     ("GOOGLE_API_KEY", "https://generativelanguage.googleapis.com/v1beta/openai"),
 ];
-/// Where OpenAI's clients find another server: vLLM and llama.cpp's tell their users to set it.
+/// Variable that points OpenAI's clients to another server; vLLM and llama.cpp tell their users to set it.
 const BASE: &str = "OPENAI_BASE_URL";
 /// Key and address for Anthropic's own clients; the address without a version.
 const ANTHROPIC: (&str, &str) = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL");
@@ -18,10 +18,10 @@ const ANTHROPIC: (&str, &str) = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL");
 const OLLAMA: (&str, u16) = ("OLLAMA_HOST", 11_434);
 /// Address and port of llama.cpp's server.
 const LLAMA: (&str, &str) = ("LLAMA_ARG_HOST", "LLAMA_ARG_PORT");
-/// What a server without keys is sent.
+/// Placeholder that is sent as a key to servers without keys.
 const NO_KEY: &str = "none";
 
-/// A key. Shown to nobody.
+/// An API key, which its debug output hides.
 #[derive(Clone, Default)]
 pub struct SecretKey(pub Option<String>);
 
@@ -34,7 +34,7 @@ impl std::fmt::Debug for SecretKey {
 /// A provider that was found.
 #[derive(Clone, Debug)]
 pub struct FoundProvider {
-    /// Where its API begins.
+    /// Base URL of the provider's API.
     pub url: String,
     /// The key, or a word where none is wanted.
     pub key: SecretKey,
@@ -80,7 +80,7 @@ fn with_version(base: &str) -> String {
 /// Variables that name proxies, as the gateway reads them.
 const PROXIES: [&str; 6] =
     ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
-/// What of this machine no proxy can reach.
+/// Addresses of this machine, which no proxy can reach.
 const THIS_MACHINE: &str = "127.0.0.0/8,localhost,::1";
 
 /// The way out of this network as the environment names it, for a gateway whose cluster, Slack and Git host run here.

@@ -141,15 +141,15 @@ impl DemoArgs {
     }
 }
 
-/// Where text for people goes.
+/// Callback that prints text for people.
 pub type PrintFn<'a> = &'a mut (dyn FnMut(&str) + Send);
 
-/// How a demo ended.
+/// The way in which a demo ended.
 #[derive(Debug)]
 pub enum DemoEnd {
     /// The scenario was played to its end.
     Played(Box<DemoSummary>),
-    /// Ctrl-C before that.
+    /// Interrupted with Ctrl-C before the end.
     Interrupted,
     /// Whoever talked on the chat page has had enough.
     Left,
@@ -270,7 +270,7 @@ async fn play_on(
     Ok(DemoSummary::of(&scenario.name, &report, begun.elapsed().as_secs_f64()))
 }
 
-/// What is said before anything is there.
+/// Text for people before anything has started.
 fn starting_words(args: &DemoArgs) -> &'static str {
     if args.nodes.outside.is_some() {
         "starting Slack, model API and GitHub here, and the product on the cluster's nodes …"
@@ -338,7 +338,7 @@ fn show_logs(stack: &RunningStack, say: &mut (dyn FnMut(&str) + Send)) {
     }
 }
 
-/// Ctrl-C or SIGTERM.
+/// Waits for Ctrl-C or SIGTERM.
 pub(crate) async fn await_interrupt() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };

@@ -1,4 +1,4 @@
-//! Whether this machine has room for a demo, asked before anything is started.
+//! Checks that this machine has room for a demo, before anything is started.
 
 use std::path::Path;
 
@@ -8,32 +8,32 @@ use nix::sys::statvfs::statvfs;
 const MEMORY_MB: u64 = 700;
 /// MB of disk that they write before anybody's repository is in it.
 const DISK_MB: u64 = 300;
-/// Where the kernel tells what a container may use.
+/// Mount point of the cgroup file system, which has the limits of this container.
 const CONTAINER: &str = "/sys/fs/cgroup";
 
-/// Why it is better not to begin.
+/// A shortage for which it is better not to begin.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoRoom {
-    /// Too little memory.
+    /// Too little memory is free.
     #[error(
         "{free} MB of memory are free, and the demo needs {MEMORY_MB}: end other programs, or give this machine or \
          container more"
     )]
     Memory {
-        /// MB.
+        /// Free memory in MB.
         free: u64,
     },
-    /// Too little disk.
+    /// Too little disk space is free.
     #[error(
         "{free} MB are free in {place}, and the demo needs {needed}: make room there, or name another folder with \
          TMPDIR (--state for one that is kept)"
     )]
     Disk {
-        /// MB.
+        /// Free disk space in MB.
         free: u64,
-        /// MB.
+        /// Needed disk space in MB.
         needed: u64,
-        /// A folder.
+        /// Folder that the space is needed in.
         place: String,
     },
 }

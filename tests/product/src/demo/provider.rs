@@ -15,45 +15,45 @@ use codebutler_testbed::stack::outside::ModelProvider;
 
 const OPENROUTER: &str = "https://openrouter.ai/api/v1";
 const OPENROUTER_HOST: &str = "openrouter.ai";
-/// How long the provider may take to say what it has.
+/// Timeout of the provider's list of models.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// Where `OpenRouter` says what a key may do.
+/// Path at which `OpenRouter` describes a key's rights.
 const KEY: &str = "key";
 /// Models named in a sentence.
 const EXAMPLES: usize = 5;
 
-/// Why real models can't be had.
+/// An error that keeps real models from being used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProviderError {
-    /// Not an address.
+    /// The address is not a URL.
     #[error("CODEBUTLER_MODEL_URL has to look like https://host/v1")]
     Url,
-    /// Nobody there.
+    /// The provider can't be reached.
     #[error("{host} can't be reached: check the network, and CODEBUTLER_MODEL_URL if it is set")]
     Unreachable {
-        /// The provider's host.
+        /// Host name of the provider.
         host: String,
     },
-    /// It says so itself.
+    /// The provider refuses the key.
     #[error("{host} refuses the key in {variable}: put a valid one there")]
     Key {
-        /// The provider's host.
+        /// Host name of the provider.
         host: String,
-        /// Where the key came from.
+        /// Name of the variable that the key came from.
         variable: &'static str,
     },
-    /// Not in its list.
+    /// The provider does not list the wanted models.
     #[error(
         "{host} does not offer {models}: set CODEBUTLER_MODEL to one that it does, such as {offered}"
     )]
     Model {
-        /// The provider's host.
+        /// Host name of the provider.
         host: String,
-        /// What the roles are to use.
+        /// Models that the roles are to use.
         models: String,
-        /// Some of what it has.
+        /// Examples of models that the provider offers.
         offered: String,
-        /// All of it.
+        /// All models that the provider offers.
         all: Vec<String>,
     },
 }
@@ -98,9 +98,9 @@ fn url_host(url: &str) -> Option<String> {
 /// A provider that was asked for.
 #[derive(Debug)]
 pub(crate) struct AskedProvider {
-    /// Where, and as whom.
+    /// URL and key of the provider.
     pub provider: ModelProvider,
-    /// Its host.
+    /// Host name of the provider.
     pub host: String,
     variable: &'static str,
 }
@@ -121,16 +121,16 @@ impl AskedProvider {
         self.variable
     }
 
-    /// The same for another model.
+    /// The same provider with another model.
     #[must_use]
     pub(crate) fn with(&self, model: Option<String>) -> Self {
         let provider = ModelProvider { model, ..self.provider.clone() };
         Self { provider, host: self.host.clone(), variable: self.variable }
     }
 
-    /// The same for a model that it has, where none is named and it lacks those of the roles: the only one, as servers of one's own
-    /// often have, or the newest of a family that can do the work. Where its list is not shown, one of the roles' own that
-    /// comes from there.
+    /// The same provider with a model that it has, where none is named and it lacks those of the roles:
+    /// the only one, as servers of one's own often have, or the newest of a family that can do the work.
+    /// Where its list is not shown, one of the roles' own that comes from there.
     ///
     /// # Errors
     /// A sentence that names the variable to set.
@@ -176,7 +176,7 @@ impl AskedProvider {
         })
     }
 
-    /// Its models; none where it shows no list.
+    /// Lists the provider's models; `None` where it shows no list.
     async fn list(&self) -> Result<Option<Vec<String>>, ProviderError> {
         let Some(answer) = self.get("models").await? else { return Ok(None) };
         let Ok(list) = answer.json::<ProviderModels>().await else { return Ok(None) };

@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 use codebutler_testbed::github::git::{BareRepository, GitError};
 
-/// How often a clone's size is looked at.
+/// Interval at which the size of a growing clone is checked.
 const LOOK: Duration = Duration::from_millis(200);
 /// A clone above this (MB) gets a word of warning.
 const LARGE_MB: u64 = 200;
@@ -18,21 +18,20 @@ const USUAL: [&str; 4] = ["main", "master", "trunk", "develop"];
 /// Longest name of a Repo that is made from a folder's.
 const MAX_NAME: usize = 30;
 
-/// Why a repository can't be worked on.
+/// An error that keeps a repository from being worked on.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RepositoryError {
-    /// Nothing there.
+    /// The path does not exist.
     #[error("{0} does not exist")]
     Missing(String),
-    /// Not Git's.
+    /// The folder is not a Git repository.
     #[error("{0} is no Git repository: run `git init` and commit in it first, or name another one")]
     NoRepository(String),
     /// Git's own words, as for a repository that a newer Git has made.
     #[error("{from} can't be read by the Git on this machine: {said}. It may need a newer Git")]
     Unreadable {
-        /// The repository.
         from: String,
-        /// Git's own words.
+        /// Message of Git, in its own words.
         said: String,
     },
     /// Objects that CodeButler can't name.
@@ -41,67 +40,63 @@ pub(super) enum RepositoryError {
          alone: name another one"
     )]
     ObjectFormat(String),
-    /// No history.
+    /// The clone is shallow, so its history is incomplete.
     #[error(
         "{0} is a shallow clone, whose history ends where it was cut off: run `git fetch --unshallow` in it first, then \
          start again"
     )]
     Shallow(String),
-    /// Nothing to work on.
+    /// The repository has no commits.
     #[error("{0} has no commits yet: commit something first (`git commit`), then start again")]
     NoCommits(String),
-    /// Nothing to aim at.
+    /// No branch is checked out, and none has a usual name.
     #[error(
         "{from} has no branch checked out, and none of its branches has a usual name: name the one \
          that pull requests are for with --branch (there are: {branches})"
     )]
     NoBranch {
-        /// The repository.
         from: String,
-        /// Some branches.
+        /// Names of some branches, for people.
         branches: String,
     },
     /// Named one that isn't there.
     #[error("{from} has no branch `{branch}` (there are: {branches})")]
     WrongBranch {
-        /// The repository.
         from: String,
-        /// What was asked for.
+        /// Branch that was asked for.
         branch: String,
-        /// Some branches.
+        /// Names of some branches, for people.
         branches: String,
     },
-    /// Too much of it.
+    /// The repository is larger than the limit.
     #[error(
         "{from} is larger than {limit} MB, and each thread would get a copy: name a smaller one, or \
          raise --repo-limit"
     )]
     Huge {
-        /// The repository.
         from: String,
-        /// MB.
+        /// The limit in MB, from `--repo-limit`.
         limit: u64,
     },
-    /// Git's own words.
+    /// Git could not clone the repository.
     #[error("{from} can't be cloned: {said}. Check the address, your access to it and the network")]
     Clone {
-        /// The repository.
         from: String,
         /// The last thing that Git said.
         said: String,
     },
-    /// Git can't be run.
+    /// The git program can't be run.
     #[error("git: {0}")]
     Git(#[from] GitError),
-    /// Files.
+    /// Reading or writing files failed.
     #[error("{0}")]
     Io(#[from] std::io::Error),
 }
 
-/// What to clone.
+/// A repository that is to be cloned.
 #[derive(Clone, Debug)]
 pub(super) struct CloneSource {
-    /// A path or URL.
+    /// Path or URL of the repository.
     pub from: String,
     /// The branch that pull requests are for, if it is not the default one.
     pub branch: Option<String>,
@@ -114,7 +109,7 @@ pub(super) struct CloneSource {
 pub(super) struct ClonedRepository {
     /// The branch that pull requests are for.
     pub branch: String,
-    /// What a user should know about it, a sentence each.
+    /// Notices for the user about the repository, a sentence each.
     pub notices: Vec<String>,
 }
 
@@ -255,7 +250,7 @@ impl CloneSource {
     }
 }
 
-/// Says what is wrong with a folder before Git does, in its own way.
+/// Explains what is wrong with a folder, in plainer words than Git would.
 async fn look_at(from: &str, path: &Path) -> Result<(), RepositoryError> {
     if !path.exists() {
         return Err(RepositoryError::Missing(from.to_owned()));
@@ -347,7 +342,7 @@ fn name_some(names: &[&str]) -> String {
     }
 }
 
-/// Size of a folder in MB.
+/// Size of a folder's files in MB, rounded up.
 fn folder_megabytes(dir: &Path) -> u64 {
     fn bytes(dir: &Path) -> u64 {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();

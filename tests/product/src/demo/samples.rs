@@ -1,4 +1,4 @@
-//! What the scripted model can play on the chat page, and what it says about everything else.
+//! The conversations that the scripted model can play on the chat page, and its answer to everything else.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -24,9 +24,9 @@ const REAL: &str = "For anything else it takes real models: `OPENROUTER_API_KEY=
 pub(super) struct SampleScripts {
     /// All scripts in one, each for its own conversation.
     pub script: ModelScript,
-    /// One for each sample.
+    /// Messages that start the samples, one for each.
     pub suggestions: Vec<ChatSuggestion>,
-    /// For all other conversations.
+    /// Answers in all other conversations.
     pub otherwise: OtherwiseAnswers,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn load_samples() -> Result<(PlayableScenario, SampleScripts), Scenar
     Ok((first, SampleScripts { script, suggestions, otherwise }))
 }
 
-/// What a model can do on a repository that nobody wrote a script for: look, and admit the rest.
+/// Script for a repository that nobody wrote one for: the model looks around, and admits the rest.
 #[must_use]
 pub(super) fn unknown_repository(name: &str) -> SampleScripts {
     let look = ScriptStep::tool("GitLog", json!({"limit": 1}))
@@ -101,7 +101,7 @@ pub(super) fn unknown_repository(name: &str) -> SampleScripts {
     }
 }
 
-/// What is said first.
+/// First message of a scenario, which starts its conversation.
 fn first_words(scenario: &PlayableScenario) -> Option<&str> {
     scenario.conversation.iter().find_map(|action| match action {
         ScenarioAction::Says { text, .. } => Some(text.as_str()),
@@ -109,7 +109,7 @@ fn first_words(scenario: &PlayableScenario) -> Option<&str> {
     })
 }
 
-/// What is said later.
+/// Replies that people give later in a scenario.
 fn later_words(scenario: &PlayableScenario) -> Vec<String> {
     let said = scenario.conversation.iter().filter_map(|action| match action {
         ScenarioAction::Replies { text, .. } => Some(text.clone()),

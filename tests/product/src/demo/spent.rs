@@ -1,4 +1,4 @@
-//! What a demo with real models has cost.
+//! The cost of a demo with real models.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -17,7 +17,7 @@ use codebutler_testbed::stack::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, build_i
 
 const OPERATOR: &str = "codebutler-operator";
 
-/// Runs until Ctrl-C.
+/// Runs the cluster until Ctrl-C.
 pub(super) async fn run_standing(
     prefix: &str,
     program: &Path,
@@ -46,7 +46,7 @@ pub(super) async fn run_standing(
     dir.close().context("removing the cluster's folder")
 }
 
-/// What `.ci/images` builds, under the names that it gives.
+/// Images that `.ci/images` builds, under the names that it gives.
 fn of_registry(
     prefix: &str,
     program: &Path,

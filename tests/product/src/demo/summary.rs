@@ -1,4 +1,4 @@
-//! What a played scenario comes to: for people, and with `--json` for machines.
+//! The summary of a played scenario: for people, and with `--json` for machines.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use codebutler_testbed::scenario::{ExpectationOutcome, ScenarioReport};
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DemoSummary {
-    /// The scenario's name.
+    /// Name of the scenario that was played.
     pub scenario: String,
-    /// Whether every expectation held.
+    /// True if every expectation held.
     pub passed: bool,
-    /// Every expectation.
+    /// Results of all expectations.
     pub expectations: Vec<ExpectationResult>,
-    /// By role, in the order of the Thread's status.
+    /// Figures by role, in the order of the Thread's status.
     pub roles: Vec<RoleFigures>,
     /// USD on the Threads, exact.
     pub cost: NanoUsd,
@@ -31,33 +31,33 @@ pub struct DemoSummary {
     pub seconds: f64,
 }
 
-/// One expectation.
+/// The result of an expectation.
 #[derive(Debug, Serialize)]
 pub struct ExpectationResult {
-    /// What was expected.
+    /// The expectation in words.
     pub what: String,
-    /// Whether it held.
+    /// True if the expectation held.
     pub ok: bool,
-    /// What was found instead.
+    /// The difference that was found; empty if the expectation held.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
 }
 
-/// What a role did.
+/// A role's model calls, tool calls, tokens and cost.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoleFigures {
-    /// Short name.
+    /// Short name of the agent's role.
     pub role: String,
-    /// Model calls.
+    /// Number of calls to the model.
     pub turns: u64,
     /// Tool calls that the model made.
     pub tool_calls: u64,
-    /// Tokens sent.
+    /// Number of tokens that were sent.
     pub prompt_tokens: u64,
-    /// Tokens received.
+    /// Number of tokens that were received.
     pub completion_tokens: u64,
-    /// USD, exact.
+    /// Exact cost in US dollars.
     pub cost: NanoUsd,
 }
 

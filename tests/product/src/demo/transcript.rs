@@ -15,7 +15,7 @@ pub(super) struct DemoTranscript {
 }
 
 impl DemoTranscript {
-    /// What to show of an event, if anything.
+    /// Line that shows an event, if it is worth one.
     pub(super) fn line(&mut self, event: &SpectatorEvent) -> Option<String> {
         match event {
             SpectatorEvent::Message(message) => Some(show_message(message)),

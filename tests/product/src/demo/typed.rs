@@ -7,16 +7,16 @@ use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 
 use super::found::{FoundProvider, SecretKey};
 
-/// In the place of the variable's name.
+/// Words that stand for the variable's name in messages about a typed key.
 const TYPED: &str = "what you typed";
 const QUESTION: &str = "Which models shall work on it? Type a key of OpenRouter, OpenAI, Anthropic or Google (it is not shown, and kept for this run \
     alone), or the address of a server of yours, such as http://localhost:11434/v1. Enter alone: no model, the demo can look \
     around and no more.\n> ";
-/// Ctrl-C, as a character.
+/// Character that Ctrl-C types while the terminal sends no signals.
 const INTERRUPT: char = '\u{3}';
 /// Answers that can't be read before the demo goes on without a model.
 const TRIES: usize = 3;
-/// How the keys of providers begin, the longer beginnings first.
+/// Prefixes of the providers' keys, the longer ones first.
 const KEYS: [(&str, &str); 4] = [
     ("sk-or-", "https://openrouter.ai/api/v1"),
     ("sk-ant-", "https://api.anthropic.com/v1"),
@@ -81,7 +81,7 @@ pub(super) fn ask_provider() -> Option<FoundProvider> {
     if !is_terminal() {
         return None;
     }
-    // Where it can't be hidden what is typed, nothing is asked.
+    // Without a way to hide the typed key, no question is asked.
     let shown = tcgetattr(&stdin).ok()?;
     let mut hidden = shown.clone();
     // Ctrl-C would end the demo with a terminal that shows nothing any more: it is a character, and no key.
@@ -111,7 +111,7 @@ fn ask_until_read(input: &mut impl BufRead, say: &mut impl FnMut(&str)) -> Optio
     None
 }
 
-/// Nothing was typed: none. The error says what to do.
+/// Reads the typed answer; `None` if it is empty. The error says what to type.
 fn read_answer(text: &str) -> Result<Option<FoundProvider>, &'static str> {
     let found = |url: String, key: &str| {
         let key = SecretKey(Some(key.to_owned()));

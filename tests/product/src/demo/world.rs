@@ -35,7 +35,7 @@ impl<'a> StackWorld<'a> {
         Self::on(stack, &scenario.repository.branch, roles)
     }
 
-    /// The same without a scenario.
+    /// Makes a world of a stack without a scenario.
     pub(crate) fn on(
         stack: &'a RunningStack,
         branch: &str,

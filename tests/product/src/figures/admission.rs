@@ -21,12 +21,12 @@ use tokio::task::JoinHandle;
 use super::operator::{RunningOperator, mail_patch, make_thread};
 use super::{MeasuredFigure, find_percentile};
 
-/// Threads a second.
+/// Number of new Threads per second.
 const RATE: u32 = if cfg!(debug_assertions) { 15 } else { 75 };
 const SECONDS: u32 = 10;
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// When something of a name was first seen.
+/// Time at which an object of each name was first seen.
 #[derive(Clone, Default)]
 struct SeenCalls(Arc<Mutex<HashMap<String, Instant>>>);
 
@@ -60,7 +60,7 @@ impl SeenCalls {
     }
 }
 
-/// See the module.
+/// Measures the admission of Threads; see the module.
 pub(super) async fn measure_admission() -> anyhow::Result<Vec<MeasuredFigure>> {
     let operator = RunningOperator::start().await?;
     let seen = SeenCalls::default();
@@ -134,7 +134,7 @@ async fn run_round(
     Ok(samples)
 }
 
-/// What the controller made for one Thread, as it was asked for.
+/// The objects that the controller made for one Thread, as its requests had them.
 struct MeasuredModel {
     thread: String,
     claim: Value,
@@ -171,7 +171,7 @@ impl MeasuredModel {
         })
     }
 
-    /// The same requests for another Thread, each once the one before it is answered.
+    /// Repeats the requests for another Thread, each once the one before it is answered.
     async fn repeat(&self, client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
         let (claims, pods) = (
             Api::namespaced(client.clone(), namespace),

@@ -1,7 +1,7 @@
-//! What a role's pod costs beside its model and its commands: its start, its memory, and its own
-//! time for a turn as the conversation grows. In the whole product, with a model that answers at
-//! once, so each value holds for gateway and kubelet too. Where opencode can be installed, the same
-//! is asked of it, for the reader to compare.
+//! The cost of a role's pod beside its model and its commands: its start, its memory, and its own time
+//! for a turn as the conversation grows. In the whole product, with a model that answers at once, so
+//! each value holds for gateway and kubelet too. Where opencode can be installed, the same is asked of
+//! it, for the reader to compare.
 
 mod crowd;
 mod earlier;
@@ -129,9 +129,9 @@ async fn measure_conversation(
 
 /// A conversation as its model sees it.
 struct Watched {
-    /// When the first answer that was waited for was served.
+    /// Time at which the first awaited answer was served.
     first: Instant,
-    /// When each was; all earlier ones at the same moment.
+    /// Times at which each answer was seen to be served; all earlier ones have the time of the first look.
     reached: Vec<Instant>,
     /// The most memory that the process had in use, in MiB.
     peak: f64,

@@ -39,7 +39,7 @@ const PAUSE: std::ops::Range<u64> = 300..1800;
 const SIDE_BY_SIDE: usize = 3;
 /// Pods of one role that may die in a row: the controller gives up at the fifth.
 const IN_A_ROW: u32 = 3;
-/// How long anything may take.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// A person who sees nothing happen clicks again after this time.
 const CLICKS_AGAIN: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ const PLAN: &str = "Plan: set the price";
 const HALFWAY: &str = "halfway there";
 const DONE: &str = "All done.";
 
-/// What went wrong, counted.
+/// Numbers of lost and of doubled effects.
 #[derive(Debug, Default)]
 struct Harm {
     lost: usize,
@@ -179,7 +179,7 @@ async fn run_chaos(stack: &mut RunningStack, rng: StdRng) -> anyhow::Result<Vec<
     ])
 }
 
-/// Where people work.
+/// The environment in which people work: chat, Git host, models and Threads.
 struct Office<'a> {
     slack: &'a SlackServer,
     remote: &'a DrivenRepository,
@@ -191,7 +191,7 @@ struct Office<'a> {
 }
 
 impl Office<'_> {
-    /// One conversation after another until all kills have been made; how many, and their harm.
+    /// Holds one conversation after another until all kills have been made; returns their number and the harm.
     async fn work(&self, desk: usize) -> anyhow::Result<(usize, Harm)> {
         let (mut talks, mut harm) = (0, Harm::default());
         while self.killed.load(Ordering::SeqCst) < KILLS {
@@ -241,7 +241,7 @@ impl Office<'_> {
         Ok(self.slack.post_as(self.ana, self.channel, root, text)?)
     }
 
-    /// Whether a model was ever told.
+    /// True if a text was part of any request to a model.
     fn read(&self, text: &str) -> bool {
         self.models.requests().iter().any(|request| request.body.to_string().contains(text))
     }
@@ -271,7 +271,7 @@ impl Office<'_> {
         .await
     }
 
-    /// What the provider billed and no Thread has on its books, settled or flagged.
+    /// Amount that the provider billed and no Thread has on its books, settled or flagged.
     async fn missing(&self) -> anyhow::Result<u64> {
         let threads = self.threads.list(&ListParams::default()).await?;
         let booked: u64 = threads
@@ -286,7 +286,7 @@ impl Office<'_> {
     }
 }
 
-/// What goes round with the axe.
+/// The part that kills processes and pods while people work.
 struct Killer<'a> {
     controller: &'a mut StackPart,
     gateway: &'a mut StackPart,

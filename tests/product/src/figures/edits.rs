@@ -16,22 +16,21 @@ const FILES: usize = long_or_short(500, 20);
 
 /// A file, and one line of it that is to be another.
 pub(super) struct EditTrial {
-    /// Its name in the folder.
     pub name: String,
     /// The line, as a person sees it.
     pub old: String,
-    /// What is to stand there.
+    /// Replacement of the line.
     pub new: String,
-    /// The line above it.
+    /// The line above it, as context of a patch.
     pub above: String,
     before: Vec<u8>,
     after: Vec<u8>,
 }
 
-/// What a tool has made of all files.
+/// Result of a tool's edits over all files.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EditScore {
-    /// As they should be.
+    /// Number of files that are as they should be.
     pub done: usize,
     /// Neither that nor as they were.
     pub damaged: usize,
@@ -47,7 +46,7 @@ impl EditTrial {
     }
 }
 
-/// All of them: none is damaged here, and how many are elsewhere.
+/// Measures the edits of all files: none is damaged here; other programs' counts are for comparison.
 pub(super) async fn measure_edits() -> anyhow::Result<Vec<MeasuredFigure>> {
     let trials: Vec<EditTrial> = (0..FILES).map(make_trial).collect();
     let mut scratch = tempfile::tempdir()?;
@@ -101,7 +100,7 @@ pub(super) fn lay_out(trials: &[EditTrial], tree: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What became of the files.
+/// Counts the files that are edited as they should be, and those that are damaged.
 pub(super) fn count_score(trials: &[EditTrial], tree: &Path) -> anyhow::Result<EditScore> {
     let mut score = EditScore::default();
     for trial in trials {

@@ -1,6 +1,6 @@
-//! How long pods wait for an answer while somebody floods the gateway with tokens of nobody: in turns
-//! without and with the flood, in one run. And how another team fares while one does everything at once that
-//! takes memory and processors ([`siege`]).
+//! Waiting time of pods for an answer while somebody floods the gateway with tokens of nobody: in turns
+//! without and with the flood, in one run. Also another team's latencies while one team does everything
+//! at once that takes memory and processors ([`siege`]).
 
 mod siege;
 
@@ -30,7 +30,7 @@ const EVERY: Duration = Duration::from_millis(5);
 const PODS: usize = 8;
 const CALL: Duration = Duration::from_millis(20);
 
-/// Measures.
+/// Measures pods' calls in turns without and with the flood.
 pub(super) async fn measure_flood() -> anyhow::Result<Vec<MeasuredFigure>> {
     let provider = LocalProvider::start().await?;
     let bed = ProxyBed::start(&provider, None).await.context("starting the gateway")?;

@@ -31,10 +31,10 @@ use codebutler_testbed::serving::RunningServer;
 
 /// Answers that are under way.
 const STREAMS: usize = long_or_short(200, 20);
-/// What each costs.
+/// Price of each model call.
 const PRICE: NanoUsd = NanoUsd(1_000);
 const COST: &str = "0.000001";
-/// How long anything may take.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Measures.
@@ -62,7 +62,7 @@ pub(super) async fn measure_handover() -> anyhow::Result<Vec<MeasuredFigure>> {
     bed.end_upgrade().await?;
 
     let billed = PRICE.times(u64::try_from(provider.calls())?, 1);
-    // What the first gateway has settled is taken into the books by the second one.
+    // The second gateway takes over what the first one has settled, so the books take a moment to be whole.
     let client = bed.cluster().client();
     let right = [(billed, NanoUsd::ZERO); 2];
     let whole = || async { Ok((booked_sums(&client).await? == right).then_some(())) };
@@ -95,7 +95,7 @@ async fn open_stream(bed: &ProxyBed, n: usize) -> anyhow::Result<JoinHandle<bool
     }))
 }
 
-/// As one of the pods, of which none may make too many calls at once.
+/// Calls the model as one of the pods in turn, as none of them may make too many calls at once.
 async fn ask_model(bed: &ProxyBed, words: &str, stream: bool) -> anyhow::Result<reqwest::Response> {
     let tokens = bed.tokens(0);
     let number: usize = words.rsplit(' ').next().context("no number")?.parse()?;
@@ -109,7 +109,8 @@ async fn ask_model(bed: &ProxyBed, words: &str, stream: bool) -> anyhow::Result<
     Ok(response)
 }
 
-/// What all Threads have settled and what of them is not known, and the same of all Repos.
+/// Sums over all Threads, then over all Repos: what is settled, and what is granted or flagged and so
+/// not known yet.
 async fn booked_sums(client: &Client) -> anyhow::Result<[(NanoUsd, NanoUsd); 2]> {
     let mut books = [(NanoUsd::ZERO, NanoUsd::ZERO); 2];
     let [(settled, open), (billed, unknown)] = &mut books;
@@ -159,12 +160,12 @@ impl HandoverProvider {
         self.shared.finish.send_replace(true);
     }
 
-    /// How many calls were made.
+    /// Number of calls that were made.
     fn calls(&self) -> usize {
         self.shared.asked.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
     }
 
-    /// How many of them were made for something that was paid for already.
+    /// Number of calls that repeated one that was paid for already.
     fn twice(&self) -> usize {
         let asked = self.shared.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked.values().map(|times| times - 1).sum()

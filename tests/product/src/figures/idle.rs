@@ -1,4 +1,5 @@
-//! What a gateway costs that has nothing to do, among many conversations that rest and many more that are over.
+//! The cost of a gateway that has nothing to do, among many conversations that rest and many more that
+//! are over.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ use codebutler_testbed::place::TEAM;
 const SIZES: (usize, usize) = if cfg!(debug_assertions) { (100, 500) } else { (20_000, 100_000) };
 /// Requests under way while they are made.
 const AT_ONCE: usize = 64;
-/// How long is looked at.
+/// Duration of the measurement.
 const WINDOW: Duration = Duration::from_secs(30);
 /// Shorter looks that say when it has come to rest.
 const GLANCE: Duration = Duration::from_secs(5);
@@ -51,7 +52,7 @@ async fn make_threads(bed: &ProxyBed) -> anyhow::Result<()> {
         .await
 }
 
-/// One in which everybody has read everything.
+/// Makes a Thread in which everybody has read everything.
 async fn make_thread(api: &Api<Thread>, n: usize, open: bool) -> anyhow::Result<()> {
     let (name, root) = (format!("idle-{n:06}"), format!("{}.000100", 1_700_000_000 + n));
     let (state, finalizers) =

@@ -1,5 +1,5 @@
-//! How long Slack waits until what was said is stored: a burst of messages in many conversations,
-//! far above what Slack sends to one app, on the embedded API server.
+//! Waiting time of Slack until messages are stored: a burst in many conversations, far above what Slack
+//! sends to one app, on the embedded API server.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -99,7 +99,7 @@ pub(super) async fn measure_ingest() -> anyhow::Result<Vec<MeasuredFigure>> {
     figures
 }
 
-/// One conversation: its first message and its newest.
+/// First and newest message of a conversation.
 struct Said {
     root: String,
     newest: String,

@@ -1,5 +1,5 @@
-//! What the memory of a repository costs when a run starts: 500 learnings and a megabyte of
-//! `.codebutler/`, read from Git, looked up and chosen.
+//! The cost of a repository's memory when a run starts: 500 learnings and a megabyte of `.codebutler/`,
+//! read from Git, looked up and chosen.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -24,14 +24,14 @@ const CALLS: usize = 20;
 /// Calls under way at the same time, and the seconds that each lasts.
 const AT_ONCE: usize = 100;
 const SECONDS: u32 = 3;
-/// Between looks at the gateway's memory.
+/// Interval between looks at the gateway's memory.
 const LOOK: Duration = Duration::from_millis(10);
 /// Servers that are configured and not used.
 const UNUSED: usize = 10;
 /// Starts of a run, with these servers and without: so many turns of so many starts.
 const TURNS: usize = long_or_short(8, 1);
 const STARTS: usize = long_or_short(5, 2);
-/// Between two starts: one app may read 50 conversations a minute at Slack.
+/// Pause between two starts: one app may read 50 conversations a minute at Slack.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Measures.
@@ -53,8 +53,8 @@ async fn measure_on(bed: &McpBed) -> anyhow::Result<Vec<MeasuredFigure>> {
     Ok(figures)
 }
 
-/// The same call in turns: by the official client, and by a role whose model wants it. The agent's own record says how
-/// long it took, from the call to its result.
+/// Times the same call in turns: by the official client, and by a role whose model wants it. The agent's
+/// own record says how long it took, from the call to its result.
 async fn time_calls(bed: &McpBed) -> anyhow::Result<Vec<MeasuredFigure>> {
     let mut official = DirectClient::start(bed.dir.path(), &bed.modules, "everything")?;
     let mut direct = Vec::new();
@@ -103,8 +103,9 @@ async fn hold_calls(bed: &McpBed) -> anyhow::Result<MeasuredFigure> {
     Ok(MeasuredFigure::at_most("mcp.held", most - before, "MiB", 20.0).beside(before))
 }
 
-/// From a message to the first model call of an awake role, with servers of its own that it does not use and without, in
-/// turns. Their tools were listed once, as those of any server that is not quite new.
+/// Times the start of a run, from a message to the first model call of an awake role, with servers of
+/// its own that it does not use and without, in turns. Their tools were listed once, as those of any
+/// server that is not quite new.
 async fn time_starts(bed: &McpBed) -> anyhow::Result<MeasuredFigure> {
     let playing = McpServer::start(None).await?;
     let tool = json!({"name": "search", "inputSchema": {"type": "object"}});

@@ -1,4 +1,4 @@
-//! What a process has in memory, by `/proc/PID/status`: its own, and what it has read of its program.
+//! The memory of a process, by `/proc/PID/status`: its own, and the parts of its program that it has read.
 
 use anyhow::Context as _;
 

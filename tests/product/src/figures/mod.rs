@@ -1,4 +1,4 @@
-//! What CodeButler promises in numbers, measured: `cargo figures NAME` prints one JSON object a line
+//! The numbers that CodeButler promises, measured: `cargo figures NAME` prints one JSON object a line
 //! and exits 0 only if every value is within its limit.
 //!
 //! Machines are noisy: where something is compared, both sides are measured in the same run, and the
@@ -34,29 +34,28 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// One measured value.
+/// A measured value and its limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MeasuredFigure {
-    /// What was measured, such as `proxy.added_p50`.
+    /// Name of the figure, such as `proxy.added_p50`.
     pub name: String,
     /// The measurement, in `unit`; for a comparison whose limit is a ratio, that ratio.
     pub value: f64,
     /// `ms`, `MiB`, `1/s`, `x` (a ratio), `count`.
     pub unit: &'static str,
-    /// The promise.
+    /// The promised limit of the value.
     pub limit: f64,
-    /// Which side of the limit is good.
+    /// The side of the limit on which the value has to be.
     pub bound: LimitBound,
-    /// What the same run measured for the thing that this is compared with, in the unit that the
-    /// two share.
+    /// The compared thing's measurement in the same run, in the unit that the two share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<f64>,
-    /// This over the baseline.
+    /// The measurement over the baseline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
 }
 
-/// Which side of a limit is good.
+/// The side of a limit on which a value is good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitBound {
@@ -97,7 +96,7 @@ impl MeasuredFigure {
         Self { ratio: Some(self.value / baseline), baseline: Some(baseline), ..self }
     }
 
-    /// The same where there is something to compare with.
+    /// Adds the baseline as [`MeasuredFigure::beside`] does, if there is one.
     #[must_use]
     pub fn perhaps_beside(self, baseline: Option<f64>) -> Self {
         match baseline {
@@ -106,7 +105,7 @@ impl MeasuredFigure {
         }
     }
 
-    /// Whether the promise is kept.
+    /// True if the value is within its limit.
     #[must_use]
     pub fn holds(&self) -> bool {
         match self.bound {
@@ -187,7 +186,7 @@ const fn long_or_short(long: usize, short: usize) -> usize {
     if SHORT { short } else { long }
 }
 
-/// How soon it is looked again.
+/// Interval between two looks.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// Looks until there is an answer; says what was missing after `patience`.

@@ -94,7 +94,7 @@ impl RunningOperator {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// How often the controller has looked at Threads.
+    /// Number of the controller's reconciles of Threads so far.
     pub(super) async fn reconciles(&self) -> anyhow::Result<f64> {
         let url = format!("http://{}/metrics", self.metrics);
         let text = reqwest::get(url).await?.text().await?;
@@ -110,7 +110,7 @@ impl RunningOperator {
         memory::resident_memory(pid)
     }
 
-    /// Ends everything. A given cluster keeps the namespace to delete.
+    /// Stops the controller and the cluster. A given cluster stays, and deletes the namespace without being awaited.
     pub(super) async fn stop(mut self) -> anyhow::Result<()> {
         self.process.stop().await?;
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
@@ -120,7 +120,7 @@ impl RunningOperator {
     }
 }
 
-/// A Thread of the Repo.
+/// Makes a Thread of the measured Repo.
 pub(super) fn make_thread(name: &str) -> anyhow::Result<Thread> {
     Ok(serde_json::from_value(json!({
         "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": name},
@@ -128,7 +128,7 @@ pub(super) fn make_thread(name: &str) -> anyhow::Result<Thread> {
     }))?)
 }
 
-/// What the gateway writes when somebody has written to a role.
+/// The status patch that the gateway writes when somebody has written to a role.
 pub(super) fn mail_patch() -> Patch<Value> {
     Patch::Merge(json!({"status": {"roles": {"pm": {"inbox": "1767268700.000100"}}}}))
 }

@@ -1,6 +1,6 @@
-//! How soon two conversations are told that their branches conflict, among 200 open threads of one Repo with a
-//! push every second; and how much of a processor that takes, beside the same pushes to a Repo whose
-//! branches are compared with nothing.
+//! The time until two conversations are told that their branches conflict, among 200 open threads of one
+//! Repo with a push every second; and the processor time that this takes, beside the same pushes to a
+//! Repo whose branches are compared with nothing.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ const SECONDS: usize = long_or_short(30, 3);
 const CONFLICTS: usize = 5;
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// Measures.
+/// Measures the delay until both conversations are told, and the processor time.
 pub(super) async fn measure_overlap() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let github = GitHubServer::start(&dir.path().join("host"), GitHubOptions::default()).await?;
@@ -118,7 +118,7 @@ async fn branch_off(remote: &DrivenRepository, branch: &str) -> anyhow::Result<(
     Ok(())
 }
 
-/// Whether every branch was looked at.
+/// Returns `Some` once the status of every Thread says that its branch has been compared.
 async fn all_compared(bed: &ProxyBed, threads: &[Open]) -> anyhow::Result<Option<()>> {
     let client: Client = bed.cluster().client();
     let all =
@@ -128,7 +128,7 @@ async fn all_compared(bed: &ProxyBed, threads: &[Open]) -> anyhow::Result<Option
     Ok((all.items.iter().filter(seen).count() >= threads.len()).then_some(()))
 }
 
-/// Who pushes, and the file that is its own.
+/// A Thread that pushes to its branch, and the file that it alone changes.
 struct Pusher {
     branch: String,
     token: String,
@@ -196,7 +196,7 @@ impl Clone {
         Ok(Self { folder: folder.to_owned() })
     }
 
-    /// One more commit on a branch, that gives a file another content, through the gateway.
+    /// Makes one more commit on a branch, which changes a file, and pushes it through the gateway.
     async fn push(
         &self,
         bed: &ProxyBed,
@@ -223,7 +223,7 @@ impl Clone {
     }
 }
 
-/// Runs Git.
+/// Runs Git with these options.
 async fn run_git(options: &[String], words: &[&str]) -> anyhow::Result<()> {
     let who = ["-c", "user.name=Ana", "-c", "user.email=ana@example.com"];
     let output = BareRepository::command().args(options).args(who).args(words).output().await?;

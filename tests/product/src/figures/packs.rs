@@ -1,5 +1,5 @@
-//! How long a push takes while another Repo's pods send packs that unfold to giants: in turns without
-//! and with them, in one run.
+//! Duration of a push while another Repo's pods send packs that unfold to giants: in turns without and
+//! with them, in one run.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,18 +15,18 @@ use super::{MeasuredFigure, find_percentile, long_or_short};
 use codebutler_testbed::github::git::BareRepository;
 use codebutler_testbed::github::{DrivenRepository, FirstCommit, GitHubOptions, GitHubServer};
 
-/// Turns of each kind.
+/// Number of turns of each kind.
 const TURNS: usize = long_or_short(7, 1);
 /// Packs at once, each of a Thread of its own.
 const HOSTILE: usize = 3;
-/// What one of them unfolds to, twice.
+/// Size in bytes to which such a pack unfolds, twice.
 const GIANT: usize = 250 << 20;
 
-/// Which of the Repos.
+/// Indexes of the hostile Repo and of the other one.
 const BAD: usize = 0;
 const GOOD: usize = 1;
 
-/// Measures.
+/// Measures pushes in turns without and with hostile packs.
 pub(super) async fn measure_packs() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let github = GitHubServer::start(&dir.path().join("host"), GitHubOptions::default()).await?;

@@ -26,11 +26,11 @@ const VIEWERS: usize = long_or_short(500, 10);
 /// Steps of a thread that is long.
 const LONG: usize = long_or_short(5000, 200);
 const LONG_OUTPUT: usize = 10;
-/// How often the first page of it is asked for.
+/// Number of requests for the first page.
 const OPENED: usize = long_or_short(20, 2);
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// What people who watch meet.
+/// Measures the latencies that spectators of a conversation notice.
 ///
 /// # Errors
 /// When the product does not start, or shows nothing.

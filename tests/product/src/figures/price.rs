@@ -1,4 +1,4 @@
-//! What a coder's long run is billed by a provider with Anthropic's cache rules: as the product asks,
+//! The bill of a coder's long run at a provider with Anthropic's cache rules: as the product asks,
 //! against the same of a model that nobody knows to want marks. Counted by the provider.
 
 mod day;
@@ -60,7 +60,7 @@ pub(super) async fn measure_price() -> anyhow::Result<Vec<MeasuredFigure>> {
     Ok(figures)
 }
 
-/// One run with a model; every answer that was billed.
+/// Plays one run with a model; returns every answer that was billed.
 async fn run_model(card: ModelCard) -> anyhow::Result<Vec<ServedAnswer>> {
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");

@@ -23,18 +23,18 @@ use super::{MeasuredFigure, find_percentile, long_or_short};
 const WARM: usize = long_or_short(200, 5);
 /// Calls that are measured one at a time, on each side.
 const SINGLE: usize = long_or_short(1000, 20);
-/// Streams at once.
+/// Number of concurrent streams.
 const STREAMS: usize = long_or_short(200, 10);
-/// Calls at once.
+/// Number of concurrent calls.
 const BUSY: usize = long_or_short(50, 5);
-/// How long as many calls as possible are made.
+/// Duration of the measurement of throughput.
 const RUSH: Duration = Duration::from_secs(5);
 
-/// Where calls go.
+/// A client with the destination and the tokens of its calls.
 struct Line {
     client: reqwest::Client,
     url: String,
-    /// Whose calls they are, in turns.
+    /// Tokens of the calls, used in turns.
     tokens: Vec<String>,
     calls: AtomicUsize,
 }
@@ -53,7 +53,7 @@ impl Line {
         Ok(response)
     }
 
-    /// One call; milliseconds.
+    /// Makes one call; its duration in milliseconds.
     async fn timed(&self) -> anyhow::Result<f64> {
         let begun = Instant::now();
         self.ask(false).await?.bytes().await?;

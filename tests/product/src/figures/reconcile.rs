@@ -26,7 +26,7 @@ struct Measured {
     resident: f64,
 }
 
-/// See the module.
+/// Measures reconciles among few and among many Threads; see the module.
 pub(super) async fn measure_reconcile() -> anyhow::Result<Vec<MeasuredFigure>> {
     let operator = RunningOperator::start().await?;
     let few = measure_at(&operator, 0, SIZES[0]).await?;
@@ -83,7 +83,7 @@ async fn measure_at(
     Ok(Measured { p50: find_percentile(&mut samples, 50), looks, resident })
 }
 
-/// From the answer to a change of a Thread's spec until the controller's status for it is seen (ms).
+/// Milliseconds from the answer to a change of a Thread's spec until the controller's status for it is seen.
 async fn time_change(operator: &RunningOperator, name: &str) -> anyhow::Result<f64> {
     let threads = operator.api::<Thread>();
     // From now on: what the Thread itself was last changed by may be long forgotten.

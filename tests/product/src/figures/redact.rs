@@ -1,4 +1,4 @@
-//! How fast ordinary text is looked through for secrets, and that none of the corpus is missed.
+//! Throughput of the scan for secrets on ordinary text, and a check that it misses none of the corpus.
 
 use std::time::{Duration, Instant};
 
@@ -7,9 +7,9 @@ use codebutler_testbed::corpus;
 
 use super::MeasuredFigure;
 
-/// How long to measure.
+/// Duration of the measurement.
 const MEASURE: Duration = Duration::from_secs(3);
-/// What counts as ordinary text: the project's own words and code.
+/// Ordinary text for the measurement: the project's own words and code.
 const ORDINARY: [&str; 5] = [
     include_str!("../../../../README.md"),
     include_str!("../../../../seeds/global.md"),

@@ -13,12 +13,12 @@ use super::{MeasuredFigure, long_or_short};
 const ROUNDS: usize = long_or_short(9, 1);
 /// Files that make a tree a large one.
 const LARGE: usize = long_or_short(20_000, 500);
-/// What is looked for: everywhere, and found in a few places.
+/// Search patterns: one is looked for everywhere and found in a few places.
 const PATTERN: &str = r"unsafe impl<T: \w+> S\w+ for";
 const GLOB: &str = "*.toml";
 const RIPGREP: &str = "^15";
 
-/// Both searches as ratios to ripgrep's.
+/// Measures both searches as ratios to ripgrep's.
 pub(super) fn measure_search() -> anyhow::Result<Vec<MeasuredFigure>> {
     let tree = sources_tree()?;
     let ripgrep = find_ripgrep();

@@ -1,5 +1,5 @@
-//! What a snapshot costs of a worktree in which nothing changed: 20,000 files, beside `git status` of the same
-//! worktree.
+//! The cost of a snapshot of a worktree in which nothing changed: 20,000 files, beside `git status` of
+//! the same worktree.
 
 use std::path::Path;
 use std::time::Instant;
@@ -14,16 +14,16 @@ use super::{MeasuredFigure, long_or_short};
 use codebutler_testbed::github::git::BareRepository;
 
 const FILES: usize = long_or_short(20_000, 500);
-/// Files in one folder.
+/// Number of files in one folder.
 const TOGETHER: usize = 100;
-/// Bytes of a file.
+/// Size of a file in bytes.
 const SIZE: usize = 900;
-/// How often each side is measured, in turn; the median counts.
+/// Number of measurements of each side, in turn; the median counts.
 const ROUNDS: usize = long_or_short(15, 2);
-/// How often more a snapshot may cost.
+/// Highest ratio of a snapshot's time to that of `git status`.
 const MOST: f64 = 1.3;
 
-/// Snapshot against status.
+/// Measures a snapshot against `git status`.
 pub(super) async fn measure_snapshot() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let remote = dir.path().join("remote.git");

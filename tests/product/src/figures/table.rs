@@ -55,7 +55,7 @@ fn make_row(figure: &Value, before: &BTreeMap<String, f64>) -> [String; 5] {
     ]
 }
 
-/// Three digits that count.
+/// Shows three significant digits.
 fn show_number(number: f64) -> String {
     let digits = match number.abs() {
         size if size >= 100.0 => 0,

@@ -1,6 +1,6 @@
 //! From a mention to the first model call: in a new thread, whose pod has to start first (its image is
-//! there), in one that takes a seat, and in one whose role is awake. On the cluster of `KUBECONFIG` if that is set, and on its own
-//! nodes where the environment says so.
+//! there), in one that takes a seat, and in one whose role is awake. On the cluster of `KUBECONFIG` if that
+//! is set, and on its own nodes where the environment says so.
 
 use std::time::{Duration, Instant};
 
@@ -21,14 +21,14 @@ use codebutler_testbed::stack::{PagesAccess, RunningStack, StackOptions};
 
 /// Conversations that are measured, after one that has the images pulled.
 const CONVERSATIONS: usize = long_or_short(20, 2);
-/// How long anything may take.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// Between two conversations: one app may read 50 a minute at Slack, and what waits for that is no part
-/// of the figure.
+/// Pause between two conversations: one app may read 50 a minute at Slack, and what waits for that is no
+/// part of the figure.
 const PAUSE: Duration = Duration::from_secs(4);
 pub(super) const ROLE: &str = "pm";
 
-/// What people wait for.
+/// Measures the waiting times that people notice.
 ///
 /// # Errors
 /// When the product does not start, or does not answer.
@@ -143,7 +143,7 @@ async fn has_taken_seat(stack: &RunningStack, root: &str) -> anyhow::Result<bool
     Ok(thread.status.is_some_and(|status| status.volume.is_some()))
 }
 
-/// Somebody writes; the conversation, and the milliseconds until a model is called.
+/// Writes as a person; returns the conversation, and the milliseconds until a model is called.
 pub(super) async fn await_call(
     stack: &RunningStack,
     root: Option<&str>,

@@ -1,6 +1,6 @@
-//! How long a role waits for its worktree: a repository of 100 MB, the tenth that is made of it,
-//! cloned by the toolbox through relay and gateway, beside a `git clone` of the same history from a
-//! local server.
+//! Waiting time of a role for its worktree: a repository of 100 MB, the tenth that is made of it, cloned
+//! by the toolbox through relay and gateway, beside a `git clone` of the same history from a local
+//! server.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -31,10 +31,10 @@ const SIZE: usize = 50_000;
 const COMMITS: usize = 30;
 /// Worktrees that are made before the one that counts.
 const BEFORE: usize = 9;
-/// How often each side is measured; the median counts.
+/// Number of measurements of each side; the median counts.
 const ROUNDS: usize = long_or_short(5, 1);
 
-/// Worktree against clone.
+/// Measures a worktree against a plain clone.
 pub(super) async fn measure_worktree() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let github = GitHubServer::start(&dir.path().join("host"), GitHubOptions::default()).await?;

@@ -11,13 +11,13 @@ use crate::apiserver::store::ObjectStore;
 const ALLOWLISTS: &str = "allowlistsynchronizers.auto.gke.io";
 const WEBHOOK: &str = "warden-validating.common-webhooks.networking.gke.io";
 const ADJUSTED: &str = "autopilot.gke.io/resource-adjustment";
-/// What a container that asks for nothing gets.
+/// Default requests of a container that has none.
 const DEFAULTS: [(&str, &str); 3] =
     [("cpu", "500m"), ("memory", "2Gi"), ("ephemeral-storage", "1Gi")];
-/// What a pod gets at least, all containers together, in billionths.
+/// Least requests of a pod, all containers together, in billionths.
 const LEAST_CPU: i128 = 50_000_000;
 const LEAST_MEMORY: i128 = 52 * MEBI;
-/// All of a pod's disk at most.
+/// Largest request of disk space, all containers of a pod together.
 const MOST_DISK: i128 = 10 * 1024 * MEBI;
 /// A pod has a GiB for each processor at least, and six and a half at most.
 const RATIO: (i128, i128) = (1024 * MEBI, 6656 * MEBI);
@@ -32,7 +32,7 @@ const SELECTABLE: [&str; 4] = [
 ];
 const OWN: &str = "cloud.google.com/";
 
-/// Changes and refuses.
+/// Adjusts a pod's requests, and refuses pods that would reach their node.
 pub(crate) fn adjust_pod(store: &ObjectStore, pod: &mut Value) -> Result<(), ApiError> {
     let known = store.get("customresourcedefinitions.apiextensions.k8s.io", "", ALLOWLISTS);
     let Some(spec) = pod.get_mut("spec").filter(|_| known.is_some()) else { return Ok(()) };

@@ -14,7 +14,7 @@ const USERS: &str = "openshift.io/sa.scc.uid-range";
 const GROUPS: &str = "openshift.io/sa.scc.supplemental-groups";
 const LEVEL: &str = "openshift.io/sa.scc.mcs";
 
-/// What a namespace has been given.
+/// Ranges and level that a namespace's annotations assign to its pods.
 struct Given {
     users: (i64, i64),
     group: i64,
@@ -39,7 +39,7 @@ impl Given {
     }
 }
 
-/// Fills in and refuses.
+/// Fills in what a pod leaves open, and refuses it if it asks for anything else.
 pub(crate) fn constrain_pod(store: &ObjectStore, pod: &mut Value) -> Result<(), ApiError> {
     let Some(given) = Given::of(store, object::object_namespace(pod)) else { return Ok(()) };
     let mut wrong = Vec::new();
@@ -81,7 +81,7 @@ pub(crate) fn constrain_pod(store: &ObjectStore, pod: &mut Value) -> Result<(), 
     Err(ApiError::forbidden("", "pods", &name, &why))
 }
 
-/// Of the whole pod.
+/// Applies the constraint to the settings of the whole pod.
 fn constrain_spec(spec: &mut Value, given: &Given, wrong: &mut Vec<String>) {
     match spec.pointer("/securityContext/fsGroup").and_then(Value::as_i64) {
         None => spec["securityContext"]["fsGroup"] = given.group.into(),
@@ -100,7 +100,7 @@ fn constrain_spec(spec: &mut Value, given: &Given, wrong: &mut Vec<String>) {
     }
 }
 
-/// Of one container.
+/// Applies the constraint to one container.
 fn constrain_container(
     container: &mut Value,
     path: &str,

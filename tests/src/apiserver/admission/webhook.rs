@@ -8,11 +8,11 @@ use crate::apiserver::object;
 use crate::apiserver::status::ApiError;
 use crate::apiserver::store::ObjectStore;
 
-/// With what the webhook answers.
+/// Annotation of the namespace with the message that the webhook answers with.
 const BROKEN: &str = "testbed.codebutler.dev/webhook-answers-500";
 const NAME: &str = "pods.policy.example.com";
 
-/// Asks it about a pod.
+/// Calls the webhook about a pod, where the namespace has one.
 pub(super) fn ask_webhook(store: &ObjectStore, pod: &Value) -> Result<(), ApiError> {
     let namespace = store.get("namespaces", "", object::object_namespace(pod));
     let annotations = namespace.as_ref().and_then(|n| object::meta_field(&n.value, "annotations"));

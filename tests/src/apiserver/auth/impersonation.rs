@@ -1,5 +1,5 @@
-//! Who a caller wants to be taken for: by the kind of user and for one action (`impersonate-on:…`, since
-//! Kubernetes 1.36), or for everything (`impersonate`).
+//! Impersonation: a caller acts as another user, by the kind of user and for one action
+//! (`impersonate-on:…`, since Kubernetes 1.36), or for everything (`impersonate`).
 
 use super::{ApiUser, RequestAttributes, authorize_user};
 use crate::apiserver::request::ApiRequest;
@@ -27,14 +27,14 @@ pub(crate) fn effective_user(
     for mode in impersonation_modes(&wanted, &caller) {
         match attempt_mode(store, &caller, &wanted, mode, &request.attributes()) {
             Ok(user) => return Ok(user),
-            // What is told is what was tried first.
+            // The error of the first mode that was tried is the one reported.
             Err(error) => first = first.or(Some(error)),
         }
     }
     Err(first.unwrap_or_else(ApiError::unauthorized))
 }
 
-/// As the headers have it.
+/// Reads the wanted user from the `Impersonate-*` headers.
 fn asked_for(request: &ApiRequest) -> Result<ApiUser, ApiError> {
     let mut wanted = ApiUser {
         name: request.header("impersonate-user").to_owned(),

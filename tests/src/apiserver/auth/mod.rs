@@ -1,4 +1,4 @@
-//! Who calls and what they may do.
+//! Authentication, impersonation and authorization of callers.
 
 mod impersonation;
 mod rbac;
@@ -16,14 +16,13 @@ use serde_json::{Value, json};
 /// The audience of tokens for this server itself, and their issuer.
 pub const API_AUDIENCE: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// An authenticated caller.
+/// An authenticated caller, with name and groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ApiUser {
     /// Name, such as `system:serviceaccount:ns:name`.
     pub name: String,
     /// UID, if the caller has one.
     pub uid: String,
-    /// Groups.
     pub groups: Vec<String>,
     /// Further facts, such as the pod that a token is bound to.
     pub extra: BTreeMap<String, Vec<String>>,
@@ -46,7 +45,7 @@ impl ApiUser {
         }
     }
 
-    /// As `UserInfo` of the authentication API.
+    /// Encodes the user as `UserInfo` of the authentication API.
     pub(super) fn to_json(&self) -> Value {
         let mut user = json!({ "username": self.name, "groups": self.groups });
         if !self.uid.is_empty() {

@@ -8,20 +8,19 @@ use crate::apiserver::store::ObjectStore;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// What a request wants to do.
+/// The attributes of a request that authorization decides by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestAttributes {
     /// `get`, `list`, `watch`, `create`, …, or the lower-case HTTP method for a bare path.
     pub verb: String,
-    /// API group.
     pub group: String,
     /// Plural name; empty for a bare path.
     pub resource: String,
-    /// Subresource, or empty.
+    /// Subresource, or empty if none is addressed.
     pub subresource: String,
-    /// Namespace, or empty.
+    /// Namespace, or empty for cluster-wide requests.
     pub namespace: String,
-    /// Name, or empty.
+    /// Name of the object, or empty for a collection.
     pub name: String,
     /// Path, for what is no resource.
     pub path: String,
@@ -55,7 +54,7 @@ impl RequestAttributes {
     }
 }
 
-/// Whether any binding lets the user do it.
+/// True if any binding grants the user the action.
 pub(crate) fn authorize_user(
     store: &ObjectStore,
     user: &ApiUser,
@@ -65,7 +64,7 @@ pub(crate) fn authorize_user(
         || list_rules(store, user, &wanted.namespace).iter().any(|rule| rule_allows(rule, wanted))
 }
 
-/// By which binding the user may do it, as reviews tell; nothing if he may not.
+/// Names the binding that grants the user the action, as reviews tell; `None` if none does.
 pub(super) fn find_reason(
     store: &ObjectStore,
     user: &ApiUser,
@@ -165,7 +164,7 @@ fn binds_user(binding: &Value, user: &ApiUser, namespace: &str) -> bool {
     })
 }
 
-/// Whether one rule covers an action.
+/// True if a rule covers the action.
 pub(crate) fn rule_allows(rule: &Value, wanted: &RequestAttributes) -> bool {
     let has = |field: &str, value: &str| {
         let list = rule.get(field).and_then(Value::as_array);

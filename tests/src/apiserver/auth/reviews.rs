@@ -34,7 +34,7 @@ pub(crate) fn answer_review(
     Ok(review)
 }
 
-/// What a review must say to be answered.
+/// Validates a review's spec before it is answered.
 fn check_review(kind: &ServedKind, review: &Value) -> Result<(), ApiError> {
     let spec = review.get("spec").unwrap_or(&Value::Null);
     let has = |field: &str| spec.get(field).is_some_and(|value| !value.is_null());

@@ -12,31 +12,28 @@ use crate::apiserver::store::ObjectStore;
 /// The object whose life bounds a token's.
 #[derive(Clone, Debug)]
 pub(crate) struct BoundToken {
-    /// `Pod` or `Secret`.
     pub kind: String,
-    /// Its name, in the account's namespace.
+    /// Name of the object, in the account's namespace.
     pub name: String,
-    /// Its UID.
     pub uid: String,
-    /// The node a pod runs on.
+    /// Node that a bound pod runs on.
     pub node: Option<String>,
 }
 
-/// Why a token proves nothing.
+/// An error that keeps a token from being accepted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenError {
-    /// Not one of this server's tokens.
+    /// The token was not issued by this server.
     #[error("invalid bearer token")]
     Malformed,
-    /// Its time is over.
     #[error("service account token has expired")]
     Expired,
-    /// It is meant for others.
+    /// The token was issued for other audiences.
     #[error("token audiences {found:?} is invalid for the target audiences {wanted:?}")]
     Audience {
-        /// The token's audiences.
+        /// Audiences that the token was issued for.
         found: Vec<String>,
-        /// What was asked for.
+        /// Audiences that the caller asked about.
         wanted: Vec<String>,
     },
     /// Account or bound object are gone.
@@ -44,13 +41,13 @@ pub(crate) enum TokenError {
     Invalidated,
 }
 
-/// Makes and checks tokens.
+/// Issues and verifies service account tokens.
 pub(crate) struct TokenMaker {
     key: hmac::Key,
 }
 
 impl TokenMaker {
-    /// With a key of its own.
+    /// Makes a random signing key.
     pub(crate) fn new() -> Self {
         let secret: [u8; 32] = rand::random();
         Self { key: hmac::Key::new(hmac::HMAC_SHA256, &secret) }
@@ -94,7 +91,7 @@ impl TokenMaker {
         (format!("{signed}.{signature}"), at)
     }
 
-    /// Who a token proves its bearer to be, and for which of the wanted audiences.
+    /// Verifies a token; returns its user and those of the wanted audiences that it is valid for.
     pub(crate) fn check(
         &self,
         token: &str,

@@ -13,7 +13,7 @@ use crate::apiserver::status::StatusCause;
 static KNOWN_CAUSES: LazyLock<KnownTexts<Vec<StatusCause>>> = LazyLock::new(KnownTexts::new);
 static KNOWN_VERSIONS: LazyLock<KnownTexts<Arc<CustomVersion>>> = LazyLock::new(KnownTexts::new);
 
-/// What is wrong with a definition.
+/// Lists the mistakes in a definition.
 pub(crate) fn check_definition(definition: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let field = |pointer: &str| text_at(definition, pointer).unwrap_or_default();
@@ -160,7 +160,7 @@ pub(crate) fn default_definition(definition: &mut Value) {
     }
 }
 
-/// Says in its status that a definition is accepted and established.
+/// Sets the conditions by which a definition is accepted and established.
 pub(crate) fn accept_definition(definition: &mut Value, now: &str) {
     let names = definition.pointer("/spec/names").cloned().unwrap_or_default();
     let storage = list_versions(definition)

@@ -1,5 +1,5 @@
-//! What is known of definitions by their text. To compile one takes long, and a process that runs a server for
-//! each of its tests would compile the same ones in each.
+//! A cache of compiled definitions, by their text. Compiling one takes long, and a process that runs a
+//! server for each of its tests would compile the same ones in each.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 /// Texts that are remembered at most.
 const MOST: usize = 64;
 
-/// What was made of texts, by text.
+/// Results of compiling texts, by text.
 pub(super) struct KnownTexts<T>(Mutex<HashMap<String, T>>);
 
 impl<T: Clone> KnownTexts<T> {
@@ -17,7 +17,7 @@ impl<T: Clone> KnownTexts<T> {
         Self(Mutex::default())
     }
 
-    /// What `make` makes of `value` and of what it is besides.
+    /// Returns the cached result for `value` and `besides`, which are the key, or makes it with `make`.
     pub(super) fn find_or_make(&self, besides: &str, value: &Value, make: impl FnOnce() -> T) -> T {
         let text = format!("{besides}\n{value}");
         if let Some(known) = self.0.lock().get(&text) {

@@ -19,27 +19,24 @@ use super::jsonpath::JsonPath;
 use super::schema::{REF_PREFIX, SchemaNode};
 use super::status::StatusCause;
 
-/// A printer column.
+/// A printer column of a definition.
 pub(super) struct CrdColumn {
-    /// Heading.
     pub name: String,
-    /// OpenAPI type, or `date`.
+    /// Type in OpenAPI's words, or `date`.
     pub kind: String,
-    /// OpenAPI format.
     pub format: String,
-    /// What it shows.
+    /// Explanation for people, as in the definition.
     pub description: String,
     /// Above 0: only in wide output.
     pub priority: i64,
-    /// Where its value is.
+    /// JSON path of the value, if it can be parsed.
     pub path: Option<JsonPath>,
 }
 
-/// One served version of a custom resource, with everything compiled.
+/// A served version of a custom resource, with schema, rules and patterns compiled.
 pub(super) struct CustomVersion {
     /// The schema, with metadata filled in.
     pub schema: Value,
-    /// Printer columns.
     pub columns: Vec<CrdColumn>,
     /// Field selectors, as written (`spec.repo`) and parsed.
     pub selectable: Vec<(String, JsonPath)>,
@@ -94,7 +91,7 @@ impl CustomVersion {
         Self { schema, columns, selectable, patterns, rules, has_rules, validator, root }
     }
 
-    /// The schema as a view.
+    /// View of the schema with upstream's definitions.
     pub(super) fn node(&self) -> SchemaNode<'_> {
         SchemaNode::new(&self.schema, &DEFINITIONS)
     }
@@ -173,8 +170,8 @@ impl CrdColumn {
     }
 }
 
-/// Whether what a path names, or what encloses it where it is absent, is as it was: an update is
-/// not refused for what it leaves alone.
+/// True if the value at a path, or the closest parent where it is absent, is unchanged: an update is not
+/// refused for what it leaves alone.
 fn is_unchanged(object: &Value, old: &Value, path: &str) -> bool {
     let mut pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
     while object.pointer(&pointer).is_none() {
@@ -186,7 +183,7 @@ fn is_unchanged(object: &Value, old: &Value, path: &str) -> bool {
     object.pointer(&pointer) == old.pointer(&pointer)
 }
 
-/// What is wrong with the default of a schema.
+/// Lists the violations of a schema by its own default.
 fn wrong_default(schema: &Value, default: &Value) -> Vec<StatusCause> {
     let mut patterns = HashMap::new();
     collect_patterns(schema, &mut patterns);

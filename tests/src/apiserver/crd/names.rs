@@ -1,17 +1,18 @@
-//! Whether a definition's names are its own, and what its status says of that.
+//! Checks that a definition's names are not taken, and the conditions in its status that say so.
 
 use serde_json::{Value, json};
 
 use crate::apiserver::object::{self, text_at};
 
-/// Why a definition's names can't be accepted.
+/// The reason why a definition's names can't be accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NameConflict {
     reason: &'static str,
     message: String,
 }
 
-/// What is taken by `others`, definitions of any group. Of several conflicts the last one is told.
+/// Finds a name that `others`, definitions of any group, have taken. Of several conflicts the last one
+/// is returned.
 pub(crate) fn find_conflict(definition: &Value, others: &[Value]) -> Option<NameConflict> {
     let own = |pointer: &str| text_at(definition, pointer).unwrap_or_default().to_owned();
     let others: Vec<&Value> = others
@@ -56,14 +57,14 @@ fn resource_names(definition: &Value) -> Vec<String> {
     one.chain(short).map(str::to_owned).collect()
 }
 
-/// Whether a definition's status says that its names are accepted.
+/// True if a definition's status says that its names are accepted.
 pub(crate) fn are_accepted(definition: &Value) -> bool {
     let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|c| c["type"] == "NamesAccepted" && c["status"] == "True")
 }
 
-/// Says in its status that a definition waits for its names. Nothing is served of it.
+/// Sets the conditions by which a definition's names are refused. It is not served as long as that lasts.
 pub(crate) fn refuse_names(definition: &mut Value, conflict: &NameConflict, now: &str) {
     let mut status = definition.get("status").cloned().unwrap_or_else(|| json!({}));
     status["acceptedNames"] = json!({"plural": "", "kind": ""});

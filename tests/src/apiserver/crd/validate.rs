@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::apiserver::schema::{ListKind, SchemaNode, join_path};
 use crate::apiserver::status::StatusCause;
 
-/// What validation needs besides schema and object.
+/// Context of a validation, besides schema and object.
 pub(crate) struct SchemaChecks<'a> {
     /// The schema's patterns, compiled.
     pub patterns: &'a HashMap<String, Regex>,

@@ -9,16 +9,15 @@ use crate::apiserver::object;
 use crate::apiserver::schema::{ListKind, SchemaNode};
 use crate::apiserver::status::ApiError;
 
-/// Who writes, and where.
+/// The manager of a write: its name, API version and subresource.
 #[derive(Clone, Debug)]
 pub(crate) struct FieldManager<'a> {
-    /// Name.
     pub name: &'a str,
     /// Version of the API that the request uses.
     pub api_version: &'a str,
-    /// Subresource, or empty.
+    /// Subresource, or empty for the object itself.
     pub subresource: &'a str,
-    /// The present moment.
+    /// Time of the write, as text.
     pub now: &'a str,
 }
 
@@ -72,7 +71,7 @@ pub(crate) fn apply_config(
     let mut conflicts = Vec::new();
     for entry in &mut entries {
         let taken = entry.fields.intersection(&difference.changed);
-        // What the new configuration does not set itself can't be in its way.
+        // A conflict needs a value in the new configuration; fields that it only lets go conflict with nobody.
         for path in taken.intersection(&set).paths() {
             conflicts.push((entry.show(), show_path(&path)));
         }
@@ -102,7 +101,7 @@ fn before_first_apply(
     vec![before.entry(false, fields)]
 }
 
-/// Whether two versions of an object differ at most in when their managers last wrote.
+/// True if two versions of an object differ at most in the times of their managers' writes.
 pub(crate) fn is_same_but_times(a: &Value, b: &Value) -> bool {
     a == b || (without_managers(a) == without_managers(b) && managers::is_same_but_times(a, b))
 }
@@ -122,7 +121,7 @@ pub(crate) fn record_update(
     }
     let given = managers::read_managers(new).filter(|_| manager.subresource.is_empty());
     let Some(mut entries) = given.or_else(|| managers::read_managers(live)).or_else(|| {
-        // What is not tracked stays so until somebody applies.
+        // An object without managed fields stays so until its first apply.
         object::object_uid(live).is_empty().then(Vec::new)
     }) else {
         object::set_meta(new, "managedFields", None);

@@ -5,25 +5,24 @@ use serde_json::{Value, json};
 use super::set::FieldSet;
 use crate::apiserver::object;
 
-/// One entry.
+/// One entry of `metadata.managedFields`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ManagerEntry {
-    /// Manager name.
     pub manager: String,
-    /// By server-side apply; otherwise by other writes.
+    /// True for server-side apply, false for other writes.
     pub applied: bool,
     /// The version of the API it was written in.
     pub api_version: String,
     /// The subresource it was written through, or empty.
     pub subresource: String,
-    /// When the entry last changed.
+    /// Time of the entry's last change.
     pub time: String,
-    /// The fields.
+    /// Fields that the manager owns.
     pub fields: FieldSet,
 }
 
 impl ManagerEntry {
-    /// Whether two entries are of the same manager in the same role.
+    /// True if both entries are of the same manager in the same role.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.manager == other.manager
             && self.applied == other.applied
@@ -31,7 +30,7 @@ impl ManagerEntry {
             && (self.applied || self.api_version == other.api_version)
     }
 
-    /// As conflicts name it.
+    /// Describes the manager as messages about conflicts do.
     pub(super) fn show(&self) -> String {
         let mut text = format!("\"{}\"", self.manager);
         if !self.subresource.is_empty() {
@@ -58,7 +57,7 @@ pub(super) fn is_reset(value: &Value) -> bool {
         .is_some_and(|list| list.len() == 1 && list[0] == json!({}))
 }
 
-/// Whether the entries of two versions of an object say the same but for their times.
+/// True if the entries of two versions of an object differ at most in their times.
 pub(super) fn is_same_but_times(a: &Value, b: &Value) -> bool {
     let timeless = |value: &Value| {
         let mut entries = read_managers(value).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Who owns which field: managed fields and server-side apply.
+//! Field ownership: managed fields and server-side apply.
 
 mod apply;
 mod managers;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// One step of a path.
+/// One step of a field's path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PathElement {
     /// A field of a structure or a key of a map.
@@ -14,7 +14,7 @@ pub(super) enum PathElement {
     Key(String),
     /// An item of a set, as JSON.
     Value(String),
-    /// An item by position.
+    /// An item of a list by its index.
     Index(usize),
 }
 
@@ -69,7 +69,7 @@ pub(super) fn show_path(path: &[PathElement]) -> String {
     out
 }
 
-/// A set of paths.
+/// A set of field paths, as a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSet {
     members: BTreeSet<PathElement>,
@@ -77,7 +77,7 @@ pub(super) struct FieldSet {
 }
 
 impl FieldSet {
-    /// Whether no path is in it.
+    /// True if the set has no paths.
     pub(super) fn is_empty(&self) -> bool {
         self.members.is_empty() && self.children.is_empty()
     }
@@ -126,7 +126,7 @@ impl FieldSet {
         });
     }
 
-    /// The paths in both sets.
+    /// Returns the paths that are in both sets.
     pub(super) fn intersection(&self, other: &Self) -> Self {
         let members = self.members.intersection(&other.members).cloned().collect();
         let children = self
@@ -140,7 +140,7 @@ impl FieldSet {
         Self { members, children }
     }
 
-    /// Whether a path is a member.
+    /// True if a path of this one step is a member.
     pub(super) fn has(&self, element: &PathElement) -> bool {
         self.members.contains(element)
     }
@@ -150,7 +150,7 @@ impl FieldSet {
         self.children.get(element)
     }
 
-    /// All paths in order.
+    /// Lists all paths in sorted order.
     pub(super) fn paths(&self) -> Vec<Vec<PathElement>> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);
@@ -171,7 +171,7 @@ impl FieldSet {
         }
     }
 
-    /// As `fieldsV1`.
+    /// Encodes the set as `fieldsV1`.
     pub(super) fn to_json(&self) -> Value {
         let mut map = Map::new();
         for (element, child) in &self.children {
@@ -187,7 +187,7 @@ impl FieldSet {
         Value::Object(map)
     }
 
-    /// From `fieldsV1`; nothing if it is malformed.
+    /// Decodes `fieldsV1`; `None` if it is malformed.
     pub(super) fn from_json(fields: &Value) -> Option<Self> {
         let mut set = Self::default();
         for (key, below) in fields.as_object()? {

@@ -1,4 +1,4 @@
-//! Which fields a value sets, and how two values differ, by a schema's rules for lists and maps.
+//! The fields that a value sets, and the difference of two values, by a schema's rules for lists and maps.
 
 use std::collections::BTreeMap;
 
@@ -50,16 +50,16 @@ fn collect_fields(
     }
 }
 
-/// What a write changed.
+/// Fields that a write changed and removed.
 #[derive(Debug, Default)]
 pub(super) struct FieldDifference {
     /// Set now and not before, or set to something else.
     pub changed: FieldSet,
-    /// No longer set.
+    /// Fields that are no longer set.
     pub removed: FieldSet,
 }
 
-/// How two versions of an object differ.
+/// Compares two versions of an object.
 pub(super) fn compare_objects(
     old: &Value,
     new: &Value,
@@ -144,7 +144,7 @@ fn by_element<'a>(
     items.filter_map(|item| Some((element_of(item, node)?, item))).collect()
 }
 
-/// How a list's item is known; nothing in an atomic list or for an item without its keys.
+/// Path element of a list's item; `None` in an atomic list or for an item without its keys.
 pub(super) fn element_of(item: &Value, list: Option<SchemaNode<'_>>) -> Option<PathElement> {
     match list_kind(list) {
         ListKind::Atomic => None,
@@ -167,17 +167,17 @@ pub(super) fn element_of(item: &Value, list: Option<SchemaNode<'_>>) -> Option<P
     }
 }
 
-/// The schema of a field.
+/// Schema of a field, where it is known.
 pub(super) fn field_schema<'a>(node: Option<SchemaNode<'a>>, name: &str) -> Option<SchemaNode<'a>> {
     node.and_then(|n| n.field(name))
 }
 
-/// How a list's items relate; atomic where nothing is known.
+/// Type of a list; atomic where no schema is known.
 pub(super) fn list_kind(node: Option<SchemaNode<'_>>) -> ListKind {
     node.map_or(ListKind::Atomic, SchemaNode::list_kind)
 }
 
-/// Whether a map is one value.
+/// True if a map is owned and replaced as one value.
 pub(super) fn is_atomic_map(node: Option<SchemaNode<'_>>) -> bool {
     node.is_some_and(SchemaNode::is_atomic_map)
 }

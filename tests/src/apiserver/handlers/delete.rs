@@ -22,7 +22,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// Finalizer of a definition, until its objects are gone.
 pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// `DeleteOptions`.
+/// The `DeleteOptions` of a request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeleteRequest {
     grace: Option<i64>,
@@ -34,11 +34,11 @@ pub(super) struct DeleteRequest {
     dry_run: bool,
 }
 
-/// What became of an object.
+/// State of an object after a delete request.
 pub(super) enum DeleteOutcome {
-    /// It is gone; its last state.
+    /// The object is gone; its last state.
     Gone(Value),
-    /// It waits for others.
+    /// The object waits for its finalizers or its grace period.
     Terminating(Value),
 }
 
@@ -199,7 +199,7 @@ impl ServerState {
     }
 }
 
-/// Whether nothing holds a terminating object any more.
+/// True once neither finalizers nor a grace period hold a terminating object.
 pub(super) fn is_deletion_complete(kind: &ServedKind, value: &Value) -> bool {
     let grace = object::meta_field(value, "deletionGracePeriodSeconds").and_then(Value::as_i64);
     let held_namespace = kind.is("", "namespaces")

@@ -1,4 +1,4 @@
-//! What a write sets off in the server itself: definitions come and go with their kinds and objects.
+//! Effects of a write in the server itself: definitions come and go with their kinds and objects.
 
 use std::sync::Arc;
 
@@ -40,7 +40,8 @@ impl ServerState {
         let kinds = crd::kinds_of(definition);
         if let Some(served) = kinds.first().filter(|_| object::is_terminating(definition)) {
             for object in self.store.list(&served.table, None).0 {
-                // What is gone already needs no deletion; what has finalizers goes later.
+                // Errors are ignored: an object that is gone needs no deletion, and one with finalizers
+                // goes later.
                 let _ = self.delete(served, &object, &DeleteRequest::default());
             }
             self.finish_definition(&served.table);

@@ -1,4 +1,4 @@
-//! What happens to a request about a resource, after its caller was let in.
+//! Handling of a request for a resource, once its caller is authorized.
 
 mod delete;
 mod hooks;
@@ -41,17 +41,14 @@ pub(super) fn random_suffix() -> String {
 
 /// A request about a resource.
 pub(super) struct ResourceRequest<'a> {
-    /// The server.
     pub server: &'a Arc<ServerState>,
-    /// The request.
     pub request: &'a ApiRequest,
     /// The resource in the path.
     pub target: &'a ResourcePath,
-    /// Its kind.
     pub kind: Arc<ServedKind>,
-    /// What the client accepts.
+    /// Form of the answer that the client accepts.
     pub accepted: AcceptedForm,
-    /// How much a watch lags, and when it ends before its time.
+    /// Fault of a watch: its lag, and the time after which it ends early.
     pub bad_watch: Option<(Duration, Duration)>,
 }
 

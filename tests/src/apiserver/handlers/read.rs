@@ -16,7 +16,7 @@ use crate::apiserver::status::ApiError;
 use crate::apiserver::store::{StoreError, StoredObject};
 use crate::apiserver::table;
 
-/// Where a list goes on: the version it shows and the key after which.
+/// Decoded continue token: the version that the list shows, and the key after which it goes on.
 #[derive(Serialize, Deserialize)]
 struct Continue {
     version: u64,

@@ -1,4 +1,4 @@
-//! What is looked at in a body before anything else: identity, unknown fields, types.
+//! Checks of a request body that come before all others: identity, unknown fields, types.
 
 use serde_json::Value;
 
@@ -130,7 +130,7 @@ fn tidy_meta(value: &mut Value) {
     });
 }
 
-/// In built-in kinds null is the same as absent.
+/// Removes fields that are null, which in built-in kinds is the same as absent.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -142,7 +142,8 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// As Go says it: the field by the structure it is in and the path to it.
+/// The error for a value of the wrong type, as Go words it: the field by the structure it is in and the
+/// path to it.
 fn wrong_type(
     value: &Value,
     node: SchemaNode<'_>,

@@ -24,9 +24,9 @@ use crate::apiserver::status::ApiError;
 use crate::apiserver::store::{StoreEvent, StoredObject};
 use crate::apiserver::table;
 
-/// How often a quiet watch is told the current version.
+/// Interval between bookmarks of a quiet watch, which tell it the current version.
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
-/// How long a watch lasts if the client does not say.
+/// Duration of a watch if the client names none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(45);
 
 struct Watch {

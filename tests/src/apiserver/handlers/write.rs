@@ -18,18 +18,18 @@ use crate::apiserver::status::{ApiError, StatusCause};
 use crate::apiserver::store::{CreateError, StoreView};
 use crate::apiserver::strategy;
 
-/// How often a change that lost a race is tried again on the newer object.
+/// Most attempts at a change: one that lost a race is tried again on the newer object.
 const ATTEMPTS: u32 = 16;
-/// How often a generated name that is taken is drawn again.
+/// Most attempts at a generated name: one that is taken is drawn again.
 const NAMES: u32 = 8;
 
-/// What is to become of an object.
+/// The change that a write makes to an object.
 pub(super) enum WriteChange<'a> {
-    /// It is replaced by this one.
+    /// The object is replaced by this one.
     Replace(Value),
-    /// It is computed from the live one.
+    /// The new object is computed from the live one.
     Patch(&'a (dyn Fn(&Value) -> Result<Value, ApiError> + Sync)),
-    /// It is merged with a configuration; fields of others are taken by force.
+    /// The object is merged with a configuration; with `true`, fields of others are taken by force.
     Apply(&'a Value, bool),
 }
 
@@ -232,7 +232,7 @@ impl ResourceRequest<'_> {
         Err(self.conflict(&self.target.name))
     }
 
-    /// One attempt; nothing if the object changed meanwhile and trying again is right.
+    /// Makes one attempt; `None` if the object changed meanwhile and a retry is right.
     fn try_change(&self, change: &WriteChange<'_>) -> Result<Option<WrittenObject>, ApiError> {
         let (server, kind) = (self.server, &self.kind);
         let subresource = self.target.subresource.as_str();
@@ -285,7 +285,7 @@ impl ResourceRequest<'_> {
         }
     }
 
-    /// Whether the new object is based on the live one; true if the client said on which version.
+    /// Checks UID and version that the new object is based on; true if the client named the version.
     fn check_basis(
         &self,
         new: &Value,

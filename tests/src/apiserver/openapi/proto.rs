@@ -6,18 +6,18 @@
 
 use super::{ServedKind, collection_path};
 
-/// What is in `Accept` when this form is wanted.
+/// Media type in `Accept` by which a client asks for this form.
 pub(super) const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// The parameters of `patch`.
 const PARAMETERS: [&str; 4] = ["dryRun", "fieldManager", "fieldValidation", "force"];
 
-/// Whether a client asks for this form, in either spelling.
+/// True if a client asks for this form, in either spelling.
 pub(super) fn wants_proto(accept: &str) -> bool {
     accept.contains("com.github.proto-openapi.spec.v2")
 }
 
-/// The document.
+/// Encodes the document as protobuf.
 pub(super) fn proto_document<'a>(kinds: impl Iterator<Item = &'a ServedKind>) -> Vec<u8> {
     let info = [proto_text(1, "Kubernetes"), proto_text(2, crate::apiserver::VERSION)].concat();
     let writable = kinds.filter(|kind| !kind.virtual_only);
@@ -51,7 +51,7 @@ fn proto_text(number: u8, text: &str) -> Vec<u8> {
     proto_field(number, text.as_bytes())
 }
 
-/// A field with a length.
+/// Encodes a length-delimited field.
 fn proto_field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![number << 3 | 2];
     let mut length = bytes.len();

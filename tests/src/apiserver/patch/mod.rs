@@ -12,7 +12,7 @@ use super::status::ApiError;
 /// Most operations of one JSON patch.
 const MAX_OPERATIONS: usize = 10_000;
 
-/// RFC 6902.
+/// Applies a JSON patch (RFC 6902).
 pub(super) fn patch_json(live: &Value, patch: &[u8]) -> Result<Value, ApiError> {
     let operations: Vec<PatchOperation> = serde_json::from_slice(patch)
         .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
@@ -37,7 +37,7 @@ pub(super) fn patch_json(live: &Value, patch: &[u8]) -> Result<Value, ApiError> 
     Ok(object)
 }
 
-/// What an operation means to the library that Kubernetes uses, which is more lenient than RFC 6902.
+/// Translates an operation for the library that Kubernetes uses, which is more lenient than RFC 6902.
 fn as_upstream(object: &Value, operation: PatchOperation) -> PatchOperation {
     let is_missing = |path: &PointerBuf| {
         let parent = path.split_back().and_then(|(parent, _)| parent.resolve(object).ok());
@@ -55,7 +55,7 @@ fn as_upstream(object: &Value, operation: PatchOperation) -> PatchOperation {
     }
 }
 
-/// RFC 7386.
+/// Applies a JSON merge patch (RFC 7386).
 pub(super) fn patch_merge(live: &Value, patch: &Value) -> Result<Value, ApiError> {
     if !patch.is_object() {
         return Err(ApiError::bad_request("error decoding patch: it must be an object"));

@@ -2,33 +2,30 @@
 
 use FieldType::{Boolean, BytesMap, Integer, Message, Messages, Text, TextMap, Texts, Time};
 
-/// What a field holds.
+/// Type of a field in a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FieldType {
-    /// A string.
     Text,
-    /// A number.
     Integer,
-    /// Yes or no.
     Boolean,
-    /// A moment.
+    /// A timestamp, as the message `Time`.
     Time,
-    /// Strings.
+    /// A repeated field of strings.
     Texts,
-    /// Strings by string.
+    /// A map from strings to strings.
     TextMap,
-    /// Bytes by string.
+    /// A map from strings to bytes.
     BytesMap,
-    /// Another message.
+    /// A nested message, by its name.
     Message(&'static str),
-    /// Other messages.
+    /// A repeated nested message, by its name.
     Messages(&'static str),
 }
 
 /// Number, JSON name and type.
 pub(super) type MessageField = (u32, &'static str, FieldType);
 
-/// The fields of a message.
+/// Looks up the fields of a message.
 pub(super) fn message_fields(name: &str) -> Option<&'static [MessageField]> {
     MESSAGES.iter().find(|(known, _)| *known == name).map(|(_, fields)| *fields)
 }

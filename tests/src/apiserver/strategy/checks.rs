@@ -12,7 +12,7 @@ use crate::apiserver::status::StatusCause;
 /// All values of a ConfigMap or Secret together, in bytes.
 const MAX_DATA: usize = 1024 * 1024;
 
-/// What is wrong with an object.
+/// Lists the mistakes in an object of a built-in kind.
 pub(super) fn run_checks(kind: &ServedKind, value: &Value) -> Vec<StatusCause> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => pod_spec(&value["spec"], "spec"),
@@ -200,7 +200,7 @@ fn check_event(value: &Value) -> Vec<StatusCause> {
 fn check_place(value: &Value, about: &str, causes: &mut Vec<StatusCause>) {
     let wanted = text_at(value, &format!("/{about}/namespace")).unwrap_or_default();
     let own = crate::apiserver::object::object_namespace(value);
-    // What has no namespace is told of in `default`.
+    // Events about cluster-wide objects are in `default`.
     if wanted != own && !(wanted.is_empty() && own == "default") {
         causes.push(StatusCause::invalid(
             "involvedObject.namespace",

@@ -9,7 +9,7 @@ use super::names;
 use crate::apiserver::scalars::ExactQuantity;
 use crate::apiserver::status::StatusCause;
 
-/// What is wrong with the spec of a pod or of a template of pods.
+/// Lists the mistakes in the spec of a pod or of a pod template.
 pub(super) fn pod_spec(spec: &Value, path: &str) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let mut volumes = HashSet::new();

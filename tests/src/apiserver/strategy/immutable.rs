@@ -9,7 +9,7 @@ use crate::apiserver::status::StatusCause;
 
 const UNCHANGEABLE: &str = "field is immutable";
 
-/// What an update changes although it may not.
+/// Lists the immutable fields that an update changes.
 pub(super) fn check_immutable(kind: &ServedKind, new: &Value, live: &Value) -> Vec<StatusCause> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => check_pod(new, live),

@@ -1,5 +1,5 @@
-//! What the API server itself does to objects of the built-in kinds: defaults, the division of spec
-//! and status, immutable fields, checks.
+//! The API server's own rules for objects of the built-in kinds: defaults, the division of spec and
+//! status, immutable fields, checks.
 
 mod checks;
 mod containers;
@@ -277,7 +277,7 @@ pub(super) fn validate_object(
     causes
 }
 
-/// Whether an update may leave out the version it is based on.
+/// True if an update may leave out the version it is based on.
 pub(super) fn allows_unconditional_update(kind: &ServedKind) -> bool {
     kind.custom().is_none()
         && !matches!(
@@ -286,7 +286,7 @@ pub(super) fn allows_unconditional_update(kind: &ServedKind) -> bool {
         )
 }
 
-/// Whether an update of what is not there makes it.
+/// True if an update of an object that does not exist creates it.
 pub(super) fn allows_create_on_update(kind: &ServedKind) -> bool {
     matches!(
         (kind.group.as_str(), kind.plural.as_str()),
@@ -296,7 +296,7 @@ pub(super) fn allows_create_on_update(kind: &ServedKind) -> bool {
     )
 }
 
-/// Whether a finished deletion is answered with the object, not with a Status.
+/// True if a finished deletion is answered with the object, not with a Status.
 pub(super) fn returns_deleted(kind: &ServedKind) -> bool {
     kind.group.is_empty()
         && matches!(
@@ -310,7 +310,7 @@ pub(super) fn returns_deleted(kind: &ServedKind) -> bool {
         )
 }
 
-/// How long a deleted object waits for the one who runs it (seconds), where something does.
+/// Grace period of a deletion in seconds: the time that a kubelet has to stop a pod that it runs; otherwise 0.
 pub(super) fn grace_period(kind: &ServedKind, value: &Value, asked: Option<i64>) -> i64 {
     let runs = kind.is("", "pods")
         && text_at(value, "/spec/nodeName").is_some_and(|node| !node.is_empty())

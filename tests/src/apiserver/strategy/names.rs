@@ -13,7 +13,7 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
 /// All annotations of an object together, in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// What is wrong with an object's metadata.
+/// Lists the mistakes in an object's metadata.
 pub(crate) fn check_meta(
     kind: &ServedKind,
     value: &Value,
@@ -147,7 +147,7 @@ fn too_long(max: usize) -> String {
     format!("must be no more than {max} bytes")
 }
 
-/// Why a text is no RFC 1123 label.
+/// Explains why a text is not an RFC 1123 label; `None` if it is one.
 pub(super) fn check_label(text: &str) -> Option<String> {
     if text.len() > 63 {
         return Some(too_long(63));

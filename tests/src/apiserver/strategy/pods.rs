@@ -6,10 +6,10 @@ use crate::apiserver::object::{self, default_to, map_at, text_at};
 use crate::apiserver::status::ApiError;
 use crate::apiserver::store::ObjectStore;
 
-/// Where a pod's own ServiceAccount token is mounted.
+/// Mount path of a pod's own service account token.
 const TOKEN_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Defaults of a pod.
+/// Fills in the defaults of a pod.
 pub(super) fn default_pod(pod: &mut Value) {
     default_spec(map_value(pod, "spec"));
 }
@@ -132,8 +132,8 @@ pub(super) fn qos_class(pod: &Value) -> &'static str {
     }
 }
 
-/// What upstream's default admission adds to a new pod: its ServiceAccount, which must exist, that
-/// account's token, a priority and tolerations.
+/// Does what upstream's default admission does to a new pod: adds its ServiceAccount, which must exist,
+/// that account's token, a priority and tolerations.
 pub(crate) fn admit_pod(store: &ObjectStore, pod: &mut Value) -> Result<(), ApiError> {
     let namespace = object::object_namespace(pod).to_owned();
     let name = object::object_name(pod).to_owned();

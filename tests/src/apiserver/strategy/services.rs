@@ -8,7 +8,7 @@ use crate::apiserver::object::{self, default_to, map_at, text_at};
 use crate::apiserver::status::ApiError;
 use crate::apiserver::store::ObjectStore;
 
-/// Defaults of a service.
+/// Fills in the defaults of a service.
 pub(super) fn default_service(service: &mut Value) {
     let spec = map_at(service, "spec");
     default_to(spec, "type", "ClusterIP");

@@ -1,6 +1,6 @@
 //! Times as kubectl shows them: how long ago.
 
-/// How long ago a moment was, such as `5m12s`.
+/// Age of a timestamp in kubectl's form, such as `5m12s`.
 pub(super) fn age_since(moment: &str) -> String {
     match moment.parse::<jiff::Timestamp>() {
         Ok(at) => human_duration(jiff::Timestamp::now().as_second() - at.as_second()),

@@ -17,7 +17,7 @@ const fn wide_column(name: &'static str, cell: fn(&Value) -> Value) -> TableColu
 const NAME: TableColumn = narrow_column("Name", |o| object::object_name(o).into());
 const AGE: TableColumn = narrow_column("Age", |o| age_at(o, "/metadata/creationTimestamp"));
 
-/// The columns of a kind.
+/// Columns that a kind's table shows.
 pub(super) fn kind_columns(kind: &ServedKind) -> Vec<TableColumn> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => pod_columns(),
@@ -302,7 +302,7 @@ fn volume_columns() -> Vec<TableColumn> {
 }
 
 fn event_columns() -> Vec<TableColumn> {
-    /// The same field under the names of both Event APIs.
+    /// Reads a field that the two Event APIs name differently.
     fn either(object: &Value, core: &str, new: &str) -> Value {
         match show_text(object, core) {
             "" => value_at(object, new),

@@ -40,7 +40,7 @@ pub(in crate::github) fn change_json(
 /// Lines of patches in one answer, behind which the real host shows none, and counts nothing.
 const PATCH_LINES: usize = 20_000;
 
-/// Files of one answer.
+/// The changed files of a pull request, as one page of answers shows them.
 pub(in crate::github) fn changes_json(
     urls: &GitHubUrls,
     repo: &HostedRepository,
@@ -137,7 +137,7 @@ fn fork_side(
     })
 }
 
-/// What only the single pull request's answer has.
+/// Fields that only the answer about a single pull request has.
 pub(in crate::github) struct PullDetail {
     pub mergeable: Option<bool>,
     pub commits: usize,

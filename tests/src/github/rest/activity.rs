@@ -1,4 +1,4 @@
-//! Who moved which branch, as the host keeps it on record.
+//! The host's record of branch activity: who moved which branch, and when.
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
@@ -22,7 +22,7 @@ const KINDS: [&str; 6] =
 #[derive(Deserialize)]
 pub(super) struct ActivityQuery {
     per_page: Option<usize>,
-    /// With or without `refs/heads/`.
+    /// Name of the branch, with or without `refs/heads/`.
     #[serde(rename = "ref")]
     name: Option<String>,
     actor: Option<String>,

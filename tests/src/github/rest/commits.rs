@@ -175,7 +175,7 @@ fn list_statuses(urls: &GitHubUrls, repo: &HostedRepository, sha: &str) -> Vec<V
     newest.into_iter().map(|check| json::status_json(urls, repo, check)).collect()
 }
 
-/// What all statuses of a commit say together, and they themselves.
+/// The combined state of all statuses of a commit, and the statuses themselves.
 fn combined_status(urls: &GitHubUrls, repo: &HostedRepository, sha: &str) -> (Value, Vec<Value>) {
     let commit = format!("/repos/{}/commits/{sha}", repo.full_name());
     let statuses = list_statuses(urls, repo, sha);
@@ -334,7 +334,7 @@ pub(super) async fn write_contents(
     Ok((status, Json(json!({"content": entry, "commit": made}))).into_response())
 }
 
-/// What is at the top of a commit. A repository without commits has no contents.
+/// Lists the top folder of a commit. A repository without commits has no contents.
 pub(super) async fn read_top(
     State(shared): Host,
     caller: Caller,
@@ -348,7 +348,7 @@ pub(super) async fn read_top(
     list_folder(&caller.urls, repo, &at, "").await
 }
 
-/// What is in a folder, without contents.
+/// Lists the entries of a folder, without their contents.
 async fn list_folder(urls: &GitHubUrls, repo: &HostedRepository, at: &str, folder: &str) -> Answer {
     let spec = format!("{at}:{folder}");
     let listed = repo.git.run(&["ls-tree", "-l", &spec]).await?;

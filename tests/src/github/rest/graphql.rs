@@ -19,7 +19,7 @@ pub(super) struct GraphqlBody {
     variables: Value,
 }
 
-/// What of an input the schema knows.
+/// Input fields that the schema knows, by mutation.
 const ENQUEUE: &[&str] = &["clientMutationId", "expectedHeadOid", "jump", "pullRequestId"];
 const AUTO_MERGE: &[&str] = &[
     "authorEmail",
@@ -105,7 +105,7 @@ fn queue_entry(repo: &HostedRepository, number: u64) -> Value {
     at.map_or(Value::Null, |at| json!({"state": "AWAITING_CHECKS", "position": at + 1}))
 }
 
-/// Why the host does not do it, in its words.
+/// Reason for which the host refuses the mutation, in its words.
 fn find_refusal(repo: &HostedRepository, number: u64, kind: &str, input: &Value) -> Option<String> {
     let pull = &repo.pulls[&number];
     if kind == "node" {

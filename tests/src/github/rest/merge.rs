@@ -142,7 +142,7 @@ fn closed_by(body: &str) -> Vec<u64> {
     pairs.filter_map(|pair| number(pair[1])).collect()
 }
 
-/// Takes note of a merge.
+/// Records a merge, and closes the issues that the description names if it goes to the default branch.
 pub(in crate::github) fn record_merge(
     repo: &mut HostedRepository,
     taken: &HostedPull,

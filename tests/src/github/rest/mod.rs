@@ -111,7 +111,7 @@ pub(super) fn build_router() -> Router<Arc<Shared>> {
         .layer(from_fn(standard_headers))
 }
 
-/// An authenticated call.
+/// The authenticated account of a call.
 struct Caller {
     login: String,
     urls: GitHubUrls,
@@ -250,7 +250,7 @@ fn changed_repository(request: &Request) -> Option<(String, String)> {
     (request.method() != Method::GET).then_some(key)
 }
 
-/// What is answered before any call is looked at: the repository is elsewhere, or can only be read.
+/// Answers calls that need no handler: the repository has moved, or it is read-only.
 pub(super) async fn answer_first(State(shared): Host, request: Request, next: Next) -> Response {
     if let Some(response) = redirect_moved(&shared, &request) {
         return response;
@@ -337,7 +337,7 @@ struct PageQuery {
     page: Option<usize>,
 }
 
-/// One page of a list, with the `Link` header that leads on.
+/// A page of a list, with the `Link` header to the others.
 struct Paged {
     query: PageQuery,
     path: String,
@@ -384,7 +384,7 @@ impl Paged {
         (size, self.query.page.unwrap_or(1).max(1))
     }
 
-    /// The items of the page.
+    /// Items that belong to the requested page.
     fn part<'a, T>(&self, items: &'a [T]) -> &'a [T] {
         let (size, page) = self.place();
         let from = ((page - 1) * size).min(items.len());

@@ -150,7 +150,7 @@ fn refuse(why: &str) -> ApiError {
     ApiError::custom("Issue", why)
 }
 
-/// By the lower issue's id, which is not its number.
+/// Adds a sub-issue, which is named by its id, not by its number.
 pub(super) async fn add_sub_issue(
     State(shared): Host,
     caller: Caller,

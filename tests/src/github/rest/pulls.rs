@@ -120,7 +120,7 @@ async fn open_pull(
     Ok(HostedPull { title, body: body.body, draft, ..pull })
 }
 
-/// What a merge would meet now, and what the pull request changes.
+/// Computes the fields that only a single pull request's answer has: mergeability, commits and changes.
 pub(super) async fn pull_detail(
     repo: &HostedRepository,
     pull: &HostedPull,

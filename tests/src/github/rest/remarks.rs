@@ -14,7 +14,7 @@ use crate::github::error::ApiError;
 use crate::github::json;
 use crate::github::state::{HostedRepository, PullComment};
 
-/// What the real host takes.
+/// Contents of reactions that the real host accepts.
 const CONTENTS: [&str; 8] = ["+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes"];
 
 #[derive(Deserialize)]
@@ -25,7 +25,7 @@ pub(super) struct RemarkQuery {
 }
 
 impl RemarkQuery {
-    /// By number, as they were made, unless it is asked otherwise.
+    /// Filters and sorts the remarks: by time and id, unless the query asks otherwise.
     fn of(&self, mut all: Vec<(Timestamp, Value)>) -> Vec<Value> {
         all.retain(|(at, _)| self.since.is_none_or(|since| *at >= since));
         all.sort_by_key(|(at, value)| (*at, value["id"].as_u64()));

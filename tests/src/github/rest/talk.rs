@@ -244,7 +244,7 @@ pub(super) async fn line_comments(
     Ok(page.answer(&caller.urls, items.collect::<Vec<Value>>()))
 }
 
-/// What of file and line the pull request does not show.
+/// Names the field, path or line, that is not part of the pull request's diff.
 fn unresolved_field(changes: &[FileChange], path: &str, line: u64) -> Option<&'static str> {
     let Some(change) = changes.iter().find(|change| change.path == path) else {
         return Some("Path");

@@ -23,7 +23,7 @@ use super::{netlink, rootfs, sys};
 
 /// Asks the pod's process for a socket in its network namespace: IPv4 or IPv6.
 pub const WANT_V4: u8 = 4;
-/// See [`WANT_V4`].
+/// The same for an IPv6 socket; see [`WANT_V4`].
 pub const WANT_V6: u8 = 6;
 
 /// Entry of the re-executed binary. Must run before any thread exists: there are forks ahead.
@@ -137,7 +137,8 @@ const POD: [(&str, CloneFlags); 4] = [
     ("ipc", CloneFlags::CLONE_NEWIPC),
     ("uts", CloneFlags::CLONE_NEWUTS),
 ];
-/// In the order of [`StartedHelper::namespaces`]. The user's comes last: it has no rights to the others.
+/// Namespaces in the order of [`StartedHelper::namespaces`]. The user's comes last: it has no rights to
+/// the others.
 const INNER: [CloneFlags; 3] =
     [CloneFlags::CLONE_NEWNS, CloneFlags::CLONE_NEWPID, CloneFlags::CLONE_NEWUSER];
 

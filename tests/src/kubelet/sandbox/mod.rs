@@ -30,7 +30,7 @@ use self::spec::{
     ContainerSpec, ExecSpec, HELPER, PodSpec, SandboxReply, StartedHelper, frame_json,
 };
 
-/// Why a sandbox or a process in it could not be made.
+/// An error of making a sandbox or a process in it.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// The helper said so: a namespace, a mount or the command itself failed.
@@ -129,7 +129,7 @@ impl SandboxProcess {
         Ok(Self { helper, lifeline, started })
     }
 
-    /// How to find its namespaces.
+    /// The process's helper and its namespaces.
     pub fn started(&self) -> &StartedHelper {
         &self.started
     }

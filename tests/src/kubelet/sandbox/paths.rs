@@ -10,7 +10,6 @@ use nix::sys::stat::{Mode, mkdirat};
 
 const FOLDER: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_CLOEXEC);
 
-/// A new folder's mode.
 const FOLDER_MODE: Mode = Mode::from_bits_truncate(0o755);
 
 /// Opens an existing path of the host, for use as a mount's source or target.

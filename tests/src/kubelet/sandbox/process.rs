@@ -22,7 +22,7 @@ use nix::unistd::{AccessFlags, Pid, access, execve, setsid};
 use super::spec::{ProcessSpec, SandboxReply, StartedHelper, WITHOUT_LANDLOCK, write_frame};
 use super::sys;
 
-/// What a shell returns where a command can't be run, and so do container runtimes.
+/// Exit code where the command can't be run, as shells and container runtimes return it.
 pub(super) const CANNOT_START: i32 = 128;
 /// Tells pid 1 to stop its command: the signal that does could not be passed on, as nobody can catch it.
 const ASKS_TO_STOP: Signal = Signal::SIGTSTP;

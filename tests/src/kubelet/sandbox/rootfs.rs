@@ -15,7 +15,7 @@ use super::paths::{make_file, make_folder, open_beneath, open_path};
 use super::spec::{BindMount, ContainerSpec};
 use super::sys::{MountAccess, bind_mount, make_read_only};
 
-/// What an image of the host's distribution would hold. `/etc/ssl/private` and the like stay out.
+/// Host paths that an image of the host's distribution would hold. `/etc/ssl/private` and the like stay out.
 const IMAGE: [&str; 17] = [
     "/usr",
     "/bin",

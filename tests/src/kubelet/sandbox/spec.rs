@@ -1,4 +1,4 @@
-//! What the kubelet tells its helper, as JSON over the helper's standard input.
+//! The protocol between the kubelet and its helper: JSON over the helper's standard input.
 
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The helper's name: its `argv[0]`, by which the binary dispatches.
 pub const HELPER: &str = "codebutler-pause";
 
-/// In a container with this variable the kernel has no Landlock, as before Linux 5.13.
+/// Variable that makes a container see a kernel without Landlock, as before Linux 5.13.
 pub const WITHOUT_LANDLOCK: &str = "TESTBED_WITHOUT_LANDLOCK";
 
 /// `codebutler-pause pod`: the namespaces that the containers of a pod share.
@@ -20,7 +20,7 @@ pub struct PodSpec {
     pub hostname: String,
     /// Addresses on the pod's loopback, besides 127.0.0.1 and `::1`.
     pub addresses: Vec<IpAddr>,
-    /// Whether it has this machine's network instead of a loopback of its own.
+    /// True if the pod shares this machine's network instead of having a loopback of its own.
     pub host_network: bool,
 }
 
@@ -37,9 +37,9 @@ pub struct ContainerSpec {
     pub etc: Vec<(String, String)>,
     /// Host paths that belong to the image.
     pub image: Vec<BindMount>,
-    /// Volumes.
+    /// Bind mounts of the pod's volumes.
     pub mounts: Vec<BindMount>,
-    /// The command.
+    /// Command that the container runs.
     pub process: ProcessSpec,
 }
 
@@ -48,18 +48,18 @@ pub struct ContainerSpec {
 pub struct ExecSpec {
     /// Process that holds the pod's namespaces.
     pub pod: i32,
-    /// Where to find the container.
+    /// Namespaces of the running container.
     pub container: StartedHelper,
-    /// The command.
+    /// Command that is run in the container.
     pub process: ProcessSpec,
 }
 
 /// A command as it will be executed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessSpec {
-    /// Program and arguments.
+    /// Program and its arguments.
     pub argv: Vec<String>,
-    /// The whole environment.
+    /// The whole environment, as names and values.
     pub env: Vec<(String, String)>,
     /// Working directory; made if the container lacks it.
     pub cwd: String,
@@ -69,7 +69,7 @@ pub struct ProcessSpec {
     pub gid: u32,
 }
 
-/// One bind mount.
+/// A bind mount of a host path into a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BindMount {
     /// File or folder on the host.
@@ -79,11 +79,11 @@ pub struct BindMount {
     pub sub_path: Option<String>,
     /// Absolute path inside the container.
     pub target: String,
-    /// Writes fail.
+    /// True if the mount is read-only.
     pub read_only: bool,
 }
 
-/// How to find the namespaces that a helper has made.
+/// The process and the namespaces that a helper has made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartedHelper {
     /// The helper's process: for a pod, the one in its namespaces.
@@ -99,7 +99,7 @@ pub struct StartedHelper {
 pub enum SandboxReply {
     /// The command runs, or the namespaces exist.
     Started(StartedHelper),
-    /// Nothing was started.
+    /// Nothing was started; the reason.
     Failed(String),
 }
 

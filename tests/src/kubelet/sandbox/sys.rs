@@ -14,7 +14,7 @@ use nix::unistd::{ForkResult, Pid};
 /// A recursive copy of a mount may be read-only, and never honours set-uid bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MountAccess {
-    /// Writes go to the source.
+    /// Writes are passed on to the source.
     ReadWrite,
     /// Writes fail with `EROFS`, in mounts below it too.
     ReadOnly,
@@ -59,7 +59,7 @@ pub(super) fn either_readable(first: impl AsFd, second: impl AsFd) -> io::Result
     Ok((fds[0].revents != 0, fds[1].revents != 0))
 }
 
-/// From now on this process, and what it starts, sees a kernel without Landlock. Needs `no_new_privs`.
+/// Makes this process, and those that it starts, see a kernel without Landlock. Needs `no_new_privs`.
 pub(super) fn forget_landlock() -> io::Result<()> {
     let step = |code: u32, (jt, jf): (u8, u8), k: u32| libc::sock_filter {
         code: u16::try_from(code).unwrap_or_default(),

@@ -15,35 +15,35 @@ use super::log::LogFormat;
 
 /// The file that describes a task, in its folder.
 pub(super) const FILE: &str = "task.yaml";
-/// What a user says, in the task's folder.
+/// File in the task's folder with the user's message.
 const INSTRUCTION: &str = "instruction.md";
 /// Tests that nobody but the grader sees, in the task's folder.
 const TESTS: &str = "tests";
-/// What a repository with memory has in `.codebutler/`, in the task's folder.
+/// Folder in the task's folder with the `.codebutler/` of a repository that has a memory.
 const MEMORY: &str = "memory";
 
-/// One bug that a team can be asked to fix.
+/// A bug that a team can be asked to fix.
 #[derive(Clone, Debug)]
 pub struct BenchTask {
-    /// Its folder.
+    /// Folder that describes the task.
     pub dir: PathBuf,
-    /// What it is called in results.
+    /// Name of the task in results.
     pub id: String,
-    /// The issue.
+    /// The issue, as the user writes it.
     pub instruction: String,
-    /// What the file says.
+    /// Content of `task.yaml`.
     pub spec: TaskSpec,
     /// Changes whenever anything of the task does: results of different ones can't be compared.
     pub digest: String,
 }
 
-/// What `task.yaml` says. Names are those of the known benches where these have one.
+/// Content of `task.yaml`. Names are those of the known benches where these have one.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskSpec {
-    /// The folder's name.
+    /// Name of the task's folder.
     pub instance_id: String,
-    /// What most of the package is written in.
+    /// Main language of the package.
     pub language: String,
     /// The release with the bug.
     pub package: TaskPackage,
@@ -51,7 +51,7 @@ pub struct TaskSpec {
     pub fixed_version: FixedRelease,
     /// Files of the package whose difference between both releases is the oracle's patch.
     pub source: Vec<PathBuf>,
-    /// What of the package is no part of the repository: built files, leftovers of packaging.
+    /// Files of the package that do not become part of the repository: built files, leftovers of packaging.
     #[serde(default)]
     pub remove: Vec<PathBuf>,
     /// Commands that make a repository of the package, such as one that takes dependencies out which
@@ -63,7 +63,7 @@ pub struct TaskSpec {
     pub tools: Vec<ToolFiles>,
     /// Programs that have to be on the machine.
     pub requires: Vec<String>,
-    /// How the tests are run.
+    /// Command and format of the tests.
     pub test: TestRun,
     /// Tests that fail before and pass after the fix.
     #[serde(rename = "FAIL_TO_PASS")]
@@ -74,10 +74,10 @@ pub struct TaskSpec {
     /// Tests of the package itself: graded as they were released, whatever became of them.
     #[serde(default)]
     pub keep: Vec<PathBuf>,
-    /// When a team is stopped.
+    /// Time and money after which a team is stopped.
     #[serde(default)]
     pub limits: TaskLimits,
-    /// Whether it is one of the few that are played where nobody has a key.
+    /// True if the task is one of the few that are played where nobody has a key.
     #[serde(default)]
     pub ci: bool,
 }
@@ -86,21 +86,21 @@ pub struct TaskSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskPackage {
-    /// Whose client fetches it.
+    /// Registry that serves the package.
     pub registry: PackageRegistry,
-    /// Its name there.
+    /// Name of the package in its registry.
     pub name: String,
-    /// The release.
+    /// Version number of the release.
     pub version: String,
     /// SHA-256 of what the registry serves.
     pub sha256: String,
 }
 
-/// The same package's other release.
+/// The release of the same package that has the fix.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FixedRelease {
-    /// The release.
+    /// Version number of the release.
     pub version: String,
     /// SHA-256 of what the registry serves.
     pub sha256: String,
@@ -112,9 +112,9 @@ pub struct FixedRelease {
 pub enum PackageRegistry {
     /// Rust's (and C's, where a crate brings its sources).
     Cargo,
-    /// Python's.
+    /// PyPI, Python's registry.
     Pip,
-    /// Node's.
+    /// npm, the registry of Node.js.
     Npm,
 }
 
@@ -122,15 +122,15 @@ pub enum PackageRegistry {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolFiles {
-    /// The release.
+    /// Package that has the files.
     pub package: TaskPackage,
-    /// Which of its files.
+    /// Paths of the files in the package.
     pub files: Vec<PathBuf>,
     /// The folder that they go into.
     pub into: PathBuf,
 }
 
-/// How hidden tests are run.
+/// Command, format and timeout of the hidden tests.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TestRun {
@@ -139,14 +139,14 @@ pub struct TestRun {
     pub into: PathBuf,
     /// A bash command in the repository's folder.
     pub run: String,
-    /// What it prints.
+    /// Format of the command's output.
     pub log: LogFormat,
-    /// How long it may take, in seconds.
+    /// Timeout of the command, in seconds.
     #[serde(default = "test_seconds")]
     pub seconds: u64,
 }
 
-/// What a team may use up.
+/// Limits of a team's work on a task.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TaskLimits {
@@ -184,7 +184,7 @@ impl BenchTask {
         &self.spec.package
     }
 
-    /// The release without it.
+    /// The release in which the bug is fixed.
     pub fn fixed(&self) -> TaskPackage {
         let FixedRelease { version, sha256 } = self.spec.fixed_version.clone();
         TaskPackage { version, sha256, ..self.spec.package.clone() }
@@ -253,7 +253,7 @@ mod tests {
         assert!(languages(false).len() >= 6, "{:?}", languages(false));
         assert!(languages(true).len() >= 5, "{:?}", languages(true));
         for task in &tasks {
-            // Which release has the fix is nobody's business but the grader's.
+            // Only the grader may know which release has the fix.
             let told = task.instruction.contains(&task.spec.fixed_version.version);
             assert!(!told, "{}: the instruction names the fixed release", task.id);
         }

@@ -7,35 +7,35 @@ use serde_path_to_error::Segment;
 use super::{BenchTask, FILE, INSTRUCTION, TESTS, TaskSpec, folder_digest};
 use codebutler_testbed::scenario::places::{PlaceKey, ScenarioPlace, YamlPlaces, show_path};
 
-/// Why a task can't be used.
+/// An error that keeps a task from being used.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
-    /// A file can't be read.
+    /// A file of the task can't be read.
     #[error("{file}: {error}")]
     Read {
-        /// The file.
+        /// Path of the file that can't be read.
         file: String,
-        /// Why.
+        /// Underlying error of the system.
         error: std::io::Error,
     },
-    /// No task at all.
+    /// The folder contains no tasks.
     #[error("{folder} has no tasks: each is a folder with a `{FILE}` (see README.md there)")]
     Empty {
-        /// The folder.
+        /// Folder that was searched.
         folder: String,
     },
     /// The description has a mistake.
     #[error("{file}:{line}:{column}: {field}: {message}")]
     Mistake {
-        /// The file.
+        /// Path of the file with the mistake.
         file: String,
-        /// Line, from 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// Column, from 1.
+        /// Number of the column, from 1.
         column: u64,
         /// Path of the field; `.` for the file as a whole.
         field: String,
-        /// What is wrong and what was expected.
+        /// The mistake, and what was expected instead.
         message: String,
     },
 }

@@ -16,7 +16,7 @@ use codebutler_testbed::stack::RunningStack;
 const RUNS: usize = long_or_short(60, 3);
 const TURN: Duration = Duration::from_secs(2);
 const TURNS: usize = long_or_short(60, 4);
-/// Between two people who begin: they do not all write at once either.
+/// Pause between the starts of two people: they do not all write at once either.
 const BEGIN: Duration = Duration::from_millis(1300);
 /// Time of a turn beside its command. A turn that waits for Slack takes at least the pace of a call longer.
 const OWN: Duration = Duration::from_millis(1200);

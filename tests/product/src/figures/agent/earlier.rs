@@ -1,5 +1,5 @@
-//! A long conversation beside an earlier build of the product, in turns, where `CODEBUTLER_BASELINE` names that build's
-//! `figures`, with its `codebutler-agent` beside it. Slack keeps its limits for both.
+//! A long conversation beside an earlier build of the product, in turns, where `CODEBUTLER_BASELINE` names that
+//! build's `figures`, with its `codebutler-agent` beside it. Slack keeps its limits for both.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -20,26 +20,26 @@ use codebutler_testbed::models::{ModelOptions, ModelScript, ModelServer, ScriptS
 const PACKAGE: &str = "opencode-ai@1.18.33";
 /// Turns of the conversation: as many as the first window needs.
 const TURNS: usize = HISTORY[0] / 2 + WINDOW;
-/// All of it; busy machines take long for its start.
+/// Timeout of the whole measurement; on busy machines its start takes long.
 const PATIENCE: Duration = Duration::from_mins(3);
-/// It has settled down once it has waited for its model for so long, as the agent for mail.
+/// Time of waiting for the model after which it has settled down, as the agent has when it waits for mail.
 const SETTLED: Duration = Duration::from_secs(1);
 const MODEL: &str = "opencode";
 const TITLES: &str = "titles";
 
-/// What it needs, in the units of the agent's own figures.
+/// Time and memory that opencode needs, in the units of the agent's own figures.
 pub(crate) struct OpencodeFigures {
     /// Milliseconds from its start to its first model request, in a conversation that it knows.
     pub start: f64,
     /// MiB while it waits for its model.
     pub idle_memory: f64,
-    /// MiB at most.
+    /// Peak memory in MiB.
     pub peak_memory: f64,
     /// Milliseconds for a turn early in the conversation.
     pub turn: f64,
 }
 
-/// Nothing where it can't be had or does not work, said in a line.
+/// Measures opencode; `None`, with a line for the reader, where it can't be had or does not work.
 pub(crate) async fn measure_opencode() -> Option<OpencodeFigures> {
     if SHORT {
         return None;
@@ -98,9 +98,9 @@ async fn hold_conversation(program: &Path) -> anyhow::Result<OpencodeFigures> {
     })
 }
 
-/// Where it lives, with a repository to work in.
+/// Installation of opencode, with a repository to work in.
 pub(crate) struct OpencodeHome<'a> {
-    /// What is started.
+    /// Path of the opencode program.
     pub program: &'a Path,
     /// Everything that it writes is in here.
     pub dir: &'a Path,
@@ -112,7 +112,7 @@ impl OpencodeHome<'_> {
     /// The model that names conversations.
     pub(crate) const TITLES: &'static str = TITLES;
 
-    /// Its repository, and the settings by which it asks `models`.
+    /// Makes its repository, and the settings by which it asks `models`.
     pub(crate) async fn furnish(&self, models: &ModelServer) -> anyhow::Result<()> {
         let work = self.work();
         std::fs::create_dir_all(&work)?;
@@ -137,7 +137,7 @@ impl OpencodeHome<'_> {
         Ok(std::fs::write(self.config(), config.to_string())?)
     }
 
-    /// The repository.
+    /// Folder of the repository that it works in.
     pub(crate) fn work(&self) -> PathBuf {
         self.dir.join("work")
     }
@@ -167,7 +167,7 @@ impl OpencodeHome<'_> {
             .spawn()?)
     }
 
-    /// Waits for its end.
+    /// Waits for opencode's exit; an error shows its log.
     pub(crate) async fn ended(&self, child: &mut Child) -> anyhow::Result<()> {
         if child.wait().await?.success() {
             return Ok(());

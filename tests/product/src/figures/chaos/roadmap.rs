@@ -24,7 +24,7 @@ const ITEMS: usize = long_or_short(100, 6);
 const FREE: usize = 4;
 const KILLS: usize = long_or_short(100, 4);
 const PAUSE: std::ops::Range<u64> = 200..900;
-/// How long all of it may take.
+/// Timeout of the whole play.
 const END: Duration = Duration::from_mins(20);
 
 /// Items without or with more than one Thread, and the longest wait of one that was free to begin.

@@ -17,12 +17,12 @@ use super::super::agent::opencode::{OpencodeHome, find_program};
 use super::{EditScore, EditTrial, count_score, lay_out};
 
 const CODEX: &str = "@openai/codex@0.171.0";
-/// One patch, or a whole conversation, on a busy machine.
+/// Timeout of one patch, or of a whole conversation, on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// Files that are read, and then edited, in one answer of the scripted model.
 const AT_ONCE: usize = 25;
 
-/// Nothing where it can't be had, said in a line.
+/// Scores Codex; `None`, with a line for the reader, where it can't be had.
 pub(super) async fn patch_with_codex(trials: &[EditTrial]) -> Option<EditScore> {
     if SHORT {
         return None;
@@ -50,7 +50,7 @@ pub(super) async fn patch_with_codex(trials: &[EditTrial]) -> Option<EditScore> 
     or_say("Codex", scored.await)
 }
 
-/// Nothing where it can't be had or does not work, said in a line.
+/// Scores opencode; `None`, with a line for the reader, where it can't be had or does not work.
 pub(super) async fn edit_with_opencode(trials: &[EditTrial]) -> Option<EditScore> {
     if SHORT {
         return None;

@@ -28,7 +28,7 @@ use crate::figures::{MeasuredFigure, find_percentile};
 /// Turns of each kind, and how long another team is timed in one.
 const TURNS: usize = 3;
 const TURN: Duration = Duration::from_secs(8);
-/// What each turn of the siege has, all at once.
+/// The load of each turn, all of it at once: slow bodies, pushes, reads of history and open connections.
 const BODIES: usize = 64;
 const PUSHES: usize = 40;
 const READINGS: usize = 100;
@@ -37,28 +37,28 @@ const CONNECTIONS: usize = 1000;
 const BODY: usize = 1 << 20;
 const LONGEST: usize = 32 << 20;
 const LONG: usize = 16;
-/// It comes in so many pieces, over the whole turn.
+/// Number of pieces of a slow body, spread over the whole turn.
 const PIECES: u32 = 32;
-/// What a push is made of: two trees of so many folders of so many files, in so many commits that go to and fro.
+/// Size of a push: two trees of so many folders of so many files, in so many commits that go to and fro.
 const FOLDERS: usize = 300;
 const FILES: usize = 300;
 const COMMITS: usize = 100;
 /// Lines of the history that is read, and bytes of each.
 const LINES: u64 = 2000;
 const LINE: usize = 8 << 10;
-/// Between two messages, and between two model calls, of the other team.
+/// Pause between two messages, and between two model calls, of the other team.
 const PAUSE: Duration = Duration::from_millis(100);
 /// MiB that the chart gives to a gateway (`gateway.resources.limits.memory`).
 const MEMORY: f64 = 2048.0;
 const PATIENCE: Duration = Duration::from_mins(2);
-/// Longer than anything may wait for its turn, and than a slow body may take.
+/// Timeout of a request: longer than anything may wait for its turn, and than a slow body may take.
 const END: Duration = Duration::from_mins(10);
 
-/// Which of the Repos.
+/// Indexes of the hostile Repo and of the other one.
 const BAD: usize = 0;
 const GOOD: usize = 1;
 
-/// Measures.
+/// Measures another team's latencies in turns without and with the siege.
 pub(super) async fn measure_siege() -> anyhow::Result<Vec<MeasuredFigure>> {
     let dir = tempfile::tempdir()?;
     let github = GitHubServer::start(&dir.path().join("host"), GitHubOptions::default()).await?;
@@ -108,14 +108,14 @@ pub(super) async fn measure_siege() -> anyhow::Result<Vec<MeasuredFigure>> {
     ])
 }
 
-/// What the gateway took of all turns; the rest it refused.
+/// Counts of what the gateway accepted in all turns; it refused the rest.
 #[derive(Default)]
 struct SiegeCount {
     turns: usize,
     bodies: usize,
     pushes: usize,
     readings: usize,
-    /// That were there at a turn's end.
+    /// Connections that were still open at a turn's end.
     connections: usize,
 }
 
@@ -136,7 +136,7 @@ impl SiegeCount {
     }
 }
 
-/// Milliseconds.
+/// Latencies of the other team, in milliseconds.
 #[derive(Default)]
 struct TimedTeam {
     acks: Vec<f64>,
@@ -150,7 +150,7 @@ impl TimedTeam {
     }
 }
 
-/// Who works beside all this.
+/// The team that works beside the siege.
 struct OtherTeam {
     bed: Arc<ProxyBed>,
     ana: String,
@@ -275,7 +275,7 @@ async fn count_taken(mut asked: JoinSet<anyhow::Result<bool>>) -> anyhow::Result
     Ok(count)
 }
 
-/// Whether something was done; a flood is told to come again.
+/// True if the gateway accepted a request. Refusals of a flood (429, 503) are no error.
 fn is_taken(status: StatusCode) -> anyhow::Result<bool> {
     let refused = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
     ensure!(status.is_success() || refused.contains(&status), "{status}");

@@ -36,13 +36,13 @@ const ECHO: &str = "mcp__everything__echo";
 const MODULES: &str = "/srv/node_modules";
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// See the module.
+/// The product with MCP servers; see the module.
 pub(super) struct McpBed {
-    /// The product.
+    /// The running product that is measured.
     pub stack: RunningStack,
-    /// Packages of npm.
+    /// Folder with npm's packages.
     pub modules: PathBuf,
-    /// For files of the run.
+    /// Temporary folder of the run.
     pub dir: tempfile::TempDir,
     /// The conversation of the awake role.
     pub root: String,
@@ -108,7 +108,7 @@ impl McpBed {
         Ok(())
     }
 
-    /// The gateway's process.
+    /// Process id of the gateway.
     pub(super) fn gateway_pid(&self) -> anyhow::Result<u32> {
         match &self.stack.gateway {
             StackPart::Process(process) => process.pid().context("the gateway is gone"),
@@ -130,7 +130,7 @@ impl McpBed {
         .await
     }
 
-    /// Ends everything.
+    /// Stops the whole product.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         Ok(self.stack.stop().await?)
     }
@@ -144,7 +144,7 @@ pub(super) fn run_everything(name: &str) -> Value {
     })
 }
 
-/// What the model says: a greeting, so many calls in each run of the first conversation, and greetings.
+/// Script of the model: a greeting, so many calls in each run of the first conversation, and greetings.
 fn script_steps() -> Vec<ScriptStep> {
     let hello = || ScriptStep::say("Hello.");
     let call = |run: usize| {

@@ -53,7 +53,7 @@ impl DirectClient {
         Ok(serde_json::from_str(&answer)?)
     }
 
-    /// One call; milliseconds.
+    /// Makes one call; its duration in milliseconds.
     pub(super) async fn time_call(&mut self) -> anyhow::Result<f64> {
         self.ask("hello").await?.as_f64().context("the server did not echo")
     }

@@ -1,5 +1,5 @@
-//! What the tools of ten servers take of a model's window: as a role's first request has them, against a plain list of
-//! all of them. The definitions are those of the official servers.
+//! The share of a model's window that the tools of ten servers take: as a role's first request has them,
+//! against a plain list of all of them. The definitions are those of the official servers.
 
 use anyhow::{Context as _, ensure};
 use codebutler_testbed::mcp::{McpServer, ToolAnswer};
@@ -16,7 +16,7 @@ const TOOLS: usize = 20;
 const OFFICIAL: [&str; 4] = ["everything", "filesystem", "memory", "sequential-thinking"];
 const LIMIT: f64 = 0.5;
 
-/// The ratio of both.
+/// Measures the list's tokens in a role's first request as a ratio to those of the plain list.
 pub(super) async fn measure_list(bed: &McpBed) -> anyhow::Result<MeasuredFigure> {
     let definitions = collect_definitions(bed).await?;
     let (mut playing, mut specs, mut plain) = (Vec::new(), Vec::new(), Vec::new());
@@ -56,7 +56,7 @@ async fn collect_definitions(bed: &McpBed) -> anyhow::Result<Vec<Value>> {
     Ok(all)
 }
 
-/// As Claude Code sends a tool to its model.
+/// A tool's definition as Claude Code sends it to its model.
 fn show_plainly(server: &str, tool: &Value) -> Value {
     json!({
         "name": format!("mcp__{server}__{}", tool["name"].as_str().unwrap_or_default()),

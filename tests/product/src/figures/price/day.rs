@@ -1,6 +1,6 @@
-//! What a team's day costs: questions, status requests, thanks, fixes and features, with a cheaper model that looks first
-//! and without one, in turns. A conversation of each kind is billed by the provider's rules, and counted as often as
-//! it comes in a day.
+//! The cost of a team's day: questions, status requests, thanks, fixes and features, with a cheaper
+//! model that looks first and without one, in turns. A conversation of each kind is billed by the
+//! provider's rules, and counted as often as it comes in a day.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,14 +30,14 @@ const LISTED: &str = include_str!("../../../../corpus/openrouter-models.json");
 /// Something that people ask for.
 struct RequestKind {
     name: &'static str,
-    /// How often in a day.
+    /// Number of requests of this kind in a day.
     count: u64,
-    /// Whether code changes.
+    /// True if the request changes code.
     changes: bool,
     /// Files that each role reads, and whether somebody else goes on.
     pm: usize,
     others: Option<[usize; 3]>,
-    /// What follows an answer that helped.
+    /// True if the person thanks for the answer.
     thanks: bool,
 }
 
@@ -200,7 +200,7 @@ fn kind_script(kind: &RequestKind, looks_first: bool) -> ModelScript {
     let pass = "@codebutler.coder the cause is in `1.txt:7`: mend it.";
     let mut quick = reads(1);
     quick.push(ScriptStep::tool("HandUp", json!({"why": "code has to change"})));
-    // What was answered before the hand-over stands in the conversation, and is not said again.
+    // Answers from before the hand-over are part of the conversation, and are not given again.
     let looked = usize::from(looks_first);
     // A review without a plan of its own is sent back.
     let none = json!({"level": "none", "why": "It changes one sum."});

@@ -128,7 +128,7 @@ fn model_of(role: &str) -> String {
     format!("anthropic/scripted-{role}")
 }
 
-/// One after the other hears of it, looks, and passes it on.
+/// Script of a team whose roles, one after the other, hear of the task, look, and pass it on.
 fn team_script() -> ModelScript {
     let read = || ScriptStep::tool("Read", json!({"path": "src/price.rs"}));
     let role = |last: &str| vec![read(), ScriptStep::say(last)];

@@ -22,7 +22,7 @@ use codebutler_testbed::slack::{SlackOptions, SlackServer};
 use codebutler_testbed::stack::manifests::{secrets_binding, system_manifests};
 use codebutler_testbed::stack::process::{OperatorProcess, ProcessCommand};
 
-/// What is asked for.
+/// Model that calls ask for.
 pub(crate) const MODEL: &str = "figures/model";
 const HOST: &str = "codebutler-gateway.codebutler-system.svc";
 const AUDIENCE: &str = "codebutler-gateway";
@@ -32,7 +32,7 @@ const READY: Duration = Duration::from_mins(1);
 const PROGRAM: &str = "codebutler-operator";
 const PAGES: u16 = 8090;
 
-/// See the module.
+/// The gateway with its surroundings; see the module.
 pub(crate) struct ProxyBed {
     gateway: OperatorProcess,
     /// The one before an upgrade.
@@ -40,7 +40,7 @@ pub(crate) struct ProxyBed {
     command: ProcessCommand,
     address: SocketAddr,
     ca: String,
-    /// By Repo and Thread.
+    /// Tokens of the pods, by Repo and Thread.
     tokens: Vec<Vec<String>>,
     cluster: TestCluster,
     slack: SlackServer,
@@ -57,7 +57,7 @@ impl ProxyBed {
         Self::start_for(provider, &[git.unwrap_or(none)]).await
     }
 
-    /// The same with several Repos.
+    /// Starts everything with several Repos.
     pub(crate) async fn start_for(
         provider: &LocalProvider,
         gits: &[(&str, &str)],
@@ -65,7 +65,7 @@ impl ProxyBed {
         Self::start_at(&provider.url(), gits, product::build_program(PROGRAM)?).await
     }
 
-    /// The same with another provider, and with this very program as the gateway, under its name.
+    /// Starts everything with another provider, and with this very program as the gateway, under its name.
     pub(crate) async fn start_own(provider: &str) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir()?;
         let program = dir.path().join(PROGRAM);
@@ -158,7 +158,7 @@ impl ProxyBed {
         }
     }
 
-    /// The cluster.
+    /// Cluster that the gateway runs in.
     pub(crate) const fn cluster(&self) -> &TestCluster {
         &self.cluster
     }
@@ -191,27 +191,27 @@ impl ProxyBed {
         Ok(client.resolve(HOST, self.address).build()?)
     }
 
-    /// Where agents call.
+    /// Base URL at which agents call the gateway.
     pub(crate) fn url(&self) -> String {
         format!("https://{HOST}:{}", self.address.port())
     }
 
-    /// Where that is.
+    /// Address that the gateway's host name stands for.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where its pages are.
+    /// Address of the gateway's pages.
     pub(crate) const fn pages(&self) -> SocketAddr {
         SocketAddr::new(self.address.ip(), PAGES)
     }
 
-    /// Its authority's certificate.
+    /// Certificate of the gateway's authority.
     pub(crate) fn ca(&self) -> &str {
         &self.ca
     }
 
-    /// Where people talk.
+    /// Slack server that people write to.
     pub(crate) const fn slack(&self) -> &SlackServer {
         &self.slack
     }
@@ -251,7 +251,7 @@ impl ProxyBed {
         names::branch_name(&thread_name(repo, n))
     }
 
-    /// The pods' of a Repo.
+    /// Tokens of the pods of a Repo.
     pub(crate) fn tokens(&self, repo: usize) -> &[String] {
         &self.tokens[repo]
     }
@@ -276,7 +276,7 @@ impl ProxyBed {
         memory::peak_memory(pid)
     }
 
-    /// Ends everything.
+    /// Stops the gateway, Slack and the cluster.
     pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         self.gateway.stop().await?;
         self.slack.shutdown().await;
@@ -285,7 +285,7 @@ impl ProxyBed {
     }
 }
 
-/// All of 127.0.0.0/8 is this machine.
+/// A free loopback address; all of 127.0.0.0/8 is this machine.
 fn free_address() -> SocketAddr {
     let [a, b, c, _] = rand::random::<u32>().to_be_bytes();
     SocketAddr::from((Ipv4Addr::new(127, a.max(1), b, c.clamp(1, 254)), 8443))

@@ -19,19 +19,19 @@ use crate::figures::memory;
 use codebutler_testbed::pytools::ensure_venv;
 
 const PACKAGES: &[&str] = &["litellm[proxy]==1.106.2"];
-/// It brings a lot along.
+/// Timeout of the start, which imports many packages.
 const START: Duration = Duration::from_mins(2);
 
 /// A running proxy, with one worker and nothing to keep books in.
 pub(super) struct LitellmProxy {
     child: Child,
     _dir: tempfile::TempDir,
-    /// How to call it.
+    /// Client with URL and key of the proxy.
     pub line: Arc<Line>,
 }
 
 impl LitellmProxy {
-    /// Nothing where it can't be had, said in a line.
+    /// Starts the proxy; `None`, with a line for the reader, where it can't be had.
     pub(super) async fn start(provider: &LocalProvider) -> Option<Self> {
         if SHORT {
             return None;

@@ -17,7 +17,7 @@ use tokio_stream::wrappers::IntervalStream;
 
 use codebutler_testbed::serving::RunningServer;
 
-/// What it accepts, like anything else.
+/// API key of the provider, which accepts any other one too.
 pub(crate) const KEY: &str = "figures";
 /// A request with these words is answered in pieces. Being asked for a stream does not say so: the gateway asks for one
 /// where its caller wants a whole answer, too.
@@ -43,14 +43,14 @@ const LAST: &str = concat!(
     "\n\ndata: [DONE]\n\n",
 );
 
-/// A running provider.
+/// A running model provider, with constant answers.
 pub(crate) struct LocalProvider {
     begun: Instant,
     serving: RunningServer,
 }
 
 impl LocalProvider {
-    /// Serves on a free port.
+    /// Starts the provider on a free port.
     pub(crate) async fn start() -> anyhow::Result<Arc<Self>> {
         let begun = Instant::now();
         let router = Router::new()
@@ -91,7 +91,7 @@ async fn serve_chat(State(begun): State<Instant>, body: Bytes) -> Response {
     (kind, body).into_response()
 }
 
-/// When the pieces in some bytes were written.
+/// Times at which the provider wrote the pieces in some bytes.
 pub(crate) fn read_arrivals(bytes: &[u8]) -> impl Iterator<Item = f64> {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     text.split(MARK).skip(1).filter_map(|rest| rest.split(' ').next()?.parse().ok())
