@@ -8,19 +8,19 @@ use reqwest::{Method, Response, Url};
 
 use super::{FIRST_PAUSE, GatewayClient, GatewayError, LONGEST_PAUSE, PATIENCE, read_refusal};
 
-/// Timeout of a file.
+/// Timeout of one file download.
 const TIMEOUT: Duration = Duration::from_mins(3);
 
-/// A file that is being got.
+/// A file whose download is under way.
 #[derive(Debug)]
 pub struct SharedFile {
-    /// As its owner named it.
+    /// File name as its owner gave it.
     pub name: String,
     answer: Response,
 }
 
 impl SharedFile {
-    /// The next piece; none at its end.
+    /// Returns the next chunk; none at the end of the file.
     ///
     /// # Errors
     /// If it is cut off: the part that came is not the file.
@@ -80,7 +80,7 @@ impl GatewayClient {
     }
 }
 
-/// A percent-encoded name, as forms encode it.
+/// Decodes a percent-encoded name, as forms encode it.
 fn decode_name(encoded: &str) -> String {
     let query = Url::parse(&format!("x:?name={encoded}")).ok();
     let name = query.and_then(|url| url.query_pairs().next().map(|(_, name)| name.into_owned()));

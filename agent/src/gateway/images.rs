@@ -1,4 +1,4 @@
-//! Images, through the gateway.
+//! Image requests, through the gateway.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use reqwest::Method;
 
 use super::{GatewayClient, GatewayError};
 
-/// Several images, one after the other, and their way into Slack.
+/// Timeout of one request for several images, made one after the other, and their upload to Slack.
 const CALL_LIMIT: Duration = Duration::from_mins(20);
-/// Eight pictures on their way into Slack and to the Git host.
+/// Timeout for up to eight pictures on their way into Slack and to the Git host.
 const SHOW_LIMIT: Duration = Duration::from_mins(5);
 
 impl GatewayClient {
-    /// Has images made.
+    /// Generates images.
     ///
     /// # Errors
     /// With what the gateway says, at once; without a word of it only after a while.

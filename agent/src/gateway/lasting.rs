@@ -1,5 +1,5 @@
-//! Requests that last for minutes, and are repeated with a key where they cost something: what is sent a second time only
-//! asks what became of the first.
+//! Requests that last for minutes, and are repeated with a key where they cost something: what is sent a second time
+//! only asks what became of the first.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,12 @@ use super::{
     FIRST_PAUSE, GatewayClient, GatewayError, LONGEST_PAUSE, PATIENCE, parse_answer, send_once,
 };
 
-/// As long as a provider may take for a whole answer, and the gateway's own attempts before.
+/// Timeout of a search: the longest that a provider may take for a whole answer, and the gateway's own attempts
+/// before.
 const SEARCH_LIMIT: Duration = Duration::from_mins(30);
 
 impl GatewayClient {
-    /// What the web's search finds. The same key is the same search.
+    /// Searches the web, once per key.
     ///
     /// # Errors
     /// With what the gateway says, at once; without a word of it only after a while.
@@ -27,8 +28,9 @@ impl GatewayClient {
         .await
     }
 
-    /// Sends a request of at most `limit`, and again where no answer came. `build` is told whether it may have arrived
-    /// before. A connection that is lost after minutes is retried as long as one that is lost at once; a timeout ends it.
+    /// Sends a request of at most `limit`, and again where no answer came. `build` is told whether it may have
+    /// arrived before. A connection that is lost after minutes is retried as long as one that is lost at once; a
+    /// timeout ends it.
     pub(super) async fn retry_lasting<T: DeserializeOwned>(
         &self,
         (mut again, limit): (bool, Duration),

@@ -12,21 +12,21 @@ use serde::de::DeserializeOwned;
 use super::lasting::is_over;
 use super::{GatewayClient, GatewayError, PATIENCE, parse_answer};
 
-/// A server's call has ten minutes at most, and its pod four minutes to start before.
+/// Timeout of a tool call: ten minutes at most at the server, and up to four for its pod to start before.
 pub const CALL_LIMIT: Duration = Duration::from_mins(15);
-/// For a list, which the gateway has at hand.
+/// Timeout of a list request; the gateway has the list at hand.
 const LIST_LIMIT: Duration = Duration::from_secs(30);
-/// Retries of a list end after this time.
+/// Retry budget of a list request.
 const LIST_PATIENCE: Duration = Duration::from_secs(10);
-/// Said where the time for a call is over.
+/// Error text for the model when a call timed out.
 pub const NO_ANSWER: &str =
     "no answer in time. It may have been carried out all the same: look before you repeat it";
-/// Tools that a search answers with.
+/// Most tools that a search answers with, as a query parameter.
 const MOST_FOUND: &str = "8";
 
 impl GatewayClient {
-    /// Lists the servers' tools that the role is offered. A list of the version that was seen is only said to be
-    /// unchanged.
+    /// Lists the servers' tools that the role is offered. If the caller has seen the current version, the answer only
+    /// says so.
     pub async fn server_tools(&self, seen: Option<&str>) -> Result<McpTools, GatewayError> {
         let query: Vec<_> = seen.map(|version| ("seen", version)).into_iter().collect();
         let answer = self.retried(LIST_PATIENCE, || {
@@ -36,7 +36,7 @@ impl GatewayClient {
         parse_answer(&answer.await?)
     }
 
-    /// Tools whose descriptions fit these words best, of all that the role may use.
+    /// Searches all tools that the role may use for those whose descriptions fit these words best.
     pub async fn find_server_tools(&self, words: &str) -> Result<McpTools, GatewayError> {
         let query = [("find", words), ("most", MOST_FOUND)];
         let answer = self.retried(PATIENCE, || {
@@ -46,12 +46,12 @@ impl GatewayClient {
         parse_answer(&answer.await?)
     }
 
-    /// Calls a tool. The same key is the same call.
+    /// Calls a tool, once per key.
     pub async fn call_server(&self, call: &McpCall) -> Result<McpResult, GatewayError> {
         self.ask_servers(|| Ok(self.request(Method::POST, path::MCP_CALLS)?.json(call))).await
     }
 
-    /// Resources of one server, or of all.
+    /// Lists the resources of one server, or of all.
     pub async fn server_resources(
         &self,
         server: Option<&str>,
@@ -60,12 +60,12 @@ impl GatewayClient {
         self.ask_servers(|| Ok(self.request(Method::GET, path::MCP_RESOURCES)?.query(&query))).await
     }
 
-    /// A resource of a server.
+    /// Reads a resource of an MCP server.
     pub async fn read_resource(&self, read: &McpRead) -> Result<McpResult, GatewayError> {
         self.ask_servers(|| Ok(self.request(Method::POST, path::MCP_READS)?.json(read))).await
     }
 
-    /// A prompt of a server, filled in.
+    /// Fetches a prompt of a server, filled in.
     pub async fn fill_prompt(&self, prompt: &McpPrompt) -> Result<McpResult, GatewayError> {
         self.ask_servers(|| Ok(self.request(Method::POST, path::MCP_PROMPTS)?.json(prompt))).await
     }

@@ -1,5 +1,5 @@
-//! The pod's projected token: replaced by the kubelet now and then, so the file is looked at for
-//! every request, and read when it changed.
+//! The pod's projected token. The kubelet rotates it, so the file's time is checked for every request, and the file
+//! read again when it changed.
 
 use std::fmt;
 use std::fs;
@@ -25,12 +25,12 @@ impl fmt::Debug for TokenFile {
 }
 
 impl TokenFile {
-    /// The token in `path`, which need not exist yet.
+    /// Creates a reader of the token in `path`, which need not exist yet.
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), cached: Arc::default() }
     }
 
-    /// The token as it is now.
+    /// Returns the current token, read from its file if that has changed.
     pub fn read(&self) -> Result<String, GatewayError> {
         let fail = |source| GatewayError::Token { path: self.path.clone(), source };
         let modified = fs::metadata(&self.path).and_then(|meta| meta.modified()).map_err(fail)?;

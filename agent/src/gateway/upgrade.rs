@@ -1,4 +1,4 @@
-//! Requests whose connection is used for something else once they are answered.
+//! HTTP upgrades: requests whose connection carries another protocol once they are answered.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use reqwest::{Method, StatusCode, Upgraded};
 
 use super::{GatewayClient, GatewayError, read_refusal};
 
-/// Time for the answer: the gateway connects to the outside meanwhile.
+/// Timeout of the answer: the gateway connects to the outside meanwhile.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
 impl GatewayClient {
-    /// A connection that speaks `protocol` from now on.
+    /// Opens a connection that speaks `protocol` once it is upgraded.
     ///
     /// # Errors
     /// The gateway's refusal, or that it can't be reached.

@@ -1,4 +1,4 @@
-//! What is so: of the conversation as long as it lasts, and of this moment.
+//! Facts for the prompt: those that hold for the whole conversation, and those of this moment.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use super::PromptGuides;
 use codebutler_guides::text::{clip_text, head_and_tail, plain_text};
 use codebutler_guides::voice::guard_fence;
 
-/// Characters of a plan that are shown.
+/// Most characters of a plan that are shown.
 const MAX_PLAN: usize = 16_000;
 const PLAN: &str = "approved-plan";
 const MAX_PEOPLE: usize = 20;
-/// Hosts that are named.
+/// Most hosts that are named.
 const MAX_HOSTS: usize = 20;
 
 /// Facts that all conversations of a role about a repository share.
@@ -76,7 +76,7 @@ fn has_tool(session: &RoleSession, name: &str) -> bool {
     session.tools.iter().any(|tool| tool == name)
 }
 
-/// Where commands run, with which programs, and what they reach; for a role that can run some.
+/// Describes the environment of commands, their programs and network access; for a role that can run commands.
 fn command_facts(out: &mut String, guides: &PromptGuides, session: &RoleSession) {
     if !has_tool(session, "Bash") {
         return;
@@ -103,7 +103,7 @@ fn command_facts(out: &mut String, guides: &PromptGuides, session: &RoleSession)
     };
 }
 
-/// What is so now. It differs from run to run, so it stands behind everything that does not.
+/// Facts of this moment. They differ from run to run, so they stand behind everything that does not.
 pub fn changing_facts(guides: &PromptGuides, session: &RoleSession) -> String {
     let mut out = String::from("# As of now\n\n");
     let here = &guides.surroundings;
@@ -147,7 +147,7 @@ pub fn changing_facts(guides: &PromptGuides, session: &RoleSession) -> String {
     out
 }
 
-/// Answers that did not help people: frictions, for who looks back.
+/// Reports answers that did not help people as frictions, for the role that looks back.
 fn unhelpful_facts(out: &mut String, session: &RoleSession) {
     if session.unhelpful.is_empty() {
         return;
@@ -178,7 +178,8 @@ fn test_facts(out: &mut String, session: &RoleSession) {
     };
 }
 
-/// There is code, and nobody has written down anything about it. The role that people talk to says so.
+/// True if there is code and nobody has written down anything about it, for the role that people talk to: it tells
+/// them.
 fn is_unknown(guides: &PromptGuides, session: &RoleSession) -> bool {
     let top = &guides.surroundings.top;
     let is_first_role = session.roles.first().is_some_and(|card| card.role == session.role);

@@ -1,13 +1,13 @@
-//! What families of models need to be told, from `seeds/families.md`: nothing here knows a model.
+//! Instructions for families of models, from `seeds/families.md`: nothing here knows a model.
 
 use codebutler_guides::seeds;
 
-/// The words for a model by its id, if its family needs any.
+/// Finds the addendum for a model by its id, if its family needs one.
 pub(super) fn family_addendum(model: &str) -> Option<&'static str> {
     family_text(seeds::find_seed("families.md")?, model)
 }
 
-/// The text of the first section whose heading has a beginning of the id.
+/// Finds the text of the first section whose heading is a prefix of the id.
 fn family_text<'t>(table: &'t str, model: &str) -> Option<&'t str> {
     let model = model.trim_start_matches('~').to_lowercase();
     let name = model.rsplit_once('/').map_or(model.as_str(), |(_, name)| name);

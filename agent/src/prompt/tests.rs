@@ -1,4 +1,4 @@
-//! The whole of what roles are told, and what in it can't be moved.
+//! Tests of the whole system text, and of the parts of it that no file can move.
 
 use codebutler_wire::{EditForm, PostedPlan, PullRequest, RoleCard, RoleDecision};
 
@@ -238,10 +238,10 @@ fn a_list_is_shown_while_something_is_left() {
     assert_eq!(todo_list(&items), None);
 }
 
-/// Bytes for a token, as the testbed's model server counts.
+/// Bytes that count as one token, as in the testbed's model server.
 const TOKEN: usize = 4;
 
-/// System text and tools of a role's first request in a repository that says nothing, in tokens.
+/// Sizes of the system text and the tools of a role's first request in a repository without guides, in tokens.
 fn first_request(role: &str, tools: &str, decisions: &[RoleDecision]) -> (usize, usize) {
     let seed = |file: &str| seeds::find_seed(file).map(str::to_owned);
     let plans = role == "pm";
@@ -271,7 +271,7 @@ fn only_a_role_with_servers_is_told_of_them() {
     assert_eq!(after.replace(&format!("{}\n\n", SERVERS.trim()), ""), before);
 }
 
-/// What each role's first request may have is promised in `cargo figures price`.
+/// The most tokens of each role's first request, as promised in `cargo figures price`.
 #[test]
 fn first_requests_are_short() {
     let pm = "Read Bash Grep Glob GitLog GitDiff GitShow GitBlame GHStatus GHPull GHIssues GHLabel \

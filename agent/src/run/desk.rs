@@ -1,5 +1,5 @@
-//! A role that answers several requests at once: gives each a conversation of its own, as many at the
-//! same time as the role has places for, and moves the mark only past what is done with.
+//! A desk: a role that answers several requests at once, each in a conversation of its own, as many in parallel as
+//! the role has places for. The inbox mark moves only past finished requests.
 //!
 //! The role's own transcript says which requests there are and which are answered; what happens in a
 //! conversation is in the transcript of that conversation. Both are written before anything is done
@@ -23,10 +23,10 @@ use super::{Agent, LONG_POLL, RunError};
 use crate::transcript::desk::{AnsweredRequest, GivenRequest};
 use crate::transcript::{OpenTranscript, RunOutcome, TranscriptRecord};
 
-/// Between questions for mail, which are answered at once while something is open.
+/// Pause between inbox requests, which are answered at once while something is open.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// A conversation that has ended, with the request it was about.
+/// An ended conversation: the request's id, and its agent and answer, or the error.
 type EndedRequest = (SlackTs, Result<(Agent, AnsweredRequest), RunError>);
 
 struct Places {
@@ -37,7 +37,8 @@ struct Places {
 }
 
 impl Agent {
-    /// Whether mail is worked on in conversations of their own.
+    /// True if this mail belongs to separate conversations: the role is parallel, and the mail holds requests or an
+    /// item that a conversation waits for.
     pub(super) fn is_for_desk(&self, mail: &RoleMail) -> Result<bool, RunError> {
         if self.session.parallelism < 2 {
             return Ok(false);
@@ -53,7 +54,7 @@ impl Agent {
         Ok(false)
     }
 
-    /// Takes mail in: from now on it belongs to a conversation. Decisions that none waits for stay.
+    /// Takes mail in and assigns it to conversations. Decisions that no conversation waits for stay pending.
     pub(super) fn give(&mut self, mail: RoleMail) -> Result<(), RunError> {
         let RoleMail { messages, pending, requests, .. } = mail;
         let (asked, said): (Vec<_>, Vec<_>) =
@@ -84,7 +85,7 @@ impl Agent {
         Ok(())
     }
 
-    /// The conversations that wait for a decision.
+    /// Finds the conversations that wait for a decision.
     fn owners(&self, item: &PendingItem) -> Result<Vec<SlackTs>, RunError> {
         let mut owners = Vec::new();
         for id in self.transcript.state().desk().waiting() {
@@ -99,9 +100,9 @@ impl Agent {
         Ok(OpenTranscript::open(&self.state_dir, &format!("{}/{id}", self.session.role))?)
     }
 
-    /// Answers everything that is open, and what comes meanwhile.
+    /// Answers all open requests, and those that come meanwhile.
     pub(super) async fn at_desk(&mut self) -> Result<(), RunError> {
-        // They wait for models and the toolbox: one thread carries them all.
+        // One thread suffices: conversations wait for models and the toolbox.
         LocalSet::new().run_until(Box::pin(self.answer_all())).await
     }
 
@@ -149,7 +150,7 @@ impl Agent {
         self.report_answers().await
     }
 
-    /// Mail while conversations are under way.
+    /// Reads mail while conversations are under way.
     async fn listen(&self) -> Result<RoleMail, RunError> {
         tokio::time::sleep(PAUSE).await;
         let state = self.transcript.state();
@@ -161,7 +162,7 @@ impl Agent {
         Ok(mail::sort_inbox(inbox, state, &self.session.role, self.session.done.as_ref()))
     }
 
-    /// Begins as many conversations as there are places, and gives those under way what is theirs.
+    /// Starts as many conversations as there are free places, and passes on mail to those under way.
     fn seat(&mut self, places: &mut Places) -> Result<(), RunError> {
         let open: Vec<_> = self.transcript.state().desk().open().cloned().collect();
         for id in open {
@@ -192,7 +193,7 @@ impl Agent {
         Ok(())
     }
 
-    /// The same role in a conversation of its own.
+    /// Creates an agent of the same role for a conversation of its own.
     fn conversation(&self, seat: ConversationSeat) -> Result<Self, RunError> {
         let mut transcript = self.open_transcript(&seat.id)?;
         transcript.tell(self.growth.clone());
@@ -225,8 +226,8 @@ impl Agent {
         })
     }
 
-    /// Closes a request, unless it was given something that its conversation did not see any more: then
-    /// the conversation goes on.
+    /// Closes a request, unless it was given mail that its conversation did not see any more: then the conversation
+    /// continues.
     async fn conclude_request(
         &mut self,
         id: &SlackTs,
@@ -261,7 +262,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Tells the gateway of all answers that it does not know of, as one run.
+    /// Reports all answers that the gateway does not know of, as one run.
     async fn report_answers(&mut self) -> Result<(), RunError> {
         let desk = self.transcript.state().desk();
         let answers: Vec<_> = desk.unreported().collect();

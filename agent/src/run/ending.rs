@@ -1,4 +1,4 @@
-//! The last words of a run: whether it may end with them, and whether they still have to be said.
+//! End of a run: decides if it may end with the model's last words, and if they still have to be said.
 
 use codebutler_wire::LastWords;
 
@@ -10,15 +10,15 @@ use crate::transcript::TranscriptRecord;
 
 /// Longest text, in characters, that can be no more than "done".
 const SHORT: usize = 80;
-/// Words that say that something is not as it seems.
+/// Words that make a short text more than a bare "done".
 const NEWS: [&str; 12] = [
     "not", "no", "but", "fail", "fails", "failed", "error", "except", "unless", "cannot",
     "missing", "however",
 ];
 
 impl Agent {
-    /// Whether the run goes on though its model has said its last words: the gateway knows that the work
-    /// would rest. Once in a run, and not if there is no turn left to do anything about it.
+    /// Returns true if the run continues after the model's last words, because the gateway knows that the work would
+    /// stall. At most once in a run, and only while a turn is left.
     pub(super) async fn goes_on(&mut self, text: &str) -> Result<bool, RunError> {
         let may = |run: &crate::transcript::state::OpenRun| {
             !run.parting.held && !run.stopped && run.turns < self.session.max_turns
@@ -31,7 +31,7 @@ impl Agent {
         let words = LastWords { text: text.to_owned() };
         let why = match self.tools.gateway.last_words(&words).await {
             Ok(verdict) => verdict.nudge,
-            // A gateway that does not know, or has no say in it.
+            // An older gateway does not know the request, or has no say in it.
             Err(GatewayError::Refused { .. } | GatewayError::Unexpected { .. }) => None,
             Err(error) => return Err(error.into()),
         };
@@ -42,14 +42,14 @@ impl Agent {
         Ok(true)
     }
 
-    /// Whether the run has handed over already and these words say no more than that.
+    /// True if the run has already handed over and these words add nothing to that.
     pub(super) fn has_said_it(&self, text: &str) -> bool {
         let handed = self.transcript.state().run().is_some_and(|run| run.parting.handed_over);
         handed && adds_nothing(text)
     }
 }
 
-/// Whether a text is a mere "done".
+/// True if a text is a bare "done" without any news.
 fn adds_nothing(text: &str) -> bool {
     let text = text.trim();
     let plain =

@@ -1,5 +1,5 @@
-//! The first look at a conversation, by a cheaper model: it answers what needs no plan. Where more is needed the role's
-//! own model goes on with the whole conversation, once, and a line in the thread says so.
+//! The first look at a conversation, by a cheaper model: it answers what needs no plan. Where more is needed, the
+//! role's own model goes on with the whole conversation, once, and a line in the thread says so.
 
 use codebutler_wire::{ErrorCode, PostMessage};
 use serde_json::Value;
@@ -18,26 +18,26 @@ use codebutler_guides::text::clip_text;
 use codebutler_guides::voice::join_lines;
 use codebutler_wire::RiskTier;
 
-/// Calls after which a first look has taken too long to be one.
+/// Most model calls of a first look; a longer one is handed over.
 const MOST_CALLS: u32 = 6;
-/// Longest reason of a model's, in characters.
+/// Longest reason that the model gives for handing over, in characters.
 const MAX_WHY: usize = 160;
 /// Tools whose effects only the role sees.
 const OWN_USE: [&str; 2] = ["Bash", "Todo"];
-/// Speaks to people.
+/// The tool by which a role speaks to people.
 const SPEAKS: &str = "SendMessage";
 
-/// For the model that goes on, where last words were not said.
+/// Note for the model that takes over, where the first model's last words were not said.
 const UNSAID: &str = "A smaller model took the first look and wanted to hand this to another role. Its words were not \
      posted. You take over: do what the people asked for.";
 
 impl Agent {
-    /// True while the cheaper model answers.
+    /// True while the cheaper model answers the run.
     pub(super) fn looks_first(&self) -> bool {
         self.transcript.state().run().is_some_and(OpenRun::looks_first)
     }
 
-    /// A run that people caused begins with the cheaper model, as long as nothing has needed the other one.
+    /// Starts a run that people caused with the cheaper model, as long as nothing has needed the other one.
     pub(super) fn begin_first_look(&mut self) -> Result<(), RunError> {
         let Some(first) = self.session.first_look.clone() else { return Ok(()) };
         let state = self.transcript.state();
@@ -54,7 +54,7 @@ impl Agent {
         Ok(self.transcript.append(&TranscriptRecord::FirstLook { model: first })?)
     }
 
-    /// Hands over where the look takes longer than an answer does.
+    /// Hands over when the first look takes too many calls.
     pub(super) async fn end_long_look(&mut self) -> Result<(), RunError> {
         let run = self.transcript.state().run().filter(|run| run.looks_first());
         let why = match run {
@@ -67,14 +67,15 @@ impl Agent {
         self.hand_up(why.to_owned(), None).await
     }
 
-    /// Hands over where the cheaper model wants it, or something that is not for it. Its calls are not carried out.
+    /// Hands over where the cheaper model asks for it, or calls a tool that is not for it. Its calls are not carried
+    /// out.
     pub(super) async fn hand_up_calls(&mut self, tools: &RoleTools) -> Result<bool, RunError> {
         if !self.looks_first() {
             return Ok(false);
         }
         let open = self.open_calls(tools);
         let answer = self.transcript.state().run().and_then(|run| run.answer.as_ref());
-        // People said yes to it, or it may have happened.
+        // Calls that people allowed, or that may have been carried out, stay.
         let is_settled = answer.is_some_and(|answer| answer.allowed.is_some());
         if is_settled || open.iter().any(|open| open.intent.is_some()) {
             return Ok(false);
@@ -95,7 +96,7 @@ impl Agent {
         Ok(true)
     }
 
-    /// Hands over where the cheaper model can't be worked with.
+    /// Hands over when the cheaper model's replies are unusable.
     pub(super) async fn hand_up_faults(&mut self) -> Result<bool, RunError> {
         if !self.looks_first() {
             return Ok(false);

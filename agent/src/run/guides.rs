@@ -1,5 +1,5 @@
-//! What the repository says of how to work: guides and policy of its base branch, read anew for each run.
-//! What can't be used is told in the thread once.
+//! Repository guidance: guides and policy of its base branch, read anew for each run. Invalid files are reported in
+//! the thread once.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ use codebutler_guides::policy::rules::RiskRules;
 use codebutler_guides::seeds;
 use codebutler_guides::text::clip_text;
 
-/// Tells people of a text that imitates the system.
+/// Text that warns people of content that imitates the system.
 fn forged_note(what: &str) -> String {
     format!(
         "{what} has lines that imitate CodeButler's own (`[CodeButler]`, `[decision]`). The roles see them as quoted text; \
@@ -29,11 +29,11 @@ fn forged_note(what: &str) -> String {
     )
 }
 
-/// Where a repository keeps them.
+/// Repository folder of the guides.
 const FOLDER: &str = ".codebutler";
 
 impl Agent {
-    /// Which model answers in this run, out of which, and why.
+    /// Logs which model answers in this run, the alternatives, and the reason.
     pub(super) fn note_model(&mut self) {
         let state = self.transcript.state();
         let run = state.run().map(|run| run.id.clone()).unwrap_or_default();
@@ -51,13 +51,13 @@ impl Agent {
         }
     }
 
-    /// What CodeButler brings, and what the repository's base branch adds. The worktree itself is not
-    /// asked: whoever can write to it could speak to all roles. What can't be used, or is shown in part
-    /// only, is told.
+    /// Collects the guides that CodeButler ships and those of the repository's base branch. The worktree itself is
+    /// not read: whoever can write to it could speak to all roles. Files that can't be used, or are shown in part
+    /// only, are reported.
     pub(super) async fn guides(&self, set_up: Option<String>) -> Result<PromptGuides, RunError> {
         let first = self.session.roles.first().is_some_and(|card| card.role == self.session.role);
         let role = format!("{}.md", self.session.role);
-        // Who plans follows them, and who looks back improves them.
+        // The planning role follows workflows, and the role that looks back improves them.
         let follows = first || self.session.tools.iter().any(|tool| tool == "ProposeLearnings");
         let of_first = async |file: &str| if follows { self.guide(file).await } else { Ok(None) };
         let (own, global, workflows, conventions, surroundings) = tokio::try_join!(
@@ -69,7 +69,7 @@ impl Agent {
         )?;
         let seed = |file: &str| seeds::find_seed(file).map(str::to_owned);
         let mut shipped: Vec<String> = seed(&role).into_iter().collect();
-        // Where the repository has its own word, these would only say the same or the contrary.
+        // A repository's own workflows replace the shipped ones, which would only repeat or contradict them.
         let seeded = workflows.is_none() && follows;
         shipped.extend(seeded.then(|| seed("workflows.md")).flatten());
         let titles = match &workflows {
@@ -77,7 +77,7 @@ impl Agent {
             None if first => prompt::section_titles(&seed("workflows.md").unwrap_or_default()),
             None => Vec::new(),
         };
-        // A copy of what CodeButler brings adds nothing.
+        // A copy of the shipped guide adds nothing.
         let own = own.filter(|own| shipped.iter().all(|text| text.trim() != own.text.trim()));
         let (own, known, more) =
             self.serve([workflows, global, own].into_iter().flatten().collect()).await?;
@@ -109,7 +109,7 @@ impl Agent {
         Ok(guides)
     }
 
-    /// A file of the base branch's `.codebutler/`.
+    /// Reads a file of the base branch's `.codebutler/`.
     async fn guide(&self, file: &str) -> Result<Option<GuideFile>, RunError> {
         let path = format!("{FOLDER}/{file}");
         match self.tools.toolbox.ask(ToolboxRequest::BaseGuide { file: file.to_owned() }).await? {
@@ -137,7 +137,7 @@ impl Agent {
         }
     }
 
-    /// What was broken on the base branch is followed as it was before.
+    /// Tells the thread that a file is invalid on the base branch, so that its last valid version is used.
     async fn tell_of_earlier(&self, path: &str, commit: &str, why: &str) -> Result<(), RunError> {
         let text = format!(
             "`{path}` is invalid ({why}). I use its version of {commit} until it is fixed on `{}`.",
@@ -146,8 +146,8 @@ impl Agent {
         self.tell_once("guide", &text).await
     }
 
-    /// The pages with the learnings that hold, the same before a plan and after it; and those about the files
-    /// at hand, which are shown apart. What is left out because something is wrong with it is said once.
+    /// Selects the pages with valid learnings, the same before a plan and after it; and those about the files at
+    /// hand, which are shown apart. Faulty learnings are left out and reported once.
     async fn serve(
         &self,
         pages: Vec<GuideFile>,
@@ -200,7 +200,7 @@ impl Agent {
         Ok((served, known, apart))
     }
 
-    /// What is wrong with citations, by their text. Where that can't be known, nothing is.
+    /// Finds faults of citations, keyed by the citation's text; none if the toolbox can't tell.
     async fn find_faults(
         &self,
         citations: Vec<MemoryCitation>,
@@ -222,7 +222,7 @@ impl Agent {
         }
     }
 
-    /// What was found out before, for a role that can read it.
+    /// Reads the index of earlier research, for a role that can read it.
     async fn research(&self) -> Result<Option<String>, RunError> {
         if !self.session.tools.iter().any(|tool| tool == "ReadMemory") {
             return Ok(None);
@@ -237,7 +237,7 @@ impl Agent {
         }
     }
 
-    /// Conventions of the whole repository, and those of the folders in the approved plan.
+    /// Reads the conventions of the whole repository, and those of the folders in the approved plan.
     async fn conventions(&self) -> Result<(Vec<GuideFile>, Vec<GuideFile>), RunError> {
         let everywhere = self.conventions_for(Vec::new()).await?;
         let planned = &self.session.planned;
@@ -262,7 +262,7 @@ impl Agent {
         }
     }
 
-    /// How to contribute is for who writes, and long: only its path is shown.
+    /// Splits off the contribution guides: long, and of use to writers alone, so others are shown only their path.
     fn part_conventions(&self, all: Vec<GuideFile>) -> (Vec<GuideFile>, Vec<String>) {
         let writes = self.session.tools.iter().any(|tool| tool == "Edit" || tool == "Write");
         let (named, shown): (Vec<_>, Vec<_>) =
@@ -283,7 +283,7 @@ impl Agent {
         Ok(())
     }
 
-    /// How pull requests are described here, for a role that opens one.
+    /// Reads the repository's pull request templates, for a role that opens pull requests.
     async fn templates(&self) -> Result<Vec<GuideFile>, RunError> {
         if !self.session.tools.iter().any(|tool| tool == "GHCreatePR") {
             return Ok(Vec::new());
@@ -299,7 +299,7 @@ impl Agent {
         }
     }
 
-    /// Nothing of it is needed: what is not known is left out.
+    /// Describes the repository's surroundings. None of it is essential: what is not known is left out.
     async fn surroundings(&self) -> Result<RoleSurroundings, RunError> {
         let programs = self.session.tools.iter().any(|tool| tool == "Bash");
         match self.tools.toolbox.ask(ToolboxRequest::Surroundings { programs }).await? {
@@ -316,19 +316,19 @@ impl Agent {
         }
     }
 
-    /// Says something in the thread that is wrong with the repository: the same words once.
+    /// Posts a problem of the repository in the thread, the same words only once.
     pub(super) async fn tell_once(&self, what: &str, text: &str) -> Result<(), RunError> {
         tracing::warn!(what, "repository_problem_posted");
         let key = format!("{what}.{}", &hex::encode(Sha256::digest(text))[..16]);
         let message = PostMessage { key, text: text.to_owned(), ..PostMessage::default() };
         match self.tools.gateway.post(&message).await {
-            // A role that may not speak: it is in the log.
+            // A role that may not post: the problem is in the log.
             Ok(_) | Err(GatewayError::Refused { code: ErrorCode::Forbidden, .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The base branch's `policy.json`. One that can't be used is told once, and counts as none.
+    /// Reads the base branch's `policy.json`. An invalid one is reported once, and counts as none.
     pub(super) async fn read_policy(&self) -> Result<CommandPolicy, RunError> {
         let file = ToolboxRequest::BaseGuide { file: "policy.json".to_owned() };
         let parsed = match self.tools.toolbox.ask(file).await? {

@@ -1,15 +1,16 @@
-//! When work goes badly: the model is told, a stronger one goes on, and at last people are asked.
+//! Escalation when work goes badly: the model is told, then a stronger model takes over, and at last people are
+//! asked.
 
 use super::view::RunEnding;
 use super::{Agent, RunError, stuck};
 use crate::decisions::LoggedKind;
 use crate::transcript::{RunOutcome, TranscriptRecord};
 
-/// Failures of the tests, in a row, by which work shows that it is harder than it looked.
+/// Consecutive test failures after which work counts as harder than it looked.
 const FAILING: u32 = 2;
 
 impl Agent {
-    /// Half of the turns are gone and the tests fail again and again: the stronger model goes on.
+    /// Switches to the stronger model once half of the turns are used and the tests fail again and again.
     pub(super) fn escalate(&mut self) -> Result<(), RunError> {
         let state = self.transcript.state();
         let Some(run) = state.run().filter(|run| run.model.is_none()) else { return Ok(()) };
@@ -28,7 +29,7 @@ impl Agent {
         Ok(self.transcript.append(&TranscriptRecord::Escalated { model })?)
     }
 
-    /// First a nudge, then the stronger model, then a question to the people.
+    /// Breaks a loop: first with a nudge, then with the stronger model, then with a question to people.
     pub(super) async fn unstick(&mut self) -> Result<Option<RunEnding>, RunError> {
         let Some(run) = self.transcript.state().run() else { return Ok(None) };
         let Some(why) = stuck::find_circle(&run.steps, &run.words) else { return Ok(None) };

@@ -1,6 +1,5 @@
-//! What people accepted of a role's proposals goes on the thread's branch, before anything else of a run: in
-//! one commit that changes nothing but the memory, pushed through the same checks as any other. Done twice, it
-//! is done once.
+//! Lands accepted proposals of a role on the thread's branch, before anything else of a run: in one commit that
+//! changes nothing but the memory, pushed through the same checks as any other. Idempotent.
 
 use codebutler_wire::{OpenPullRequest, PendingDecision, SlackTs};
 
@@ -18,7 +17,7 @@ use crate::transcript::TranscriptRecord;
 use codebutler_guides::text::clip_text;
 
 impl Agent {
-    /// Whether mail says what becomes of some proposals only: the run that goes on comes with the last word.
+    /// True if mail holds verdicts on some of the proposals only: the run continues once the last verdict is in.
     pub(super) fn awaits_verdicts(&self, mail: &RoleMail) -> bool {
         let judges = |decision| {
             matches!(
@@ -39,7 +38,7 @@ impl Agent {
             && after.is_open()
     }
 
-    /// What tools have to know of the conversation.
+    /// Refreshes the facts about the conversation that tools need.
     pub(super) fn look_at_thread(&mut self) {
         let learns = self.session.tools.iter().any(|tool| tool == "ProposeLearnings");
         self.tools.thread = ThreadFacts {
@@ -78,7 +77,7 @@ impl Agent {
         }
     }
 
-    /// Commits and pushes what was accepted. What can't be is told, once, and the run goes on.
+    /// Commits and pushes accepted proposals. A failure is reported, once, and the run continues.
     pub(super) async fn land_learnings(&mut self) -> Result<(), RunError> {
         let accepted = self.transcript.state().proposals().to_land();
         if accepted.is_empty() {
@@ -87,7 +86,7 @@ impl Agent {
         let (items, changes): (Vec<u32>, Vec<LearningChange>) = accepted.into_iter().unzip();
         let text = match self.land(&changes).await? {
             Ok(text) => text,
-            // Its end is another role's: what is not on record is tried again in the next run.
+            // Ending that merge or rebase is up to another role: what is not on record is retried in the next run.
             Err(why) if why.contains(UNDER_WAY) => {
                 tracing::info!(why, "learning_delayed");
                 let text = format!("What is to be remembered waits: {UNDER_WAY}.");
@@ -151,7 +150,7 @@ impl Agent {
 }
 
 impl Agent {
-    /// Where nothing else is to be merged, what is to be remembered needs a pull request of its own.
+    /// Opens a pull request for learnings alone, in a thread with nothing else to merge.
     async fn open_pull_request(&self, changes: &[LearningChange]) -> Result<String, RunError> {
         let message = commit_message(changes, self.session.link.as_deref());
         let (title, body) = message.split_once('\n').unwrap_or((&message, ""));

@@ -11,19 +11,19 @@ use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest, WorktreeLeftover};
 use crate::tools::{PushResult, ToolFailure};
 use codebutler_guides::text::clip_text;
 
-/// Tools without which a role keeps nothing on its own.
+/// Tools that a role needs to keep its work on its own.
 const NEEDED: [&str; 2] = ["GitCommit", "GitPush"];
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// What was found at the end of a run.
+/// Findings on uncommitted or unpushed work at the end of a run.
 #[derive(Clone, Debug)]
 pub(super) struct LeftoverNote {
-    /// For the role, if there is something to know.
+    /// Text for the role, if there is something to know.
     pub note: Option<String>,
 }
 
 impl Agent {
-    /// Commits and pushes what is left, and keeps what the role has to know of it.
+    /// Commits and pushes leftover work, and keeps a note of it for the role.
     pub(super) async fn keep_leftovers(&mut self) -> Result<(), RunError> {
         if self.left.is_none() {
             self.left = Some(LeftoverNote { note: self.leftovers().await? });
@@ -60,7 +60,7 @@ impl Agent {
             _ => String::new(),
         };
         let deadline = RunDeadline::after(LIMIT, &self.tools.builds.waits);
-        // A stop is heard by whoever comes next; what is committed is not lost.
+        // A stop is handled by the successor; what is committed is not lost.
         let Ok(pushed) = self.bounded(&deadline, self.tools.push(&commit)).await else {
             return Ok(None);
         };
@@ -89,7 +89,7 @@ impl Agent {
                 Ok((!told.is_empty()).then(|| told.join("\n")))
             }
             Err(ToolFailure::Respond(why) | ToolFailure::Fault(why) | ToolFailure::Stop(why)) => {
-                // What must be in no commit of a push is in none by us.
+                // Takes our commit back: it must not keep what a push was refused for.
                 self.tools.toolbox.ask(ToolboxRequest::TakeBack { message }).await?;
                 self.not_kept(committed, &why, &left).await
             }
@@ -99,7 +99,7 @@ impl Agent {
         }
     }
 
-    /// The toolbox' answer, or that there is none in time.
+    /// Asks the toolbox; a timeout counts as a refusal.
     async fn answered(&self, request: ToolboxRequest) -> Result<ToolboxReply, RunError> {
         let asked = self.tools.toolbox.ask(request);
         match tokio::time::timeout(LIMIT, asked).await {
@@ -108,7 +108,7 @@ impl Agent {
         }
     }
 
-    /// People hear of what is in no commit, once for the same files.
+    /// Tells people about files that are in no commit, once for the same files.
     async fn tell_of_left(&self, left: &str) -> Result<(), RunError> {
         if left.is_empty() {
             return Ok(());
@@ -124,7 +124,7 @@ impl Agent {
         left: &str,
     ) -> Result<Option<String>, RunError> {
         let why = clip_text(why.trim().trim_end_matches('.'), 400);
-        // Whose own push was refused has said so.
+        // A role whose own push was refused has reported that itself.
         let known = self.transcript.state().run().is_some_and(|run| run.tried_push);
         if committed || !known {
             let text = format!(
@@ -137,7 +137,7 @@ impl Agent {
     }
 }
 
-/// For the role.
+/// Text for the role about work that is not pushed.
 fn not_pushed(committed: bool, why: &str, left: &str) -> String {
     let how = if committed { " You had not committed all of it: that is still so." } else { "" };
     let left =

@@ -1,5 +1,5 @@
-//! Looking back costs something, and no more than the Repo lets it: counted from its beginning, with what the
-//! roles cost that were asked.
+//! Cost limit of a retrospective, set by the Repo: counted from its beginning, with the cost of the roles that were
+//! asked.
 
 use codebutler_wire::NanoUsd;
 
@@ -9,7 +9,7 @@ use crate::tools::LookBackFacts;
 use crate::transcript::TranscriptRecord;
 
 impl Agent {
-    /// Notes what all had cost when it begins.
+    /// Records the total cost at the beginning.
     pub(super) fn begin_look_back(&mut self) -> Result<(), RunError> {
         if !self.tools.thread.looks_back || self.transcript.state().look_back().has_begun() {
             return Ok(());
@@ -19,7 +19,7 @@ impl Agent {
         Ok(self.transcript.append(&TranscriptRecord::LookedBack { spent })?)
     }
 
-    /// What tools have to know of it.
+    /// Facts about the retrospective that tools need.
     pub(super) fn look_back_facts(&self) -> LookBackFacts {
         let state = self.transcript.state();
         let usage = self.session.usage.iter();
@@ -34,7 +34,7 @@ impl Agent {
         }
     }
 
-    /// By the ledger when the run began, and by what its answers cost since.
+    /// Cost of the retrospective so far: by the ledger at the run's start, and by its answers since.
     fn look_back_cost(&self) -> NanoUsd {
         let state = self.transcript.state();
         if !state.look_back().has_begun() {
@@ -44,7 +44,7 @@ impl Agent {
         state.look_back().cost(&self.session.role, &self.session.usage) + now
     }
 
-    /// Tells the model, once, that it has cost enough.
+    /// Tells the model, once, that the retrospective has reached its cost limit.
     pub(super) fn watch_look_back(&mut self) -> Result<(), RunError> {
         let Some(limit) = self.session.look_back_limit else { return Ok(()) };
         if !self.tools.thread.looks_back {

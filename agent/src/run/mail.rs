@@ -1,4 +1,4 @@
-//! What of an inbox is new, and whether it is worth waking up for. Pure.
+//! Sorts an inbox: finds the new mail, and decides if it wakes the role. Pure.
 
 use codebutler_wire::{
     MessageAuthor, PendingDecision, PendingItem, RoleInbox, SlackTs, ThreadMessage,
@@ -10,20 +10,20 @@ use crate::transcript::state::TranscriptState;
 pub(super) struct RoleMail {
     /// Not taken yet, oldest first. Includes what was said to others: context.
     pub messages: Vec<ThreadMessage>,
-    /// Not taken yet.
+    /// Decisions and other items that are not taken yet.
     pub pending: Vec<PendingItem>,
-    /// Ids of decisions that were taken before and are still shown.
+    /// Ids of decisions that were taken before and are still in the inbox.
     pub handled: Vec<String>,
-    /// Whether any of it is for this role and new.
+    /// True if any of it is new and addressed to this role.
     pub wakes: bool,
     pub requests: Vec<SlackTs>,
-    /// Newest message of all that were shown, taken or not.
+    /// Newest message in the inbox, taken or not.
     pub newest: Option<SlackTs>,
-    /// Newest message of those that are addressed to the role, taken or not.
+    /// Newest message that is addressed to the role, taken or not.
     pub addressed: Option<SlackTs>,
-    /// A user wants what runs to end.
+    /// Stop request of a user, for the work under way.
     pub stop: Option<PendingItem>,
-    /// Names the inbox that it is from.
+    /// Version of the inbox that it was read from.
     pub version: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn sort_inbox(
     mail.messages.sort_by(|a, b| a.ts.cmp(&b.ts));
     for pending in inbox.pending.into_iter().filter(|p| p.role == role) {
         if pending.decision() == Some(PendingDecision::Stop) && !state.has_decided(&pending.id) {
-            // With nothing running there is nothing to stop.
+            // Without a run there is nothing to stop.
             mail.handled.push(pending.id.clone());
             mail.stop = Some(pending);
         } else if state.has_decided(&pending.id) {
@@ -124,7 +124,7 @@ mod tests {
         let all = [message(2, "pm", false), message(1, "user", true), message(3, "coder", true)];
         let mail = sort_inbox(inbox(&all, &[]), &TranscriptState::default(), "pm", None);
         assert_eq!((numbers(&mail).as_str(), mail.wakes), ("1 2 3", true));
-        // A lost volume: what was done before does not wake again.
+        // After the loss of a volume, work that was done before does not wake the role again.
         let mail = sort_inbox(inbox(&all, &[]), &TranscriptState::default(), "pm", Some(&ts(3)));
         assert_eq!((numbers(&mail).as_str(), mail.wakes), ("1 2 3", false));
         assert_eq!((mail.newest, mail.addressed), (Some(ts(3)), Some(ts(3))));

@@ -2,8 +2,8 @@
 //! leaves when nothing more comes.
 //!
 //! [`mail`] decides what is new, [`crate::transcript::state`] what comes next, [`act`] carries out
-//! tool calls, [`ask`] is one model call, [`turns`] is a run, [`desk`] several of them at once, and this file is the life of the
-//! process around it.
+//! tool calls, [`ask`] is one model call, [`turns`] is a run, [`desk`] several of them at once, and this file is the
+//! life of the process around it.
 
 mod act;
 mod ask;
@@ -68,14 +68,14 @@ use progress::ProgressTelling;
 use seat::ConversationSeat;
 use wall::EgressWall;
 
-/// How long one question for mail may wait.
+/// Long-poll timeout of one inbox request.
 const LONG_POLL: Duration = Duration::from_secs(25);
-/// Before every message.
+/// Timestamp that sorts before every message.
 const BEGINNING: &str = "1.000000";
-/// For so long a first look at the inbox counts.
+/// Lifetime of the first snapshot of the inbox.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// Why the process ends early.
+/// Reasons for which the process ends early.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Not an error: the thread is closed, or another pod has taken over.
@@ -85,10 +85,10 @@ pub enum RunError {
     Gateway(#[source] GatewayError),
     #[error("the toolbox does not answer as it should")]
     Toolbox(#[source] ToolboxError),
-    /// No commands, of a role that may run some.
+    /// Sandbox missing, for a role that may run commands.
     #[error("commands can't be confined on this node: {0}")]
     Unconfined(String),
-    /// The base branch can't be read: a run without it would go by less than its people wrote.
+    /// The base branch can't be read: a run without it would lack the guides that people wrote.
     #[error("{0}")]
     Repository(String),
     #[error("the transcript can't be used")]
@@ -114,7 +114,7 @@ impl From<ToolboxError> for RunError {
     }
 }
 
-/// Lives until there is nothing to do, or SIGTERM: the transcript has all that a successor needs.
+/// Runs until there is nothing to do, or SIGTERM: the transcript has all that a successor needs.
 pub async fn run_agent(args: RunArgs) -> ExitCode {
     let span = tracing::info_span!("agent", role = args.role, thread = args.thread);
     let life = async {
@@ -123,7 +123,7 @@ pub async fn run_agent(args: RunArgs) -> ExitCode {
             biased;
             _ = terminate.recv() => {
                 tracing::info!("shutdown_started");
-                // Whoever takes a pod away says so, or not: this is not the end of its work.
+                // A pod may be taken away at any time: this is not the end of its work.
                 ExitCode::from(exit_code::TOLD_TO_STOP)
             }
             ended = run_until_idle(args) => code_of(ended),
@@ -185,12 +185,12 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
         }
     };
     let began = Instant::now();
-    // All to their end: the toolbox leaves with the connection, so there has to be one.
+    // All futures run to completion: the toolbox ends with its connection, so the connection must exist.
     let (toolbox, session, admitted, inbox) =
         tokio::join!(connect, wall.session(), wall.stands(), read_early(&gateway, &transcript));
     let (toolbox, session) = (toolbox?, session?);
     admitted?;
-    // What is as old as that is asked for anew.
+    // An older snapshot of the inbox is fetched again.
     let inbox = inbox.filter(|_| began.elapsed() < FRESH);
     let hello = build_hello(&session, &relay);
     let sandbox = match toolbox.ask(ToolboxRequest::Hello(hello)).await? {
@@ -232,8 +232,8 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
     ended
 }
 
-/// The inbox as it is now, where nothing is left to finish first: asked for together with the session,
-/// which spares the first answer two round trips.
+/// Reads the inbox early, where nothing is left to finish first: together with the session, which spares the first
+/// answer two round trips.
 async fn read_early(gateway: &GatewayClient, transcript: &OpenTranscript) -> Option<RoleInbox> {
     let state = transcript.state();
     let settled = state.run().is_none() && state.desk().is_settled();
@@ -267,44 +267,44 @@ fn build_hello(session: &RoleSession, relay: &GitRelay) -> ToolboxHello {
     }
 }
 
-/// A role in its pod.
+/// A role's agent process in its pod.
 struct Agent {
     tools: ToolContext,
     transcript: OpenTranscript,
-    /// As of the start of the current or last run.
+    /// Session as of the start of the current or last run.
     session: RoleSession,
-    /// What the gateway was last told to be done.
+    /// Newest message that was last reported to the gateway as done.
     done: Option<SlackTs>,
-    /// What confines commands, or why there are none.
+    /// Name of the sandbox that confines commands, or the reason why there is none.
     sandbox: Option<String>,
     log: DecisionLog,
-    /// As of the start of the current or last run.
+    /// Command policy as of the start of the current or last run.
     policy: CommandPolicy,
     telling: Option<ProgressTelling>,
-    /// What a plan can follow, by name.
+    /// Names of the workflows that a plan can follow.
     workflows: Vec<String>,
-    /// What people can ask for, as of the start of the current or last run.
+    /// Skills that people can ask for, as of the start of the current or last run.
     skills: Vec<SkillGuide>,
-    /// Tools of which people know that their results imitated the system.
+    /// Tools about which people were already told that their results imitated the system.
     forgers_told: BTreeSet<String>,
-    /// When people are told that something takes long.
+    /// Waiting time after which people are told that something takes long.
     tell_after: Duration,
-    /// How long a model's provider is waited for.
+    /// Retry budget for a model's provider that does not answer.
     model_patience: Duration,
-    /// Seconds that a set-up may take.
+    /// Timeout of a set-up, in seconds.
     setup_limit: u32,
-    /// What the role has to know of what its run left, once that was looked at.
+    /// Note for the role about work that its run left behind, once that was checked.
     left: Option<LeftoverNote>,
-    /// What keeps the pod to the gateway.
+    /// Check that the pod can reach the gateway alone.
     wall: EgressWall,
-    /// What was there when the session was asked for, at the start of the process.
+    /// Inbox as of the session request, at the start of the process.
     inbox: Option<RoleInbox>,
-    /// The version of the inbox whose messages are all in the transcript.
+    /// Version of the inbox whose messages are all in the transcript.
     seen: Option<String>,
     state_dir: PathBuf,
-    /// Where it has one of several conversations.
+    /// Seat of this conversation, if the role has several at a time.
     seat: Option<ConversationSeat>,
-    /// Where transcripts say that they have grown.
+    /// Signal by which transcripts report that they have grown.
     growth: TranscriptGrowth,
 }
 
@@ -321,7 +321,7 @@ impl Agent {
                 if run.kind == RunKind::Brief {
                     self.end_brief_run().await?;
                 } else {
-                    // Whoever collects logs reads the innermost span alone.
+                    // Log collectors read the innermost span only, so it repeats these fields.
                     let RoleSession { role, thread, .. } = &self.session;
                     let span = tracing::info_span!("run", role, thread, id = run.id);
                     let running = Box::pin(self.run(std::mem::take(&mut just_started)));
@@ -367,8 +367,8 @@ impl Agent {
         }
     }
 
-    /// Reads the conversation, from a little before what is done, or all of it the first time.
-    /// `seen`: the version of what was read before, which is no mail.
+    /// Reads the conversation from a little before the last finished message on, or all of it the first time. `seen`:
+    /// version of the inbox that was read before; an unchanged inbox is no mail.
     async fn mail(&self, seen: Option<&str>, wait: Duration) -> Result<RoleMail, RunError> {
         if let Some(seat) = &self.seat {
             return self.seated_mail(seat, seen).await;
@@ -397,7 +397,7 @@ impl Agent {
         self.take(mail).await
     }
 
-    /// Of a brief run there is nothing left to do.
+    /// Ends a brief run, which leaves nothing to do.
     async fn end_brief_run(&mut self) -> Result<(), RunError> {
         self.transcript
             .append(&TranscriptRecord::RunEnded { outcome: RunOutcome::Idle, reason: None })?;
@@ -410,7 +410,7 @@ impl Agent {
             let pictures = self.pictures(&mut messages).await?;
             self.transcript.append(&TranscriptRecord::Taken { messages, pending, pictures })?;
         }
-        // Not before it is in the transcript: until then it has to come again.
+        // Only once it is in the transcript: until then it has to be delivered again.
         if version.is_some() {
             self.seen = version;
         }
@@ -437,7 +437,7 @@ impl Agent {
         if outcome == RunOutcome::Closed { Err(RunError::Closed) } else { Ok(()) }
     }
 
-    /// What the run does from now on, for people to see.
+    /// Reports the run's current activity, for people to see.
     fn does(&self, doing: &str) {
         let Some(run) = self.transcript.state().run() else { return };
         if let Some(seat) = &self.seat {

@@ -1,29 +1,29 @@
-//! Which of a role's tools are of no use in a conversation. The choice goes by facts and by words that are the same in most
-//! languages; a word only ever adds a tool. Pure.
+//! Finds the tools of a role that are of no use in a conversation. The choice depends on facts and on words that are
+//! the same in most languages; a word only ever adds a tool. Pure.
 
 use crate::transcript::state::TranscriptState;
 
 const LOOKING_BACK: [&str; 3] = ["ReviewThread", "AskRoles", "ProposeLearnings"];
 const MAPS: [&str; 2] = ["WriteMap", "ProposeMaps"];
 const OTHERS_WORK: [&str; 2] = ["GHPull", "GHChangeIssue"];
-/// Work that makes the first page of a repository which has none.
+/// Words of work that creates the first page of a repository which has none.
 const PAGE_WORDS: [&str; 10] = [
     "page", "screen", "css", "html", "button", "layout", "browser", "website", "frontend", "login",
 ];
 /// GitHub's own terms, which people use in any language.
 const GITHUB_WORDS: [&str; 10] =
     ["pull", "review", "issue", "github", "ticket", "#", "merge", "status", "contribut", "backlog"];
-/// The same, as whole words alone.
+/// Short GitHub terms, matched as whole words only.
 const GITHUB_SHORT: [&str; 4] = ["pr", "prs", "mr", "gh"];
 
-/// What is known of a conversation.
+/// Facts about a conversation that decide which tools are offered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OfferFacts {
-    /// The repository has files that people see as pages.
+    /// True if the repository has files that people see as pages.
     pub shows_pages: bool,
-    /// The team looks back on the conversation.
+    /// True if the team looks back on the conversation.
     pub looks_back: bool,
-    /// The role may have the others explore the repository.
+    /// True if the role may have the others explore the repository.
     pub explores: bool,
 }
 

@@ -1,26 +1,26 @@
-//! How long a model that does not answer is waited for. Pure: failures in, pauses out.
+//! Retry policy for a model that does not answer. Pure: failures in, pauses out.
 
 use std::time::{Duration, Instant};
 
-/// Lost calls that are repeated: each may have been paid.
+/// Most retries of calls whose answer was lost: each may have been paid.
 const LOST: u32 = 3;
 const REFUSED: u32 = 1;
-/// Parts of the whole patience: the first pause, and the longest.
+/// Divisors of the whole budget: the first pause, and the longest.
 const FIRST: u32 = 1800;
 const LONGEST: u32 = 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallTrouble {
-    /// The call was taken and its answer lost.
+    /// The call was accepted and its answer lost.
     Lost,
-    /// Nobody is there to take it, for as long as somebody said.
+    /// The provider is unavailable, for the given time if it said one.
     Away(Option<Duration>),
     /// It was refused for no known reason. Behind a provider there may be several, of which the next one
     /// takes what the last one did not.
     Refused,
 }
 
-/// What was waited for since the last answer.
+/// Retry state since the model's last answer.
 #[derive(Clone, Debug)]
 pub(super) struct CallPatience {
     whole: Duration,
@@ -32,7 +32,7 @@ pub(super) struct CallPatience {
 }
 
 impl CallPatience {
-    /// None used yet.
+    /// A full budget with no retries used yet.
     pub(super) const fn new(whole: Duration) -> Self {
         Self { whole, lost: 0, refused: 0, pauses: 0, since: None, told: false }
     }
@@ -41,8 +41,8 @@ impl CallPatience {
         *self = Self::new(self.whole);
     }
 
-    /// How long to wait before it is tried again; nothing once the patience is used up. `jitter`:
-    /// between 0.5 and 1.5.
+    /// Returns the pause before the next attempt; nothing once the retry budget is used up. `jitter`: between 0.5 and
+    /// 1.5.
     pub(super) fn pause(
         &mut self,
         trouble: CallTrouble,
@@ -72,7 +72,7 @@ impl CallPatience {
         (pause <= left).then_some(pause)
     }
 
-    /// Whether people are to be told now that it takes long: once.
+    /// Returns true, once, when the wait is long enough to tell people about it.
     pub(super) fn is_long(&mut self, pause: Duration, now: Instant, tell_after: Duration) -> bool {
         let waited = self.since.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         let long = !self.told && waited + pause >= tell_after;
@@ -80,7 +80,7 @@ impl CallPatience {
         long
     }
 
-    /// All of it, in minutes.
+    /// The whole retry budget, in minutes, rounded up.
     pub(super) fn minutes(&self) -> u64 {
         self.whole.as_secs().div_ceil(60)
     }

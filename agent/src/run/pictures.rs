@@ -1,4 +1,4 @@
-//! Pictures that came with messages: got once, when the messages are taken, and kept with them.
+//! Pictures that came with messages: fetched once, when the messages are taken, and stored with them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,11 +9,11 @@ use crate::gateway::GatewayError;
 use crate::transcript::ModelPicture;
 use codebutler_guides::text::clip_text;
 
-/// Pictures that are got at once: the newest.
+/// Most pictures fetched at once: the newest.
 const AT_ONCE: usize = 4;
 
 impl Agent {
-    /// What the messages show, oldest first. Of what can't be got, its message says why.
+    /// Fetches the pictures of the messages, oldest first. If one can't be fetched, its message says why.
     pub(super) async fn pictures(
         &self,
         messages: &mut [ThreadMessage],
@@ -46,7 +46,7 @@ impl Agent {
         Ok(got)
     }
 
-    /// A picture, or why it can't be shown.
+    /// Fetches a picture, or the reason why it can't be shown.
     async fn picture(
         &self,
         ts: &SlackTs,

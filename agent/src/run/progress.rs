@@ -1,5 +1,5 @@
-//! Tells the gateway what the run does now, for people to see. Nothing waits for it, and what gets
-//! lost is told again a little later.
+//! Reports the run's current activity to the gateway, for people to see. Nothing waits for a report, and a lost one
+//! is repeated a little later.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,32 +15,32 @@ use crate::gateway::GatewayClient;
 use crate::tool_args::patched_paths;
 use codebutler_guides::text::clip_text;
 
-/// Between two reports at least, and at most.
+/// Shortest and longest pause between two reports.
 const PAUSE: Duration = Duration::from_secs(1);
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Arguments that say best what a call is about, the best first.
 const TELLING: [&str; 7] = ["command", "path", "file", "pattern", "query", "url", "title"];
 
-/// What a part of a run may take at most: as long as all of it, and a little.
+/// Upper limit of one part of a run: the time limit of the whole run, and one minute.
 pub(super) fn part_limit(session: &RoleSession) -> Duration {
     Duration::from_secs(session.timeout_seconds.into()) + Duration::from_mins(1)
 }
 
-/// A run that is told of for as long as this exists.
+/// Progress reports of a run; they end when this is dropped.
 pub(super) struct ProgressTelling {
     sender: watch::Sender<RunProgress>,
     task: JoinHandle<()>,
 }
 
 impl ProgressTelling {
-    /// Begins to tell of a run, of which no part takes longer than `limit`.
+    /// Starts the reports of a run, of which no part takes longer than `limit`.
     pub(super) fn start(gateway: GatewayClient, run: &str, turns: u32, limit: Duration) -> Self {
         let first = RunProgress { run: run.to_owned(), turns, doing: "getting ready".to_owned() };
         let (sender, news) = watch::channel(first);
         Self { sender, task: tokio::spawn(tell_progress(gateway, news, limit).in_current_span()) }
     }
 
-    /// What the run does from now on.
+    /// Sets the run's current turn and activity.
     pub(super) fn now(&self, turns: u32, doing: &str) {
         self.sender.send_modify(|told| {
             told.turns = turns;
@@ -55,14 +55,14 @@ impl Drop for ProgressTelling {
     }
 }
 
-/// Several conversations that are told of as one run.
+/// Progress reports of several conversations as one run.
 pub(super) struct RunBoard {
     telling: Option<ProgressTelling>,
     parts: Mutex<BTreeMap<SlackTs, (u32, String)>>,
 }
 
 impl RunBoard {
-    /// Begins to tell of a run, of which no part takes longer than `limit`.
+    /// Starts the reports of a run, of which no part takes longer than `limit`.
     pub(super) fn start(gateway: GatewayClient, run: &str, limit: Duration) -> Self {
         Self {
             telling: Some(ProgressTelling::start(gateway, run, 0, limit)),
@@ -70,20 +70,20 @@ impl RunBoard {
         }
     }
 
-    /// One that tells nobody.
+    /// A board that reports to nobody.
     #[cfg(test)]
     pub(super) fn silent() -> Self {
         Self { telling: None, parts: Mutex::default() }
     }
 
-    /// What a conversation does from now on.
+    /// Sets the current turn and activity of a conversation.
     pub(super) fn now(&self, id: &SlackTs, turns: u32, doing: &str) {
         self.with(|parts| {
             parts.insert(id.clone(), (turns, doing.to_owned()));
         });
     }
 
-    /// A conversation has ended.
+    /// Removes a conversation that has ended.
     pub(super) fn gone(&self, id: &SlackTs) {
         self.with(|parts| {
             parts.remove(id);
@@ -116,7 +116,7 @@ async fn tell_progress(
         let changed = match tokio::time::timeout(HEARTBEAT, news.changed()).await {
             Ok(changed) => changed,
             Err(_) if since.elapsed() < limit => continue,
-            // What takes longer than it may is no sign of life any more.
+            // A step past its limit no longer counts as a sign of life: no heartbeat until something changes.
             Err(_) => news.changed().await,
         };
         if changed.is_err() {
@@ -126,7 +126,7 @@ async fn tell_progress(
     }
 }
 
-/// A tool call in a few words: its name, and what it is about.
+/// Describes a tool call in a few words: its name, and what it is about.
 pub(super) fn of_call(name: &str, arguments: &str) -> String {
     let value: Value = serde_json::from_str(arguments).unwrap_or_default();
     let about = TELLING.iter().find_map(|key| value.get(*key)?.as_str());

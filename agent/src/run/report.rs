@@ -1,4 +1,4 @@
-//! What the gateway is told of runs, and of mail that needs none.
+//! Reports to the gateway about runs, and about mail that needs no run.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use super::{Agent, RunError};
 use crate::step;
 use crate::transcript::{RunOutcome, TranscriptRecord};
 
-/// Slack shows a message that is told as mail within this time; later it was deleted.
+/// Delay within which Slack shows a message that was announced as mail; after it, the message counts as deleted.
 const LATE: Duration = Duration::from_secs(30);
 
 impl Agent {
@@ -44,7 +44,7 @@ impl Agent {
         self.tell_end(report, outcome).await
     }
 
-    /// Tells the gateway of an end, and remembers that it knows.
+    /// Reports a run's end to the gateway, and records that it was reported.
     pub(super) async fn tell_end(
         &mut self,
         report: RunReport,
@@ -52,7 +52,7 @@ impl Agent {
     ) -> Result<(), RunError> {
         let done = report.done.clone();
         match self.report(report).await {
-            // What closed it was this run.
+            // This run itself closed the thread.
             Err(RunError::Closed) if outcome == RunOutcome::Closed => {}
             other => other?,
         }
@@ -68,8 +68,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Tells the gateway about mail that turned out to be known: a redelivery, or what a predecessor
-    /// had taken.
+    /// Reports mail that turned out to be known: a redelivery, or what a predecessor had taken.
     pub(super) async fn settle(&mut self, mail: &RoleMail) -> Result<(), RunError> {
         let known =
             mail.addressed.as_ref().filter(|ts| self.done.as_ref().is_none_or(|done| done < *ts));
@@ -86,7 +85,7 @@ impl Agent {
     ) -> Result<(), RunError> {
         let last = self.transcript.state().last();
         let report = RunReport {
-            // What it knows already changes nothing about how it ended.
+            // The outcome of the last run stands: mail that was known already does not change it.
             state: last.map_or(RoleState::Idle, |last| role_state(last.outcome)),
             done: done.clone(),
             handled,

@@ -8,22 +8,22 @@ use crate::decisions::LoggedKind;
 use crate::review::{ReviewDuty, ReviewFault, ReviewGate, ReviewParts, ReviewStep};
 use crate::transcript::TranscriptRecord;
 
-/// How often a verdict is sent back in a run until the run ends.
+/// Most corrections of a verdict before the run ends.
 const MOST_CORRECTIONS: u32 = 3;
-/// The tool of roles that review.
+/// Name of the tool that reviewing roles have.
 const PLANS: &str = "PlanReview";
 
-/// What becomes of last words.
+/// Verdict on the model's last words.
 pub(super) enum SpokenWords {
-    /// They can be said.
+    /// They can be posted as they are.
     Fine,
-    /// The model was told why not.
+    /// The model was told why they can't be.
     Again,
     Over(RunEnding),
 }
 
 impl Agent {
-    /// What a review has to keep to, as it stands now.
+    /// Rules that a review has to keep to, as it stands now.
     pub(super) fn review_gate(&self) -> ReviewGate {
         let state = self.transcript.state();
         let (reviews, run) = (state.reviews(), state.run());
@@ -57,7 +57,7 @@ impl Agent {
         }
     }
 
-    /// A review begins with the cheaper model.
+    /// Starts a review with the cheaper model.
     pub(super) fn begin_first_pass(&mut self) -> Result<(), RunError> {
         let Some(first) = self.session.first_pass.clone() else { return Ok(()) };
         let state = self.transcript.state();
@@ -81,7 +81,7 @@ impl Agent {
         Ok(self.transcript.append(&TranscriptRecord::Escalated { model: first })?)
     }
 
-    /// Whether a verdict can be said as it is.
+    /// Checks a verdict against the review's rules before it is posted.
     pub(super) fn judge_verdict(&mut self, text: &str) -> Result<SpokenWords, RunError> {
         let gate = self.review_gate();
         let judged = gate.duty != ReviewDuty::None;
@@ -102,7 +102,7 @@ impl Agent {
         Ok(SpokenWords::Again)
     }
 
-    /// A change that the first pass lets through is looked at a second time.
+    /// Has a change that the first pass lets through reviewed a second time.
     fn pass_verdict(
         &mut self,
         gate: &ReviewGate,

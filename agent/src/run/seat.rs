@@ -1,5 +1,5 @@
-//! One of several conversations that a role has at the same time: about one request, with a
-//! transcript of its own, and with its own mail.
+//! One of several conversations that a role has in parallel: about one request, with a transcript of its own, and
+//! with its own mail.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use super::{Agent, RunError};
 use crate::transcript::desk::{AnsweredRequest, GivenRequest};
 use crate::transcript::{RunOutcome, TranscriptRecord};
 
-/// What a conversation has of the desk that it belongs to.
+/// A conversation's handle on the desk that it belongs to.
 #[derive(Clone)]
 pub(super) struct ConversationSeat {
     pub id: SlackTs,
     pub asker: Option<MessageAuthor>,
-    /// What it is given; grows while it works.
+    /// Tray with the messages that it is given; grows while it works.
     pub tray: Arc<Mutex<GivenRequest>>,
-    /// A user wants everything to end.
+    /// Signal that a user wants everything to stop.
     pub stop: watch::Receiver<Option<PendingItem>>,
-    /// What all conversations do.
+    /// Shared board of what all conversations do.
     pub board: Arc<RunBoard>,
 }
 
 impl ConversationSeat {
-    /// For the end of the instructions, where it costs no cache.
+    /// Note for the end of the instructions, where it does not break the cached prefix.
     pub(super) fn note(&self) -> String {
         let from = match &self.asker {
             Some(MessageAuthor::User { id }) => format!("user {id}"),
@@ -43,7 +43,7 @@ impl ConversationSeat {
         )
     }
 
-    /// An answer that names who asked, and the user to mention.
+    /// Addresses an answer to the requester; also returns the user to mention.
     pub(super) fn addressed(&self, text: &str) -> (String, Option<String>) {
         match &self.asker {
             Some(MessageAuthor::User { id }) => (text.to_owned(), Some(id.clone())),
@@ -60,20 +60,20 @@ impl ConversationSeat {
         }
     }
 
-    /// Waits for a stop.
+    /// Waits until a user stops everything.
     pub(super) async fn stopped(&self) -> PendingItem {
         let mut stop = self.stop.clone();
         let told = stop.wait_for(Option::is_some).await.ok().and_then(|told| told.clone());
         match told {
             Some(pending) => pending,
-            // The desk is gone, and this conversation with it.
+            // The desk is gone, and this conversation ends with it.
             None => std::future::pending().await,
         }
     }
 }
 
 impl Agent {
-    /// Works on what it was given, to the end of the run. Nobody is told of that end yet.
+    /// Works on the given messages to the end of the run. That end is not reported yet.
     pub(super) async fn converse(
         mut self,
         seat: &ConversationSeat,
@@ -106,7 +106,8 @@ impl Agent {
         Ok((self, answered))
     }
 
-    /// What it was given and has not taken, and what others said. What others ask is not for it.
+    /// Reads the messages that it was given and has not taken yet, and what others said. Requests of others are left
+    /// out.
     pub(super) async fn seated_mail(
         &self,
         seat: &ConversationSeat,

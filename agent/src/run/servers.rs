@@ -1,5 +1,5 @@
-//! What the company's servers offer, asked for while other things are done, so that no model call waits for it. The
-//! list that a model call was given stays as it is while that runs.
+//! Tools of the company's servers, listed in the background so that no model call waits for the list. The list that a
+//! model call was given stays as it is during that call.
 
 use std::time::Duration;
 
@@ -18,34 +18,34 @@ use crate::transcript::TranscriptRecord;
 use crate::transcript::state::OpenAnswer;
 use crate::transcript::state::servers::KnownServers;
 
-/// Longest wait of a run for its first list, and of a turn that has an older one.
+/// Longest wait of a run for its first list, and of a turn that has an older list.
 const WAIT: Duration = Duration::from_secs(2);
 const BRIEF_WAIT: Duration = Duration::from_millis(250);
-/// Sentences that the model is told, and the longest.
+/// Most notices to the model, and the longest in characters.
 const MOST_NOTICES: usize = 12;
 const MAX_NOTICE: usize = 400;
-/// Names whose order is kept.
+/// Most tool names whose order is kept.
 const MOST_NAMES: usize = 400;
-/// While the list is not known.
+/// Notice to the model while the list is not known.
 const UNKNOWN: &str = "Tools of the company's servers can't be listed now. Go on without them; they are offered as soon as \
                        they can be.";
 
-/// The gateway's answer, while it is waited for.
+/// Pending request for the list.
 type AskedList = AbortOnDropHandle<Result<McpTools, GatewayError>>;
 
-/// What the company's servers offer.
+/// Tool list of the company's servers.
 pub(super) struct ServerList {
     gateway: GatewayClient,
     asked: Option<AskedList>,
     known: Option<McpTools>,
-    /// The last answer did not come in time: no other turn waits for it.
+    /// True if the last answer timed out: no other turn waits for it.
     late: bool,
-    /// What the model is offered, of which version of the list.
+    /// Tools offered to the model, with the version of the list that they come from.
     offered: (Option<String>, Vec<OfferedTool>),
 }
 
 impl ServerList {
-    /// Begins to ask; nothing for a role that may use no tool of a server.
+    /// Starts the request; nothing for a role that may use no tool of a server.
     pub(super) fn ask(gateway: &GatewayClient, tools: &[String]) -> Option<Self> {
         let uses = tools.iter().any(|tool| is_tool_pattern(tool));
         let mut list = uses.then(|| Self {
@@ -59,7 +59,7 @@ impl ServerList {
         Some(list)
     }
 
-    /// Whether there is a server.
+    /// True if the list names a server or a tool.
     pub(super) fn has_servers(&self) -> bool {
         self.known
             .as_ref()
@@ -87,7 +87,7 @@ impl ServerList {
         match answer {
             Ok(Ok(list)) if list.unchanged => {}
             Ok(Ok(list)) => self.known = Some(list),
-            // A gateway that knows nothing of servers yet.
+            // An older gateway that does not know servers yet.
             Ok(Err(GatewayError::Unexpected { status, .. })) if status.as_u16() == 404 => {
                 self.known = Some(McpTools::default());
             }
@@ -104,14 +104,14 @@ impl ServerList {
     }
 }
 
-/// Takes what servers offer now, for a role that may use some.
+/// Refreshes the list, for a role that may use servers.
 pub(super) async fn refresh(list: &mut Option<ServerList>) {
     if let Some(list) = list {
         list.refresh().await;
     }
 }
 
-/// What is offered now, and what is to be put down of it.
+/// Tools that are offered now, and the transcript record of the change.
 #[derive(Debug, PartialEq)]
 struct ServerOffer {
     tools: Vec<OfferedTool>,
@@ -134,7 +134,7 @@ impl OfferedTool {
 }
 
 impl Agent {
-    /// Offers what servers have now, and tells the model what is new of them.
+    /// Offers the current tools of servers, and tells the model about changes.
     pub(super) fn offer_servers(
         &mut self,
         list: Option<&mut ServerList>,
@@ -162,7 +162,7 @@ impl Agent {
 }
 
 impl Agent {
-    /// Lets recorded calls of servers' tools be carried out that are not offered now.
+    /// Admits recorded calls of servers' tools that are not offered now, so that they can be carried out.
     pub(super) fn admit_calls(&self, view: &mut RunView) {
         let answer = self.transcript.state().run().and_then(|run| run.answer.as_ref());
         let calls = answer.into_iter().flat_map(OpenAnswer::open_calls);
@@ -173,7 +173,7 @@ impl Agent {
     }
 }
 
-/// Tools keep the places that they had; new ones follow by name. Sentences are told once.
+/// Decides the offer: tools keep their places, and new ones follow by name. Each notice is told once.
 fn decide_offer(list: Option<&McpTools>, known: &KnownServers) -> ServerOffer {
     let mut names = known.names().to_vec();
     let mut tools = list.map(|list| offered_tools(list, known)).unwrap_or_default();
@@ -192,7 +192,7 @@ fn decide_offer(list: Option<&McpTools>, known: &KnownServers) -> ServerOffer {
     ServerOffer { tools, record }
 }
 
-/// Those that look around first, then those of servers by name.
+/// Orders the tools: lookup tools first, then those of servers by name.
 fn offered_tools(list: &McpTools, known: &KnownServers) -> Vec<OfferedTool> {
     let resources = list.servers.iter().any(|server| server.resources);
     let prompts = list.servers.iter().any(|server| !server.prompts.is_empty());
@@ -206,7 +206,7 @@ fn offered_tools(list: &McpTools, known: &KnownServers) -> Vec<OfferedTool> {
     let mut served: Vec<_> = list.tools.iter().chain(found).cloned().collect();
     served.sort_by(|one, other| one.name.cmp(&other.name));
     served.dedup_by(|one, other| one.name == other.name);
-    // Whatever the gateway says: no name of another tool.
+    // Whatever the gateway sends, no tool of a server may shadow another tool's name.
     served.retain(|tool| tool.name.starts_with(MCP_PREFIX));
     let lookups = lookups.map(|(name, _)| OfferedTool::Lookup(name));
     lookups.chain(served.into_iter().map(OfferedTool::Server)).collect()
@@ -219,7 +219,7 @@ fn has_server(servers: &[McpServer], tool: &str) -> bool {
     })
 }
 
-/// What the gateway says, and servers that are away of which it says nothing.
+/// The gateway's notices, and one for each unavailable server that they do not mention.
 fn list_notices(list: &McpTools) -> Vec<String> {
     let line = |text: &str| clip_text(join_lines(text).trim(), MAX_NOTICE);
     let said: Vec<String> = list.notices.iter().map(|notice| line(notice)).collect();
@@ -233,7 +233,7 @@ fn list_notices(list: &McpTools) -> Vec<String> {
     said.into_iter().chain(unsaid).take(MOST_NOTICES).collect()
 }
 
-/// What is new, and what does not hold any more.
+/// Text about notices that are new and notices that no longer hold.
 fn tell_notices(now: &[String], before: &[String]) -> Option<String> {
     let new =
         now.iter().filter(|notice| !before.contains(notice)).map(|notice| format!("- {notice}"));

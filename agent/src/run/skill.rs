@@ -1,8 +1,7 @@
-//! Which skill users ask for, decided by the harness from their words before the model is asked. It happens
-//! here, in the run of the role that they talk to: that run has the skills of the base branch as they are now,
-//! its transcript makes the answer the same after a crash, and people can be asked in the thread. Behind the
-//! gateway's ingest it would need a second copy of the repository, and hold up a message that asks for
-//! nothing.
+//! Detects which skill users ask for: the harness decides from their words before the model is asked. It happens
+//! here, in the run of the role that they talk to: that run has the skills of the base branch as they are now, its
+//! transcript makes the answer the same after a crash, and people can be asked in the thread. Behind the gateway's
+//! ingest it would need a second copy of the repository, and hold up a message that asks for nothing.
 
 use codebutler_wire::{ErrorCode, PastConversation, PostMessage, SlackTs};
 
@@ -17,8 +16,8 @@ use codebutler_guides::skills::{self, AskedSkill, PastRequest, SkillCall, SkillG
 use codebutler_guides::text::clip_text;
 
 impl Agent {
-    /// The skills of the base branch, for the role that users talk to first. Those that can't be used are
-    /// told once, and left out.
+    /// Reads the skills of the base branch, for the role that users talk to first. Invalid ones are reported once,
+    /// and left out.
     pub(super) async fn read_skills(&self) -> Result<Vec<SkillGuide>, RunError> {
         let first = self.session.roles.first().is_some_and(|card| card.role == self.session.role);
         if !first {
@@ -45,8 +44,7 @@ impl Agent {
         Ok(skills)
     }
 
-    /// Compares what users said with the skills, once. Answers with the run's end where people have to say
-    /// which one they mean.
+    /// Compares the users' words with the skills, once. Returns the run's end where people have to choose a skill.
     pub(super) async fn find_skills(&mut self) -> Result<Option<RunEnding>, RunError> {
         if self.skills.is_empty() {
             return Ok(None);
@@ -82,8 +80,8 @@ impl Agent {
         Ok(None)
     }
 
-    /// What was said before the role was woken is done with; where it asked something itself, what comes
-    /// next is the answer, unless it says a skill word for word.
+    /// Finds the skill that a wish asks for. Messages from before the role was woken are done with; after a question
+    /// of the role's own, the next message counts as the answer, unless it names a skill word for word.
     fn skill_in(&self, wish: &UserWish) -> AskedSkill {
         if self.done.as_ref().is_some_and(|done| wish.message <= *done) {
             return AskedSkill::Nothing;
@@ -97,10 +95,10 @@ impl Agent {
         }
     }
 
-    /// What the model is told where somebody says that its answer is wrong.
+    /// Brief for the model when somebody says that its answer is wrong.
     fn correction_in(&self, wish: &UserWish) -> Option<String> {
         let session = &self.session;
-        // What people say of a plan is for the plan.
+        // While a plan awaits approval, corrections are about the plan.
         let decides = session.plan.as_ref().is_some_and(|plan| plan.approved_by.is_none());
         let has_answered = self.transcript.state().last().is_some();
         let is_old = self.done.as_ref().is_some_and(|done| wish.message <= *done);
@@ -111,8 +109,7 @@ impl Agent {
         Some(skills::correction_brief(wish.message.as_str(), lead))
     }
 
-    /// What the model is told where somebody begins a conversation with what people begin them with again and
-    /// again.
+    /// Brief for the model when a conversation begins with a request that people make again and again.
     async fn repeat_in(&mut self, wish: &UserWish) -> Result<Option<String>, RunError> {
         let begins = self.transcript.state().wishes().first() == Some(wish);
         if !begins || self.transcript.state().last().is_some() {
@@ -178,7 +175,7 @@ impl Agent {
         Ok(self.transcript.append(&TranscriptRecord::Skill { message: message.clone(), text })?)
     }
 
-    /// Asks people which one they mean. Answers whether they are asked.
+    /// Asks people which skill they mean. Returns true if they are asked.
     async fn offer_skills(
         &mut self,
         wish: &UserWish,
@@ -199,7 +196,7 @@ impl Agent {
                 self.transcript.append(&TranscriptRecord::Offered(offer))?;
                 Ok(true)
             }
-            // A role that may not ask: it reads the message itself.
+            // A role that may not ask reads the message itself.
             Err(GatewayError::Refused {
                 code: ErrorCode::Forbidden | ErrorCode::InvalidRequest,
                 ..
@@ -212,8 +209,8 @@ impl Agent {
     }
 }
 
-/// What earlier conversations began with: those of the history, which knows all, and those that only their journals
-/// tell of.
+/// Joins the opening requests of earlier conversations: those of the history, which knows all, and those that only
+/// their journals tell of.
 fn join_requests(kept: Vec<PastConversation>, journals: Vec<(String, String)>) -> Vec<PastRequest> {
     let is_kept = |page: &str| {
         let ts = page.strip_prefix("journals/thread-").and_then(|page| page.strip_suffix(".md"));

@@ -1,24 +1,24 @@
-//! Notices a run that goes in circles. Pure: the steps of a run in, what repeats out.
+//! Detects a run that goes in circles. Pure: the steps of a run in, what repeats out.
 
 /// One tool call with its result, by hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashedStep {
     pub call: u64,
     pub result: u64,
-    /// Whether it came to an error.
+    /// True if the call ended with an error.
     pub failed: bool,
 }
 
-/// The same call with the same result, so often in a row.
+/// Repetitions of the same call with the same result, in a row.
 const SAME: usize = 4;
-/// The same error, so often in a row, whatever was called.
+/// Repetitions of the same error in a row, whatever was called.
 const ERRORS: usize = 3;
-/// Two calls with their results, alternating so often.
+/// Alternations of the same two calls with their results.
 const PING_PONG: usize = 3;
-/// The same words beside calls, so often in a row.
+/// Repetitions of the same words beside calls, in a row.
 const WORDS: usize = 4;
 
-/// What repeats, in words for the model and the decision log.
+/// Names the repetition, in words for the model and the decision log.
 pub fn find_circle(steps: &[HashedStep], words: &[u64]) -> Option<&'static str> {
     let last = |n: usize| steps.len().checked_sub(n).map(|from| &steps[from..]);
     let alike = |n: usize, same: fn(&HashedStep, &HashedStep) -> bool| {

@@ -8,27 +8,27 @@ use crate::decisions::LoggedKind;
 use crate::transcript::TranscriptRecord;
 use codebutler_guides::text::clip_text;
 
-/// Models that a list names.
+/// Most models that a list names.
 const LISTED: usize = 40;
 
-/// What people put around a name.
+/// Quote and markup characters that people put around a name.
 const QUOTES: &str = "`'\"*_<>“”‘’";
 
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
     ts: SlackTs,
-    /// A part of the model's name; nothing to see the list.
+    /// Part of the model's name; empty to see the list.
     name: String,
 }
 
-/// What users want of `role` here, in the order in which they said it.
+/// Model switches that users ask of `role`, in the order in which they said it.
 fn wanted_models(mail: &RoleMail, role: &str) -> Vec<Wanted> {
     let said = mail.messages.iter().filter(|m| is_said(m));
     said.filter_map(|m| Some(Wanted { ts: m.ts.clone(), name: switch_command(&m.text, role)? }))
         .collect()
 }
 
-/// Whether there is something else to work on.
+/// True if the mail holds other work than model switches.
 fn with_more(mail: &RoleMail, role: &str) -> bool {
     let mut requests = mail.messages.iter().filter(|m| mail.requests.contains(&m.ts));
     let is_command = |m: &ThreadMessage| is_said(m) && switch_command(&m.text, role).is_some();
@@ -39,8 +39,8 @@ fn is_said(message: &ThreadMessage) -> bool {
     matches!(message.author, MessageAuthor::User { .. })
 }
 
-/// The name in a message that is nothing but this: the role's address, perhaps among others, the word
-/// `model` and at most one more. `/<role> NAME` means the same, where something lets people type it.
+/// Parses a message that is nothing but a switch: the role's address, perhaps among others, the word `model` and at
+/// most one more. `/<role> NAME` means the same, where something lets people type it.
 fn switch_command(text: &str, role: &str) -> Option<String> {
     let mut words = text.split_whitespace().peekable();
     let slashed = words.peek().and_then(|word| word.strip_prefix('/'));
@@ -72,7 +72,7 @@ fn addressed_role(word: &str) -> Option<&str> {
     word.strip_prefix("<@")?.split_once(">.").map(|(_, role)| role)
 }
 
-/// The model that is meant, or those that come nearest, the nearest first.
+/// Finds the model that is meant, or else the nearest candidates, the nearest first.
 fn choose_model<'a>(models: &[&'a str], name: &str) -> Result<&'a str, Vec<&'a str>> {
     if let Some(exact) = models.iter().find(|model| model.eq_ignore_ascii_case(name)) {
         return Ok(exact);
@@ -94,7 +94,7 @@ fn choose_model<'a>(models: &[&'a str], name: &str) -> Result<&'a str, Vec<&'a s
     }
 }
 
-/// Changes that make one name of the other; what stands around the shorter one counts little.
+/// Edit distance of two names; text around the shorter one counts little.
 fn name_distance(model: &str, name: &str) -> usize {
     let (model, name): (Vec<char>, Vec<char>) = (model.chars().collect(), name.chars().collect());
     let mut row = vec![0; model.len() + 1];
@@ -111,7 +111,7 @@ fn name_distance(model: &str, name: &str) -> usize {
 }
 
 impl Agent {
-    /// Models that can do a role's work: they call tools, as far as anybody knows.
+    /// Models that can do a role's work: they call tools, as far as is known.
     pub(super) fn talkers(&self) -> impl Iterator<Item = &str> {
         let can = |model: &&String| {
             self.session.facts.get(*model).is_none_or(|facts| facts.tools != Some(false))
@@ -119,8 +119,8 @@ impl Agent {
         self.session.models.iter().filter(can).map(String::as_str)
     }
 
-    /// Switches, or says what there is: before the mail is taken, so that who dies meanwhile finds it
-    /// again. A repetition says nothing again. Answers whether there is nothing else to work on.
+    /// Switches the model, or lists the models: before the mail is taken, so that a successor finds it again after a
+    /// crash. A repetition posts nothing again. Returns true if there is nothing else to work on.
     pub(super) async fn obey(&mut self, mail: &mut RoleMail) -> Result<bool, RunError> {
         let role = &self.session.role;
         let wanted = wanted_models(mail, role);
@@ -128,7 +128,7 @@ impl Agent {
         for one in &wanted {
             self.switch_to(one).await?;
         }
-        // No conversation of its own is needed for it.
+        // A switch needs no conversation of its own.
         mail.requests.retain(|ts| wanted.iter().all(|one| one.ts != *ts));
         Ok(all)
     }
@@ -141,7 +141,7 @@ impl Agent {
             Ok(model) => format!("From now on I think with `{model}`."),
             Err(near) => self.offer(name, near),
         };
-        // A person who names the role's own model wants no other one to look first.
+        // A person who names the role's own model wants no other model to look first.
         let state = self.transcript.state();
         let named = self.session.first_look.is_some() && state.model().is_none();
         if let Some(model) = chosen.ok().filter(|model| *model != current || named) {

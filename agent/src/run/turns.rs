@@ -1,5 +1,5 @@
-//! A run: turns of model and tools, from mail to an outcome. Everything that is decided here is
-//! decided from the transcript, so a run that was killed goes on as if nothing had been.
+//! A run: turns of model and tools, from mail to an outcome. All decisions follow from the transcript, so a run that
+//! was killed continues as if nothing had happened.
 
 use std::time::Duration;
 
@@ -23,15 +23,15 @@ use crate::transcript::{RunOutcome, TranscriptRecord};
 use codebutler_guides::skills;
 use codebutler_guides::text::clip_text;
 
-/// Tries of making the worktree ready.
+/// Most attempts to make the worktree ready.
 const PREPARATIONS: u32 = 3;
 
-/// Time for that.
+/// Timeout of making the worktree ready.
 pub(super) const PREPARING: Duration = Duration::from_mins(15);
-/// Time to read the repository's guides.
+/// Timeout of reading the repository's guides.
 pub(super) const LOOKING: Duration = Duration::from_mins(5);
 
-/// The end of a run that could not begin.
+/// Outcome of a run that could not begin.
 fn not_ready(what: &str) -> RunEnding {
     failed_end(format!(
         "{what} could not be made ready in time: the toolbox does not answer. Delete this role's pod, and look at its \
@@ -39,9 +39,9 @@ fn not_ready(what: &str) -> RunEnding {
     ))
 }
 
-/// What the turns of a run begin with.
+/// Common ground that the turns of a run begin with.
 struct RunGround {
-    /// What has changed since the role was told of it.
+    /// Facts that changed since the role was last told of them.
     facts: String,
     /// Guides for the files of the plan.
     brief: Option<String>,
@@ -51,8 +51,8 @@ struct RunGround {
 }
 
 impl Agent {
-    /// Runs until an outcome. Mail is looked for before each model call, except the first one of a
-    /// run that has just taken its mail.
+    /// Runs until an outcome. Mail is checked before each model call, except the first one of a run that has just
+    /// taken its mail.
     pub(super) async fn turns(&mut self, just_started: bool) -> Result<RunEnding, RunError> {
         let mut fresh = just_started;
         let RunGround { facts, brief, deadline, mut view, mut servers } =
@@ -91,7 +91,7 @@ impl Agent {
                         self.watch_look_back()?;
                     }
                     if self.transcript.state().chat().is_empty() {
-                        // What woke this run is gone.
+                        // The message that woke this run no longer exists.
                         return Ok((RunOutcome::Idle, None));
                     }
                     self.note_facts(&facts, brief.as_deref())?;
@@ -137,7 +137,7 @@ impl Agent {
                     if self.goes_on(&text).await? {
                         continue;
                     }
-                    // Before anybody is told that it is done.
+                    // Leftover work is pushed before anybody is told that the run is done.
                     self.keep_leftovers().await?;
                     if self.has_said_it(&text) {
                         return Ok((RunOutcome::Idle, None));
@@ -154,7 +154,7 @@ impl Agent {
         }
     }
 
-    /// Everything that a run has before its first call. What servers offer is asked for meanwhile.
+    /// Prepares everything that a run needs before its first call. The servers' tools are listed meanwhile.
     async fn prepare_run(
         &mut self,
         just_started: bool,
@@ -190,7 +190,7 @@ impl Agent {
         Ok(Ok(Box::new(RunGround { facts, brief, deadline, view, servers })))
     }
 
-    /// Reports that the run begins, and makes the worktree ready. Some: the run ends.
+    /// Reports that the run begins, and makes the worktree ready. Returns an ending if the run can't begin.
     async fn make_ready(&mut self, limit: Duration) -> Result<Option<RunEnding>, RunError> {
         let deadline = RunDeadline::after(limit.min(PREPARING), &self.tools.builds.waits);
         let preparing = self.bounded(&deadline, self.prepare());
@@ -204,7 +204,8 @@ impl Agent {
         }
     }
 
-    /// Takes what came since the last call, and does at once what was decided by it. Some: the run ends.
+    /// Takes mail that came since the last call, and acts on its decisions at once. Returns an ending if the run
+    /// ends.
     async fn take_news(&mut self) -> Result<Option<RunEnding>, RunError> {
         let mut news = self.mail(self.seen.as_deref(), Duration::ZERO).await?;
         if let Some(stop) = news.stop.take() {
@@ -219,7 +220,7 @@ impl Agent {
         Ok(None)
     }
 
-    /// What the run goes by: how the conversation stands, and what the repository says of how to work.
+    /// Gathers what the run goes by: the state of the conversation, and the repository's guides.
     async fn look_around(
         &mut self,
         set_up: Option<String>,
@@ -283,7 +284,7 @@ impl Agent {
         Ok(self.transcript.append(&record)?)
     }
 
-    /// Tools of no use now.
+    /// Tools that are of no use in this conversation now.
     fn useless_tools(&self, shows_pages: bool) -> Vec<&'static str> {
         let (plan, thread) = (self.session.plan.as_ref(), &self.tools.thread);
         let facts =
@@ -292,12 +293,12 @@ impl Agent {
         offer::useless_tools(self.transcript.state(), facts, approved)
     }
 
-    /// Tells the gateway that it runs; of several conversations, the desk has.
+    /// Reports to the gateway that it runs; with several conversations, the desk has done so.
     async fn begun(&self) -> Result<(), RunError> {
         if self.seat.is_none() { self.report_running().await } else { Ok(()) }
     }
 
-    /// A role whose every command would be refused does not begin: the gateway has been told why.
+    /// Refuses to begin for a role whose every command would be refused: the gateway has been told why.
     fn needs_sandbox(&self) -> Result<(), RunError> {
         let runs = self.session.tools.iter().any(|tool| tool == setup::TOOL);
         match &self.sandbox {

@@ -1,4 +1,4 @@
-//! What all turns of a run have before them, and how one ends.
+//! Context shared by all turns of a run, and the way in which a run ends.
 
 use codebutler_wire::EditForm;
 use serde_json::Value;
@@ -8,25 +8,25 @@ use crate::tools::hand_up::hand_up_spec;
 use crate::tools::{RoleTool, RoleTools};
 use crate::transcript::RunOutcome;
 
-/// What stays the same in each call of a run.
+/// Parts of a model call that stay the same throughout a run.
 pub(super) struct RunView {
     pub system: String,
-    /// Bytes of it that all conversations of the role have.
+    /// Length in bytes of the prefix that all conversations of the role share.
     pub shared: usize,
-    /// The tools that are offered.
+    /// Specifications of the offered tools.
     pub specs: Vec<Value>,
-    /// How long they are, in characters.
+    /// Length of instructions and tools together, in characters.
     pub told: usize,
-    /// The same tools, to carry calls out.
+    /// The same tools, to carry out calls.
     pub tools: RoleTools,
-    /// The repository has files that people see as pages.
+    /// True if the repository has files that people see as pages.
     pub shows_pages: bool,
     reads_back: bool,
     looks_first: bool,
 }
 
 impl RunView {
-    /// What each call of a run is given.
+    /// Builds the fixed part of each model call.
     pub(super) fn new(system: SystemText, tools: RoleTools, shows_pages: bool) -> Self {
         let SystemText { text: system, shared } = system;
         let specs = tools.specs();
@@ -43,7 +43,7 @@ impl RunView {
         }
     }
 
-    /// Offers the tools in the form that the model knows which answers now, and those that are of use.
+    /// Offers the tools in the form that the answering model knows, without the useless ones.
     pub(super) fn suit(&mut self, form: EditForm, useless: Vec<&'static str>) {
         if self.tools.form() != form || self.tools.useless() != useless {
             self.tools.suit(form, useless);
@@ -73,7 +73,7 @@ impl RunView {
         }
     }
 
-    /// Offers the tool that shows what a model is not shown any more, from now on.
+    /// From now on, offers the tool that shows what a model is not shown any more.
     pub(super) fn read_back(&mut self) {
         if !self.reads_back {
             self.reads_back = true;
@@ -82,14 +82,14 @@ impl RunView {
     }
 }
 
-/// How a run ended, and for failures what the thread is told.
+/// Outcome of a run and, for failures, the text for the thread.
 pub(super) type RunEnding = (RunOutcome, Option<String>);
 
 pub(super) fn failed_end(reason: impl Into<String>) -> RunEnding {
     (RunOutcome::Failed, Some(reason.into()))
 }
 
-/// Whether a run of so many calls has one to spare that is for words alone.
+/// True if a run of so many calls can spare one for words alone.
 pub(super) const fn spares_words(most: u32) -> bool {
     most > 2
 }

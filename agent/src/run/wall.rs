@@ -1,5 +1,5 @@
-//! Whether the cluster keeps the pod to the gateway. Nothing of the toolbox runs before that was
-//! found out: network plugins close a pod's ways out a moment after its start, or never.
+//! Checks that the cluster confines the pod to the gateway. Nothing of the toolbox runs before that is known: network
+//! plugins close a pod's ways out a moment after its start, or never.
 //!
 //! Every attempt dials anew, so a wall that comes late is noticed by the pod that missed it.
 
@@ -17,23 +17,23 @@ use crate::args::RunArgs;
 use crate::egress::EgressWays;
 use crate::gateway::{GatewayClient, GatewayError};
 
-/// Between two looks while the wall may be coming.
+/// Interval of checks while the confinement may still be coming up.
 const STEP: Duration = Duration::from_millis(250);
-/// How long a Repo that can't be worked with is waited for, and how often it is tried.
+/// Retry budget for a Repo that can't be worked with, and the pause between attempts.
 const REPO_PATIENCE: Duration = Duration::from_mins(10);
 const REPO_PAUSE: Duration = Duration::from_secs(5);
-/// A pod that waits for a Thread looks so often, and what it saw counts for so long: nothing else of its network changes
-/// when it is taken.
+/// Interval of the looks of a pod that waits for a Thread, and validity of what it saw: nothing else of its network
+/// changes when it is taken.
 const LOOK_AHEAD: Duration = Duration::from_mins(1);
 const COUNTS: Duration = Duration::from_mins(2);
-/// After so many times its grace, one pod's word counts alone.
+/// Multiple of its grace period after which one pod's report alone counts.
 const OVERDUE: u32 = 3;
 
-/// What has to keep the pod to the gateway.
+/// Network confinement of the pod to the gateway, and its check.
 #[derive(Clone)]
 pub(super) struct EgressWall {
     gateway: GatewayClient,
-    /// A platform that tells no address leaves nothing to try.
+    /// Addresses to try; a platform that names none leaves nothing to try.
     ways: Option<EgressWays>,
     grace: Duration,
     ahead: SeenWall,
@@ -49,7 +49,7 @@ impl EgressWall {
         Self { gateway, ways, grace, ahead: SeenWall::default() }
     }
 
-    /// Looks as long as nobody can be told, so that a Thread that takes the pod waits for no look.
+    /// Checks repeatedly while no Thread can be told, so that a Thread that takes the pod waits for no check.
     pub(super) async fn look_ahead(&self) -> Infallible {
         let Some(ways) = &self.ways else { return std::future::pending().await };
         let began = Instant::now();
@@ -74,7 +74,7 @@ impl EgressWall {
             };
             match self.gateway.egress(&report).await {
                 Ok(()) => {
-                    // What was seen before a Thread took the pod is looked at anew while its role begins.
+                    // A finding from before a Thread took the pod is checked again while its role begins.
                     if report.reached || ahead {
                         tokio::spawn(looks.watch(self.gateway.clone()));
                     }
@@ -113,12 +113,12 @@ impl EgressWall {
     }
 }
 
-/// When a pod that waits found that nothing can be reached. Clones share it.
+/// Time at which a waiting pod found that nothing can be reached. Clones share it.
 #[derive(Clone, Default)]
 struct SeenWall(Arc<Mutex<Option<Instant>>>);
 
 impl SeenWall {
-    /// A look that found a way out takes back what the one before it found.
+    /// Records a check: one that found a way out takes back the finding before it.
     fn note(&self, stands: bool, now: Instant) {
         *self.0.lock() = stands.then_some(now);
     }
@@ -128,17 +128,17 @@ impl SeenWall {
     }
 }
 
-/// What is told of a pod that can reach nothing.
+/// Report of a pod that can reach nothing.
 fn kept_in() -> EgressReport {
     EgressReport { reached: false, ways: BTreeSet::new(), trial: EgressTrial::Begun }
 }
 
-/// Refused until somebody mends something.
+/// True for a refusal that lasts until somebody mends something.
 fn is_waiting(error: &GatewayError) -> bool {
     error.code() == Some(ErrorCode::Upstream)
 }
 
-/// Looks at the wall, until it stands.
+/// Repeated checks of the network confinement, until it holds.
 struct Looks {
     ways: EgressWays,
     grace: Duration,
@@ -147,7 +147,7 @@ struct Looks {
 }
 
 impl Looks {
-    /// The next thing to tell: what has changed, or the same after a while.
+    /// Waits for the next report: a change, or the same finding after a while.
     async fn next(&mut self) -> EgressReport {
         loop {
             let ways = self.ways.reached().await;
@@ -170,7 +170,7 @@ impl Looks {
         }
     }
 
-    /// For the Repo's condition, and for people where it minds: the pod works meanwhile.
+    /// Reports findings for the Repo's condition, and for people where it minds: the pod works meanwhile.
     async fn watch(mut self, gateway: GatewayClient) {
         loop {
             let report = self.next().await;

@@ -1,4 +1,4 @@
-//! Listens for people while the model thinks or a tool works: a user who says stop is heard at once.
+//! Listens for people while the model thinks or a tool works: a user's stop takes effect at once.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use super::Agent;
 use crate::builds::PodWaits;
 use crate::gateway::GatewayClient;
 
-/// How long one question for mail may wait.
+/// Long-poll timeout of one inbox request.
 const LONG_POLL: Duration = Duration::from_secs(25);
-/// Between questions that are answered at once.
+/// Pause between inbox requests that are answered at once.
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// Least time between two looks at a deadline that has moved.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// When the time for something is over. Waiting for a build slot or a provider is none of it.
+/// Deadline of a run or of a part of it. Time spent waiting for a build slot or a provider does not count.
 #[derive(Clone)]
 pub(super) struct RunDeadline {
     at: Instant,
@@ -27,7 +27,7 @@ pub(super) struct RunDeadline {
 }
 
 impl RunDeadline {
-    /// In so long, not counting what is waited for others from now on.
+    /// Sets a deadline after `limit`, not counting waits for others from now on.
     pub(super) fn after(limit: Duration, waits: &PodWaits) -> Self {
         Self {
             at: Instant::now() + limit,
@@ -41,7 +41,7 @@ impl RunDeadline {
         self.at + self.waits.total().saturating_sub(self.before)
     }
 
-    /// All the time that there is.
+    /// Time limit that the deadline began with.
     pub(super) fn total(&self) -> Duration {
         self.total
     }
@@ -50,12 +50,12 @@ impl RunDeadline {
         self.now().saturating_duration_since(Instant::now())
     }
 
-    /// Whether the time is over.
+    /// True once the deadline has passed.
     pub(super) fn is_over(&self) -> bool {
         Instant::now() >= self.now()
     }
 
-    /// Does `work`, unless the time is over first.
+    /// Does `work`, unless the deadline passes first.
     async fn bound<T>(&self, work: impl Future<Output = T>) -> Result<T, CutReason> {
         let mut work = std::pin::pin!(work);
         let mut until = self.now();
@@ -63,7 +63,7 @@ impl RunDeadline {
             match timeout_at(until, &mut work).await {
                 Ok(done) => return Ok(done),
                 Err(_) if self.is_over() => return Err(CutReason::Time),
-                // Waiting moves it on all the time.
+                // The deadline keeps moving while the pod waits.
                 Err(_) => until = self.now().max(Instant::now() + LOOK),
             }
         }
@@ -72,7 +72,7 @@ impl RunDeadline {
 
 #[derive(Debug)]
 pub(super) enum CutReason {
-    /// The time for the run is over.
+    /// The deadline of the run has passed.
     Time,
     Stop(Box<PendingItem>),
 }
@@ -103,9 +103,9 @@ impl Agent {
     }
 }
 
-/// Waits for a stop. Other mail is left to the next turn.
+/// Waits for a stop request. Other mail is left to the next turn.
 async fn await_stop(gateway: GatewayClient, role: String, mut after: SlackTs) -> PendingItem {
-    // Most work is over before anybody could say anything.
+    // Most work ends before anybody could react.
     sleep(PAUSE).await;
     let mut seen: Option<String> = None;
     loop {

@@ -1,4 +1,4 @@
-//! What a run says at its end, and how it ends where there is nothing to say.
+//! Last words of a run, and its ending where there is nothing to say.
 
 use codebutler_wire::{ErrorCode, PostMessage};
 
@@ -19,17 +19,17 @@ use codebutler_guides::text::clip_text;
 /// Longest text of a last message, in characters; the gateway takes 64 KiB.
 const MAX_LAST_WORDS: usize = 16_000;
 
-/// Whom a run's last words answer.
+/// Addressee of a run's last words.
 #[derive(Default)]
 struct LastAnswer {
-    /// The user to mention.
+    /// Id of the user to mention.
     to: Option<String>,
-    /// A person asked for them.
+    /// True if a person asked for them.
     answers: bool,
 }
 
 impl Agent {
-    /// The run's last words. Those of its last call may be cut short: who reads them is told.
+    /// Ends the run with its last words. Those of the last permitted call may be incomplete, and readers are told so.
     pub(super) async fn finish(&mut self, key: String, text: &str) -> Result<RunEnding, RunError> {
         let (turns, most) =
             (self.transcript.state().run().map_or(0, |run| run.turns), self.session.max_turns);
@@ -45,7 +45,8 @@ impl Agent {
         Ok(if goes_on { (RunOutcome::Waiting, None) } else { ended })
     }
 
-    /// The last words, to whoever asked where there are several.
+    /// Posts the last words, addressed to the requester if this is one of several
+    /// conversations.
     pub(super) async fn answer(&mut self, key: String, text: &str) -> Result<RunEnding, RunError> {
         let run = self.transcript.state().run();
         let for_person = run.is_some_and(|run| run.asker == RunAsker::Person);
@@ -83,14 +84,14 @@ impl Agent {
         }
     }
 
-    /// A time-out or a stop, told.
+    /// Ends the run after a timeout or a stop, and tells people.
     pub(super) async fn cut(&mut self, cut: CutReason) -> Result<RunEnding, RunError> {
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
         let CutReason::Stop(pending) = cut else {
             self.log.note(&run, LoggedKind::Ended, "out of time", &[], &self.last_step());
             return Ok(self.out_of_time());
         };
-        // Whatever was dropped has ended by now; jobs in the background have not.
+        // Dropped requests have ended by now; background jobs have not.
         self.tools.toolbox.ask(ToolboxRequest::EndJobs).await?;
         let left = self.standing();
         self.log.note(
@@ -143,7 +144,7 @@ impl Agent {
         failed_end(format!("{reason}{}", self.remedy()))
     }
 
-    /// What a person can do about a model: the end of a sentence, and another one.
+    /// Advice on what a person can do about a model: the end of a sentence, and another one.
     pub(super) fn remedy(&self) -> String {
         let current = self.model();
         let others = self.talkers().any(|model| model != current);
@@ -167,7 +168,7 @@ impl Agent {
             let key = format!("{run}.{turns}.money");
             let text = format!("Paused: the budget is used up{standing}");
             let message = PostMessage { key, text, ..PostMessage::default() };
-            // Whether or not this is heard, the gateway has asked.
+            // The pause is not at risk if this fails: the gateway has asked about the budget itself.
             if let Err(error) = self.tools.gateway.post(&message).await {
                 tracing::warn!(%error, notice = "budget_pause", "notice_post_failed");
             }
@@ -175,7 +176,7 @@ impl Agent {
         Ok((RunOutcome::Waiting, None))
     }
 
-    /// Where the run stands and what would come next, from its own record.
+    /// Summary of the run's progress and its next steps, from its own record.
     pub(super) fn standing(&self) -> String {
         let state = self.transcript.state();
         let open = state.todo().iter().filter(|item| item.state != TodoState::Done);

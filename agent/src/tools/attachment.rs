@@ -1,4 +1,5 @@
-//! Files that people put into the conversation: got once, kept beside the worktree, read from there, and saved into it.
+//! Files that people put into the conversation: fetched once, kept beside the worktree, read from there, and saved
+//! into it.
 
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -12,10 +13,10 @@ use crate::toolbox::protocol::{AttachmentPart, ToolboxReply, ToolboxRequest};
 
 /// Prefix of a file's id in a path.
 pub(super) const SCHEME: &str = "slack:";
-/// Bytes that are handed to the toolbox together: in base64 they fit a frame.
+/// Bytes handed to the toolbox at a time: in base64 they fit a frame.
 const PIECE: usize = 2 * 1024 * 1024;
 
-/// In the order in which the model sees them.
+/// Tools for files of the conversation, in the order in which the model sees them.
 pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(SaveAttachment)]
 }
@@ -29,7 +30,7 @@ impl Handler for SaveAttachment {
     const DESCRIPTION: &'static str = "Saves a file of the conversation.";
     const RISK: CallRisk = CallRisk::Changes;
 
-    /// The content is the key: saving it again changes nothing.
+    /// Saves the file. Idempotent: saving the same content again changes nothing.
     async fn call(
         &self,
         cx: &ToolContext,
@@ -52,7 +53,7 @@ impl Handler for SaveAttachment {
     }
 }
 
-/// Id of a file of the conversation, and what is meant inside of it.
+/// Splits a path into the id of a file of the conversation and the path inside it.
 pub(super) fn split_path(path: &str) -> Option<(&str, Option<&str>)> {
     let rest = path.trim().strip_prefix(SCHEME)?.trim_start_matches('/');
     Some(match rest.split_once('/') {
@@ -61,7 +62,7 @@ pub(super) fn split_path(path: &str) -> Option<(&str, Option<&str>)> {
     })
 }
 
-/// The path of a file of the conversation in the toolbox; it is got if it is not there yet.
+/// Returns the toolbox's path of a file of the conversation; fetches the file if it is not there yet.
 pub(super) async fn keep_attachment(cx: &ToolContext, id: &str) -> Result<String, ToolFailure> {
     let plain = !id.is_empty() && id.len() <= 40 && id.bytes().all(|b| b.is_ascii_alphanumeric());
     if !plain {
@@ -76,7 +77,7 @@ pub(super) async fn keep_attachment(cx: &ToolContext, id: &str) -> Result<String
     keep_file(cx, id, file).await
 }
 
-/// Hands a file to the toolbox, piece by piece; its path there.
+/// Hands a file to the toolbox, piece by piece, and returns its path there.
 pub(super) async fn keep_file(
     cx: &ToolContext,
     id: &str,
@@ -107,7 +108,7 @@ pub(super) async fn keep_file(
     }
 }
 
-/// The path of a file that the toolbox has already.
+/// Returns the path of a file that the toolbox has already.
 pub(super) async fn find_attachment(
     cx: &ToolContext,
     id: &str,

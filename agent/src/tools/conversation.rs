@@ -1,5 +1,5 @@
-//! What people and roles wrote in this conversation, from the role's own record of it. A model that is
-//! shown a part of it can look up the rest.
+//! Messages of people and roles in this conversation, from the role's own record of it. A model that is shown only a
+//! part of it can look up the rest.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -14,14 +14,14 @@ use super::{CallRisk, Handler, StartedCall, ToolContext, ToolFailure, ToolOutcom
 use crate::tool_args as args;
 use crate::transcript::{TranscriptRecord, read_line};
 
-/// Messages that one call lists.
+/// Most messages that one call lists.
 const LISTED: usize = 100;
-/// Characters of a message in the list.
+/// Characters of each message in the list.
 const BEGINNING: usize = 120;
-/// Characters of a message that one call shows.
+/// Most characters of a message that one call shows.
 const PART: usize = 8_000;
 
-/// `ReadConversation`
+/// The tool `ReadConversation`.
 pub(super) struct ReadBackTool;
 
 #[async_trait]
@@ -47,7 +47,7 @@ impl Handler for ReadBackTool {
     }
 }
 
-/// All messages that the role took, oldest first.
+/// Reads all messages that the role took, oldest first.
 fn read_messages(transcript: &Path) -> std::io::Result<Vec<ThreadMessage>> {
     let mut found: Vec<ThreadMessage> = Vec::new();
     for line in BufReader::new(File::open(transcript)?).split(b'\n') {

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-/// Its name.
+/// Name of the hand-over tool.
 pub const HAND_UP: &str = "HandUp";
 
-/// What the cheaper model is told of the tool.
+/// Tool specification that the cheaper model is offered.
 pub fn hand_up_spec() -> Value {
     json!({
         "type": "function",

@@ -1,4 +1,4 @@
-//! Tools that show history. The toolbox reads it, with libgit2.
+//! Tools that show Git history, which the toolbox reads with libgit2.
 
 use async_trait::async_trait;
 
@@ -7,7 +7,7 @@ use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, 
 use crate::tool_args as args;
 use crate::toolbox::protocol::ToolboxRequest;
 
-/// In the order in which the model sees them.
+/// History tools, in the order in which the model sees them.
 pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(GitLogTool), Box::new(GitDiffTool), Box::new(GitShowTool), Box::new(GitBlameTool)]
 }

@@ -1,13 +1,13 @@
-//! What the gateway keeps of the conversation, for the tools that look back on it.
+//! History of the conversation at the gateway, for the tools that look back on it.
 
 use super::ToolContext;
 use crate::history::KeptHistory;
 
-/// Pages of a history that are read at most.
+/// Most pages of a history that are read.
 const MAX_PAGES: usize = 200;
 
 impl ToolContext {
-    /// What the gateway keeps of the conversation. Nobody's work waits for what can't be read.
+    /// Reads the gateway's history of the conversation. A part that can't be read is left out: no work waits for it.
     pub(super) async fn kept_history(&self) -> KeptHistory {
         let (mut kept, mut behind) = (KeptHistory::default(), 0);
         for _ in 0..MAX_PAGES {

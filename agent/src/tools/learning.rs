@@ -38,15 +38,15 @@ use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
 use crate::transcript::{ResultKind, TranscriptRecord};
 use codebutler_guides::text::clip_text;
 
-/// Under the retrospective, if something is proposed.
+/// Question to people below the retrospective, if something is proposed.
 pub(super) const ASK: &str = "*What of this shall the team remember?* Approve or reject each with its buttons, answer `all`, \
                    `none` or `1 and 3`, or say one better: `2: <the rule in your words>`.";
 
-/// For who would hold up an item of a roadmap.
+/// Refusal for a role that would hold up an item of a roadmap.
 const LEARN_LATER: &str = "what is to be learned from this item is proposed together with the others' when the roadmap is done, so that \
                            none of them waits for it: ask whether to merge";
 
-/// In the order in which the model sees them.
+/// Tools for learning, in the order in which the model sees them.
 pub fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(ReviewThread), Box::new(ask::AskRoles), Box::new(ProposeLearnings)]
 }
@@ -260,7 +260,7 @@ impl Handler for ProposeLearnings {
                 other => other,
             })?;
             let page = branch_page(cx, &change.file).await?;
-            // What is let go says nothing any more.
+            // A learning that is archived needs no source: it says nothing any more.
             let source = texts.find_source(&change.learning);
             let source = source.filter(|_| change.kind != ChangeKind::Archive);
             change.learning.untrusted |= source.is_some_and(ForeignSource::is_untrusted);
@@ -281,7 +281,7 @@ impl Handler for ProposeLearnings {
         if let Some(kept) = &kept {
             text = format!("{text}\n{kept}");
         }
-        // What a yes is given to has to be seen as a whole.
+        // People can approve only what they see in full, so long changes are posted whole first.
         for (number, claim, diff) in &whole {
             post_whole(cx, &call, *number, (claim, diff)).await?;
         }
@@ -309,7 +309,7 @@ impl Handler for ProposeLearnings {
     }
 }
 
-/// What was read and said in the conversation.
+/// Collects the texts of others that were read or said in the conversation.
 async fn read_foreign(cx: &ToolContext) -> Result<ForeignTexts, ToolFailure> {
     let folder = cx.thread.state_dir.clone();
     let kept = cx.kept_history().await;
@@ -317,7 +317,7 @@ async fn read_foreign(cx: &ToolContext) -> Result<ForeignTexts, ToolFailure> {
     texts.await.map_err(|error| ToolFailure::Stop(error.to_string()))
 }
 
-/// Commits and pushes the journal; what people are told of it, where one is kept.
+/// Commits and pushes the journal. Returns what people are told of it, where one is kept.
 async fn keep_journal(
     cx: &ToolContext,
     retrospective: &str,
@@ -342,7 +342,7 @@ async fn keep_journal(
         message: "Keep the journal of this conversation\n".to_owned(),
         pages: vec![(page.clone(), text)],
     };
-    // Nobody's work waits for it.
+    // A failure is only reported: no work waits for the journal.
     let why = match cx.toolbox.ask(request).await? {
         ToolboxReply::Text(commit) => match cx.push(&commit).await {
             Ok(PushResult::Done(_)) => {
@@ -362,7 +362,7 @@ async fn keep_journal(
     Ok(Some(format!("**Journal** not on the branch: {}", clip_text(&why, 300))))
 }
 
-/// The page as the branch has it.
+/// Reads the page as the branch has it.
 pub(super) async fn branch_page(
     cx: &ToolContext,
     file: &str,

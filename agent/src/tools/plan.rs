@@ -1,14 +1,14 @@
-//! Whether what is pushed keeps to the files that the approved plan names.
+//! Check of a push against the files that the approved plan names.
 
 use super::{ToolContext, ToolFailure};
 use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
 
 const MAX_TOLD: usize = 20;
-/// What belongs to the team's own notes, whatever the plan is about.
+/// Folder of the team's own notes, which any plan may change.
 const NOTES: &str = ".codebutler/";
 
 impl ToolContext {
-    /// Files that the branch changes and the approved plan does not name. None without such a plan.
+    /// Lists files that the branch changes and the approved plan does not name. None without such a plan.
     pub async fn beside_plan(&self) -> Result<Vec<String>, ToolFailure> {
         if self.planned.is_empty() {
             return Ok(Vec::new());
@@ -23,7 +23,7 @@ impl ToolContext {
     }
 }
 
-/// What the model is told of them.
+/// Names the plan's files for the model.
 pub(super) fn told_files(files: &[String]) -> String {
     if files.is_empty() {
         return String::new();
@@ -44,7 +44,7 @@ fn files_beside(planned: &[String], touched: Vec<String>) -> Vec<String> {
     touched.into_iter().filter(|file| !file.starts_with(NOTES) && !covered(file)).collect()
 }
 
-/// A path as a plan names it; of a pattern, the folder that it is about.
+/// Normalizes a path that a plan names; a pattern becomes the folder that it is about.
 fn bare_path(path: &str) -> &str {
     let path = path.trim().trim_start_matches("./");
     let path = match path.find(['*', '?', '[', '{']) {

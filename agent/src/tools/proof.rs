@@ -1,5 +1,4 @@
-//! What the harness itself knows about tests, for whatever says that work is done. No model writes
-//! any of it.
+//! The harness's own knowledge of test runs, for whatever claims that work is done. No model writes any of it.
 
 use codebutler_wire::{TestProof, TestRun};
 
@@ -16,12 +15,12 @@ pub struct ThreadTests {
 }
 
 impl ThreadTests {
-    /// Whether a command is the one that counts.
+    /// True if a command is the test command that counts.
     pub fn is(&self, command: &str) -> bool {
         self.command.as_ref().is_some_and(|test| test.trim() == command.trim())
     }
 
-    /// What the model is told of a proof that proves nothing.
+    /// Advice for the model about a test proof that proves nothing.
     pub fn advice(&self, proof: Option<&TestProof>) -> String {
         let Some(command) = &self.command else { return String::new() };
         let proven = |proof: &TestProof| {
@@ -58,13 +57,13 @@ impl ToolContext {
     }
 }
 
-/// Whether a message has a line that begins with a role's address, whatever decorates it.
+/// True if a line of the message begins with a role's address, whatever decorates it.
 pub fn hands_over(text: &str) -> bool {
     let decorates = |c: char| !c.is_alphanumeric() && !"@`>".contains(c);
     text.lines().any(|line| line.trim_start_matches(decorates).starts_with(ADDRESS))
 }
 
-/// Whether a message speaks to a role, or of one.
+/// True if a message speaks to a role, or of one.
 pub fn addresses_role(text: &str) -> bool {
     text.contains(ADDRESS)
 }

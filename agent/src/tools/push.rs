@@ -1,5 +1,5 @@
-//! Pushes, for the tool and for the harness: what goes through the relay is tried again while the
-//! gateway is away, and what came of it is told to whom it concerns.
+//! Pushes, for the tool and for the harness: requests through the relay are retried while the gateway is away, and
+//! the outcome is reported to those whom it concerns.
 
 use std::time::Duration;
 
@@ -15,24 +15,24 @@ use crate::transcript::{ResultKind, TranscriptRecord};
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What came of a push that nobody refused.
+/// Outcome of a push that nobody refused.
 pub enum PushResult {
     Done(Box<ToolOutcome>),
-    /// Others have changed the same in another way; for the model.
+    /// Others changed the same lines differently; text for the model.
     Conflict(String),
 }
 
-/// What came of a request through the relay.
+/// Outcome of a request through the relay.
 pub struct RelayedRequest {
     pub reply: ToolboxReply,
-    /// What the gateway said, where it refused: Git itself throws its words away.
+    /// The gateway's words, if it refused: Git itself throws them away.
     pub said: Option<String>,
-    /// Whether it is the gateway that was away, all the time.
+    /// True if the gateway itself was unreachable throughout.
     pub away: bool,
 }
 
 impl ToolOutcome {
-    /// The hooks that a push names, on a line of their own: for an answer that says nothing else of it.
+    /// Names the hooks in a push's output, on a line of their own: for an answer that says nothing else of it.
     pub(super) fn hooks_named(&self) -> String {
         let named = self.text.lines().find(|line| line.starts_with(HOOKS_NOT_RUN));
         named.map_or(String::new(), |named| format!("\n{}.", named.trim_end_matches('.')))
@@ -78,7 +78,7 @@ impl ToolContext {
                 self.tell_of_conflict(&files, commit).await?;
                 return Ok(PushResult::Conflict(why));
             }
-            // The successor of this process finds out whether it is there.
+            // The gateway is away: the successor of this process finds out if the push arrived.
             ToolboxReply::Refused(why) | ToolboxReply::Failed(why) if away => {
                 return Err(ToolFailure::Gateway(GatewayError::Away(why)));
             }
@@ -99,7 +99,7 @@ impl ToolContext {
         Ok(PushResult::Done(Box::new(done)))
     }
 
-    /// People are told which files two sides have changed: once for each commit that can't be pushed.
+    /// Tells people which files both sides have changed: once for each commit that can't be pushed.
     async fn tell_of_conflict(&self, files: &[String], commit: &str) -> Result<(), ToolFailure> {
         let named: Vec<_> =
             files.iter().map(|file| format!("`{}`", file.replace('`', "'"))).collect();
@@ -111,7 +111,7 @@ impl ToolContext {
         let key = format!("conflict.{}", &commit[..commit.floor_char_boundary(16)]);
         let message = PostMessage { key, text, ..PostMessage::default() };
         match self.gateway.post(&message).await.map_err(ToolFailure::from) {
-            // A role that may not speak: the model knows.
+            // A role that may not post: the model knows of the conflict.
             Ok(_) | Err(ToolFailure::Respond(_)) => Ok(()),
             Err(failure) => Err(failure),
         }

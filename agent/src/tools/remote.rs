@@ -14,7 +14,7 @@ use crate::review::PLAN_FIRST;
 use crate::tool_args as args;
 use crate::transcript::ResultKind;
 
-/// In the order in which the model sees them.
+/// Tools for GitHub, in the order in which the model sees them.
 pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![
         Box::new(GhCreatePrTool),
@@ -69,7 +69,7 @@ impl Handler for GhCreatePrTool {
     const DESCRIPTION: &'static str = "Opens this conversation's pull request from its pushed branch, or updates its title and description.";
     const RISK: CallRisk = CallRisk::Speaks;
 
-    /// The head branch is the key: there is one pull request, made or updated.
+    /// Opens the pull request or updates it. Idempotent by the head branch, which has one pull request only.
     async fn call(
         &self,
         cx: &ToolContext,
@@ -121,7 +121,7 @@ pub(super) struct CommentArgs {
     pub line: Option<u64>,
 }
 
-/// File and line, both or neither.
+/// Combines file and line: both or neither have to be given.
 fn line_of(file: Option<String>, line: Option<u64>) -> Result<Option<wire::LineRef>, ToolFailure> {
     match (file, line) {
         (Some(path), Some(line)) => Ok(Some(wire::LineRef { path, line })),

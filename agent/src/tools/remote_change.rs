@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
 
-/// In the order in which the model sees them.
+/// Tools that change GitHub, in the order in which the model sees them.
 pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![
         Box::new(GhLabel),
@@ -20,7 +20,7 @@ pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     ]
 }
 
-/// The gateway finds what is done already, by what it is.
+/// Has the gateway make a change. Idempotent: the gateway recognizes a change that is made already.
 pub(super) async fn change_remote(
     cx: &ToolContext,
     change: RemoteChange,
@@ -92,7 +92,7 @@ pub(super) enum CloseWord {
 }
 
 impl ChangeIssueArgs {
-    /// The one change that is wanted: people are asked about each by itself.
+    /// Converts to the one change that is wanted: people are asked about each change separately.
     fn into_change(self) -> Result<RemoteChange, ToolFailure> {
         let Self { number, close, assign: add, unassign: remove, sub_issue } = self;
         let assigns = !add.is_empty() || !remove.is_empty();

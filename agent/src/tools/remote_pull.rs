@@ -143,7 +143,7 @@ fn show_overview(overview: &wire::PullOverview) -> String {
     parts.join("\n")
 }
 
-/// As Git writes a diff, which no line of a file can end: each of them begins with a sign of its own.
+/// Formats a patch as Git does, so that no line of a file can pass for its end: each begins with a sign of its own.
 fn show_patch(patch: &str) -> String {
     let signed = |line: &str| line.is_empty() || line.starts_with(['+', '-', ' ', '@', '\\']);
     let lines =

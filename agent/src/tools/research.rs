@@ -1,5 +1,5 @@
-//! What was found out once and will be asked again: kept as a page of `.codebutler/research/` on the thread's
-//! branch, so that it is merged with the work that needed it. Each role is shown which pages there are.
+//! Research notes: answers that will be asked for again, kept as pages of `.codebutler/research/` on the thread's
+//! branch, so that they are merged with the work that needed them. Each role is shown which pages there are.
 
 use async_trait::async_trait;
 use http::Uri;
@@ -88,7 +88,7 @@ impl Handler for KeepResearch {
     }
 }
 
-/// Two topics may come to the same name of a file: one does not take the place of the other.
+/// Refuses a second topic with the same file name: it may not replace the first one.
 fn check_topic(path: &str, old: &str, topic: &str) -> Result<(), String> {
     let known = KnownResearch::of(path, old).title;
     if known == KnownResearch::of(path, &format!("# {topic}\n")).title {
@@ -106,7 +106,7 @@ async fn find_day(cx: &ToolContext) -> Result<String, ToolFailure> {
     }
 }
 
-/// The page, if it says what it has to.
+/// Builds the page, after checking that it has all its parts.
 fn read_page(
     args: &KeepResearchArgs,
     day: String,
@@ -147,7 +147,7 @@ fn read_page(
     })
 }
 
-/// An address, or a place in the repository.
+/// Parses a source: an address, or a place in the repository.
 fn read_source(source: &str) -> Result<String, String> {
     let source = one_line(source);
     let address = source.parse::<Uri>().ok().filter(|uri| uri.host().is_some());

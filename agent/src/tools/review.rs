@@ -1,4 +1,4 @@
-//! What a review goes by, in the thread before anything is judged.
+//! The review plan: posted in the thread before anything is judged.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, 
 use crate::transcript::{ResultKind, TranscriptRecord};
 use codebutler_guides::text::clip_text;
 
-/// Most points of a list.
+/// Most points of one list in a review plan.
 const MAX_POINTS: usize = 10;
 /// Longest point, in characters.
 const MAX_POINT: usize = 300;
@@ -156,7 +156,7 @@ fn check_form(args: &PlanReviewArgs) -> Result<(), ToolFailure> {
     Ok(())
 }
 
-/// For people: risks from medium on, and the tests; the whole call is on the thread's page.
+/// Review plan for people: risks from medium on, and the tests; the whole call is on the thread's page.
 fn show_plan(args: &PlanReviewArgs) -> String {
     let invariants: Vec<String> = args.invariants.iter().map(|one| review_point(one)).collect();
     let mut out = format!("**Review plan**. Must not break: {}\n", join_points(&invariants));
@@ -190,7 +190,7 @@ fn show_plan(args: &PlanReviewArgs) -> String {
     out.trim_end().to_owned()
 }
 
-/// Points in one line, each ended like a sentence.
+/// Joins points to one line, each ended like a sentence.
 fn join_points(points: &[String]) -> String {
     let ended = |point: &String| {
         if point.ends_with(['.', '!', '?', '…']) { point.clone() } else { format!("{point}.") }

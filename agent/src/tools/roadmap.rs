@@ -1,5 +1,5 @@
-//! What a team plans to build: items for the roadmap that people accept one by one. The harness lands what
-//! they accept, by a pull request.
+//! Plans of a team: items for the roadmap that people accept one by one. The harness lands what they accept, by a
+//! pull request.
 
 use async_trait::async_trait;
 use codebutler_roadmap::edit::set_field;
@@ -20,11 +20,11 @@ use crate::toolbox::protocol::ToolboxRequest;
 use crate::transcript::{ResultKind, TranscriptRecord};
 use codebutler_guides::text::clip_text;
 
-/// What people are asked, below the items.
+/// Question to people, below the proposed items.
 const ASK: &str = "*Which of these shall the roadmap get?* Accept or reject each with its buttons, or answer `all`, \
                    `none` or `1 and 3`.";
 const MAX_PROPOSED: usize = 10;
-/// Characters of an item that stand beside its buttons.
+/// Most characters of an item shown beside its buttons.
 const MAX_SHOWN: usize = 1_900;
 
 pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
@@ -77,7 +77,7 @@ impl Handler for ProposeItems {
         let changes = draft_changes(&text, &args, &mut random).map_err(ToolFailure::Respond)?;
         let mut shown = Vec::new();
         for (number, change) in changes.iter().enumerate() {
-            // What a yes is given to has to be seen as a whole.
+            // People can approve only what they see in full, so a long item is posted whole first.
             if change.map.chars().count() > MAX_SHOWN {
                 post_whole(cx, &call, number + 1, (&change.learning.claim, &change.map)).await?;
             }
@@ -139,13 +139,13 @@ impl Handler for GhOpenIssues {
     }
 }
 
-/// Where nothing else is to be merged, the numbers need a pull request of their own.
+/// Opens a pull request for the issue numbers alone, in a thread with nothing else to merge.
 async fn open_pull_request(cx: &ToolContext, lines: &[String]) -> Result<String, ToolFailure> {
     let noted = "Their numbers are in the roadmap on this branch";
     match cx.gateway.pull_request().await {
         Ok(_) => return Ok(format!("{noted}: ask whether to merge that.")),
         Err(GatewayError::Refused { code: ErrorCode::InvalidRequest, .. }) => {}
-        // A role that may not look could write over one that there is.
+        // A role that may not look it up could overwrite an existing pull request.
         Err(GatewayError::Refused { message, .. }) => {
             return Ok(format!(
                 "{noted}. Whether that has a pull request is not known: {message}."
@@ -173,7 +173,7 @@ async fn commit_page(cx: &ToolContext, text: String, count: usize) -> Result<Str
     super::asked::ask_text(cx, request).await
 }
 
-/// The file with the numbers of its items' issues; what is not there any more is left out.
+/// Notes the numbers of the items' issues in the file; items that no longer exist are left out.
 fn note_issues(text: &str, issues: &[wire::ItemIssue]) -> Result<String, String> {
     let mut noted = text.to_owned();
     for wire::ItemIssue { item, number, .. } in issues {
@@ -185,7 +185,7 @@ fn note_issues(text: &str, issues: &[wire::ItemIssue]) -> Result<String, String>
     Ok(noted)
 }
 
-/// The items as they would stand in the file. Pure but for the ids.
+/// Drafts the items as they would stand in the file. Pure but for the ids.
 fn draft_changes(
     page: &str,
     args: &ProposeItemsArgs,
@@ -237,11 +237,11 @@ fn draft_changes(
         let map = draft.write().map_err(wrong)?;
         let (file, kind) = (FILE.to_owned(), ChangeKind::Item);
         let change = LearningChange { file, kind, learning, reason: String::new(), map };
-        // As if all before it were accepted.
+        // Later items are drafted as if all before them were accepted.
         text = change.apply(Some(&text)).map_err(wrong)?;
         changes.push(change);
     }
-    // Applied one by one, what waits for a later one would wait for nothing.
+    // Changes are applied one by one: an item would lose its dependency on a later one.
     let forward = changes.iter().any(|change| {
         let written = RoadmapFile::read(&change.map);
         let there = RoadmapFile::read(&text);

@@ -6,27 +6,27 @@ use serde_json::Value;
 
 use super::{RoleTool, ToolFailure, all, conversation, family, thread};
 
-/// The tools that a role has.
+/// All tools that a role has.
 pub struct RoleTools {
     own: Vec<Box<dyn RoleTool>>,
-    /// It may have tools of the Repo's servers.
+    /// True if it may have tools of the Repo's servers.
     uses_servers: bool,
-    /// Those that it is offered, in the order in which it came to know them.
+    /// Tools of servers that it is offered, in the order in which it came to know them.
     servers: Vec<Box<dyn RoleTool>>,
-    /// Tools of servers that are called and not offered: the gateway knows whether they exist.
+    /// Tools of servers that are called but not offered: the gateway knows if they exist.
     unlisted: Vec<Box<dyn RoleTool>>,
-    /// Every role has it, and is offered it where it is shown only a part of its conversation.
+    /// Tool for reading back: every role has it, and is offered it when it is shown only a part of its conversation.
     back: Box<dyn RoleTool>,
-    /// The form in which they are offered.
+    /// Form in which the tools are offered.
     form: EditForm,
     /// Decisions that the role may ask people for; `None` stands for all.
     decisions: Option<Vec<RoleDecision>>,
-    /// Tools that are not offered now.
+    /// Names of tools that are not offered now.
     useless: Vec<&'static str>,
 }
 
 impl RoleTools {
-    /// Those of all tools that `names` names.
+    /// Selects the tools with these names.
     pub fn new(names: &[String]) -> Self {
         let tools: Vec<_> =
             all().filter(|tool| names.iter().any(|name| name == tool.name())).collect();
@@ -47,15 +47,15 @@ impl RoleTools {
         }
     }
 
-    /// Offers messages with those decisions alone that the role may ask for.
+    /// Limits the decisions that messages offer to those that the role may ask for.
     #[must_use]
     pub fn deciding(mut self, decisions: &[RoleDecision]) -> Self {
         self.decisions = Some(decisions.to_vec());
         self
     }
 
-    /// Offers them from now on as a family of models knows them, and without those that are of no use now. What
-    /// is not offered still works.
+    /// From now on, offers the tools in the form that a family of models knows, without the useless ones. What is not
+    /// offered still works.
     pub fn suit(&mut self, form: EditForm, useless: Vec<&'static str>) {
         (self.form, self.useless) = (form, useless);
     }
@@ -65,8 +65,8 @@ impl RoleTools {
         self.servers = tools;
     }
 
-    /// Lets a tool of a server be called that is not offered: a call that was recorded is carried out by a successor
-    /// that does not know the tool.
+    /// Admits calls of a server's tool that is not offered: a recorded call is carried out by a successor that does
+    /// not know the tool.
     pub fn admit(&mut self, tool: Box<dyn RoleTool>) {
         if self.uses_servers && !self.has(tool.name()) {
             self.unlisted.push(tool);
@@ -83,17 +83,17 @@ impl RoleTools {
         own.chain(&self.servers).map(AsRef::as_ref)
     }
 
-    /// Those that are not offered.
+    /// Names of the tools that are not offered.
     pub fn useless(&self) -> &[&'static str] {
         &self.useless
     }
 
-    /// The form in which they are offered.
+    /// Form in which the tools are offered.
     pub fn form(&self) -> EditForm {
         self.form
     }
 
-    /// What the model is offered.
+    /// Specifications of the tools that the model is offered.
     pub fn specs(&self) -> Vec<Value> {
         let spec = |tool: &dyn RoleTool| {
             let spec = family::spec_in_form(self.form, tool);
@@ -107,12 +107,12 @@ impl RoleTools {
         self.offered().map(spec).collect()
     }
 
-    /// The name by which the model knows a tool.
+    /// Returns the name by which the model knows a tool.
     pub fn offered_name<'t>(&self, tool: &'t str) -> &'t str {
         family::name_in_form(self.form, tool)
     }
 
-    /// What a model is offered that is shown only a part of its conversation.
+    /// Specification of the tool for reading back, for a model that is shown only a part of its conversation.
     pub fn back_spec(&self) -> Value {
         self.back.spec()
     }
@@ -122,12 +122,12 @@ impl RoleTools {
         own.chain(&self.servers).chain(&self.unlisted).map(AsRef::as_ref)
     }
 
-    /// Whether there is such a tool.
+    /// True if the role has a tool of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.all().any(|tool| tool.name() == name)
     }
 
-    /// A tool by name; otherwise what the model is told.
+    /// Finds a tool by name; otherwise returns the error for the model.
     pub fn find(&self, name: &str) -> Result<&dyn RoleTool, ToolFailure> {
         self.all().find(|tool| tool.name() == name).ok_or_else(|| {
             let names = self.own.iter().map(|tool| self.offered_name(tool.name()));

@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-/// Marks an argument that is taken and not told of.
+/// Schema key of an argument that is accepted but not shown to models.
 const HIDDEN: &str = "x-hidden";
 
-/// The schema of a tool's arguments, as a model is told it.
+/// Builds the schema of a tool's arguments as a model is shown it.
 pub(super) fn told_schema<T: JsonSchema>() -> Value {
     let mut schema = whole_schema::<T>();
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
@@ -17,8 +17,8 @@ pub(super) fn told_schema<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Models add no arguments of their own, so that saying so in every schema of every request is paid for nothing. What is
-/// carried out is checked against the whole schema.
+/// Drops `additionalProperties: false`: models add no arguments of their own, so its tokens would be paid in every
+/// request for nothing. Calls are checked against the whole schema.
 fn drop_closing(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -32,7 +32,7 @@ fn drop_closing(schema: &mut Value) {
     }
 }
 
-/// The same with what a model is not told.
+/// Builds the schema with the arguments that a model is not shown.
 pub(super) fn whole_schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft07().with(|settings| {
         settings.inline_subschemas = true;
@@ -47,7 +47,7 @@ pub(super) fn whole_schema<T: JsonSchema>() -> Value {
     schema
 }
 
-/// An optional argument is one that may be left out; `null` adds nothing to that.
+/// Simplifies a schema: an optional argument is one that may be left out; `null` adds nothing to that.
 fn plain_schema(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -55,11 +55,11 @@ fn plain_schema(schema: &mut Value) {
                 object.shift_remove("title");
             }
             object.shift_remove("format");
-            // No number of tokens, lines or files is negative: that needs no word.
+            // Numbers of tokens, lines or files are never negative, so a minimum of 0 says nothing.
             if object.get("minimum").is_some_and(|least| least == 0) {
                 object.shift_remove("minimum");
             }
-            // An argument that may be left out: what it is then adds nothing.
+            // The empty default of an optional argument says nothing.
             let nothing = |value: &Value| match value {
                 Value::Null | Value::Bool(false) => true,
                 Value::Array(items) => items.is_empty(),

@@ -1,5 +1,5 @@
-//! A part of `.codebutler/` that is written as a whole: a workflow, a skill, the policy. Each is judged by the code that reads
-//! it in a run before people are asked, and people see all of what they are asked about.
+//! A part of `.codebutler/` that is written as a whole: a workflow, a skill, the policy. Each is judged by the code
+//! that reads it in a run before people are asked, and people see all of what they are asked about.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use codebutler_guides::policy::shell;
 use codebutler_guides::text::clip_text;
 use codebutler_guides::validate::{self, files::GuideFiles};
 
-/// Longest change that is shown beside its buttons, in characters. What is longer is posted before.
+/// Longest change that is shown beside its buttons, in characters. A longer one is posted before.
 const MAX_SHOWN: usize = 1400;
 /// Longest skill and policy, in characters: people read all of it before they say yes.
 const MAX_TEXT: usize = 8000;
@@ -35,7 +35,7 @@ pub(super) struct NamedSection {
     pub text: String,
 }
 
-/// A workflow that comes, or is written anew; nothing where the branch says exactly that.
+/// Drafts a new or rewritten workflow; nothing where the branch has exactly that text.
 pub(super) async fn draft_workflow(
     cx: &ToolContext,
     section: &NamedSection,
@@ -51,7 +51,7 @@ pub(super) async fn draft_workflow(
     Ok(Some(whole_change(WORKFLOWS, ChangeKind::Workflow, what, text, reason)))
 }
 
-/// A skill of the repository's own, judged beside those that it has.
+/// Drafts a skill of the repository's own, checked together with the existing ones.
 pub(super) async fn draft_skill(
     cx: &ToolContext,
     section: &NamedSection,
@@ -85,7 +85,7 @@ pub(super) async fn draft_skill(
     Ok(Some(whole_change(&file, ChangeKind::File, what, text, reason)))
 }
 
-/// The policy as it is from now on. It takes away nothing that protects, and calls safe only what ran here.
+/// Drafts the new policy. It keeps all protections, and calls safe only commands that ran here.
 pub(super) async fn draft_policy(
     cx: &ToolContext,
     text: &str,
@@ -110,7 +110,7 @@ pub(super) async fn draft_policy(
     Ok(Some(whole_change(POLICY, ChangeKind::File, what, text, reason)))
 }
 
-/// Fields of the policy.
+/// Fields that a policy may have.
 const KEYS: [&str; 6] = [
     "$schema",
     "tool_overrides",
@@ -120,7 +120,8 @@ const KEYS: [&str; 6] = [
     "requireApproval",
 ];
 
-/// What protects stays, and `safe` is what somebody ran here and ended well. A file that can't be read protects nothing.
+/// Checks a new policy: protections must stay, and a command is `safe` only if somebody ran it here and it ended
+/// well. An unreadable policy counts as having no protections.
 fn check_policy(old: Option<&str>, new: &str, green: &BTreeSet<String>) -> Result<(), String> {
     let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
     let new_value = read(new);
@@ -139,12 +140,12 @@ fn check_policy(old: Option<&str>, new: &str, green: &BTreeSet<String>) -> Resul
             ));
         }
     }
-    // What people call safe already stays so.
+    // Commands that people already call safe stay so without a run.
     let before = old.and_then(|old| RiskRules::parse(old).ok()).unwrap_or_default();
     let rules = RiskRules::parse(new)?;
     let added = rules.safe_commands().iter().filter(|one| !before.safe_commands().contains(one));
     for words in added {
-        // All of its words: its first ones alone would allow whatever else the program can do.
+        // All words must match: the first ones alone would allow whatever else the program can do.
         let ran = |command: &&String| match shell::parse_commands(command).as_deref() {
             Ok([simple]) => {
                 simple.writes.is_empty()
@@ -164,7 +165,7 @@ fn check_policy(old: Option<&str>, new: &str, green: &BTreeSet<String>) -> Resul
     Ok(())
 }
 
-/// Each rule that makes something stricter, in words.
+/// Describes each rule that makes something stricter, in words.
 fn find_protections(policy: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let overrides = policy.get("tool_overrides").or_else(|| policy.get("toolOverrides"));
@@ -206,7 +207,7 @@ fn check_size(file: &str, text: &str) -> Result<(), ToolFailure> {
     Ok(())
 }
 
-/// What `validate` says of it beside the others. Warnings are mistakes, too, of what is new.
+/// Validates the file together with the repository's other guides. In new files, warnings count as mistakes, too.
 fn check_file(
     files: &mut GuideFiles,
     file: &str,
@@ -219,7 +220,7 @@ fn check_file(
             "`{path}` is no file that a run reads: give it a plain name"
         )));
     }
-    // What it does to the others is told of them.
+    // Faults that it causes in other files count against it.
     let before = validate::check_guides(files, roles);
     files.add(&path, Ok(text.as_bytes().to_vec()));
     let mut found = validate::check_guides(files, roles).into_iter();
@@ -254,8 +255,8 @@ fn whole_change(
     LearningChange { file, kind, learning, reason, map }
 }
 
-/// What stands beside the buttons: what it is and the lines that go and come. What is too long for that is posted first,
-/// so that nobody says yes to what they could not see.
+/// Shows the change beside its buttons: its heading and the lines added and removed. A longer change is posted whole
+/// first, so that nobody approves what they could not see.
 pub(super) async fn show_section(
     cx: &ToolContext,
     call: &StartedCall<'_>,
@@ -274,7 +275,7 @@ pub(super) async fn show_section(
     Ok(format!("**{heading}** {added} lines come, {removed} go.\n```\n{shown}\n```"))
 }
 
-/// Such as ``New skill in `skills/ship.md` ``.
+/// Heading of the change, such as ``New skill in `skills/ship.md` ``.
 fn find_heading(change: &LearningChange, page: Option<&str>) -> String {
     let LearningChange { file, kind, learning, .. } = change;
     let verb = |there: bool| if there { "Changed" } else { "New" };
@@ -321,11 +322,11 @@ mod tests {
         };
         let green = BTreeSet::from(["make test -j2".to_owned()]);
         assert_eq!(check_policy(None, &policy("make test -j2"), &green), Ok(()));
-        // Its first words alone would allow whatever else the program can do.
+        // A prefix of the command alone would allow whatever else the program can do.
         for command in ["make", "make test", "make tests", "make test -j2 all", "sh"] {
             let said = check_policy(None, &policy(command), &green).unwrap_err();
             assert!(said.contains(&format!("`{command}` is called safe")), "{said}");
-            // People said so.
+            // People called it safe before.
             assert_eq!(check_policy(Some(&policy(command)), &policy(command), &green), Ok(()));
         }
     }
@@ -351,7 +352,7 @@ mod tests {
             assert!(said.contains("is no file that a run reads"), "{said}");
         }
         assert_eq!(check(&skill("ship it", "Go.")), Ok(()));
-        // Whichever of the two comes first by name.
+        // The new file is at fault, whichever of the two comes first by name.
         let first = skill("deploy now", "Go.").replace("# ship", "# alpha");
         let said = check_at("skills/alpha.md", &first).unwrap_err();
         assert!(said.contains("is in .codebutler/skills/alpha.md too"), "{said}");

@@ -1,4 +1,4 @@
-//! A request that is too large for one pull request: the people are asked whether it is built in parts.
+//! Splitting of requests that are too large for one pull request: people are asked if it is built in parts.
 
 use async_trait::async_trait;
 use codebutler_wire as wire;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
 use crate::transcript::ResultKind;
 
-/// In the order in which the model sees them.
+/// Tools for splitting, in the order in which the model sees them.
 pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(SplitRequest)]
 }

@@ -1,10 +1,10 @@
-//! The whole text of a question that has room for a part of it.
+//! Full text of a question that has room for a part of it only.
 
 use codebutler_wire as wire;
 
 use super::{StartedCall, ToolContext, ToolFailure};
 
-/// Posts all of what a question shows only a part of.
+/// Posts the full text of something that a question shows in part only.
 pub(super) async fn post_whole(
     cx: &ToolContext,
     call: &StartedCall<'_>,

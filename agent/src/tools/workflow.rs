@@ -1,5 +1,5 @@
-//! How the team works is the team's own: a workflow that is new, or goes otherwise from now on, is proposed to the
-//! people and lands as what is learned does.
+//! Proposals of workflows: the team's way of working is its own, so a new or changed workflow is proposed to the
+//! people and lands as learnings do.
 
 use async_trait::async_trait;
 use codebutler_wire as wire;
@@ -13,7 +13,7 @@ use crate::memory::WORKFLOWS;
 use crate::transcript::{ResultKind, TranscriptRecord};
 use codebutler_guides::text::clip_text;
 
-/// Below the proposal.
+/// Question to people, below the proposal.
 const ASK: &str = "Approve or reject it with its buttons, or answer `yes` or `no`. What is accepted is committed, and \
                    counts once it is merged.";
 

@@ -1,4 +1,4 @@
-//! What is known of the models on offer, as `OpenRouter`'s list tells it.
+//! Model cards: the models on offer, as `OpenRouter`'s list describes them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::play::MODEL_PREFIX;
 
-/// Parameters that most models take.
+/// Request parameters that most models take.
 const PARAMETERS: [&str; 16] = [
     "frequency_penalty",
     "include_reasoning",
@@ -27,32 +27,32 @@ const PARAMETERS: [&str; 16] = [
     "verbosity",
 ];
 
-/// A model on offer.
+/// Entry of a model in the list of models on offer.
 #[derive(Clone, Debug)]
 pub struct ModelCard {
-    /// Its id, such as `anthropic/scripted-coder`.
+    /// Id of the model, such as `anthropic/scripted-coder`.
     pub id: String,
-    /// Whose script it plays.
+    /// Role whose script the model plays.
     pub role: String,
-    /// Tokens that it takes, the answer included.
+    /// Context window in tokens, the answer included.
     pub context_length: u64,
-    /// Longest answer.
+    /// Most tokens of one answer.
     pub max_completion_tokens: Option<u64>,
-    /// `text`, `image` and so on.
+    /// Kinds of input: `text`, `image` and so on.
     pub input_modalities: Vec<String>,
-    /// The same of its answers.
+    /// Modalities of its answers, in the same terms.
     pub output_modalities: Vec<String>,
-    /// Request fields that it knows.
+    /// Request parameters that it supports.
     pub supported_parameters: Vec<String>,
-    /// Whether what it is asked is moderated.
+    /// True if requests to the model are moderated.
     pub is_moderated: bool,
-    /// When it is taken off the list, as a date.
+    /// Date on which it leaves the list.
     pub expiration_date: Option<String>,
-    /// What it costs.
+    /// Prices of its tokens, images and requests.
     pub pricing: PriceCard,
-    /// How it keeps what it was sent.
+    /// Prompt caching of its provider.
     pub cache: CacheRule,
-    /// Paid with the account's own key: `cost` is the fee alone.
+    /// True if calls are paid with the account's own key: `cost` is the fee alone.
     pub byok: bool,
 }
 
@@ -66,11 +66,11 @@ pub struct PriceCard {
     pub input_cache_write: Option<String>,
     pub image: String,
     pub request: String,
-    /// Other prices for longer prompts.
+    /// Other prices of longer prompts.
     pub overrides: Vec<PriceOverride>,
 }
 
-/// Prices of prompts that are longer than a length.
+/// Prices of prompts above a length.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the provider's own words
 pub struct PriceOverride {
@@ -81,37 +81,37 @@ pub struct PriceOverride {
     pub input_cache_write: Option<String>,
 }
 
-/// How a provider keeps the beginnings of conversations.
+/// Rules by which a provider caches prompt prefixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheRule {
-    /// Not at all.
+    /// Prefixes are not cached at all.
     None,
-    /// By itself, from so many tokens on.
+    /// Prefixes from so many tokens on are cached without a mark.
     Automatic {
-        /// Least tokens.
+        /// Least number of tokens that are cached.
         minimum: u64,
     },
-    /// Up to where a mark stands, from so many tokens on, for so long after the last use.
+    /// Prefixes up to a mark are cached, from so many tokens on, for so long after the last use.
     Marked {
-        /// Least tokens.
+        /// Least number of tokens that are cached.
         minimum: u64,
-        /// How long.
+        /// Lifetime of an entry after its last use.
         life: Duration,
     },
 }
 
-/// What Anthropic does with most of its models.
+/// Cache rule of most of Anthropic's models.
 const ANTHROPIC: CacheRule = CacheRule::Marked { minimum: 1024, life: Duration::from_mins(5) };
 
 impl PriceCard {
-    /// Prices of tokens in and out; read and written ones as Anthropic has them.
+    /// Prices of prompt and completion tokens, and of cache reads and writes as Anthropic has them.
     #[must_use]
     pub fn anthropic(prompt: &str, completion: &str, read: &str, write: &str) -> Self {
         let input_cache_write = Some(write.to_owned());
         Self { input_cache_write, ..Self::automatic(prompt, completion, read) }
     }
 
-    /// Prices of tokens in, out and kept.
+    /// Prices of prompt and completion tokens, and of cache reads.
     #[must_use]
     pub fn automatic(prompt: &str, completion: &str, read: &str) -> Self {
         Self {
@@ -162,7 +162,7 @@ impl PriceCard {
         json
     }
 
-    /// The prices of a prompt of such a length. Later entries win, and what one does not name stays as it is.
+    /// Prices of a prompt of this length. Later entries win, and what one does not name stays as it is.
     pub(super) fn of(&self, prompt_tokens: u64) -> PriceRates {
         let (mut prompt, mut completion) = (&self.prompt, &self.completion);
         let (mut read, mut write) = (&self.input_cache_read, &self.input_cache_write);
@@ -184,7 +184,7 @@ impl PriceCard {
     }
 }
 
-/// Prices as amounts.
+/// Prices as exact amounts in USD.
 pub(super) struct PriceRates {
     pub prompt: PriceRate,
     pub completion: PriceRate,
@@ -193,7 +193,7 @@ pub(super) struct PriceRates {
     pub request: PriceRate,
 }
 
-/// The price of a million, so that what is finer than a nano-dollar each adds up.
+/// The price of a million units, so that fractions of a nano-dollar per unit add up.
 #[derive(Clone, Copy)]
 pub(super) struct PriceRate(NanoUsd);
 
@@ -208,7 +208,7 @@ impl PriceRate {
         self.0.times(count, Self::MANY)
     }
 
-    /// How many can be had for so much.
+    /// Number of units that an amount pays for.
     pub(super) fn affords(self, amount: NanoUsd) -> u64 {
         amount.0.saturating_mul(Self::MANY) / self.0.0.max(1)
     }
@@ -245,39 +245,39 @@ impl ModelCard {
         }
     }
 
-    /// The same as a model that draws.
+    /// The same model, able to draw images.
     #[must_use]
     pub fn drawing(mut self) -> Self {
         self.output_modalities.push("image".to_owned());
         self
     }
 
-    /// The same with another role's script.
+    /// The same model with another role's script.
     #[must_use]
     pub fn playing(self, role: &str) -> Self {
         Self { role: role.to_owned(), ..self }
     }
 
-    /// The same with such a window and longest answer.
+    /// The same model with this context window and longest answer.
     #[must_use]
     pub fn taking(self, context_length: u64, max_completion_tokens: u64) -> Self {
         let max_completion_tokens = Some(max_completion_tokens);
         Self { context_length, max_completion_tokens, ..self }
     }
 
-    /// The same at other prices.
+    /// The same model at other prices.
     #[must_use]
     pub fn priced(self, pricing: PriceCard) -> Self {
         Self { pricing, ..self }
     }
 
-    /// The same with another cache.
+    /// The same model with another cache rule.
     #[must_use]
     pub fn caching(self, cache: CacheRule) -> Self {
         Self { cache, ..self }
     }
 
-    /// The same without a parameter, such as `tools`.
+    /// The same model without a request parameter, such as `tools`.
     #[must_use]
     pub fn without(mut self, parameter: &str) -> Self {
         self.supported_parameters.retain(|known| known != parameter);
@@ -287,21 +287,21 @@ impl ModelCard {
         self
     }
 
-    /// The same, shown no pictures.
+    /// The same model without pictures as input.
     #[must_use]
     pub fn blind(mut self) -> Self {
         self.input_modalities.retain(|kind| kind != "image");
         self
     }
 
-    /// The same, taking recordings in a chat.
+    /// The same model, taking recordings in a chat.
     #[must_use]
     pub fn hearing(mut self) -> Self {
         self.input_modalities.push("audio".to_owned());
         self
     }
 
-    /// The same, writing recordings down and nothing else.
+    /// The same model, for transcribing recordings and nothing else.
     #[must_use]
     pub fn transcribing(mut self) -> Self {
         self.input_modalities = vec!["audio".to_owned()];
@@ -309,13 +309,13 @@ impl ModelCard {
         self
     }
 
-    /// The same, paid with the account's own key.
+    /// The same model, paid with the account's own key.
     #[must_use]
     pub fn own_key(self) -> Self {
         Self { byok: true, ..self }
     }
 
-    /// As the list has it.
+    /// The model's entry in the list, as JSON.
     pub(super) fn json(&self) -> Value {
         json!({
             "id": self.id, "canonical_slug": self.id, "name": format!("Testbed: {}", self.id),
@@ -339,7 +339,7 @@ impl ModelCard {
     }
 }
 
-/// The role in a model's id: its last part without `scripted-`, and without a number at its end.
+/// Extracts the role from a model's id: its last part without `scripted-`, and without a number at its end.
 fn role_in(id: &str) -> &str {
     let name = id.rsplit('/').next().unwrap_or(id);
     let name = name.split(':').next().unwrap_or(name);
@@ -350,7 +350,7 @@ fn role_in(id: &str) -> &str {
     }
 }
 
-/// The name of the model that every role of the script has.
+/// Name of the model that every role of the script has.
 pub(super) fn usual_model(role: &str) -> String {
     format!("{MODEL_PREFIX}{role}")
 }

@@ -1,4 +1,4 @@
-//! `GET /v1/models`, `GET /v1/model/{author}/{slug}` and `GET /v1/key`.
+//! Handlers of `GET /v1/models`, `GET /v1/model/{author}/{slug}` and `GET /v1/key`.
 
 use std::sync::Arc;
 
@@ -12,27 +12,27 @@ use super::card::{self, ModelCard};
 use super::respond::error_response;
 use super::{SharedModels, is_authorised, refuse_key, unknown_path};
 
-/// Most models of one page.
+/// Most models on one page of a list.
 const PAGE: usize = 1000;
 
-/// Whose list is played, and how much it tells.
+/// Provider whose list is played, and the detail that it gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlayedCatalogue {
-    /// Everything; answers tell their cost.
+    /// The list has everything; answers tell their cost.
     #[default]
     OpenRouter,
-    /// Ids alone. Answers tell tokens and no cost, and nobody knows them afterwards.
+    /// The list has ids alone. Answers tell tokens and no cost, and nobody knows them afterwards.
     OpenAi,
-    /// The same of models on one's own machine.
+    /// As with OpenAI, for models on one's own machine.
     Ollama,
-    /// The same, with the window.
+    /// As with OpenAI, with the context window.
     Vllm,
-    /// Anthropic's: a list for who sends the key in `x-api-key` and names a version, and for no bearer.
+    /// Anthropic's list: for callers that send the key in `x-api-key` and name a version, not for a bearer token.
     Anthropic,
 }
 
 impl SharedModels {
-    /// Every model on offer: one for each role of the script, and those of the options.
+    /// Cards of all models on offer: one for each role of the script, and those of the options.
     pub(super) fn cards(&self) -> Vec<ModelCard> {
         let offers = &self.options.offers;
         let own =
@@ -41,7 +41,7 @@ impl SharedModels {
         own.chain(offers.iter().cloned()).collect()
     }
 
-    /// The model of that name.
+    /// Finds a model's card by its id.
     pub(super) fn card(&self, id: &str) -> Option<ModelCard> {
         self.cards().into_iter().find(|card| card.id == id)
     }
@@ -52,7 +52,7 @@ pub(super) struct CataloguePage {
     #[serde(default)]
     offset: usize,
     limit: Option<usize>,
-    /// Kinds of answers, joined by commas, or `all`; models that write text, if absent.
+    /// Output modalities to filter by, joined by commas, or `all`; models that write text, if absent.
     output_modalities: Option<String>,
 }
 
@@ -124,7 +124,7 @@ fn catalogue_entry(catalogue: PlayedCatalogue, card: &ModelCard) -> Value {
     }
 }
 
-/// What the key may do: `OpenRouter` alone says, and shows its list to everybody.
+/// Serves the key's limits: `OpenRouter` alone has them, and shows its list to everybody.
 pub(super) async fn serve_key(
     State(shared): State<Arc<SharedModels>>,
     headers: HeaderMap,

@@ -1,4 +1,4 @@
-//! How far a conversation has got in its script, from the request and from what went wrong before.
+//! Finds a conversation's position in its script, from the request and from what went wrong before.
 //!
 //! Where nothing went wrong, every assistant message is a step. Where something did, a message counts
 //! only if it says what the step says: the client may have kept the bad answer, changed it, put
@@ -13,32 +13,32 @@ use super::otherwise::is_aside;
 use super::play::{FilledAnswer, text_of};
 use super::script::ScriptStep;
 
-/// What the server keeps of conversations. Without it, places are found as if nothing had gone wrong.
+/// The server's memory of conversations. Without it, positions are found as if nothing had gone wrong.
 #[derive(Debug, Default)]
 pub(super) struct FollowMemory {
-    /// Steps that were spoilt, by conversation and index.
+    /// Spoilt steps by conversation and index.
     pub spoilt: BTreeMap<(u64, usize), SpoiltStep>,
-    /// Which list a conversation plays.
+    /// Index of the list that each conversation plays.
     pub lists: BTreeMap<u64, usize>,
-    /// What was captured in it.
+    /// Values captured in each conversation.
     pub values: BTreeMap<u64, BTreeMap<String, String>>,
 }
 
-/// A step in whose place something else was given at least once.
+/// A step that was replaced by another answer at least once.
 #[derive(Debug)]
 pub(super) struct SpoiltStep {
-    /// What the step says.
+    /// Answer that the script has for the step.
     pub real: FilledAnswer,
-    /// Whether it was given with another hand-over, which may have been understood.
+    /// True if it was given with another hand-over, which may have been understood.
     pub mention: bool,
 }
 
-/// Where a conversation is.
+/// Position of a conversation in its script.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct FollowedConversation {
-    /// The step to play.
+    /// Index of the step to play.
     pub index: usize,
-    /// What came in before each step; the last is of the step to play.
+    /// Incoming text before each step; the last is for the step to play.
     pub parts: Vec<String>,
 }
 
@@ -89,12 +89,12 @@ pub(super) fn follow_conversation(
     followed
 }
 
-/// The id of a step's call.
+/// Builds the id of a step's call.
 pub(super) fn call_id(conversation: u64, step: usize, call: usize) -> String {
     format!("call_{conversation:016x}_{step}_{call}")
 }
 
-/// Conversation and step of a call's id.
+/// Parses conversation and step from a call's id.
 pub(super) fn parse_id(id: &str) -> Option<(u64, usize)> {
     let mut parts = id.strip_prefix("call_")?.split('_');
     let conversation = parts.next().filter(|part| part.len() == 16)?;
@@ -112,14 +112,14 @@ fn step_by_id(message: &Value, conversation: u64) -> Option<usize> {
     own.next().map(|(_, step)| step)
 }
 
-/// The conversation that the first known id speaks of.
+/// Finds the conversation of the first call with a known id.
 pub(super) fn conversation_by_id(messages: &[Value]) -> Option<u64> {
     let calls = messages.iter().flat_map(message_calls);
     calls.filter_map(|call| parse_id(call["id"].as_str()?)).map(|(of, _)| of).next()
 }
 
 impl SpoiltStep {
-    /// Whether a message that came back is the step after all. `after` follows it.
+    /// True if a message that came back counts as the step after all. `after` follows it.
     fn is_step(&self, message: &Value, after: &[Value], next: Option<&ScriptStep>) -> bool {
         let said = text_of(message);
         if !self.real.tools.is_empty() {
@@ -157,13 +157,13 @@ fn squeeze_text(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a text says more hand-overs than the real one.
+/// True if a text has more hand-overs than the real one.
 fn is_doubled(said: &str, real: &str) -> bool {
     let count = |text: &str| text.matches("@codebutler.").count();
     count(said) > count(real)
 }
 
-/// Whether somebody went on after a message: anything but the client's own word to the model.
+/// True if somebody went on after a message: anything but the client's own word to the model.
 fn is_answered(after: &[Value], next: Option<&ScriptStep>) -> bool {
     let upto = after.iter().position(|m| m["role"] == "assistant").unwrap_or(after.len());
     let texts: Vec<String> = after[..upto].iter().map(text_of).collect();

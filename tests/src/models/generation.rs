@@ -1,5 +1,5 @@
-//! What `OpenRouter` says of an answer afterwards: `GET /v1/generation?id=…`. Unknown until a moment
-//! after the answer has ended, as there.
+//! Billing record of an answer, as `OpenRouter` gives it afterwards: `GET /v1/generation?id=…`. As there, it is
+//! unknown until a moment after the answer has ended.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::script::ScriptUsage;
 use super::told::{UsageTelling, split_usage};
 use super::{SharedModels, is_authorised, refuse_key, respond, unknown_path};
 
-/// How long an answer that has ended is not known yet.
+/// Delay before an answer that has ended is known.
 const SETTLING: Duration = Duration::from_millis(500);
 
 /// An answer that was billed.
@@ -30,9 +30,9 @@ pub(super) struct BilledGeneration {
     pub telling: UsageTelling,
     pub streamed: bool,
     pub created: jiff::Timestamp,
-    /// When it was sent to its end, or the client hung up.
+    /// Time at which it was sent to its end, or the client hung up.
     pub ended: Option<Instant>,
-    /// The client hung up. Billed to its end all the same, as by models that can't be stopped.
+    /// True if the client hung up. Billed to its end all the same, as by models that can't be stopped.
     pub cancelled: bool,
 }
 
@@ -61,7 +61,7 @@ struct GenerationData<'a> {
     created_at: String,
     streamed: bool,
     cancelled: bool,
-    /// Raw numbers: their text is the script's.
+    /// Raw numbers that keep the text of the script.
     total_cost: Box<RawValue>,
     usage: Box<RawValue>,
     tokens_prompt: u64,
@@ -73,12 +73,12 @@ struct GenerationData<'a> {
     upstream_inference_cost: Option<Box<RawValue>>,
     provider_name: &'static str,
     is_byok: bool,
-    /// What is said, and of no interest here.
+    /// Fields that `OpenRouter` sends and no test reads.
     #[serde(flatten)]
     rest: Value,
 }
 
-/// Fields that say nothing of a call that was played.
+/// Fields without information about a call that was played.
 const NOTHING: [&str; 22] = [
     "api_type",
     "app_id",
@@ -160,7 +160,7 @@ fn other_fields() -> Value {
     Value::Object(rest)
 }
 
-/// Takes note of the end of a stream, whichever way it ends.
+/// Records the end of a stream, even if it is dropped early.
 struct GenerationEnding {
     shared: Arc<SharedModels>,
     id: String,
@@ -182,12 +182,12 @@ impl Drop for GenerationEnding {
     }
 }
 
-/// Events as they are sent, with a place to wait in their middle.
+/// Streams events, with a gate in their middle at which they can wait.
 pub(super) fn stream_out(shared: &Arc<SharedModels>, id: &str, events: Vec<String>) -> Response {
     respond::stream_response(answer_pieces(shared, id, events))
 }
 
-/// A whole answer: its headers, and a line that keeps the connection busy, come first.
+/// Sends an answer as a whole: its headers, and a line that keeps the connection busy, come first.
 pub(super) fn whole_answer(shared: &Arc<SharedModels>, id: &str, text: String) -> Response {
     let body = answer_pieces(shared, id, vec!["\n".to_owned(), text]);
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()

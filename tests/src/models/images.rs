@@ -1,10 +1,11 @@
-//! What OpenAI's images API and a chat that draws take, as strict as they are, and what they make: small pictures that differ.
+//! OpenAI's images API and image output in chats: requests are checked as strictly as there, and answered with small
+//! pictures that differ.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// Fields of `POST /images/generations`, for models that answer in base64.
+/// Fields of `POST /images/generations` for models that answer in base64.
 const GENERATION: [&str; 9] = [
     "model",
     "prompt",
@@ -34,21 +35,21 @@ const BACKGROUNDS: [&str; 3] = ["transparent", "opaque", "auto"];
 const FORMATS: [&str; 3] = ["png", "jpeg", "webp"];
 const RATIOS: [&str; 10] =
     ["1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"];
-/// Longest description, in characters.
+/// Longest prompt, in characters.
 const LONGEST: usize = 32_000;
-/// Tokens of an image that is sent.
+/// Tokens that an input image counts as.
 const SENT: u64 = 323;
-/// A description with this word does not pass.
+/// A prompt with this word is refused.
 pub(super) const BLOCKED: &str = "forbidden";
-/// A description with this word is answered without an image by a chat.
+/// A chat whose prompt has this word is answered without an image.
 pub(super) const SPOKEN: &str = "unspeakable";
-/// A description with this word brings something that only claims to be an image.
+/// A prompt with this word gets something that only claims to be an image.
 pub(super) const LYING: &str = "lying";
 
-/// A picture of one transparent pixel.
+/// A transparent PNG of one pixel, in base64.
 const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/// Why a request is refused with 400.
+/// Refusal of a request with status 400.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ImageRefusal {
     pub kind: &'static str,
@@ -62,26 +63,26 @@ impl ImageRefusal {
         Self { kind: "invalid_request_error", code, message, param: Some(param.to_owned()) }
     }
 
-    /// The body of the answer.
+    /// Body of the error response, as JSON.
     pub(super) fn body(&self) -> Value {
         let Self { kind, code, message, param } = self;
         json!({"error": {"message": message, "type": kind, "param": param, "code": code}})
     }
 }
 
-/// A call that is served.
+/// An image request that is served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ImageCall {
     pub prompt: String,
     pub count: u64,
     pub size: String,
     pub quality: String,
-    /// Images that were sent.
+    /// Number of images that were sent along.
     pub sent: u64,
 }
 
 impl ImageCall {
-    /// Tokens of the images that are made, as OpenAI counts them.
+    /// Tokens of the generated images, as OpenAI counts them.
     pub(super) fn tokens(&self) -> u64 {
         let wide = matches!(self.size.as_str(), "1536x1024" | "1024x1536");
         let each = match (self.quality.as_str(), wide) {
@@ -95,7 +96,7 @@ impl ImageCall {
         self.count * each
     }
 
-    /// What a proxy names as the cost of all of them, in thousandths of a dollar.
+    /// Cost of all images that a proxy names, in thousandths of a dollar.
     pub(super) fn thousandths(&self) -> u64 {
         let each = match self.quality.as_str() {
             "low" => 11,
@@ -105,7 +106,7 @@ impl ImageCall {
         self.count * each
     }
 
-    /// What OpenAI says of the tokens.
+    /// Token usage, as OpenAI reports it.
     pub(super) fn usage(&self) -> Value {
         let words = u64::try_from(self.prompt.len().div_ceil(4)).unwrap_or(u64::MAX);
         let (images, made) = (self.sent * SENT, self.tokens());
@@ -115,7 +116,7 @@ impl ImageCall {
         })
     }
 
-    /// The images, in base64.
+    /// The generated images, in base64.
     pub(super) fn images(&self) -> Vec<String> {
         let lies = self.prompt.contains(LYING);
         let made = |n| {
@@ -129,7 +130,7 @@ impl ImageCall {
     }
 }
 
-/// Reads a request for new images.
+/// Parses a request for new images.
 pub(super) fn read_generation(body: &Value) -> Result<ImageCall, ImageRefusal> {
     let known = |name: &str| GENERATION.contains(&name);
     let fields = body.as_object().into_iter().flatten();
@@ -139,7 +140,7 @@ pub(super) fn read_generation(body: &Value) -> Result<ImageCall, ImageRefusal> {
     read_call(&|name| body[name].clone(), 0)
 }
 
-/// Reads a form with images to change.
+/// Parses a form with images to change.
 pub(super) fn read_edit(form: &[FormField]) -> Result<ImageCall, ImageRefusal> {
     let files: Vec<&FormField> = form.iter().filter(|field| field.kind.is_some()).collect();
     for field in form.iter().filter(|field| field.kind.is_none()) {
@@ -238,7 +239,7 @@ fn read_call(field: &dyn Fn(&str) -> Value, sent: u64) -> Result<ImageCall, Imag
     Ok(ImageCall { prompt, count, size, quality, sent })
 }
 
-/// Reads a chat that is to be answered with an image. Nothing if it is a usual one.
+/// Parses a chat that is to be answered with an image. Nothing if it is a usual one.
 pub(super) fn read_chat(body: &Value) -> Option<Result<ImageCall, String>> {
     let kinds = body["modalities"].as_array()?;
     kinds.iter().any(|kind| kind == "image").then(|| read_drawing_chat(body))
@@ -275,16 +276,16 @@ fn read_drawing_chat(body: &Value) -> Result<ImageCall, String> {
     Ok(ImageCall { prompt, count: 1, size: "auto".to_owned(), quality: "auto".to_owned(), sent })
 }
 
-/// A field of a form.
+/// One field of a multipart form.
 #[derive(Debug)]
 pub(super) struct FormField {
     pub name: String,
-    /// The media type of a file.
+    /// Media type of a file, if the field is one.
     pub kind: Option<String>,
     pub bytes: Vec<u8>,
 }
 
-/// The fields of a form; nothing if it is none.
+/// Parses the fields of a multipart form; nothing if the body is none.
 pub(super) fn read_form(content_type: &str, body: &[u8]) -> Option<Vec<FormField>> {
     let (kind, boundary) = content_type.split_once(';')?;
     let boundary = boundary.trim().strip_prefix("boundary=")?.trim_matches('"');
@@ -319,12 +320,12 @@ fn after<'b>(bytes: &'b [u8], wanted: &[u8]) -> Option<&'b [u8]> {
     find(bytes, wanted).map(|at| &bytes[at + wanted.len()..])
 }
 
-/// Width and height of a PNG.
+/// Reads the width and height of a PNG, as bytes.
 fn png_size(bytes: &[u8]) -> Option<&[u8]> {
     bytes.get(16..24)
 }
 
-/// A valid picture that says in a comment what it is of.
+/// Builds a valid PNG that has `text` in a comment.
 #[must_use]
 pub fn small_png(text: &str) -> Vec<u8> {
     let mut png = STANDARD.decode(PIXEL).unwrap_or_default();
@@ -338,7 +339,7 @@ pub fn small_png(text: &str) -> Vec<u8> {
     png
 }
 
-/// CRC-32, as PNG has it.
+/// CRC-32 checksum as PNG defines it.
 fn checksum(bytes: &[u8]) -> u32 {
     let step = |crc: u32, byte: &u8| {
         let shifted = |crc: u32, _| if crc & 1 == 1 { 0xEDB8_8320 ^ (crc >> 1) } else { crc >> 1 };
@@ -411,7 +412,7 @@ mod tests {
         let call = read_generation(&json!({"prompt": "a fox", "n": 2})).unwrap();
         let images = call.images();
         assert_ne!(images[0], images[1]);
-        // The checksum of "IEND", as every PNG has it.
+        // The checksum of "IEND" is the same in every PNG.
         assert_eq!(checksum(b"IEND"), 0xAE42_6082);
     }
 }

@@ -1,4 +1,4 @@
-//! What was asked, what was answered, and what it cost: the truth that the product is compared with.
+//! Ledger of requests, answers and their cost: the truth that the product is compared with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,93 +11,93 @@ use super::mischief::MischiefKind;
 use super::play::{FilledAnswer, PlayPlace};
 use super::script::ScriptUsage;
 
-/// A request as it arrived.
+/// A request as it arrived at the server.
 #[derive(Clone, Debug)]
 pub struct ModelRequest {
-    /// The role, if its model is in the script.
+    /// Role of the request, if its model is in the script.
     pub role: Option<String>,
-    /// The body; null if it was no JSON.
+    /// Body of the request; null if it was no JSON.
     pub body: Value,
-    /// The answer's status.
+    /// HTTP status of the answer.
     pub status: u16,
 }
 
 /// An answer that was given and billed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServedAnswer {
-    /// Who asked.
+    /// Role that sent the request.
     pub role: String,
-    /// Tells conversations of a role apart.
+    /// Id that tells conversations of a role apart.
     pub conversation: u64,
-    /// Which of the role's conversations in the script it was taken for.
+    /// Index of the role's conversation in the script that it was taken for.
     pub list: usize,
-    /// Index of the step in it.
+    /// Index of the step in that conversation.
     pub step: usize,
-    /// Whether the same step of the same conversation had been answered before.
+    /// True if the same step of the same conversation had been answered before.
     pub repeat: bool,
-    /// Tools it called.
+    /// Names of the tools that it called.
     pub tools: Vec<String>,
-    /// USD.
+    /// Cost that was billed, in USD.
     pub cost: NanoUsd,
-    /// Tokens in.
+    /// Number of prompt tokens that were billed.
     pub prompt_tokens: u64,
-    /// Of those, what the provider had kept.
+    /// Number of those tokens that were read from the provider's cache.
     pub cached_tokens: u64,
-    /// Of those, what it keeps from now on.
+    /// Number of those tokens that were written to the provider's cache.
     pub written_tokens: u64,
-    /// Tokens out.
+    /// Number of completion tokens that were billed.
     pub completion_tokens: u64,
 }
 
-/// Something that went wrong on purpose.
+/// A fault that was played on purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlayedMischief {
-    /// Who asked.
+    /// Role that sent the request.
     pub role: String,
-    /// Tells conversations of a role apart.
+    /// Id that tells conversations of a role apart.
     pub conversation: u64,
-    /// What the conversation began with.
+    /// Opening text of the conversation.
     pub opening: String,
     /// Index of the step that was asked for.
     pub step: usize,
-    /// What went wrong.
+    /// Kind of fault that was played.
     pub kind: MischiefKind,
-    /// USD.
+    /// Cost that was billed, in USD.
     pub cost: NanoUsd,
-    /// Tokens in.
+    /// Number of prompt tokens that were billed.
     pub prompt_tokens: u64,
-    /// Tokens out.
+    /// Number of completion tokens that were billed.
     pub completion_tokens: u64,
 }
 
-/// What a role was billed.
+/// Totals billed to one role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoleBill {
-    /// USD.
+    /// Cost of all answers, in USD.
     pub cost: NanoUsd,
-    /// Tokens in.
+    /// Number of prompt tokens that were billed.
     pub prompt_tokens: u64,
-    /// Tokens out.
+    /// Number of completion tokens that were billed.
     pub completion_tokens: u64,
-    /// Answers.
+    /// Number of answers given to the role.
     pub calls: u64,
-    /// Answers that had been given before: paid twice.
+    /// Number of answers that had been given before: paid twice.
     pub repeats: u64,
-    /// Tool calls in them.
+    /// Number of tool calls in the answers.
     pub tool_calls: u64,
-    /// What went wrong on purpose: no answers, but billed where they cost something.
+    /// Number of faults played on purpose: no answers, but billed where they cost something.
     pub misplayed: u64,
 }
 
-/// What everything was billed.
+/// Totals billed to all roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelBill {
-    /// By role.
+    /// Totals by the role's name.
     pub roles: BTreeMap<String, RoleBill>,
 }
 
 impl ModelBill {
-    /// USD of all roles.
+    /// Total cost of all roles, in USD.
     #[must_use]
     pub fn total(&self) -> NanoUsd {
         self.roles.values().map(|r| r.cost).sum()
@@ -109,47 +109,47 @@ pub(super) struct ModelLedger {
     pub requests: Vec<ModelRequest>,
     pub served: Vec<ServedAnswer>,
     pub misplayed: Vec<PlayedMischief>,
-    /// What is kept of conversations.
+    /// Memory of the conversations so far.
     pub memory: FollowMemory,
-    /// Each only once, however often the request is repeated.
+    /// Failures of the script, each only once, however often the request is repeated.
     pub failures: Vec<String>,
-    /// What was billed, by the answer's id.
+    /// Billed answers by their id.
     pub generations: BTreeMap<String, BilledGeneration>,
-    /// Whether that is kept back.
+    /// True if costs are not told afterwards.
     pub secret: bool,
     faults: BTreeMap<(u64, usize), u32>,
-    /// How often a step was asked for, faults aside.
+    /// Number of requests for each step, faults aside.
     asked: BTreeMap<(u64, usize), u32>,
     answered: BTreeSet<(u64, usize)>,
 }
 
 impl ModelLedger {
-    /// Counts one more fault of a step, unless it has had its number of them.
+    /// Counts one more fault of a step. Returns false once it has had all its faults.
     pub(super) fn take_fault(&mut self, conversation: u64, step: usize, times: u32) -> bool {
         let count = self.faults.entry((conversation, step)).or_default();
         *count += 1;
         *count <= times
     }
 
-    /// How often the place has been asked for before; counts this time.
+    /// Number of earlier requests for the place; counts this one.
     pub(super) fn ask(&mut self, place: &PlayPlace<'_>) -> u32 {
         let count = self.asked.entry((place.conversation, place.index)).or_default();
         *count += 1;
         *count - 1
     }
 
-    /// Keeps what a place's step really says, since something else is said.
+    /// Records the script's real answer of a step that is answered differently.
     pub(super) fn spoil(&mut self, place: &PlayPlace<'_>, answer: &FilledAnswer, mention: bool) {
         let spoilt = SpoiltStep { real: answer.clone(), mention };
         self.memory.spoilt.insert((place.conversation, place.index), spoilt);
     }
 
-    /// Lets a step be played once more without being paid twice.
+    /// Lets a step be played once more without counting as a repeat.
     pub(super) fn forgive(&mut self, place: &PlayPlace<'_>) {
         self.answered.remove(&(place.conversation, place.index));
     }
 
-    /// Keeps what a conversation can't be asked for again once it is shortened.
+    /// Records the list and the captured values, which can't be derived again once the conversation is shortened.
     pub(super) fn remember(&mut self, place: &PlayPlace<'_>, answer: &FilledAnswer) {
         self.memory.lists.insert(place.conversation, place.list);
         self.memory.values.insert(place.conversation, answer.values.clone());

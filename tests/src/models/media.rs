@@ -1,4 +1,4 @@
-//! Images and transcriptions, as far as a caller's account of them goes: images are one pixel, and nothing is heard.
+//! Images and transcriptions, in as much detail as callers check: images are one pixel, and sound is not analyzed.
 
 use std::sync::Arc;
 
@@ -18,19 +18,19 @@ use super::respond::{error_response, json_text};
 use super::script::{ScriptUsage, WrittenCost};
 use super::{SharedModels, is_authorised, pass_gate, play, refuse_key};
 
-/// USD that a transcription costs. It is not told: the answer has its seconds.
+/// Cost of a minute of transcription, in USD. OpenAI's form of the answer tells the seconds instead.
 const MINUTE: NanoUsd = NanoUsd(6_000_000);
-/// USD that a second costs in a chat, where the answer says what it cost.
+/// Cost of a second of sound in a chat, in USD; the answer names it.
 const HEARD: NanoUsd = NanoUsd(32_123);
-/// The words of every recording.
+/// Transcription of every recording.
 const WORDS: &str = "fix the total";
-/// Bytes of a second of sound.
+/// Bytes that count as a second of sound.
 const SECOND: usize = 1000;
 
-/// USD that an image of a chat costs, as text.
+/// Cost of an image in a chat, in USD, as text.
 const DRAWN: &str = "0.039";
 
-/// `POST /v1/images/generations`
+/// Serves `POST /v1/images/generations`.
 pub(super) async fn serve_images(
     State(shared): State<Arc<SharedModels>>,
     headers: HeaderMap,
@@ -41,7 +41,7 @@ pub(super) async fn serve_images(
     answer_images(&shared, &headers, request, call).await
 }
 
-/// `POST /v1/images/edits`
+/// Serves `POST /v1/images/edits`.
 pub(super) async fn serve_edits(
     State(shared): State<Arc<SharedModels>>,
     headers: HeaderMap,
@@ -87,7 +87,7 @@ async fn answer_images(
     if shared.options.catalogue == PlayedCatalogue::OpenAi {
         bill_role(shared, &role, token_cost(&usage));
     } else {
-        // A proxy that names the cost.
+        // A proxy reports the cost instead of tokens.
         let total = NanoUsd(call.thousandths() * 1_000_000);
         bill_role(shared, &role, total);
         usage = json!({"cost": total.as_f64()});
@@ -99,7 +99,8 @@ async fn answer_images(
     axum::Json(answer).into_response()
 }
 
-/// OpenAI's prices of gpt-image-1 for a token: $5 a million of words, $10 of images sent, $40 of images made.
+/// Cost of tokens at OpenAI's prices of gpt-image-1: $5 a million for text, $10 for input images, $40 for output
+/// images.
 fn token_cost(usage: &Value) -> NanoUsd {
     let tokens = |value: &Value| value.as_u64().unwrap_or_default();
     let sent = &usage["input_tokens_details"];
@@ -110,7 +111,7 @@ fn token_cost(usage: &Value) -> NanoUsd {
     )
 }
 
-/// The answer to a chat that asks for an image; nothing if it asks for none.
+/// Builds the answer to a chat that asks for an image; nothing if it asks for none.
 pub(super) fn answer_drawing(
     shared: &SharedModels,
     card: &ModelCard,
@@ -140,13 +141,13 @@ pub(super) fn answer_drawing(
     let message = json!({"role": "assistant", "content": content, "images": drawn});
     let choice = json!({"index": 0, "finish_reason": "stop", "message": message});
     let id = format!("gen-{}", uuid::Uuid::new_v4().simple());
-    // Digit by digit.
+    // The cost is inserted as text, to keep its exact digits.
     let text = json!({"id": id, "object": "chat.completion", "model": card.id, "choices": [choice],
         "usage": {"prompt_tokens": 20, "completion_tokens": 1290, "total_tokens": 1310, "cost": "COST"}});
     Some(json_text(text.to_string().replace("\"COST\"", cost)))
 }
 
-/// `POST /v1/audio/transcriptions`: OpenAI's form, or OpenRouter's JSON.
+/// Serves `POST /v1/audio/transcriptions`: OpenAI's form, or OpenRouter's JSON.
 pub(super) async fn serve_transcriptions(
     State(shared): State<Arc<SharedModels>>,
     headers: HeaderMap,
@@ -160,7 +161,7 @@ pub(super) async fn serve_transcriptions(
     if kind.is_some_and(|kind| kind.starts_with("application/json")) {
         return serve_json(&shared, &body);
     }
-    // A form is one file and a few short fields: its length is the sound's.
+    // A form has one file and a few short fields, so its length serves as that of the sound.
     let text = String::from_utf8_lossy(&body);
     let model = text.split("name=\"model\"").nth(1).and_then(|rest| rest.lines().nth(2));
     let role = model_role(&json!(model));
@@ -201,7 +202,7 @@ fn serve_json(shared: &SharedModels, body: &[u8]) -> Response {
     answer
 }
 
-/// The recording in a chat.
+/// Finds the recording in a chat request.
 pub(super) fn find_recording(request: &Value) -> Option<&Value> {
     let messages = request["messages"].as_array()?.iter();
     let mut parts = messages.filter_map(|message| message["content"].as_array()).flatten();
@@ -236,7 +237,7 @@ pub(super) fn answer_heard(shared: &SharedModels, model: &str, audio: &Value) ->
     axum::Json(answer).into_response()
 }
 
-/// The bytes of a recording, which has to be what it says.
+/// Decodes a recording, whose bytes have to match its declared format.
 fn read_sound(audio: &Value) -> Result<Vec<u8>, String> {
     let data = audio["data"].as_str().ok_or("input_audio.data: Required")?;
     let format = audio["format"].as_str().ok_or("input_audio.format: Required")?;

@@ -1,5 +1,4 @@
-//! What a call costs by its model's card: tokens counted, beginnings that the provider has kept sold for
-//! less, and what it keeps from now on for more.
+//! Cost of a call by its model's card: tokens counted, cached prefixes sold for less, and newly cached ones for more.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,31 +12,31 @@ use super::card::{CacheRule, ModelCard};
 use super::reply::PlayedReply;
 use super::script::{ScriptUsage, WrittenCost};
 
-/// Bytes of a token.
+/// Bytes that count as one token.
 const TOKEN: u64 = 4;
-/// Blocks before a mark at which an earlier mark's end is looked for.
+/// Number of blocks before a mark in which an earlier cached prefix is looked for.
 const LOOK_BACK: usize = 20;
-/// How long what is kept by itself lasts.
+/// Lifetime of a prefix that is cached without a mark.
 const AUTOMATIC_LIFE: Duration = Duration::from_mins(10);
-/// What is kept by itself is counted in such steps.
+/// Automatic caching counts in steps of so many tokens.
 const STEP: u64 = 128;
 
-/// What providers have kept.
+/// Prompt caches of all providers.
 #[derive(Debug, Default)]
 pub(super) struct KeptMeter {
     kept: HashMap<(String, u64, [u8; 32]), Instant>,
-    /// Requests that said nothing of where they belong.
+    /// Number of requests that named neither a session nor a provider.
     strays: u64,
 }
 
-/// A beginning of a request.
+/// A prefix of a request, by its length and digest.
 struct Boundary {
     tokens: u64,
     digest: [u8; 32],
     marked: bool,
 }
 
-/// How much of a prompt is sold for what.
+/// Tokens of a prompt by price: full, cached, and written to the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counted {
     prompt: u64,
@@ -46,7 +45,7 @@ struct Counted {
 }
 
 impl KeptMeter {
-    /// What an answer to a request is billed at `now`, by one of so many providers.
+    /// Bills an answer to a request at `now`, by one of so many providers.
     pub(super) fn bill(
         &mut self,
         card: &ModelCard,
@@ -83,7 +82,7 @@ impl KeptMeter {
         ScriptUsage { prompt, cached, written, completion, reasoning, cost, metered: false }
     }
 
-    /// Which provider is asked: always the same for one session, or for who names one.
+    /// Picks the provider: always the same one for a session, or for a caller that names one.
     fn provider(&mut self, request: &Value, providers: u64) -> u64 {
         let pins = [
             &request["session_id"],
@@ -126,7 +125,7 @@ impl KeptMeter {
             .max();
         let cached = found.map_or(0, |n| boundaries[n].tokens);
         if let Some(n) = found {
-            // Used, it lasts on.
+            // Each use extends the lifetime.
             self.keep(at, &boundaries[n], now + life);
         }
         let long = marks.into_iter().filter(|n| boundaries[*n].tokens >= minimum);
@@ -159,18 +158,18 @@ fn count_boundaries(boundaries: &[Boundary]) -> Counted {
     Counted { prompt, ..Counted::default() }
 }
 
-/// An amount as a plain number.
+/// Formats an amount as a plain decimal number.
 fn plain_amount(amount: NanoUsd) -> String {
     amount.to_string()
 }
 
-/// Tokens of a text, as the provider counts them.
+/// Counts the tokens of a text as the provider does.
 #[must_use]
 pub fn count_tokens(text: &str) -> u64 {
     u64::try_from(text.len()).unwrap_or(u64::MAX).div_ceil(TOKEN)
 }
 
-/// Every beginning of what the model reads: tools, then the messages, part by part.
+/// Finds all prefixes of what the model reads: tools, then the messages, part by part.
 fn find_boundaries(request: &Value) -> Vec<Boundary> {
     let mut found = Vec::new();
     let mut hasher = Sha256::new();
@@ -197,7 +196,7 @@ fn find_boundaries(request: &Value) -> Vec<Boundary> {
     found
 }
 
-/// A message's blocks, and whether a mark stands on each. A text alone is as good as a list with one.
+/// Splits a message into blocks, each with a flag for a cache mark. A text alone is as good as a list with one.
 fn message_blocks(message: &Value) -> Vec<(String, bool)> {
     let role = message["role"].as_str().unwrap_or_default();
     let id = message["tool_call_id"].as_str().unwrap_or_default();
@@ -232,7 +231,7 @@ fn message_blocks(message: &Value) -> Vec<(String, bool)> {
 mod tests {
     use super::*;
 
-    /// A conversation of so many turns of 4,000 bytes, with or without marks at system and end.
+    /// Builds a conversation of so many turns of 4,000 bytes, with or without marks at system and end.
     fn request(turns: usize, marks: bool) -> Value {
         let part = |text: &str, marked: bool| {
             let mut part = json!({"type": "text", "text": text});
@@ -277,7 +276,7 @@ mod tests {
         assert_eq!((cached, written), (0, first));
         let (second, cached, written) = bill(&mut meter, &card, &request(2, true), mins(4));
         assert_eq!((cached, written), (first, second - first));
-        // The older beginning was used four minutes ago.
+        // The older prefix was used four minutes ago.
         let (_, cached, _) = bill(&mut meter, &card, &request(1, true), mins(8));
         assert_eq!(cached, first);
         let (_, cached, written) = bill(&mut meter, &card, &request(2, true), mins(20));

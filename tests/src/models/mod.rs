@@ -57,7 +57,7 @@ pub use self::text::{CheckedPattern, TextMatch};
 use crate::serving::RunningServer;
 pub use images::small_png;
 
-/// A running server. Dropping it ends it.
+/// A running model server. Dropping it stops it.
 #[derive(Debug)]
 pub struct ModelServer {
     shared: Arc<SharedModels>,
@@ -70,21 +70,21 @@ struct SharedModels {
     options: ModelOptions,
     ledger: Mutex<ModelLedger>,
     meter: Mutex<KeptMeter>,
-    /// By how much the clock is ahead.
+    /// Offset by which the server's clock is ahead.
     passed: Mutex<Duration>,
     gate: watch::Sender<Gate>,
-    /// In the middle of answers.
+    /// Gate in the middle of answers.
     midway: watch::Sender<Gate>,
 }
 
-/// Where answers wait while a test looks at what happens in the middle of a call.
+/// Gate at which answers wait while a test looks at what happens in the middle of a call.
 #[derive(Clone, Copy, Debug, Default)]
 struct Gate {
     shut: bool,
     waiting: usize,
 }
 
-/// One waiting call; a caller that hangs up waits no longer.
+/// One call waiting at a gate; it counts until its caller hangs up.
 struct Waiting<'a>(&'a watch::Sender<Gate>);
 
 impl<'a> Waiting<'a> {
@@ -154,84 +154,84 @@ impl ModelServer {
         Ok(Self { shared, serving: RunningServer::start_at(at, router).await? })
     }
 
-    /// The API's base, `http://<address>:<port>/v1`.
+    /// Base URL of the API, `http://<address>:<port>/v1`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("{}/v1", self.serving.url())
     }
 
-    /// The port.
+    /// Port that the server listens on.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.serving.port()
     }
 
-    /// The key that is accepted.
+    /// API key that the server accepts.
     #[must_use]
     pub fn api_key(&self) -> &str {
         &self.shared.options.api_key
     }
 
-    /// The model's name for a role.
+    /// Name of the model that plays a role's script.
     #[must_use]
     pub fn model(role: &str) -> String {
         format!("{}{role}", play::MODEL_PREFIX)
     }
 
-    /// Lets every call from now on wait, unanswered and unbilled, until [`release`](Self::release).
+    /// Holds every call from now on, unanswered and unbilled, until [`release`](Self::release).
     pub fn hold(&self) {
         self.shared.gate.send_modify(|gate| gate.shut = true);
     }
 
-    /// Ends when a call waits.
+    /// Returns once a call waits at the gate.
     pub async fn held(&self) {
         self.all_held(1).await;
     }
 
-    /// Ends when so many calls wait at the same time.
+    /// Returns once so many calls wait at the same time.
     pub async fn all_held(&self, calls: usize) {
         // The sender lives as long as `self`: there is no error to meet.
         let _ = self.shared.gate.subscribe().wait_for(|gate| gate.waiting >= calls).await;
     }
 
-    /// Answers what waits.
+    /// Lets the waiting calls, and later ones, be answered.
     pub fn release(&self) {
         self.shared.gate.send_modify(|gate| gate.shut = false);
     }
 
-    /// Lets every answer from now on, begun and billed already, wait in its middle until it is cut off
-    /// or the server goes.
+    /// Holds every answer from now on, begun and billed already, in its middle until it is cut off or the server
+    /// goes.
     pub fn hold_midway(&self) {
         self.shared.midway.send_modify(|gate| gate.shut = true);
     }
 
-    /// Ends when an answer waits.
+    /// Returns once an answer waits midway.
     pub async fn held_midway(&self) {
         self.all_held_midway(1).await;
     }
 
-    /// Ends when so many answers wait at the same time.
+    /// Returns once so many answers wait midway at the same time.
     pub async fn all_held_midway(&self, answers: usize) {
         let mut gate = self.shared.midway.subscribe();
         let _ = gate.wait_for(|gate| gate.waiting >= answers).await;
     }
 
-    /// Lets them go on.
+    /// Lets the answers that wait midway go on.
     pub fn release_midway(&self) {
         self.shared.midway.send_modify(|gate| gate.shut = false);
     }
 
-    /// Lets time pass for whatever is kept for a while only.
+    /// Advances the server's clock, so that caches expire.
     pub fn pass_time(&self, time: Duration) {
         *self.shared.passed.lock().unwrap_or_else(PoisonError::into_inner) += time;
     }
 
-    /// From now on it does not tell afterwards what an answer has cost, as most providers.
+    /// From now on, the server does not tell afterwards what an answer has cost, as most providers.
     pub fn keep_costs_secret(&self) {
         self.shared.ledger().secret = true;
     }
 
-    /// What was billed, exactly.
+    /// Exact totals of all that was billed.
     #[must_use]
     pub fn billed(&self) -> ModelBill {
         self.shared.ledger().bill()
@@ -249,13 +249,13 @@ impl ModelServer {
         self.shared.ledger().requests.clone()
     }
 
-    /// Everything that went wrong on purpose, oldest first.
+    /// Every fault played on purpose, oldest first.
     #[must_use]
     pub fn misplayed(&self) -> Vec<PlayedMischief> {
         self.shared.ledger().misplayed.clone()
     }
 
-    /// Where the conversation left the script: with any entry here, a scenario has failed.
+    /// Places where the conversation left the script: with any entry here, a scenario has failed.
     #[must_use]
     pub fn failures(&self) -> Vec<String> {
         self.shared.ledger().failures.clone()
@@ -267,7 +267,7 @@ fn is_authorised(shared: &SharedModels, headers: &HeaderMap) -> bool {
     value.and_then(|v| v.strip_prefix("Bearer ")) == Some(shared.options.api_key.as_str())
 }
 
-/// In the words of whose list is played.
+/// Refuses a wrong key in the words of the provider whose list is played.
 fn refuse_key(shared: &SharedModels) -> Response {
     let refuse = |body: Value| (StatusCode::UNAUTHORIZED, axum::Json(body)).into_response();
     match shared.options.catalogue {

@@ -1,33 +1,33 @@
-//! How a model server is set up.
+//! Options of a model server.
 
 use codebutler_crds::NanoUsd;
 
 use super::{ModelCard, OtherwiseAnswers, PlayedCatalogue, RandomMischief};
 use crate::serving::ListenAddress;
 
-/// How the server is set up.
+/// Options of a model server.
 #[derive(Clone, Debug)]
 pub struct ModelOptions {
     /// The one API key that is accepted.
     pub api_key: String,
-    /// How to answer where the script does not know how to; else it is a failure of the script.
+    /// Answers for conversations that leave the script; without them, leaving it is a failure of the script.
     pub otherwise: Option<OtherwiseAnswers>,
-    /// Where to listen.
+    /// Address that the server listens on.
     pub at: ListenAddress,
-    /// What goes wrong anywhere.
+    /// Random faults in any conversation.
     pub mischief: Option<RandomMischief>,
-    /// Whether it refuses what any of the real ones refuses.
+    /// True if it refuses what any of the real ones refuses.
     pub strict: bool,
     /// Models on offer besides `scripted/<role>`, or instead of one of those.
     pub offers: Vec<ModelCard>,
-    /// Whose list of models it has.
+    /// Provider whose list of models it serves.
     pub catalogue: PlayedCatalogue,
-    /// Whether what the script does not price is priced by the model's card.
+    /// True if calls without a price in the script are priced by the model's card.
     pub metered: bool,
-    /// What the account had at the beginning; enough for everything if absent.
+    /// Credit of the account at the beginning; enough for everything if absent.
     pub credit: Option<NanoUsd>,
-    /// How many providers share the calls that name neither a session nor a provider. Each keeps what it
-    /// was sent for itself.
+    /// Number of providers that share the calls which name neither a session nor a provider. Each has a prompt cache
+    /// of its own.
     pub providers: u64,
 }
 
@@ -50,7 +50,7 @@ impl Default for ModelOptions {
 }
 
 impl ModelOptions {
-    /// The same with one more model.
+    /// The same options with one more model on offer.
     #[must_use]
     pub fn offer(mut self, card: ModelCard) -> Self {
         self.offers.push(card);

@@ -1,4 +1,4 @@
-//! What a scripted model says where its script has nothing to say: what it is and what it can do.
+//! Answers of a scripted model that has left its script: they say what it is and what it can do.
 //!
 //! Such an answer is no step of a script. It carries a mark by which later requests show it, so that
 //! the place in the script is found as if it had not been given.
@@ -8,28 +8,28 @@ use serde_json::{Value, json};
 use super::play::{FilledAnswer, PlayPlace, PlayedCall, text_of};
 use super::script::ScriptStep;
 
-/// Begins every such answer, and no other.
+/// Prefix of every such answer, and of no other.
 const MARK: &str = "🎭";
 
 /// Answers instead of failing when a conversation leaves the script.
 #[derive(Clone, Debug)]
 pub struct OtherwiseAnswers {
-    /// What the scripts can do, in Markdown, for whoever asked for something else.
+    /// Abilities of the scripts, in Markdown, for whoever asked for something else.
     pub can: String,
 }
 
-/// Why the script has no answer.
+/// Reason why the script has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LostScript<'a> {
-    /// No script begins like this conversation.
+    /// No script begins as this conversation does.
     Unknown,
-    /// The script is over.
+    /// All steps of the script are played.
     Over,
-    /// Something else came than what it waits for, which is this.
+    /// The message is not what the step waits for, which is this.
     Unexpected(&'a str),
 }
 
-/// What a step waits for, as people would say it.
+/// Names the event that a step waits for, in words for people.
 pub(super) fn waits_for(step: &ScriptStep) -> &'static str {
     let expected: Vec<String> =
         step.expect.iter().map(|text| text.to_string().to_lowercase()).collect();
@@ -44,7 +44,7 @@ pub(super) fn waits_for(step: &ScriptStep) -> &'static str {
 }
 
 impl OtherwiseAnswers {
-    /// The answer that admits it.
+    /// Builds the answer that admits that the script has none.
     pub(super) fn admit(&self, why: LostScript<'_>) -> FilledAnswer {
         let text = match why {
             LostScript::Unknown => format!(
@@ -66,8 +66,8 @@ impl OtherwiseAnswers {
     }
 }
 
-/// If a person has just said something in the middle of the work, which no script can have
-/// foreseen: an answer to that, before the script goes on.
+/// Answers a person who has just said something in the middle of the work, which no script can have foreseen, before
+/// the script goes on.
 pub(super) fn answer_aside(place: &PlayPlace<'_>, request: &Value) -> Option<FilledAnswer> {
     let said = spoken_in_between(request)?;
     let offered = request["tools"].as_array()?;
@@ -83,7 +83,7 @@ pub(super) fn answer_aside(place: &PlayPlace<'_>, request: &Value) -> Option<Fil
     Some(FilledAnswer { tools: vec![call], ..FilledAnswer::default() })
 }
 
-/// Whether a message of the model is no step of its script.
+/// True if a message of the model is no step of its script.
 pub(super) fn is_aside(message: &Value) -> bool {
     let said = message["content"].as_str().is_some_and(|text| text.starts_with(MARK));
     let calls = message["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -98,7 +98,7 @@ fn request_messages(request: &Value) -> &[Value] {
     request["messages"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What a person said since the last answer, if that answer did not wait for it.
+/// Text that a person wrote since the last answer, if that answer did not wait for it.
 fn spoken_in_between(request: &Value) -> Option<String> {
     let messages = request_messages(request);
     let last = messages.iter().rposition(|message| message["role"] == "assistant")?;
@@ -114,7 +114,7 @@ fn spoken_in_between(request: &Value) -> Option<String> {
     new.map(text_of).find_map(|mail| said_by_a_person(&mail))
 }
 
-/// The first line of the first message of a person in a role's mail.
+/// Finds the first line of the first message of a person in a role's mail.
 fn said_by_a_person(mail: &str) -> Option<String> {
     let mut lines = mail.lines();
     lines.find(|line| {

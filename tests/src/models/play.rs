@@ -1,4 +1,4 @@
-//! Which answer a request gets: found from script and request, so that retries, resumed runs and several
+//! Chooses the answer to a request: found from script and request, so that retries, resumed runs and several
 //! conversations at once all find their place again.
 //!
 //! The step is the number of assistant messages in the request that are steps ([`follow_conversation`]). The same
@@ -15,21 +15,21 @@ use super::follow::{
 use super::script::{ModelScript, ScriptStep};
 use super::summary;
 
-/// Where in the script a request is.
+/// Position of a request in the script.
 #[derive(Debug)]
 pub(super) struct PlayPlace<'a> {
     pub role: &'a str,
-    /// Tells conversations of a role apart.
+    /// Id that tells conversations of a role apart.
     pub conversation: u64,
-    /// Index of the step.
+    /// Index of the step to play.
     pub index: usize,
-    /// Which of the role's lists is played.
+    /// Index of the role's list that is played.
     pub list: usize,
-    /// What the conversation began with.
+    /// Opening text of the conversation.
     pub opening: String,
-    /// What came in before each step.
+    /// Incoming text before each step.
     parts: Vec<String>,
-    /// What was captured before.
+    /// Values captured before this request.
     known: BTreeMap<String, String>,
     /// The steps to play from; `None` if no list fits this conversation.
     steps: Option<&'a [ScriptStep]>,
@@ -41,12 +41,12 @@ pub(super) struct FilledAnswer {
     pub say: Option<String>,
     pub tools: Vec<PlayedCall>,
     pub reasoning: Option<String>,
-    /// Everything captured so far.
+    /// Values captured so far, by name.
     pub values: BTreeMap<String, String>,
 }
 
 impl FilledAnswer {
-    /// Text alone.
+    /// An answer of text alone, without calls.
     pub(super) fn say(text: &str) -> Self {
         Self { say: Some(text.to_owned()), ..Self::default() }
     }
@@ -57,16 +57,16 @@ impl FilledAnswer {
 pub(super) struct PlayedCall {
     pub id: String,
     pub name: String,
-    /// JSON, or what the script says instead.
+    /// Arguments as JSON, or what the script says instead.
     pub arguments: String,
 }
 
 /// The prefix of every model's name; the role's short name follows.
 pub(super) const MODEL_PREFIX: &str = "scripted/";
-/// Begins the part of a request that changes from call to call.
+/// Start of the part of a request that changes from call to call.
 const FACTS: &str = "\n\n[CodeButler] # As of now";
 
-/// Finds the place of a request, or `None` if its role has no script.
+/// Finds the position of a request, or `None` if its role has no script.
 pub(super) fn locate_request<'a>(
     script: &'a ModelScript,
     role: &str,
@@ -105,8 +105,8 @@ pub(super) fn locate_request<'a>(
     })
 }
 
-/// What is true at the moment of a request is joined to what people said, and names commits and pull requests of other
-/// conversations.
+/// Cuts off the facts of the moment, which are joined to what people said: they name commits and pull requests of
+/// other conversations.
 fn without_facts(opening: String) -> String {
     match opening.split_once(FACTS) {
         Some((said, _)) => said.to_owned(),
@@ -114,15 +114,15 @@ fn without_facts(opening: String) -> String {
     }
 }
 
-/// The message that begins a conversation. What comes in before there is an answer is joined to it, and what the harness
-/// says in front of it may be the same in several conversations.
+/// The message that begins a conversation. What comes in before there is an answer is joined to it, and what the
+/// harness says in front of it may be the same in several conversations.
 fn first_message(opening: &str) -> &str {
     let mut paragraphs = opening.split("\n\n");
     let said = paragraphs.find(|paragraph| paragraph.starts_with("[message "));
     said.or_else(|| opening.split("\n\n").next()).unwrap_or_default()
 }
 
-/// The place of a request whose role has no script at all.
+/// Position of a request whose role has no script at all.
 pub(super) fn place_nowhere(request: &Value) -> Option<PlayPlace<'_>> {
     let role = request["model"].as_str()?.strip_prefix(MODEL_PREFIX)?;
     Some(PlayPlace {
@@ -138,12 +138,12 @@ pub(super) fn place_nowhere(request: &Value) -> Option<PlayPlace<'_>> {
 }
 
 impl<'a> PlayPlace<'a> {
-    /// Whether there is a script for this conversation.
+    /// True if the script has steps for this conversation.
     pub(super) fn is_known(&self) -> bool {
         self.steps.is_some()
     }
 
-    /// The step to play, or `None` after the last one.
+    /// Returns the step to play, or `None` after the last one.
     ///
     /// # Errors
     /// When the role has no script for this conversation.
@@ -152,7 +152,7 @@ impl<'a> PlayPlace<'a> {
         Ok(steps.get(self.index))
     }
 
-    /// The step's answer to the request.
+    /// Fills in the step's answer to the request.
     ///
     /// # Errors
     /// When the request does not say what the step expects.
@@ -179,8 +179,8 @@ impl<'a> PlayPlace<'a> {
         Ok(FilledAnswer { say, tools, reasoning, values })
     }
 
-    /// What the steps so far have captured: from the request, or, where it holds that no longer, from
-    /// what was captured then.
+    /// Values captured by the steps so far: from the request, or, where it no longer holds them, from what was
+    /// captured then.
     fn captured(&self) -> Result<BTreeMap<String, String>, String> {
         let mut values = self.known.clone();
         for (step, part) in self.steps.unwrap_or_default().iter().zip(&self.parts) {
@@ -206,7 +206,7 @@ fn request_messages(request: &Value) -> &[Value] {
     request["messages"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// A message's content as text.
+/// Returns a message's content as text.
 pub(super) fn text_of(message: &Value) -> String {
     match &message["content"] {
         Value::String(text) => text.clone(),

@@ -1,44 +1,44 @@
-//! What goes out: an answer as a provider would put it, good or bad.
+//! Replies as a provider would send them, good or bad.
 
 use serde_json::{Value, json};
 
 use super::play::FilledAnswer;
 
-/// An answer with everything that a provider says of it.
+/// An answer with all the metadata that a provider adds.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PlayedReply {
     pub content: Option<String>,
     pub refusal: Option<String>,
     pub calls: Vec<CallOut>,
     pub reasoning: Option<String>,
-    /// The same, in blocks that have to come back unchanged.
+    /// The same reasoning, in blocks that have to come back unchanged.
     pub details: Vec<Value>,
     pub finish: &'static str,
-    /// In the words of the model's maker.
+    /// Finish reason in the words of the model's maker.
     pub native: &'static str,
-    /// Inside the choice.
+    /// Error object inside the choice.
     pub error: Option<Value>,
     pub ending: ReplyEnding,
 }
 
-/// A call as it goes out.
+/// A tool call as it is sent to the client.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CallOut {
     pub id: Option<String>,
     pub name: String,
     pub arguments: String,
-    /// It was offered as a tool of free text, and is called so.
+    /// True if it was offered as a free-text tool, and is called so.
     pub free: bool,
 }
 
-/// How an answer ends.
+/// Ways in which a reply ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplyEnding {
-    /// As it should.
+    /// Complete, as providers end it.
     Whole,
-    /// In a stream, with an error event.
+    /// In a stream, it ends with an error event.
     Error,
-    /// The connection breaks.
+    /// The connection breaks before the end.
     Cut,
 }
 
@@ -67,7 +67,8 @@ impl From<&FilledAnswer> for PlayedReply {
 }
 
 impl PlayedReply {
-    /// Calls of tools that the request offers as ones of free text, made so: their one argument is the text.
+    /// Turns calls of tools that the request offers as free-text ones into such calls: their one argument is the
+    /// text.
     pub(super) fn freed(mut self, request: &Value) -> Self {
         let offered = request["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
         for call in &mut self.calls {
@@ -82,7 +83,7 @@ impl PlayedReply {
         self
     }
 
-    /// The choice of a whole answer.
+    /// Builds the choice object of a whole answer.
     pub(super) fn choice(&self) -> Value {
         let mut message =
             json!({"role": "assistant", "content": self.content, "refusal": self.refusal});
@@ -108,7 +109,7 @@ impl PlayedReply {
 }
 
 impl CallOut {
-    /// As an entry of `tool_calls`.
+    /// The call as an entry of `tool_calls`.
     pub(super) fn json(&self) -> Value {
         let mut call = if self.free {
             json!({"type": "custom", "custom": {"name": self.name, "input": self.arguments}})

@@ -19,7 +19,7 @@ use super::told::{UsageOut, UsageTelling};
 pub(super) struct RefusedCall<'a> {
     pub status: u16,
     pub message: &'a str,
-    /// What else is known; null if nothing is.
+    /// Further details of the error; null if there are none.
     pub metadata: Value,
 }
 
@@ -29,7 +29,7 @@ impl Default for RefusedCall<'_> {
     }
 }
 
-/// The refusal as a response.
+/// Builds the response of a refusal.
 pub(super) fn failure_response(failed: &RefusedCall<'_>) -> Response {
     let mut error = json!({"message": failed.message, "code": failed.status});
     if !failed.metadata.is_null() {
@@ -39,14 +39,14 @@ pub(super) fn failure_response(failed: &RefusedCall<'_>) -> Response {
     (status, axum::Json(json!({"error": error}))).into_response()
 }
 
-/// A refusal in `OpenAI`'s shape.
+/// Builds a refusal in `OpenAI`'s shape.
 pub(super) fn plain_error(status: u16, kind: &str, code: &Value, message: &str) -> Response {
     let error = json!({"message": message, "type": kind, "param": null, "code": code});
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     (status, axum::Json(json!({"error": error}))).into_response()
 }
 
-/// A refusal with nothing but a sentence.
+/// Builds a refusal with a message and nothing else.
 pub(super) fn error_response(status: u16, message: &str) -> Response {
     failure_response(&RefusedCall { status, message, ..RefusedCall::default() })
 }
@@ -64,7 +64,7 @@ struct Completion<'a> {
     usage: Option<UsageOut>,
 }
 
-/// Which call is answered.
+/// Identity and billing of the call that is answered.
 pub(super) struct AnsweredCall<'a> {
     pub id: String,
     pub model: &'a str,
@@ -87,12 +87,12 @@ impl AnsweredCall<'_> {
         serde_json::to_string(&completion).unwrap_or_default()
     }
 
-    /// The whole answer as one JSON text.
+    /// Formats the whole answer as one JSON text.
     pub(super) fn whole(&self, reply: &PlayedReply) -> String {
         self.body("chat.completion", vec![reply.choice()], true)
     }
 
-    /// The answer as server-sent events, as many pieces as a model would send.
+    /// Splits the answer into server-sent events, as many as a model would send.
     pub(super) fn events(&self, reply: &PlayedReply) -> Vec<String> {
         let chunk = |delta: Value, finish: Option<&str>| {
             let native = finish.map(|_| reply.native);
@@ -139,7 +139,7 @@ impl AnsweredCall<'_> {
         events
     }
 
-    /// The event by which a stream that has begun says that it has failed.
+    /// Builds the event by which a started stream reports that it has failed.
     fn error_event(&self, error: &Value) -> String {
         let event = json!({
             "id": self.id, "object": "chat.completion.chunk", "model": self.model,
@@ -150,28 +150,28 @@ impl AnsweredCall<'_> {
     }
 }
 
-/// A JSON text as a response.
+/// Wraps a JSON text in a response.
 pub(super) fn json_text(text: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
-/// Events as a response.
+/// Builds a server-sent event stream from events.
 pub(super) fn event_stream(events: Vec<String>) -> Response {
     let pieces = events.into_iter().map(|e| Ok::<_, Infallible>(Bytes::from(e)));
     stream_response(Body::from_stream(stream::iter(pieces)))
 }
 
-/// A response whose connection breaks in the middle.
+/// Builds a response whose connection breaks in the middle of the text.
 pub(super) fn cut_response(text: &str, events: bool) -> Response {
     broken_off(text.chars().take(text.chars().count() / 2).collect(), events)
 }
 
-/// A response whose connection breaks after this.
+/// Builds a response whose connection breaks after `sent`.
 pub(super) fn broken_off(sent: String, events: bool) -> Response {
     let pieces = [Ok(Bytes::from(sent)), Err(std::io::ErrorKind::ConnectionReset.into())];
     let pieces = stream::iter(pieces).then(async |piece: std::io::Result<Bytes>| {
         if piece.is_err() {
-            // What came before has to be on its way, or the client sees no answer at all.
+            // The earlier bytes have to be on their way first, or the client sees no answer at all.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         piece
@@ -183,7 +183,7 @@ pub(super) fn broken_off(sent: String, events: bool) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// A body as a response of events.
+/// Wraps a body in a response of server-sent events.
 pub(super) fn stream_response(body: Body) -> Response {
     let headers =
         [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];

@@ -1,9 +1,9 @@
-//! Thinking that has to come back as it was, to the model that thought it.
+//! Signed reasoning: it has to come back unchanged, to the model that produced it.
 
 use ring::hmac;
 use serde_json::{Value, json};
 
-/// The format's name for blocks with a signature.
+/// Name of the format of signed blocks.
 const FORMAT: &str = "anthropic-claude-v1";
 
 fn sign_thought(key: &str, model: &str, text: &str) -> String {
@@ -11,13 +11,13 @@ fn sign_thought(key: &str, model: &str, text: &str) -> String {
     hex::encode(hmac::sign(&key, format!("{model}\n{text}").as_bytes()))
 }
 
-/// The block of a thought.
+/// Builds the signed reasoning block of a thought.
 pub(super) fn thought_block(key: &str, model: &str, text: &str) -> Value {
     json!({"type": "reasoning.text", "text": text, "signature": sign_thought(key, model, text),
         "format": FORMAT, "index": 0})
 }
 
-/// Whether a block is one that this server made for this model.
+/// True if this server signed the block for this model.
 pub(super) fn is_own(key: &str, model: &str, block: &Value) -> bool {
     let text = block["text"].as_str().unwrap_or_default();
     block["type"] == "reasoning.text" && block["signature"] == sign_thought(key, model, text)

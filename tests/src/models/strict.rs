@@ -1,4 +1,4 @@
-//! What some real provider refuses, and lenient ones let pass.
+//! Strict checks: what at least one real provider refuses, though lenient ones let it pass.
 
 use serde_json::Value;
 
@@ -44,7 +44,7 @@ const FIELDS: [&str; 35] = [
     "logprobs",
     "top_logprobs",
 ];
-/// Fields of a message.
+/// Fields that a message may have.
 const MESSAGE: [&str; 11] = [
     "role",
     "content",
@@ -58,12 +58,12 @@ const MESSAGE: [&str; 11] = [
     "annotations",
     "audio",
 ];
-/// Longest id of a call.
+/// Longest id of a tool call, in bytes.
 const LONGEST_ID: usize = 64;
-/// Most marks.
+/// Most cache marks in a request.
 const MARKS: usize = 4;
 
-/// Checks a request that is well-formed. `key` is what thoughts are signed with.
+/// Checks a well-formed request. `key` signs the reasoning blocks.
 pub(super) fn check_strictly(request: &Value, key: &str) -> Result<(), InvalidCall> {
     let fields = request.as_object().into_iter().flatten();
     if let Some((name, _)) = fields.into_iter().find(|(name, _)| !FIELDS.contains(&name.as_str())) {
@@ -126,7 +126,7 @@ fn check_thoughts(n: usize, message: &Value, model: &str, key: &str) -> Result<(
     }
 }
 
-/// Marks stand at the top or on a part of a message's content, and on nothing empty.
+/// Checks cache marks: they stand at the top or on a part of a message's content, and on nothing empty.
 fn check_marks(request: &Value) -> Result<(), InvalidCall> {
     let mut count = 0;
     let mut check = |mark: &Value, param: &str| {

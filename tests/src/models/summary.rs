@@ -1,39 +1,39 @@
-//! Conversations that grew too long: what the model writes down when it is asked to, so that the place in
-//! the script is found again in what is left.
+//! Summaries of conversations that grew too long: they name the position in the script, so that it is found again in
+//! what is left.
 
 use serde_json::Value;
 
 use super::play::text_of;
 
 const BEGIN: &str = "(scripted conversation ";
-/// Begins what the client itself says to the model.
+/// Prefix of the client's own words to the model.
 const OWN_WORD: &str = "[CodeButler]";
 
-/// Whether the client asks for a summary of the conversation, which is no step of any script.
+/// True if the client asks for a summary of the conversation, which is no step of any script.
 pub(super) fn is_wanted(request: &Value) -> bool {
     let calls = request["tools"].is_array() && request["tool_choice"] != "none";
     let last = request["messages"].as_array().and_then(|messages| messages.last());
     let Some(last) = last.filter(|last| last["role"] == "user" && !calls) else { return false };
-    // What the client says may be joined to what came before it: its own word is the last paragraph.
+    // The client's own word is the last paragraph: it may be joined to what came before it.
     let text = text_of(last).to_lowercase();
     let word = text.rsplit("\n\n").next().unwrap_or_default();
     word.starts_with(&OWN_WORD.to_lowercase())
         && ["write down", "summar"].iter().any(|verb| word.contains(verb))
 }
 
-/// The summary of a conversation that has got so far.
+/// Writes the summary of a conversation that has got so far.
 pub(super) fn write_summary(conversation: u64, steps: usize) -> String {
     format!("I go on as it is written. {BEGIN}{conversation:016x}, {steps} steps)")
 }
 
-/// Conversation and steps, if a text holds such a summary.
+/// Reads conversation and steps from a text, if it holds such a summary.
 pub(super) fn read_summary(text: &str) -> Option<(u64, usize)> {
     let (conversation, rest) = text.split_once(BEGIN)?.1.split_once(", ")?;
     let steps = rest.split_once(" steps)")?.0;
     Some((u64::from_str_radix(conversation, 16).ok()?, steps.parse().ok()?))
 }
 
-/// Whether a conversation begins with something that nobody said in it.
+/// True if a conversation begins with the client's own word, which nobody said in it.
 pub(super) fn is_own_word(opening: &str) -> bool {
     opening.starts_with(OWN_WORD)
 }

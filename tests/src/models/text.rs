@@ -1,4 +1,4 @@
-//! What a text must say: a part of it, or a regular expression.
+//! Text conditions of scripts: a part that the text contains, or a regular expression.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,17 +7,17 @@ use regex::Regex;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
-/// Written as a plain string (a part of the text) or as `{matches: <regular expression>}`.
+/// Condition on a text, written as a plain string (a part of the text) or as `{matches: <regular expression>}`.
 #[derive(Clone, Debug)]
 pub enum TextMatch {
-    /// The text contains this.
+    /// The text contains this part.
     Contains(String),
-    /// The text matches this somewhere.
+    /// The pattern matches somewhere in the text.
     Matches(Regex),
 }
 
 impl TextMatch {
-    /// Whether a text says it.
+    /// True if the text meets the condition.
     #[must_use]
     pub fn is_in(&self, text: &str) -> bool {
         match self {
@@ -92,12 +92,12 @@ impl JsonSchema for CheckedPattern {
         "Pattern".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        // Not `format: regex`, which means JavaScript's.
+        // `format: regex` would mean JavaScript's dialect.
         json_schema!({"type": "string", "description": "A regular expression in the syntax of Rust's regex crate."})
     }
 }
 
-/// A regular expression, checked when it is read.
+/// A regular expression, validated when it is read.
 #[derive(Clone, Debug)]
 pub struct CheckedPattern(pub Regex);
 

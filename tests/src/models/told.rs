@@ -1,4 +1,4 @@
-//! How a provider tells what a call has cost.
+//! Usage and cost of a call, as a provider reports them.
 
 use codebutler_crds::NanoUsd;
 use serde::Serialize;
@@ -6,21 +6,21 @@ use serde_json::value::RawValue;
 
 use super::script::ScriptUsage;
 
-/// Of what an account pays with its own key, the fee is one part of so many.
+/// Divisor of the cost that gives the router's fee, where an account pays with its own key.
 const FEE: u64 = 20;
 
-/// How much is told.
+/// Detail in which usage is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UsageTelling {
-    /// Tokens alone.
+    /// Tokens are reported, cost is not.
     Tokens,
-    /// Tokens and cost.
+    /// Tokens and cost are reported.
     Cost,
-    /// The same, paid with the account's own key.
+    /// Tokens and cost are reported, paid with the account's own key.
     OwnKey,
 }
 
-/// The `usage` of an answer.
+/// The `usage` object of an answer.
 #[derive(Serialize)]
 pub(super) struct UsageOut {
     prompt_tokens: u64,
@@ -52,7 +52,7 @@ struct CompletionDetails {
 struct CostDetails {
     #[serde(rename = "upstream_inference_cost")]
     all: Option<Box<RawValue>>,
-    /// Its parts, which nobody adds up here.
+    /// Parts of the whole cost; always 0 here.
     #[serde(rename = "upstream_inference_prompt_cost")]
     prompt: u64,
     #[serde(rename = "upstream_inference_completions_cost")]
@@ -63,8 +63,8 @@ fn raw_json(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// What is billed by the router, and what by the provider behind it if that is another account. Both are
-/// numbers whose text is exact.
+/// Splits the cost into that of the router, and that of the provider behind it if that is another account. Both are
+/// JSON numbers with exact text.
 pub(super) fn split_usage(
     usage: &ScriptUsage,
     telling: UsageTelling,

@@ -1,10 +1,10 @@
-//! Refuses what OpenAI's API refuses, so that a client that is wrong there is wrong here.
+//! Checks requests as OpenAI's API does, so that a client that is wrong there is refused here.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Why a request is refused with 400.
+/// Refusal of a request with status 400.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct InvalidCall {
     pub message: String,
@@ -18,7 +18,7 @@ pub(super) fn invalid_request<T>(
     Err(InvalidCall { message: message.into(), param: param.into() })
 }
 
-/// Checks a request to `/chat/completions`. `free`: whether tools may take free text, as in OpenAI's own API.
+/// Checks a request to `/chat/completions`. `free`: true if tools may take free text, as in OpenAI's own API.
 pub(super) fn check_request(request: &Value, free: bool) -> Result<(), InvalidCall> {
     if !request.is_object() {
         return invalid_request("", "We could not parse the JSON body of your request.");
@@ -42,7 +42,7 @@ pub(super) fn check_request(request: &Value, free: bool) -> Result<(), InvalidCa
 }
 
 fn check_history(messages: &[Value], free: bool) -> Result<(), InvalidCall> {
-    // Calls of the last assistant message that have no answer yet.
+    // Calls of the last assistant message that have no result yet.
     let mut open: BTreeSet<&str> = BTreeSet::new();
     for (n, message) in messages.iter().enumerate() {
         let param = format!("messages.[{n}]");
@@ -156,7 +156,7 @@ fn check_tools(tools: &Value, free: bool) -> Result<(), InvalidCall> {
     Ok(())
 }
 
-/// The form that free text has to have, if any.
+/// Checks the format that free text has to have, if any.
 fn check_format(format: &Value, param: &str) -> Result<(), InvalidCall> {
     let grammar = &format["grammar"];
     let known = match format["type"].as_str() {

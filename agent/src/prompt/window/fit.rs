@@ -1,4 +1,4 @@
-//! What there is room for. The oldest goes first, and only until the rest fits.
+//! Fits a conversation into its room. The oldest goes first, and only until the rest fits.
 
 use std::borrow::Cow;
 
@@ -9,17 +9,17 @@ use super::{ShownMessage, WindowLook, total_weight};
 use crate::model::{EARLIER, HIDDEN_PICTURE as HIDDEN, PICTURES, has_sound};
 use codebutler_guides::text::{clip_text, common_limit, head_and_tail, shorten_text};
 
-/// Characters of a message in what a summary is made from, where even that is too long.
+/// Characters that are left of each message for a summary, where even its input is too long.
 const SQUEEZED: usize = 2_000;
-/// Shorter results are never hidden.
+/// Length up to which a result is never hidden, in characters.
 const SHORT: usize = 500;
-/// How much of a hidden result is still shown, at most.
+/// Longest part of a hidden result that is still shown, in characters.
 const HEAD: usize = 300;
-/// The newest messages are never hidden.
+/// Number of newest messages that are never hidden.
 const RECENT: usize = 12;
-/// What is left of any message, at least.
+/// Least length to which a message is shortened, in characters.
 const LEAST_LEFT: usize = 400;
-/// What is left of the newest results where nothing else helps.
+/// Length to which even the newest results are shortened as a last resort, in characters.
 const SHORTENED: usize = 4_000;
 
 const UNSEEN: &str = "[a picture: the model that you are can't be shown any. If it matters, say so, and ask \
@@ -27,8 +27,8 @@ const UNSEEN: &str = "[a picture: the model that you are can't be shown any. If 
 
 const UNHEARD: &str = "[a sound: the model that you are can't hear it.]";
 
-/// The conversation, its old results hidden where it is too long, even new ones shortened where that does
-/// not help, and at last whatever is longest.
+/// Fits the conversation into its room: hides old results, then shortens new ones, and at last shortens whatever is
+/// longest.
 pub(super) fn fit_conversation<'a>(
     chat: &'a [Value],
     look: &WindowLook<'_>,
@@ -47,7 +47,7 @@ pub(super) fn fit_conversation<'a>(
     shown
 }
 
-/// Whether a message is so long that it may be shown in part.
+/// True if a message is so long that it may be shown in part.
 pub fn has_giant(chat: &[Value], look: &WindowLook<'_>) -> bool {
     chat.iter().any(|message| {
         message["role"] == "user" && ShownMessage::new(message, look).size() > look.room / 3
@@ -89,8 +89,8 @@ fn level_messages(chat: &mut [ShownMessage<'_>], room: usize) {
     }
 }
 
-/// Where the older part of the conversation ends, if all of it is too long even with old results
-/// hidden. What is kept begins with no result of a call before it.
+/// Finds the end of the older part of the conversation, if all of it is too long even with old results hidden. The
+/// kept part does not begin with the result of a call before it.
 pub fn find_overlong(chat: &[Value], look: &WindowLook<'_>) -> Option<usize> {
     let room = look.room;
     let shown = newest_pictures(chat, look);
@@ -116,8 +116,7 @@ pub fn find_overlong(chat: &[Value], look: &WindowLook<'_>) -> Option<usize> {
     (upto >= 2).then_some(upto)
 }
 
-/// What a summary is made from: as much as fits, without pictures; the oldest results are the first to
-/// be hidden.
+/// Builds the input of a summary: as much as fits, without pictures; the oldest results are the first to be hidden.
 pub fn squeeze_conversation<'a>(chat: &'a [Value], look: &WindowLook<'_>) -> Vec<ShownMessage<'a>> {
     let room = look.room;
     let without = |message| ShownMessage {
@@ -147,7 +146,7 @@ pub fn squeeze_conversation<'a>(chat: &'a [Value], look: &WindowLook<'_>) -> Vec
     chat.split_off(first)
 }
 
-/// The conversation with its newest pictures only, or none.
+/// Keeps the newest pictures of the conversation only, or none.
 fn newest_pictures<'a>(chat: &'a [Value], look: &WindowLook<'_>) -> Vec<ShownMessage<'a>> {
     let mut left = if look.blind { 0 } else { PICTURES };
     let mut shown: Vec<_> = chat
@@ -183,9 +182,8 @@ fn without_picture<'a>(message: &'a Value, instead: &str) -> Cow<'a, Value> {
     Cow::Owned(message)
 }
 
-/// The conversation with its oldest tool results hidden where it is too long. The record keeps
-/// them. They are hidden in steps: between steps the beginning of the conversation stays as it is,
-/// and cached.
+/// Hides the oldest tool results of a conversation that is too long; the record keeps them. They are hidden in steps:
+/// between steps the prefix of the conversation stays as it is, and cached.
 fn hide_oldest(mut chat: Vec<ShownMessage<'_>>, max: usize, step: usize) -> Vec<ShownMessage<'_>> {
     let Some(over) = total_weight(&chat).checked_sub(max).filter(|over| *over > 0) else {
         return chat;

@@ -1,4 +1,4 @@
-//! Forms in which models' templates want calls and their results, where they don't take them as they are.
+//! Rewrites of tool calls and results for models whose chat templates don't take them as they are.
 
 use codebutler_wire::EditForm;
 use serde::Deserialize as _;
@@ -8,7 +8,7 @@ use super::ShownMessage;
 use crate::model::{CALLS, FORM, call_parts, ids};
 use crate::tools::call_in_form;
 
-/// Calls that were written for another form of tools, as this model would write them.
+/// Rewrites calls that were made in another tool form to the form that this model would use.
 pub(super) fn suit_calls(shown: &mut ShownMessage<'_>, form: EditForm) {
     let given = shown.message.get(FORM);
     let given: EditForm =
@@ -28,7 +28,7 @@ pub(super) fn suit_calls(shown: &mut ShownMessage<'_>, form: EditForm) {
     shown.message.to_mut()["tool_calls"] = suited.into();
 }
 
-/// Each call in a message of its own, with its result behind it.
+/// Splits parallel calls: each gets a message of its own, with its result behind it.
 pub(super) fn split_calls(chat: Vec<ShownMessage<'_>>) -> Vec<ShownMessage<'_>> {
     let mut out = Vec::with_capacity(chat.len());
     let mut chat = chat.into_iter().peekable();
@@ -58,7 +58,7 @@ pub(super) fn split_calls(chat: Vec<ShownMessage<'_>>) -> Vec<ShownMessage<'_>> 
     out
 }
 
-/// Ids of nine letters and digits, in calls and in their results.
+/// Shortens the ids of calls and their results to nine letters and digits.
 pub(super) fn shorten_ids(shown: &mut ShownMessage<'_>) {
     let short = |id: &Value| {
         let id = id.as_str()?;
@@ -76,7 +76,7 @@ pub(super) fn shorten_ids(shown: &mut ShownMessage<'_>) {
     }
 }
 
-/// Calls as words of the model, and their results as words to it: for templates that know neither.
+/// Writes calls as words of the model, and their results as words to it: for templates that know neither.
 pub(super) fn tell_calls(shown: &mut ShownMessage<'_>) {
     let message = &shown.message;
     let told = if shown.is("tool") {

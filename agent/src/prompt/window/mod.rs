@@ -1,5 +1,5 @@
-//! What of a conversation a model is shown: what fits, the newest pictures, old results hidden. What is
-//! shown as it is kept is borrowed: a long conversation is not copied for each answer.
+//! The window of a conversation that a model is shown: what fits, the newest pictures, old results hidden. Messages
+//! shown as stored are borrowed: a long conversation is not copied for each answer.
 //!
 //! [`fit`] decides what there is room for, [`request`] writes it down, in the [`forms`] that models want.
 
@@ -21,32 +21,33 @@ pub use request::{WindowRequest, build_request, summary_request};
 
 /// Characters that count as a token: less than in most texts, so that estimates are on the safe side.
 const PER_TOKEN: usize = 3;
-/// Longest answer in tokens where neither role nor model says.
+/// Longest answer, in tokens, where neither role nor model sets one.
 const ANSWER: u32 = 16_000;
 /// Least room for a conversation, in characters, however long the instructions are.
 const LEAST_ROOM: usize = 8_000;
-/// What a picture counts as, in characters.
+/// Characters that a picture counts as.
 const PICTURE: usize = 4_000;
 
-/// What a model is shown of a conversation, and how.
+/// Settings for how a model is shown a conversation.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowLook<'a> {
     pub model: &'a str,
-    /// Whether it can't be shown pictures.
+    /// True if the model can't be shown pictures.
     pub blind: bool,
-    /// Whether it is not known to hear.
+    /// True if the model is not known to hear.
     pub deaf: bool,
-    /// Whose reasoning is sent back: the newest answer's, if it was this model's.
+    /// Origin of the reasoning that is sent back: the newest answer's, if it was this model's.
     pub thinker: Option<&'a str>,
-    /// What its provider does not take.
+    /// Request features that its provider does not take.
     pub quirks: &'a BTreeSet<ModelQuirk>,
-    /// Whether its provider keeps what is marked.
+    /// True if its provider caches marked prefixes.
     pub marked: bool,
-    /// The form of tools that it knows.
+    /// Form of tools that the model knows.
     pub form: EditForm,
-    /// Bytes of the instructions that all conversations of the role have: marked apart.
+    /// Length in bytes of the instructions that all conversations of the role share: they get a cache mark of their
+    /// own.
     pub shared: usize,
-    /// What the conversation may take, in characters.
+    /// Room for the conversation, in characters.
     pub room: usize,
 }
 
@@ -75,7 +76,7 @@ impl<'a> ShownMessage<'a> {
         Self { message: Cow::Borrowed(message), reasoning }
     }
 
-    /// In characters.
+    /// Length as shown, in characters.
     fn size(&self) -> usize {
         let message = &self.message;
         let calls = message["tool_calls"].as_array().into_iter().flatten();
@@ -84,7 +85,7 @@ impl<'a> ShownMessage<'a> {
             Value::Array(_) => PICTURE,
             content => content.as_str().map_or(0, str::len),
         };
-        // The same thoughts may stand there in several forms.
+        // A provider may repeat the same reasoning in several fields.
         let thoughts =
             REASONING.iter().filter(|_| self.reasoning).map(|key| text_weight(&message[*key]));
         content + calls.sum::<usize>() + thoughts.max().unwrap_or(0)
@@ -95,7 +96,7 @@ impl<'a> ShownMessage<'a> {
     }
 }
 
-/// All text in a value.
+/// Total length of the texts in a value.
 fn text_weight(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
@@ -109,22 +110,22 @@ fn total_weight(chat: &[ShownMessage<'_>]) -> usize {
     chat.iter().map(ShownMessage::size).sum()
 }
 
-/// How long what stands before the conversation is, in characters.
+/// Length of everything before the conversation, in characters.
 pub fn told_length(system: &str, tools: &[Value]) -> usize {
     system.len() + tools.iter().map(|tool| tool.to_string().len()).sum::<usize>()
 }
 
-/// Tokens of so many characters.
+/// Estimates the tokens of so many characters.
 pub fn count_tokens(characters: usize) -> u32 {
     u32::try_from(characters / PER_TOKEN).unwrap_or(u32::MAX)
 }
 
-/// Characters of so many tokens.
+/// Estimates the characters of so many tokens.
 pub(super) const fn count_characters(tokens: u32) -> usize {
     tokens as usize * PER_TOKEN
 }
 
-/// Tokens that a model can be shown, and the longest answer of it.
+/// Context window of a model, and its longest answer, both in tokens.
 pub fn model_limits(session: &RoleSession, model: &str) -> (u32, u32) {
     let facts = session.facts.get(model);
     let own = session.context_tokens;
@@ -137,12 +138,12 @@ pub fn model_limits(session: &RoleSession, model: &str) -> (u32, u32) {
     (window, answer.min(window / 4))
 }
 
-/// Whether a model's provider keeps what is marked.
+/// True if the model's provider caches marked prefixes.
 pub fn is_marked(session: &RoleSession, model: &str) -> bool {
     session.facts.get(model).is_some_and(|facts| facts.cache == CacheForm::Marked)
 }
 
-/// The form in which a model changes files best; the plain one where its provider has refused another.
+/// Picks the form in which a model edits files best; the plain one where its provider has refused another.
 pub fn edit_form(session: &RoleSession, model: &str, quirks: &BTreeSet<ModelQuirk>) -> EditForm {
     match session.facts.get(model).map(|facts| facts.edits).unwrap_or_default() {
         EditForm::FreePatch if quirks.contains(&ModelQuirk::NoFreeText) => EditForm::Patch,
@@ -159,14 +160,14 @@ pub fn conversation_room(
     too_long: Option<u32>,
 ) -> usize {
     let free = f64::from(window.saturating_sub(answer)) / scale;
-    // What was too long once is not tried again, nor what is hardly shorter.
+    // A size that was too long once is not tried again, nor one that is hardly shorter.
     let known = too_long.map_or(f64::MAX, |tokens| f64::from(tokens) * 0.8);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let free = free.min(known) as usize;
     free.saturating_mul(PER_TOKEN).saturating_sub(told).max(LEAST_ROOM)
 }
 
-/// Whether a conversation holds a picture.
+/// True if a conversation holds a picture.
 pub fn has_pictures(chat: &[Value]) -> bool {
     chat.iter().any(|message| message["content"].is_array())
 }

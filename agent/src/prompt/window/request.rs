@@ -16,10 +16,10 @@ use super::{PER_TOKEN, ShownMessage, WindowLook, told_length, total_weight};
 use crate::model::quirk::ModelQuirk;
 use crate::model::{CALLS, FORM, REASONING, THINKER};
 
-/// What an answer is taken to have said where a provider wants words between a result and a message.
+/// Assistant text put between a tool result and a message, for providers that require one there.
 const BRIDGE: &str = "Understood.";
 
-/// The body of a model call. What is shown as it is kept is not copied.
+/// The body of a model call. Messages that are sent as stored are borrowed, not copied.
 #[derive(Debug, Serialize)]
 pub struct WindowRequest<'a> {
     messages: Vec<Sent<'a>>,
@@ -35,12 +35,12 @@ pub struct WindowRequest<'a> {
 }
 
 impl<'a> WindowRequest<'a> {
-    /// One more message at the end, that the next request does not have.
+    /// Adds a message at the end of this request alone: the next one does not have it.
     pub fn push(&mut self, message: Value) {
         self.add(ShownMessage { message: Cow::Owned(message), reasoning: false });
     }
 
-    /// Messages of people that follow each other are one: many models' templates insist on turns.
+    /// Adds a message. Consecutive messages of people are merged into one: many models' templates insist on turns.
     fn add(&mut self, mut shown: ShownMessage<'a>) {
         let quirks = self.quirks;
         let has = |quirk| quirks.contains(&quirk);
@@ -64,26 +64,26 @@ impl<'a> WindowRequest<'a> {
         }
     }
 
-    /// The answer has to be words.
+    /// Requires an answer in words: forbids tool calls.
     #[must_use]
     pub fn without_calls(mut self) -> Self {
         self.tool_choice = self.tool_choice.map(|_| "none");
         self
     }
 
-    /// Tokens that it is taken to have.
+    /// Estimated size of the request, in tokens.
     pub fn tokens(&self) -> u32 {
         u32::try_from(self.size / PER_TOKEN).unwrap_or(u32::MAX)
     }
 
-    /// As JSON.
+    /// Serializes the request body as JSON.
     pub fn to_bytes(&self) -> Bytes {
-        // Values, and names that are strings: there is nothing to go wrong.
+        // Serialization can't fail: the body has JSON values and string keys only.
         serde_json::to_vec(self).unwrap_or_default().into()
     }
 }
 
-/// The body of a model call with the whole conversation, as far as there is room for it.
+/// Builds the body of a model call with the whole conversation, as far as there is room for it.
 pub fn build_request<'a>(
     look: &WindowLook<'a>,
     system: &str,
@@ -93,7 +93,7 @@ pub fn build_request<'a>(
     request_body(look, system, fit_conversation(chat, look), tools)
 }
 
-/// The body of a call about a part of it.
+/// Builds the body of a call that summarizes a part of the conversation.
 pub fn summary_request<'a>(
     look: &WindowLook<'a>,
     system: &str,
@@ -160,20 +160,20 @@ fn mark_messages(messages: &mut [Sent<'_>]) {
     }
 }
 
-/// A message as it is written down.
+/// A message as it is serialized.
 #[derive(Debug)]
 struct Sent<'a> {
     shown: ShownMessage<'a>,
-    /// What the same author said behind it.
+    /// Later messages of the same author that are merged into this one.
     more: Vec<ShownMessage<'a>>,
-    /// With an empty field for reasoning.
+    /// True if it gets an empty field for reasoning.
     blank: bool,
-    /// Its content as a list of parts, in which a mark can stand: with or without one, so that what a
-    /// mark leaves stays as it was.
+    /// True if its content is written as a list of parts, in which a mark can stand: with or without one, so that the
+    /// text stays the same once the mark has moved on.
     parts: bool,
-    /// The provider keeps everything up to this one of its messages.
+    /// Index of the merged message up to which the provider caches.
     mark: Option<usize>,
-    /// It keeps the first of them for other conversations too.
+    /// True if the first of them is also cached for other conversations.
     shared: bool,
 }
 
@@ -193,8 +193,8 @@ impl Sent<'_> {
         all.map(|shown| &shown.message["content"]).collect()
     }
 
-    /// The last of its messages that a mark can stand on: an empty one can't be marked, and what a model
-    /// said is left as it said it.
+    /// Index of the last merged message that can carry a mark: an empty one can't, and what a model said is left as
+    /// it said it.
     fn last_markable(&self) -> Option<usize> {
         let has_text = |content: &&Value| match content {
             Value::String(text) => !text.trim().is_empty(),

@@ -1,4 +1,4 @@
-//! What is offered, in which order, and what the model is told of it.
+//! Tests of the offered tools, their order, and the words about them to the model.
 
 use serde_json::json;
 
@@ -27,7 +27,7 @@ fn list(tools: &[&str]) -> McpTools {
     }
 }
 
-/// What is offered, and what the model is told; the record is taken in.
+/// Names of the offered tools and the text for the model; the record is applied to the state.
 fn offer(state: &mut TranscriptState, list: Option<&McpTools>) -> (Vec<String>, Option<String>) {
     let ServerOffer { tools, record } = decide_offer(list, state.servers());
     let names = tools.iter().map(|tool| tool.name().to_owned()).collect();
@@ -51,7 +51,7 @@ fn new_tools_follow_behind_those_that_are_known() {
     );
     assert_eq!(offer(&mut state, Some(&list(&["mcp__sentry__b"]))).0, ["mcp__sentry__b"]);
     assert_eq!(decide_offer(Some(&more), state.servers()).record, None, "nothing is new");
-    // One that was away has its place again, in another process too.
+    // A tool that was away gets its place back, in another process too.
     assert_eq!(offer(&mut state, Some(&more)).0, ["mcp__pg__q", "mcp__sentry__b", "mcp__pg__a"]);
 }
 

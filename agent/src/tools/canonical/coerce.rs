@@ -1,4 +1,4 @@
-//! Arguments to fit a schema: names that others use, values in another form, extras left out.
+//! Fits arguments to a schema: names that others use, values in another form, extras left out.
 
 use serde_json::{Map, Number, Value};
 
@@ -6,10 +6,10 @@ use super::json::{self, kind_name};
 use super::{bare_name, keys};
 use codebutler_guides::text::clip_text;
 
-/// Jaro-Winkler similarity of two names from which on one may be meant by the other.
+/// Least Jaro-Winkler similarity at which one name may mean the other.
 const ALIKE: f64 = 0.8;
 
-/// The object that a schema asks for. What it does not name is left out.
+/// Builds the object that a schema asks for. What it does not name is left out.
 pub(super) fn coerce_object(
     place: &str,
     schema: &Value,
@@ -39,7 +39,7 @@ pub(super) fn coerce_object(
             _ => fitting.insert(name, value),
         };
     }
-    // What stands in for another argument stands in for those that it makes needless.
+    // A stand-in for another argument also stands in for those that it makes needless.
     if !fitting.contains_key("patch")
         && let Some(missing) = required.iter().find(|name| !fitting.contains_key(**name))
     {
@@ -63,7 +63,7 @@ fn describe_lacking(missing: &str, extras: &[String]) -> String {
     format!("`{missing}` is missing{hint}")
 }
 
-/// The parameter that a key means.
+/// Finds the parameter that a key means.
 fn meant_key(place: &str, properties: &Map<String, Value>, key: &str) -> Option<String> {
     if properties.contains_key(key) {
         return Some(key.to_owned());
@@ -140,7 +140,7 @@ fn coerce_choice(place: &str, choices: &[Value], value: &Value) -> Result<Value,
 }
 
 fn coerce_integer(value: &Value) -> Option<Number> {
-    // Further than this a float does not count.
+    // Limit beyond which a float can't hold every integer.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
         Value::Number(number) if !number.is_f64() => Some(number.clone()),

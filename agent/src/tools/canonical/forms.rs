@@ -1,5 +1,5 @@
-//! Arguments that other agents shape otherwise: one replacement beside the path, lists of words as a
-//! command, ranges of lines, one tool for several things.
+//! Argument shapes of other agents: one replacement beside the path, lists of words as a command, ranges of lines,
+//! one tool for several things.
 
 use serde_json::{Map, Value, json};
 
@@ -8,14 +8,14 @@ use super::names::MeantTool;
 
 type Given = Map<String, Value>;
 
-/// Longest time-out that is taken as seconds.
+/// Largest timeout that is read as seconds.
 const MAX_SECONDS: u64 = 3600;
-/// One replacement, as others name its parts.
+/// Names that other agents give the parts of one replacement.
 const OLD: [&str; 5] = ["old", "oldstring", "oldstr", "oldtext", "oldcode"];
 const NEW: [&str; 5] = ["new", "newstring", "newstr", "newtext", "newcode"];
 const ALL: [&str; 3] = ["all", "replaceall", "allowmultiple"];
 
-/// Where a name or the arguments mean another tool, or another use of it.
+/// Picks the tool that is meant, where the name or the arguments point to another tool or another use of it.
 pub(super) fn choose_tool(
     meant: &mut MeantTool,
     given: &mut Given,
@@ -55,7 +55,7 @@ pub(super) fn choose_tool(
     Ok(())
 }
 
-/// The same call, as the tool's own schema shapes it.
+/// Reshapes the arguments to the tool's own schema.
 pub(super) fn unfold_call(tool: &str, given: &mut Given) -> Result<(), String> {
     match tool {
         "Bash" => unfold_command(given),
@@ -99,7 +99,7 @@ pub(super) fn unfold_call(tool: &str, given: &mut Given) -> Result<(), String> {
     }
 }
 
-/// Takes out what one of these names names.
+/// Removes the argument that has one of these names, and returns it.
 fn take_named(given: &mut Given, names: &[&str]) -> Option<Value> {
     let key = given.keys().find(|key| names.contains(&bare_name(key).as_str()))?.clone();
     given.remove(&key)
@@ -119,7 +119,7 @@ fn unfold_listing(given: &mut Given) {
     }
 }
 
-/// Other agents look at background commands with tools of their own.
+/// Maps other agents' tools for background commands.
 fn unfold_jobs(by: &str, given: &mut Given) -> Result<(), String> {
     match by {
         "writestdin" => {
@@ -148,7 +148,7 @@ fn unfold_jobs(by: &str, given: &mut Given) -> Result<(), String> {
     Ok(())
 }
 
-/// A command that is nothing but a patch for Codex' own program.
+/// Extracts the patch of a command that is nothing but a patch for Codex' own program.
 fn patch_of(given: &Given) -> Option<String> {
     const BEGIN: &str = "*** Begin Patch";
     const END: &str = "*** End Patch";
@@ -196,7 +196,7 @@ fn unfold_command(given: &mut Given) -> Result<(), String> {
     Ok(())
 }
 
-/// A list of words as a command line; what a shell in it was to run is run as it is.
+/// Joins a list of words to a command line; of a shell with a script, only the script is kept.
 fn command_line(words: &[&str]) -> String {
     match words {
         [line] => (*line).to_owned(),
@@ -217,7 +217,7 @@ fn quote_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// One replacement stands beside the path with most other agents.
+/// Moves a replacement beside the path, as most other agents have it, into the list of edits.
 fn unfold_edit(given: &mut Given) {
     if take_named(given, &["expectedreplacements"])
         .and_then(|n| whole_number(&n))
@@ -244,17 +244,17 @@ fn unfold_edit(given: &mut Given) {
     }
 }
 
-/// A range of lines, as two numbers in one argument or as first and last.
+/// Reads a range of lines: two numbers in one argument, or first and last.
 fn unfold_lines(given: &mut Given, first: &str, rest: impl Fn(u64, u64) -> (&'static str, u64)) {
     let range = take_named(given, &["viewrange", "linerange", "lines", "range"]);
     let numbers: Option<Vec<u64>> = match &range {
-        // `[10, -1]`: to the end.
+        // In `[10, -1]`, the end is open.
         Some(Value::Array(numbers)) => Some(numbers.iter().map_while(whole_number).collect()),
         Some(Value::String(text)) => {
             text.split(['-', ',', ':']).map(|part| part.trim().parse().ok()).collect()
         }
         Some(Value::Number(_)) if first == "offset" => {
-            // A number of lines.
+            // A single number counts lines.
             given.entry("limit").or_insert(range.unwrap_or_default());
             None
         }

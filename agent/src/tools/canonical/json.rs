@@ -1,12 +1,12 @@
-//! Arguments as text: JSON, and what models write instead, as far as only one thing can be meant.
-//! What was cut off is never completed.
+//! Parser of arguments: JSON, and what models write instead, as far as only one thing can be meant. Text that was cut
+//! off is never completed.
 
 use serde_json::{Map, Value};
 
-/// JSON in JSON in JSON: not deeper.
+/// Levels of JSON in JSON strings that are unwrapped.
 const DEPTH: u32 = 3;
 
-/// The object that a text is meant to be; otherwise why not.
+/// Parses the object that a text is meant to be, or says why it can't.
 pub(super) fn read_object(text: &str) -> Result<Map<String, Value>, String> {
     match read_value(text, 0)? {
         Value::Object(map) => Ok(map),
@@ -15,7 +15,7 @@ pub(super) fn read_object(text: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// What a JSON value is called.
+/// Name of a JSON value's type, as models read it.
 pub(super) fn kind_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -43,7 +43,7 @@ fn read_value(text: &str, depth: u32) -> Result<Value, String> {
     }
 }
 
-/// Without the fence of a block of code.
+/// Removes the fence of a code block.
 fn strip_fence(text: &str) -> &str {
     let Some(rest) = text.strip_prefix("```") else { return text };
     let Some((first, body)) = rest.split_once('\n') else { return text };
@@ -54,8 +54,8 @@ fn strip_fence(text: &str) -> &str {
     }
 }
 
-/// One value. Empty objects beside it, as lost pieces of a stream leave them, and closing brackets too
-/// many mean nothing.
+/// Parses one value. Empty objects beside it, as lost pieces of a stream leave them, and closing brackets too many
+/// mean nothing.
 fn read_json(text: &str) -> Result<Value, String> {
     let mut found: Vec<Value> = Vec::new();
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
@@ -92,8 +92,8 @@ fn read_json(text: &str) -> Result<Value, String> {
     }
 }
 
-/// With what can be meant in one way only: commas before a closing bracket left out, ends of lines
-/// inside a text escaped, and other escapes that JSON does not know taken as they stand.
+/// Repairs what can be meant in one way only: commas before a closing bracket left out, ends of lines inside a text
+/// escaped, and other escapes that JSON does not know taken as they stand.
 fn repair_json(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len() + 16);
     let mut chars = text.chars().peekable();

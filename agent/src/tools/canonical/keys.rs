@@ -1,6 +1,6 @@
-//! Names of parameters, as other agents have them, without case and punctuation.
+//! Parameter names of other agents, without case and punctuation.
 
-/// A parameter, and what stands for it.
+/// A parameter, and its synonyms.
 type Others = &'static [(&'static str, &'static [&'static str])];
 
 const PATH: (&str, &[&str]) = (
@@ -36,7 +36,7 @@ const FOLDER: (&str, &[&str]) = (
     ],
 );
 
-/// What stands for a parameter at a place: a tool, or a list in its arguments.
+/// Synonyms of parameters at a place: a tool, or a list in its arguments.
 pub(super) fn other_keys(place: &str) -> Others {
     match place {
         "Read" => &[
@@ -164,7 +164,7 @@ fn more_keys(place: &str) -> Others {
     }
 }
 
-/// What stands for one of a place's few values.
+/// Synonym of one of a place's few allowed values.
 pub(super) fn value_synonym(place: &str, bare: &str) -> Option<&'static str> {
     Some(match (place, bare) {
         ("Todo.items.state", "pending" | "todo" | "notstarted" | "new") => "open",

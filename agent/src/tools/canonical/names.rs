@@ -1,20 +1,19 @@
-//! Names of tools, as other agents have them: Claude Code, Codex, opencode, `OpenHands`, Cline, Cursor,
-//! Gemini CLI.
+//! Tool names of other agents: Claude Code, Codex, opencode, `OpenHands`, Cline, Cursor, Gemini CLI.
 
 use super::bare_name;
 
-/// A tool that is meant, and the name by which, without case and punctuation.
+/// The tool that is meant, and the name that was used, without case and punctuation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct MeantTool {
     pub tool: &'static str,
-    /// As it was called.
+    /// The name that the model used for it.
     pub by: String,
 }
 
-/// What models put before a name.
+/// Prefixes that models put before a tool's name.
 const PREFIXES: [&str; 5] = ["functions", "function", "tools", "default_api", "tool"];
 
-/// Own name, and what others call it.
+/// Own name of a tool, and its names elsewhere.
 const NAMES: [(&str, &[&str]); 40] = [
     ("Read", &["readfile", "view", "viewfile", "openfile", "cat", "readtextfile", "fileread"]),
     ("Write", &["writefile", "createfile", "writetofile", "savefile", "filewrite", "newfile"]),
@@ -155,7 +154,7 @@ const NAMES: [(&str, &[&str]); 40] = [
     ("UsePrompt", &["getprompt", "useprompts"]),
 ];
 
-/// The tool that a name means, among those that there are.
+/// Finds the tool that a name means, among those that exist.
 pub(super) fn resolve_name(name: &str, has: impl Fn(&str) -> bool) -> Option<MeantTool> {
     let by = bare_name(strip_name(name.trim()));
     let own = |known: &str| bare_name(known) == by;
@@ -164,7 +163,7 @@ pub(super) fn resolve_name(name: &str, has: impl Fn(&str) -> bool) -> Option<Mea
     tool.map(|(tool, _)| *tool).filter(|tool| has(tool)).map(|tool| MeantTool { tool, by })
 }
 
-/// Without `functions.` before it and `:0` after it.
+/// Strips `functions.` before a name and `:0` after it.
 pub(super) fn strip_name(name: &str) -> &str {
     let bare = PREFIXES.iter().find_map(|prefix| {
         let head = name.get(..prefix.len())?;

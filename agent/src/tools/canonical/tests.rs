@@ -28,7 +28,7 @@ fn fault(name: &str, arguments: &str) -> String {
     }
 }
 
-/// How Claude Code, Codex, opencode, Gemini CLI, `OpenHands`, Cline and Cursor call their tools.
+/// Calls in the forms of Claude Code, Codex, opencode, Gemini CLI, `OpenHands`, Cline and Cursor.
 #[test]
 #[allow(clippy::too_many_lines)] // a table
 fn the_calls_of_other_agents_are_understood() {
@@ -327,7 +327,7 @@ fn what_can_mean_two_things_or_nothing_is_told() {
         let told = fault(name, arguments);
         assert!(told.contains(why), "{name} {arguments}: {told}");
     }
-    // Here documents in front of more commands are commands.
+    // A here document with further commands behind it stays a command.
     let more = json!({"command": "apply_patch <<'EOF'\n*** Begin Patch\n*** End Patch\nEOF\nrm -rf ~\nEOF"});
     assert_eq!(of("Bash", &more.to_string()).0, "Bash");
 }
@@ -358,7 +358,7 @@ fn a_name_of_another_agent_gives_no_tool_that_the_role_lacks() {
     assert!(tools.canonical(&call("str_replace_editor", create)).is_err());
 }
 
-/// Whatever form a call has: what policy judges is what is carried out.
+/// Policy judges exactly the form that is carried out, whatever form the call had.
 #[test]
 fn policy_judges_the_form_that_is_carried_out() {
     let (tools, policy) = (all(), CommandPolicy::default());
@@ -376,7 +376,7 @@ fn policy_judges_the_form_that_is_carried_out() {
         let tool = tools.find(&one.name).unwrap();
         let plain = tool.verdict(&policy, r#"{"command": "git push --force"}"#);
         assert_eq!(tool.verdict(&policy, &one.arguments).tier, plain.tier);
-        // A tool that is handed what was never brought into form judges no other way.
+        // A tool that is handed arguments not in canonical form comes to the same verdict.
         if name == "Bash" {
             assert_eq!(tool.verdict(&policy, arguments).tier, plain.tier, "{arguments}");
         }

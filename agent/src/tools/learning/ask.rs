@@ -1,5 +1,5 @@
-//! What a retrospective can't tell from the messages, the roles are asked: in the thread, each one question at
-//! most.
+//! Questions to the roles, in the thread and at most one each, about what a retrospective can't tell from the
+//! messages.
 
 use std::collections::BTreeSet;
 
@@ -79,7 +79,7 @@ impl Handler for AskRoles {
     }
 }
 
-/// The message that asks them, a line each.
+/// Checks the questions and builds the message that asks them, one line each.
 fn check_questions(
     questions: &[RoleQuestion],
     facts: &LookBackFacts,

@@ -1,4 +1,4 @@
-//! What a retrospective has to keep to.
+//! Rules that a retrospective has to keep to.
 
 use super::{EntryVerdict, ProposeArgs, branch_page};
 use crate::memory::{ChangeKind, LearningChange, LearningMarks, MAX_MEMORY_TOKENS, MemoryPage};
@@ -10,9 +10,9 @@ use codebutler_guides::text::clip_text;
 const MAX_PROPOSALS: usize = 3;
 /// Most points of each kind in a retrospective.
 const MAX_POINTS: usize = 3;
-/// Most entries that are judged.
+/// Most memory entries that one retrospective judges.
 const MAX_VERDICTS: usize = 20;
-/// Every role is shown it beside its own page.
+/// File of the page that every role is shown beside its own.
 const SHARED: &str = "global.md";
 
 /// A verdict on an entry, with the entry's words.
@@ -22,7 +22,7 @@ pub(super) struct ToldVerdict {
     pub misled: bool,
 }
 
-/// How much of each kind there may be.
+/// Checks the number of points, proposals and tips against their limits.
 pub(super) fn check_form(args: &ProposeArgs) -> Result<(), ToolFailure> {
     let respond = |why: &str| Err(ToolFailure::Respond(why.to_owned()));
     if args.went_well.is_empty() || args.went_well.len() > MAX_POINTS {
@@ -40,7 +40,7 @@ pub(super) fn check_form(args: &ProposeArgs) -> Result<(), ToolFailure> {
     Ok(())
 }
 
-/// What became of entries: for the journal, and for people.
+/// Verdicts on memory entries: as marks for the journal, and as text for people.
 pub(super) async fn find_marks(
     cx: &ToolContext,
     args: &ProposeArgs,
@@ -63,12 +63,12 @@ pub(super) async fn find_marks(
     Ok((marks, told))
 }
 
-/// A memory that fills what a role is shown grows no more: what comes takes the place of what goes.
+/// Refuses growth of a memory that already fills what a role is shown: additions have to replace something.
 pub(crate) async fn check_growth(
     cx: &ToolContext,
     changes: &[LearningChange],
 ) -> Result<(), ToolFailure> {
-    // A skill or the policy is shown to nobody beside their page.
+    // Skills and the policy are not part of the pages that roles are shown.
     let pages = changes.iter().filter(|change| change.kind != ChangeKind::File);
     let mut files: Vec<&str> = pages.map(|change| change.file.as_str()).collect();
     files.sort_unstable();
@@ -94,7 +94,7 @@ pub(crate) async fn check_growth(
     Ok(())
 }
 
-/// Characters that can reach a prompt.
+/// Number of characters that can reach a prompt.
 fn shown_size(page: Option<&str>) -> usize {
     MemoryPage::parse(page.unwrap_or_default()).filtered(|_, _, _| true).chars().count()
 }

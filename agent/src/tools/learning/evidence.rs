@@ -1,4 +1,4 @@
-//! Evidence is something that one can look up: a message becomes a link to it, a claim without any is sent back.
+//! Evidence can be looked up: a message becomes a link to it, a claim without evidence is sent back.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use codebutler_wire::SlackTs;
 use super::ProposeArgs;
 use crate::tools::{ThreadFacts, ToolFailure};
 
-/// Every point with evidence that can be looked up, messages as links.
+/// Checks that every point has evidence that can be looked up, and turns messages into links.
 pub(super) fn link_all(
     mut args: ProposeArgs,
     thread: &ThreadFacts,
@@ -29,7 +29,7 @@ fn can_be_looked_up(evidence: &str) -> bool {
     evidence.contains(|c: char| c.is_ascii_digit()) || evidence.contains(['/', '`'])
 }
 
-/// Ids of messages of this conversation as links.
+/// Replaces ids of messages of this conversation by links.
 fn link_messages(text: &str, thread: &ThreadFacts) -> String {
     let Some(link) = &thread.link else { return text.to_owned() };
     let is_part = |c: char| c.is_ascii_digit() || c == '.';
@@ -46,11 +46,11 @@ fn link_messages(text: &str, thread: &ThreadFacts) -> String {
             None => out.push_str(word),
         }
     }
-    // What people would read twice.
+    // Drops the word before a link that begins with it: people would read it twice.
     out.replace("message [message]", "[message]").replace("Message [message]", "[message]")
 }
 
-/// Of a message, by that of the conversation's first one.
+/// Builds a message's link from that of the conversation's first message.
 fn message_link(root: &str, ts: &SlackTs) -> Option<String> {
     let (channel, first) = root.split('?').next()?.rsplit_once("/p")?;
     let (seconds, micros) = first.split_at_checked(first.len().checked_sub(6)?)?;

@@ -10,7 +10,7 @@ use crate::transcript::improvements::SuggestedImprovements;
 const HEAD: &str = "**What could go better next time** Accept what the team shall put into exact words now: you then approve \
                     those. What nobody accepts stays as it is.";
 
-/// Posts them with their buttons, before the question that the run waits for.
+/// Posts the improvements with their buttons, before the question that the run waits for.
 pub(super) async fn post_improvements(
     cx: &ToolContext,
     call: &StartedCall<'_>,

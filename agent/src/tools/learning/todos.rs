@@ -1,4 +1,4 @@
-//! What the change leaves to be done: the notes that its new lines carry.
+//! To-do notes such as `TODO` and `FIXME` in the lines that the change adds.
 
 use std::fmt::Write as _;
 
@@ -8,14 +8,14 @@ use crate::tools::{ToolContext, ToolFailure};
 use codebutler_guides::text::clip_text;
 
 const MARKS: [&str; 4] = ["TODO", "FIXME", "XXX", "HACK"];
-/// Notes that are listed.
+/// Most notes that are listed.
 const MAX_LISTED: usize = 8;
 
-/// Files and notes that the branch adds.
+/// Finds the to-do notes that the branch adds, each with its file.
 pub(super) async fn find_todos(cx: &ToolContext) -> Result<Vec<(String, String)>, ToolFailure> {
     match cx.toolbox.ask(ToolboxRequest::GitDiff(args::GitDiff::default())).await? {
         ToolboxReply::Text(diff) => Ok(added_todos(&diff)),
-        // Nobody's work waits for it.
+        // A failure is ignored: no work waits for these notes.
         other => {
             tracing::debug!(?other, request = "git_diff", "toolbox_request_failed");
             Ok(Vec::new())
@@ -46,7 +46,7 @@ fn find_word(line: &str, word: &str) -> Option<usize> {
     })
 }
 
-/// For people; nothing where there are none.
+/// Text for people; empty if there are no notes.
 pub(super) fn show_todos(todos: &[(String, String)]) -> String {
     if todos.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! Tools of servers as a model is offered them, and how it calls them.
+//! Tests of servers' tools: how a model is offered them, and how it calls them.
 
 use codebutler_guides::policy::rules::RiskRules;
 use codebutler_wire::{EditForm, RiskTier};
@@ -44,7 +44,7 @@ fn they_stand_behind_the_role_s_own_in_each_form() {
         assert_eq!(function["name"], "mcp__sentry__search", "{form:?}");
         assert_eq!(function["description"], "<server-words>Searches.</server-words>");
         assert_eq!(function["parameters"], tool("x", true).schema);
-        // The order of keys is the server's.
+        // The order of keys stays that of the server.
         let keys: Vec<_> =
             function["parameters"]["properties"].as_object().unwrap().keys().collect();
         assert_eq!(keys, ["zone", "a"]);

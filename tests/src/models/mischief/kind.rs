@@ -1,4 +1,4 @@
-//! What a model or its provider can do wrong, by name.
+//! Faults of a model or its provider, by name.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -102,21 +102,21 @@ pub enum MischiefKind {
     Unavailable,
 }
 
-/// What becomes of an answer.
+/// Effect of a kind on the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MischiefManner {
-    /// None is given: a status other than 200.
+    /// No answer is given: the status is other than 200.
     Error,
-    /// Another one than the script's is given.
+    /// An answer other than the script's is given.
     Answer,
-    /// It is the script's, in other clothes.
+    /// The script's answer is given in another form.
     Clothes,
-    /// The script's text, with another hand-over.
+    /// The script's text is given with another hand-over.
     Mention,
 }
 
 impl MischiefKind {
-    /// Every kind.
+    /// Every kind of fault that can be played.
     pub const ALL: [Self; 45] = [
         Self::Empty,
         Self::ReasoningOnly,

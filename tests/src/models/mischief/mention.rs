@@ -4,14 +4,14 @@ use super::MischiefKind;
 
 const ADDRESS: &str = "@codebutler.";
 
-/// Where a line's address ends, if it begins with one.
+/// Finds the end of the address that a line begins with.
 fn address_end(line: &str) -> Option<usize> {
     let rest = line.strip_prefix(ADDRESS)?;
     let name = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(rest.len());
     (name > 0).then_some(ADDRESS.len() + name)
 }
 
-/// The text with its first hand-over written otherwise. A text without one stays as it is.
+/// Rewrites the first hand-over of a text in another way. A text without one stays as it is.
 pub(super) fn rewrite_mention(kind: MischiefKind, text: &str) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let found = lines.iter().enumerate().find_map(|(n, line)| Some((n, address_end(line)?)));
@@ -30,7 +30,7 @@ pub(super) fn rewrite_mention(kind: MischiefKind, text: &str) -> String {
     lines.join("\n")
 }
 
-/// Whether two texts say the same apart from whom they address and how.
+/// True if two texts say the same apart from whom they address and how.
 pub(crate) fn is_but_for_mentions(one: &str, other: &str) -> bool {
     let words = |text: &str| {
         let text = text.replace("please go on.", " ").replace("Over to ", " ");

@@ -1,5 +1,4 @@
-//! What goes wrong with real models, played on purpose: before a step, as the script says, or
-//! anywhere, from a seed.
+//! Faults of real models, played on purpose: before a step, as the script says, or anywhere, from a seed.
 
 mod kind;
 mod leak;
@@ -26,22 +25,22 @@ pub(super) use self::seed::SeedToss;
 pub(super) use self::spoil::{error_body, spoil_answer};
 use super::script::ScriptUsage;
 
-/// Something that goes wrong before a step is played.
+/// A fault that is played before a step.
 #[derive(Clone, Debug)]
 pub struct ModelMischief {
-    /// What.
+    /// Kind of fault that is played.
     pub kind: MischiefKind,
-    /// How many times.
+    /// Number of times that it is played before the step.
     pub times: u32,
-    /// Seconds for `Retry-After`.
+    /// Seconds in the `Retry-After` header.
     pub retry_after: Option<u64>,
-    /// A text that an error's message contains, such as a key.
+    /// Text that the error's message contains, such as a key.
     pub secret: Option<String>,
-    /// What a bad answer is billed.
+    /// Tokens and cost that a bad answer is billed.
     pub usage: ScriptUsage,
 }
 
-/// What goes wrong before the step is played: one name, one with details, or a list of either.
+/// Faults played before the step: one name, one with details, or a list of either.
 #[derive(Clone, Debug, Default)]
 pub struct MischiefList(pub Vec<ModelMischief>);
 
@@ -78,19 +77,19 @@ impl From<MischiefKind> for ModelMischief {
 }
 
 impl ModelMischief {
-    /// The same so many times.
+    /// Plays the same fault so many times.
     #[must_use]
     pub fn times(self, times: u32) -> Self {
         Self { times, ..self }
     }
 
-    /// The same with `Retry-After`.
+    /// Plays the same fault with a `Retry-After` header.
     #[must_use]
     pub fn retry_after(self, seconds: u64) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }
 
-    /// The same with such a text in the error's message.
+    /// Plays the same fault with this text in the error's message.
     #[must_use]
     pub fn saying(self, secret: &str) -> Self {
         Self { secret: Some(secret.to_owned()), ..self }
@@ -107,7 +106,7 @@ impl ModelMischief {
 }
 
 impl MischiefList {
-    /// What goes wrong at the n-th time, from 0, that the step is asked for.
+    /// Returns the fault at the n-th request for the step, from 0.
     pub(super) fn at(&self, time: u32) -> Option<&ModelMischief> {
         let mut left = time;
         self.0.iter().find(|mischief| {

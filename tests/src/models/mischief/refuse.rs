@@ -1,4 +1,4 @@
-//! Errors in their providers' own words and in `OpenRouter`'s shape.
+//! Error responses in their providers' own words and in `OpenRouter`'s shape.
 
 use axum::http::header;
 use axum::response::Response;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::respond::{RefusedCall, failure_response};
 use super::{MischiefKind, ModelMischief};
 
-/// What a provider says.
+/// Status and body of a provider's refusal.
 struct Words {
     status: u16,
     message: String,
@@ -18,7 +18,7 @@ fn refusal_words(status: u16, message: impl Into<String>, metadata: Value) -> Wo
     Words { status, message: message.into(), metadata }
 }
 
-/// What is said of a request that is so many tokens long.
+/// Builds the refusal of a request that is so many tokens long.
 pub(crate) fn refuse_request(mischief: &ModelMischief, model: &str, tokens: u64) -> Response {
     let Words { status, mut message, metadata } = say_refusal(mischief.kind, model, tokens);
     if let Some(secret) = &mischief.secret {
@@ -183,7 +183,7 @@ fn say_payment(kind: MischiefKind) -> Words {
     }
 }
 
-/// 402: the account has less than such an answer may cost.
+/// Builds the 402 of an account that has less than such an answer may cost.
 pub(crate) fn too_dear(wanted: u64, affordable: u64) -> Response {
     let Words { status, message, metadata } = can_afford(wanted, affordable);
     failure_response(&RefusedCall { status, message: &message, metadata })

@@ -1,13 +1,12 @@
-//! Mischief anywhere, decided by a seed: the same conversation meets the same mischief whenever it is
-//! played with the same seed.
+//! Random faults from a seed: the same conversation meets the same faults whenever it is played with the same seed.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::{MischiefKind, MischiefManner, ModelMischief};
 
-/// Most bad answers in a row to one and the same question.
+/// Most bad answers in a row to the same question.
 const IN_A_ROW: u32 = 3;
-/// What nobody but a person can help with: not played unless it is asked for by name.
+/// Faults that only a person can remedy: not played unless asked for by name.
 const FINAL: [MischiefKind; 10] = [
     MischiefKind::UnknownModel,
     MischiefKind::WrongKey,
@@ -21,51 +20,51 @@ const FINAL: [MischiefKind; 10] = [
     MischiefKind::DataPolicy,
 ];
 
-/// Mischief at random.
+/// Faults played at random, from a seed.
 #[derive(Clone, Debug)]
 pub struct RandomMischief {
-    /// What decides.
+    /// Seed of the random choices.
     pub seed: u64,
-    /// The share of answers that go wrong, from 0 to 1.
+    /// Share of answers that go wrong, from 0 to 1.
     pub share: f64,
-    /// The kinds to choose from.
+    /// Kinds of faults to choose from.
     pub kinds: Vec<MischiefKind>,
 }
 
 impl RandomMischief {
-    /// Of every kind that a team may live through without a person's help.
+    /// Random faults of every kind that a team may live through without a person's help.
     #[must_use]
     pub fn new(seed: u64, share: f64) -> Self {
         let kinds = MischiefKind::ALL.into_iter().filter(|kind| !FINAL.contains(kind)).collect();
         Self { seed, share, kinds }
     }
 
-    /// Of every kind.
+    /// Random faults of every kind.
     #[must_use]
     pub fn of_all_kinds(seed: u64, share: f64) -> Self {
         Self { seed, share, kinds: MischiefKind::ALL.to_vec() }
     }
 }
 
-/// One answer, as far as chance is concerned.
+/// Input of the random choice for one answer.
 #[derive(Hash)]
 pub(crate) struct SeedToss<'a> {
     pub role: &'a str,
-    /// What the conversation began with.
+    /// Opening text of the conversation.
     pub opening: &'a str,
     pub step: usize,
-    /// How many times the step has been asked for before.
+    /// Number of earlier requests for the step.
     pub time: u32,
 }
 
 impl RandomMischief {
-    /// What goes wrong with this answer.
+    /// Draws the fault of this answer, if any.
     pub(crate) fn toss(&self, toss: &SeedToss<'_>, calls: bool) -> Option<ModelMischief> {
         if toss.time >= IN_A_ROW {
             return None;
         }
         let mut hasher = DefaultHasher::new();
-        // Times and ids differ from run to run.
+        // Lines with times and ids are skipped: they differ from run to run.
         let spoken = toss.opening.lines().filter(|line| !line.starts_with('['));
         (self.seed, toss.role, toss.step, toss.time).hash(&mut hasher);
         spoken.for_each(|line| line.hash(&mut hasher));

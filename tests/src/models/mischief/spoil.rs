@@ -1,4 +1,4 @@
-//! A good answer, made bad.
+//! Spoils good answers.
 
 use serde_json::{Value, json};
 
@@ -6,12 +6,12 @@ use super::super::play::{FilledAnswer, PlayedCall};
 use super::super::reply::{PlayedReply, ReplyEnding};
 use super::{MischiefKind, leak, mention};
 
-/// What is called where the script calls nothing.
+/// Tool call for a fault that needs one, where the script calls nothing.
 const CALL: (&str, &str) = ("Read", "{\"path\":\"README.md\"}");
 const THOUGHT: &str = "Let me think about what is asked here. First I need to see what there is";
 const APOLOGY: &str = "I'm sorry, but I can't help with that.";
 
-/// The answer with something wrong with it. Of kinds that are no answers, what precedes the error.
+/// Spoils an answer. For kinds that give no answer, returns what precedes the error.
 pub(crate) fn spoil_answer(kind: MischiefKind, answer: &FilledAnswer) -> PlayedReply {
     use MischiefKind as K;
     let said = answer.say.as_deref().unwrap_or_default();
@@ -98,7 +98,7 @@ fn cut_length(answer: &FilledAnswer) -> PlayedReply {
     match reply.calls.first_mut() {
         Some(call) => {
             call.arguments = half_of(&call.arguments);
-            // The script knows its own steps by their ids.
+            // The id is changed because the script recognizes its own steps by their ids.
             call.id = call.id.take().map(|id| id.replace("call_", "cut_"));
         }
         None => reply.content = reply.content.map(|text| half_of(&text)),
@@ -113,7 +113,7 @@ fn rename_calls(mut reply: PlayedReply, id: impl Fn(usize, &str) -> Option<Strin
     reply
 }
 
-/// The error that stands where an answer was expected, with status 200.
+/// Error body in place of an answer, with status 200.
 pub(crate) fn error_body(reply: &PlayedReply) -> Value {
     json!({"error": reply.error, "user_id": "user_testbed"})
 }

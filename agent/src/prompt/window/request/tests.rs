@@ -1,4 +1,4 @@
-//! The body of a model call as providers get it.
+//! Tests of the body of a model call as providers get it.
 
 use codebutler_wire::EditForm;
 
@@ -53,7 +53,7 @@ fn marks_stand_where_they_hit_and_never_on_what_changes() {
             [{"type": "text", "text": "two", "cache_control": {"type": "ephemeral"}}]})
     );
     assert_eq!(sent["messages"][7]["content"], "[CodeButler] Your list");
-    // The conversation before a mark is the same, call after call.
+    // The prefix before a mark is the same, call after call.
     let before = json!(build_request(&look, "s", &chat[..3], &[]));
     for at in 0..=3 {
         let plain = |body: &Value| {
@@ -185,7 +185,7 @@ fn what_people_say_in_a_row_is_one_message() {
     let chat = [model::user_message("go"), model::user_message("[CodeButler] facts"), called("a")];
     let words = sent_after(&look(9000), &chat[..2]);
     assert_eq!(words[1..], [model::user_message("go\n\n[CodeButler] facts\n\nlist")]);
-    // What is sent again begins as it did.
+    // A later request begins with the same bytes as the earlier one.
     let later = sent_after(&look(9000), &chat);
     assert_eq!(later[1]["content"], "go\n\n[CodeButler] facts");
     let shown = sent_after(&look(9000), &[chat[0].clone(), picture.clone(), chat[1].clone()]);
