@@ -1,4 +1,4 @@
-//! What GitHub takes of a description: our parts are shortened, people's words never.
+//! Fits a description into GitHub's limit: our parts are shortened, people's words never.
 
 use crate::{DescriptionPiece, OwnPart, OwnText, SharedDescription, marks};
 
@@ -16,12 +16,12 @@ const CLOSING: [&str; 9] =
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FittedDescription {
     pub text: String,
-    /// Nothing of ours was shortened or left out.
+    /// True if none of our parts was shortened or left out.
     pub is_whole: bool,
 }
 
 impl SharedDescription {
-    /// All of it, in at most [`LIMIT`] characters; nothing where people's words leave no room.
+    /// Renders the description within [`LIMIT`] characters; `None` where people's words leave no room.
     pub fn fitted(&self) -> Option<FittedDescription> {
         self.fitted_within(LIMIT)
     }
@@ -32,13 +32,13 @@ impl SharedDescription {
             return Some(FittedDescription { text, is_whole: true });
         }
         let mut short = self.clone();
-        // They are in the conversation, too.
+        // The pictures are in the conversation, too.
         short.remove(OwnPart::Pictures);
         for part in [OwnPart::Summary, OwnPart::Words] {
             let over = count_units(&short.whole()).saturating_sub(limit);
             let Some(at) = short.position(part).filter(|_| over > 0) else { continue };
             let DescriptionPiece::Own(own) = &short.pieces[at] else { continue };
-            // What a person changed is theirs.
+            // A part that a person has edited is theirs.
             if !own.is_untouched() {
                 continue;
             }

@@ -12,13 +12,13 @@ pub use fit::{FittedDescription, LIMIT};
 /// A part that CodeButler writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnPart {
-    /// Where the change comes from, and how it was tested.
+    /// Origin of the change, and how it was tested.
     Receipt,
-    /// What the role says that opened the pull request.
+    /// Words of the role that opened the pull request.
     Words,
-    /// Its pictures, before and after.
+    /// Pictures of before and after the change.
     Pictures,
-    /// What was done and what it cost, at the end.
+    /// Summary of the work and its cost, at the end.
     Summary,
 }
 
@@ -35,10 +35,10 @@ impl OwnPart {
     }
 }
 
-/// What became of a part that was written.
+/// Outcome of writing a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutOutcome {
-    /// It stands there now.
+    /// The part is in the description as written.
     Written,
     /// A person had changed the part: their version stays, and the new one stands below it.
     Beside,
@@ -57,9 +57,9 @@ enum DescriptionPiece {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct OwnText {
     part: OwnPart,
-    /// Of what was written last.
+    /// Stamp of the text that was written last.
     stamp: Option<PartStamp>,
-    /// With the line breaks around it.
+    /// Text with the line breaks around it.
     text: String,
     /// Bytes at its end that are not shortened.
     fixed: usize,
@@ -79,7 +79,7 @@ impl OwnText {
         Self { part, stamp, text: format!("\n\n{whole}\n\n"), fixed }
     }
 
-    /// Nobody has changed it.
+    /// True if nobody has edited the part since it was written.
     fn is_untouched(&self) -> bool {
         self.stamp.as_ref().is_some_and(|stamp| *stamp == PartStamp::of(&self.text))
     }
@@ -95,8 +95,8 @@ pub struct SharedDescription {
 }
 
 impl SharedDescription {
-    /// Takes a description apart. `is_receipt_line`: a line that only a receipt has, by which one is known whose
-    /// marks a person took away.
+    /// Parses a description. `is_receipt_line`: recognizes lines that only a receipt has, to find a receipt whose
+    /// marks a person removed.
     pub fn read(body: &str, is_receipt_line: fn(&str) -> bool) -> Self {
         let tokens = split_marks(body);
         let mut read = Self { pieces: Vec::new(), title: None, is_receipt_line };
@@ -122,7 +122,7 @@ impl SharedDescription {
                         at += length;
                         read.push_own(*part, stamp.clone(), text);
                     } else if let Some(MarkToken::Text(text)) = tokens.get(at) {
-                        // Its end is gone.
+                        // The end mark is missing.
                         at += 1;
                         let (own, rest) =
                             text.split_at(read.own_length(*part, stamp.as_ref(), text));
@@ -152,7 +152,7 @@ impl SharedDescription {
         self.pieces.push(DescriptionPiece::Own(OwnText { part, stamp, text, fixed: 0 }));
     }
 
-    /// How much of a text at its beginning is a part whose end is not marked.
+    /// Length of the prefix of `text` that belongs to a part whose end mark is missing.
     fn own_length(&self, part: OwnPart, stamp: Option<&PartStamp>, text: &str) -> usize {
         if let Some(length) = stamp.and_then(|stamp| stamp.length_at_start(text)) {
             return length;
@@ -184,7 +184,8 @@ impl SharedDescription {
         }
     }
 
-    /// Of each part one stays ours: the first that nobody has changed. Exact copies go, changed ones are people's.
+    /// Keeps one copy of each part, preferably one that nobody has edited. Exact copies go, edited ones become
+    /// people's.
     fn drop_copies(&mut self) {
         for part in OwnPart::ALL {
             let own = |piece: &DescriptionPiece| match piece {
@@ -220,12 +221,12 @@ impl SharedDescription {
         }
     }
 
-    /// What stands in a part, without the marks, with plain line breaks.
+    /// Returns the text of a part, without its marks and with plain line breaks.
     pub fn part(&self, part: OwnPart) -> Option<String> {
         self.own(part).map(|own| marks::plain_lines(&own.text))
     }
 
-    /// What people wrote outside of all parts, with plain line breaks.
+    /// Returns the text outside of all parts, which people wrote, with plain line breaks.
     pub fn people(&self) -> String {
         let texts = self.pieces.iter().filter_map(|piece| match piece {
             DescriptionPiece::People(text) => Some(marks::plain_lines(text)),
@@ -234,7 +235,7 @@ impl SharedDescription {
         texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
     }
 
-    /// Whether a title is the one that CodeButler wrote last.
+    /// True if a title is the one that CodeButler wrote last.
     pub fn has_title(&self, title: &str) -> bool {
         self.title.as_ref().is_some_and(|known| *known == marks::title_digest(title))
     }
@@ -277,7 +278,7 @@ impl SharedDescription {
         if is_beside { PutOutcome::Beside } else { PutOutcome::Written }
     }
 
-    /// Takes a part away that nobody has changed.
+    /// Removes a part that nobody has edited.
     pub fn remove(&mut self, part: OwnPart) {
         if self.own(part).is_some_and(OwnText::is_untouched)
             && let Some(at) = self.position(part)
@@ -306,7 +307,7 @@ impl SharedDescription {
         old.split_inclusive('\n').filter(|line| !is_ours(line)).collect()
     }
 
-    /// Where a part goes that is not there yet: the receipt first, the summary last.
+    /// Index at which a part that is not there yet is inserted: the receipt first, the summary last.
     fn place_of(&self, part: OwnPart) -> usize {
         match part {
             OwnPart::Receipt => 0,
@@ -319,7 +320,7 @@ impl SharedDescription {
         }
     }
 
-    /// All of it.
+    /// Renders all pieces as one description.
     fn whole(&self) -> String {
         let mut out = String::new();
         let mut after_own = false;
@@ -350,7 +351,7 @@ impl SharedDescription {
     }
 }
 
-/// Whether two descriptions read the same, whatever their line breaks.
+/// True if two descriptions have the same lines, apart from line endings, trailing spaces and blank lines around.
 pub fn reads_same(one: &str, other: &str) -> bool {
     marks::plain_lines(one) == marks::plain_lines(other)
 }

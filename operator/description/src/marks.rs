@@ -11,7 +11,7 @@ const TITLE: &str = "title=";
 /// Hexadecimal digits of a digest.
 const DIGITS: usize = 16;
 
-/// What was written last: its digest, and how many lines it has.
+/// Stamp of a part as last written: its digest and its number of lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PartStamp {
     digest: String,
@@ -19,7 +19,7 @@ pub(crate) struct PartStamp {
 }
 
 impl PartStamp {
-    /// Of a text, whatever its line breaks and the blank lines around it.
+    /// Stamps a text, regardless of its line breaks and the blank lines around it.
     pub(crate) fn of(text: &str) -> Self {
         let plain = plain_lines(text);
         Self { digest: short_digest(&plain), lines: plain.lines().count() }
@@ -32,7 +32,7 @@ impl PartStamp {
         is_digest.then(|| Self { digest: digest.to_owned(), lines })
     }
 
-    /// How long the text is at the beginning of another one that has this stamp.
+    /// Length of the prefix of `text` that matches this stamp.
     pub(crate) fn length_at_start(&self, text: &str) -> Option<usize> {
         let blank = text.split_inclusive('\n').take_while(|line| line.trim().is_empty()).count();
         let lines = text.split_inclusive('\n').take(blank + self.lines);
@@ -40,7 +40,7 @@ impl PartStamp {
         (length > 0 && *self == Self::of(&text[..length])).then_some(length)
     }
 
-    /// The same at the end.
+    /// Length of the suffix of `text` that matches this stamp.
     pub(crate) fn length_at_end(&self, text: &str) -> Option<usize> {
         let lines = || text.split_inclusive('\n').rev();
         let blank = lines().take_while(|line| line.trim().is_empty()).count();

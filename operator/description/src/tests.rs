@@ -26,7 +26,7 @@ fn opened(words: &str) -> String {
     text(&new)
 }
 
-/// As a role updates it, and as it is at the end.
+/// Applies a role's update to a body, and renders the result.
 fn updated(body: &str, words: &str) -> String {
     let mut now = read(body);
     now.put(OwnPart::Receipt, &format!("{RECEIPT} again"), "");
@@ -40,7 +40,7 @@ fn ended(body: &str, summary: &str) -> String {
     text(&now)
 }
 
-/// What a page shows.
+/// Renders a body without its marks, as a page shows it.
 fn shown(body: &str) -> String {
     let tokens = split_marks(body);
     let text: String = tokens
@@ -199,7 +199,7 @@ fn our_words_are_shortened_where_there_is_no_room_and_peoples_never() {
     room.put(OwnPart::Summary, &"summary ".repeat(600), "```\nrole\n```");
     let fitted = room.fitted_within(limit).unwrap();
     assert!(fitted.text.contains("```\nrole\n```\n\n<!--"), "the tail is whole: {}", fitted.text);
-    // Nothing of ours fits any more, and all of theirs stays.
+    // None of our parts fits any more, and all words of people stay.
     let mut full = read(&"x".repeat(limit - 10));
     full.put(OwnPart::Summary, "Done.", "");
     let fitted = full.fitted_within(limit).unwrap();

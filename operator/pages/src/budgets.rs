@@ -9,7 +9,7 @@ use crate::text::show_money;
 /// Rows that are shown at most: those nearest to their caps.
 const ROWS: usize = 60;
 
-/// The budgets of a Repo.
+/// Budgets of a Repo, of its people and of its teams.
 #[derive(Clone, Debug, Default)]
 pub struct RepoBudgets {
     pub namespace: String,
@@ -17,11 +17,11 @@ pub struct RepoBudgets {
     /// Cap of the whole Repo for a day.
     pub per_day: Option<NanoUsd>,
     pub lines: Vec<BudgetLine>,
-    /// Slack user ids by team.
+    /// Slack user ids of each team's members.
     pub teams: Vec<(String, Vec<String>)>,
 }
 
-/// A budget.
+/// Use of one owner's daily and monthly budget.
 #[derive(Clone, Debug)]
 pub struct BudgetLine {
     pub owner: BudgetOwner,
@@ -29,11 +29,11 @@ pub struct BudgetLine {
     pub month: BudgetUse,
 }
 
-/// The owner of a budget.
+/// Owner of a budget: the Repo, a person or a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BudgetOwner {
     Repo,
-    /// A Slack user id.
+    /// Slack user id of the person.
     Person(String),
     Team(String),
 }
@@ -45,22 +45,22 @@ pub struct BudgetUse {
     pub cap: Option<NanoUsd>,
 }
 
-/// A row of the table.
+/// Row of the table of budgets: one owner.
 pub(crate) struct BudgetRow {
     pub name: String,
     pub link: Option<String>,
     pub repo: String,
-    /// Of the day and of the month, with the heading of each.
+    /// Use of the day and of the month, each with its heading.
     pub cells: [(&'static str, Option<BudgetCell>); 2],
 }
 
 /// An amount beside its cap.
 pub(crate) struct BudgetCell {
-    /// As HTML.
+    /// Used amount, as HTML.
     pub used: String,
-    /// The same.
+    /// Cap, as HTML.
     pub cap: String,
-    /// In thousandths, 1000 at most.
+    /// Used share of the cap in thousandths, 1000 at most.
     pub share: u64,
 }
 
@@ -71,7 +71,7 @@ impl BudgetCell {
         Some(Self { used: show_money(money.used), cap: show_money(cap), share })
     }
 
-    /// For people who hear the page.
+    /// Used share in percent, for screen readers.
     pub(crate) fn percent(&self) -> String {
         format!("{} %", self.share / 10)
     }

@@ -24,7 +24,7 @@ pub(crate) fn join_tools(calls: &[ToolUse]) -> String {
     calls.iter().map(|call| show_tool_name(&call.tool)).collect::<Vec<_>>().join(", ")
 }
 
-/// A call in one line.
+/// Describes a call in one line, by its most telling argument.
 pub(crate) fn describe_call(call: &ToolUse) -> String {
     let value: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
     let about = TELLING.iter().find_map(|key| value.get(*key)?.as_str());
@@ -35,7 +35,7 @@ pub(crate) fn describe_call(call: &ToolUse) -> String {
     format!("{tool} {}", &about[..end])
 }
 
-/// Of a server's tool, an argument that looks like one of ours is not all of them.
+/// True for a tool of a server: an argument named like one of ours may be one of several.
 fn is_foreign(call: &ToolUse) -> bool {
     split_tool_name(&call.tool).is_some()
 }
@@ -52,7 +52,7 @@ pub(crate) fn show_arguments(call: &ToolUse, whole: bool) -> TextBlock {
     TextBlock::new("Arguments", &shown, whole)
 }
 
-/// What a call changes in files, where its arguments say so.
+/// Shows the edits, patch or written file of a call, where its arguments have one.
 pub(crate) fn show_changes(call: &ToolUse, whole: bool) -> Vec<TextBlock> {
     if is_foreign(call) {
         return Vec::new();

@@ -10,20 +10,20 @@ const MOST: usize = 366;
 /// Height of the drawing, and what is drawn of the least that cost anything.
 const HEIGHT: u64 = 100;
 const LEAST: u64 = 1;
-/// Width of a day.
+/// Width of one day's bar, in units of the drawing.
 pub(crate) const WIDTH: usize = 10;
 
-/// A day.
+/// Bar of one day in the chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChartBar {
     pub x: usize,
     pub y: u64,
     pub height: u64,
-    /// Shown on hover.
+    /// Tooltip with the day and its cost.
     pub words: String,
 }
 
-/// See the module.
+/// Bar chart of the cost of each day.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DayChart {
     pub bars: Vec<ChartBar>,
@@ -34,12 +34,12 @@ pub(crate) struct DayChart {
     pub most: String,
     /// Position of the line of a day's budget, and the budget in words.
     pub cap: Option<(u64, String)>,
-    /// In a sentence.
+    /// The chart in one sentence, for screen readers.
     pub words: String,
 }
 
 impl DayChart {
-    /// Of each day from `first` to `last`, with a line at `cap`. Nothing where there is hardly anything to
+    /// Draws each day from `first` to `last`, with a line at `cap`. `None` where there is hardly anything to
     /// compare.
     pub(crate) fn of(
         spent: &BTreeMap<Date, NanoUsd>,

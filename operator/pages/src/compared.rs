@@ -6,18 +6,18 @@ use codebutler_wire::history::{HistoryEvent, ViewShown};
 /// A page at one width, in one set of colours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PicturePair {
-    /// Such as `phone, dark`.
+    /// Variant that both show, such as `phone, dark`.
     pub caption: String,
     pub before: Option<PairPicture>,
     pub after: PairPicture,
 }
 
-/// One of the two.
+/// The picture of before or of after the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairPicture {
-    /// Its number among the pictures of the line.
+    /// Index among the pictures of the line.
     pub place: usize,
-    /// For people who do not see it.
+    /// Description for people who do not see the picture.
     pub words: String,
 }
 

@@ -16,7 +16,7 @@ use crate::page::{MoneyRow, PageVisitor};
 use crate::summary::{CallTotals, QUARTER};
 use crate::text::{format_count, name_people, render_template, show_money};
 
-/// Rows of one table.
+/// Maximum number of rows in one table.
 const ROWS: usize = 60;
 
 #[derive(Template)]
@@ -35,12 +35,12 @@ struct Costs<'a> {
 
 struct Table {
     title: &'static str,
-    /// Not what people look for first.
+    /// True if the table is folded at first, since few people look for it.
     folded: bool,
     rows: Vec<MoneyRow>,
 }
 
-/// Spending by purpose.
+/// Spending grouped by day, person, team, repo, role and model.
 #[derive(Default)]
 struct Spending {
     all: CallTotals,
@@ -57,8 +57,8 @@ struct Spending {
     today: Option<Date>,
 }
 
-/// What was spent on the last `days`, today included; `now` in milliseconds since 1970. 0: ever. A day is one of
-/// each Repo's own time zone, as its budgets count it.
+/// Renders the costs of the last `days`, today included (0: all time); `now` in milliseconds since 1970. A day
+/// is one in each Repo's own time zone, as its budgets count it.
 pub fn render_costs(
     threads: &[ListedThread],
     budgets: &[RepoBudgets],
@@ -159,7 +159,7 @@ impl Spending {
         }
     }
 
-    /// With a line at what a day may cost, if there is such a cap.
+    /// Chart of the cost of each day, with a line at the daily cap, if there is one.
     fn chart(&self, cap: Option<NanoUsd>) -> Option<DayChart> {
         let spent = self.days.iter().map(|(day, totals)| (*day, totals.cost)).collect();
         DayChart::of(&spent, (self.first?, self.today?), cap)
@@ -200,7 +200,7 @@ impl Table {
         Self::listed(title, rows, all, filter)
     }
 
-    /// In this order. `filter`: what the list of threads calls such a thing.
+    /// Builds a table in the order of `rows`. `filter`: the query parameter of the list that shows a row's threads.
     fn listed(
         title: &'static str,
         rows: Vec<(String, CallTotals)>,

@@ -35,7 +35,7 @@ impl ChangedFile {
     }
 }
 
-/// A line of a patch.
+/// Row of a patch, as it is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiffRow {
     /// `add`, `del`, `hunk` or nothing.

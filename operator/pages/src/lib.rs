@@ -47,10 +47,10 @@ pub use roadmap::{RoadmapPage, render_roadmap, roadmap_table};
 pub use step::{StepView, is_on_page};
 pub use summary::{CallTotals, MoneyPurpose, RoadmapShown, STATES, ThreadSummary, TimeSpan};
 
-/// What people call themselves, by Slack user id.
+/// Display names of people, by Slack user id.
 pub type UserNames = BTreeMap<String, String>;
 
-/// Styles of all pages.
+/// Style sheet of all pages, as CSS.
 pub const STYLE: &str = include_str!("../assets/page.css");
 /// The pages' own sign, as SVG.
 pub const ICON: &str = include_str!("../assets/icon.svg");

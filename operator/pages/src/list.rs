@@ -12,7 +12,7 @@ use crate::page::PageVisitor;
 use crate::summary::{STATES, ThreadSummary};
 use crate::text::{format_count, format_duration, name_people, render_template, show_money};
 
-/// Threads of one page.
+/// Maximum number of threads on one page of the list.
 const MOST: usize = 200;
 
 #[derive(Template)]
@@ -26,9 +26,9 @@ struct List<'a> {
     people: BTreeMap<String, String>,
     count: usize,
     counted: String,
-    /// As HTML.
+    /// Total cost, as HTML.
     total: String,
-    /// Nothing was asked for in particular.
+    /// True if no filter is set.
     plain: bool,
     older: Option<String>,
 }
@@ -39,38 +39,38 @@ struct ThreadRow {
     state: &'static str,
     /// The reason for the wait, or the role that is working.
     detail: String,
-    /// Since when, as HTML.
+    /// Time since which it has this state, as HTML.
     since: String,
     repo: String,
     asked: String,
-    /// As HTML.
+    /// Time of the last activity, as HTML.
     last: String,
     lasted: String,
     cost: String,
-    /// How its roadmap stands.
+    /// Progress of the thread's roadmap.
     roadmap: Option<String>,
 }
 
-/// What a list shows.
+/// Filter and page of the list, from the address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListFilter {
-    /// One of [`STATES`].
+    /// One of [`STATES`]; empty for all.
     pub state: String,
     /// Words of the title, or the name.
     pub query: String,
     pub repo: String,
     /// Slack user id of somebody who took part.
     pub person: String,
-    /// USD, at least.
+    /// Minimum cost in USD.
     pub cost: String,
-    /// From 0.
+    /// Page number, from 0.
     pub page: usize,
 }
 
-/// One thread of a list.
+/// A thread of the list, with its summary.
 #[derive(Clone, Debug, Default)]
 pub struct ListedThread {
-    /// NAMESPACE/THREAD.
+    /// Namespace and name, as NAMESPACE/THREAD.
     pub name: String,
     pub summary: ThreadSummary,
     /// Time zone of its Repo's days; empty: UTC.
@@ -105,7 +105,7 @@ impl ListFilter {
     }
 }
 
-/// For a query.
+/// Percent-encodes a text for a query.
 pub(crate) fn encode_query(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -183,7 +183,7 @@ impl ThreadRow {
         }
     }
 
-    /// Of the state, for its colour.
+    /// CSS class that colours the state.
     fn class(&self) -> &'static str {
         match self.state {
             "running" => "running",

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// When something was, as HTML that knows it exactly: how long ago it is, or the date.
+/// Renders a time as HTML with its exact value: relative to `now`, or as a date.
 pub(crate) fn show_time(millis: u64, now: u64) -> String {
     let exact = format_moment(millis, "%Y-%m-%dT%H:%M:%SZ");
     if exact.is_empty() {
@@ -14,7 +14,7 @@ pub(crate) fn show_time(millis: u64, now: u64) -> String {
     format!("<time datetime=\"{exact}\" title=\"{hover}\" data-ago>{ago}</time>")
 }
 
-/// When something was, as HTML that knows it exactly: date and time, in the reader's own zone where a script runs.
+/// Renders a time as HTML with its exact value: date and time, in the reader's own zone where a script runs.
 pub(crate) fn show_exactly(millis: u64) -> String {
     let exact = format_moment(millis, "%Y-%m-%dT%H:%M:%SZ");
     if exact.is_empty() {
@@ -24,7 +24,7 @@ pub(crate) fn show_exactly(millis: u64) -> String {
     format!("<time datetime=\"{exact}\" data-exact>{shown}</time>")
 }
 
-/// A time, for people.
+/// Formats a time in UTC; empty if it is unset or out of range.
 pub(crate) fn format_moment(millis: u64, format: &str) -> String {
     let at = i64::try_from(millis).ok().filter(|at| *at > 0);
     let at = at.and_then(|at| Timestamp::from_millisecond(at).ok());

@@ -1,20 +1,20 @@
-//! How a Thread stands at this moment, as its object says: a history lacks what nobody has written down yet, such as
+//! Current state of a Thread, from its object: a history lacks what nobody has written down yet, such as
 //! a pod that is gone. Pure.
 
 use std::collections::BTreeSet;
 
 use crate::UserNames;
 
-/// Why a run ended that nobody has told the end of.
+/// Outcome of a run whose end is not in the history.
 pub(crate) const LOST: &str = "lost";
-/// Names that a line shows.
+/// Maximum number of names in one line.
 const NAMES: usize = 3;
 
-/// Of the object.
+/// Current state of a Thread, as its object has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadNow {
     pub closed: bool,
-    /// Roles in a run.
+    /// Roles that are in a run now.
     pub working: BTreeSet<String>,
     /// Roles that have something to do and begin soon.
     pub starting: BTreeSet<String>,
@@ -27,9 +27,9 @@ pub struct ThreadNow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitNow {
     pub cause: WaitCause,
-    /// Slack user ids.
+    /// Slack user ids of the people who are waited for.
     pub people: Vec<String>,
-    /// Milliseconds since 1970.
+    /// Start of the wait, in milliseconds since 1970.
     pub since: u64,
 }
 
@@ -37,9 +37,9 @@ pub struct WaitNow {
 pub enum WaitCause {
     Slot,
     Budget,
-    /// What people are to do: `to approve the plan`.
+    /// An answer of people, in words such as `to approve the plan`.
     Answer(String),
-    /// Why nothing can go on.
+    /// A failure that blocks all progress, with its reason.
     Trouble(String),
 }
 

@@ -1,18 +1,18 @@
-//! What a thread's page says at a glance, where its link is shown elsewhere. Pure.
+//! Preview of a thread's page, for places that show its link. Pure.
 
 use crate::UserNames;
 use crate::summary::ThreadSummary;
 use crate::text::name_people;
 
-/// As plain text.
+/// Title and facts of a preview, as plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PagePreview {
     pub title: String,
-    /// How it stands, for whom it waits, what it has cost, its pull request.
+    /// State, people who are waited for, cost, and pull request.
     pub facts: Vec<String>,
 }
 
-/// None where nothing has happened yet.
+/// Builds the preview of a thread; `None` if nothing has happened yet.
 #[must_use]
 pub fn preview_page(summary: &ThreadSummary, names: &UserNames) -> Option<PagePreview> {
     if summary.title.is_empty() {

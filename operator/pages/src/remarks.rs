@@ -6,16 +6,16 @@ use serde_json::Value;
 /// The tool that leaves a review.
 const REVIEW: &str = "GHReview";
 
-/// A remark on a line.
+/// A reviewer's remark on a line of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineRemark {
     pub role: String,
     pub file: String,
-    /// Of the new version.
+    /// Line number in the new version.
     pub line: u64,
     /// The branch's newest commit then, if one was pushed: the line is counted there.
     pub commit: Option<String>,
-    /// Markdown.
+    /// Text of the remark, as Markdown.
     pub body: String,
 }
 

@@ -1,4 +1,4 @@
-//! What people may write on a thread's page: answers to open questions, and a reply.
+//! Forms on a thread's page: answers to open questions, and a reply.
 
 use askama::Template;
 use codebutler_markdown::TextDialect;
@@ -14,14 +14,14 @@ pub const LONGEST_REPLY: usize = 3_000;
 pub struct PageReplies {
     /// Shows that a change was asked for on this page.
     pub token: String,
-    /// Of this form: sent twice, a reply is posted once.
+    /// Idempotency key of this form: sent twice, a reply is posted once.
     pub key: String,
     pub questions: Vec<AskedQuestion>,
     /// The questions can't be read right now: a sentence.
     pub unread: Option<String>,
 }
 
-/// An open question.
+/// An open question with its buttons.
 #[derive(Clone, Debug, Default)]
 pub struct AskedQuestion {
     /// Slack's `ts` of its message.
@@ -36,7 +36,7 @@ pub struct AskedPart {
     pub buttons: Vec<AskedButton>,
 }
 
-/// A button.
+/// A button of an open question.
 #[derive(Clone, Debug, Default)]
 pub struct AskedButton {
     pub action: String,
@@ -76,7 +76,7 @@ pub(crate) fn render_asks(base: &str, replies: &PageReplies, names: &UserNames) 
     render_template(&Asks { base, replies, names })
 }
 
-/// The form for a reply.
+/// Renders the form for a reply, with `text` in it.
 pub(crate) fn render_reply(base: &str, (token, key): (&str, &str), text: &str) -> String {
     render_template(&Reply { base, token, key, text, longest: LONGEST_REPLY })
 }

@@ -6,20 +6,20 @@ use crate::step::{StepPlace, StepView, describe_outcome};
 use crate::summary::{ThreadSummary, TimeSpan};
 use crate::text::{format_count, format_duration, show_money};
 
-/// One entry of a page.
+/// An entry of a page: a step, or a run with its steps.
 #[derive(Clone, Debug)]
 pub(crate) enum PageItem {
     Step(Box<StepView>),
     Run(Box<RunView>),
 }
 
-/// A run of a role.
+/// A role's run, as it is shown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunView {
-    /// The same on every page that shows a part of it.
+    /// Stable key of the run, the same on every page that shows a part of it.
     pub key: String,
     pub role: String,
-    /// When it began, for machines and for people.
+    /// Start of the run: machine-readable, and as people read it.
     pub at: String,
     pub clock: String,
     /// `on`, `waits`, `bad`, `over` or `loose`.
@@ -27,18 +27,18 @@ pub(crate) struct RunView {
     pub outcome: &'static str,
     /// Current activity, or the reason of a failure.
     pub about: String,
-    /// Small print.
+    /// Details in small print, such as the duration.
     pub meta: Vec<String>,
-    /// As HTML.
+    /// Cost of the run, as HTML.
     pub cost: String,
     pub steps: Vec<StepView>,
-    /// In milliseconds since 1970.
+    /// Start of the run, or time of the first loose step, in milliseconds since 1970.
     millis: u64,
 }
 
 /// Steps, oldest first, as items, oldest first.
 pub(crate) fn group_steps(mut steps: Vec<StepView>, summary: &ThreadSummary) -> Vec<PageItem> {
-    // Several tell of what happens, each in its own time.
+    // Several processes write the history, so their lines are not in order of time.
     steps.sort_by_key(|step| step.millis);
     let mut items: Vec<PageItem> = Vec::new();
     for step in steps {
@@ -137,7 +137,7 @@ impl RunView {
         self.class == "loose"
     }
 
-    /// Nothing but loose ends.
+    /// True if it groups loose steps and has none.
     fn is_empty(&self) -> bool {
         self.is_loose() && self.steps.is_empty()
     }

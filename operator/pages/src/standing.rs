@@ -1,11 +1,11 @@
-//! What a summary says once it is known how the Thread stands now. Pure.
+//! Corrects a summary by the Thread's current state, and describes it. Pure.
 
 use crate::UserNames;
 use crate::now::{LOST, ThreadNow};
 use crate::summary::{ThreadSummary, TimeSpan};
 
 impl ThreadSummary {
-    /// Takes in how the Thread stands now: this goes before what its history says.
+    /// Applies the Thread's current state, which takes precedence over its history.
     pub fn stand(&mut self, now: ThreadNow) {
         for span in &mut self.spans {
             if span.ended.is_none() && now.away.contains(&span.role) {

@@ -1,4 +1,4 @@
-//! What a line of a history looks like.
+//! Renders a line of a history as a step of a page.
 
 use codebutler_markdown::TextDialect;
 use codebutler_wire::history::{
@@ -15,9 +15,9 @@ use crate::text::{
     TextBlock, format_count, format_duration, group_digits, name_people, render_prose, show_money,
 };
 
-/// How checks end well, and badly.
+/// States of checks that count as passed.
 const PASSED: [&str; 3] = ["success", "neutral", "skipped"];
-/// Nobody may ask.
+/// State of checks that nobody may read.
 const UNKNOWN: &str = "unknown";
 const FAILED: [&str; 6] =
     ["failure", "error", "timed_out", "cancelled", "action_required", "startup_failure"];
@@ -25,43 +25,43 @@ const FAILED: [&str; 6] =
 /// The place of a line on a thread's page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StepPlace {
-    /// In the conversation itself.
+    /// Shown in the conversation itself.
     #[default]
     Talk,
-    /// Inside of the run that it is a step of.
+    /// Shown inside the run that it is a step of.
     Run,
-    /// Begins or ends a run, which says so itself.
+    /// Start or end of a run; the run itself shows it.
     Edge,
-    /// Nowhere: it is of the machinery, and stays in the exports.
+    /// Not on the page, only in the exports: internals of the machinery.
     Aside,
 }
 
-/// A line, as it is shown.
+/// A line of a history, as its page shows it.
 #[derive(Clone, Debug, Default)]
 pub struct StepView {
-    /// Its number in the history.
+    /// Number of the line in the history.
     pub n: u64,
-    /// When, in milliseconds since 1970, and the role that it is about.
+    /// Time in milliseconds since 1970; below it, the role that the line is about.
     pub millis: u64,
     pub role: String,
     pub place: StepPlace,
-    /// When, for machines and for people.
+    /// Time of the line: machine-readable, and as people read it.
     pub at: String,
     pub clock: String,
-    /// What it is like: `message`, `model`, `tool` and so on.
+    /// CSS class: `message`, `model`, `tool` and so on.
     pub class: &'static str,
     pub who: String,
     pub title: String,
     /// Small print: tokens, dollars, durations.
     pub meta: Vec<String>,
-    /// Cost, as HTML.
+    /// Cost of the call, as HTML.
     pub cost: Option<String>,
     pub text: Option<String>,
     /// Words with their markup, as HTML.
     pub prose: Option<String>,
-    /// A page elsewhere.
+    /// Address of a related page elsewhere.
     pub link: Option<String>,
-    /// What a picture is called that is shown.
+    /// Caption of a picture that the step shows.
     pub picture: Option<String>,
     /// Pictures of before and after a change.
     pub pairs: Vec<PicturePair>,
@@ -69,7 +69,7 @@ pub struct StepView {
 }
 
 impl StepView {
-    /// Nothing if there is nothing to be seen. `whole`: with all of its text.
+    /// Renders a line; `None` if nothing of it is shown. `whole`: with all of its text.
     pub fn of(n: u64, line: &HistoryLine, names: &UserNames, whole: bool) -> Option<Self> {
         let time = i64::try_from(line.at).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
         let time = time.unwrap_or(Timestamp::UNIX_EPOCH);
@@ -91,7 +91,7 @@ impl StepView {
         Some(step)
     }
 
-    /// Stands for a line that can't be read, behind this one.
+    /// Placeholder for a line that can't be read, with the time of the line before it.
     pub fn gap(n: u64, before: Option<&Self>) -> Self {
         let title = "a line of the history is too long or damaged: it is left out here".to_owned();
         let before = before.cloned().unwrap_or_default();
@@ -249,7 +249,7 @@ impl StepView {
             }
             (good, 0) => ("note", format!("checks at {commit}: {good} of {} passed", checks.len())),
         };
-        // What failed comes first.
+        // Failed checks come first.
         let mut sorted: Vec<&CheckShown> = checks.iter().collect();
         sorted.sort_by_key(|check| (fine(check), !failed(check)));
         let lines: Vec<String> =
@@ -338,7 +338,7 @@ impl StepView {
     }
 }
 
-/// Whether a thread's page shows a line, and not its export alone.
+/// True if a thread's page shows the line; others are in its export alone.
 pub fn is_on_page(line: &HistoryLine) -> bool {
     place_step(&line.event) != StepPlace::Aside
 }
@@ -422,7 +422,7 @@ fn show_todo(items: &[TodoEntry]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// What a condition says is missing.
+/// Words for what a condition waits for.
 pub(crate) fn waited_for(condition: &str) -> &str {
     match condition {
         "AwaitingUser" => "an answer",

@@ -1,4 +1,4 @@
-//! What a history adds up to. Takes in its lines one after the other.
+//! Summary of a history, updated line by line.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,9 +16,9 @@ pub(crate) use crate::remarks::LineRemark;
 
 /// Messages whose text is at hand when one of them turns out to be the plan.
 const RECENT: usize = 16;
-/// Of a title, in bytes.
+/// Maximum length of a title, in bytes.
 const TITLE: usize = 160;
-/// Spans of a timeline.
+/// Maximum number of spans that are kept for the timeline.
 const SPANS: usize = 400;
 /// Calls whose run is not known yet.
 const LOOSE: usize = 64;
@@ -26,12 +26,12 @@ const LOOSE: usize = 64;
 const QUEUED: &str = "Queued";
 const ASKS: &str = "AwaitingUser";
 const BUDGET: &str = "BudgetExceeded";
-/// Remarks on lines.
+/// Maximum number of kept remarks on lines.
 const REMARKS: usize = 200;
-/// Of an hour, in milliseconds.
+/// Length of a quarter of an hour, in milliseconds.
 pub(crate) const QUARTER: u64 = 900_000;
 
-/// What calls used.
+/// Totals of model calls: number, tokens and cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallTotals {
     pub calls: u64,
@@ -54,7 +54,7 @@ impl CallTotals {
         self.cost += call.cost;
     }
 
-    /// Both together.
+    /// Adds the totals of `other` to these.
     pub fn join(&mut self, other: &Self) {
         self.calls += other.calls;
         self.fresh += other.fresh;
@@ -66,7 +66,7 @@ impl CallTotals {
     }
 }
 
-/// What money went to.
+/// Key by which costs are grouped: time, role and model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MoneyPurpose {
     /// Quarters of an hour since 1970: a day begins with one wherever it is.
@@ -80,11 +80,11 @@ pub struct MoneyPurpose {
 pub struct TimeSpan {
     /// The role that ran; empty for a wait.
     pub role: String,
-    /// How the run ended, or why it waits.
+    /// Outcome of the run, or reason of the wait.
     pub what: String,
-    /// Milliseconds since 1970.
+    /// Start of the span, in milliseconds since 1970.
     pub began: u64,
-    /// Nothing as long as it lasts.
+    /// End of the span; `None` while it lasts.
     pub ended: Option<u64>,
     /// Number of the line that says that it began.
     pub first: u64,
@@ -93,7 +93,7 @@ pub struct TimeSpan {
     pub tools: u64,
     /// Current activity while it lasts.
     pub doing: String,
-    /// Why it failed.
+    /// Reason of a run's failure.
     pub reason: Option<String>,
 }
 
@@ -104,14 +104,14 @@ impl TimeSpan {
     }
 }
 
-/// The newest message.
+/// The conversation's newest message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatestMessage {
-    /// Number of its line.
+    /// Number of the message's line in the history.
     pub n: u64,
     pub ts: SlackTs,
     pub author: MessageAuthor,
-    /// Its first words, in one line.
+    /// Beginning of its text, in one line.
     pub text: String,
     pub at: u64,
 }
@@ -157,12 +157,12 @@ pub struct PushedShown {
 /// A roadmap that is worked off from the conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoadmapShown {
-    /// How many people approved.
+    /// Number of people who approved.
     pub approved: u64,
     pub budget: Option<NanoUsd>,
-    /// `done` or `stopped`.
+    /// `done` or `stopped`, once it has ended.
     pub ended: Option<String>,
-    /// By id.
+    /// Items of the roadmap by their id.
     pub items: BTreeMap<String, ItemShown>,
 }
 
@@ -172,7 +172,7 @@ impl RoadmapShown {
     }
 }
 
-/// See the module.
+/// Summary of one Thread's history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadSummary {
     pub lines: u64,
@@ -205,13 +205,13 @@ pub struct ThreadSummary {
     /// Reviewers' remarks on lines, oldest first.
     pub remarks: Vec<LineRemark>,
     pub roadmap: Option<RoadmapShown>,
-    /// Oldest first.
+    /// Runs and waits, oldest first.
     pub spans: Vec<TimeSpan>,
-    /// Milliseconds since 1970.
+    /// Time of the first line, in milliseconds since 1970.
     pub began: u64,
     pub last: u64,
     pub closed: bool,
-    /// How the Thread stands at this moment, where that is known.
+    /// Current state of the Thread, if known.
     pub now: Option<ThreadNow>,
     /// The message that the title is of.
     pub(crate) first: Option<SlackTs>,
@@ -224,7 +224,7 @@ pub struct ThreadSummary {
     pub(crate) recent: VecDeque<(SlackTs, String)>,
 }
 
-/// Where a conversation stands.
+/// States by which the list of threads can be filtered.
 pub const STATES: [&str; 4] = ["running", "waiting for you", "queued", "done"];
 
 impl ThreadSummary {
@@ -266,7 +266,7 @@ impl ThreadSummary {
         Some((words, since.or(ended).unwrap_or(self.last)))
     }
 
-    /// Runs that go on.
+    /// Runs that have not ended.
     pub fn open_runs(&self) -> impl Iterator<Item = &TimeSpan> {
         self.spans.iter().filter(|span| !span.role.is_empty() && span.ended.is_none())
     }
@@ -281,7 +281,7 @@ impl ThreadSummary {
         }
     }
 
-    /// Takes in the next line; one that can't be read counts as a line.
+    /// Adds the next line; one that can't be read is only counted.
     pub fn add(&mut self, line: Option<&HistoryLine>) {
         self.lines += 1;
         let Some(line) = line else { return };

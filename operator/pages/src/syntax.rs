@@ -19,22 +19,22 @@ const NEAR: usize = 200;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LinePainter {
     language: Option<&'static CodeLanguage>,
-    /// What ends the comment or string in which the last line ended, and its class.
+    /// Terminator and class of a comment or string that the last line left open.
     open: Option<(&'static str, &'static str)>,
 }
 
 impl LinePainter {
-    /// By the file's name. Of a language that is not known, everything stays plain.
+    /// Chooses the language by the file's name. Text of an unknown language stays plain.
     pub(crate) fn of(path: &str) -> Self {
         Self { language: find_language(path), open: None }
     }
 
-    /// What comes is from elsewhere in the file.
+    /// Resets the state: the next line is from elsewhere in the file.
     pub(crate) fn begin_again(&mut self) {
         self.open = None;
     }
 
-    /// The next line as HTML.
+    /// Highlights the next line, as HTML.
     pub(crate) fn paint(&mut self, line: &str) -> String {
         let mut html = String::with_capacity(line.len() + 16);
         let Some(language) = self.language else {

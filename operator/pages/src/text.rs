@@ -13,7 +13,7 @@ const SHOWN: usize = 80;
 /// Characters of a line that are.
 const WIDE: usize = 2000;
 
-/// A line of a text.
+/// Row of a text or patch, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextRow {
     /// `add`, `del`, `hunk` or nothing.
@@ -21,7 +21,7 @@ pub struct TextRow {
     pub text: String,
 }
 
-/// A text under a heading.
+/// A text under a heading, which may be folded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextBlock {
     pub heading: String,
@@ -38,7 +38,7 @@ impl TextBlock {
         Self::of(heading, rows.collect(), whole)
     }
 
-    /// What stood there and what stands there now.
+    /// Shows a replacement as removed and added rows.
     pub fn change(heading: &str, (old, new): (&str, &str), whole: bool) -> Self {
         let row = |class| move |line: &str| TextRow { class, text: line.to_owned() };
         Self::of(
@@ -134,7 +134,7 @@ fn name_dates(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// With separators: 12,345.
+/// Formats a number with separators: 12,345.
 pub(crate) fn group_digits(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
@@ -153,7 +153,7 @@ pub(crate) fn format_count(n: u64, what: &str) -> String {
     format!("{} {what}{plural}", group_digits(n))
 }
 
-/// How long something took.
+/// Formats a duration in its largest fitting units.
 pub(crate) fn format_duration(millis: u64) -> String {
     let (minutes, hours) = (millis / 60_000, millis / 3_600_000);
     match millis {

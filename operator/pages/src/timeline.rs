@@ -1,12 +1,12 @@
-//! Who worked when, and what was waited for, as bars. Pure.
+//! Timeline of runs and waits, as bars. Pure.
 
 use crate::summary::TimeSpan;
 
-/// Width of the drawing.
+/// Width of the drawing, in its own units.
 const WIDTH: u64 = 1000;
 const ROW: u64 = 14;
 
-/// A bar.
+/// Bar of one run or wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TimelineBar {
     pub x: u64,
@@ -16,7 +16,7 @@ pub(crate) struct TimelineBar {
     pub class: &'static str,
 }
 
-/// See the module.
+/// Timeline of a page: bars and labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PageTimeline {
     pub bars: Vec<TimelineBar>,
@@ -26,7 +26,7 @@ pub(crate) struct PageTimeline {
 }
 
 impl PageTimeline {
-    /// Of spans between two moments.
+    /// Draws the spans between two times.
     pub(crate) fn of(spans: &[TimeSpan], began: u64, last: u64) -> Self {
         let whole = last.saturating_sub(began).max(1);
         let mut rows: Vec<String> = Vec::new();

@@ -189,7 +189,7 @@ mod tests {
         );
         assert_eq!(read.text, "The total is NaN\nInner\ndeep");
         assert_eq!(read.files.len(), 2);
-        // With words in rich text alone.
+        // The message's text is in rich text alone.
         let blocks = json!([{"type": "rich_text", "elements": [{"type": "rich_text_section",
             "elements": [{"type": "text", "text": "rich"}]}]}]);
         let share = json!({"is_share": true, "message_blocks": [

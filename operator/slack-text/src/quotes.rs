@@ -18,7 +18,7 @@ pub fn without_quotes(text: &str) -> String {
             if quote.starts_with(">>>") || quote.starts_with("&gt;&gt;&gt;") {
                 break;
             }
-            // Nothing grows together over it.
+            // The lines before and after a quotation stay apart.
             kept.push('\n');
             continue;
         }

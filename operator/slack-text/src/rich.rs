@@ -31,7 +31,7 @@ fn add_element(element: &Value, view: RichView, lines: &mut Vec<String>) {
         Some("rich_text_preformatted") if shown => {
             lines.push(format!("```\n{}\n```", inline(element, view, 0)));
         }
-        // Nothing grows together over what is left out.
+        // The texts before and after what is left out stay apart.
         Some("rich_text_quote" | "rich_text_preformatted") => lines.push(String::new()),
         Some("rich_text_list") => add_list(element, view, lines),
         _ => lines.push(inline(element, view, 0)),

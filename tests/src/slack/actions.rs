@@ -1,4 +1,4 @@
-//! What can happen in a workspace, whoever does it: posts, edits, deletions, reactions, statuses.
+//! Changes to a workspace, whoever makes them: posts, edits, deletions, reactions, statuses.
 
 use serde_json::{Map, Value, json};
 
@@ -16,7 +16,7 @@ const MAX_REACTIONS: usize = 23;
 /// Seconds after which a thread's status goes away by itself.
 const STATUS_SECONDS: i64 = 120;
 
-/// What a call does to a message's metadata.
+/// Change that a call makes to a message's metadata.
 #[derive(Debug, Default)]
 pub(super) enum MetadataChange {
     #[default]
@@ -35,14 +35,14 @@ impl MetadataChange {
     }
 }
 
-/// What an edit changes; `None` leaves a part as it is.
+/// Changes of an edit; `None` leaves a part as it is.
 #[derive(Debug, Default)]
 pub(super) struct MessageEdit {
     pub text: Option<String>,
     pub blocks: Option<Vec<Value>>,
     pub attachments: Option<Vec<Value>>,
     pub metadata: MetadataChange,
-    /// Whether readers see "(edited)".
+    /// True if readers see "(edited)".
     pub marked: bool,
 }
 
@@ -242,7 +242,7 @@ impl SlackCore {
             }));
             self.emit(channel_id, &event_ts, event);
         }
-        // Its files stay their owner's, and are in the channel no more.
+        // Files of a deleted message still belong to their owner, but are no longer in the channel.
         for file in &before.files {
             if let Some(file) = self.world.files.get_mut(file) {
                 file.shares.retain(|share| share.channel != channel_id || share.ts != ts);
@@ -266,7 +266,7 @@ impl SlackCore {
         self.stream_mut(channel, ts).is_some_and(|stream| stream.standing == StreamStanding::Open)
     }
 
-    /// Nothing where a message was no stream.
+    /// Ends the stream of a message; does nothing where the message was no stream.
     pub(super) fn end_stream(&mut self, channel: &str, ts: &str, standing: StreamStanding) {
         if let Some(stream) = self.stream_mut(channel, ts) {
             stream.standing = standing;
@@ -330,7 +330,8 @@ impl SlackCore {
         Ok(())
     }
 
-    /// Nobody is told for a message under a chosen name, which has no `user` either.
+    /// Author of the item, if the event names one: not for a message under a chosen name, which has no `user`
+    /// either.
     fn item_user(&self, channel_id: &str, ts: &str) -> Option<String> {
         self.world.named_author(self.world.channels.get(channel_id)?.messages.get(ts)?)
     }
@@ -348,7 +349,7 @@ impl SlackCore {
         true
     }
 
-    /// What the app says it is doing in a thread; empty to stop.
+    /// Sets the app's status in a thread; an empty one clears it.
     pub(super) fn set_status(&mut self, channel: &str, thread_ts: &str, status: &str) {
         let place = |s: &ThreadStatus| s.channel == channel && s.thread_ts == thread_ts;
         let had = self.world.statuses.iter().any(place);

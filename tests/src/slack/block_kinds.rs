@@ -11,7 +11,7 @@ const WIDTHS: &[&str] = &["narrow", "standard", "wide", "full"];
 const STATUSES: &[&str] = &["pending", "in_progress", "complete", "error"];
 const CELLS: &[&str] = &["rich_text", "raw_text", "raw_number"];
 const ALIGNS: &[&str] = &["left", "center", "right"];
-/// What a container may hold.
+/// Block types that a container may hold.
 const INSIDE: &[&str] = &[
     "actions",
     "context",

@@ -1,4 +1,4 @@
-//! Who gets which event and when: connections, acknowledgements, retries. No input or output
+//! Event delivery over Socket Mode: connections, acknowledgements, retries. No input or output
 //! here: frames go into channels, and timers are asked for rather than started.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use super::world::SlackMessage;
 /// An order to the task that owns a connection.
 #[derive(Debug)]
 pub(super) enum DeliveryOrder {
-    /// Send an envelope.
+    /// Send this envelope to the client.
     Send(String),
     /// Say goodbye with this reason, then close after the grace time.
     Disconnect(&'static str),
@@ -23,20 +23,20 @@ pub(super) enum DeliveryOrder {
     Abort,
 }
 
-/// Something to do later.
+/// Timer that a caller has to start for the dispatcher.
 #[derive(Debug)]
 pub(super) enum DeliveryTimer {
     /// The time to acknowledge this envelope is over.
     Expire { envelope_id: String },
-    /// Try an event again.
+    /// Deliver an event once more.
     Retry { event: usize, attempt: usize },
-    /// No retry is left.
+    /// Give up an event: no retry is left.
     GiveUp { event: usize },
     /// Show uploaded files where they belong.
     Share { channels: Vec<String>, message: Box<SlackMessage> },
 }
 
-/// What an envelope carries.
+/// Payload type of an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EnvelopeKind {
@@ -46,7 +46,7 @@ pub enum EnvelopeKind {
     Interactive,
 }
 
-/// How deliveries went so far.
+/// Counters of deliveries so far.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct DeliveryStats {
     /// Events and clicks that came up.
@@ -66,21 +66,21 @@ pub struct DeliveryStats {
 /// One event's way to the app.
 #[derive(Debug, Clone)]
 pub struct EventDelivery {
-    /// Event or click.
+    /// Type of the envelope that carries it.
     pub kind: EnvelopeKind,
     /// `message`, `app_mention`, `reaction_added`, `block_actions`, ….
     pub event_type: String,
     /// `event_ts`; a new message's own ts, a click's `action_ts`.
     pub key: String,
-    /// `Ev…`; absent on clicks.
+    /// Event id, `Ev…`; absent on clicks.
     pub event_id: Option<String>,
-    /// Envelopes sent.
+    /// Number of envelopes sent for it.
     pub attempts: usize,
-    /// When it came up.
+    /// Time at which the event occurred.
     pub emitted_at: Instant,
-    /// When the app first acknowledged it.
+    /// Time of the app's first acknowledgement.
     pub acked_at: Option<Instant>,
-    /// Whether Slack gave it up.
+    /// True if Slack gave up after the last retry.
     pub lost: bool,
 }
 
@@ -117,7 +117,7 @@ struct DeliveredEvent {
 enum Sent {
     /// The nth attempt of the ordinary schedule.
     Attempt(usize),
-    /// By order of the test; no retry follows.
+    /// An extra delivery that a test ordered; no retry follows.
     Extra,
 }
 

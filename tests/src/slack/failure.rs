@@ -34,7 +34,7 @@ impl MethodFailure {
     }
 }
 
-/// For `ok_or` and `?` with a bare code.
+/// Fails with a bare code, for `ok_or` and `?`.
 pub(super) fn fail_with<T>(code: &str) -> Result<T, MethodFailure> {
     Err(MethodFailure::new(code))
 }

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 pub enum FileAccess {
     /// Messages only name it: `files.info` describes it.
     CheckFileInfo,
-    /// Over the plan's limit.
+    /// Hidden because the plan's storage limit is reached.
     HiddenByLimit,
-    /// It was deleted; the message keeps its place.
+    /// The file was deleted; the message keeps its place.
     Tombstone,
     /// Described as ever, but for its name.
     Nameless,

@@ -18,7 +18,7 @@ use super::world::{MessageSender, SlackMessage};
 const HOOK_USES: u8 = 5;
 const HOOK_MINUTES: u64 = 30;
 
-/// A response URL.
+/// Target and creation time of a response URL.
 #[derive(Debug, Clone)]
 pub(super) struct ResponseHook {
     channel: String,
@@ -28,7 +28,7 @@ pub(super) struct ResponseHook {
     created: Instant,
 }
 
-/// Why a click is impossible.
+/// Reason why a click is impossible.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoClick {
     Message,

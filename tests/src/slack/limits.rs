@@ -24,17 +24,17 @@ pub(super) enum RateTier {
 /// Posts that may come at once before the one a second applies.
 const POSTING_BURST: f64 = 5.0;
 
-/// What goes wrong with a call.
+/// Fault that a test injects into a Web API call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallFault {
     /// HTTP 429 with `Retry-After`, in whole seconds.
     RateLimited {
-        /// Seconds.
+        /// Value of the header, in seconds.
         retry_after: u64,
     },
     /// `ok: false` with this code.
     Error(String),
-    /// The same with sentences for developers.
+    /// `ok: false` with this code, and sentences for developers.
     Explained(String, Vec<String>),
     /// An answer of the proxy in front of Slack: this HTTP status and some HTML.
     Http(u16),
@@ -52,7 +52,7 @@ pub(super) struct MethodLimits {
     buckets: BTreeMap<(String, Option<String>), Bucket>,
     faults: BTreeMap<String, VecDeque<CallFault>>,
     pub calls: BTreeMap<String, u64>,
-    /// Those that came too early.
+    /// Number of calls by method that came too early.
     pub early: BTreeMap<String, u64>,
 }
 

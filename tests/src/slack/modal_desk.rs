@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// For so long an app may answer an interaction with a modal.
+/// Time in which an app may answer an interaction with a modal.
 const TRIGGER: Duration = Duration::from_secs(3);
 
-/// What was opened, and what may still be.
+/// Triggers that apps can still exchange for a modal, and the modals that are open.
 #[derive(Debug, Default)]
 pub(super) struct ModalDesk {
     triggers: BTreeMap<String, ModalTrigger>,
@@ -38,7 +38,7 @@ impl ModalDesk {
         self.triggers.insert(trigger.to_owned(), ModalTrigger { user, since, used: false });
     }
 
-    /// Who may be shown a modal by this trigger, which is used up.
+    /// Uses a trigger up, and returns the user to whom the modal may be shown.
     pub(super) fn exchange(&mut self, trigger: &str) -> Result<String, &'static str> {
         let Some(known) = self.triggers.get_mut(trigger) else { return Err("invalid_trigger_id") };
         if known.used {

@@ -14,11 +14,11 @@ use super::modal_desk::OpenModal;
 /// A modal as a person sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModalView {
-    /// `V…`.
+    /// View id, `V…`.
     pub id: String,
-    /// Its head.
+    /// Title in the modal's head.
     pub title: String,
-    /// As the app gave it.
+    /// View payload as the app gave it.
     pub view: Value,
 }
 

@@ -24,7 +24,7 @@ use crate::openid::{public_key, sign_text};
 
 const KEY_ID: &str = "testbed";
 const CODE_LIFE: Duration = Duration::from_mins(10);
-/// As in Slack's own tokens, in seconds.
+/// Lifetime of tokens in seconds, as in Slack's own.
 const TOKEN_LIFE: i64 = 300;
 
 type Shared = State<Arc<SharedSlack>>;
@@ -37,7 +37,7 @@ pub(super) struct OpenId {
     secret: String,
     /// Addresses that the app's configuration names.
     redirects: Vec<String>,
-    /// Who sits at the browser: user and workspace.
+    /// Signed-in user of the browser: user and workspace.
     browser: Option<(String, String)>,
     codes: BTreeMap<String, Grant>,
     tokens: BTreeMap<String, Grant>,
@@ -49,7 +49,7 @@ struct Grant {
     team: String,
     redirect: String,
     nonce: Option<String>,
-    /// Of PKCE: who comes with the code has to know what it was made of.
+    /// PKCE challenge: whoever redeems the code has to know its verifier.
     challenge: Option<String>,
     scopes: Vec<String>,
     given: Instant,
@@ -78,7 +78,7 @@ impl SlackServer {
         self.inner.update(|core| core.options.scopes.push(scope.to_owned()));
     }
 
-    /// This person sits at every browser now; of another workspace than the app's, if one is named.
+    /// Signs a person in at every browser from now on, in the app's workspace or in `team`.
     pub fn sit_down(&self, user: &str, team: Option<&str>) {
         self.inner.update(|core| {
             let team = team.unwrap_or(&core.world.team.id).to_owned();
@@ -119,7 +119,7 @@ async fn serve_configuration(State(inner): Shared) -> Json<Value> {
     }))
 }
 
-/// What Slack says to people whose app asked wrongly.
+/// Error page that Slack shows to people whose app sent a wrong request.
 fn wrong_request(what: &str) -> Response {
     (StatusCode::BAD_REQUEST, format!("Something went wrong: {what}\n")).into_response()
 }
@@ -244,7 +244,7 @@ fn exchange_code(
         .into_response()
 }
 
-/// What is said of a person.
+/// OpenID claims about a person.
 fn describe_person(core: &SlackCore, grant: &Grant) -> Value {
     let name = core.world.users.get(&grant.user).map_or("somebody", |user| user.name.as_str());
     let mut claims = json!({

@@ -1,4 +1,4 @@
-//! What a test can choose about the workspace, the app and Slack's timing.
+//! Options of the workspace, the app and Slack's timing, for tests.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use serde::Serialize;
 use super::world::SlackWorld;
 use crate::serving::ListenAddress;
 
-/// How the server starts. `SlackOptions::default()` is a healthy workspace.
+/// Options of the server at its start. `SlackOptions::default()` is a healthy workspace.
 #[derive(Debug, Clone)]
 pub struct SlackOptions {
-    /// Shown in `auth.test`.
+    /// Workspace name, shown in `auth.test`.
     pub team_name: String,
     /// Handle of the app's bot user, as people mention it.
     pub bot_name: String,
     /// Scopes granted to the bot token.
     pub scopes: Vec<String>,
-    /// Whether the app is declared an agent, which has it granted `assistant:write`.
+    /// True if the app is declared an agent, which has it granted `assistant:write`.
     pub agent: bool,
     /// Event types that the app subscribes to, as in its manifest (`message.channels`, …).
     pub subscriptions: Vec<String>,
@@ -27,30 +27,30 @@ pub struct SlackOptions {
     pub metadata_subscriptions: Vec<String>,
     /// Delivery, retries and connection life.
     pub timing: SlackTiming,
-    /// Whether calls are counted against Slack's limits.
+    /// Rate limits that Web API calls are held to.
     pub rate_limits: RateLimits,
     /// Most live Socket Mode connections; the next one is turned away.
     pub max_connections: usize,
     /// A world saved earlier (`SlackServer::snapshot`) instead of an empty workspace.
     pub world: Option<SlackWorld>,
-    /// Where to listen.
+    /// Address that the server listens on.
     pub at: ListenAddress,
-    /// How clients know the server, if not by its own address: `https://slack.example.com`.
+    /// Public origin, if not the server's own address: `https://slack.example.com`.
     pub origin: Option<String>,
     /// Lets the chat page in; one is made up if absent.
     pub page_token: Option<String>,
-    /// What the chat page offers to write.
+    /// Conversations that the chat page offers to begin.
     pub suggestions: Vec<ChatSuggestion>,
 }
 
 /// A conversation that the chat page offers to begin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChatSuggestion {
-    /// A few words.
+    /// Title of a few words on the page.
     pub title: String,
-    /// The first message.
+    /// First message of the conversation.
     pub text: String,
-    /// What may be said in its course.
+    /// Replies that the page offers in the course of it.
     pub replies: Vec<String>,
 }
 
@@ -149,13 +149,13 @@ impl SlackTiming {
     }
 }
 
-/// Slack's limits on calls.
+/// Slack's rate limits on Web API calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateLimits {
-    /// None.
+    /// Calls are counted, but never refused.
     Off,
     /// The usual tiers, as for internal apps.
     Internal,
-    /// As for apps sold outside the marketplace: histories once a minute, 15 items.
+    /// Limits of apps sold outside the marketplace: histories once a minute, 15 items.
     Distributed,
 }

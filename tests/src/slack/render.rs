@@ -8,7 +8,7 @@ use super::world::{
     FileRecord, MessageReaction, MessageSender, SlackChannel, SlackMessage, SlackUser, SlackWorld,
 };
 
-/// How much of a message's metadata a reader gets.
+/// Part of a message's metadata that a reader gets.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum MetadataView<'a> {
     /// All of it: the answer to its own post, or `include_all_metadata`.
@@ -199,7 +199,7 @@ pub(super) fn render_user(world: &SlackWorld, user: &SlackUser) -> Value {
         "is_ultra_restricted": false,
         "is_bot": user.is_bot,
         "is_app_user": false,
-        // Of another company, and in no channel that the app sees.
+        // True only for people of another company who share no channel with the app.
         "is_stranger": false,
         "updated": 1_700_000_000,
         "profile": {
@@ -357,7 +357,7 @@ fn render_shares(world: &SlackWorld, file: &FileRecord) -> Value {
     all
 }
 
-/// Stands for the server's address in rendered JSON; replaced when it is sent.
+/// Placeholder for the server's address in rendered JSON; replaced when it is sent.
 pub(super) const ORIGIN: &str = "http://slack.invalid";
 
 #[cfg(test)]
@@ -400,7 +400,7 @@ mod tests {
             let channel = &world.channels[&channel];
             Value::Object(render_message(world, channel, one, MetadataView::Full))
         };
-        // In a channel of one workspace nobody says whose somebody is.
+        // In a channel of one workspace the team of an author is not named.
         assert!(shown(&world, &plain).get("user_team").is_none());
         assert_eq!(render_channel(&world, &world.channels[&channel])["is_ext_shared"], false);
 

@@ -13,14 +13,14 @@ use super::render::ORIGIN;
 use super::rich;
 use super::world::{MessageSender, SlackChannel, SlackMessage, StreamStanding};
 
-/// A post of another app.
+/// A message of another app, posted by a test.
 #[derive(Debug, Clone, Default)]
 pub struct ForeignPost {
-    /// In wire form.
+    /// Text in Slack's wire form.
     pub text: String,
-    /// As Block Kit has them.
+    /// Blocks as Block Kit has them.
     pub blocks: Vec<Value>,
-    /// As `chat.postMessage` takes them.
+    /// Attachments as `chat.postMessage` takes them.
     pub attachments: Vec<Value>,
 }
 
@@ -178,7 +178,7 @@ impl SlackServer {
         self.inner.update(|core| core.unindexed.clear());
     }
 
-    /// From now on messages show a file like that.
+    /// Withholds a file from now on: messages show it as `access` says.
     pub fn hold_back(&self, file: &str, access: FileAccess) -> Result<(), SlackError> {
         self.inner.update(|core| {
             let known = core.world.files.get_mut(file);

@@ -17,10 +17,10 @@ use super::view::SlackChange;
 /// Life of a connection opened with `debug_reconnects=true`, in seconds.
 const DEBUG_LIFETIME: u64 = 360;
 
-/// How long a client that was told to go has to hang up.
+/// Grace period for a client to hang up after it was told to disconnect.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// How far a connection is on its way out.
+/// Phase of a connection's shutdown.
 #[derive(Debug, Clone, Copy)]
 enum Phase {
     Serving,

@@ -2,25 +2,25 @@
 
 use serde_json::{Value, json};
 
-/// What a person types: `&`, `<` and `>` mean themselves, links are found, and `@handle` becomes
-/// a mention when `mention` knows the handle. Tokens in wire form are kept, for tests.
+/// Converts text that a person types: `&`, `<` and `>` mean themselves, links are found, and `@handle`
+/// becomes a mention when `mention` knows the handle. Tokens in wire form are kept, for tests.
 pub(super) fn typed_text(text: &str, mention: &dyn Fn(&str) -> Option<String>) -> String {
     scan_text(text, false, Find::Addresses, mention)
 }
 
-/// What an app posts: entities and tokens are kept, stray `&`, `<` and `>` are escaped. What looks like an
-/// address becomes a link, whether meant or not, unless it is to be taken literally.
+/// Converts text that an app posts: entities and tokens are kept, stray `&`, `<` and `>` are escaped. Anything
+/// like an address becomes a link, whether meant or not, unless it is to be taken literally.
 pub(super) fn posted_text(text: &str, literally: bool) -> String {
     scan_text(text, true, if literally { Find::Nothing } else { Find::Hosts }, &|_| None)
 }
 
-/// What becomes a link.
+/// Kinds of text that become links.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Find {
     Nothing,
-    /// `https://…`.
+    /// Web addresses, such as `https://…`.
     Addresses,
-    /// `main.rs`, too.
+    /// Web addresses and bare host names; `main.rs` reads as one.
     Hosts,
 }
 
@@ -134,7 +134,7 @@ fn read_handle(text: &str, mention: &dyn Fn(&str) -> Option<String>) -> Option<(
     mention(&inner[..end]).map(|id| (end + 1, id))
 }
 
-/// What a reader sees; `name` gives the handle of a user id.
+/// Renders wire text as a reader sees it; `name` gives the handle of a user id.
 pub(super) fn plain_text(wire: &str, name: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(wire.len());
     for piece in split_pieces(wire) {

@@ -1,4 +1,4 @@
-//! What a test sees of the workspace, waits for, and the trouble that it makes.
+//! A test's view of the workspace: reads, waits and injected faults.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use super::limits::CallFault;
 use super::view::{MessageView, SlackChange};
 use super::world::SlackMessage;
 
-/// In which order held events go out.
+/// Order in which held events are released.
 #[derive(Debug, Clone)]
 pub enum EventRelease {
-    /// As they came up.
+    /// Held events in the order in which they occurred.
     InOrder,
-    /// The newest first.
+    /// Held events, the newest first.
     Reversed,
-    /// By position, oldest is 0; positions not named are dropped for good.
+    /// Events by position, oldest is 0; positions not named are dropped for good.
     Only(Vec<usize>),
 }
 
-/// What can be seen.
+/// Reads of the workspace's current state.
 impl SlackServer {
     /// A thread, root first; or without a thread, what the channel shows, oldest first. Messages
     /// for one user's eyes are among them. Empty if there is no such channel or thread.
@@ -41,7 +41,7 @@ impl SlackServer {
         })
     }
 
-    /// One message.
+    /// Returns a message by channel and ts, if it exists.
     pub fn message(&self, channel: &str, ts: &str) -> Option<MessageView> {
         self.inner.read(|core| {
             let channel = core.world.channels.get(channel)?;
@@ -49,7 +49,7 @@ impl SlackServer {
         })
     }
 
-    /// What the app says it is doing in a thread.
+    /// Returns the app's status in a thread.
     pub fn status(&self, channel: &str, thread: &str) -> Option<String> {
         self.inner.read(|core| core.world.status(channel, thread).map(str::to_owned))
     }
@@ -69,12 +69,12 @@ impl SlackServer {
         self.inner.read(|core| core.dispatcher.connections())
     }
 
-    /// Counters of this run.
+    /// Returns the counters of deliveries of this run.
     pub fn stats(&self) -> DeliveryStats {
         self.inner.read(|core| core.dispatcher.stats.clone())
     }
 
-    /// When an acknowledgement last came.
+    /// Time of the app's last acknowledgement.
     pub fn last_ack_at(&self) -> Option<Instant> {
         self.inner.read(|core| core.dispatcher.last_ack_at)
     }
@@ -84,12 +84,12 @@ impl SlackServer {
         self.inner.read(|core| core.dispatcher.deliveries().cloned().collect())
     }
 
-    /// How many calls of a method Slack turned away because they came too early.
+    /// Number of calls of a method that the rate limit refused.
     pub fn early_calls(&self, method: &str) -> u64 {
         self.inner.read(|core| core.limits.early.get(method).copied().unwrap_or_default())
     }
 
-    /// How often a Web API method was called, faults included.
+    /// Number of calls of a Web API method, injected faults included.
     pub fn calls(&self, method: &str) -> u64 {
         self.inner.read(|core| core.limits.calls.get(method).copied().unwrap_or_default())
     }
@@ -151,7 +151,7 @@ impl SlackServer {
     }
 }
 
-/// Trouble, by order.
+/// Faults that a test injects.
 impl SlackServer {
     /// The next `times` calls of a Web API method (`*` for any) meet this fault.
     pub fn fail_next(&self, method: &str, times: usize, fault: &CallFault) {

@@ -7,59 +7,59 @@ use serde_json::Value;
 
 use super::file_access::FileAccess;
 
-/// Everything that Slack remembers. Serialisable, so that a demo can be stopped and resumed.
+/// State of the workspace. Serialisable, so that a demo can be stopped and resumed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlackWorld {
-    /// The workspace.
+    /// Workspace in which the app is installed.
     pub team: SlackTeam,
-    /// The one installed app.
+    /// The only installed app.
     pub app: SlackApp,
-    /// By user id; the app's bot user is one of them.
+    /// Users by their id; the app's bot user is one of them.
     pub users: BTreeMap<String, SlackUser>,
-    /// By channel id.
+    /// Channels by their id.
     pub channels: BTreeMap<String, SlackChannel>,
-    /// By file id.
+    /// Uploaded files by their id.
     pub files: BTreeMap<String, FileRecord>,
-    /// By (channel id, thread ts): what the app says it is doing, and since when (Unix seconds).
+    /// The app's status in each thread where it has one.
     pub statuses: Vec<ThreadStatus>,
     ids: u64,
     last_micros: i64,
 }
 
-/// A workspace.
+/// A workspace and its address.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlackTeam {
-    /// `T…`.
+    /// Workspace id, `T…`.
     pub id: String,
-    /// Shown name.
+    /// Display name of the workspace.
     pub name: String,
-    /// Part of its address.
+    /// Subdomain of the workspace's address.
     pub domain: String,
 }
 
-/// The installed app.
+/// The app that is installed in the workspace.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlackApp {
-    /// `A…`.
+    /// App id, `A…`.
     pub id: String,
-    /// `B…`.
+    /// Id of the app's bot, `B…`.
     pub bot_id: String,
     /// `U…`, also in `SlackWorld::users`.
     pub user_id: String,
-    /// Shown name.
+    /// Display name of the app.
     pub name: String,
 }
 
 /// A person, or the app's bot user.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlackUser {
-    /// `U…`.
+    /// User id, `U…`.
     pub id: String,
-    /// Handle.
+    /// Handle without `@`.
     pub name: String,
-    /// Full name.
+    /// Full name shown on the profile.
     pub real_name: String,
-    /// Whether it is the app's.
+    /// True if it is a bot user.
     pub is_bot: bool,
     /// The workspace of somebody from another company, met in a shared channel.
     #[serde(default)]
@@ -72,24 +72,24 @@ pub struct SlackUser {
 /// A channel with all its messages.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlackChannel {
-    /// `C…`.
+    /// Channel id, `C…`.
     pub id: String,
-    /// Without `#`.
+    /// Channel name without `#`.
     pub name: String,
     /// Invisible to those outside.
     pub is_private: bool,
     /// A conversation of one person with the app.
     #[serde(default)]
     pub is_im: bool,
-    /// Read-only.
+    /// True if nobody can post there any more.
     pub is_archived: bool,
-    /// User id.
+    /// User id of who created it.
     pub creator: String,
-    /// Unix seconds.
+    /// Creation time, in Unix seconds.
     pub created: i64,
     /// User ids; the bot's too once it has joined.
     pub members: BTreeSet<String>,
-    /// By ts. Replies are here too.
+    /// Messages by ts, replies included.
     pub messages: BTreeMap<String, SlackMessage>,
     /// Root ts to the ts of its replies, oldest first.
     pub threads: BTreeMap<String, Vec<String>>,
@@ -97,30 +97,30 @@ pub struct SlackChannel {
     pub ephemerals: BTreeMap<String, SlackMessage>,
 }
 
-/// A message.
+/// A message as Slack stores it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlackMessage {
-    /// Its id within the channel.
+    /// Timestamp that identifies the message within the channel.
     pub ts: String,
     /// Root of its thread; absent on roots.
     pub thread_ts: Option<String>,
-    /// Who wrote it.
+    /// Person, app or bot that sent it.
     pub sender: MessageSender,
-    /// In Slack's wire form: `&amp;`, `<@U…>`, `<https://…>`.
+    /// Text in Slack's wire form: `&amp;`, `<@U…>`, `<https://…>`.
     pub text: String,
-    /// As given; a text-only message has none.
+    /// Blocks as given; a text-only message has none.
     pub blocks: Vec<Value>,
-    /// As given.
+    /// Attachments as the call gave them.
     pub attachments: Vec<Value>,
-    /// The app's own data.
+    /// Metadata that the app attached.
     pub metadata: Option<MessageMetadata>,
-    /// In order of first use.
+    /// Reactions in order of their first use.
     pub reactions: Vec<MessageReaction>,
-    /// Set by edits that show.
+    /// Last edit that readers see, if any.
     pub edited: Option<VisibleEdit>,
-    /// File ids.
+    /// Ids of the attached files.
     pub files: Vec<String>,
-    /// What the client that sent it called it.
+    /// Id that the sending client gave it.
     pub client_msg_id: Option<String>,
     /// A reply that is shown in the channel as well.
     pub broadcast: bool,
@@ -128,7 +128,7 @@ pub struct SlackMessage {
     pub subtype: Option<String>,
     /// The only user who sees it.
     pub ephemeral_for: Option<String>,
-    /// Set if it began as a stream.
+    /// State of its stream, if it began as one.
     #[serde(default)]
     pub stream: Option<MessageStream>,
 }
@@ -136,108 +136,108 @@ pub struct SlackMessage {
 /// A message that the app streams, or did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageStream {
-    /// Whether it still grows.
+    /// Open, stopped by the app, or broken by Slack.
     pub standing: StreamStanding,
-    /// Unix seconds.
+    /// Start of the stream, in Unix seconds.
     pub began: i64,
-    /// `timeline` or `plan`.
+    /// Display mode, `timeline` or `plan`.
     pub display: String,
 }
 
-/// How a stream stands.
+/// Lifecycle of a streamed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamStanding {
-    /// It takes more.
+    /// Further chunks can be appended.
     Open,
-    /// The app has ended it.
+    /// The app has stopped the stream.
     Stopped,
     /// Slack has: readers see that something went wrong.
     Broken,
 }
 
-/// Who wrote a message.
+/// Author of a message: person, this app, or another bot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum MessageSender {
-    /// A person.
+    /// A person of the workspace.
     User {
-        /// User id.
+        /// User id of the person who wrote it.
         id: String,
     },
     /// The installed app, under its own or a chosen name.
     App {
-        /// `username` of the call.
+        /// `username` argument of the call.
         username: Option<String>,
         /// `icon_emoji` of the call.
         icon_emoji: Option<String>,
-        /// `icon_url` of the call.
+        /// `icon_url` argument of the call.
         icon_url: Option<String>,
     },
-    /// Somebody else's bot.
+    /// The bot of an app other than the tested one.
     OtherBot {
-        /// `B…`.
+        /// Id of that bot, `B…`.
         bot_id: String,
-        /// `A…`.
+        /// Id of its app, `A…`.
         app_id: String,
-        /// Shown name.
+        /// Display name of that bot.
         name: String,
     },
 }
 
-/// Message metadata.
+/// Metadata that an app attached to a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MessageMetadata {
-    /// The app's name for it.
+    /// Event type, a name of the app's own.
     pub event_type: String,
-    /// A JSON object.
+    /// JSON object with the app's own fields.
     pub event_payload: Value,
 }
 
-/// One emoji on a message.
+/// All reactions to a message with one emoji.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageReaction {
-    /// Without colons.
+    /// Name of the emoji, without colons.
     pub name: String,
-    /// User ids, in order.
+    /// User ids in the order of their reactions.
     pub users: Vec<String>,
 }
 
-/// A visible edit.
+/// An edit that readers see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VisibleEdit {
-    /// User id.
+    /// User id of who edited it.
     pub user: String,
-    /// When.
+    /// Time of the edit, as a ts.
     pub ts: String,
 }
 
 /// An uploaded file, or one whose upload has not finished.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FileRecord {
-    /// `F…`.
+    /// File id, `F…`.
     pub id: String,
-    /// File name.
+    /// Name of the file, with its extension.
     pub name: String,
-    /// Shown name.
+    /// Title that readers see.
     pub title: String,
-    /// User id.
+    /// User id of who uploaded it.
     pub user: String,
-    /// Unix seconds.
+    /// Upload time, in Unix seconds.
     pub created: i64,
     /// Bytes announced before the upload.
     pub size: usize,
     /// The bytes, once they came.
     #[serde(with = "base64_bytes")]
     pub content: Option<Vec<u8>>,
-    /// Whether the upload was completed.
+    /// True once the upload was completed.
     pub complete: bool,
     /// Channel ids it was shared in.
     pub channels: Vec<String>,
     /// The messages that have it.
     #[serde(default)]
     pub shares: Vec<FileShare>,
-    /// Set if Slack withholds it.
+    /// Way in which Slack withholds the file, if it does.
     #[serde(default)]
     pub access: Option<FileAccess>,
 }
@@ -245,22 +245,22 @@ pub struct FileRecord {
 /// A message that has a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileShare {
-    /// Channel id.
+    /// Id of the channel with the share.
     pub channel: String,
-    /// The message's.
+    /// Ts of the message that shares it.
     pub ts: String,
-    /// Of its thread, in one.
+    /// Root ts, if the message is in a thread.
     pub thread_ts: Option<String>,
 }
 
 /// `assistant.threads.setStatus`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadStatus {
-    /// Channel id.
+    /// Id of the thread's channel.
     pub channel: String,
-    /// Root ts.
+    /// Ts of the thread's root message.
     pub thread_ts: String,
-    /// Never empty.
+    /// Status text, never empty.
     pub status: String,
     /// Unix seconds when it goes away by itself.
     pub expires: i64,
@@ -308,7 +308,7 @@ impl SlackWorld {
         format!("{}.{:06}", self.last_micros / 1_000_000, self.last_micros % 1_000_000)
     }
 
-    /// Lets time pass.
+    /// Moves the workspace's clock ahead.
     pub fn skip(&mut self, micros: i64) {
         let now = jiff::Timestamp::now().as_microsecond();
         self.last_micros = now.max(self.last_micros).saturating_add(micros);
@@ -391,7 +391,7 @@ impl SlackWorld {
             .map(|s| s.status.as_str())
     }
 
-    /// Whether the app's bot is in a channel.
+    /// True if the app's bot is in a channel.
     pub fn bot_in(&self, channel: &SlackChannel) -> bool {
         channel.members.contains(&self.app.user_id)
     }
@@ -441,7 +441,7 @@ impl SlackChannel {
     }
 }
 
-/// Seconds since 1970.
+/// Current time, in Unix seconds.
 pub(super) fn unix_now() -> i64 {
     jiff::Timestamp::now().as_second()
 }

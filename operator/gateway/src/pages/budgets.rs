@@ -1,4 +1,4 @@
-//! What the page of costs shows of budgets: those of the Repos of threads that its viewer sees.
+//! Budgets on the page of costs: those of the Repos whose threads the viewer may see.
 
 use std::collections::BTreeSet;
 

@@ -28,7 +28,7 @@ pub(super) struct ChangesQuery {
     from: usize,
 }
 
-/// As a page; one file of it where that is asked for.
+/// Serves the changes of a branch as a page, or one of its files.
 pub(super) async fn serve_changes(
     State(pages): State<Pages>,
     viewer: PageViewer,

@@ -1,4 +1,4 @@
-//! Who looks at pages, and what of them they may see: what they may see in Slack, and nothing more.
+//! Authentication and authorization of pages: viewers see there what they may see in Slack, and nothing more.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -27,20 +27,20 @@ use super::options::SignInPlan;
 use super::seal::CookieSeal;
 use super::{PageProblem, Pages};
 
-/// How long a Secret is not read again.
+/// Time for which a Secret that was read is cached.
 const FRESH: Duration = Duration::from_mins(1);
-/// Of the cookie that says who somebody is.
+/// Name of the session cookie.
 pub(super) const SESSION: &str = "session";
 
-/// Where the issuer sends people back to.
+/// Path to which the issuer redirects the browser after sign-in.
 pub(super) const DONE: &str = "/sign-in/done";
-/// Nothing of the Secret is told.
+/// Message that reveals nothing of the Secret.
 pub(super) const NO_SECRET: &str = "The Secret of `pages.secret` can't be used.";
 
-/// Whether people have to say who they are.
+/// Access to pages: open, or only after a sign-in.
 #[derive(Clone)]
 pub(super) enum PageDoor {
-    /// Whoever reaches the address sees everything.
+    /// Access without a sign-in: everybody who reaches the address sees everything.
     Open,
     Signed(Arc<SignIn>),
 }
@@ -60,7 +60,7 @@ impl PageDoor {
     }
 }
 
-/// What it takes to sign in.
+/// State and configuration of sign-ins.
 pub(super) struct SignIn {
     pub plan: SignInPlan,
     pub issuer: OpenIdIssuer,
@@ -69,7 +69,7 @@ pub(super) struct SignIn {
     keys: Mutex<Option<(Instant, Arc<DoorKeys>)>>,
 }
 
-/// From the Secret. No Debug.
+/// Keys from the Secret. No Debug.
 pub(super) struct DoorKeys {
     pub registration: ClientRegistration,
     pub seal: CookieSeal,
@@ -81,7 +81,7 @@ impl SignIn {
         Self { plan, issuer, flows: SignInFlows::default(), context, keys: Mutex::default() }
     }
 
-    /// What the Secret says now.
+    /// Returns the client registration and the signing key from the Secret, cached for [`FRESH`].
     ///
     /// # Errors
     /// When it can't be read.
@@ -106,7 +106,7 @@ impl SignIn {
         Ok(keys)
     }
 
-    /// Begins with this where cookies go over TLS alone: then nobody else can have set them.
+    /// Full name of a cookie. Over TLS it begins with `__Host-`, so that no other host can have set it.
     pub(super) fn cookie(&self, name: &str) -> String {
         let prefix = if self.is_secure() { "__Host-" } else { "" };
         format!("{prefix}codebutler-{name}")
@@ -117,10 +117,10 @@ impl SignIn {
     }
 }
 
-/// Who asks.
+/// The requester of a page.
 #[derive(Clone)]
 pub(super) enum PageViewer {
-    /// Who reached an open address.
+    /// An anonymous viewer of an open address.
     Anyone,
     Person(Box<SignedInPerson>),
 }
@@ -135,19 +135,19 @@ pub(super) struct SignedInPerson {
 }
 
 impl SignedInPerson {
-    /// What the browser keeps.
+    /// Value of the session cookie.
     pub(super) fn session(&self) -> &str {
         &self.session
     }
 
-    /// Whether a change comes from a page that this person was shown.
+    /// True if a change carries this session's CSRF token, so that it comes from a page that this person was shown.
     pub(super) fn sent(&self, token: &str) -> bool {
         self.seal.takes(&self.session, token)
     }
 }
 
 impl PageViewer {
-    /// By what the issuer knows somebody.
+    /// Identity that the issuer knows somebody by: Slack user id or mail address.
     pub(super) fn person(&self) -> Option<&str> {
         match self {
             Self::Anyone => None,
@@ -158,7 +158,7 @@ impl PageViewer {
         }
     }
 
-    /// Who they are in Slack, where they have signed in with it.
+    /// Slack user id, if they signed in with Slack.
     pub(super) fn user(&self) -> Option<&String> {
         match self {
             Self::Person(person) => match &person.identity {
@@ -169,7 +169,7 @@ impl PageViewer {
         }
     }
 
-    /// What comes with whatever they change.
+    /// CSRF token that every change of theirs has to carry.
     pub(super) fn token(&self) -> Option<String> {
         match self {
             Self::Anyone => None,
@@ -177,7 +177,7 @@ impl PageViewer {
         }
     }
 
-    /// As pages show it. Of a page on which nothing can be changed but that one may leave.
+    /// Describes the viewer for a page where nothing can be changed but the sign-out.
     pub(super) fn visitor(&self, names: &UserNames) -> PageVisitor {
         let own = self.user().and_then(|user| names.get(user)).map(String::as_str);
         let name = own.or_else(|| self.person()).unwrap_or_default().to_owned();
@@ -209,7 +209,7 @@ impl FromRequestParts<Pages> for PageViewer {
     }
 }
 
-/// Names and values.
+/// Reads the cookies of a request as pairs of name and value.
 pub(super) fn read_cookies(parts: &Parts) -> impl Iterator<Item = (&str, &str)> {
     let headers = parts.headers.get_all(COOKIE).into_iter();
     let pairs = headers.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(';'));
@@ -220,12 +220,12 @@ pub(super) fn seconds_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// What somebody may do with a thread that they see.
+/// Rights of a viewer in a thread that they may see.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ThreadPermit {
-    /// Who they are in Slack.
+    /// Slack user id; `None` if unknown.
     pub user: Option<String>,
-    /// Whether they may end what runs in it.
+    /// True if they may end what runs in the thread.
     pub steers: bool,
 }
 
@@ -278,7 +278,7 @@ impl ThreadSight {
         Some((self.context.repo(place.namespace(), &repo)?, channel))
     }
 
-    /// What somebody may do with a thread; nothing if they may not even see it.
+    /// Returns a viewer's rights in a thread; `None` if they may not even see it.
     ///
     /// # Errors
     /// When Slack does not say who is in the channel: then nobody sees it.
@@ -300,7 +300,7 @@ impl ThreadSight {
         Ok(Some(permit))
     }
 
-    /// Who somebody is in a channel; nothing where nobody has to say it.
+    /// Returns the Slack identity of a viewer in a channel; `None` where pages need no sign-in.
     ///
     /// # Errors
     /// When they are not in it, or Slack does not say.
@@ -331,10 +331,10 @@ impl ThreadSight {
         member.map_err(|error| PageProblem::Unknown(error.message))
     }
 
-    /// Those of all threads that somebody sees. What can't be told is left out.
+    /// Returns the threads that the viewer may see. Threads whose channel can't be checked are left out.
     ///
     /// # Errors
-    /// When nothing is left because nothing could be told.
+    /// When no thread is left because no channel could be checked.
     pub(super) async fn seen(
         &self,
         viewer: &PageViewer,

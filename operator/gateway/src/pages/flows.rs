@@ -1,4 +1,4 @@
-//! What this replica remembers of sign-ins: which were tried, how many were, and which sessions have ended.
+//! Sign-ins that this replica remembers: states already tried, the rate of exchanges, and sessions that have ended.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ const REMEMBERED: usize = 16_384;
 /// Addresses that are remembered at least. Whoever has more of them meets what holds for all.
 const ADDRESSES: usize = 4_096;
 
-/// How many may come at once, and how soon there is another one.
+/// Rate limit of code exchanges: a burst, and the time until another one is allowed.
 #[derive(Clone, Copy)]
 struct ExchangeRate {
     burst: u32,
@@ -24,32 +24,32 @@ struct ExchangeRate {
 }
 
 impl ExchangeRate {
-    /// Until when exchanges are spoken for with one more, if there may be one.
+    /// Reserves one more exchange; returns the new end of the reserved time, or `None` if the rate is exceeded.
     fn take(self, spoken: Instant, now: Instant) -> Option<Instant> {
         let next = spoken.max(now) + self.another;
         (next <= now + self.another * self.burst).then_some(next)
     }
 }
 
-/// See the module.
+/// Replay protection and rate limits of sign-ins, kept in memory.
 pub(super) struct SignInFlows {
     tried: RecentKeys<[u8; 32]>,
     ended: RecentKeys<[u8; 32]>,
     spoken: Mutex<SpokenFor>,
 }
 
-/// Until when exchanges are spoken for.
+/// Ends of the time that is reserved for exchanges: of all, and of each address.
 struct SpokenFor {
     all: Instant,
     each: RecentMap<VisitorAddress, Instant>,
 }
 
-/// Why a code is not exchanged.
+/// Reason why a code is not exchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FlowRefusal {
-    /// It was tried before.
+    /// Its state was used before.
     Again,
-    /// Too many are tried.
+    /// The rate limit of all exchanges is reached.
     Many,
     /// Too many are tried from one address.
     ManyFromThere,
@@ -84,7 +84,7 @@ impl SignInFlows {
         let mut spoken = self.spoken.lock();
         let own = spoken.each.get(&from).map_or(now, |until| *until);
         let own = EACH.take(own, now).ok_or(FlowRefusal::ManyFromThere)?;
-        // Who is refused takes nothing from others.
+        // Both limits are checked before either is charged: a refused address uses up nothing of the common limit.
         spoken.all = ALL.take(spoken.all, now).ok_or(FlowRefusal::Many)?;
         spoken.each.insert(from, own);
         drop(spoken);
@@ -96,7 +96,7 @@ impl SignInFlows {
         self.ended.first_time(digest(session));
     }
 
-    /// Whether it has ended.
+    /// True if somebody has signed out of this session.
     pub(super) fn has_ended(&self, session: &str) -> bool {
         self.ended.contains(&digest(session))
     }

@@ -1,4 +1,4 @@
-//! What holds for every page: which names lead to it, and what a browser may do with the answer.
+//! Checks and headers of every page: the host names that lead to it, and the browser's limits on the answer.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -65,13 +65,14 @@ fn is_own(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether a `Host` is that of an address.
+/// True if a `Host` header names the origin of this address.
 fn is_of(host: &str, own: &Url) -> bool {
     let named = Url::parse(&format!("{}://{host}", own.scheme()));
     named.is_ok_and(|named| named.origin() == own.origin() && named.username().is_empty())
 }
 
-/// Whether a browser says that a change was asked for on a page of this address. It always says so.
+/// True if the `Origin` header is this address, so that the change comes from one of its pages. Browsers
+/// always send it with a change.
 fn is_from(headers: &HeaderMap, own: &Url) -> bool {
     let origin = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok());
     let origin = origin.and_then(|origin| Url::parse(origin).ok());

@@ -24,32 +24,32 @@ use url::Url;
 
 use super::options::SignInKind;
 
-/// How long what the issuer says of itself counts.
+/// Time for which the issuer's metadata is cached.
 const FRESH: Duration = Duration::from_mins(5);
-/// How long it may take to answer.
+/// Timeout of a request to the issuer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Where an issuer says what it is.
-/// How long one that is away is not asked again.
+/// Cooldown after a failed request to the issuer.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Path of the discovery document below the address of an issuer.
 const DISCOVERY: &str = ".well-known/openid-configuration";
 /// Longest answer that is read.
 const ANSWER: usize = 1024 * 1024;
 
-/// Who somebody is, as the issuer says.
+/// Identity that the issuer asserts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) enum IssuerIdentity {
-    /// In Slack.
+    /// Signed in with Slack: user and workspace ids.
     Slack {
         user: String,
         team: String,
         #[serde(default)]
         enterprise: Option<String>,
     },
-    /// By a verified address.
+    /// Verified mail address.
     Mail(String),
 }
 
-/// What the product is at the issuer. No Debug: it holds a secret.
+/// The product's client registration at the issuer. No Debug: it holds a secret.
 #[derive(Clone)]
 pub(super) struct ClientRegistration {
     pub id: String,
@@ -57,7 +57,7 @@ pub(super) struct ClientRegistration {
     pub redirect: Url,
 }
 
-/// Why nobody can be signed in now. Carries nothing that the issuer said.
+/// Reason why nobody can be signed in now. Carries nothing that the issuer said.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum IssuerError {
     #[error("the issuer can't be asked: {0}")]
@@ -73,7 +73,7 @@ pub(super) enum IssuerError {
 }
 
 impl IssuerError {
-    /// For who wanted to sign in: what it means, and what can be done.
+    /// Explanation for the person who wanted to sign in, with the remedy where known.
     pub(super) fn advice(&self) -> &'static str {
         match self {
             Self::Away(_) => "The issuer can't be reached.",
@@ -97,7 +97,7 @@ impl IssuerError {
     }
 }
 
-/// Slack's own claims.
+/// Claims that only Slack's tokens have.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct SlackClaims {
     #[serde(rename = "https://slack.com/user_id", default)]
@@ -138,7 +138,7 @@ type Party<A, D, I, R, T, U> = Client<
     U,
 >;
 
-/// See the module.
+/// Client of the OpenID issuer that pages sign people in with.
 pub(super) struct OpenIdIssuer {
     kind: SignInKind,
     url: IssuerUrl,
@@ -146,14 +146,14 @@ pub(super) struct OpenIdIssuer {
     known: Mutex<KnownIssuer>,
 }
 
-/// What an issuer says of itself, and why it said nothing when it was asked last.
+/// Cached metadata of the issuer, and the error of the last failed request.
 #[derive(Default)]
 struct KnownIssuer {
     metadata: Option<(Instant, CoreProviderMetadata)>,
     away: Option<(Instant, String)>,
 }
 
-/// Where a browser goes to say who it is, and what has to come back.
+/// Authorization request of one sign-in: the browser's address, and the values that the answer has to match.
 pub(super) struct SignInQuestion {
     pub address: Url,
     pub state: String,
@@ -175,7 +175,7 @@ impl std::error::Error for Unreached {}
 
 impl OpenIdIssuer {
     pub(super) fn new(kind: SignInKind, url: &Url, dialer: OutsideDialer) -> Self {
-        // As it is written: issuers are compared letter by letter.
+        // The URL stays exactly as it is written: issuers are compared letter by letter.
         let url = IssuerUrl::from_url(url.clone());
         let url = match url.as_str().strip_suffix('/') {
             Some(bare) if url.url().path() == "/" => IssuerUrl::new(bare.to_owned()).unwrap_or(url),
@@ -184,7 +184,7 @@ impl OpenIdIssuer {
         Self { kind, url, dialer, known: Mutex::default() }
     }
 
-    /// Begins a sign-in.
+    /// Starts a sign-in: builds the authorization request.
     ///
     /// # Errors
     /// When the issuer can't be asked.
@@ -237,7 +237,7 @@ impl OpenIdIssuer {
         let newer;
         let mut claims = token.claims(&client.id_token_verifier(), &nonce);
         if matches!(&claims, Err(error) if lacks_key(error)) {
-            // It signs with a key that it did not have: its keys as they are now.
+            // The issuer may have rotated its keys: fetch them again.
             newer = build_client(self.metadata(true).await?, own);
             claims = token.claims(&newer.id_token_verifier(), &nonce);
         }
@@ -257,7 +257,7 @@ impl OpenIdIssuer {
         }
     }
 
-    /// What the issuer says of itself now. Its keys are asked for where it says something else than before.
+    /// Fetches the issuer's metadata. Its keys are fetched again only if the metadata differs from what is cached.
     async fn metadata_now(&self) -> Result<CoreProviderMetadata, IssuerError> {
         let known = self.metadata(false).await?;
         let away = |error: &dyn fmt::Display| IssuerError::Away(error.to_string());
@@ -285,7 +285,7 @@ impl OpenIdIssuer {
         {
             return Ok(metadata.clone());
         }
-        // Whoever comes meanwhile, and need not say who they are, waits for no answer of their own.
+        // Sign-ins during the cooldown fail at once with the last error, instead of waiting for the issuer.
         if let Some((at, why)) = &known.away
             && at.elapsed() < AGAIN
         {
@@ -307,7 +307,7 @@ impl OpenIdIssuer {
     }
 }
 
-/// Whether a token is signed with a key that is not known.
+/// True if a token is signed with a key that is not among the known ones.
 fn lacks_key(error: &ClaimsVerificationError) -> bool {
     matches!(
         error,
@@ -331,7 +331,7 @@ fn build_client(
         .set_redirect_uri(RedirectUrl::from_url(own.redirect.clone()))
 }
 
-/// What went wrong, without what was said: that may hold anything.
+/// Describes an error by its kind, without the issuer's answer: that may hold anything.
 fn brief_error(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text: String = error.to_string().chars().take(200).collect();
     if let Some(source) = error.source().filter(|source| source.is::<Unreached>()) {
@@ -340,7 +340,7 @@ fn brief_error(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// One request; nothing is followed elsewhere.
+/// Sends one request, without following redirects.
 async fn fetch_once(
     dialer: OutsideDialer,
     request: HttpRequest,

@@ -1,4 +1,4 @@
-//! What visitors of pages can have at once: searches and exports, and streams of what happens.
+//! Limits on what visitors of pages use at once: searches and exports, and event streams.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) struct VisitLimits {
     heavy: Arc<Semaphore>,
     copies: Arc<Semaphore>,
     diffs: Arc<Semaphore>,
-    /// Whose searches and exports are under way: one each.
+    /// People with a search or an export under way: one each.
     busy: Visitors,
     streams: Arc<Semaphore>,
     watching: Visitors,
@@ -63,8 +63,8 @@ impl VisitLimits {
         self.turn(&self.heavy, person).await
     }
 
-    /// A turn for a history that is handed out as it is kept. It takes memory of one piece only, and as long as who takes
-    /// it wants: searches don't wait for it.
+    /// A turn for a history that is handed out as it is kept. It takes memory of one piece only, and lasts as
+    /// long as its reader takes: searches don't wait for it.
     ///
     /// # Errors
     /// As [`Self::heavy`].
@@ -112,7 +112,7 @@ impl VisitLimits {
     }
 }
 
-/// How much each person has. Cheap to clone; clones count together.
+/// Resources in use per person. Cheap to clone; clones count together.
 #[derive(Clone, Debug, Default)]
 struct Visitors(Arc<Mutex<HashMap<String, usize>>>);
 

@@ -1,6 +1,5 @@
-//! What is added to a page while somebody looks at it: as server-sent events, and for who asks again and
-//! again. A line's number is the event's id, so whoever comes back misses nothing. Who may not see the
-//! thread any more is cut off.
+//! Live updates of an open page: as server-sent events, or for clients that poll. A line's number is the event's
+//! id, so nothing is missed after a reconnect. A viewer who may not see the thread any more is disconnected.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -24,9 +23,9 @@ use super::{PageProblem, Pages, base_path, parse_place};
 
 /// Lines that are sent at once.
 const LINES: u64 = 100;
-/// How often it is looked for what another gateway has written.
+/// Interval of polls for lines that another gateway has written.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often it is asked whether somebody may still see it.
+/// Interval of checks that the viewer may still see the thread.
 const RECHECK: Duration = Duration::from_secs(15);
 const OVER: &str = "This page is not shown to you any more: load it again to see why.";
 const AWAY: &str = "The history can't be read right now: what happens is shown when it can.";
@@ -37,7 +36,7 @@ pub(super) struct LiveQuery {
     after: u64,
 }
 
-/// What was added, as it is now.
+/// Serves the lines after a cursor once, as HTML.
 pub(super) async fn serve_steps(
     State(pages): State<Pages>,
     viewer: PageViewer,
@@ -48,7 +47,7 @@ pub(super) async fn serve_steps(
     let (summary, _) = pages.permit(&viewer, &place).await?;
     let names = pages.names(&viewer, &place, &summary).await;
     let progress = pages.progress(&place).await;
-    // What it is now may be another without a new line.
+    // The state and the progress can change without a new line, so they are always rendered.
     let added = render_added(&pages, &place, after, (&names, &progress), true).await?;
     let (upto, html) = added.unwrap_or((after, String::new()));
     let headers =
@@ -56,7 +55,7 @@ pub(super) async fn serve_steps(
     Ok((headers, html).into_response())
 }
 
-/// What is added, as it happens.
+/// Streams new lines as server-sent events.
 pub(super) async fn serve_events(
     State(pages): State<Pages>,
     viewer: PageViewer,
@@ -67,7 +66,7 @@ pub(super) async fn serve_events(
     let place = parse_place(&namespace, &name)?;
     let (summary, _) = pages.permit(&viewer, &place).await?;
     let names = pages.names(&viewer, &place, &summary).await;
-    // Whoever was cut off says what came last.
+    // A browser that reconnects sends the id of the last event it got.
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let after = last.and_then(|id| id.parse().ok()).unwrap_or(after);
     let news = pages.shelf.news(&place);
@@ -77,18 +76,18 @@ pub(super) async fn serve_events(
 
 /// A part of a page that changes while somebody looks at it.
 pub(super) trait LivePart: Send + 'static {
-    /// What is shown instead of what was, if that is something else. `anew`: who may see what may have changed.
+    /// Renders the part if it has changed, else `None`. `anew`: permissions may have changed, so check them again.
     fn render(
         &mut self,
         watching: &PageWatcher,
         anew: bool,
     ) -> impl Future<Output = Result<Option<Event>, PageProblem>> + Send;
 
-    /// Ends when there is news.
+    /// Resolves once there may be something new to render.
     fn changed(&mut self) -> impl Future<Output = ()> + Send;
 }
 
-/// Who looks at what.
+/// The viewer of a stream and the thread that they watch.
 pub(super) struct PageWatcher {
     pub pages: Pages,
     pub viewer: PageViewer,
@@ -117,9 +116,9 @@ pub(super) fn stream_part(
 struct Watching<P> {
     watcher: PageWatcher,
     part: P,
-    /// When it was last seen that this may be seen.
+    /// Time of the last check that the viewer may see the thread.
     checked: Instant,
-    /// It was told that the history can't be read.
+    /// True once the viewer was told that the history can't be read.
     away: bool,
     over: bool,
     _held: VisitPlace,
@@ -133,7 +132,7 @@ impl<P: LivePart> Watching<P> {
         })
     }
 
-    /// Nothing once the gateway stops: the browser asks the next one.
+    /// Returns the next event; `None` once the gateway stops: the browser then connects to another one.
     async fn next(&mut self) -> Option<Event> {
         if self.over {
             return None;
@@ -166,13 +165,13 @@ impl<P: LivePart> Watching<P> {
     }
 }
 
-/// What is added to a thread.
+/// New lines, progress and state of one thread.
 struct NewSteps {
     names: UserNames,
     after: u64,
-    /// What was last shown of the calls that roles wait for.
+    /// Progress of the calls that roles wait for, as last sent.
     progress: BTreeMap<String, String>,
-    /// How the Thread stood then.
+    /// State of the Thread, as last sent.
     now: Option<ThreadNow>,
     news: watch::Receiver<u64>,
 }
@@ -189,7 +188,7 @@ impl LivePart for NewSteps {
         let (progress, now) = (pages.progress(place).await, pages.sight.now(place));
         let moved = progress != self.progress || now != self.now;
         if now != self.now && now.as_ref().is_some_and(|now| now.wait.is_some()) {
-            // Who is waited for may not have taken part when the page was opened.
+            // The people waited for may not have taken part when the page was opened, so their names are read again.
             let mut summary = pages.shelf.summary(place).await?;
             pages.sight.overlay(place, &mut summary);
             self.names = pages.names(viewer, place, &summary).await;

@@ -61,7 +61,7 @@ use self::shelf::{HistoryShelf, NumberedLine};
 use self::signing::SignedChange;
 use crate::state::GatewayBase;
 
-/// Lines of a page.
+/// Number of lines on a page.
 const LINES: u64 = 300;
 /// Lines that a search finds at most.
 const FOUND: usize = 200;
@@ -185,7 +185,7 @@ impl Pages {
         names
     }
 
-    /// What the people of a thread call themselves, and who looks at it.
+    /// Returns the Slack names of a thread's participants and of the viewer.
     async fn names(
         &self,
         viewer: &PageViewer,
@@ -198,7 +198,7 @@ impl Pages {
     }
 }
 
-/// All who took part anywhere, each once, those of who is waited for first.
+/// Lists everybody who took part in any of the threads once, people who are waited for first.
 fn list_people<'a>(threads: impl IntoIterator<Item = &'a ThreadSummary>) -> Vec<&'a String> {
     let threads: Vec<_> = threads.into_iter().collect();
     let wait = |one: &&'a ThreadSummary| one.now.as_ref().and_then(|now| now.wait.as_ref());

@@ -1,4 +1,4 @@
-//! How a Thread stands now, from its object, for pages. Pure but for the look into the cache.
+//! Current state of a Thread for pages, from its object. Pure but for the look into the cache.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ use codebutler_pages::{ListedThread, ThreadNow, ThreadSummary, WaitCause, WaitNo
 use super::door::ThreadSight;
 
 impl ThreadSight {
-    /// Takes into a summary how its Thread stands now, if it is there.
+    /// Adds the Thread's current state to a summary, if the Thread exists.
     pub(super) fn overlay(&self, place: &ThreadPlace, summary: &mut ThreadSummary) {
         if let Some(now) = self.now(place) {
             summary.stand(now);
         }
     }
 
-    /// The same of each of a list.
+    /// Adds the current state to each thread of a list.
     pub(super) fn overlay_all(&self, threads: &mut [ListedThread]) {
         for one in threads {
             if let Ok(place) = one.name.parse::<ThreadPlace>() {
@@ -34,7 +34,7 @@ impl ThreadSight {
     }
 }
 
-/// As its object says.
+/// Derives the current state from the object alone.
 fn stand_of(thread: &Thread) -> ThreadNow {
     let closed = thread.spec.state == ThreadState::Closed;
     let Some(status) = &thread.status else {

@@ -1,4 +1,4 @@
-//! Where pages are served, under which address people know them, and who has to sign in. Parsed once.
+//! Flags of pages: their listen address, their public address, and the sign-in. Parsed once.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use url::{Host, Url};
 /// Slack, as an issuer of identities.
 const SLACK: &str = "https://slack.com";
 
-/// By whom people are known.
+/// Identity provider of sign-ins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SignInKind {
     /// Sign in with Slack: a person is who they are in the workspace.
@@ -19,10 +19,10 @@ pub enum SignInKind {
     Oidc,
 }
 
-/// Pages on threads.
+/// Flags for pages on threads.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct PagesOptions {
-    /// Where pages on threads are served. Without --pages-sign-in it has to be an address of the pod's
+    /// Listen address of pages on threads. Without --pages-sign-in it has to be an address of the pod's
     /// own loopback, where `kubectl port-forward` leads.
     #[arg(long, env = "CODEBUTLER_PAGES")]
     pub pages: Option<SocketAddr>,
@@ -30,7 +30,7 @@ pub struct PagesOptions {
     /// requests link there.
     #[arg(long, env = "CODEBUTLER_PAGES_URL")]
     pub pages_url: Option<Url>,
-    /// How people sign in: members of a thread's channel see it.
+    /// Sign-in for pages: members of a thread's channel may see the thread.
     #[arg(long, env = "CODEBUTLER_PAGES_SIGN_IN")]
     pub pages_sign_in: Option<SignInKind>,
     /// Issuer that says who somebody is, for `oidc`.
@@ -45,27 +45,27 @@ pub struct PagesOptions {
     pub pages_trusted_proxies: Vec<IpNetwork>,
 }
 
-/// The same, checked.
+/// The flags of pages, validated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PagesPlan {
     pub address: SocketAddr,
     pub sign_in: Option<SignInPlan>,
 }
 
-/// How people sign in.
+/// Validated settings of the sign-in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignInPlan {
     pub kind: SignInKind,
     pub issuer: Url,
     pub secret: String,
-    /// Where people come from and go back to.
+    /// Public address of pages, where sign-ins start and return.
     pub own: Url,
-    /// Who may say from where they come.
+    /// Proxies that are trusted to name the client's address.
     pub proxies: Vec<IpNetwork>,
 }
 
 impl PagesOptions {
-    /// Nothing if there are no pages.
+    /// Validates the flags; `None` if there are no pages.
     ///
     /// # Errors
     /// A sentence that names the flag.
@@ -112,7 +112,7 @@ impl PagesOptions {
         Ok(Some(PagesPlan { address, sign_in: Some(sign_in) }))
     }
 
-    /// Where links to pages lead, without a slash at the end.
+    /// Base address of links to pages, without a slash at the end.
     pub fn links(&self) -> Option<String> {
         self.pages?;
         Some(self.pages_url.as_ref()?.as_str().trim_end_matches('/').to_owned())

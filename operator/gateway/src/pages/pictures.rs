@@ -12,7 +12,7 @@ use super::{PageProblem, Pages, parse_place};
 /// Type of the pictures in comparisons.
 const PNG: &str = "image/png";
 
-/// The picture of a line.
+/// Serves the picture that a line of the history holds.
 pub(super) async fn serve_picture(
     State(pages): State<Pages>,
     viewer: PageViewer,
@@ -26,7 +26,7 @@ pub(super) async fn serve_picture(
     Ok(answer_picture(media_type, bytes))
 }
 
-/// One of the pictures of a comparison.
+/// Serves one of the pictures of a comparison.
 pub(super) async fn serve_compared(
     State(pages): State<Pages>,
     viewer: PageViewer,

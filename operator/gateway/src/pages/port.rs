@@ -23,10 +23,10 @@ use super::visitor::PeerAddress;
 const CONNECTIONS: usize = 2048;
 /// Bytes of a request's head at most.
 const HEAD: usize = 32 << 10;
-/// How long a browser may take nothing of what it asked for.
+/// Time after which a connection is closed whose browser takes no bytes of its answer.
 const STALL: Duration = Duration::from_mins(1);
 
-/// What callers that have shown nothing yet may hold of it.
+/// Limits on connections of callers that are not authenticated yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortLimits {
     pub connections: ConnectionLimits,
@@ -103,7 +103,7 @@ async fn serve_connection(
 struct TakenStream {
     stream: TcpStream,
     stall: Duration,
-    /// While nothing is taken.
+    /// Timer that runs while the browser takes nothing.
     waits: Option<Pin<Box<Sleep>>>,
 }
 

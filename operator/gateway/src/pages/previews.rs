@@ -1,4 +1,4 @@
-//! What Slack shows of a page's link.
+//! Previews of links to pages in Slack.
 
 use codebutler_history::ThreadPlace;
 use codebutler_pages::preview_page;
@@ -10,7 +10,7 @@ use super::Pages;
 use super::door::PageViewer;
 
 impl Pages {
-    /// Has Slack ask here.
+    /// Registers this as the source of link previews in Slack.
     pub(super) fn offer_previews(&self) {
         let pages = self.clone();
         self.sight.slack.preview_with(std::sync::Arc::new(move |asked| {
@@ -19,7 +19,8 @@ impl Pages {
         }));
     }
 
-    /// Nothing of a thread that was ever held anywhere else: not everybody there may see its page.
+    /// Builds a preview; `None` for a thread that was ever held in another channel too, since not everybody in
+    /// this one may see its page.
     async fn preview(&self, asked: &PreviewAsked) -> Option<PreviewShown> {
         let (namespace, name) = &asked.thread;
         let place = ThreadPlace::new(namespace, name)?;

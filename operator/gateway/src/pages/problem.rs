@@ -1,4 +1,4 @@
-//! Why there is no page, as a page that says what to do.
+//! Errors of pages, each rendered as a page that says what to do.
 
 use axum::response::{Html, IntoResponse, Response};
 use http::StatusCode;
@@ -7,12 +7,12 @@ use url::form_urlencoded::byte_serialize;
 #[derive(Debug)]
 pub(super) enum PageProblem {
     NoPage,
-    /// Nobody is signed in.
+    /// The viewer has to sign in first.
     SignIn {
-        /// What they wanted to see.
+        /// Path to return to after the sign-in.
         to: String,
     },
-    /// Not by this person: it may or may not exist.
+    /// This person may not see the page, which may or may not exist.
     NotShown,
     NotSteering,
     /// A change that was not asked for on a page of these.
@@ -29,7 +29,7 @@ pub(super) enum PageProblem {
     SignedInLate,
     /// The link to sign in to a server was used, or its time is over.
     ServerLinkGone,
-    /// It was sent to another person.
+    /// The link was sent to another person.
     ServerLinkForeign,
     /// The server, or its authorization server, said no; sentences.
     ServerNotSignedIn(String),
@@ -39,7 +39,7 @@ pub(super) enum PageProblem {
     Unknown(String),
     /// Others, or the same person, have too much under way; a sentence.
     Busy(&'static str),
-    /// What is wanted is too much for one answer.
+    /// The requested history is too long for one answer.
     TooLong,
     Away(std::io::Error),
 }

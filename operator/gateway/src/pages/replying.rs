@@ -1,5 +1,5 @@
-//! What people write on a thread's page: a reply, and answers to open questions. Both take the way of what they
-//! write and press in Slack, with the same rights.
+//! Replies and answers to open questions that people send from a thread's page. Both are handled like messages
+//! and clicks in Slack, with the same rights.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub(super) struct AnswerForm {
     action: String,
 }
 
-/// Posts a reply.
+/// Posts a reply that somebody wrote on a thread's page.
 pub(super) async fn post_reply(
     State(pages): State<Pages>,
     viewer: PageViewer,

@@ -13,7 +13,7 @@ use super::door::PageViewer;
 use super::live::{LivePart, PageWatcher, stream_part};
 use super::{PageProblem, Pages, base_path, parse_place};
 
-/// As a page.
+/// Serves a roadmap as a page.
 pub(super) async fn serve_roadmap(
     State(pages): State<Pages>,
     viewer: PageViewer,
@@ -27,7 +27,7 @@ pub(super) async fn serve_roadmap(
     Ok((status, Html(codebutler_pages::render_roadmap(&page, &viewer.visitor(&page.names)))))
 }
 
-/// What changes of it.
+/// Serves only the table of the roadmap, the part that changes.
 pub(super) async fn serve_table(
     State(pages): State<Pages>,
     viewer: PageViewer,
@@ -53,9 +53,9 @@ pub(super) async fn serve_events(
 }
 
 struct LiveTable {
-    /// Of the thread that works it off, and of those of its items.
+    /// Change notifications of the roadmap's thread, and of the threads of its items.
     news: Vec<watch::Receiver<u64>>,
-    /// How many lines these have together.
+    /// Total number of lines of these histories at the last look.
     lines: Option<u64>,
     shown: String,
 }

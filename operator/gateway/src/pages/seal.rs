@@ -1,4 +1,4 @@
-//! What a browser keeps for the gateway, and can't change: signed, for one purpose, until a time. Pure.
+//! Values that a browser keeps for the gateway and can't forge: signed, for one purpose, with an expiry. Pure.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -20,7 +20,7 @@ struct Sealed<T> {
 }
 
 impl CookieSeal {
-    /// With a key of the secret's own, which nobody learns it from.
+    /// Derives the signing key from the secret, which can't be recovered from it.
     pub(super) fn of(secret: &str) -> Self {
         let own = sign(&Key::new(HMAC_SHA256, secret.as_bytes()), b"codebutler pages 1");
         Self(Key::new(HMAC_SHA256, own.as_ref()))
@@ -37,7 +37,7 @@ impl CookieSeal {
         Some(format!("{payload}.{}", BASE64.encode(mark)))
     }
 
-    /// What was sealed, if it was and its time is not over.
+    /// Returns the sealed value if its signature is valid and it has not expired.
     pub(super) fn open<T: DeserializeOwned>(
         &self,
         purpose: &str,
@@ -51,12 +51,12 @@ impl CookieSeal {
         (now < sealed.until).then_some(sealed.what)
     }
 
-    /// What comes with every change that a session asks for: another site can't know it.
+    /// CSRF token of a session, required with every change: another site can't know it.
     pub(super) fn token(&self, session: &str) -> String {
         BASE64.encode(sign(&self.0, Self::text("change", session).as_bytes()))
     }
 
-    /// Whether it is that.
+    /// True if `token` is the session's CSRF token.
     pub(super) fn takes(&self, session: &str, token: &str) -> bool {
         let mark = BASE64.decode(token).unwrap_or_default();
         verify(&self.0, Self::text("change", session).as_bytes(), &mark).is_ok()

@@ -15,7 +15,7 @@ use super::{PageProblem, Pages};
 
 /// Seconds that a person may be away.
 const AWAY: u64 = 900;
-/// Longest ticket.
+/// Bytes of the longest ticket that is accepted.
 const TICKET: usize = 100;
 
 /// Sends a person with a link to the page on which they sign in.
@@ -31,7 +31,7 @@ pub(super) async fn begin_server_signin(
     Ok(answer)
 }
 
-/// Takes the code that a person comes back with.
+/// Completes the sign-in of a person who comes back with a code.
 pub(super) async fn finish_server_signin(
     State(pages): State<Pages>,
     viewer: PageViewer,
@@ -125,7 +125,7 @@ fn is_secure(pages: &Pages) -> bool {
     pages.sight.context.pages.as_ref().is_some_and(|base| base.starts_with("https://"))
 }
 
-/// Begins with `__Host-` where cookies go over TLS alone: then no other host can have set it.
+/// Name of the cookie. Over TLS it begins with `__Host-`, so that no other host can have set it.
 fn cookie_name(pages: &Pages) -> String {
     let prefix = if is_secure(pages) { "__Host-" } else { "" };
     format!("{prefix}codebutler-server")

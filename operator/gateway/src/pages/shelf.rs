@@ -12,9 +12,9 @@ use codebutler_history::{AnyStore, HistoryStore as _, LineIndex, ThreadPlace};
 use codebutler_pages::{ListedThread, ThreadSummary, is_on_page};
 use tokio::sync::{Semaphore, watch};
 
-/// Bytes of a page's lines.
+/// Limit in bytes on the lines of one page.
 const BYTES: u64 = 4 * 1024 * 1024;
-/// Readings at once.
+/// Number of concurrent reads.
 const PLACES: usize = 8;
 /// Lines that are added up at once.
 const STRIDE: u64 = 1024;
@@ -22,20 +22,20 @@ const STRIDE: u64 = 1024;
 /// A line with its number; none if it can't be read.
 pub(super) type NumberedLine = (u64, Option<HistoryLine>);
 
-/// What is known of one history.
+/// Cached index and summary of one history.
 #[derive(Default)]
 struct View {
     index: LineIndex,
     summary: ThreadSummary,
 }
 
-/// Cheap to clone.
+/// Reads, indexes and caches histories for pages. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct HistoryShelf {
     store: AnyStore,
     news: HistoryNews,
     views: Arc<Mutex<HashMap<ThreadPlace, Arc<Mutex<View>>>>>,
-    /// When words were taken out of what was read.
+    /// Time of the last known removal of words from histories: older cached views are stale.
     replaced: Arc<Mutex<Option<SystemTime>>>,
     places: Arc<Semaphore>,
 }
@@ -61,7 +61,7 @@ impl HistoryShelf {
         let own = self.clone();
         self.run(move || {
             let kept = own.store.list()?;
-            // Those that are gone are forgotten.
+            // Views of histories that no longer exist are dropped.
             lock(&own.views).retain(|place, _| kept.iter().any(|kept| kept.place == *place));
             let listed = kept.into_iter().map(|kept| {
                 let summary = own.with(&kept.place, |view| Ok(view.summary.clone()))?;
@@ -94,7 +94,7 @@ impl HistoryShelf {
         .await
     }
 
-    /// How long it is.
+    /// Number of bytes of the Thread's own lines.
     pub(super) async fn bytes(&self, place: &ThreadPlace) -> io::Result<u64> {
         let (own, place) = (self.clone(), place.clone());
         self.run(move || {
@@ -105,7 +105,7 @@ impl HistoryShelf {
         .await
     }
 
-    /// Where the Thread's own lines begin.
+    /// Offset at which the Thread's own lines begin.
     pub(super) async fn begins(&self, place: &ThreadPlace) -> io::Result<u64> {
         let (own, place) = (self.clone(), place.clone());
         self.run(move || {
@@ -138,7 +138,7 @@ impl HistoryShelf {
         .await
     }
 
-    /// On a thread that may wait; a few at once, since each holds a part of a history.
+    /// Runs a read on a low-priority thread; few at once, since each holds a part of a history in memory.
     async fn run<T: Send + 'static>(
         &self,
         what: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -146,14 +146,14 @@ impl HistoryShelf {
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(io::Error::other)?;
         let reading = move || {
             let read = what();
-            // For as long as it lasts, even if the one who asked has gone.
+            // The permit is held until the read ends, even if its requester has gone.
             drop(place);
             read
         };
         run_low_priority(reading).await?
     }
 
-    /// With what was added since the last look.
+    /// Runs `what` on a view that includes all lines added since the last look.
     fn with<T>(
         &self,
         place: &ThreadPlace,
@@ -198,7 +198,7 @@ fn read_page(
     Ok((page.first..).zip(lines).collect())
 }
 
-/// Whether a person who reads a line reads this.
+/// True if the line's text, as its page shows it, holds `text`.
 fn line_says(line: Option<&HistoryLine>, text: &str) -> bool {
     let line = line.filter(|line| is_on_page(line));
     let event = line.and_then(|line| serde_json::to_value(&line.event).ok());

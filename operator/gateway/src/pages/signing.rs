@@ -19,9 +19,9 @@ use super::issuer::{IssuerError, SignInQuestion};
 use super::visitor::VisitorAddress;
 use super::{PageProblem, Pages};
 
-/// How long signing in may take.
+/// Seconds within which a sign-in has to be completed.
 const FLOW_LIFE: u64 = 600;
-/// How long somebody stays signed in.
+/// Seconds after which a session expires.
 const SESSION_LIFE: u64 = 8 * 3600;
 const FLOW: &str = "flow";
 
@@ -93,7 +93,7 @@ pub(super) async fn begin_signin(
     Ok(answer)
 }
 
-/// Takes somebody in who comes back.
+/// Completes a sign-in when the issuer redirects the browser back.
 pub(super) async fn finish_signin(
     State(pages): State<Pages>,
     Query(returned): Query<ReturnQuery>,
@@ -156,7 +156,7 @@ pub(super) async fn sign_out(
     Ok(answer)
 }
 
-/// Who asks for a change, and is shown to have done so.
+/// Returns the requester of a change whose CSRF token is valid.
 ///
 /// # Errors
 /// When another site may have asked for it.
@@ -186,7 +186,7 @@ fn code_of(error: &str) -> &str {
     if error.len() <= 40 && error.bytes().all(plain) { error } else { "an unknown error" }
 }
 
-/// What an issuer meant that sent somebody back without a code.
+/// Explains the error code with which an issuer redirected somebody back.
 fn explain_refusal(error: &str) -> String {
     match code_of(error) {
         "" => "The issuer sent no code.".to_owned(),

@@ -1,4 +1,4 @@
-//! From where a request to pages comes.
+//! Client addresses of requests to pages.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -10,7 +10,7 @@ const FORWARDED: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// Bits of an IPv6 address that one subscriber has all addresses of.
 const SUBSCRIBER: u32 = 64;
 
-/// Who has the other end of the connection.
+/// IP address of the connection's peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PeerAddress(pub IpAddr);
 
@@ -51,7 +51,7 @@ impl VisitorAddress {
     }
 }
 
-/// Some proxies tell the port, too.
+/// Parses a client's address; some proxies add the port.
 fn parse_address(text: &str) -> Option<IpAddr> {
     let bare = text.trim_start_matches('[').trim_end_matches(']');
     let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());

@@ -19,15 +19,15 @@ use super::{PageProblem, Pages, parse_place};
 const CHUNK: u64 = 256 * 1024;
 /// Bytes of lines that a trajectory is made of, which is made as a whole.
 const WHOLE: u64 = 32 * 1024 * 1024;
-/// How long a trajectory may take to be handed out.
+/// Time limit on the download of a trajectory.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// How long one may take to be handed out as it is kept, and how often is asked whether it still may.
+/// Time limit on the download of raw lines; below it, the interval of checks that the viewer may still see them.
 const LONGEST: Duration = Duration::from_mins(15);
 const AGAIN: Duration = Duration::from_mins(1);
 /// Lines that are looked through at once.
 const STRIDE: u64 = 1024;
 
-/// As it is kept.
+/// Serves a history as raw lines, as they are stored.
 pub(super) async fn serve_lines(
     State(pages): State<Pages>,
     viewer: PageViewer,
@@ -50,7 +50,7 @@ pub(super) async fn serve_lines(
             if Instant::now() > until {
                 return Err(std::io::Error::from(std::io::ErrorKind::TimedOut));
             }
-            // Who may not see it any more gets no more of it.
+            // A viewer who has lost access gets no further chunk.
             if Instant::now() > again {
                 let permitted = pages.permit(&viewer, &place).await;
                 permitted.map_err(|_| std::io::ErrorKind::PermissionDenied)?;
@@ -66,7 +66,7 @@ pub(super) async fn serve_lines(
     Ok((kind, Body::from_stream(pieces)).into_response())
 }
 
-/// As a trajectory.
+/// Serves a history as a trajectory.
 pub(super) async fn serve_trajectory(
     State(pages): State<Pages>,
     viewer: PageViewer,

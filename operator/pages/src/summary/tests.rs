@@ -1,4 +1,4 @@
-//! What histories add up to.
+//! Summaries of histories.
 
 use super::*;
 use codebutler_wire::history::ToolUse;

@@ -1,6 +1,6 @@
 //! Languages by the names of their files, with as much of each as colours need.
 
-/// A language.
+/// Lexical rules of a language, for highlighting.
 #[derive(Debug)]
 pub(super) struct CodeLanguage {
     /// Ends of file names behind the last dot, and whole names, in small letters.
@@ -182,7 +182,7 @@ static LANGUAGES: [CodeLanguage; 18] = [
     },
 ];
 
-/// The language of a file.
+/// Finds the language of a file by its name.
 pub(super) fn find_language(path: &str) -> Option<&'static CodeLanguage> {
     let name = path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
     let end = name.rsplit('.').next().unwrap_or_default();

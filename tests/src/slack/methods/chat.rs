@@ -18,7 +18,7 @@ const MAX_ATTACHMENTS: usize = 100;
 /// Bytes of metadata as JSON.
 const MAX_METADATA: usize = 16_384;
 
-/// What a message says, as given in a call; `None` where the argument is absent.
+/// Content of a message as given in a call; `None` where the argument is absent.
 #[derive(Debug, Default)]
 pub(in super::super) struct ChatContent {
     pub text: Option<String>,

@@ -54,7 +54,7 @@ fn write_cursor(place: &str) -> String {
     STANDARD.encode(format!("next:{place}"))
 }
 
-/// Where the page begins: after this place.
+/// Decodes the `cursor` argument: the key after which the page begins.
 fn read_cursor(args: &MethodArgs) -> Result<Option<String>, MethodFailure> {
     let Some(cursor) = args.text("cursor") else { return Ok(None) };
     let decoded = STANDARD.decode(&cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());

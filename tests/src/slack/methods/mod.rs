@@ -19,7 +19,7 @@ mod streams;
 mod unfurl;
 mod views;
 
-/// Which token a method takes.
+/// Token that a method requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NeededToken {
     Nothing,
@@ -27,14 +27,14 @@ pub(super) enum NeededToken {
     AppToken,
 }
 
-/// One method.
+/// A Web API method of the emulated Slack.
 pub(super) struct SlackMethod {
     pub name: &'static str,
     pub needs: NeededToken,
     /// All of these; methods whose scope depends on the channel ask for it themselves.
     pub scopes: &'static [&'static str],
     pub tier: RateTier,
-    /// Whether JSON bodies are read; Slack ignores them in the others.
+    /// True if JSON bodies are read; Slack ignores them in the others.
     pub json: bool,
     pub run: fn(&mut SlackCore, &MethodArgs) -> MethodReply,
 }
@@ -195,7 +195,7 @@ const METHODS: &[SlackMethod] = &[
     define_method("bots.info", &["users:read"], RateTier::Three, FORM, people::bot_info),
 ];
 
-/// A method by its name.
+/// Finds a Web API method by its name.
 pub(super) fn find_method(name: &str) -> Option<&'static SlackMethod> {
     METHODS.iter().find(|method| method.name == name)
 }

@@ -101,7 +101,7 @@ pub(super) fn unfurl_links(core: &mut SlackCore, args: &MethodArgs) -> MethodRep
     answer_ok(json!({}))
 }
 
-/// By channel and message, or by what the event named them; not by a part of both.
+/// Finds the message by channel and ts, or by the ids of the event; a mix of both is refused.
 fn find_place(args: &MethodArgs) -> Result<(String, String), MethodFailure> {
     match (args.text("channel"), args.text("ts"), args.text("unfurl_id"), args.text("source")) {
         (Some(channel), Some(ts), None, None) => Ok((channel, ts)),

@@ -1,4 +1,4 @@
-//! What the chat page shows: everything at first, then what changes.
+//! Live data of the chat page: a snapshot first, then changes.
 
 use std::convert::Infallible;
 
@@ -15,14 +15,14 @@ use crate::slack::options::ChatSuggestion;
 use crate::slack::view::{MessageView, SlackChange};
 use crate::slack::world::{SlackApp, SlackUser, ThreadStatus};
 
-/// The workspace.
+/// Snapshot of the workspace, as the page first loads it.
 #[derive(Serialize)]
 pub(super) struct PageSnapshot {
     team: String,
     app: SlackApp,
     users: Vec<SlackUser>,
     channels: Vec<LivePlace>,
-    /// Of all channels, replies and messages for one user included, in no order.
+    /// Messages of all channels in no order, including replies and messages for one user.
     messages: Vec<MessageView>,
     statuses: Vec<ThreadStatus>,
     suggestions: Vec<ChatSuggestion>,
@@ -41,13 +41,13 @@ struct LivePlace {
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Update {
-    /// A message as it is now.
+    /// A message that is new or has changed.
     Message { message: Box<MessageView> },
-    /// It is gone.
+    /// A message that was deleted.
     Deleted { channel: String, ts: String },
-    /// What the app does in a thread.
+    /// The app's status in a thread.
     Status { channel: String, thread_ts: String, status: String },
-    /// Someone clicked.
+    /// A click of a user on a button.
     Click { channel: String, ts: String, user: String, action_id: String, action_ts: String },
     /// The app took the click, or did not in time.
     ClickEnded { action_ts: String, acked: bool },

@@ -22,7 +22,7 @@ use super::driver::SlackError;
 
 type SharedPage = State<Arc<SharedSlack>>;
 
-/// Nothing from elsewhere, nothing inline.
+/// Content-Security-Policy of the page: nothing from elsewhere, nothing inline.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -35,7 +35,7 @@ const PARTS: [(&str, &str, &str); 4] = [
     ("/page/emoji.js", "text/javascript; charset=utf-8", include_str!("emoji.js")),
 ];
 
-/// `/` and `/page/…`.
+/// Routes of the chat page: `/` and `/page/…`.
 pub(super) fn build_router(inner: Arc<SharedSlack>) -> Router {
     let guarded = Router::new()
         .route("/", get(|| async { axum::response::Html(HTML) }))
@@ -77,7 +77,7 @@ async fn with_token(
     (StatusCode::FORBIDDEN, told).into_response()
 }
 
-/// Only under the server's own names, and only for its own page.
+/// Refuses requests under foreign host names, and from foreign pages.
 async fn from_here(State(inner): SharedPage, request: Request, next: Next) -> Response {
     match find_stranger(&inner.origin, request.headers()) {
         Some(why) => (StatusCode::FORBIDDEN, why).into_response(),
@@ -111,12 +111,12 @@ async fn with_headers(request: Request, next: Next) -> Response {
     response
 }
 
-/// Where a user does something.
+/// User and channel of an action on the page, with its arguments.
 #[derive(Deserialize)]
 struct PageAt<T> {
     /// User id of whoever does it.
     user: String,
-    /// Channel id.
+    /// Id of the channel in which it is done.
     channel: String,
     #[serde(flatten)]
     what: T,
@@ -190,7 +190,7 @@ async fn serve_file(
 ) -> Response {
     let content = inner.read(|core| core.world.files.get(&id)?.content.clone());
     let Some(content) = content else { return StatusCode::NOT_FOUND.into_response() };
-    // What a role uploads is shown as text or saved, never run as a page.
+    // Content that a role uploads is shown as text or saved, never run as a page.
     let mut headers = HeaderMap::new();
     let (media, how) = if std::str::from_utf8(&content).is_ok() {
         ("text/plain; charset=utf-8", "inline")
