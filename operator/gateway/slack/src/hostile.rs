@@ -1,4 +1,4 @@
-//! What may arrive from Slack and is no good: answered or ignored on purpose, and never a crash.
+//! Tests of input from Slack that is no good: answered or ignored on purpose, and never a crash.
 
 use codebutler_crds::ThreadStatus;
 use codebutler_gateway_core::dispatch::RepoTeam;
@@ -47,7 +47,7 @@ fn said(text: &str) -> PersonMessage {
     }
 }
 
-/// What a message does to a Thread: what it was taken for, and who hears it.
+/// Applies a message to a Thread: returns what it was taken for, the roles that hear it, and the status's size.
 fn taken(text: &str) -> (TakenMessage, Vec<String>, usize) {
     let mut status = ThreadStatus::default();
     let now = Time(jiff::Timestamp::UNIX_EPOCH);

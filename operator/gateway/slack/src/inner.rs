@@ -1,5 +1,5 @@
-//! What all parts share, and look up there: a conversation, its Repo and app, and what a failed call means
-//! for both.
+//! State that all parts share, and lookups in it: a conversation, its Repo and app, and what a failed call
+//! means for both.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,10 +47,10 @@ use crate::questions;
 use crate::upkeep::deleted_conversations;
 use crate::upkeep::reachability::{self, SlackReach};
 
-/// How long it is told that somebody else uses the same app.
+/// Time for which it is told that somebody else uses the same app.
 const SHARED: Duration = Duration::from_hours(1);
 
-/// What the floors of this folder share.
+/// State shared by all modules of this crate.
 pub(crate) struct Inner {
     pub(crate) context: GatewayContext,
     pub(crate) threads: ThreadWriter,
@@ -58,56 +58,56 @@ pub(crate) struct Inner {
     pub(crate) metrics: SlackMetrics,
     pub(crate) accounts: SlackAccounts,
     pub(crate) reach: SlackReach,
-    /// What is in Slack already, by key.
+    /// Messages that are in Slack already, by key.
     pub(crate) sent: SentKeys,
     /// Conversations as they were last read.
     pub(crate) kept: reading::KeptConversations,
     pub(crate) plans: pinned_plan::PinnedPlans,
     pub(crate) persons: person::KnownPeople,
-    /// Who is in which channel, and who has which address.
+    /// Members of each channel, and users by e-mail address.
     pub(crate) channels: members::ChannelMembers,
     pub(crate) mails: members::MailUsers,
-    /// One question about a channel at a time.
+    /// Locks that let one question about a channel be asked at a time.
     pub(crate) asking: KeyedLocks<(String, String)>,
     /// Channels that are shared with another organisation.
     pub(crate) outside: RecentKeys<String>,
-    /// Groups that were looked up.
+    /// Cache of user groups that were looked up.
     pub(crate) groups: groups_read::GroupLookups,
-    /// Texts that came as files.
+    /// Cache of texts that came as files.
     pub(crate) contents: files::FileContents,
-    /// Files that Slack only named.
+    /// Cache of files that Slack only named.
     pub(crate) described: files::DescribedFiles,
     pub(crate) shown_pictures: picture_files::ShownPictures,
-    /// Writes recordings down, once there is somebody who can.
+    /// Service that writes recordings down, once there is one.
     pub(crate) speech: Mutex<Option<SpeechDesk>>,
     pub(crate) hearings: hearing::HearingBook,
     /// Conversations that were opened for a prompt.
     pub(crate) opened: opening::OpenedThread,
     /// Conversations whose Threads were deleted.
     pub(crate) ends: deleted_conversations::ToldEnds,
-    /// This process, in claims.
+    /// Name of this process in claims.
     pub(crate) name: String,
-    /// One post at a time per thread, so that a key is looked for and posted in one go.
+    /// Locks for one post at a time per thread, so that a key is looked for and posted in one go.
     pub(crate) posting: KeyedLocks<ThreadKey>,
-    /// Apps without feedback buttons.
+    /// Apps whose feedback buttons Slack refused.
     pub(crate) refused_blocks: refused_blocks::RefusedBlocks,
-    /// Looks pages up, once there is somebody who can.
+    /// Service that looks pages up, once there is one.
     pub(crate) previews: parking_lot::Mutex<Option<previews::PreviewDesk>>,
-    /// What agents say of their runs.
+    /// Progress of runs, as agents report it.
     pub(crate) progress: progress::ProgressBoard,
     /// Messages that got their reaction from this process.
     pub(crate) seen: RecentKeys<(String, SlackTs)>,
     /// Presses of buttons that this process took in: a redelivery is told nothing.
     pub(crate) presses: RecentKeys<(ThreadKey, questions::ButtonPress)>,
-    /// Who was told that they may not steer, by channel and conversation.
+    /// People who were told that they may not steer, by channel and conversation.
     pub(crate) declined: RecentKeys<(String, SlackTs, String)>,
     /// Direct messages that were answered, by conversation.
     pub(crate) directly: RecentKeys<(String, SlackTs)>,
     /// Names of channels that were looked up.
     pub(crate) lookups: channel_names::NameLookups,
-    /// Whether this replica is the one that looks for what nobody was told of.
+    /// True while this replica is the one that looks for what nobody was told of.
     pub(crate) sweeps: watch::Sender<bool>,
-    /// Counts what Slack refused because of the Repo: whether it is mended is looked at.
+    /// Count of refusals by Slack because of the Repo; a change has it checked if they are mended.
     pub(crate) troubles: watch::Sender<u64>,
     /// The Repos that name a channel, the oldest first.
     pub(crate) places: watch::Sender<Vec<RepoChannel>>,
@@ -115,7 +115,7 @@ pub(crate) struct Inner {
     pub(crate) strangers: RecentKeys<String>,
     /// Apps, by their user id, that somebody else uses too, and when that was last seen.
     pub(crate) shared: Mutex<HashMap<String, Instant>>,
-    /// What follows an acknowledgement, in the background.
+    /// Background tasks that follow an acknowledgement.
     pub(crate) background: TaskTracker,
 }
 
@@ -170,14 +170,14 @@ impl Inner {
         }
     }
 
-    /// The newest known state of a Thread.
+    /// Returns the newest known state of a Thread.
     pub(crate) fn thread(&self, key: &ThreadKey) -> Option<Arc<Thread>> {
         self.threads.freshest(key, self.context.thread(key))
     }
 
     pub(crate) async fn account(&self, repo: &Repo) -> Result<Arc<SlackAccount>, AccessError> {
         let account = self.accounts.of(&self.context, &self.web, repo).await;
-        // Who reads the condition counts on it that the channel's messages are shared out accordingly.
+        // Readers of the condition count on it that the channel's messages are shared out accordingly.
         if let Err(error) = &account
             && self.is_listed(repo)
         {
@@ -186,13 +186,13 @@ impl Inner {
         account
     }
 
-    /// Whether messages of its channel, if any are heard yet, are heard with this Repo in mind.
+    /// True if messages of the Repo's channel, where any are heard yet, are heard with this Repo in mind.
     fn is_listed(&self, repo: &Repo) -> bool {
         let (places, uid) = (self.places.borrow(), repo.uid().unwrap_or_default());
         repo.channel().is_none() || places.is_empty() || places.iter().any(|place| place.uid == uid)
     }
 
-    /// What there is to tell of an app that works.
+    /// State to report for an app that works.
     pub(crate) fn standing(&self, account: &SlackAccount, repo: &Repo) -> reachability::ReachState {
         let lacks = account.scopes.as_ref().map(TokenScopes::lacks).unwrap_or_default();
         if !lacks.is_empty() {
@@ -222,7 +222,7 @@ impl Inner {
         Ok((!told.is_empty()).then(|| told.join("; ")))
     }
 
-    /// What a failed call means for the Repo, and for who wanted it.
+    /// Handles a failed call: reports on the Repo what concerns it, and returns a masked error for the caller.
     pub(crate) async fn failed(&self, error: impl Into<AccessError>, repo: &Repo) -> ApiError {
         let error = error.into();
         if let AccessError::Call(call) = &error
@@ -240,7 +240,7 @@ impl Inner {
             }
         }
         let told = explain::explain_api(&error, repo);
-        // Slack may say again what it was sent.
+        // Masked, as Slack may repeat what it was sent.
         let message = self.context.redactors.of(repo).mask(&told.message).into_owned();
         ApiError { message, ..told }
     }
@@ -261,7 +261,7 @@ impl Inner {
         self.context.roles_of(repo).iter().map(|role| role.spec.role.clone()).collect()
     }
 
-    /// What a Repo's roles are for.
+    /// A Repo's roles, and what each is for.
     pub(crate) fn team(&self, repo: &Repo) -> RepoTeam {
         RepoTeam::of(&self.context.roles_of(repo))
     }
@@ -271,7 +271,7 @@ impl Inner {
         self.place(repo, Some(account))
     }
 
-    /// The same; without an app it hears nothing.
+    /// A Repo as the router sees it; without an app it hears nothing.
     pub(crate) fn place(&self, repo: &Repo, account: Option<&SlackAccount>) -> RepoChannel {
         RepoChannel {
             namespace: repo.namespace().unwrap_or_default(),

@@ -96,7 +96,7 @@ impl SlackGateway {
         Ok(())
     }
 
-    /// What the approved plan of a Thread says, and what its people call themselves.
+    /// Text of a Thread's approved plan, and names of its people.
     pub async fn told(
         &self,
         repo: &Repo,
@@ -121,7 +121,7 @@ impl SlackGateway {
         tokio::join!(shown, asked, handover::run_handovers(Arc::clone(&self.inner), stop));
     }
 
-    /// Why a run of a role should not end with these words yet, for the model.
+    /// Reason why a role's run should not end with these words yet, for the model.
     pub fn nudge(&self, caller: &ProvenCaller, words: &str) -> Option<String> {
         let thread = self.inner.thread(&caller.key())?;
         let (team, role) = (self.inner.team(&caller.repo), caller.role_name());
@@ -216,13 +216,13 @@ impl SlackGateway {
     ) -> Result<PostedMessage, ApiError> {
         let posted = role_message::of_role(&self.inner, caller, message, beside).await?;
         if message.decision.is_some() {
-            // What it replaced.
+            // Settles the question that this decision replaced.
             self.inner.follow_up(vec![RouteEffect::Settled { thread: caller.key() }]);
         }
         Ok(posted)
     }
 
-    /// What waits for a role, after at most `wait`. Slack is read only if something does that was not read.
+    /// Waits at most `wait` for mail of a role. Slack is read only if there is some that was not read.
     ///
     /// # Errors
     /// A sentence for the role.
@@ -311,7 +311,7 @@ impl SlackGateway {
         asking::roadmap::show_message(&self.inner, thread, key, text).await
     }
 
-    /// Whether somebody may decide in a Repo now.
+    /// True if somebody may decide in a Repo now.
     ///
     /// # Errors
     /// When Slack can't be asked.

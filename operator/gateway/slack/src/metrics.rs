@@ -1,4 +1,4 @@
-//! What is counted about Slack; the catalog says what each family means.
+//! Metrics of Slack; the catalog says what each family means.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct SlackMetrics {
     calls: CountFamily<2>,
     unread: CountFamily<1>,
     feedback: CountFamily<3>,
-    /// Paths that were logged.
+    /// Paths that were logged already.
     logged: Arc<RecentKeys<String>>,
     acks: TimeFamily<0>,
     sockets: Gauge,
@@ -40,7 +40,7 @@ impl SlackMetrics {
         }
     }
 
-    /// What became of an envelope: `message`, `click`, `reaction`, `ignored`, `unreadable`, `unknown`,
+    /// Counts an envelope by outcome: `message`, `click`, `reaction`, `ignored`, `unreadable`, `unknown`,
     /// `failed`.
     pub fn envelope(&self, outcome: &'static str) {
         self.envelopes.one([outcome]);
@@ -56,40 +56,41 @@ impl SlackMetrics {
         }
     }
 
-    /// How a Web API call ended: `ok`, `refused`, `limited` or `failed`.
+    /// Counts a Web API call by outcome: `ok`, `refused`, `limited` or `failed`.
     pub fn call(&self, method: &'static str, outcome: &'static str) {
         self.calls.one([method, outcome]);
     }
 
-    /// An answer was posted that people are asked about: a rate needs what was before the first word on it.
+    /// Creates a role's feedback counters at zero, once it has posted an answer that people are asked about: a
+    /// rate needs the value before the first word on it.
     pub fn rated(&self, repo: &str, role: &str) {
         for answer in ["yes", "no"] {
             self.feedback.add([repo, role, answer], 0);
         }
     }
 
-    /// Somebody said whether an answer helped, or changed their mind.
+    /// Counts a rating of an answer, new or changed.
     pub fn feedback(&self, repo: &str, role: &str, helps: bool) {
         self.feedback.one([repo, role, if helps { "yes" } else { "no" }]);
     }
 
-    /// An envelope was acknowledged.
+    /// Records the time until an envelope was acknowledged.
     pub fn acknowledged(&self, took: Duration) {
         self.acks.observe([], took);
     }
 
-    /// A socket is open until the answer is dropped.
+    /// Counts an open socket until the returned value is dropped.
     pub fn socket(&self) -> HeldGauge {
         HeldGauge::new(&self.sockets)
     }
 
-    /// A message waits to be sent until the answer is dropped.
+    /// Counts a message that waits to be sent until the returned value is dropped.
     pub fn send_waits(&self) -> HeldGauge {
         HeldGauge::new(&self.sends)
     }
 }
 
-/// One more in a gauge, until dropped.
+/// Adds one to a gauge until dropped.
 #[derive(Debug)]
 pub struct HeldGauge(Gauge);
 

@@ -19,27 +19,27 @@ use crate::api::scopes::{self, TokenScopes};
 use crate::api::web::{CallError, SlackToken, SlackWeb};
 use crate::inbound::event::StoredMessage;
 
-/// How long a Secret is not read again.
+/// Time before a Secret is read again.
 const FRESH: Duration = Duration::from_mins(1);
-/// How long one app may keep the others waiting.
+/// Longest time that one app may keep the others waiting.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a failure is not tried again.
+/// Time before a failed read is tried again.
 const FAILED: Duration = Duration::from_secs(5);
 
 /// An app in a workspace. No Debug: it holds tokens.
 pub(crate) struct SlackAccount {
-    /// `xoxb-…`
+    /// Bot token, `xoxb-…`: calls the Web API.
     pub bot: SlackToken,
-    /// `xapp-…`
+    /// App-level token, `xapp-…`: opens sockets.
     pub app: SlackToken,
     pub user: Option<String>,
     pub bot_id: Option<String>,
-    /// What the bot may do, if Slack said so.
+    /// Scopes of the bot's token; `None` if Slack did not say.
     pub scopes: Option<TokenScopes>,
     /// Host of the workspace's pages.
     pub workspace: Option<String>,
     pub team: Option<String>,
-    /// The organisation that it belongs to, if it is one of several.
+    /// Id of the organisation that the workspace belongs to, if it is one of several.
     pub enterprise: Option<String>,
 }
 
@@ -58,34 +58,34 @@ impl SlackAccount {
         }
     }
 
-    /// Whether it may not do what there is no conversation without.
+    /// True if a scope is known to be missing without which there is no conversation.
     pub(crate) fn lacks_scopes(&self) -> bool {
         self.scopes.as_ref().is_some_and(|scopes| !scopes.lacks().is_empty())
     }
 
-    /// Whether a message may carry a role's own name and icon.
+    /// True if a message may carry a role's own name and icon; assumed while the scopes are unknown.
     pub(crate) fn customizes(&self) -> bool {
         self.scopes.as_ref().is_none_or(|scopes| scopes.has(scopes::CUSTOMIZE))
     }
 
-    /// Whether it may post files.
+    /// True if the app may post files; assumed while the scopes are unknown.
     pub(crate) fn posts_files(&self) -> bool {
         self.scopes.as_ref().is_none_or(|scopes| scopes.has(scopes::FILES))
     }
 
-    /// Whether Slack shows the app's work, with a button to stop it.
+    /// True if Slack shows the app's work, with a button to stop it.
     pub(crate) fn is_agent(&self) -> bool {
         self.scopes.as_ref().is_some_and(|scopes| scopes.has(scopes::AGENT))
     }
 
-    /// Whether a message is this app's own.
+    /// True if a message is this app's own.
     pub(crate) fn wrote(&self, message: &StoredMessage) -> bool {
         let is = |own: &Option<String>, sender: &Option<String>| own.is_some() && own == sender;
         is(&self.bot_id, &message.bot_id) || is(&self.user, &message.user)
     }
 }
 
-/// Why an app can't be used.
+/// An app can't be used: its Secret could not be read, or a call to Slack failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AccessError {
     #[error(transparent)]
@@ -126,7 +126,7 @@ struct AuthTest {
 }
 
 impl SlackAccounts {
-    /// The app of a Repo.
+    /// Returns the app of a Repo, from the cache while it is fresh.
     ///
     /// # Errors
     /// When its Secret or Slack says no.
@@ -147,7 +147,7 @@ impl SlackAccounts {
         }
         let before = last.and_then(|(_, result)| result.ok());
         let result = match self.read(context, web, repo, &key.0, before.as_deref()).await {
-            // What was right a minute ago is not wrong because of a hiccup now.
+            // A hiccup does not replace a good answer: the previous one stays.
             Err(error) if is_hiccup(&error) => before.ok_or(error),
             Ok(None) => before.ok_or_else(|| CallError::Limited { method: "auth.test" }.into()),
             Ok(Some(account)) => Ok(Arc::new(account)),
@@ -163,7 +163,8 @@ impl SlackAccounts {
         self.lock().remove(&(namespace, repo.spec.slack.credentials.name.clone()));
     }
 
-    /// None if the tokens are those of `before`, and nothing was missing.
+    /// Reads the Secret and asks Slack about it. `None` if the tokens are those of `before`, and nothing was
+    /// missing.
     async fn read(
         &self,
         context: &GatewayContext,
@@ -202,7 +203,7 @@ impl SlackAccounts {
         let (who, scopes) = match tokio::time::timeout(PATIENCE, asking).await {
             Ok(Ok(known)) => known,
             Ok(Err(error)) => return Err(AccessError::Call(error)),
-            // Other Repos wait for this one.
+            // Too slow: other Repos wait for this one.
             Err(_) => return Err(CallError::Limited { method: "auth.test" }.into()),
         };
         let workspace = who.url.as_ref().and_then(url_authority);

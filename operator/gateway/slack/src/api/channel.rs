@@ -1,18 +1,18 @@
-//! A Repo's channel, as what comes from Slack is looked up in it.
+//! A Repo's channel, in the form by which input from Slack is looked up.
 
 use codebutler_crds::{SlackTs, names};
 use codebutler_gateway_core::dispatch::RepoTeam;
 use codebutler_gateway_core::thread_key::ThreadKey;
 
-/// A Repo as the router sees it.
+/// A Repo in the view of the router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RepoChannel {
     pub namespace: String,
     pub repo: String,
-    /// Of the Repo: one that is made anew is read anew.
+    /// UID of the Repo: one that is made anew is read anew.
     pub uid: String,
     pub id: String,
-    /// Its Git repository: host, owner and name, in small letters.
+    /// Address of its Git repository: host, owner and name, in small letters.
     pub git: String,
     /// Name of the Secret with the app's tokens: with another one, everything is read anew.
     pub secret: String,
@@ -21,19 +21,19 @@ pub(crate) struct RepoChannel {
     pub bot_user: Option<String>,
     /// Bots that may write here, by bot id or user id.
     pub bots: Vec<String>,
-    /// Whether the app that hears this is the Repo's; false: another app's Repo in the same channel.
+    /// True if the app that hears this is the Repo's; false if it is another app's Repo in the same channel.
     pub is_own: bool,
-    /// Whether Slack keeps it from hearing and answering.
+    /// True if Slack keeps it from hearing and answering.
     pub deaf: bool,
 }
 
 impl RepoChannel {
-    /// The Thread of a conversation.
+    /// Key of the Thread of a conversation.
     pub(crate) fn thread(&self, root: &SlackTs) -> ThreadKey {
         ThreadKey { namespace: self.namespace.clone(), name: names::thread_name(&self.repo, root) }
     }
 
-    /// Who takes what is for nobody.
+    /// The role that takes messages that are for nobody.
     pub(crate) fn first(&self) -> Option<&str> {
         self.team.first()
     }

@@ -20,32 +20,33 @@ use crate::api::account::SlackAccount;
 use crate::api::explain;
 use crate::api::web::CallError;
 
-/// A name that was not found is not looked for again before, twice as long with each time.
+/// Backoff before a name that was not found is looked for again, doubled each time, and its limit.
 const AGAIN: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_mins(10);
-/// Channels per page, the most that Slack takes, and pages at most: a guard against an endless cursor.
+/// Channels per page, the most that Slack takes, and limit of pages: a guard against an endless cursor.
 const PAGE: &str = "999";
 const PAGES: usize = 200;
 
-/// A Repo's UID, the name, and whether it may be created.
+/// The Repo's UID, the channel's name, and true if it may be created.
 type ChannelKey = (String, String, bool);
 
-/// Names that are looked up, or were in vain.
+/// Names whose lookup is under way or was in vain.
 #[derive(Default)]
 pub(crate) struct NameLookups(Mutex<HashMap<ChannelKey, ChannelLookup>>);
 
 #[derive(Clone, Copy)]
 struct ChannelLookup {
-    /// None: somebody is at it.
+    /// Time of the next lookup; `None` while one is under way.
     again: Option<Instant>,
     tries: u32,
 }
 
 impl NameLookups {
-    /// Whether it is time to look; says that somebody does.
+    /// Returns true if a lookup is due, and marks it as under way.
     fn begin(&self, key: &ChannelKey) -> bool {
         let mut known = self.0.lock();
-        // A Repo is asked for again and again: what nobody asked for in a while is gone.
+        // Drops stale entries: a Repo is asked for again and again, so what nobody asked for in a while is
+        // gone.
         let stale = |at: Instant| at.elapsed() > LONGEST;
         known.retain(|_, lookup| lookup.again.is_none_or(|at| !stale(at)));
         let lookup = known
@@ -97,8 +98,8 @@ struct Created {
 }
 
 impl Inner {
-    /// Finds out in the background which channel a Repo names, if nobody has yet: in a large workspace
-    /// that takes minutes. What is wrong is told on the Repo.
+    /// Looks up in the background the channel that a Repo names, unless that is under way: in a large workspace
+    /// it takes minutes. Failures are told on the Repo.
     pub(crate) fn name_channel(self: &Arc<Self>, repo: &Arc<Repo>, account: &Arc<SlackAccount>) {
         let slack = &repo.spec.slack;
         let key = (repo.uid().unwrap_or_default(), slack.channel.clone(), slack.create_channel);
@@ -154,7 +155,7 @@ impl Inner {
         }
     }
 
-    /// Among the channels that the app is in, which are few, and then among all.
+    /// Looks among the channels that the app is in, which are few, and then among all.
     async fn look_for(
         &self,
         account: &SlackAccount,

@@ -1,5 +1,5 @@
-//! Which sockets are held: one per distinct app among all Repos, from the moment that the first
-//! Repo names it until the last one is gone.
+//! Sockets to Slack: one per distinct app among all Repos, held from the moment that the first Repo names it
+//! until the last one is gone.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::api::socket;
 use crate::api::web::SlackToken;
 use crate::inbound::catchup;
 
-/// How often Repos are compared with sockets.
+/// Interval at which Repos are compared with sockets.
 const COMPARE: Duration = Duration::from_secs(1);
-/// How long sockets may take to finish what they have begun.
+/// Grace period in which sockets finish what they have begun.
 const FAREWELL: Duration = Duration::from_secs(8);
 
 struct Held {
@@ -26,7 +26,7 @@ struct Held {
     stop: CancellationToken,
 }
 
-/// Holds sockets until told to stop.
+/// Holds the sockets of all apps until told to stop.
 pub(crate) async fn hold_connections(inner: Arc<Inner>, shutdown: CancellationToken) {
     // A reply to what was opened before must not begin a conversation of its own.
     inner.opened.learn(&inner.context.threads.state());
@@ -65,7 +65,7 @@ pub(crate) async fn hold_connections(inner: Arc<Inner>, shutdown: CancellationTo
     let _ = tokio::time::timeout(FAREWELL, ended).await;
 }
 
-/// One app: its socket, and the reading back of what the socket missed.
+/// Serves one app: its socket, and the reading back of what the socket missed.
 async fn hold_app(
     inner: Arc<Inner>,
     token: SlackToken,
@@ -83,7 +83,7 @@ async fn hold_app(
 /// apps' Repos in the same channels.
 async fn wanted_apps(inner: &Arc<Inner>) -> BTreeMap<String, (SlackToken, Vec<RepoChannel>)> {
     let mut repos = inner.context.repos.state();
-    // Where several Repos name one channel, the oldest one keeps what is unclear.
+    // Oldest first: where several Repos name one channel, the oldest one keeps what is unclear.
     repos.sort_by_key(|repo| (repo.creation_timestamp(), repo.namespace(), repo.name_any()));
     let mut wanted: BTreeMap<String, (SlackToken, Vec<RepoChannel>)> = BTreeMap::new();
     let mut places: Vec<(Option<String>, RepoChannel)> = Vec::new();
@@ -99,7 +99,7 @@ async fn wanted_apps(inner: &Arc<Inner>) -> BTreeMap<String, (SlackToken, Vec<Re
             inner.name_channel(repo, &account);
             continue;
         }
-        // Before anything is heard: nobody is turned away who is in a group.
+        // Done before anything is heard, so that nobody who is in a group is turned away.
         inner.learn_groups(repo, &account).await;
         if *inner.sweeps.borrow() {
             inner.reach.follow(repo).await;

@@ -1,4 +1,4 @@
-//! Where a Thread's conversation is, and whether it still is there.
+//! Address of a Thread's conversation, and the check that it still is there.
 
 use codebutler_crds::thread::SlackThread;
 use codebutler_crds::{Repo, Thread};
@@ -8,8 +8,8 @@ use crate::api::conversation_pages;
 use crate::api::web::CallError;
 
 impl SlackGateway {
-    /// Whether nobody can say anything in the conversation any more: its first message was deleted, or
-    /// its channel archived. False where Slack can't be asked.
+    /// True if nobody can say anything in the conversation any more: its first message was deleted, or its
+    /// channel archived. False where Slack can't be asked.
     pub async fn is_gone(&self, repo: &Repo, thread: &Thread) -> bool {
         let Some(place) = thread.conversation() else { return false };
         let Ok(account) = self.inner.account(repo).await else { return false };
@@ -21,7 +21,7 @@ impl SlackGateway {
         matches!(code, Some("thread_not_found" | "is_archived"))
     }
 
-    /// Where the conversation is to be read; nothing if Slack does not say.
+    /// Permalink of the conversation; `None` if Slack does not give one.
     pub async fn permalink(&self, repo: &Repo, thread: &Thread) -> Option<String> {
         #[derive(serde::Deserialize)]
         struct Place {

@@ -8,7 +8,7 @@ use crate::api::lenient::UnreadFields;
 use crate::api::web::{CallError, SlackToken, SlackWeb};
 use crate::inbound::event::StoredMessage;
 
-/// Messages per page, and pages at most: a guard against an endless cursor.
+/// Messages per page, and limit of pages: a guard against an endless cursor.
 const PAGE: &str = "200";
 const PAGES: usize = 100;
 
@@ -26,7 +26,7 @@ struct HistoryCursor {
     next_cursor: Option<String>,
 }
 
-/// Messages of a conversation after `after` (all if none), oldest first, the first message only
+/// Reads the messages of a conversation after `after` (all if `None`), oldest first; the first message only
 /// where it is after `after`. With everybody's metadata.
 pub(crate) async fn read_replies(
     web: &SlackWeb,
@@ -40,7 +40,7 @@ pub(crate) async fn read_replies(
     read_pages(web, token, "conversations.replies", &params, after).await
 }
 
-/// Messages of a channel after `after`, oldest first, without replies.
+/// Reads the messages of a channel after `after`, oldest first, without replies.
 pub(crate) async fn read_channel(
     web: &SlackWeb,
     token: &SlackToken,
@@ -51,7 +51,7 @@ pub(crate) async fn read_channel(
     read_pages(web, token, "conversations.history", &params, Some(after)).await
 }
 
-/// Whether a channel can be read at all.
+/// Reads one message of a channel, to find out if it can be read at all.
 pub(crate) async fn probe_channel(
     web: &SlackWeb,
     token: &SlackToken,
@@ -62,7 +62,7 @@ pub(crate) async fn probe_channel(
     Ok(())
 }
 
-/// Whether a channel was archived.
+/// Asks Slack if a channel was archived.
 pub(crate) async fn is_archived(
     web: &SlackWeb,
     token: &SlackToken,
@@ -72,7 +72,7 @@ pub(crate) async fn is_archived(
     Ok(about["channel"]["is_archived"] == true)
 }
 
-/// One message of a conversation.
+/// Reads one message of a conversation; `None` if it is not there.
 pub(crate) async fn read_message(
     web: &SlackWeb,
     token: &SlackToken,

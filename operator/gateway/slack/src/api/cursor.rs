@@ -1,4 +1,4 @@
-//! Up to which message of a channel a Repo has read: behind it the next sweep begins.
+//! Read cursor of a Repo's channel: the last message read, behind which the next sweep begins.
 
 use codebutler_crds::{Repo, SlackTs};
 use codebutler_gateway_core::writes;
@@ -20,7 +20,7 @@ pub(crate) async fn advance_cursor(
     move_cursor(client, place, to, |at| at.is_none_or(|at| at < to)).await
 }
 
-/// Sets the cursor of a Repo that has read nothing yet: what comes behind it is not from before its time.
+/// Sets the cursor of a Repo that has read nothing yet, so that messages from before its time are not read.
 ///
 /// # Errors
 /// When it can't be written.

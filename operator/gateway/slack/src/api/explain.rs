@@ -1,5 +1,5 @@
-//! What a person can do about a failure: a reason for machines and a sentence that names the field
-//! of the Repo or its Secret. Pure.
+//! Explains failures that a person can mend: a reason for machines, and a sentence that names the field of the
+//! Repo or its Secret. Pure.
 
 use codebutler_crds::Repo;
 use codebutler_crds::wire::ErrorCode;
@@ -10,7 +10,7 @@ use crate::api::channel::RepoChannel;
 use crate::api::web::{CallError, words_remark};
 use crate::upkeep::reachability;
 
-/// `reason` and `message` of the Repo's condition.
+/// Returns `reason` and `message` of the Repo's condition.
 pub(crate) fn explain_condition(error: &AccessError, repo: &Repo) -> (&'static str, String) {
     match error {
         AccessError::Secret(error) => {
@@ -20,7 +20,7 @@ pub(crate) fn explain_condition(error: &AccessError, repo: &Repo) -> (&'static s
     }
 }
 
-/// Everything that the app may not do and has to.
+/// Explains which required scopes the app lacks.
 pub(crate) fn explain_scopes(lacks: &[String], repo: &Repo) -> (&'static str, String) {
     let secret = &repo.spec.slack.credentials.name;
     let what = if lacks.len() == 1 { "the scope" } else { "the scopes" };
@@ -41,7 +41,7 @@ pub(crate) fn no_channel(repo: &Repo) -> (&'static str, String) {
     ("ChannelNotFound", message)
 }
 
-/// Other Repos have the same channel: who is meant by what is written there.
+/// Explains which messages are for the Repo where others share its channel; `None` if none do.
 pub(crate) fn explain_sharing(repo: &Repo, sharing: &[RepoChannel]) -> Option<String> {
     let others: Vec<String> = sharing
         .iter()
@@ -57,7 +57,7 @@ pub(crate) fn explain_sharing(repo: &Repo, sharing: &[RepoChannel]) -> Option<St
     })
 }
 
-/// Slack streams nothing of this app.
+/// Explains that Slack lets this app stream nothing.
 pub(crate) fn no_stream(code: &str) -> String {
     format!(
         "Slack refuses chat.startStream ({code}): a run is a line that is edited; the app's manifest \
@@ -65,22 +65,22 @@ pub(crate) fn no_stream(code: &str) -> String {
     )
 }
 
-/// The app shows no links to pages.
+/// Said where the app may not show links to pages.
 pub(crate) const NO_PREVIEWS: &str = "without links:read, links:write, the event link_shared and \
      features.unfurl_domains in the app's manifest links to pages have no preview";
 
-/// The app can't see who is in a user group.
+/// Said where the app can't see who is in a user group.
 pub(crate) const NO_GROUPS: &str = "without usergroups:read (oauth_config.scopes.bot in the app's manifest) nobody in the user \
      groups of spec.access.users may steer";
 
-/// Slack does not say who is in one.
+/// Explains that Slack does not say who is in a user group.
 pub(crate) fn no_group(group: &str, code: &str) -> String {
     format!(
         "Slack does not say who is in the user group {group} of spec.access.users ({code}): none of them may steer"
     )
 }
 
-/// Somebody else holds sockets of the same app.
+/// Explains that somebody else holds sockets of the same app.
 pub(crate) fn shared_app(repo: &Repo) -> (&'static str, String) {
     let secret = &repo.spec.slack.credentials.name;
     let message = format!(
@@ -90,7 +90,7 @@ pub(crate) fn shared_app(repo: &Repo) -> (&'static str, String) {
     ("SharedApp", message)
 }
 
-/// For the role that wanted something.
+/// Maps a failure to an error for the role whose call failed.
 pub(crate) fn explain_api(error: &AccessError, repo: &Repo) -> ApiError {
     let code = match error {
         AccessError::Call(CallError::Limited { .. } | CallError::Failed { .. }) => {

@@ -1,5 +1,5 @@
-//! Looks up who is in the user groups that Repos name among their people: at once where a group is new, and every minute.
-//! Whoever leaves a group is soon out; a hiccup of Slack puts nobody out for an hour.
+//! Looks up who is in the user groups that Repos name among their people: at once where a group is new, and every
+//! minute. Whoever leaves a group is soon out; a hiccup of Slack puts nobody out for an hour.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -15,14 +15,14 @@ use crate::api::account::SlackAccount;
 use crate::api::explain;
 use crate::api::web::CallError;
 
-/// How long an answer counts.
+/// Time for which an answer counts.
 const FRESH: Duration = Duration::from_mins(1);
-/// How long it counts while Slack gives no other.
+/// Time for which an answer counts while Slack gives no other.
 const LONGEST: Duration = Duration::from_hours(1);
-/// Nobody waits for longer than this for the groups of one Repo.
+/// Longest wait for the groups of one Repo.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// When groups were asked for, and what Slack said to it.
+/// User groups that were looked up: time and answer of each lookup.
 #[derive(Default)]
 pub(crate) struct GroupLookups {
     asked: Mutex<HashMap<(RepoKey, String), GroupLookup>>,
@@ -31,9 +31,9 @@ pub(crate) struct GroupLookups {
 #[derive(Clone)]
 struct GroupLookup {
     asked: Instant,
-    /// When it was last known who is in it.
+    /// Time at which the members were last known.
     known: Option<Instant>,
-    /// Slack's code, where it does not say.
+    /// Slack's error code, where it does not tell the members.
     refused: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl GroupLookups {
         self.asked.lock().get(&(repo.clone(), group.to_owned())).cloned()
     }
 
-    /// What is to be told of groups that can't be looked up.
+    /// Sentences for people about groups that can't be looked up.
     pub(crate) fn told(&self, repo: &Repo) -> Vec<String> {
         let key = RepoKey::from(repo);
         let refused = |group: &String| Some((group.clone(), self.of(&key, group)?.refused?));

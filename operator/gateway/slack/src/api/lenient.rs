@@ -19,7 +19,7 @@ impl UnreadFields {
     }
 }
 
-/// An object that is read.
+/// A JSON object whose fields are read, and its path for reports.
 pub(crate) struct FieldReader<'a> {
     value: &'a Value,
     path: String,
@@ -31,12 +31,12 @@ impl<'a> FieldReader<'a> {
         Self { value, path: path.to_owned(), unread }
     }
 
-    /// As it is, null if it is absent.
+    /// Returns a field as it is; null if it is absent.
     pub(crate) fn raw(&self, name: &str) -> &'a Value {
         &self.value[name]
     }
 
-    /// Nothing where it is absent, null or does not fit.
+    /// Reads a field; `None` where it is absent, null or does not fit.
     pub(crate) fn take<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
         let value = &self.value[name];
         if value.is_null() {
@@ -49,12 +49,12 @@ impl<'a> FieldReader<'a> {
         read
     }
 
-    /// The same for a text that Slack leaves empty where it has none.
+    /// Reads a field like [`Self::take`], for a text that Slack leaves empty where it has none.
     pub(crate) fn take_filled<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
         if self.value[name] == "" { None } else { self.take(name) }
     }
 
-    /// Without it, all is nothing.
+    /// Reads a field without which all is nothing; notes it if it is absent, too.
     pub(crate) fn need<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
         if self.value[name].is_null() {
             self.note(name);
@@ -62,7 +62,7 @@ impl<'a> FieldReader<'a> {
         self.take(name)
     }
 
-    /// The items of a list that can be read.
+    /// Reads the items of a list, and skips those that can't be read.
     pub(crate) fn items<T>(
         &mut self,
         name: &str,
@@ -86,7 +86,7 @@ impl<'a> FieldReader<'a> {
         found
     }
 
-    /// A list whose items are read later; null where there is none.
+    /// Returns a list whose items are read later; null where there is none.
     pub(crate) fn list(&mut self, name: &str) -> Value {
         let list = &self.value[name];
         match list.as_array() {

@@ -1,4 +1,4 @@
-//! Who is in a channel, for those who may read of what happens in it. Known for moments only: who leaves
+//! Members of a channel, for the check of who may read what happens in it. Cached for moments only: who leaves
 //! is soon out.
 
 use std::collections::HashSet;
@@ -17,27 +17,27 @@ use crate::inbound::access;
 use crate::outbound::pinned_plan::PinnedMemory;
 use crate::{Inner, SlackGateway};
 
-/// How long an answer counts.
+/// Time for which an answer counts.
 const FRESH: Duration = Duration::from_secs(15);
-/// How long it counts while Slack gives no other.
+/// Time for which an answer counts while Slack gives no other.
 const LONGEST: Duration = Duration::from_secs(35);
 const NO_MAILS: &str = "The Slack app may not look for people by their e-mail address, by which you signed in. Whoever looks \
     after it adds the bot scope `users:read.email` and installs it again";
-/// Pages of a thousand people.
+/// Limit of pages, of a thousand people each.
 const PAGES: usize = 50;
 
-/// People by workspace and channel.
+/// Cache of channel members, by workspace and channel.
 pub(crate) type ChannelMembers = PinnedMemory<(String, String), (Arc<HashSet<String>>, Instant)>;
 
-/// Users by workspace and address.
+/// Cache of users by workspace and e-mail address.
 pub(crate) type MailUsers = PinnedMemory<(String, String), (Option<String>, Instant)>;
 
-/// Somebody, as they have proven to be.
+/// Proven identity of somebody.
 #[derive(Clone, Copy, Debug)]
 pub enum ProvenPerson<'a> {
-    /// In Slack: user, workspace, organisation.
+    /// A Slack account: user, workspace, organisation.
     User(&'a str, &'a str, Option<&'a str>),
-    /// By an address that is theirs.
+    /// An e-mail address that is proven to be theirs.
     Mail(&'a str),
 }
 
@@ -65,7 +65,7 @@ struct FoundUser {
 }
 
 impl SlackGateway {
-    /// Slack user id of somebody who is in a channel of a Repo's workspace; nothing if they are not.
+    /// Returns the Slack user id of somebody who is in a channel of a Repo's workspace; `None` if they are not.
     ///
     /// # Errors
     /// When Slack does not say.
@@ -101,7 +101,7 @@ impl SlackGateway {
         Ok(members.contains(&user).then_some(user))
     }
 
-    /// Whether somebody may steer what a Repo's team does.
+    /// True if somebody may steer what a Repo's team does.
     pub fn may_steer(&self, repo: &Repo, user: &str) -> bool {
         access::permits_user(&repo.spec.access.users, user)
     }
@@ -126,7 +126,7 @@ impl SlackGateway {
         Ok(())
     }
 
-    /// What people call themselves, as far as Slack tells.
+    /// Names of people, as far as Slack tells. Looks up at most `most` that are not known yet.
     pub async fn names(
         &self,
         repo: &Repo,
@@ -142,7 +142,7 @@ impl SlackGateway {
             let asked = unknown.into_iter().map(async |user| {
                 inner.person((repo, &account), user).await.ok();
             });
-            // Whoever is not known by then is with the next look.
+            // People who are not known by then are known with the next look.
             let asked = futures::future::join_all(asked);
             tokio::time::timeout(Duration::from_secs(3), asked).await.ok();
         }
@@ -164,7 +164,7 @@ impl Inner {
         if let Some(known) = fresh(&self.channels.get(&key), FRESH) {
             return Ok(known);
         }
-        // Of many who ask at once, one asks Slack.
+        // Of many callers at once, one asks Slack.
         let _turn = self.asking.lock(&key).await;
         let known = self.channels.get(&key);
         if let Some(known) = fresh(&known, FRESH) {

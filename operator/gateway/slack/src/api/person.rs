@@ -1,5 +1,5 @@
-//! Who people are: what they call themselves, and whether they are of the app's workspace. As Slack
-//! tells, and kept in memory only.
+//! Identity of people: their names, and whether they are of the app's workspace. As Slack tells, and kept in
+//! memory only.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,24 +17,24 @@ use crate::inbound::access::{self, PersonKind};
 use crate::outbound::mentions;
 use crate::outbound::pinned_plan::PinnedMemory;
 
-/// How long what is known counts, and how long what could not be read is not asked for again.
+/// Time for which what is known counts, and time before what could not be read is asked for again.
 const FRESH: Duration = Duration::from_hours(1);
 const AGAIN: Duration = Duration::from_mins(1);
-/// A run does not wait longer than this for what it can do without.
+/// Longest wait of a run for what it can do without.
 const PATIENCE: Duration = Duration::from_secs(3);
 const MAX_NAME: usize = 40;
-/// Slack itself, which is no bot to Slack.
+/// User id of Slack itself, whom Slack does not call a bot.
 const SLACKBOT: &str = "USLACKBOT";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SlackPerson {
-    /// What they call themselves; nothing where it can't be read.
+    /// Name that they go by; `None` where it can't be read.
     pub name: Option<String>,
-    /// What they are to the workspace.
+    /// Their relation to the workspace.
     pub kind: PersonKind,
 }
 
-/// People by Repo and user id: what one app was told of somebody, another one may not be.
+/// Cache of people by Repo and user id: what one app was told of somebody, another one may not be.
 pub(crate) type KnownPeople = PinnedMemory<(RepoKey, String), (SlackPerson, Instant)>;
 
 #[derive(Deserialize)]
@@ -42,7 +42,7 @@ struct PersonAnswer {
     user: User,
 }
 
-/// As Slack tells of a person. Names are whatever the person chose.
+/// Answer of Slack about a person. Names are whatever the person chose.
 #[derive(Default, Deserialize)]
 struct User {
     #[serde(default)]
@@ -90,14 +90,14 @@ struct Profile {
 }
 
 impl User {
-    /// The first name that is one.
+    /// The first of the person's names that is not empty.
     fn name(&self) -> Option<String> {
         let Profile { display_name, real_name } = &self.profile;
         let names = [display_name, real_name, &self.real_name, &self.name];
         names.into_iter().map(|name| harmless_name(name)).find(|name| !name.is_empty())
     }
 
-    /// What it is to a workspace and the organisation that this belongs to.
+    /// Relation of a user to a workspace and to the organisation that this belongs to.
     fn kind(&self, team: Option<&str>, enterprise: Option<&str>) -> PersonKind {
         let own = self.organisation.as_ref().and_then(|own| own.enterprise_id.as_deref());
         let colleague = own.is_some() && own == enterprise;
@@ -120,7 +120,7 @@ impl User {
     }
 }
 
-/// Letters, digits and a few signs, in one line: nothing that a model or Slack could take for more.
+/// Keeps letters, digits and a few signs, in one line: nothing that a model or Slack could take for more.
 fn harmless_name(name: &str) -> String {
     let kept = |c: char| if c.is_alphanumeric() || " .'-".contains(c) { c } else { ' ' };
     let name: String = name.chars().map(kept).collect();
@@ -129,7 +129,7 @@ fn harmless_name(name: &str) -> String {
 }
 
 impl Inner {
-    /// What those who asked, spoke last or decided call themselves.
+    /// Names of those who asked, spoke last or decided.
     pub(crate) async fn names(&self, repo: &Repo, thread: &Thread) -> BTreeMap<String, String> {
         let read = async {
             let account = self.account(repo).await.ok()?;
@@ -151,12 +151,12 @@ impl Inner {
         })
     }
 
-    /// What somebody called themselves when Slack was last asked.
+    /// Name of a person as of the last answer from Slack; asks nothing.
     pub(crate) fn known_name(&self, repo: &Repo, user: &str) -> Option<String> {
         self.persons.get(&(RepoKey::from(repo), user.to_owned()))?.0.name
     }
 
-    /// Who somebody is.
+    /// Reads who a person is; a recent answer is taken from memory.
     ///
     /// # Errors
     /// When Slack gives no answer; one that says nothing of the person is none.
@@ -168,7 +168,7 @@ impl Inner {
         self.person_within((repo, account), user, FRESH).await
     }
 
-    /// The same, known for no longer than so.
+    /// Like [`Self::person`], with a limit on the age of a cached answer.
     async fn person_within(
         &self,
         (repo, account): (&Repo, &SlackAccount),
@@ -199,13 +199,13 @@ impl Inner {
         Ok(person)
     }
 
-    /// Whether somebody is known to see what every full member of the workspace can.
+    /// True if somebody is known to see what every full member of the workspace can.
     pub(crate) async fn is_member(&self, of: (&Repo, &SlackAccount), user: &str) -> bool {
         let read = tokio::time::timeout(PATIENCE, self.person(of, user)).await;
         matches!(read, Ok(Ok(SlackPerson { kind: PersonKind::Member, .. })))
     }
 
-    /// Why somebody may not decide in a Repo's channel, if so.
+    /// Reason for which somebody may not decide in a Repo's channel; `None` if they may.
     ///
     /// # Errors
     /// When it can't be known now.
@@ -230,7 +230,7 @@ impl Inner {
         if let Some(refusal) = self.refusal_within(repo, user, AGAIN).await? {
             return Ok(Some(refusal));
         }
-        // Where nobody is named, who is in the channel decides.
+        // The Repo names nobody: then everybody who is in the channel may decide.
         let (true, Some(channel)) = (repo.spec.access.users.is_empty(), repo.channel()) else {
             return Ok(None);
         };

@@ -1,8 +1,7 @@
-//! When a call to Slack may go out. Messages go one after the other and at most about one a second
-//! and channel, fairly between its conversations and in order within each. All other calls go at once
-//! while their method's budget lasts, and from then on one by one, as fast as its tier allows; the same
-//! after Slack said "later". What people wait for has the whole budget, upkeep only the half that
-//! nobody needs.
+//! Queue and rate limits of calls to Slack. Messages go one after the other and at most about one a second and
+//! channel, fairly between its conversations and in order within each. All other calls go at once while their
+//! method's budget lasts, and from then on one by one, as fast as its tier allows; the same after Slack said
+//! "later". Calls that people wait for have the whole budget, upkeep only the half that nobody needs.
 
 mod budget;
 
@@ -20,13 +19,13 @@ use crate::metrics::SlackMetrics;
 
 /// Messages that may follow each other at once; Slack takes a few more.
 const BURST: u32 = 4;
-/// Between two messages from then on.
+/// Interval between two messages once the burst is over.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long a method is called one by one after Slack said "later".
+/// Time for which a method is called one by one after Slack said "later".
 const CAREFUL: Duration = Duration::from_mins(2);
-/// What may be saved up of a method's calls, in tenths of a second of its tier.
+/// Most of a method's calls that can be saved up, in tenths of a second of its tier.
 const SAVED: u32 = 450;
-/// How long upkeep lets others go first, in calls of the method's pace. Then it is one of them: what
+/// Time for which upkeep lets others go first, in calls of the method's pace. Then it is one of them: what
 /// nobody delivered is read back however much people do.
 const YIELDS: u32 = 6;
 const POST: &str = "chat.postMessage";
@@ -37,12 +36,12 @@ const REMEMBERED: usize = 1024;
 /// messages.
 type Lane = (u64, &'static str, String);
 
-/// All lanes. Clones share them.
+/// All lanes of calls. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct CallQueue {
     lanes: Arc<Mutex<HashMap<Lane, QueueState>>>,
     metrics: SlackMetrics,
-    /// Between two messages of a channel.
+    /// Interval between two messages of a channel.
     every: Duration,
 }
 
@@ -50,14 +49,14 @@ pub(crate) struct CallQueue {
 struct QueueState {
     busy: bool,
     waiting: VecDeque<Waiter>,
-    /// When each conversation was last served, by a number that grows.
+    /// Number of the turn in which each conversation was last served; grows with every turn.
     served: HashMap<String, u64>,
     turns: u64,
-    /// What may go at once, of calls that are no messages.
+    /// Budget of calls that may go at once; messages have none.
     budget: Option<CallBudget>,
-    /// When the next call would go if none had ever gone early.
+    /// Time at which the next call would go if none had ever gone early.
     next: Option<Instant>,
-    /// Slack said "later" not long ago.
+    /// Time until which calls go one by one, as Slack said "later".
     careful_until: Option<Instant>,
 }
 
@@ -65,20 +64,20 @@ struct QueueState {
 struct Waiter {
     thread: String,
     urgency: CallUrgency,
-    /// Until when others go before it, if it is upkeep.
+    /// Time until which others go before it, if it is upkeep.
     yields: Instant,
     wake: oneshot::Sender<CallTurn>,
 }
 
-/// Whether somebody waits for a call.
+/// Priority of a call, by whether somebody waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CallUrgency {
     Awaited,
-    /// Reading back what nothing delivered, to be sure.
+    /// Reads back what nothing delivered, to be sure.
     Upkeep,
 }
 
-/// Who makes a call, and which.
+/// A call that asks for its turn, and its caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueuedCall<'a> {
     pub app: &'a str,
@@ -88,7 +87,7 @@ pub(crate) struct QueuedCall<'a> {
     pub urgency: CallUrgency,
 }
 
-/// Leave to make one call; the next one's turn comes when it is dropped.
+/// Permission to make one call; the next one's turn comes when it is dropped.
 #[derive(Debug)]
 pub(crate) struct CallTurn {
     queue: CallQueue,
@@ -97,7 +96,7 @@ pub(crate) struct CallTurn {
     held: bool,
 }
 
-/// Between two calls of a method's tier, in tenths of the time between two messages.
+/// Interval between two calls of a method's tier, in tenths of the time between two messages.
 const fn tier_tenths(method: &str) -> u32 {
     match method.as_bytes() {
         b"chat.postMessage" => 10,
@@ -112,7 +111,6 @@ const fn tier_tenths(method: &str) -> u32 {
 }
 
 impl CallQueue {
-    /// An empty one.
     pub(crate) fn new(metrics: SlackMetrics) -> Self {
         Self { lanes: Arc::default(), metrics, every: EVERY }
     }
@@ -121,7 +119,7 @@ impl CallQueue {
         self.every * tier_tenths(method) / 10
     }
 
-    /// Waits for leave to make a call.
+    /// Waits for the turn to make a call.
     pub(crate) async fn turn(&self, asked: QueuedCall<'_>) -> CallTurn {
         let posts = asked.method == POST;
         let mut hasher = DefaultHasher::new();
@@ -184,7 +182,7 @@ impl CallQueue {
         Entered::In(Box::new(turn(true)))
     }
 
-    /// When a call that has its turn may go.
+    /// Reserves the slot of a call that has its turn; returns its time, or `None` if the call may go at once.
     fn due(&self, turn: &CallTurn) -> Option<Instant> {
         if !turn.held {
             return None;
@@ -204,7 +202,7 @@ impl CallQueue {
         at.checked_sub(early).filter(|at| *at > now)
     }
 
-    /// The turn is over: whose conversation has waited longest is next.
+    /// Ends a turn: the conversation that has waited longest is next.
     fn pass_on(&self, lane: &Lane) {
         loop {
             let waiter = {
@@ -219,7 +217,7 @@ impl CallQueue {
             let turn = CallTurn { queue: self.clone(), lane: lane.clone(), held: true };
             match waiter.wake.send(turn) {
                 Ok(()) => return,
-                // Whoever waited has gone.
+                // The waiter has gone: the next one is asked.
                 Err(mut turn) => turn.held = false,
             }
         }
@@ -232,7 +230,7 @@ impl CallQueue {
 
 enum Entered {
     In(Box<CallTurn>),
-    /// Not in the way of others: asked again later.
+    /// No turn yet, so as not to be in the way of others: to be asked again after this time.
     Again(Duration),
     Waits(oneshot::Receiver<CallTurn>),
 }
@@ -261,7 +259,7 @@ impl QueueState {
 }
 
 impl CallTurn {
-    /// Slack said "later": until then nobody calls this method, and then one by one.
+    /// Notes that Slack said "later": until then nobody calls this method, and afterwards one by one.
     pub(crate) fn later(&self, wait: Duration) {
         let now = Instant::now();
         let mut lanes = self.queue.lock();
@@ -295,7 +293,8 @@ mod tests {
         QueuedCall { app: "app", method, channel, thread, urgency: CallUrgency::Awaited }
     }
 
-    /// Sends these, one a task, in this order of arrival; the order in which they went, and when.
+    /// Sends these calls, each in a task of its own, in this order of arrival. Returns the order in which they
+    /// went, and when.
     async fn sent(
         queue: &CallQueue,
         calls: &[(&'static str, &str, &str)],

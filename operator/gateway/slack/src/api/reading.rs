@@ -27,20 +27,20 @@ use crate::api::web::CallError;
 use crate::inbound::event::StoredMessage;
 use crate::inbound::page_author;
 
-/// All that is kept, in bytes, and of how many conversations something is known.
+/// Limits of the cache: bytes of all that is kept, and number of conversations.
 const TOGETHER: usize = 64 << 20;
 const CONVERSATIONS: usize = 4096;
-/// For so long a replica that was replaced may still post.
+/// Time for which a replica that was replaced may still post.
 const HANDING_OVER: Duration = Duration::from_secs(5);
 
-/// Conversations as they were last read.
+/// Cache of conversations as they were last read.
 pub(crate) struct KeptConversations {
     shelves: Mutex<HashMap<ThreadKey, UsedShelf>>,
     /// One read of a conversation at a time; callers that wait share its result.
     reading: KeyedLocks<ThreadKey>,
-    /// Counts the times when edits may have been missed.
+    /// Number of times when edits may have been missed.
     epoch: AtomicU64,
-    /// From when on this process alone posts.
+    /// Time from which this process alone posts.
     alone: Mutex<Instant>,
 }
 
@@ -62,7 +62,7 @@ impl Default for KeptConversations {
 }
 
 impl KeptConversations {
-    /// A message was heard of. Where nothing is kept, nothing lacks it.
+    /// Notes that a message was heard of. Where nothing is kept, nothing lacks it.
     pub(crate) fn hear(&self, thread: &ThreadKey, ts: &SlackTs) {
         if let Some(used) = self.shelves.lock().get_mut(thread) {
             used.shelf.hear(ts);
@@ -76,17 +76,17 @@ impl KeptConversations {
         }
     }
 
-    /// Edits may have been missed: what was read before counts no more.
+    /// Invalidates all that was read before, because edits may have been missed.
     pub(crate) fn outdate(&self) {
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// This process takes over from another one.
+    /// Notes that this process takes over from another one.
     pub(crate) fn take_over(&self) {
         *self.alone.lock() = Instant::now() + HANDING_OVER;
     }
 
-    /// A reading that is older may lack what another process posted.
+    /// Time before which a reading may lack what another process posted.
     pub(crate) fn alone_since(&self) -> Instant {
         // Until then, not even one from a moment ago will do.
         (*self.alone.lock()).min(Instant::now())
@@ -124,7 +124,7 @@ impl KeptConversations {
     }
 }
 
-/// Forgets what was not asked for longest.
+/// Evicts the conversations that were not asked for longest.
 fn make_room(shelves: &mut HashMap<ThreadKey, UsedShelf>) {
     let mut size: usize = shelves.values().map(|used| used.shelf.size()).sum();
     while size > TOGETHER || shelves.len() > CONVERSATIONS {

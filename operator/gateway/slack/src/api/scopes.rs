@@ -1,23 +1,23 @@
-//! What the app may do, compared with what CodeButler does with it. Pure.
+//! Scopes that the app was granted, compared with what CodeButler does with them. Pure.
 
 use std::collections::BTreeSet;
 
-/// Lets a message carry a role's own name and icon.
+/// Scope that lets a message carry a role's own name and icon.
 pub(crate) const CUSTOMIZE: &str = "chat:write.customize";
 
-/// Lets files be posted.
+/// Scope that lets files be posted.
 pub(crate) const FILES: &str = "files:write";
 
-/// Lets links be shown with what they lead to.
+/// Scope that lets links be shown with what they lead to.
 pub(crate) const UNFURL: &str = "links:write";
 
-/// Had by apps that are declared agents.
+/// Scope of apps that are declared agents.
 pub(crate) const AGENT: &str = "assistant:write";
 
-/// Without one of each, there is no conversation.
+/// Required scopes: without one of each group, there is no conversation.
 const ESSENTIAL: [&[&str]; 2] = [&["chat:write"], &["channels:history", "groups:history"]];
 
-/// Without it, something is missing that people can do without.
+/// Optional scopes, each with what is missing without it.
 const OPTIONAL: [(&str, &str); 10] = [
     (AGENT, "(features.agent_view in the app's manifest) a run is a line that is edited"),
     ("channels:read", "a yes for a thread does not end when its giver leaves a public channel"),
@@ -31,7 +31,7 @@ const OPTIONAL: [(&str, &str); 10] = [
     ("users:read", "only people whom spec.access.users names decide"),
 ];
 
-/// Whether a code means that the app lacks a right.
+/// True if an error code means that the app lacks a right.
 pub(crate) fn is_ungranted(code: &str) -> bool {
     matches!(code, "missing_scope" | "not_allowed_token_type")
 }
@@ -41,7 +41,7 @@ pub(crate) fn is_ungranted(code: &str) -> bool {
 pub(crate) struct TokenScopes(BTreeSet<String>);
 
 impl TokenScopes {
-    /// Reads `a,b, c`.
+    /// Parses a header of comma-separated scopes, such as `a,b, c`.
     pub(crate) fn parse(header: &str) -> Self {
         let scopes = header.split(',').map(str::trim).filter(|scope| !scope.is_empty());
         Self(scopes.map(str::to_owned).collect())
@@ -51,18 +51,18 @@ impl TokenScopes {
         self.0.contains(scope)
     }
 
-    /// Whether nothing is missing.
+    /// True if no scope is missing, neither a required nor an optional one.
     pub(crate) fn suffice(&self) -> bool {
         self.lacks().is_empty() && self.limits().is_none()
     }
 
-    /// All that there is no conversation without.
+    /// The required scopes that are missing.
     pub(crate) fn lacks(&self) -> Vec<String> {
         let missing = ESSENTIAL.iter().filter(|any| !any.iter().any(|scope| self.has(scope)));
         missing.map(|any| any.join(" or ")).collect()
     }
 
-    /// What else is missing, and what that means.
+    /// The optional scopes that are missing, and what that means; `None` if there are none.
     pub(crate) fn limits(&self) -> Option<String> {
         let missing = OPTIONAL.iter().filter(|(scope, _)| !self.has(scope));
         let told: Vec<String> =

@@ -27,21 +27,21 @@ use crate::api::explain;
 use crate::api::web::{CallError, SlackToken, unsent_reason};
 use crate::inbound::event::SocketFrame;
 
-/// Envelopes that are taken in at the same time.
+/// Most envelopes that are taken in at the same time.
 const AT_ONCE: usize = 64;
-/// We ping this often, and a socket silent for `SILENCE` is dead.
+/// Interval of our pings; a socket silent for `SILENCE` is dead.
 const PING: Duration = Duration::from_secs(15);
 const SILENCE: Duration = Duration::from_secs(45);
-/// Time for opening a socket.
+/// Timeout for opening a socket.
 const OPEN: Duration = Duration::from_secs(20);
-/// Time for what was begun when a socket is given up.
+/// Grace period for what was begun when a socket is given up.
 const FINISH: Duration = Duration::from_secs(5);
-/// Longest wait between two attempts.
+/// Longest backoff between two attempts.
 const LONGEST: Duration = Duration::from_secs(30);
 
 type Socket = WebSocketStream<TokioIo<MaybeHttpsStream<DialedLine>>>;
 
-/// Why a socket could not be opened.
+/// A socket could not be opened.
 #[derive(Debug, thiserror::Error)]
 enum OpenError {
     #[error(transparent)]
@@ -165,9 +165,9 @@ async fn report_error(
     }
 }
 
-/// Why Slack asks to leave a connection.
+/// Reason for which Slack asks to leave a connection.
 enum Goodbye {
-    /// Another one is to take its place.
+    /// Slack refreshes the connection: another one is to take its place.
     Refresh,
     /// Too many connections, or Socket Mode is off: another one would fare no better.
     Refused,
@@ -182,7 +182,7 @@ struct One {
 }
 
 impl One {
-    /// Serves until either side has enough, then finishes what was begun.
+    /// Serves the socket until either side ends it, then finishes what was begun.
     async fn serve(self, mut socket: Socket) {
         let open = self.inner.metrics.socket();
         let (acks, mut to_ack) = mpsc::unbounded_channel::<String>();
@@ -240,7 +240,7 @@ impl One {
         let _ = tokio::time::timeout(FINISH, finish).await;
     }
 
-    /// What to do about a frame, if anything.
+    /// Handles a frame; returns the work to be done for it, if any.
     fn received(
         &self,
         text: &str,

@@ -17,23 +17,23 @@ use crate::api::scopes::TokenScopes;
 use crate::metrics::SlackMetrics;
 use crate::outbound::literal::make_literal;
 
-/// One answer must come within this time.
+/// Timeout of the answer to one call.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// By which downloads are counted and named.
+/// Method name under which downloads are counted and reported.
 const DOWNLOAD: &str = "download";
-/// Times that a call is repeated because Slack said "later".
+/// Most repetitions of a call because Slack said "later".
 const LIMITED: u32 = 5;
-/// The longest "later" that is waited for.
+/// Longest "later" that is waited for.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
-/// Times that a reading call is repeated after a failure on the way.
+/// Most repetitions of a reading call after a failure on the way.
 const REREAD: u32 = 3;
-/// The longest answer that is read: a page of a thousand channels is a tenth of it.
+/// Size limit of an answer, in bytes: a page of a thousand channels is a tenth of it.
 const ANSWER: usize = 16 << 20;
 /// Characters of Slack's own sentences that are passed on, and of its codes.
 const SAID: usize = 300;
 const CODE: usize = 64;
 
-/// Why a call did not succeed. Carries no text of a message and no token.
+/// A call did not succeed. Carries no text of a message and no token.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum CallError {
     /// Slack answered with an error code.
@@ -54,7 +54,7 @@ pub(crate) enum CallError {
     #[error("Slack did not answer {method} properly ({what})")]
     Failed {
         method: &'static str,
-        /// What happened, in a word.
+        /// Short description of the failure.
         what: String,
     },
 }
@@ -69,7 +69,7 @@ impl CallError {
     }
 }
 
-/// A token of an app. What is printed of it is not the token.
+/// A token of an app. Its `Debug` output does not show the token.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct SlackToken(String);
 
@@ -78,7 +78,7 @@ impl SlackToken {
         Self(value.to_owned())
     }
 
-    /// For Slack, and to tell one app from another.
+    /// The token itself, for Slack, and to tell one app from another.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
@@ -131,17 +131,17 @@ impl SlackWeb {
         format!("{}/{method}", self.base.as_str().trim_end_matches('/'))
     }
 
-    /// Follows no redirect: it would carry the token along.
+    /// HTTP client that follows no redirect: it would carry the token along.
     fn http(&self) -> &reqwest::Client {
         self.dialer.http(DialReach::Anywhere)
     }
 
-    /// The same, for what no person waits for.
+    /// The same client for calls that no person waits for.
     pub(crate) fn upkeep(&self) -> Self {
         Self { urgency: CallUrgency::Upkeep, ..self.clone() }
     }
 
-    /// A reading call; repeated when the answer got lost.
+    /// Makes a reading call; repeats it when the answer got lost.
     pub(crate) async fn get<R: DeserializeOwned + Send>(
         &self,
         token: &SlackToken,
@@ -164,7 +164,7 @@ impl SlackWeb {
         }
     }
 
-    /// A writing call. After `Failed` it may have had its effect.
+    /// Makes a writing call. After `Failed` it may have had its effect.
     pub(crate) async fn post<R: DeserializeOwned + Send>(
         &self,
         token: &SlackToken,
@@ -184,7 +184,7 @@ impl SlackWeb {
         self.patiently(QueuedCall { app, method, channel, thread, urgency }, token, call).await
     }
 
-    /// What a token may do, by a header. None: Slack did not say.
+    /// Scopes of a token, read from a header of the answer; `None` if Slack did not say.
     pub(crate) async fn scopes(&self, token: &SlackToken) -> Option<TokenScopes> {
         let request = self.http().post(self.address("auth.test")).timeout(TIMEOUT);
         let answer = request.bearer_auth(token.expose()).send().await.ok()?;
@@ -192,7 +192,7 @@ impl SlackWeb {
         Some(TokenScopes::parse(scopes))
     }
 
-    /// Bytes of a file, to where Slack said. `method` is the one that said it.
+    /// Uploads a file's bytes to the address that Slack gave. `method` is the call that gave it.
     pub(crate) async fn upload(
         &self,
         method: &'static str,
@@ -216,7 +216,7 @@ impl SlackWeb {
         result
     }
 
-    /// A file of at most `most` bytes, from Slack itself.
+    /// Downloads a file of at most `most` bytes from Slack itself.
     pub(crate) async fn download(
         &self,
         token: &SlackToken,
@@ -234,7 +234,7 @@ impl SlackWeb {
         Ok(content)
     }
 
-    /// The first bytes of a file; the rest is not taken.
+    /// Downloads the first bytes of a file; the rest is not taken.
     pub(crate) async fn download_head(
         &self,
         token: &SlackToken,
@@ -253,7 +253,7 @@ impl SlackWeb {
         Ok(content)
     }
 
-    /// The answer to a request for a file, whose content is still to be read within `limit`.
+    /// Requests a file and returns the answer, whose content is still to be read within `limit`.
     pub(crate) async fn open_download(
         &self,
         token: &SlackToken,
@@ -271,7 +271,7 @@ impl SlackWeb {
             return Err(failed_call(DOWNLOAD, why));
         }
         if !answer.status().is_success() {
-            // Without the scope, Slack sends one to its sign-in page.
+            // Without the scope, Slack redirects to its sign-in page.
             let code = format!("http_{}", answer.status().as_u16());
             let needed = Some("files:read".to_owned());
             return Err(CallError::Refused { method: DOWNLOAD, code, needed, said: None });
@@ -279,7 +279,7 @@ impl SlackWeb {
         Ok(answer)
     }
 
-    /// Slack's own host or one under it, such as `files.slack.com`: nothing else gets the token.
+    /// True for Slack's own host or one under it, such as `files.slack.com`: nothing else gets the token.
     fn is_slack(&self, url: &Url) -> bool {
         let host = url.host_str().unwrap_or_default();
         let name = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
@@ -402,17 +402,17 @@ fn slack_words(body: &Value) -> Option<String> {
     Some(one_line(&all.collect::<Vec<_>>().join("; "), SAID)).filter(|said| !said.is_empty())
 }
 
-/// The same behind a sentence.
+/// Slack's words as a remark behind a sentence.
 pub(crate) fn words_remark(said: Option<&str>) -> String {
     said.map_or_else(String::new, |said| format!(". It says: “{said}”"))
 }
 
-/// What an answer says that is no answer of Slack's.
+/// Explains a status that is no answer of Slack's; `None` for all others.
 fn unanswered_status(status: u16) -> Option<String> {
     DialTrouble::by_status(status).map(|why| format!("no connection: {why}"))
 }
 
-/// Why there was no connection, with what a person can do about it.
+/// Explains why there was no connection, with what a person can do about it.
 pub(crate) fn unsent_reason(error: &(dyn std::error::Error + 'static)) -> String {
     let why = find_trouble(error).map_or_else(String::new, |why| format!(": {why}"));
     format!("no connection{why}")

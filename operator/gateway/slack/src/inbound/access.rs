@@ -1,6 +1,6 @@
-//! Who may steer, and who may decide. Pure.
+//! Rights of people: to steer, and to decide. Pure.
 
-/// Told to who may not.
+/// Told to people whom the Repo's list of users does not name.
 pub(crate) const NOT_PERMITTED: &str =
     "You can't steer here: `spec.access.users` of this channel's Repo does not name you.";
 const BOT: &str = "A bot decides nothing here.";
@@ -11,34 +11,34 @@ const STRANGER: &str = "This did not count: people of other organisations may de
 const GONE: &str = "This did not count: the account is deactivated in this workspace. Somebody who is in it can decide.";
 const UNKNOWN: &str = "This did not count: Slack does not tell the app who you are. Give it the scope `users:read`, or have \
      `spec.access.users` of this channel's Repo name you.";
-/// Said of who was in the channel when they decided.
+/// Told where the person who decided has left the channel since.
 pub(crate) const LEFT: &str =
     "This does not count any more: you are not in this channel. Somebody who is in it can decide.";
 pub(crate) const SHARED: &str = "the channel is shared with another organisation and `spec.access.users` is empty: everybody in \
      it may give work, only full members of the app's own workspace decide";
 
-/// What somebody is to the app's workspace.
+/// Relation of a user to the app's workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PersonKind {
     Member,
-    /// Invited to some channels.
+    /// Guest, invited to some channels.
     Guest,
-    /// Of another organisation, met in a shared channel.
+    /// Member of another organisation, met in a shared channel.
     Stranger,
-    /// Was one of these: the account is deactivated.
+    /// Deactivated account that was one of these.
     Gone,
-    /// Nobody.
+    /// A bot: it decides nothing.
     Bot,
-    /// Slack does not say.
+    /// Slack does not say enough.
     Unknown,
 }
 
-/// Whether a person may start threads, answer and steer.
+/// True if a person may start threads, answer and steer.
 pub(crate) fn permits_user(users: &[String], user: &str) -> bool {
     users.is_empty() || names_user(users, user)
 }
 
-/// Why a yes or no to what is about to happen does not count from this person, if so.
+/// Reason for which a yes or no to what is about to happen does not count from this person; `None` if it does.
 pub(crate) fn access_refusal(
     users: &[String],
     user: &str,

@@ -1,15 +1,15 @@
-//! Whom a message addresses: pure, from its text alone.
+//! Roles that a message addresses: pure, from its text alone.
 //!
-//! A person's message addresses every role that it mentions as `@codebutler.<role>` outside code and quotations. A role
-//! hands over with a line that begins with the mention, whatever decorates it; with its last words also in
-//! the middle of a line, where the sentence is said to that one role. Talking about a role wakes nobody.
-//! Text is Slack's mrkdwn as Slack stores it.
+//! A person's message addresses every role that it mentions as `@codebutler.<role>` outside code and quotations. A
+//! role hands over with a line that begins with the mention, whatever decorates it; with its last words also in the
+//! middle of a line, where the sentence is said to that one role. Talking about a role wakes nobody. Text is
+//! Slack's mrkdwn as Slack stores it.
 
 mod lead;
 
 use codebutler_slack_text::without_quotes;
 
-/// Stands for a piece of code: neither space, nor start of a line, nor part of a word.
+/// Placeholder for a piece of code: neither space, nor start of a line, nor part of a word.
 const CODE: char = '\u{1}';
 const APP: &str = "@codebutler";
 
@@ -53,7 +53,7 @@ pub(crate) fn by_role(text: &str, roles: &[String], sender: &str, last: bool) ->
     found
 }
 
-/// A role in a text: where its mention begins and ends.
+/// Mention of a role in a text, with its begin and end.
 struct Mention<'a> {
     role: &'a str,
     at: usize,
@@ -88,10 +88,10 @@ fn role_at<'a>(text: &str, roles: &'a [String]) -> Option<(&'a str, usize)> {
     let (name, rest) = name.split_at(end);
     let mut after = rest.chars();
     let ends = match after.next() {
-        // Italics end.
+        // An underscore ends italics.
         Some('_') => after.next().is_none_or(|c| !c.is_alphanumeric()),
         Some('-' | '@' | '/') => false,
-        // The end of a sentence, not the middle of a host name.
+        // A full stop ends the sentence, unless it is in the middle of a host name.
         Some('.') => after.next().is_none_or(|c| !c.is_alphanumeric()),
         _ => true,
     };
@@ -130,7 +130,7 @@ fn without_code(text: &str) -> String {
                 out.push(CODE);
                 rest = &body[end..];
             }
-            // A block that nobody closed goes on to the end; a lonely tick is a tick.
+            // A block that nobody closed goes on to the end; a lonely tick is text.
             None if ticks >= 3 && starts_line => {
                 out.push(CODE);
                 rest = "";
@@ -145,7 +145,7 @@ fn without_code(text: &str) -> String {
     out
 }
 
-/// Where, behind the opening ticks, the code ends (after its closing ticks).
+/// Finds the end of the code behind its opening ticks: the index after its closing ticks.
 fn find_closing(body: &str, ticks: usize) -> Option<usize> {
     let mut at = 0;
     while let Some(next) = body[at..].find('`') {
@@ -163,8 +163,8 @@ fn find_closing(body: &str, ticks: usize) -> Option<usize> {
     None
 }
 
-/// Slack turns what looks like a host (`codebutler.pm`) into `<http://codebutler.pm|codebutler.pm>`
-/// and a completed mention of the app into `<@U…>`: back to what was typed.
+/// Restores what was typed: Slack turns what looks like a host (`codebutler.pm`) into
+/// `<http://codebutler.pm|codebutler.pm>` and a completed mention of the app into `<@U…>`.
 fn without_links(text: &str, bot: Option<&str>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

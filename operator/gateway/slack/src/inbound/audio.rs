@@ -18,15 +18,15 @@ use crate::inbound::quoting::{describe_file, find_fence};
 /// The transcripts of a message.
 #[derive(Debug, Default)]
 pub(crate) struct HeardMessage {
-    /// For behind the message's text.
+    /// Text to stand behind the message's own.
     pub text: String,
     /// The message that shows the last of them, and when this process has posted it.
     pub shown: Option<(SlackTs, Instant)>,
-    /// One is still being written down.
+    /// True while a recording is still being written down.
     pub is_unfinished: bool,
 }
 
-/// Reads the recordings of a message of this person; what was not written down yet, is from now on.
+/// Reads the recordings of a message of this person, and begins to write down those that were not yet.
 pub(crate) fn read_recordings(
     inner: &Arc<Inner>,
     caller: &ProvenCaller,

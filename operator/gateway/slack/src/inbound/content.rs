@@ -14,10 +14,10 @@ use crate::inbound::event::StoredMessage;
 use crate::inbound::quoting::find_fence;
 use crate::outbound::mrkdwn;
 
-/// Of one attachment, and of what an app shows of a link, in characters.
+/// Limits in characters: of one attachment, and of what an app shows of a link.
 const LONGEST: usize = 8000;
 const PREVIEW: usize = 1000;
-/// Of where a forwarded message comes from.
+/// Limit of the text that says where a forwarded message comes from, in characters.
 const ORIGIN: usize = 200;
 
 /// The author's words, as mrkdwn.
@@ -36,7 +36,7 @@ pub(crate) fn message_words(message: &StoredMessage) -> String {
     words
 }
 
-/// The same with all that is attached, where nothing of it is to be obeyed anyway.
+/// The author's words and all that is attached, where nothing of it is to be obeyed anyway.
 pub(crate) fn all_words(message: &StoredMessage) -> String {
     let mut words = message_words(message);
     let is_person = message.person().is_some();
@@ -85,7 +85,7 @@ pub(crate) async fn quote_attached(
     said
 }
 
-/// Marked as what it is, and such that nothing in it ends the mark.
+/// Quotes an attachment: marked as what it is, and such that nothing in it ends the mark.
 fn quote_one(attached: &AttachedText) -> String {
     let plain = |text: &str| -> String {
         let shown = text.chars().filter(|c| !matches!(c, '[' | ']' | '`'));
@@ -116,7 +116,7 @@ fn cut(text: &str, limit: usize) -> String {
     diff_text(text.trim(), limit)
 }
 
-/// One after the other, unless one says the other already, however it is marked up.
+/// Joins two texts, unless one says the other already, however it is marked up.
 fn join_words(first: &str, second: &str) -> String {
     let plain = |text: &str| -> String {
         mrkdwn::to_text(text).chars().filter(|c| c.is_alphanumeric()).collect()

@@ -66,7 +66,7 @@ pub(crate) fn is_thanks(words: &str) -> bool {
     THANKS.contains(&words)
 }
 
-/// Whether thanks can stand without an answer: somebody has spoken here, and waits for nothing.
+/// True if thanks can stand without an answer: somebody has spoken here, and waits for nothing.
 pub(crate) fn needs_no_answer(status: &ThreadStatus) -> bool {
     let waits = |state| matches!(state, Some(RoleState::Waiting | RoleState::Failed));
     status.roles.values().any(|role| role.said.is_some())

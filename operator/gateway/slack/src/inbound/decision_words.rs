@@ -1,21 +1,21 @@
-//! Which words are a decision, in English, Spanish and German: a whole message or nothing. Pure.
+//! Words that are a decision, in English, Spanish and German: a whole message or nothing. Pure.
 
 use codebutler_crds::NanoUsd;
 
 use crate::inbound::courtesy::is_thanks;
 
-/// What a whole message can mean. A message that says anything more is not a decision.
+/// Meaning of a whole message. A message that says anything more is not a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageIntent {
     /// Yes, to whatever is asked.
     Approve,
     /// Yes, to an action and to the same words of it for the rest of the thread.
     Always,
-    /// Such a yes counts no more.
+    /// Take such a yes for the rest of the thread back.
     Revoke,
-    /// No, to an action.
+    /// No to an action that was asked about.
     Deny,
-    /// Merge.
+    /// Merge the thread's pull request.
     Merge,
     /// End the thread without merging.
     Close,
@@ -308,21 +308,21 @@ const BAD: &[&str] = &[
     "🙅",
 ];
 
-/// What the emoji beside words say.
+/// Opinion that the emoji beside words express.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mood {
-    /// There are none.
+    /// No emoji beside the words.
     #[default]
     None,
     Good,
     Bad,
-    /// More than one thing, or nothing that is known.
+    /// Emoji that say more than one thing, or nothing that is known.
     Mixed,
 }
 
 impl Mood {
     fn of(emoji: &str) -> Self {
-        // Whatever the colour of the hand.
+        // Cut off the colour of the hand.
         let name = emoji.split("::").next().unwrap_or_default();
         match (GOOD.contains(&name), BAD.contains(&name)) {
             (true, _) => Self::Good,
@@ -336,7 +336,7 @@ impl Mood {
     }
 }
 
-/// The decision that a text is, if it is exactly one.
+/// The decision that a text is, if it is exactly one decision and nothing else.
 pub(crate) fn read_intent(text: &str) -> Option<MessageIntent> {
     if text.contains(['?', '¿']) {
         return None;
@@ -381,7 +381,7 @@ fn read_list(words: &str) -> Option<MessageIntent> {
     found.map(|(_, intent)| intent).or_else(|| is_thanks(words).then_some(MessageIntent::Thanks))
 }
 
-/// Whether a text is nothing but a thumb.
+/// True if a text of emoji alone begins with a thumb.
 fn is_thumb(text: &str) -> bool {
     let thumbs = [":+1:", "👍", ":-1:", "👎"];
     thumbs.iter().any(|thumb| text.trim().starts_with(thumb))
@@ -410,7 +410,7 @@ fn part_emoji(text: &str) -> Option<(String, Mood)> {
     (!rest.chars().any(is_pictured)).then(|| (rest.to_owned(), mood))
 }
 
-/// One of Slack's `:emoji:` at the end, with the colour of its skin.
+/// A `:emoji:` of Slack's at the end, with the colour of its skin.
 fn last_name(text: &str) -> Option<(&str, &str)> {
     let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+');
     let (before, emoji) = text.strip_suffix(':')?.rsplit_once(':')?;
@@ -424,7 +424,7 @@ fn last_name(text: &str) -> Option<(&str, &str)> {
     Some((before, hand))
 }
 
-/// Neither a letter nor a sign that stands in a sentence.
+/// True for a character that is neither a letter nor a sign that stands in a sentence.
 fn is_pictured(c: char) -> bool {
     matches!(u32::from(c), 0x2190..=0x2bff | 0x1f000..=0x1faff)
 }

@@ -1,11 +1,11 @@
-//! Why something in a conversation is done later.
+//! Reasons for which something in a conversation is done later.
 
 use codebutler_gateway_core::threads::WriteError;
 
 use crate::api::account::AccessError;
 use crate::api::web::CallError;
 
-/// Why a conversation is not opened, or a Thread not taken leave of, yet.
+/// A conversation can't be opened, or a Thread's deletion not be told, yet.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LaterError {
     #[error(transparent)]
@@ -14,10 +14,10 @@ pub(crate) enum LaterError {
     Write(#[from] WriteError),
     #[error("the Repo can't be written")]
     Repo(#[from] kube::Error),
-    /// Something outside, as the Thread's condition says.
+    /// It waits for something outside, as the Thread's condition says.
     #[error("it waits: {0}")]
     Waits(&'static str),
-    /// Another replica is at it.
+    /// Another replica is doing it.
     #[error("another replica is at it")]
     Claimed,
     #[error("Slack takes too long")]

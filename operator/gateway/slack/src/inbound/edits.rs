@@ -45,7 +45,7 @@ impl Inner {
             let Some(said) = said else { return };
             let mut roles =
                 crate::inbound::message_outcome::find_recipients(status, said, &channel.team);
-            // What it took, a role has read as it was.
+            // A role that took the message has read it as it was, and is not woken for the edit.
             roles.retain(|role| {
                 let entry = status.roles.get(role);
                 entry.is_none_or(|own| own.done.as_ref().is_none_or(|done| done < ts))
@@ -59,7 +59,7 @@ impl Inner {
         Ok(vec![RouteEffect::Recheck { thread: key, ts: ts.clone() }])
     }
 
-    /// Has roles that were woken by a message, and find nothing for them any more, sleep on.
+    /// Puts roles back to sleep that were woken by a message and find nothing for them any more.
     pub(crate) async fn recheck(&self, key: &ThreadKey, ts: &SlackTs) -> Result<(), AccessError> {
         let Some((thread, repo)) = self.known(key) else { return Ok(()) };
         let Some(place) = thread.conversation() else { return Ok(()) };
@@ -79,7 +79,7 @@ impl Inner {
         let wanted = WantedReading::of(&status, None, None);
         let reading = match self.read_conversation(&account, (key, place), &wanted).await {
             Ok(reading) => Some(reading),
-            // It was the first and only one.
+            // The deleted message was the first and only one.
             Err(error) if error.code() == Some("thread_not_found") => None,
             Err(error) => return Err(error.into()),
         };

@@ -4,7 +4,7 @@ use codebutler_crds::SlackTs;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EmojiSign {
-    /// A thumb: up; false: down.
+    /// A thumb: true for up, false for down.
     Thumb(bool),
     Stop,
 }
@@ -14,7 +14,7 @@ impl EmojiSign {
     pub(crate) fn by_name(name: &str) -> Option<Self> {
         match name.split("::").next() {
             Some("octagonal_sign" | "hand" | "raised_hand") => Some(Self::Stop),
-            // Whatever the colour of the hand.
+            // The colour of the hand is ignored.
             Some("+1" | "thumbsup") => Some(Self::Thumb(true)),
             Some("-1" | "thumbsdown") => Some(Self::Thumb(false)),
             _ => None,
@@ -28,7 +28,7 @@ pub(crate) struct EmojiReaction {
     pub message: SlackTs,
     pub sign: EmojiSign,
     pub user: String,
-    /// Whether the message can be CodeButler's own.
+    /// True if the message can be CodeButler's own.
     pub on_ours: bool,
     pub at: SlackTs,
 }

@@ -1,5 +1,5 @@
-//! What arrives from Slack, read leniently: only the fields used here, all others and all unknown
-//! kinds pass. A payload that Slack extends tomorrow must neither be lost nor block the socket.
+//! Input from Slack, read leniently: only the fields used here, all others and all unknown kinds pass. A
+//! payload that Slack extends tomorrow must neither be lost nor block the socket.
 
 use codebutler_crds::SlackTs;
 use serde::Deserialize;
@@ -21,10 +21,10 @@ pub(crate) struct SocketFrame {
     pub kind: String,
     #[serde(default)]
     pub envelope_id: Option<String>,
-    /// Why, for `disconnect`.
+    /// Reason that Slack gives, for `disconnect`.
     #[serde(default)]
     pub reason: Option<String>,
-    /// Depends on `kind`.
+    /// Content of the envelope; its form depends on `kind`.
     #[serde(default)]
     pub payload: Value,
 }
@@ -32,7 +32,7 @@ pub(crate) struct SocketFrame {
 /// An envelope's content, as far as it matters here.
 #[derive(Debug)]
 pub(crate) enum EnvelopePayload {
-    /// A message in a channel.
+    /// A message that was posted in a channel.
     Message(Box<MessageEvent>),
     Click(Box<ButtonClick>),
     /// Somebody says why an answer did not help.
@@ -45,19 +45,19 @@ pub(crate) enum EnvelopePayload {
     Linked(Box<LinksShared>),
     /// Somebody opened the app's own conversation.
     Assisted(Box<AssistantOpened>),
-    /// Known and of no interest, such as `app_mention`, which `message` says too.
+    /// A kind that is known and of no interest, such as `app_mention`, which `message` says too.
     Ignored,
-    /// Of a known kind, and lacks what it can't be without.
+    /// A known kind that lacks a field which it can't be without.
     Unreadable,
-    /// Not known here.
+    /// A kind that is not used here.
     Unknown,
 }
 
-/// A `message` event.
+/// A `message` event: something was posted.
 #[derive(Debug)]
 pub(crate) struct MessageEvent {
     pub channel: String,
-    /// `channel`, `group` or `im`.
+    /// Kind of the channel: `channel`, `group` or `im`.
     pub channel_type: String,
     /// The message itself has the same fields as in the history.
     pub message: StoredMessage,
@@ -72,19 +72,19 @@ impl MessageEvent {
     }
 }
 
-/// `message_changed` and `message_deleted`.
+/// A `message_changed` or `message_deleted` event.
 #[derive(Debug)]
 pub(crate) struct MessageChange {
     pub channel: String,
-    /// As it was.
+    /// The message before the change.
     pub before: StoredMessage,
-    /// As it is now; None: deleted.
+    /// The message after the change; `None` if it was deleted.
     pub now: Option<StoredMessage>,
     /// Time of the change, if Slack sends it.
     pub at: Option<SlackTs>,
 }
 
-/// `agent_session_stopped`.
+/// An `agent_session_stopped` event.
 #[derive(Debug)]
 pub(crate) struct SessionStopped {
     pub channel: String,
@@ -94,7 +94,7 @@ pub(crate) struct SessionStopped {
     pub event_ts: SlackTs,
 }
 
-/// `assistant_thread_started`.
+/// An `assistant_thread_started` event.
 #[derive(Debug)]
 pub(crate) struct AssistantOpened {
     /// The conversation with the app.
@@ -102,7 +102,7 @@ pub(crate) struct AssistantOpened {
     pub thread_ts: Option<SlackTs>,
 }
 
-/// `link_shared`, of a message that was posted.
+/// A `link_shared` event, of a message that was posted.
 #[derive(Debug)]
 pub(crate) struct LinksShared {
     pub channel: String,
@@ -110,7 +110,7 @@ pub(crate) struct LinksShared {
     pub links: Vec<String>,
 }
 
-/// `block_actions`.
+/// A press of a button, from `block_actions`.
 #[derive(Debug)]
 pub(crate) struct ButtonClick {
     pub channel: String,
@@ -120,20 +120,20 @@ pub(crate) struct ButtonClick {
     pub message: SlackTs,
     pub user: String,
     pub action_id: String,
-    /// What stands behind the button.
+    /// Value that was set for the button.
     pub value: Option<String>,
-    /// Lets a modal be opened, for three seconds.
+    /// Token that lets a modal be opened, for three seconds.
     pub trigger: Option<String>,
-    /// When it was pressed, if Slack says so.
+    /// Time of the press, if Slack says so.
     pub at: Option<SlackTs>,
 }
 
-/// `reaction_added`.
+/// A `reaction_added` event.
 #[derive(Debug)]
 pub(crate) struct ReactionAdded {
     pub channel: String,
     pub message: SlackTs,
-    /// User id of who wrote the message; Slack does not say it of one under a chosen name.
+    /// User id of the message's author; Slack does not give it for a message under a chosen name.
     pub author: Option<String>,
     pub user: String,
     /// The emoji's name, without colons.
@@ -170,7 +170,7 @@ fn read_event(event: &Value, unread: &mut UnreadFields) -> EnvelopePayload {
             }),
         Some("agent_session_stopped") => read_stop(event, unread)
             .map_or(EnvelopePayload::Unreadable, |found| EnvelopePayload::Stopped(Box::new(found))),
-        // One that is still being written is nowhere yet.
+        // A message that is still being written is in no channel yet.
         Some("link_shared") if event["source"] == "composer" => EnvelopePayload::Ignored,
         Some("link_shared") => read_links(event, unread)
             .map_or(EnvelopePayload::Unreadable, |found| EnvelopePayload::Linked(Box::new(found))),
@@ -201,7 +201,7 @@ fn is_of_message(event: &Value) -> bool {
     matches!(event["item"]["type"].as_str(), Some("message") | None) && event["item"].is_object()
 }
 
-/// None where the words stayed as they were: links that unfold and the like.
+/// `None` where the words stayed as they were: links that unfold and the like.
 fn read_change(event: &Value, unread: &mut UnreadFields) -> Option<MessageChange> {
     let part = |name: &str, unread: &mut UnreadFields| {
         let value = &event[name];

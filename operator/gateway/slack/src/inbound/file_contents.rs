@@ -1,5 +1,5 @@
-//! Files of a conversation, as roles ask for them: piece by piece, so that none is ever held here as a whole. What a file
-//! is, is looked at by who asked for it, in its own sandbox.
+//! Files of a conversation, as roles ask for them: piece by piece, so that none is ever held here as a whole. What
+//! a file is, is looked at by who asked for it, in its own sandbox.
 
 use std::io;
 use std::sync::Arc;
@@ -22,18 +22,18 @@ use crate::inbound::event::{SharedMessage, StoredMessage};
 use crate::inbound::files;
 use crate::inbound::inbox;
 
-/// Timeout of a file.
+/// Timeout for reading one file.
 const LIMIT: Duration = Duration::from_mins(2);
 /// Bytes of a text that are masked together, cut at the end of a line.
 const BLOCK: usize = 1024 * 1024;
-/// Bytes from which a text is known.
+/// Size of the beginning by which a text is known, in bytes.
 const HEAD: usize = 8 * 1024;
 
 /// A file that is being handed out.
 pub struct OpenedFile {
-    /// As its owner named it.
+    /// Name that its owner gave it.
     pub name: String,
-    /// Its content; an error cuts it off.
+    /// Content of the file; an error cuts it off.
     pub content: BoxStream<'static, io::Result<Bytes>>,
 }
 
@@ -112,7 +112,8 @@ async fn find_in_reading(
         Err(error) => return Err(inner.failed(error, &caller.repo).await),
     };
     let has = |file: &SharedMessage| file.id == id;
-    // What the app itself posted in the role's conversation is the team's, though it is no message for a role.
+    // Files that the app itself posted in the role's conversation are the team's, though the message with them
+    // is none for a role.
     let is_own = |stored: &StoredMessage| account.wrote(stored) && stored.files.iter().any(has);
     let is_read = |stored: &StoredMessage| {
         stored.all_files().iter().any(has) && inbox::can_read(inner, caller, account, stored)
@@ -131,7 +132,7 @@ struct FilePieces {
     answer: Response,
     redactor: Arc<SecretRedactor>,
     pending: Vec<u8>,
-    /// Unknown until enough is there.
+    /// True for a text; `None` until enough bytes are there to tell.
     text: Option<bool>,
     taken: u64,
     ended: bool,
@@ -163,7 +164,7 @@ impl FilePieces {
         }
     }
 
-    /// The bytes that may go now: of a text whole lines only, as a credential must not be cut in two.
+    /// Takes the bytes that may go now: of a text whole lines only, as a credential must not be cut in two.
     fn take_piece(&mut self) -> Option<Bytes> {
         match self.text? {
             false => Some(std::mem::take(&mut self.pending))
@@ -194,8 +195,8 @@ fn mask_text(redactor: &SecretRedactor, block: &[u8]) -> Bytes {
     Bytes::from(masked)
 }
 
-/// Text without zeros, as far as the head shows: UTF-8, which may end inside of a character, or nearly, as logs and
-/// older encodings are. A PDF can look so.
+/// True for text without zeros, as far as the head shows: UTF-8, which may end inside of a character, or
+/// nearly, as logs and older encodings are. A PDF can look so.
 fn looks_like_text(head: &[u8]) -> bool {
     let mut odd = 0;
     let mut chunks = head.utf8_chunks().peekable();
@@ -206,7 +207,7 @@ fn looks_like_text(head: &[u8]) -> bool {
     odd * 20 <= head.len() && !head.contains(&0) && !head.starts_with(b"%PDF-")
 }
 
-/// True for the beginning of a character.
+/// True for an incomplete character, of which only the beginning is there.
 fn is_incomplete(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }

@@ -20,21 +20,21 @@ use crate::inbound::event::{SharedMessage, StoredMessage};
 use crate::inbound::pictures::{self, PictureForm};
 use crate::inbound::quoting::{describe_file, file_path, find_fence};
 
-/// Of larger ones the beginning is shown.
+/// Largest file that is shown in full, in bytes; of larger ones the beginning is shown.
 const LARGEST: u64 = 64 * 1024;
-/// Bytes of that beginning.
+/// Size of that beginning, in bytes.
 const HEAD: usize = 8 * 1024;
-/// Of all files of one reading, in bytes.
+/// Limit for all files of one reading, in bytes.
 const TOGETHER: usize = 256 * 1024;
-/// Contents that are remembered, and how long: what was deleted in Slack is soon gone here, too.
+/// Entries of the cache, and their lifetime: what was deleted in Slack is soon gone here, too.
 const REMEMBERED: usize = 512;
 const FRESH: Duration = Duration::from_mins(10);
 
-/// An id or address, as one Repo may read it.
+/// File id or address, together with the Repo that may read it.
 type KeyInRepo = (RepoKey, String);
 
-/// What was read of files, recordings and links. Another Repo may not be allowed to read the same, and
-/// masks other words: each has its own.
+/// Cache of what was read of files, recordings and links. Another Repo may not be allowed to read the same, and
+/// masks other words: each has its own entries.
 pub(crate) struct FileContents(Mutex<RecentMap<KeyInRepo, (Instant, Arc<str>)>>);
 
 impl Default for FileContents {
@@ -44,7 +44,7 @@ impl Default for FileContents {
 }
 
 impl FileContents {
-    /// One that was read for this Repo not long ago.
+    /// Content that was read for this Repo not long ago.
     pub(crate) fn get(&self, repo: &Repo, id: &str) -> Option<Arc<str>> {
         self.get_within(repo, id, FRESH)
     }
@@ -61,10 +61,10 @@ impl FileContents {
     }
 }
 
-/// Files that Slack was asked about.
+/// Most files whose description is remembered.
 const DESCRIBED: usize = 512;
 
-/// Answers of `files.info`, by Repo and file.
+/// Cache of answers of `files.info`, by Repo and file.
 pub(crate) struct DescribedFiles(Mutex<RecentMap<KeyInRepo, (Instant, SharedMessage)>>);
 
 impl Default for DescribedFiles {
@@ -73,7 +73,7 @@ impl Default for DescribedFiles {
     }
 }
 
-/// The files of a message and of those that are forwarded in it; what Slack only names is looked up.
+/// Describes the files of a message and of those that are forwarded in it; what Slack only names is looked up.
 pub(crate) async fn describe_files(
     inner: &Inner,
     (repo, account): (&Repo, &SlackAccount),
@@ -105,7 +105,7 @@ async fn look_up(
             let mut unread = UnreadFields::default();
             let found = SharedMessage::read(&answer["file"], "file", &mut unread);
             inner.metrics.unread(&unread);
-            // Asked about, it is what it is.
+            // Slack was asked about it, so the answer stands: it is not to be looked up again.
             SharedMessage { id: id.clone(), file_access: String::new(), ..found }
         }
         Err(error) => {
@@ -116,7 +116,7 @@ async fn look_up(
             match error.code() {
                 Some("file_not_found" | "file_deleted") => refused("file_deleted"),
                 Some(_) => refused("access_denied"),
-                // Slack does not answer: asked again with the next reading.
+                // Slack did not answer: it is asked again with the next reading.
                 None => {
                     tracing::warn!(%error, "slack_file_lookup_failed");
                     return file.clone();
@@ -131,12 +131,12 @@ async fn look_up(
 /// A text file, as far as a message shows it.
 enum ShownText {
     Whole(Arc<str>),
-    /// Its first lines.
+    /// The first lines of a long one.
     Head(Arc<str>),
 }
 
-/// What the files of a message say, behind its text: contents of texts, the beginning of long ones, names of
-/// everything else, each with the path that Read takes.
+/// Renders the files of a message, to stand behind its text: contents of texts, the beginning of long ones,
+/// names of everything else, each with the path that Read takes.
 /// `left` is what may still be read, in bytes.
 pub(crate) async fn read_files(
     inner: &Inner,
@@ -177,7 +177,7 @@ pub(crate) async fn read_files(
     said
 }
 
-/// What may be read in one go.
+/// Bytes of files that may be read in one go.
 pub(crate) const fn reading_budget() -> usize {
     TOGETHER
 }
@@ -197,8 +197,8 @@ fn describe_text<'a>(file: &SharedMessage, shown: &'a ShownText) -> (&'a str, St
     }
 }
 
-/// The remark on a file whose text does not stand here, with the way to it. `is_offered`: a picture is among those that
-/// follow the message.
+/// The remark on a file whose text does not stand here, with the way to it. `is_offered`: a picture is among those
+/// that follow the message.
 fn describe_unshown(file: &SharedMessage, is_offered: bool) -> String {
     let form = pictures::picture_form(file);
     let what = match form {
@@ -225,7 +225,7 @@ fn describe_unshown(file: &SharedMessage, is_offered: bool) -> String {
     }
 }
 
-/// The text of a file that a message links to, or its first lines. None for anything else than text.
+/// Reads a text file that a message links to, or its first lines. `None` for anything else than text.
 pub(super) async fn linked_text(
     inner: &Inner,
     place: (&Repo, &SlackAccount),
@@ -260,7 +260,7 @@ async fn read_text(
     Ok(Some(ShownText::Whole(content)))
 }
 
-/// The first lines of a long text. None if it is in another encoding than UTF-8: Read knows those.
+/// Reads the first lines of a long text. `None` if it is in another encoding than UTF-8: Read knows those.
 async fn read_head(
     inner: &Inner,
     (repo, account): (&Repo, &SlackAccount),
@@ -272,7 +272,8 @@ async fn read_head(
         return Ok(Some(known));
     }
     let bytes = inner.web.download_head(&account.bot, url, HEAD).await?;
-    // Where a line is longer than all of it, there is none to show: an offset names lines.
+    // Cuts at the last line's end, since an offset names lines. A line longer than the whole beginning shows
+    // nothing.
     let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let Ok(content) = std::str::from_utf8(&bytes[..end]) else { return Ok(None) };
     if content.is_empty() {

@@ -1,5 +1,6 @@
-//! Recordings that are being written down: each by a task of its own, once, however long it takes and whoever waits for its
-//! words. That it has begun is on record in the Thread, so that nobody pays for it again after the end of a gateway.
+//! Recordings that are being written down: each by a task of its own, once, however long it takes and whoever waits
+//! for its words. That it has begun is on record in the Thread, so that nobody pays for it again after the end of a
+//! gateway.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -27,13 +28,14 @@ use crate::outbound::post::MessageIdentity;
 use crate::questions::asking::recording::show_transcript;
 use crate::questions::recording;
 
-/// Larger ones are named, not heard: what providers take at most.
+/// Largest recording that is written down, in bytes, which is what providers take at most; larger ones are only
+/// named.
 const LARGEST: u64 = 24 * 1024 * 1024;
 /// Transcripts whose messages are remembered.
 const REMEMBERED: usize = 256;
-/// Recordings that a Thread's record has at most.
+/// Most recordings in a Thread's record.
 const MOST: usize = 16;
-/// How long what another gateway has begun is waited for: it is served to its end beside this one.
+/// Time to wait for what another gateway has begun: it is served to its end beside this one.
 const OTHERS: Duration = Duration::from_mins(3);
 /// Pause before what Slack or the API server did not answer is tried again.
 const LATER: Duration = Duration::from_secs(2);
@@ -53,7 +55,7 @@ impl Default for HearingBook {
 }
 
 impl HearingBook {
-    /// Whether a recording of this Thread is being written down.
+    /// True while a recording of this Thread is being written down.
     pub(crate) fn is_busy(&self, thread: &ThreadKey) -> bool {
         self.busy.lock().contains_key(thread)
     }
@@ -91,7 +93,7 @@ impl Drop for HearingClaim {
     }
 }
 
-/// How it ended.
+/// Outcome of writing a recording down.
 enum HearingEnd {
     Words {
         text: Arc<str>,
@@ -100,17 +102,17 @@ enum HearingEnd {
     /// Another process wrote it down: its words are in the thread.
     Elsewhere,
     Unheard(Unheard),
-    /// Nothing is known yet.
+    /// Nothing is known yet: to be tried again.
     Later,
 }
 
-/// Why a recording is not written down.
+/// A recording could not be written down.
 struct Unheard {
-    /// A sentence, without the file's name.
+    /// Reason, a sentence without the file's name.
     why: String,
-    /// It may have been paid for: it is never tried again.
+    /// True if it may have been paid for: it is never tried again.
     is_final: bool,
-    /// The thread has been notified before.
+    /// True if the thread has been notified before.
     is_known: bool,
 }
 
@@ -126,17 +128,17 @@ impl From<Unheard> for HearingEnd {
     }
 }
 
-/// Under which the words of a recording are kept.
+/// Cache key of a recording's words.
 pub(crate) fn heard_key(file: &SharedMessage) -> String {
     format!("heard:{}", file.id)
 }
 
-/// Under which it is kept that the words are in the thread.
+/// Cache key of the note that a recording's words are in the thread.
 pub(crate) fn elsewhere_key(file: &SharedMessage) -> String {
     format!("heard-elsewhere:{}", file.id)
 }
 
-/// Under which it is kept why there are none.
+/// Cache key of the reason for which a recording has no words.
 pub(crate) fn failed_key(file: &SharedMessage) -> String {
     format!("unheard:{}", file.id)
 }
@@ -145,7 +147,7 @@ fn lost_key(file: &SharedMessage) -> String {
     format!("unheard-paid:{}", file.id)
 }
 
-/// Has a recording of this person written down, unless that is under way.
+/// Starts to write a recording of this person down, unless that is under way.
 pub(crate) fn begin_hearing(
     inner: &Arc<Inner>,
     desk: &SpeechDesk,
@@ -183,7 +185,7 @@ struct RecordingWork {
 }
 
 impl RecordingWork {
-    /// Remembers how it ended, for whoever waits.
+    /// Caches the outcome for whoever waits.
     async fn keep(&self, claim: &HearingClaim, end: HearingEnd, is_recorded: bool) {
         let (inner, repo, file) = (&claim.inner, &self.caller.repo, &self.file);
         let is_over = match end {
@@ -208,7 +210,7 @@ impl RecordingWork {
                     is_told = self.report(inner, &unheard).await;
                 }
                 inner.contents.add(repo, &failed_key(file), &unheard.why.as_str().into());
-                // What may have been paid for is known by its record until the thread says it.
+                // A recording that may have been paid for is known by its record until the thread says it.
                 is_told || !unheard.is_final
             }
             HearingEnd::Later => {
@@ -228,7 +230,8 @@ impl RecordingWork {
         }
     }
 
-    /// Says in the thread, once for each recording, what keeps it from being understood; answers whether it is said.
+    /// Says in the thread, once for each recording, what keeps it from being understood; returns true if it is
+    /// said.
     async fn report(&self, inner: &Inner, unheard: &Unheard) -> bool {
         let (file, why) = (&self.file, &unheard.why);
         let key = if unheard.is_final { lost_key(file) } else { failed_key(file) };
@@ -241,7 +244,7 @@ impl RecordingWork {
         posted.is_ok()
     }
 
-    /// `is_recorded`: whether its beginning was put on record now.
+    /// Writes the recording down. `is_recorded` is set if its beginning was put on record now.
     async fn write_down(&self, inner: &Inner, is_recorded: &mut bool) -> HearingEnd {
         self.try_writing(inner, is_recorded).await.unwrap_or_else(|end| end)
     }
@@ -290,7 +293,7 @@ impl RecordingWork {
         Ok(HearingEnd::Words { text, shown })
     }
 
-    /// Puts its beginning on record; how long ago that was done before, where it was.
+    /// Records in the Thread that it has begun; returns the age of an earlier record, if there is one.
     async fn put_on_record(&self, inner: &Inner) -> Result<Option<Duration>, HearingEnd> {
         let now = Timestamp::now();
         let record = |status: &mut ThreadStatus| Ok(begin_record(status, &self.file.id, now));
@@ -301,7 +304,7 @@ impl RecordingWork {
         })
     }
 
-    /// It is paid for: Slack is tried for a while.
+    /// Posts the transcript, retrying for a while: it is paid for.
     async fn show_patiently(&self, inner: &Inner, text: &str) -> Option<SlackTs> {
         let quoted: Vec<String> = text.lines().map(|line| format!("> {line}")).collect();
         let quoted = if quoted.is_empty() { "_nothing_".to_owned() } else { quoted.join("\n") };
@@ -321,7 +324,7 @@ impl RecordingWork {
         None
     }
 
-    /// The recording's bytes, where a model may be asked about them.
+    /// Downloads the recording, where a model may be asked about it.
     async fn fetch_sound(&self, inner: &Inner) -> Result<SoundRecording, HearingEnd> {
         let (caller, file) = (&self.caller, &self.file);
         if caller.role.spec.model.audio.is_none() {

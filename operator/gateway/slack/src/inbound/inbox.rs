@@ -1,4 +1,4 @@
-//! What waits for a role: its marks say whether, Slack says what.
+//! Inbox of a role: its marks tell if mail waits, Slack has the messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,26 +35,26 @@ use crate::outbound::previews;
 use crate::questions::recording;
 use crate::{Inner, own_metadata};
 
-/// How often the watch cache is looked at while nothing waits.
+/// Interval at which the watch cache is polled while nothing waits.
 const LOOK: Duration = Duration::from_millis(150);
 /// Time after which an unchanged Thread is checked for news again.
 const RECHECK: Duration = Duration::from_millis(500);
-/// The longest that a caller may be kept.
+/// Longest time that a caller may be kept.
 const LONGEST: Duration = Duration::from_mins(1);
-/// By how much the watch cache may be behind.
+/// Lag that the watch cache may have.
 const LAG: Duration = Duration::from_secs(2);
 
 /// A role's request for its inbox.
 #[derive(Clone, Debug, Default)]
 pub struct WantedInbox {
-    /// Messages after this one.
+    /// Only messages after this one.
     pub after: Option<SlackTs>,
-    /// The version of the answer that it has: the same one is no news.
+    /// Version of the answer that the role has already: the same one is no news.
     pub seen: Option<String>,
 }
 
-/// Answers at once if the role has mail or something pending that is news to it, and may run, else when
-/// that is so, else after `wait`.
+/// Returns the inbox as soon as the role may run and has mail or something pending that is news to it, or an
+/// empty one after `wait`.
 pub(crate) async fn await_inbox(
     inner: &Arc<Inner>,
     caller: &ProvenCaller,
@@ -78,7 +78,7 @@ pub(crate) async fn await_inbox(
         let revision = thread.resource_version();
         let same =
             known.as_ref().is_some_and(|(seen, at)| *seen == revision && at.elapsed() < RECHECK);
-        // A stop waits for nothing.
+        // A stop is delivered at once, even while mail is held.
         let held = is_held(inner, &key, &status, &mut shown).await && !is_stopped(&status, role);
         if status.may_run(role, suspended) && has_mail(&status, role, after) && !same && !held {
             let reading = read_inbox(inner, caller, &thread, &status, after).await?;
@@ -102,13 +102,13 @@ pub(crate) async fn await_inbox(
     }
 }
 
-/// A transcript that was just shown, and until when the watch cache may lack it.
+/// A transcript that was just shown, and the time until which the watch cache may lack it.
 struct ShownTranscript {
     ts: SlackTs,
     until: Instant,
 }
 
-/// What was read for a role.
+/// Outcome of reading a role's inbox.
 enum InboxReading {
     Whole(VersionedInbox),
     /// A recording is being written down: its message waits for the words.
@@ -147,7 +147,7 @@ async fn is_held(
     false
 }
 
-/// As of now: a caller can be kept for long.
+/// True if the Repo is suspended, or gone, as of now: a caller can be kept for long.
 fn is_suspended(inner: &Inner, caller: &ProvenCaller) -> bool {
     let (namespace, name) = (caller.key().namespace, &caller.thread.spec.repo);
     inner.context.repo(&namespace, name).is_none_or(|repo| repo.spec.suspend)
@@ -157,13 +157,13 @@ fn role_pod(thread: &Thread, role: &str) -> Option<String> {
     thread.status.as_ref()?.roles.get(role)?.pod_uid.clone()
 }
 
-/// Whether the Thread is open and the caller still speaks for the role.
+/// True if the Thread is open and the caller still speaks for the role.
 fn is_served(thread: &Thread, role: &str, own_pod: Option<&str>) -> bool {
     let replaced = role_pod(thread, role).is_some_and(|pod| own_pod.is_some_and(|own| own != pod));
     thread.spec.state == ThreadState::Active && !thread.is_going() && !replaced
 }
 
-/// Whether there is something that is neither done nor before `after`.
+/// True if the role has mail that is neither done nor before `after`, or something pending.
 fn has_mail(status: &ThreadStatus, role: &str, after: Option<&SlackTs>) -> bool {
     let mail = status.roles.get(role).is_some_and(|entry| {
         let newer = entry.inbox.as_ref().is_some_and(|inbox| after.is_none_or(|a| inbox > a));
@@ -188,7 +188,7 @@ async fn read_inbox(
     let wanted = WantedReading::of(status, after, Some(role));
     let reading = match inner.read_conversation(&account, place, &wanted).await {
         Ok(reading) => Some(reading),
-        // The first message was deleted, and with it all there was.
+        // The first message was deleted, and with it the whole conversation.
         Err(error) if error.code() == Some("thread_not_found") => None,
         Err(error) => return Err(inner.failed(error, repo).await),
     };
@@ -233,7 +233,7 @@ pub fn closed_inbox() -> VersionedInbox {
     VersionedInbox { inbox, version: None }
 }
 
-/// The same for the same answer, whichever replica gives it.
+/// Version of an answer: the same for the same answer, whichever replica gives it.
 fn inbox_version(messages: &[ThreadMessage], pending: &[PendingItem]) -> String {
     let mut hash = Sha256::new();
     for part in [serde_json::to_vec(messages), serde_json::to_vec(pending)] {
@@ -244,7 +244,7 @@ fn inbox_version(messages: &[ThreadMessage], pending: &[PendingItem]) -> String 
     hex::encode(&hash.finalize()[..16])
 }
 
-/// Whether a role is shown a message of its conversation.
+/// True if a role is shown a message of its conversation.
 pub(crate) fn can_read(
     inner: &Inner,
     caller: &ProvenCaller,
@@ -263,19 +263,19 @@ pub(crate) fn can_read(
     reader.message(stored).is_some()
 }
 
-/// How one role sees a conversation.
+/// View of one role on a conversation.
 pub(crate) struct InboxReader<'a> {
     pub status: &'a ThreadStatus,
     pub role: &'a str,
     pub thread: &'a Thread,
     pub channel: RepoChannel,
     pub account: &'a SlackAccount,
-    /// Who may steer; empty: everybody.
+    /// Users who may steer; empty: everybody.
     pub users: &'a [String],
 }
 
 impl InboxReader<'_> {
-    /// Adds what came with a message: files, recordings, what it forwards and what it links to. Answers with what is
+    /// Adds what came with a message: files, recordings, what it forwards and what it links to. Returns what is
     /// known of its recordings.
     async fn enrich(
         &self,
@@ -299,13 +299,13 @@ impl InboxReader<'_> {
             message.text += &heard.text;
         }
         if content::is_in_parts(stored) {
-            // Apps print what they hold into their messages.
+            // Masked, as apps print what they hold into their messages.
             let redactor = masks::as_known(&inner.context, repo).await;
             message.text = redactor.mask(&message.text).into_owned();
         }
         let followed = links::FollowedLinks::of(repo, account, stored);
         let pages = inner.context.pages.as_deref();
-        // Of a link to a page only people are shown more.
+        // A link to a page of ours: only people are shown more of it.
         let is_page =
             |url: &str| pages.is_some_and(|base| previews::page_thread(base, url).is_some());
         let is_known = |url: &str| followed.has(url) || is_page(url);
@@ -319,7 +319,8 @@ impl InboxReader<'_> {
         heard
     }
 
-    /// None: it only repeats what another one says, or is of somebody who may not steer.
+    /// The message as the role sees it. `None` if it only repeats what another one says, or is of somebody who
+    /// may not steer.
     pub(crate) fn message(&self, stored: &StoredMessage) -> Option<ThreadMessage> {
         if self.account.wrote(stored) && post::shows_run(stored) {
             return None;
@@ -354,14 +355,14 @@ impl InboxReader<'_> {
         Some(ThreadMessage { ts: stored.ts.clone(), author, text, addressed, pictures: Vec::new() })
     }
 
-    /// Whether it is one of the messages by which this conversation was opened.
+    /// True if it is one of the messages by which this conversation was opened.
     fn opens(&self, stored: &StoredMessage) -> bool {
         own_metadata(stored.metadata.as_ref()).is_some_and(|payload| {
             payload["kind"] == opening::KIND && payload["thread"] == self.thread.name_any()
         })
     }
 
-    /// The prompt, once, as it was written and not as it is shown.
+    /// The prompt of the Thread, once, as it was written and not as it is shown.
     fn prompt(&self, stored: &StoredMessage) -> Option<ThreadMessage> {
         let begins = self.thread.conversation().is_some_and(|slack| slack.ts == stored.ts);
         let text = self.thread.spec.prompt.clone().filter(|_| begins)?;
@@ -374,14 +375,14 @@ impl InboxReader<'_> {
         Some(ThreadMessage { ts: stored.ts.clone(), author, text, addressed, pictures: Vec::new() })
     }
 
-    /// Whether CodeButler itself tells this role of what a person said elsewhere.
+    /// True if CodeButler itself tells this role of what a person said elsewhere.
     fn is_mail(&self, payload: &serde_json::Value) -> bool {
         let prefix = post::key_for(self.role, "");
         payload["thread"] == self.thread.name_any()
             && payload["key"].as_str().is_some_and(|key| key.starts_with(&prefix))
     }
 
-    /// One of the app's own messages: a role's or CodeButler's if its metadata says so. Files that a role
+    /// Author of one of the app's own messages: a role or CodeButler if its metadata says so. Files that a role
     /// shares carry none, and roles of other Threads have no say here.
     fn own(&self, stored: &StoredMessage, mrkdwn: &str) -> (MessageAuthor, bool) {
         let Some(payload) = own_metadata(stored.metadata.as_ref()) else {
@@ -402,7 +403,7 @@ impl InboxReader<'_> {
     }
 }
 
-/// Who says something that counts for nobody.
+/// Author of a message whose words count for nobody.
 fn bot_author(stored: &StoredMessage) -> MessageAuthor {
     let id = stored.bot_id.as_deref().or(stored.user.as_deref()).unwrap_or_default();
     MessageAuthor::Bot { id: id.to_owned() }

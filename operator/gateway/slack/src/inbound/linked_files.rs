@@ -12,7 +12,7 @@ use crate::inbound::event::SharedMessage;
 use crate::inbound::files;
 use crate::inbound::quoting::{describe_file, shown_link};
 
-/// Longest id of a file.
+/// Longest file id, in characters.
 const MAX_ID: usize = 40;
 
 /// The id of the file to which a path in the workspace leads.
@@ -25,7 +25,7 @@ pub(super) fn file_of<'a>(path: &[&'a str]) -> Option<&'a str> {
     (id.len() <= MAX_ID && id.starts_with('F') && id.bytes().all(plain)).then_some(id)
 }
 
-/// What a linked file says, or a remark on why that is not here.
+/// Content of a linked file, or a remark on why it is not here.
 pub(super) async fn describe_linked(
     inner: &Inner,
     (repo, account): (&Repo, &SlackAccount),
@@ -56,7 +56,7 @@ async fn read_linked(
     let mut unread = UnreadFields::default();
     let file = SharedMessage::read(about, "file", &mut unread);
     inner.metrics.unread(&unread);
-    // Asked about, it is what it is.
+    // Slack was asked about it, so the answer stands: it is not to be looked up again.
     let file = SharedMessage { id: id.to_owned(), file_access: String::new(), ..file };
     let named = describe_file(&file);
     if let Some(why) = file.withheld() {
@@ -69,7 +69,7 @@ async fn read_linked(
     ))
 }
 
-/// Whether everybody in the Repo's channel may read a file: it is in that channel, or in a public one.
+/// True if everybody in the Repo's channel may read a file: it is in that channel, or in a public one.
 fn is_open(about: &Value, own: Option<&str>) -> bool {
     let shares = |kind: &str| about["shares"][kind].as_object();
     let is_here = |channel: &str| {

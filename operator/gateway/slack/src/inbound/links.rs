@@ -1,6 +1,6 @@
-//! What a message points to, pulled in as context that is read and not obeyed: messages of the same
-//! workspace, and pull requests of the Repo's own repository. Bounded, masked, and marked as others'
-//! words. A private channel's words stay there: who posts a link may not be in it.
+//! Content that a message links to, pulled in as context that is read and not obeyed: messages of the same
+//! workspace, and pull requests of the Repo's own repository. Bounded, masked, and marked as others' words. A
+//! private channel's words stay there: who posts a link may not be in it.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ use crate::inbound::page_author;
 use crate::inbound::quoting::{LONGEST_LINKED, shown_link};
 use crate::outbound::mrkdwn;
 
-/// Links of one message that are followed.
+/// Most links of one message that are followed.
 const MOST: usize = 3;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) struct FollowedLinks {
 }
 
 impl FollowedLinks {
-    /// Those in its text, but for messages that are forwarded in it anyway.
+    /// Finds the links in a message's text, but for messages that are forwarded in it anyway.
     pub(crate) fn of(repo: &Repo, account: &SlackAccount, message: &StoredMessage) -> Self {
         let remote = Remote::parse(&repo.spec.git.url).ok();
         let mut found = Self { workspace: account.workspace.clone(), remote, links: Vec::new() };
@@ -71,8 +71,8 @@ impl FollowedLinks {
     }
 }
 
-/// What the links of a person's message lead to, behind its text. `left` is what may still be read, in
-/// bytes.
+/// Reads what the links of a person's message lead to, to stand behind its text. `left` is what may still be
+/// read, in bytes.
 pub(crate) async fn read_links(
     inner: &Inner,
     repo: &Repo,
@@ -142,7 +142,7 @@ struct LinkKind {
     is_private: bool,
 }
 
-/// None: it is not everybody's to read.
+/// Reads a linked message. `None` if it is not everybody's to read.
 async fn linked_message(
     inner: &Inner,
     repo: &Repo,
@@ -188,7 +188,7 @@ async fn describe_pull(
     Ok(format!("{} ({state})\n\n{body}", text::one_line(&pull.title, 200)))
 }
 
-/// Addresses in Slack's markup.
+/// Finds addresses in Slack's markup.
 fn find_urls(mrkdwn: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = mrkdwn;
@@ -204,7 +204,7 @@ fn find_urls(mrkdwn: &str) -> Vec<String> {
     found
 }
 
-/// Where an address leads, if it is one that is followed.
+/// Parses an address into the target of a link; `None` if it is none that is followed.
 fn parse_link(url: &str, workspace: Option<&str>, remote: Option<&Remote>) -> Option<MessageLink> {
     let url = Url::parse(url).ok()?;
     let host = url_authority(&url)?;

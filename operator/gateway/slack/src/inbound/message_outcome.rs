@@ -1,6 +1,6 @@
-//! What a person's message changes in a Thread: whose mail it is, and what it decides. Which words count is
-//! in [`words`](crate::inbound::decision_words), which question they answer in [`answered`](crate::questions::answered). Pure:
-//! applied again, nothing changes.
+//! Effects of a person's message on a Thread: the roles whose mail it is, and what it decides. The words that
+//! count are in [`words`](crate::inbound::decision_words), the question that they answer in
+//! [`answered`](crate::questions::answered). Pure: applied again, nothing changes.
 
 use codebutler_crds::thread::{PendingItem, RoleState};
 use codebutler_crds::wire::{MergeChoice, PendingDecision, PlanChoice};
@@ -18,10 +18,10 @@ use crate::questions::{
     action, harness, inactivity, learnings, merge, parts, plan, recording, roadmap, train,
 };
 
-/// For whom an answer is that the harness asked for.
+/// Stands for no role: the answer is for the harness, which asked.
 const NOBODY: &str = "";
 
-/// What a person's message came to.
+/// Result of taking a person's message in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TakenMessage {
     Message,
@@ -29,13 +29,13 @@ pub(crate) enum TakenMessage {
     Decided(SlackTs),
     /// The answer to a question about an action, in time or too late.
     Answered,
-    /// What was approved for the thread is not any more.
+    /// The approvals of the thread are taken back.
     Revoked,
     /// Thanks, to which nobody has to answer.
     Thanked,
-    /// A yes or no that can mean several things.
+    /// A yes or no that can answer several questions.
     Unclear,
-    /// A decision of somebody who may not make it, and why.
+    /// A decision of somebody who may not make it, with the reason.
     Refused(&'static str),
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn find_recipients(
     if !said.mentioned.is_empty() {
         return said.mentioned.clone();
     }
-    // It ends what runs and wakes nobody.
+    // Such a message ends what runs and wakes nobody.
     if matches!(
         said.intent,
         Some(
@@ -88,7 +88,7 @@ fn replied_to(status: &ThreadStatus, said: &PersonMessage, team: &RepoTeam) -> O
     }
     let default = find_recipients(status, said, team);
     let default = default.first().map(String::as_str);
-    // Delivered again.
+    // The message was delivered again.
     let known = default.and_then(|role| status.roles.get(role)?.inbox.as_ref());
     if known.is_some_and(|known| *known >= said.ts) {
         return None;
@@ -97,8 +97,8 @@ fn replied_to(status: &ThreadStatus, said: &PersonMessage, team: &RepoTeam) -> O
     (default != Some(role)).then(|| role.to_owned())
 }
 
-/// Who hears of a decision in words, and whether it still is one: only about what was asked before the
-/// message, so that words can't approve what came after them.
+/// The role that hears of a decision in words, and true if it still is a decision: only about what was asked
+/// before the message, so that words can't approve what came after them.
 fn find_question<'a>(
     status: &'a ThreadStatus,
     said: &PersonMessage,
@@ -159,7 +159,7 @@ pub(crate) fn take_message(
         TakenMessage::Message
     };
     threads::raise_inbox(status, &recipients, &said.ts, now);
-    // Two roles that hand work to each other have heard something new.
+    // New words from a person reset the rounds of two roles that hand work to each other.
     status.rounds = status.rounds.take().filter(|rounds| rounds.ts > said.ts);
     recording::end_by_words(status, &said.user, &said.ts);
     if status.warned.as_ref().is_some_and(|warned| *warned < said.ts) {
@@ -168,7 +168,7 @@ pub(crate) fn take_message(
     Ok(taken)
 }
 
-/// The same for somebody who may not decide: what would have been a decision is a message.
+/// Takes in a message of somebody who may not decide: what would have been a decision is a message.
 ///
 /// # Errors
 /// As above.
@@ -192,7 +192,7 @@ pub(crate) fn take_refused(
     Ok(TakenMessage::Refused(why))
 }
 
-/// Words that decide nothing: whoever they are for now is who reads them later.
+/// Takes in words that decide nothing: the role that they are for now is the one that reads them later.
 fn take_plain(
     status: &mut ThreadStatus,
     said: &PersonMessage,
@@ -227,7 +227,7 @@ fn in_words(
         }
         AnsweredQuestion::Merge(closing) => {
             let (role, asked) = (closing.role.clone(), closing.ts.clone());
-            // A plain yes is not known by its words for what it answered.
+            // Stored, because the words of a plain yes do not tell which question they answered.
             reply::store_reply(status, &said.ts, &role);
             return end_in_words(status, said, (MergeChoice::Merge, asked), &role);
         }
@@ -286,8 +286,8 @@ fn end_in_words(
     Ok(TakenMessage::Decided(asked))
 }
 
-/// Every role that runs now is told; whoever has ended meanwhile takes it as done. What was approved for
-/// the thread is not any more. `ts` is the word's or sign's own.
+/// Tells every role that runs now to stop; a role that has ended meanwhile takes it as done. Approvals for the
+/// thread are taken back. `ts` is that of the word or sign.
 ///
 /// # Errors
 /// When too many decisions wait already.

@@ -1,7 +1,7 @@
-//! What comes in: events, what they mean for a Thread, and what a role reads of a conversation.
+//! Input from Slack: events, what they mean for a Thread, and what a role reads of a conversation.
 //!
-//! Pure: [`access`], [`address`], [`courtesy`], [`decision_words`], [`emoji`], [`event`], [`help`], [`numbered_reply`],
-//! [`page_author`], [`person_message`], [`quoting`], [`roadmap_words`], [`route`].
+//! Pure: [`access`], [`address`], [`courtesy`], [`decision_words`], [`emoji`], [`event`], [`help`],
+//! [`numbered_reply`], [`page_author`], [`person_message`], [`quoting`], [`roadmap_words`], [`route`].
 
 pub(crate) mod access;
 pub(crate) mod address;

@@ -1,15 +1,15 @@
-//! Which of several numbered things a message wants to keep: a whole message or nothing. Pure.
+//! Replies that say which of several numbered things to keep: a whole message or nothing. Pure.
 
-/// What a whole message says of several numbered things: which are to be kept.
+/// Verdict of a whole message on several numbered things: the ones to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ItemVerdict {
     All,
     None,
-    /// These, and no others.
+    /// Keep only these, by number.
     Only(Vec<u32>),
-    /// Not these; nothing is said of the others.
+    /// Drop these; nothing is said of the others.
     Not(Vec<u32>),
-    /// This one, in the words that follow.
+    /// Keep this one, in the words that follow.
     Edit(u32),
 }
 
@@ -37,20 +37,20 @@ const NONE: &[&str] = &[
     "keins",
     "nichts",
 ];
-/// Between numbers, and before those that are kept or not.
+/// Fillers between numbers, and words before those that are kept or not.
 const AND: [&str; 9] = ["and", "y", "e", "und", "&", "+", "number", "numbers", "only"];
 const KEEP: [&str; 6] = ["keep", "approve", "accept", "yes", "remember", "just"];
 const DROP: [&str; 8] = ["reject", "drop", "no", "not", "without", "skip", "sin", "ohne"];
-/// Most numbers of one message.
+/// Most numbers in one message.
 const MAX_ITEMS: usize = 10;
 
-/// The verdict that a text is, if it is nothing else: `all`, `none`, `1 and 3`, `not 2`, `2: better words`.
+/// Parses a text that is a verdict and nothing else: `all`, `none`, `1 and 3`, `not 2`, `2: better words`.
 pub(crate) fn item_verdict(text: &str) -> Option<ItemVerdict> {
     let text = text.trim();
     if let Some((before, after)) = text.split_once(':') {
         let item = before.trim().trim_start_matches("edit").trim().trim_start_matches('#');
         let item = item.parse().ok().filter(|item| (1..=10).contains(item))?;
-        // A time of day is none.
+        // A time of day, such as 2:30, is no verdict.
         let says = after.starts_with(char::is_whitespace) && !after.trim().is_empty();
         return says.then_some(ItemVerdict::Edit(item));
     }

@@ -1,4 +1,4 @@
-//! What a person said, as far as a Thread is concerned with it. Pure.
+//! A person's message, as far as a Thread is concerned with it. Pure.
 
 use codebutler_crds::SlackTs;
 
@@ -11,18 +11,18 @@ pub struct PersonMessage {
     pub ts: SlackTs,
     pub user: String,
     pub mentioned: Vec<String>,
-    /// Set if it is nothing but a decision.
+    /// Decision, if the message is nothing but that.
     pub intent: Option<MessageIntent>,
-    /// Which of several things are to be kept, if it is nothing but that.
+    /// Choice among several numbered things, if the message is nothing but that.
     pub verdict: Option<ItemVerdict>,
-    /// As it was written, if it is a decision: of what the harness answers itself no role reads the words.
+    /// Text as it was written, if it is a decision: what the harness answers itself is read by no role.
     pub words: Option<String>,
-    /// Said by a bot that may write here.
+    /// True if a bot said it that may write here.
     pub is_bot: bool,
 }
 
 impl PersonMessage {
-    /// Whether it can let something happen, or not.
+    /// True if it can let something happen, or not.
     pub fn decides(&self) -> bool {
         self.verdict.is_some()
             || !matches!(

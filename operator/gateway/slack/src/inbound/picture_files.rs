@@ -24,11 +24,11 @@ use crate::inbound::files;
 use crate::inbound::inbox;
 use crate::inbound::pictures::{OFFERED, can_be_shown, shown_url};
 
-/// Pictures that are remembered, and how long.
+/// Entries of the cache, and their lifetime.
 const REMEMBERED: usize = 8;
 const FRESH: Duration = Duration::from_mins(1);
 
-/// A picture that was offered: its type and bytes.
+/// Reads a picture that was offered: its type and bytes.
 ///
 /// # Errors
 /// A sentence for the role.
@@ -67,11 +67,11 @@ pub(crate) async fn read_offered(
     download_picture(inner, repo, &account, url).await
 }
 
-/// Pictures that pages showed a moment ago, by Repo with channel, and file: however often they are asked for,
-/// Slack is asked now and then.
+/// Cache of pictures that pages showed a moment ago, by Repo with channel, and file: however often they are
+/// asked for, Slack is asked now and then.
 pub(crate) struct ShownPictures(Mutex<RecentMap<(String, String), (Instant, FoundPicture)>>);
 
-/// Type and bytes.
+/// Media type and bytes of a picture.
 type FoundPicture = (&'static str, Bytes);
 
 impl Default for ShownPictures {
@@ -80,7 +80,7 @@ impl Default for ShownPictures {
     }
 }
 
-/// A picture that is in a channel, or was a moment ago.
+/// Reads a picture that is in a channel, or was a moment ago.
 ///
 /// # Errors
 /// A sentence for who looks at a page.
@@ -128,14 +128,14 @@ async fn find_shown(
     let mut unread = UnreadFields::default();
     let file = SharedMessage::read(&answer["file"], "file", &mut unread);
     inner.metrics.unread(&unread);
-    // By kind of channel, and by channel.
+    // Shares are grouped by kind of channel, then by channel.
     let shares = answer["file"]["shares"].as_object().into_iter().flatten();
     let is_here = shares.into_iter().any(|(_, channels)| channels[channel].is_array());
     let url = shown_url(&file).filter(|_| is_here).cloned();
     download_picture(inner, repo, &account, url.ok_or_else(gone)?).await
 }
 
-/// Whatever Slack says that it is, its first bytes say what it is.
+/// Downloads a picture. Its type is told by its first bytes, whatever Slack says that it is.
 async fn download_picture(
     inner: &Inner,
     repo: &Repo,

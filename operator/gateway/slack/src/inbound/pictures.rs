@@ -15,7 +15,7 @@ use crate::inbound::event::{SharedMessage, SlackThumb};
 use crate::outbound::uploads;
 use crate::outbound::uploads::FileAttachment;
 
-/// Pictures of one message that are offered.
+/// Most pictures of one message that are offered.
 pub(crate) const OFFERED: usize = 4;
 /// Longest name that is told, in characters.
 const MAX_NAME: usize = 80;
@@ -23,15 +23,15 @@ const MAX_NAME: usize = 80;
 /// The form in which models are shown a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PictureForm<'a> {
-    /// The file itself.
+    /// The file itself, from this address.
     Original(&'a Url),
-    /// What Slack has made of it: the file is too large, or of a kind that models don't take.
+    /// The version that Slack has made: the file is too large, or of a kind that models don't take.
     Thumb(&'a SlackThumb),
-    /// Nothing, and why.
+    /// Nothing, for this reason.
     Unseen(&'static str),
 }
 
-/// How a file is shown, if it is a picture, as far as Slack says.
+/// Form in which a file is shown, if it is a picture, as far as Slack says.
 pub(crate) fn picture_form(file: &SharedMessage) -> Option<PictureForm<'_>> {
     let kind = file.mimetype.as_str();
     if !kind.starts_with("image/") || kind.starts_with("image/svg") {
@@ -66,7 +66,7 @@ pub(crate) fn can_be_shown(file: &SharedMessage) -> bool {
     shown_url(file).is_some()
 }
 
-/// Where that is which is shown of a file.
+/// Address of the picture that is shown of a file.
 pub(crate) fn shown_url(file: &SharedMessage) -> Option<&Url> {
     match picture_form(file)? {
         PictureForm::Original(url) => Some(url),
@@ -75,7 +75,7 @@ pub(crate) fn shown_url(file: &SharedMessage) -> Option<&Url> {
     }
 }
 
-/// What a role shows with a message, as files of it.
+/// Turns the pictures that a role shows with a message into files of that message.
 ///
 /// # Errors
 /// A sentence for the role.

@@ -1,13 +1,13 @@
-//! What others made, quoted so that nothing in it passes for more than that. Pure.
+//! Quotation of what others made, so that nothing in it passes for more than that. Pure.
 
 use codebutler_gateway_core::github::text::incoming_text;
 
 use crate::inbound::event::SharedMessage;
 
-/// Of what one link leads to, in characters.
+/// Limit of the text that one link leads to, in characters.
 pub(super) const LONGEST_LINKED: usize = 4000;
 
-/// Name, type and size on one line, as far as Slack says.
+/// Describes a file on one line by name, type and size, as far as Slack says.
 pub(crate) fn describe_file(file: &SharedMessage) -> String {
     let plain = |text: &str| -> String {
         text.chars().filter(|c| !c.is_control() && !matches!(c, '[' | ']')).take(80).collect()
@@ -19,7 +19,7 @@ pub(crate) fn describe_file(file: &SharedMessage) -> String {
     format!("{}, {}, {} bytes", plain(name), plain(&file.mimetype), file.size)
 }
 
-/// The path by which Read takes a file of the conversation. Slack's ids are plain; another one is none.
+/// Path by which Read takes a file of the conversation; `None` if the id is not plain, as Slack's are.
 pub(crate) fn file_path(file: &SharedMessage) -> Option<String> {
     let plain = !file.id.is_empty()
         && file.id.len() <= 40
@@ -27,7 +27,7 @@ pub(crate) fn file_path(file: &SharedMessage) -> Option<String> {
     (plain && file.url_private.is_some()).then(|| format!("slack:{}", file.id))
 }
 
-/// What a link leads to: marked as what it is, and such that nothing in it ends the mark.
+/// Quotes what a link leads to: marked as what it is, and such that nothing in it ends the mark.
 pub(crate) fn shown_link(what: &str, text: &str) -> String {
     let short = incoming_text(text, LONGEST_LINKED);
     let fence = find_fence(&short);
@@ -36,7 +36,7 @@ pub(crate) fn shown_link(what: &str, text: &str) -> String {
     )
 }
 
-/// Ticks that nothing in the text ends.
+/// Code fence with enough ticks that nothing in the text ends it.
 pub(crate) fn find_fence(text: &str) -> String {
     let mut longest = 0;
     let mut run = 0;

@@ -20,7 +20,7 @@ use crate::inbound::take_error::TakeError;
 use crate::questions::answering::{AnswerPermission, answer_effects, is_new};
 use crate::questions::{self, AnswerContext, AnswerOutcome, AnswerRight, ThumbAnswer};
 
-/// Before each further look for what a thumb may have answered: Slack tells it once.
+/// Pauses before each further look for what a thumb may have answered: Slack tells it once.
 const LOOKS: [Duration; 3] =
     [Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(8)];
 
@@ -30,7 +30,7 @@ struct Item {
 }
 
 impl Inner {
-    /// Takes a reaction in.
+    /// Takes a reaction in: a thumb answers a question, any other sign stops what runs.
     pub(crate) async fn reacted(
         &self,
         channel: &RepoChannel,
@@ -42,7 +42,7 @@ impl Inner {
                 None => Ok(Vec::new()),
             };
         };
-        // People like what people say, too, and what was said long ago.
+        // Ignored: people like what people say, too, and what was said long ago.
         let known = self.asked_in(channel, &reacted.message);
         if !reacted.on_ours || (known.is_none() && !is_new(&reacted.message)) {
             return Ok(Vec::new());
@@ -55,7 +55,7 @@ impl Inner {
         if let Some(effects) = self.thumb(channel, &root, reacted, up).await? {
             return Ok(effects);
         }
-        // It may be on its way into the Thread.
+        // The question may be on its way into the Thread.
         let (channel, reacted) = (Box::new(channel.clone()), Box::new(reacted.clone()));
         Ok(vec![RouteEffect::LookAgain { channel, root, reacted }])
     }
@@ -79,7 +79,7 @@ impl Inner {
         Vec::new()
     }
 
-    /// None: nothing is asked there, as far as is known by now.
+    /// Takes a thumb in. `None` if nothing is asked there, as far as is known by now.
     async fn thumb(
         &self,
         channel: &RepoChannel,
@@ -92,13 +92,13 @@ impl Inner {
         {
             AnswerPermission::May(key, turn) => (key, turn),
             AnswerPermission::MayNot(effects) => {
-                // A thumb on something else is everybody's right.
+                // Anybody may put a thumb on something that is no question.
                 let asked = self.asked_in(channel, message).is_some();
                 return Ok(Some(if asked { effects } else { Vec::new() }));
             }
         };
         if self.asked_in(channel, message).is_none() {
-            // Another replica may have recorded it.
+            // Another replica may have recorded the question.
             self.threads.forget(&key);
         }
         let (now, today) = self.answer_day(channel);
@@ -109,7 +109,7 @@ impl Inner {
         if matches!(taken, Ok((_, AnswerOutcome::Unknown))) {
             return Ok(None);
         }
-        // Who comes second with a thumb sees that somebody was first.
+        // A thumb that comes second gets no message: the person sees that somebody was first.
         let told = |outcome| (outcome == AnswerOutcome::Late).then_some(questions::LATE);
         let effects = answer_effects(key, user, taken, told)?;
         Ok(Some(effects))
@@ -168,7 +168,7 @@ impl Inner {
         let found = self.web.get::<Item>(&account.bot, "reactions.get", &params).await;
         match found {
             Ok(item) => Ok(Some(item.message.root().clone())),
-            // Deleted meanwhile, or a scope is missing.
+            // The message was deleted meanwhile, or a scope is missing.
             Err(error) if error.code().is_some() => {
                 tracing::info!(%error, "reaction_lookup_failed");
                 Ok(None)

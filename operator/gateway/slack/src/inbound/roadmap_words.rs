@@ -1,5 +1,5 @@
-//! What people want of a whole repository, in English, Spanish and German: the roadmap worked off, with what
-//! that may cost or without, and everything merged that is ready. A whole message or nothing. Pure.
+//! Requests for a whole repository, in English, Spanish and German: the roadmap worked off, with what that may
+//! cost or without, and everything merged that is ready. A whole message or nothing. Pure.
 
 use codebutler_crds::NanoUsd;
 
@@ -54,9 +54,9 @@ const MERGE_ALL: &[&str] = &[
     "merge alles",
     "führe alles zusammen was fertig ist",
 ];
-/// Before an amount.
+/// Words that stand before an amount of money.
 const FOR: &[&str] = &[" for ", " with ", " up to ", " por ", " für ", " mit "];
-/// Words around it that say nothing.
+/// Polite words around a wish, which say nothing.
 const POLITE: &[&str] = &["please ", "por favor ", "bitte "];
 
 /// The wish that a text is, if it is nothing else.
@@ -85,7 +85,7 @@ pub(crate) fn find_wish(text: &str, bot: Option<&str>) -> Option<MessageIntent> 
     find_dollars(amount).map(|budget| MessageIntent::Develop(Some(budget)))
 }
 
-/// `$20`, `20 dollars`, `20.50 usd`.
+/// Parses an amount such as `$20`, `20 dollars` or `20.50 usd`.
 fn find_dollars(text: &str) -> Option<NanoUsd> {
     let units = ["dollars", "dollar", "usd", "$"];
     let number =

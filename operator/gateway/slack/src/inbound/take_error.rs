@@ -1,4 +1,4 @@
-//! Why something that Slack told was not taken in.
+//! Failures to take in something that Slack told.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use codebutler_gateway_core::threads::WriteError;
 
 use crate::api::account::AccessError;
 
-/// How long a decision waits for a post that is under way: Slack wants its answer within three
-/// seconds.
+/// Longest wait of a decision for a post that is under way: Slack wants its answer within three seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Why something was not taken in. It comes again.
+/// Something was not taken in. It comes again.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TakeError {
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// Slack, when it had to be asked which Thread is meant.
+    /// Slack failed when it had to be asked which Thread is meant.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// A Repo that keeps what is unclear.
+    /// A Repo that keeps what is unclear could not be written.
     #[error("the Repo can't be written")]
     Repo(#[from] kube::Error),
     #[error("Slack takes too long")]
     Slow,
-    /// Deleted, and the conversation is not told yet: what is said now begins it anew afterwards.
+    /// The Thread is being deleted, and its conversation is not told yet: what is said now begins it anew
+    /// afterwards.
     #[error("the Thread `{0}` is being deleted")]
     Going(String),
     /// Somebody gave another Thread the name that belongs to this conversation.

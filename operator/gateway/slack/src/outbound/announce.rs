@@ -1,5 +1,5 @@
-//! What is said in a channel at top level, outside of any conversation. Slack has no key for such a post: who
-//! may have said it before looks in the channel first.
+//! Announcements in a channel, at top level and outside of any conversation. Slack has no key for such a post:
+//! who may have said it before looks in the channel first.
 
 use codebutler_crds::Repo;
 use codebutler_gateway_core::api_error::ApiError;
@@ -16,14 +16,14 @@ use crate::outbound::markdown;
 use crate::questions::QuestionButton;
 use crate::{EVENT_TYPE, Inner, SlackGateway, own_metadata};
 
-/// `kind` of such messages.
+/// `kind` in the metadata of announcements.
 const KIND: &str = "announcement";
 /// Slack's clock and the cluster's may differ by this many seconds.
 const SKEW: i64 = 60;
 
 impl SlackGateway {
-    /// Says something in a Repo's channel, at top level; the same key once. `before`: since when it may have been
-    /// said already, if so.
+    /// Posts an announcement in a Repo's channel, at top level, once per key. `before`: since when it may have
+    /// been posted already, if so.
     ///
     /// # Errors
     /// A sentence for the log.
@@ -37,7 +37,7 @@ impl SlackGateway {
         self.announce_with(repo, key, (text, &[]), before).await
     }
 
-    /// The same with buttons under it.
+    /// Posts an announcement with buttons under it, once per key.
     pub(crate) async fn announce_with(
         &self,
         repo: &Repo,

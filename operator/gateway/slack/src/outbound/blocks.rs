@@ -7,20 +7,21 @@ use crate::outbound::split_text::split_text;
 use crate::questions::shown::OfferShown;
 use crate::questions::{ButtonStyle, QuestionButton, choice, learnings};
 
-/// Slack takes 3,000 characters in a section.
+/// Limit of a section's text, in characters: Slack takes 3,000.
 const SECTION: usize = 2900;
-/// And 13,200 in all blocks of a message together, counted as JSON; some are for a note under them.
+/// Limit of all blocks of a message, counted as JSON: Slack takes 13,200 characters, and some are for a note
+/// under them.
 const MESSAGE: usize = 12_600;
-/// Of these, for a role's name where the app may not show it as the sender.
+/// Share of these for a role's name, where the app may not show it as the sender.
 const NAME: usize = 400;
-/// A word that is cut off is left out if it has fewer bytes: text without blanks is not.
+/// Size in bytes below which a word that is cut off is left out; text without blanks is cut anywhere.
 const WORD: usize = 40;
-/// Characters of an offer's item whose whole text stands elsewhere, at most.
+/// Limit of an offer's item whose whole text stands elsewhere, in characters.
 const ITEM: usize = 1000;
-/// And 4,000 as the text of an edit; fewer, as it may count what is escaped.
+/// Limit of the text of an edit: Slack takes 4,000 characters; fewer, as it may count what is escaped.
 const EDIT: usize = 3900;
 
-/// The text with buttons under it, if there are any. `key` is the message's own.
+/// Blocks of a text with the buttons under it, if there are any. `key` is the message's own.
 pub(crate) fn question_blocks(
     text: &str,
     block_id: &str,
@@ -34,7 +35,7 @@ pub(crate) fn question_blocks(
     Value::Array(blocks)
 }
 
-/// What stands under the text of an offer: of each item no more than so many characters.
+/// Blocks under the text of an offer, with at most `most` characters of each item.
 fn of_offer(offer: &OfferShown, most: usize, key: &str) -> Vec<Value> {
     let numbered = || offer.items.iter().zip(1..);
     if offer.kind == OfferKind::Choice {
@@ -75,7 +76,7 @@ fn button_element(button: &QuestionButton, key: &str) -> Value {
     element
 }
 
-/// The blocks, or else the text, with a line under the text.
+/// Adds a line under the blocks, or else under the text.
 pub(crate) fn add_note(blocks: Value, text: &str, note: &str) -> Value {
     let mut blocks = match blocks {
         Value::Array(blocks) => blocks,
@@ -87,7 +88,7 @@ pub(crate) fn add_note(blocks: Value, text: &str, note: &str) -> Value {
     Value::Array(blocks)
 }
 
-/// A text as it is shown above buttons: all of it, since people approve what they see.
+/// Sections of a text that is shown above buttons: all of it, since people approve what they see.
 pub(crate) fn text_sections(text: &str) -> Vec<Value> {
     let section =
         |part| json!({"type": "section", "expand": true, "text": {"type": "mrkdwn", "text": part}});
@@ -107,7 +108,7 @@ pub(crate) fn fallback_text(text: &str) -> String {
     format!("{}…", &head[..cut])
 }
 
-/// The same blocks with a line in place of the buttons; None if there are no buttons.
+/// Puts a line in place of the buttons; `None` if there are no buttons.
 pub(crate) fn settle_blocks(blocks: &Value, told: &str) -> Option<Value> {
     let is_actions = |block: &&Value| block["type"] == "actions";
     let blocks = blocks.as_array()?;
@@ -117,7 +118,7 @@ pub(crate) fn settle_blocks(blocks: &Value, told: &str) -> Option<Value> {
     Some(Value::Array(kept))
 }
 
-/// The same blocks with a line in place of one block with buttons; None if it is not there.
+/// Puts a line in place of one block with buttons; `None` if it is not there.
 pub(crate) fn settled_part(blocks: &Value, block_id: &str, told: &str) -> Option<Value> {
     let mut blocks = blocks.as_array()?.clone();
     let is_it = |block: &&mut Value| block["type"] == "actions" && block["block_id"] == block_id;
@@ -126,14 +127,15 @@ pub(crate) fn settled_part(blocks: &Value, block_id: &str, told: &str) -> Option
     Some(Value::Array(blocks))
 }
 
-/// What a button of these blocks says.
+/// Label of the button with an `action_id` in these blocks.
 pub(crate) fn button_label<'a>(blocks: &'a Value, action_id: &str) -> Option<&'a str> {
     let elements = blocks.as_array()?.iter().filter_map(|block| block["elements"].as_array());
     let mut buttons = elements.flatten();
     buttons.find(|button| button["action_id"] == action_id)?["text"]["text"].as_str()
 }
 
-/// The text with an offer's buttons under it. Items of a long offer are shortened: see [`is_long_offer`].
+/// Blocks of a text with an offer's buttons under it. Items of a long offer are shortened: see
+/// [`is_long_offer`].
 pub(crate) fn offer_blocks(text: &str, offer: &OfferShown, key: &str) -> Value {
     let shown = |most| {
         let blocks = text_sections(text).into_iter().chain(of_offer(offer, most, key));
@@ -153,7 +155,8 @@ pub(crate) fn offer_blocks(text: &str, offer: &OfferShown, key: &str) -> Value {
     }
 }
 
-/// True if items would have to be shortened under this text: the whole text of all of them belongs into the message then.
+/// True if items would have to be shortened under this text: the whole text of all of them belongs into the message
+/// then.
 pub(crate) fn is_long_offer(text: &str, offer: &OfferShown, key: &str) -> bool {
     let blocks = text_sections(text).into_iter().chain(of_offer(offer, usize::MAX, key));
     size_in_json(&Value::Array(blocks.collect())) > MESSAGE - NAME

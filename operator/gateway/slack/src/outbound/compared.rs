@@ -17,22 +17,22 @@ use crate::outbound::markdown;
 use crate::outbound::post::attach_together;
 use crate::outbound::uploads::{self, FileAttachment};
 
-/// Begin the names of files.
+/// Prefixes of the names of files.
 const BEFORE: &str = "before";
 const AFTER: &str = "after";
 
-/// A page at one width, in one set of colours: PNGs.
+/// Screenshots of a page at one width, in one set of colours, as PNGs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewPictures {
     pub width: PageWidth,
     pub colors: PageColors,
-    /// Absent: the page is new.
+    /// The page as it was; absent if the page is new.
     pub before: Option<Bytes>,
     pub after: Bytes,
 }
 
 impl SlackGateway {
-    /// Shows a page before and after a change. What is not there: a sentence that says why.
+    /// Shows a page before and after a change. A picture that is not there: a sentence that says why.
     ///
     /// # Errors
     /// A sentence for the role.
@@ -92,8 +92,8 @@ impl SlackGateway {
     }
 }
 
-/// True if a message holds pictures that [`SlackGateway::show_compared`] has posted: a history has them already, as what
-/// they are. Messages with files carry no mark of ours, so the names of the files tell.
+/// True if a message holds pictures that [`SlackGateway::show_compared`] has posted: a history has them already, as
+/// what they are. Messages with files carry no mark of ours, so the names of the files tell.
 pub(crate) fn is_comparison(message: &ThreadMessage) -> bool {
     let is_bot = matches!(message.author, MessageAuthor::Bot { .. });
     let is_own = |picture: &SharedPicture| {

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use codebutler_gateway_core::moments;
 use jiff::Timestamp;
 
-/// As Slack is to show it.
+/// Format in which Slack is to show a moment.
 const SHOWN: &str = "{date_short_pretty} at {time}";
 
-/// Marks of moments in a text that was rendered, as Slack's own.
+/// Replaces marks of moments, in a text that was rendered, by Slack's own.
 pub(crate) fn show_dates(rendered: &str) -> String {
     const BEGIN: &str = "&lt;t:";
     const END: &str = "&gt;";

@@ -17,14 +17,14 @@ use crate::outbound::split_text;
 use crate::outbound::uploads::{self, FileAttachment};
 use crate::{Inner, SlackGateway};
 
-/// Begins the names of files.
+/// Prefix of the names of files.
 const WHAT: &str = "image";
 
-/// What is missing where images can't be shown.
+/// Told to a role where images can't be shown: the right that is missing.
 const NO_FILES: &str = "images can't be shown: Slack lets this app post no files. A person has to give it the scope `files:write`; nothing was made";
 
 impl SlackGateway {
-    /// Images of a call of a role that are in its thread already.
+    /// Finds images of a role's call that are in its thread already.
     ///
     /// # Errors
     /// When Slack can't be read.
@@ -36,7 +36,7 @@ impl SlackGateway {
         find_drawn(&self.inner, caller, key).await
     }
 
-    /// Refuses what could not be shown, before it is paid for.
+    /// Refuses images that could not be shown, before they are paid for.
     ///
     /// # Errors
     /// A sentence for the role.

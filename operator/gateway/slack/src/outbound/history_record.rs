@@ -1,4 +1,4 @@
-//! What is heard and said in a conversation, for its history.
+//! Records what is heard and said in a conversation, for its history.
 
 use codebutler_crds::wire::history::{HistoryEvent, ViewShown};
 use codebutler_crds::wire::{MessageAuthor, PendingItem, SharedPicture, ThreadMessage};
@@ -16,7 +16,7 @@ use crate::outbound::post::OutgoingText;
 use crate::outbound::progress;
 
 impl Inner {
-    /// What a role is about to read.
+    /// Records what a role is about to read.
     pub(crate) async fn heard(
         &self,
         caller: &ProvenCaller,
@@ -33,7 +33,7 @@ impl Inner {
         }
     }
 
-    /// A decision in words, which perhaps no role reads.
+    /// Records a decision in words, which perhaps no role reads.
     pub(crate) async fn decided(
         &self,
         thread: &ThreadKey,
@@ -47,7 +47,7 @@ impl Inner {
         self.context.history.message(thread, &redactor, &said.ts, author, &text);
     }
 
-    /// Pictures that a role put into its conversation.
+    /// Records pictures that a role put into its conversation.
     pub(crate) async fn showed(
         &self,
         caller: &ProvenCaller,
@@ -62,7 +62,7 @@ impl Inner {
         }
     }
 
-    /// A page before and after a change, as a role showed it.
+    /// Records a page before and after a change, as a role showed it.
     pub(crate) async fn compared(
         &self,
         caller: &ProvenCaller,
@@ -83,7 +83,7 @@ impl Inner {
         self.context.history.tell(&ThreadKey::from(thread), &redactor, told);
     }
 
-    /// A part of a text that was posted. A line that goes with its run is no part of the conversation.
+    /// Records a part of a text that was posted. A line that goes with its run is no part of the conversation.
     pub(crate) async fn told(&self, outgoing: &OutgoingText<'_>, part: usize, ts: &SlackTs) {
         if outgoing.kind == progress::KIND {
             return;

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-/// A call's body that says so, where the call shows something.
+/// Body of a call that tells Slack so, where the call shows something.
 pub(crate) fn make_literal(method: &str, body: &Value) -> Value {
     let mut body = body.clone();
     if !matches!(method, "chat.postMessage" | "chat.update" | "chat.postEphemeral") {
@@ -19,7 +19,7 @@ pub(crate) fn make_literal(method: &str, body: &Value) -> Value {
     body
 }
 
-/// Blocks don't heed what the message says: each of their texts has to.
+/// Marks each text of the blocks: blocks don't heed what the message says.
 fn keep_literal(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! What a role's message means for its Thread once it is in Slack: a decision asked, roles addressed.
+//! Effects of a role's message on its Thread once it is in Slack: a decision asked, roles addressed.
 
 use codebutler_crds::thread::{
     PlanDetails, PlanEstimate, PostedPlan, QueuedRole, RoleOffer, ThreadClosing,
@@ -14,28 +14,28 @@ use crate::inbound::address;
 use crate::outbound::post::{OutgoingText, SentPart, TextAsks};
 use crate::questions::offers;
 
-/// What the gateway itself knows of a role's message.
+/// Facts about a role's message that the gateway itself knows.
 #[derive(Clone, Debug, Default)]
 pub struct RoleContext {
     /// Head of the pull request that a merge is asked for.
     pub closing_head: Option<String>,
     /// A line of CodeButler's own under the message.
     pub note: Option<String>,
-    /// What a plan will probably come to.
+    /// Estimate of what a plan will come to.
     pub estimate: Option<PlanEstimate>,
     /// Slack user id of the only person who may answer.
     pub only: Option<String>,
 }
 
-/// What a posted message means for its Thread. Applied again, nothing changes.
+/// Effects of a posted message on its Thread. Applied again, nothing changes.
 pub(crate) struct PostMeaning {
     plan: Option<PostedPlan>,
     details: Option<PlanDetails>,
     closing: Option<ThreadClosing>,
     offer: Option<RoleOffer>,
-    /// Whether people are asked something, in whatever way.
+    /// True if people are asked something, in whatever way.
     asks: bool,
-    /// Who says it, and when last.
+    /// Role that says it, and its latest message.
     said: Option<(String, SlackTs)>,
     passing: Passing,
     now: Time,
@@ -76,17 +76,17 @@ impl PostMeaning {
 struct Passing {
     /// The role that is woken, by which message.
     first: Option<(String, SlackTs)>,
-    /// Addressed too: one at a time, as they share a worktree.
+    /// Roles that are addressed too: one at a time, as they share a worktree.
     others: Vec<(String, SlackTs)>,
     /// The one who is asked instead of another role, if there is one.
     asked: Option<(Option<String>, String, SlackTs)>,
-    /// The message gives nobody anything to act on.
+    /// True if the message gives nobody anything to act on.
     idle: bool,
-    /// All of them begin at once.
+    /// True if all of them begin at once.
     together: bool,
 }
 
-/// Roles that wait for their turn.
+/// Most roles that wait for their turn.
 const QUEUED: usize = 8;
 
 impl Passing {
@@ -156,7 +156,7 @@ fn queue_role(status: &mut ThreadStatus, from: &str, role: &str, ts: &SlackTs) {
     }
 }
 
-/// Reads it off a message whose parts are in Slack.
+/// Reads the meaning off a message whose parts are in Slack.
 pub(crate) fn read_meaning(
     team: &RepoTeam,
     outgoing: &OutgoingText<'_>,
@@ -211,7 +211,7 @@ pub(crate) fn read_meaning(
     }
 }
 
-/// Whether people are asked something in a message, in whatever way: a yes after it may be for that.
+/// True if a message asks people something, in whatever way: a yes after it may be for that.
 fn asks_people(message: &PostMessage) -> bool {
     let words = message.text.split('`').step_by(2).flat_map(str::split_whitespace);
     let mut plain = words.filter(|word| !word.contains("://"));
@@ -222,7 +222,7 @@ fn asks_people(message: &PostMessage) -> bool {
         || plain.any(|word| word.contains(['?', '¿', '？', '؟']))
 }
 
-/// Of all that people answer to in a message, if they are asked anything: also of the commit that they
+/// Digest of all that people answer to in a message, if they are asked anything: also of the commit that they
 /// would merge.
 pub(crate) fn words_digest(message: &PostMessage, head: Option<&str>) -> Option<String> {
     let PostMessage { choices, learnings, improvements, .. } = message;
@@ -240,7 +240,7 @@ pub(crate) fn words_digest(message: &PostMessage, head: Option<&str>) -> Option<
     Some(hex::encode(&hash.finalize()[..16]))
 }
 
-/// Of what is approved: the text, and what is shown under it.
+/// Digest of what is approved: the text, and what is shown under it.
 fn plan_hash(message: &PostMessage) -> String {
     let mut hash = Sha256::new_with_prefix(&message.text);
     if let Some(test) = &message.test {

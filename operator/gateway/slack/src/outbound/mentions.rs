@@ -1,4 +1,4 @@
-//! Whom a thread mentions when it needs an answer. Pure.
+//! Mentions of people when a thread needs an answer. Pure.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,14 @@ pub(crate) fn people_of(thread: &Thread) -> Vec<String> {
     thread.asked_people()
 }
 
-/// Slack user id of who reads what a role does: who spoke last, else who asked for the thread.
+/// Slack user id of the person who reads what a role does: the one who spoke last, else the one who asked for
+/// the thread.
 pub(crate) fn reader_of(thread: &Thread) -> Option<String> {
     let speaker = thread.status.as_ref().and_then(|status| status.speaker.as_ref());
     speaker.into_iter().chain(&thread.spec.requested_by).find(|user| is_id(user)).cloned()
 }
 
-/// The same as mentions; nothing if nobody is known.
+/// Mentions of all people whose answer is waited for; empty if nobody is known.
 pub(crate) fn mention_all(thread: &Thread) -> String {
     mention_each(&people_of(thread))
 }
@@ -47,7 +48,7 @@ pub(crate) fn concerned_people(thread: &Thread) -> BTreeSet<String> {
     .collect()
 }
 
-/// A user as a mention, unless it can be none.
+/// Mention of a user, unless it can be none.
 pub(crate) fn mention_user(user: &str) -> Option<String> {
     is_id(user).then(|| format!("<@{user}>"))
 }

@@ -1,4 +1,4 @@
-//! What goes out: a role's messages, CodeButler's own lines, pictures and files.
+//! Output to Slack: a role's messages, CodeButler's own lines, pictures and files.
 //!
 //! Pure: [`blocks`], [`dates`], [`literal`], [`markdown`], [`mentions`], [`mrkdwn`], [`split_text`].
 

@@ -1,6 +1,6 @@
 //! Slack's mrkdwn: its entities, and how it reads as plain text. Pure.
 
-/// mrkdwn, as Slack stores it → what was typed: entities and link markup undone, the rest as it is.
+/// Restores what was typed from mrkdwn as Slack stores it: entities and link markup undone, the rest as it is.
 pub(crate) fn to_text(mrkdwn: &str) -> String {
     let mut out = String::with_capacity(mrkdwn.len());
     let mut rest = mrkdwn;

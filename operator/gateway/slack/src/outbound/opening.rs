@@ -36,13 +36,13 @@ use crate::{Inner, own_metadata};
 /// `kind` of the messages that show a prompt.
 pub(crate) const KIND: &str = "opening";
 const KEY: &str = "open";
-/// How long a claim may take to be fulfilled, and after which time it is nobody's: in between nothing
-/// that the claim's owner began can still have an effect.
+/// Time that a claim may take to be fulfilled, and time after which it is nobody's: in between nothing that the
+/// claim's owner began can still have an effect.
 pub(crate) const FULFIL: Duration = Duration::from_secs(20);
 const CLAIM: SignedDuration = SignedDuration::from_secs(30);
-/// Slack's clock and the cluster's may differ by this much.
+/// Most seconds by which Slack's clock and the cluster's may differ.
 const SKEW: i64 = 60;
-/// Conversations that are remembered.
+/// Most conversations that are remembered.
 const REMEMBERED: usize = 65_536;
 
 /// Threads by the conversation that was opened for them. Entries only hint: who uses one looks at the
@@ -53,7 +53,7 @@ pub(crate) struct OpenedThread {
 }
 
 impl OpenedThread {
-    /// Takes in what the Threads say.
+    /// Remembers the conversations that the Threads name.
     pub(crate) fn learn(&self, threads: &[Arc<Thread>]) {
         for thread in threads {
             if let Some(slack) = thread.status.as_ref().and_then(|status| status.slack.as_ref()) {
@@ -79,9 +79,9 @@ impl OpenedThread {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimedConversation {
-    /// Nobody had one before: nothing was posted.
+    /// First claim: nothing was posted.
     First,
-    /// Somebody had one: something may have been posted.
+    /// A claim after an earlier one: something may have been posted.
     Again,
     Not,
 }
@@ -99,7 +99,7 @@ pub(crate) fn take_claim(status: &mut ThreadStatus, by: &str, now: &Time) -> Cla
     outcome
 }
 
-/// The roles that a prompt is for. Whom it quotes, whoever wrote it does not speak for.
+/// Finds the roles that a prompt is for. Roles that it only quotes are not addressed.
 pub(crate) fn prompt_recipients(prompt: &str, channel: &RepoChannel) -> Vec<String> {
     let mentioned = address::by_person(prompt, &channel.team.roles, channel.bot_user.as_deref());
     let first = || channel.first().map(str::to_owned).into_iter().collect();
@@ -157,7 +157,7 @@ fn is_final(error: &AccessError) -> bool {
     matches!(error, AccessError::Call(call) if call.code().is_some())
 }
 
-/// What keeps a conversation from being opened: a reason and a sentence. Pure.
+/// Finds what keeps a conversation from being opened: a reason and a sentence. Pure.
 fn find_hindrance(
     thread: &Thread,
     repo: Option<&Repo>,
@@ -276,7 +276,7 @@ impl Opening<'_> {
         posting.await.map(|posted| posted.ts)
     }
 
-    /// From here on it is a conversation like any other.
+    /// Records the conversation: from here on it is one like any other.
     async fn record(&self, slack: &SlackThread) -> Result<(), LaterError> {
         let Self { inner, repo, account, thread } = *self;
         let channel = inner.channel(repo, account);
@@ -295,7 +295,7 @@ impl Opening<'_> {
     }
 }
 
-/// The message that somebody with an earlier claim posted, if it is there.
+/// Finds the message that somebody with an earlier claim posted, if it is there.
 pub(crate) async fn find_posted(
     inner: &Inner,
     repo: &Repo,
@@ -315,7 +315,7 @@ pub(crate) async fn find_posted(
     Ok(messages.iter().find(is_it).map(|message| message.ts.clone()))
 }
 
-/// The Thread for which a conversation was opened, asked of Slack.
+/// Asks Slack for the Thread for which a conversation was opened.
 pub(crate) async fn find_thread(
     inner: &Inner,
     channel: &RepoChannel,
@@ -332,7 +332,7 @@ pub(crate) async fn find_thread(
     let Some(name) = payload["thread"].as_str().filter(|_| payload["kind"] == KIND) else {
         return Ok(None);
     };
-    // Not from the cache, which may be behind.
+    // Read from the API server, as the cache may lag behind.
     let api: Api<Thread> = Api::namespaced(inner.context.client.clone(), &channel.namespace);
     let thread = api.get_opt(name).await.ok().flatten();
     let thread = thread.filter(|thread| post::speaks_of(payload, thread)).map(Arc::new);
@@ -343,7 +343,7 @@ pub(crate) async fn find_thread(
     Ok(thread)
 }
 
-/// The opening message. Pure.
+/// Text of the opening message. Pure.
 fn opening_message(thread: &Thread) -> String {
     let spec = &thread.spec;
     // Whoever made the Thread says so: it need not be them.
@@ -364,7 +364,7 @@ fn opening_message(thread: &Thread) -> String {
     format!("From {by} (Thread `{name}`{part}):\n\n{prompt}")
 }
 
-/// Whether it is a Slack user id, which can be mentioned.
+/// True for the form of a Slack user id, which can be mentioned.
 fn is_user(id: &str) -> bool {
     id.len() > 2
         && id.starts_with(['U', 'W'])

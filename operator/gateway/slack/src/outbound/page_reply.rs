@@ -1,4 +1,4 @@
-//! What people write and press on a thread's page: CodeButler posts their words in the conversation under their
+//! Replies and presses from a thread's page: CodeButler posts people's words in the conversation under their
 //! name, and from then on they are that person's message, with that person's rights.
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::outbound::post::{self, FileHanding, OutgoingText, TextAsks};
 use crate::questions::{self, ButtonPress, ButtonStyle};
 use crate::{Inner, SlackGateway};
 
-/// Open questions that are shown with their buttons.
+/// Most open questions that are shown with their buttons.
 const QUESTIONS: usize = 8;
 const NOT_STORED: &str = "This could not be recorded yet: send it once more. A reply that Slack has already is not posted twice.";
 
@@ -45,7 +45,8 @@ pub struct ShownButton {
 }
 
 impl SlackGateway {
-    /// Posts a person's words in a thread. The same `key` posts once. Answers what the person has to know, if anything.
+    /// Posts a person's words in a thread. The same `key` posts once. Answers what the person has to know, if
+    /// anything.
     ///
     /// # Errors
     /// A sentence for the person.
@@ -123,7 +124,7 @@ impl SlackGateway {
         inner.carry_out_for(RouteAction::Press { channel, root, press }, user).await
     }
 
-    /// Messages of a thread that wait for an answer.
+    /// Finds the messages of a thread that wait for an answer.
     pub fn asked_messages(&self, key: &ThreadKey) -> Vec<SlackTs> {
         let thread = self.inner.thread(key).filter(|thread| require_open(thread).is_ok());
         let status = thread.as_ref().and_then(|thread| thread.status.as_ref());
@@ -132,7 +133,7 @@ impl SlackGateway {
         asked
     }
 
-    /// Messages that ask something, as they stand in Slack.
+    /// Reads the messages that ask something, as they stand in Slack.
     ///
     /// # Errors
     /// When Slack can't be read.
@@ -167,7 +168,7 @@ impl SlackGateway {
 }
 
 impl Inner {
-    /// Answers where the words stand, and how Slack has them.
+    /// Posts the words for a person; returns where they stand, and how Slack has them.
     async fn post_for(
         &self,
         (repo, thread): (&Repo, &Thread),

@@ -24,11 +24,11 @@ use crate::inbound::event::StoredMessage;
 use crate::outbound::{drawn_images, mrkdwn};
 use crate::{RoleContext, SlackGateway, show_literally};
 
-/// People of `spec.access.users` that are considered.
+/// Most people of `spec.access.users` that are considered.
 const CONSIDERED: usize = 10;
-/// Time between two looks for an answer.
+/// Interval between two looks for an answer.
 const LOOK: Duration = Duration::from_millis(150);
-/// The same after the thread could not be read.
+/// Interval between two looks after the thread could not be read.
 const RETRY: Duration = Duration::from_secs(3);
 
 #[async_trait]
@@ -130,12 +130,13 @@ struct AwaitedWords<'a> {
     after: &'a SlackTs,
     /// The newest message of the thread when its conversation was read last.
     seen: Option<SlackTs>,
-    /// After a failure: when it may be read again.
+    /// Time at which it may be read again after a failure.
     next: Option<Instant>,
 }
 
 impl SlackGateway {
-    /// The first message of a person since a question. The thread is read where its status says that somebody wrote.
+    /// Finds the first message of a person since a question. The thread is read where its status says that
+    /// somebody wrote.
     async fn find_words(
         &self,
         caller: &ProvenCaller,
@@ -173,7 +174,7 @@ impl SlackGateway {
         }
     }
 
-    /// The answer that was chosen, from 0.
+    /// Index of the answer that was chosen, from 0.
     fn find_choice(&self, thread: &ThreadKey, message: &SlackTs) -> Option<usize> {
         let thread = self.inner.thread(thread)?;
         chosen_item(thread.status.as_ref()?, message)
@@ -209,14 +210,14 @@ impl SlackGateway {
     }
 }
 
-/// A message of that person, if it is for no role.
+/// Text of a message of that person, if it is for no role.
 fn answer_of(message: &StoredMessage, user: &str) -> Option<String> {
     let is_theirs = message.is_said() && message.person() == Some(user);
     let text = mrkdwn::to_text(&content::message_words(message));
     (is_theirs && !text.contains("@codebutler")).then_some(text)
 }
 
-/// Words of a stranger address no role, and are no markup.
+/// Quotes the words of a stranger: they address no role, and are no markup.
 fn quote_words(words: &str) -> String {
     show_literally(&words.replace('@', "\u{ff20}"))
 }

@@ -1,5 +1,5 @@
-//! What an approved plan says, which roles are told beside their mail. Kept in memory only, so that its
-//! text is written nowhere else than in Slack.
+//! Text of approved plans, which roles are told beside their mail. Kept in memory only, so that it is written
+//! nowhere else than in Slack.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -18,12 +18,12 @@ use crate::inbound::event::StoredMessage;
 use crate::outbound::mrkdwn;
 use crate::{Inner, own_metadata};
 
-/// Plans, or people, that are remembered.
+/// Most plans, or people, that are remembered.
 const REMEMBERED: usize = 512;
-/// A run does not wait longer than this for what it can do without.
+/// Longest wait of a run for what it can do without.
 const PATIENCE: Duration = Duration::from_secs(3);
 const MAX_PLAN: usize = 16_000;
-/// Parts of a long message that are looked through.
+/// Most parts of a long message that are looked through.
 const PARTS: usize = 20;
 
 pub(crate) struct PinnedMemory<K, V>(Mutex<HashMap<K, V>>);
@@ -58,7 +58,7 @@ impl Inner {
         self.plans.keep((thread.clone(), plan.clone()), text.into());
     }
 
-    /// What the approved plan says; read back from Slack where this process did not post it.
+    /// Text of the approved plan; read back from Slack where this process did not post it.
     pub(crate) async fn plan_text(&self, repo: &Repo, thread: &Thread) -> Option<String> {
         let plan =
             thread.status.as_ref()?.plan.as_ref().filter(|plan| plan.approved_by.is_some())?;
@@ -72,8 +72,8 @@ impl Inner {
         Some(text)
     }
 
-    /// Its message, and the parts before it where it was a long one. Only what this app posted for the
-    /// role counts: nobody else can write or change such a message.
+    /// Reads the plan's message, and the parts before it where it was a long one. Only what this app posted for
+    /// the role counts: nobody else can write or change such a message.
     async fn read_plan(&self, repo: &Repo, thread: &Thread, plan: &PostedPlan) -> Option<String> {
         let account = self.account(repo).await.ok()?;
         let slack = thread.conversation()?;
@@ -108,8 +108,8 @@ fn message_key(stored: &StoredMessage) -> Option<&str> {
     own_metadata(stored.metadata.as_ref())?["key"].as_str()
 }
 
-/// The keys of all parts of a message, by its last one: the first has the message's own, the others
-/// their number behind it.
+/// Keys of all parts of a message, by its last one: the first has the message's own, the others their number
+/// behind it.
 fn part_keys(last: &StoredMessage) -> Option<Vec<String>> {
     let (key, of) = (message_key(last)?, count_parts(last));
     let base = if of > 1 { key.strip_suffix(&format!(".{of}"))? } else { key };
@@ -117,13 +117,13 @@ fn part_keys(last: &StoredMessage) -> Option<Vec<String>> {
     Some(std::iter::once(base.to_owned()).chain(others).collect())
 }
 
-/// Into how many a message was split.
+/// Number of parts that a message was split into.
 fn count_parts(stored: &StoredMessage) -> usize {
     let of = own_metadata(stored.metadata.as_ref()).map(|payload| &payload["of"]);
     of.and_then(|of| of.as_str()?.parse().ok()).unwrap_or(1)
 }
 
-/// The parts as text, without the mentions of people under it.
+/// Joins the parts as text, without the mentions of people under it.
 fn pinned_words(parts: &[StoredMessage]) -> Option<String> {
     let texts = parts.iter().map(|part| mrkdwn::to_text(part.text.as_deref().unwrap_or_default()));
     let text = texts.collect::<Vec<_>>().join("\n");

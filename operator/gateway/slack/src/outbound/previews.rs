@@ -13,9 +13,9 @@ use crate::api::channel::RepoChannel;
 use crate::outbound::mrkdwn;
 use crate::{Inner, SlackGateway};
 
-/// Links of one message that are shown.
+/// Most links of one message that are shown.
 const MOST: usize = 5;
-/// Characters of a title.
+/// Longest title, in characters.
 const TITLE: usize = 200;
 
 /// A link that may be shown.
@@ -23,21 +23,21 @@ const TITLE: usize = 200;
 pub struct PreviewAsked {
     /// Namespace and name of the thread.
     pub thread: (String, String),
-    /// Where the link was posted.
+    /// Channel in which the link was posted.
     pub channel: String,
     /// Namespace and name of the Repos whose app has heard of it there.
     pub repos: Vec<(String, String)>,
 }
 
-/// What a page says at a glance, as plain text.
+/// Summary of a page, as plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreviewShown {
     pub title: String,
-    /// State, cost and the like.
+    /// Facts about the thread: state, cost and the like.
     pub facts: Vec<String>,
 }
 
-/// Looks a page up; None: it is not for everybody in that channel, or not there.
+/// Service that looks a page up; `None`: it is not for everybody in that channel, or not there.
 pub(crate) type PreviewDesk =
     Arc<dyn Fn(PreviewAsked) -> BoxFuture<'static, Option<PreviewShown>> + Send + Sync>;
 
@@ -48,7 +48,7 @@ impl SlackGateway {
     }
 }
 
-/// Namespace and name of the thread whose page has this address.
+/// Parses the address of a thread's page into the thread's namespace and name.
 pub(crate) fn page_thread(base: &str, link: &str) -> Option<(String, String)> {
     let (base, link) = (Url::parse(base).ok()?, Url::parse(link).ok()?);
     if base.origin() != link.origin() {
@@ -83,7 +83,7 @@ pub(crate) async fn show_previews(
         let asked = PreviewAsked { thread: thread.clone(), channel, repos };
         let shown = desk(asked).await;
         if let Some(shown) = shown {
-            // Of what was posted nothing gets into the markup.
+            // The link is built anew, so that nothing of what was posted gets into the markup.
             let own = format!("{base}/{}/{}", thread.0, thread.1);
             unfurls.insert(link.clone(), json!({"blocks": preview_blocks(&own, &shown)}));
         }
@@ -98,7 +98,7 @@ pub(crate) async fn show_previews(
     Ok(())
 }
 
-/// A title that leads to the page, and one small line.
+/// Blocks of a preview: a title that leads to the page, and one small line.
 fn preview_blocks(link: &str, shown: &PreviewShown) -> Value {
     let one_line = shown.title.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut title: String = one_line.chars().take(TITLE).collect();

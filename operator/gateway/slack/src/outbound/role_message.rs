@@ -36,7 +36,7 @@ pub(crate) async fn of_role(
     beside: RoleContext,
 ) -> Result<PostedMessage, ApiError> {
     asking::check_message(message)?;
-    // What people see and approve is what is recorded and hashed.
+    // Masked first: the words that people see and approve are those that are recorded and hashed.
     let redactor = inner.context.redactors.of(&caller.repo);
     let mask = |text: &String| redactor.mask(text).into_owned();
     let message = &PostMessage {
@@ -51,7 +51,7 @@ pub(crate) async fn of_role(
     if thread.spec.state == ThreadState::Closed || thread.is_going() {
         return Err(ApiError::new(ErrorCode::ThreadClosed, "the thread is closed"));
     }
-    // Until what the message means is recorded: a quick click on it waits for that.
+    // Held until the meaning of the message is recorded: a quick click on it waits for that.
     let _turn = inner.posting.lock(&key).await;
     let digest = meaning::words_digest(message, beside.closing_head.as_deref());
     let mut text = in_slack(inner, caller, &thread, message, digest.as_deref()).await?;
@@ -65,8 +65,8 @@ pub(crate) async fn of_role(
         text = format!("{}\n{}", text.trim_end(), cost.trim_end());
     }
     let mut note = beside.note.as_deref().map(markdown::render_inline);
-    // Of several items that nobody attends to people hear together, once nothing goes on without them; a plan that does
-    // not count as approved is told with what is blocked.
+    // Of several items that nobody attends to people hear together, once nothing goes on without them; a plan that
+    // does not count as approved is told with what is blocked.
     let is_told_later = message.decision.is_some() && inner.context.is_unattended(&thread);
     if (message.asks || message.decision.is_some()) && !is_told_later {
         let people = mentions::mention_all(&thread);
@@ -79,7 +79,7 @@ pub(crate) async fn of_role(
     let offered = OfferShown::of(message);
     let spoken = split_text(text.trim_end(), LIMIT);
     let is_long = |last: &str, offer: &OfferShown| blocks::is_long_offer(last, offer, &message.key);
-    // What is offered calls nobody.
+    // Offered items call nobody: roles are looked for in `spoken` alone.
     let parts = match &offered {
         Some(offer) if spoken.last().is_some_and(|last| is_long(last, offer)) => {
             split_text(&format!("{}\n\n{}", text.trim_end(), offer.listed()), LIMIT)
@@ -129,8 +129,8 @@ pub(crate) async fn of_role(
         .ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))
 }
 
-/// The message in Slack's markup. Long code goes into files first, so that the text, and buttons
-/// under it, come last; where Slack takes no files, it stays in the text.
+/// Renders the message in Slack's markup. Long code goes into files first, so that the text, and buttons under
+/// it, come last; where Slack takes no files, it stays in the text.
 async fn in_slack(
     inner: &Inner,
     caller: &ProvenCaller,

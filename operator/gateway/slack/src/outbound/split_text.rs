@@ -1,11 +1,11 @@
-//! Long texts in parts that Slack takes, cut where a reader would. Pure.
+//! Splits long texts into parts that Slack takes, cut where a reader would. Pure.
 
 const FENCE: &str = "```";
 
-/// Below this, fences would take more room than what they enclose.
+/// Least limit: below it, fences would take more room than what they enclose.
 const LEAST: usize = 64;
 
-/// Parts of at most `limit` characters (64 at least), in order; at paragraphs if possible, else at
+/// Splits into parts of at most `limit` characters (64 at least), in order; at paragraphs if possible, else at
 /// lines, else anywhere. A code block that is cut goes on as a code block in the next part.
 pub(crate) fn split_text(text: &str, limit: usize) -> Vec<String> {
     let limit = limit.max(LEAST);

@@ -19,7 +19,7 @@ use crate::api::account::SlackAccount;
 use crate::api::web::CallError;
 use crate::outbound::markdown::LongSnippet;
 
-/// Before each look whether a file is in its thread.
+/// Pauses before each look whether a file is in its thread.
 const LOOKS: [Duration; 7] = [
     Duration::from_millis(100),
     Duration::from_millis(300),
@@ -33,10 +33,10 @@ const LOOKS: [Duration; 7] = [
 /// Code or a picture that goes into a thread as a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileAttachment {
-    /// Says which message of which role it belongs to.
+    /// Name, which says which message of which role the file belongs to.
     pub name: String,
     pub content: Vec<u8>,
-    /// Its title, and what it shows for people who do not see it; the name if absent.
+    /// Title, and description for people who do not see it; the name if absent.
     pub words: Option<String>,
 }
 
@@ -46,7 +46,7 @@ impl FileAttachment {
     }
 }
 
-/// The name of a message's n-th file, from 0.
+/// Name of a message's n-th file, from 0.
 pub(crate) fn snippet_name(
     thread: &Thread,
     role: &str,
@@ -57,7 +57,7 @@ pub(crate) fn snippet_name(
     file_name("code", thread, role, key, (index, snippet.extension()))
 }
 
-/// The name of a file of a message: what it was called before says nothing, and nothing leaves by it.
+/// Name of a file of a message: what it was called before says nothing, and nothing leaves by it.
 pub(crate) fn file_name(
     what: &str,
     thread: &Thread,
@@ -76,7 +76,7 @@ struct UploadTicket {
     file_id: String,
 }
 
-/// Uploads a file into a thread, in Slack's three steps; Slack's id of it.
+/// Uploads a file into a thread, in Slack's three steps; returns Slack's id of it.
 pub(crate) async fn upload_file(
     inner: &Inner,
     account: &SlackAccount,
@@ -87,7 +87,7 @@ pub(crate) async fn upload_file(
     Ok(ids.into_iter().next().unwrap_or_default())
 }
 
-/// Uploads files into a thread as one message, which says something; Slack's ids, in their order.
+/// Uploads files into a thread as one message, which says something; returns Slack's ids, in their order.
 pub(crate) async fn upload_together(
     inner: &Inner,
     account: &SlackAccount,
@@ -139,7 +139,7 @@ struct Info {
 
 #[derive(Deserialize)]
 struct Sharing {
-    /// By kind of channel, and by channel.
+    /// Shares of the file, by kind of channel, and by channel.
     #[serde(default)]
     shares: HashMap<String, HashMap<String, Vec<FileShare>>>,
 }
@@ -161,7 +161,7 @@ async fn is_shared(
     for pause in LOOKS {
         tokio::time::sleep(pause).await;
         let info = match inner.web.get::<Info>(&account.bot, "files.info", &[("file", id)]).await {
-            // Then it can't be known.
+            // Without the scope, it can't be known.
             Err(error) if error.code() == Some("missing_scope") => return Ok(true),
             Err(error) if error.code() == Some("file_not_found") => continue,
             other => other?,

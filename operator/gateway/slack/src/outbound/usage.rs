@@ -1,4 +1,4 @@
-//! What a thread has cost, by role.
+//! Cost of a thread, by role.
 
 use std::fmt::Write as _;
 
@@ -6,8 +6,8 @@ use codebutler_crds::thread::TokenUsage;
 use codebutler_crds::{NanoUsd, SlackTs, ThreadStatus};
 use jiff::Timestamp;
 
-/// What people are told in a line: the sum, where two roles or more worked what each cost, and how long it
-/// took since `begun`.
+/// One line for people: the sum, the cost of each role where two or more worked, and the time that it took
+/// since `begun`.
 #[must_use]
 pub fn usage_line(status: &ThreadStatus, begun: Option<&SlackTs>) -> String {
     let mut worked: Vec<(&str, TokenUsage)> = status
@@ -144,7 +144,7 @@ const fn has_parts(usage: &TokenUsage) -> bool {
     usage.cached_tokens > 0 || usage.written_tokens > 0 || usage.reasoning_tokens > 0
 }
 
-/// More columns leave less room: thousands and millions, rounded.
+/// Rounds to thousands and millions, as more columns leave less room.
 fn short_count(tokens: u64) -> String {
     match tokens {
         0..10_000 => tokens.to_string(),

@@ -1,5 +1,5 @@
-//! Whether one action may happen. Asked by the role that wants it, or by the gateway before what it does
-//! itself; what is shown is in [`shown`].
+//! The question whether one action may happen. Asked by the role that wants it, or by the gateway before what
+//! it does itself; [`shown`] renders it.
 
 pub mod shown;
 pub mod standing;
@@ -19,13 +19,13 @@ use crate::inbound::person_message::PersonMessage;
 
 pub struct ActionQuestion;
 
-/// `kind` of the message's metadata, and its buttons' block.
+/// `kind` in the message's metadata, and block id of its buttons.
 pub const KIND: &str = "approval";
 /// `kind` of a message that tells of an action that was approved for the thread.
 pub const STANDING: &str = "standing";
-/// [`Settled::choice`] of a question that nobody answered in time.
+/// [`SettledQuestion::choice`] of a question that nobody answered in time.
 pub const EXPIRED: &str = "approval:expired";
-/// Questions that a Thread remembers.
+/// Most questions that a Thread remembers.
 const KEPT: usize = 8;
 
 const APPROVE: &str = "approval:approve";
@@ -48,19 +48,19 @@ static BUTTONS: [QuestionButton; 3] = [
     QuestionButton::fixed(DENY, "Deny", ButtonStyle::Danger, ":x: Denied by"),
 ];
 
-/// The buttons, in order. `for_thread`: a yes can be for the whole thread.
+/// Buttons of a question, in order. `for_thread`: a yes can be for the whole thread.
 pub fn offered_buttons(for_thread: bool) -> Vec<QuestionButton> {
     BUTTONS.iter().filter(|button| for_thread || button.action_id != ALWAYS).cloned().collect()
 }
 
-/// What a person can answer.
+/// Answers that a person can give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ActionAnswer {
-    /// Exactly this may happen, once.
+    /// The action may happen, exactly this and once.
     Approve,
-    /// This may happen, and the same words again in this thread.
+    /// The action may happen, and the same words again in this thread.
     Always,
-    /// It may not.
+    /// The action may not happen.
     Deny,
 }
 
@@ -118,13 +118,13 @@ impl QuestionKind for ActionQuestion {
     }
 }
 
-/// Whether another question can be asked.
+/// True if another question can be asked.
 pub fn has_room(status: &ThreadStatus) -> bool {
     status.approvals.len() < KEPT || oldest_over(status).is_some()
 }
 
-/// The oldest question that nothing more comes of. One whose message still says that it is open is kept:
-/// without its record, the same question would be taken for asked.
+/// Index of the oldest question that nothing more comes of. One whose message still says that it is open is
+/// kept: without its record, the same question would be taken for asked.
 fn oldest_over(status: &ThreadStatus) -> Option<usize> {
     let settles = |one: &ActionApproval| status.settled.iter().any(|settled| settled.ts == one.ts);
     status.approvals.iter().position(|one| one.used && !settles(one))
@@ -149,7 +149,7 @@ pub fn add_question(
     Ok(())
 }
 
-/// Takes a person's answer to the question that a message shows in.
+/// Takes a person's answer to the question that a message shows.
 fn take_answer(
     status: &mut ThreadStatus,
     (message, answer, user): (&SlackTs, ActionAnswer, &str),
@@ -206,7 +206,7 @@ pub fn take_words(
     Ok(AnswerOutcome::Counts)
 }
 
-/// Writes a person's answer down. A yes for the thread to what can only be allowed once is one for once.
+/// Records a person's answer. A yes for the thread counts once where the action can only be allowed once.
 fn give_answer(
     status: &mut ThreadStatus,
     place: usize,
@@ -229,12 +229,12 @@ fn give_answer(
     Ok(())
 }
 
-/// Whether a question has waited for too long.
+/// True if a question was not answered before it expired.
 pub fn is_late(question: &ActionApproval, now: Timestamp) -> bool {
     question.answer.is_none() && question.expires.0 <= now
 }
 
-/// Ends all questions whose time is over.
+/// Expires all questions whose time is over.
 ///
 /// # Errors
 /// When too many decisions wait already.
@@ -245,7 +245,7 @@ pub fn expire_questions(status: &mut ThreadStatus, now: Timestamp) -> Result<(),
     Ok(())
 }
 
-/// How a role's question stands; an answer is the role's from now on.
+/// State of a role's question, for the role; an answer is the role's from now on.
 ///
 /// # Errors
 /// When there is no such question, or it is about another action.
@@ -265,7 +265,7 @@ pub fn hand_out(
     Ok((approval_state(question.answer), question.by.clone()))
 }
 
-/// What was approved has happened: the yes counts no more.
+/// Spends an approval: its action has happened, and the yes counts no more.
 pub fn spend_approval(status: &mut ThreadStatus, id: &str) {
     let found = status.approvals.iter_mut().find(|one| one.id == id);
     if let Some(question) = found.filter(|one| one.answer == Some(ApprovalAnswer::Approved)) {
@@ -283,7 +283,7 @@ const fn approval_state(answer: Option<ApprovalAnswer>) -> ApprovalState {
     }
 }
 
-/// Writes an answer down, wakes the role, and has the message lose its buttons.
+/// Records an answer, wakes the role, and has the message lose its buttons.
 fn record_answer(
     status: &mut ThreadStatus,
     place: usize,

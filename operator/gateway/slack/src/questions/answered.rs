@@ -1,4 +1,4 @@
-//! Which open question words are an answer to. Pure.
+//! Finds the open question that words are an answer to. Pure.
 
 use codebutler_crds::thread::{ActionApproval, OfferKind, PostedPlan, RoleOffer, ThreadClosing};
 use codebutler_crds::{SlackTs, ThreadStatus};
@@ -13,19 +13,19 @@ use crate::inbound::person_message::PersonMessage;
 pub enum AnsweredQuestion<'a> {
     Nothing,
     Action(&'a ActionApproval),
-    /// Whether a plan is carried out.
+    /// The question whether a plan is carried out.
     Plan(&'a PostedPlan),
-    /// Whether to merge.
+    /// The question whether to merge.
     Merge(&'a ThreadClosing),
-    /// What of several things is to be remembered.
+    /// An offer: which of several things are to be remembered?
     Learnings(&'a RoleOffer),
-    /// Something that no role asks: the message, and what about.
+    /// A question of the harness, which no role asks: its message and kind.
     Harness(&'a SlackTs, HarnessQuestion),
-    /// More than one question is open, or something else was asked since: words answer none.
+    /// Doubtful: more than one question is open, or something else was asked since, so words answer none.
     Unclear,
 }
 
-/// The question that words answer: only what was asked before them, and only if there is no doubt.
+/// Finds the question that words answer: only what was asked before them, and only if there is no doubt.
 pub fn find_answered<'a>(status: &'a ThreadStatus, said: &PersonMessage) -> AnsweredQuestion<'a> {
     let learnings = status.offers.iter().filter(|offer| {
         offer.kind == OfferKind::Learnings && offer.is_open() && fits_offer(offer, said)
@@ -46,7 +46,7 @@ pub fn find_answered<'a>(status: &'a ThreadStatus, said: &PersonMessage) -> Answ
     if let Some(one) = before.clone().find(|one| one.said.as_ref() == Some(&said.ts)) {
         return AnsweredQuestion::Action(one);
     }
-    // Read before, as no answer: what is open by now was not what it could mean.
+    // The words were read before, as no answer: what is open by now was not what they could mean.
     if reply::stored_reply(status, &said.ts).is_some() {
         return AnsweredQuestion::Nothing;
     }
@@ -84,7 +84,7 @@ pub fn find_answered<'a>(status: &'a ThreadStatus, said: &PersonMessage) -> Answ
     }
 }
 
-/// Whether words can be about what is offered: a yes, a no, or numbers that it has.
+/// True if words can be about what is offered: a yes, a no, or numbers that it has.
 fn fits_offer(offer: &RoleOffer, said: &PersonMessage) -> bool {
     match (&said.verdict, said.intent) {
         (Some(verdict), _) => verdict.items().iter().all(|item| (1..=offer.of).contains(item)),
@@ -92,7 +92,7 @@ fn fits_offer(offer: &RoleOffer, said: &PersonMessage) -> bool {
     }
 }
 
-/// Whether people were asked something else between a question and words.
+/// True if people were asked something else between a question and words.
 fn asked_since(status: &ThreadStatus, question: &SlackTs, words: &SlackTs) -> bool {
     let money = status.budget.iter().filter_map(|budget| budget.ask.as_ref());
     let money = money.map(|ask| &ask.ts);

@@ -1,5 +1,5 @@
-//! Taking answers in: whoever presses a button or raises a thumb is asked whether they may, waited for
-//! while what they answer is on its way onto the record, and told what came of it.
+//! Takes answers in: checks that whoever presses a button or raises a thumb may answer, waits while what they
+//! answer is on its way onto the record, and tells them what came of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,15 +21,15 @@ use crate::questions::{
     self, AnswerContext, AnswerOutcome, AnswerRight, ButtonPress, QuestionKind,
 };
 
-/// How long after a message a question may still be on its way into the Thread.
+/// Age of a message up to which its question may still be on its way into the Thread.
 const UNRECORDED: Duration = Duration::from_mins(2);
-/// The message may be known to Slack before the Thread knows what it asks.
+/// Told to people who are too quick: Slack may know the message before the Thread knows what it asks.
 const UNRECORDED_YET: &str =
     "This was posted a moment ago and is not recorded yet: please click again.";
 
-/// Whether a person may answer something now.
+/// Permission of a person to answer something now.
 pub(crate) enum AnswerPermission {
-    /// Yes, in this Thread; nothing is posted there meanwhile.
+    /// Granted in this Thread; nothing is posted there while the lock is held.
     May(ThreadKey, Option<OwnedMutexGuard<()>>),
     MayNot(Vec<RouteEffect>),
 }
@@ -60,7 +60,7 @@ impl Inner {
         let take = |status: &mut ThreadStatus| kind.take_press(status, press, &context);
         let mut taken = self.threads.try_update(&key, take).await;
         if matches!(taken, Ok((_, AnswerOutcome::Unknown))) {
-            // Another replica may have recorded it.
+            // Another replica may have recorded the question.
             self.threads.forget(&key);
             taken = self.threads.try_update(&key, take).await;
         }
@@ -70,7 +70,7 @@ impl Inner {
         answer_effects(key, &press.user, taken, |outcome| told_to_presser(kind, press, outcome))
     }
 
-    /// When something is answered, and on which day of the Repo.
+    /// Time of an answer, and the day of the Repo at that time.
     pub(crate) fn answer_day(&self, channel: &RepoChannel) -> (Timestamp, String) {
         let now = Timestamp::now();
         let repo = self.context.repo(&channel.namespace, &channel.repo);
@@ -78,8 +78,8 @@ impl Inner {
         (now, calendar::find_moment(now, &zone).day)
     }
 
-    /// Whether a person may answer in a conversation, and its turn to: a person may answer before it is
-    /// recorded what a message asks.
+    /// Checks that a person may answer in a conversation, and waits for the turn to: a person may answer before
+    /// it is recorded what a message asks.
     pub(crate) async fn admit_answer(
         &self,
         channel: &RepoChannel,
@@ -107,7 +107,7 @@ impl Inner {
         Ok(AnswerPermission::MayNot(vec![RouteEffect::Whisper { thread: key, user, text }]))
     }
 
-    /// Why somebody may not, if so.
+    /// Reason for which somebody lacks a right; `None` if they have it.
     async fn lacks_right(
         &self,
         repo: Option<&Repo>,
@@ -126,7 +126,7 @@ impl Inner {
     }
 }
 
-/// What follows from an answer that was, or could not be, put on record. `told`: what who answered is told
+/// Effects of an answer that was, or could not be, put on record. `told`: words for the person who answered
 /// where it does not count.
 ///
 /// # Errors
@@ -165,7 +165,7 @@ fn told_to_presser(
     }
 }
 
-/// Whether a message is so new that what it asks may not be on record yet.
+/// True if a message is so new that what it asks may not be on record yet.
 pub(crate) fn is_new(message: &SlackTs) -> bool {
     let (posted, _) = message.parts();
     Timestamp::now().as_second() < posted.saturating_add(UNRECORDED.as_secs()).cast_signed()

@@ -1,4 +1,4 @@
-//! Whether more money may be spent.
+//! The question whether more money may be spent.
 
 use codebutler_crds::spend::{BudgetAsk, CallLimit, DayAmount};
 use codebutler_crds::thread::{PendingItem, SettledQuestion};
@@ -23,11 +23,11 @@ static BUTTONS: [QuestionButton; 3] = [
     QuestionButton::fixed(STOP, "Stop", ButtonStyle::Plain, ":octagonal_sign: Stopped by"),
 ];
 
-/// The buttons for a limit: calls per hour come back by themselves.
+/// Buttons for a limit: calls per hour come back by themselves.
 pub fn offered_buttons(limit: CallLimit) -> Vec<QuestionButton> {
     match limit {
         CallLimit::PerThread | CallLimit::PerDay | CallLimit::PerRoadmap => BUTTONS.to_vec(),
-        // Those of people and teams are the company's: a button in the thread would undo them.
+        // Budgets of people and teams are the company's: a button in the thread would undo them.
         CallLimit::CallsPerHour
         | CallLimit::CallsPerUserPerHour
         | CallLimit::PersonPerDay
@@ -101,19 +101,19 @@ impl QuestionKind for BudgetQuestion {
 #[derive(Clone, Debug)]
 pub struct BudgetAsked {
     pub limit: CallLimit,
-    /// USD.
+    /// The cap that was in the way, in USD; `None` for a number of calls.
     pub cap: Option<NanoUsd>,
-    /// When it gives way by itself.
+    /// Time at which the limit resets by itself, if it does.
     pub until: Option<Timestamp>,
     pub role: String,
-    /// The person or the team whose budget it is.
+    /// Person or team whose budget was used up.
     pub of: Option<String>,
-    /// Which question of the thread this is.
+    /// Number of this question in its thread.
     pub number: u32,
 }
 
 impl BudgetAsked {
-    /// Records the question as the message `ts`. Roles that wait for an earlier one wait for this.
+    /// Records the question as the message `ts`. Roles that wait for an earlier question wait for this one.
     pub fn record(&self, status: &mut ThreadStatus, ts: &SlackTs) {
         let budget = status.budget.get_or_insert_default();
         if budget.asked > self.number {
@@ -164,7 +164,7 @@ mod tests {
         BudgetAsked { limit, cap, until: None, role: role.into(), of: None, number }
     }
 
-    /// Whether a press counts on a day.
+    /// Presses a button on a day; returns true if the press counts.
     fn press(status: &mut ThreadStatus, at: &str, action_id: &str, today: &str) -> bool {
         let (message, user) = (ts(at), "U1".to_owned());
         let press = ButtonPress { message, action_id: action_id.to_owned(), user };

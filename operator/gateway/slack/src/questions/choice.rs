@@ -1,4 +1,4 @@
-//! Which of several answers to a role's question people choose.
+//! The choice of people among several answers to a role's question.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use super::{
 
 pub struct ChoiceQuestion;
 
-/// The button for an answer, from 1.
+/// Button for an answer, counted from 1.
 pub fn choice_button(item: u32, label: &str) -> QuestionButton {
     QuestionButton {
         action_id: Cow::Owned(format!("choice:{item}")),
@@ -48,7 +48,7 @@ impl QuestionKind for ChoiceQuestion {
         offers::take_answer(status, press, (OfferKind::Choice, item, true))
     }
 
-    /// A thumb does not say which.
+    /// A thumb does not say which answer is meant.
     fn take_thumb(
         &self,
         _status: &mut ThreadStatus,

@@ -1,5 +1,5 @@
-//! Questions that the harness asks and no role: a roadmap, a merge train, a request in parts. A plain yes or no in
-//! words is a press of their button, and mail for nobody. Pure.
+//! Questions that the harness asks rather than a role: a roadmap, a merge train, a request in parts. A plain
+//! yes or no in words is a press of their button, and mail for nobody. Pure.
 
 use codebutler_crds::{SlackTs, ThreadStatus};
 use codebutler_gateway_core::dispatch::RepoTeam;
@@ -17,7 +17,7 @@ pub enum HarnessQuestion {
     Parts,
 }
 
-/// Those that wait for an answer, with the messages that ask.
+/// Finds the questions that wait for an answer, with the messages that ask.
 pub fn open_questions(
     status: &ThreadStatus,
 ) -> impl Iterator<Item = (&SlackTs, HarnessQuestion)> + Clone {
@@ -31,7 +31,7 @@ pub fn open_questions(
         .chain(parts.map(of(HarnessQuestion::Parts)))
 }
 
-/// Takes a yes or a no.
+/// Takes a yes or a no in words.
 ///
 /// # Errors
 /// When a decision can't be kept because too many wait.

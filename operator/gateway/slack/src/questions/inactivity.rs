@@ -12,11 +12,10 @@ use super::{
 
 pub struct InactivityQuestion;
 
-/// Slack's `action_id`s.
+/// Slack's `action_id`s of the buttons.
 pub const KEEP: &str = "collect:keep";
 const CLOSE: &str = "collect:close";
 
-/// The buttons, in order.
 pub static BUTTONS: [QuestionButton; 2] = [
     QuestionButton::fixed(KEEP, "Keep", ButtonStyle::Plain, ":white_check_mark: Kept by"),
     QuestionButton::fixed(CLOSE, "Close", ButtonStyle::Plain, ":wastebasket: Closed by"),
@@ -57,7 +56,7 @@ impl QuestionKind for InactivityQuestion {
     }
 }
 
-/// The warning is answered: with words, which keep it, or with a button.
+/// Settles the warning: by words, which keep the thread, or by a button.
 pub fn end_warning(status: &mut ThreadStatus, action_id: &str, user: &str) {
     if let Some(ts) = status.warned.take() {
         let (choice, user) = (Some(action_id.to_owned()), Some(user.to_owned()));

@@ -1,5 +1,5 @@
-//! Whether learnings are kept, one by one, or what a retrospective would do otherwise is done. A thumb, and the last
-//! button, are for all that nobody judged yet.
+//! The question whether to keep learnings, one by one, or to do what a retrospective would do otherwise. A
+//! thumb, and the last button, are for all that nobody judged yet.
 
 use std::borrow::Cow;
 
@@ -22,15 +22,15 @@ use crate::inbound::person_message::PersonMessage;
 
 pub struct LearningsQuestion;
 
-/// The block with the buttons of one learning.
+/// Id of the block with the buttons of one learning.
 pub fn block_id(item: u32) -> String {
     format!("learning:{item}")
 }
 
-/// In the place of an item: all that nobody judged yet.
+/// Stands in the place of an item's number for all that nobody judged yet.
 pub const ALL: u32 = 0;
 
-/// The buttons of one learning, from 1; `optional`: of something to be done, if anybody wants it.
+/// Buttons of one learning, counted from 1; `optional`: of something to be done, if anybody wants it.
 pub fn learning_buttons(item: u32, optional: bool) -> [QuestionButton; 2] {
     let mut accept = learning_button(item, true);
     if optional {
@@ -39,7 +39,7 @@ pub fn learning_buttons(item: u32, optional: bool) -> [QuestionButton; 2] {
     [accept, learning_button(item, false)]
 }
 
-/// The button under several that rejects the rest.
+/// Button under several learnings that rejects the rest.
 pub fn reject_all() -> QuestionButton {
     learning_button(ALL, false)
 }
@@ -52,7 +52,7 @@ fn learning_button(item: u32, approved: bool) -> QuestionButton {
     };
     let (label, settled) = match (item, approved) {
         (ALL, false) => ("Reject all", ":x: The rest was rejected by"),
-        // In the place of that button, once there is no rest: nobody presses it.
+        // Stands in the place of that button once there is no rest: nobody presses it.
         (ALL, true) => ("", ":ballot_box_with_check: All are judged, the last one by"),
         _ => (label, settled),
     };
@@ -117,7 +117,7 @@ impl QuestionKind for LearningsQuestion {
     }
 }
 
-/// Judges all that nobody did.
+/// Judges all learnings that nobody judged yet.
 fn judge_rest(
     status: &mut ThreadStatus,
     thumb: &ThumbAnswer<'_>,
@@ -134,7 +134,7 @@ fn judge_rest(
     Ok(if open.is_empty() { AnswerOutcome::Stale } else { AnswerOutcome::Counts })
 }
 
-/// Once all are judged one by one, nothing is left that the last button could be for.
+/// Settles the last button once all are judged one by one: nothing is left that it could be for.
 fn settle_rest(status: &mut ThreadStatus, asked: &SlackTs, user: &str) {
     let is_over = |offer: &RoleOffer| offer.of > 1 && !offer.has_buttons();
     let all = [learning_button(ALL, true).action_id, learning_button(ALL, false).action_id];
@@ -149,8 +149,8 @@ fn settle_rest(status: &mut ThreadStatus, asked: &SlackTs, user: &str) {
     }
 }
 
-/// Takes in what somebody says of the learnings of a message: which are kept, in whose words. Who names some
-/// to be kept does not want the others.
+/// Takes in what somebody says of the learnings of a message: which are kept, in whose words. A person who
+/// names some to be kept does not want the others.
 ///
 /// # Errors
 /// When too many decisions wait already.
@@ -191,7 +191,7 @@ fn find_offer<'a>(status: &'a ThreadStatus, asked: &SlackTs) -> Option<&'a RoleO
     offers::find_offer(status, asked, OfferKind::Learnings)
 }
 
-/// Takes in what was said of one learning in words: the message shows it as if its button was pressed.
+/// Takes in words about one learning: the message shows it as if its button was pressed.
 ///
 /// # Errors
 /// When too many decisions wait already.

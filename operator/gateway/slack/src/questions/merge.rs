@@ -1,4 +1,4 @@
-//! How a thread ends: its pull request is merged, or it is closed without.
+//! The question how a thread ends: its pull request is merged, or it is closed without.
 
 use codebutler_crds::thread::{ClosingChoice, PendingItem, SettledQuestion, ThreadClosing};
 use codebutler_crds::wire::{MergeChoice, PendingDecision};
@@ -16,7 +16,6 @@ const MERGE: &str = "merge:merge";
 const HOLD: &str = "merge:hold";
 const DISCARD: &str = "merge:discard";
 
-/// The buttons, in order.
 pub static BUTTONS: [QuestionButton; 3] = [
     QuestionButton::fixed(
         MERGE,
@@ -106,7 +105,7 @@ impl QuestionKind for MergeQuestion {
     }
 }
 
-/// Writes a decision down for everybody, and for the role that acts on it.
+/// Records a decision for everybody, and for the role that acts on it.
 ///
 /// # Errors
 /// When too many decisions wait already.
@@ -127,7 +126,7 @@ pub fn record_answer(
     Ok(())
 }
 
-/// A user may end the thread at any time: the message `asked` itself is the question then.
+/// Ends the thread by a user's words, at any time: the message `asked` itself is the question then.
 ///
 /// # Errors
 /// When too many decisions wait already.

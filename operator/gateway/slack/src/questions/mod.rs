@@ -1,10 +1,10 @@
-//! What people are asked: a plan, a merge, several, a request in parts, a roadmap, money, one action, a choice, learnings, a conversation that
-//! nobody writes in. All are asked, answered and settled in one way; what tells them apart is one
-//! [`QuestionKind`] each, in a file of its own, and [`KINDS`] lists them.
+//! Questions to people: a plan, a merge, several, a request in parts, a roadmap, money, one action, a choice,
+//! learnings, a conversation that nobody writes in. All are asked, answered and settled in one way; what tells
+//! them apart is one [`QuestionKind`] each, in a file of its own, and [`KINDS`] lists them.
 //!
 //! Pure: an answer changes a Thread's status, and applied again it changes nothing. [`crate::questions::asking`]
-//! and [`crate::outbound::post`] put questions into a conversation, [`crate::questions::answering`] takes answers in, and
-//! [`crate::questions::settled_messages`] puts what was answered in the place of the buttons.
+//! and [`crate::outbound::post`] put questions into a conversation, [`crate::questions::answering`] takes answers
+//! in, and [`crate::questions::settled_messages`] puts what was answered in the place of the buttons.
 
 pub mod action;
 pub mod answered;
@@ -51,22 +51,22 @@ const KINDS: [&dyn QuestionKind; 12] = [
     &recording::RecordingQuestion,
 ];
 
-/// Told to who answers what is over.
+/// Told to people who answer a question that is answered or replaced.
 pub const ANSWERED_OR_NEWER: &str =
     "This is no longer open: it was answered, or a newer message asks.";
-/// Told to who answers after the time for it.
+/// Told to people who answer after the deadline.
 pub const LATE: &str = "This is no longer open: nobody answered in time. It has to be asked again.";
 
-/// Told to who answers a question that is for one other person.
+/// Told to people who answer a question that is for one other person.
 pub const NOT_YOURS: &str =
     "This question is for the person it names, and only they can answer it.";
 
-/// In the place of a choice: nobody has to answer any more.
+/// Stands in the place of a choice: nobody has to answer any more.
 pub const WITHDRAWN: &str = "withdrawn";
 
-/// Everything that tells one kind of question from another.
+/// One kind of question: everything that tells it from the others.
 pub trait QuestionKind: Sync {
-    /// Its buttons, in order, where they are always the same.
+    /// Buttons of this kind, in order, where they are always the same.
     fn fixed_buttons(&self) -> &'static [QuestionButton] {
         &[]
     }
@@ -87,8 +87,8 @@ pub trait QuestionKind: Sync {
         context: &AnswerContext<'_>,
     ) -> Result<AnswerOutcome, ChangeRefusal>;
 
-    /// Whether a message is a question of this kind, open or answered, that is on record and that a thumb
-    /// can be about.
+    /// True if a message is a question of this kind, open or answered, that is on record and that a thumb can
+    /// be about.
     fn takes_thumb(&self, _status: &ThreadStatus, _message: &SlackTs) -> bool {
         false
     }
@@ -106,12 +106,12 @@ pub trait QuestionKind: Sync {
         Ok(AnswerOutcome::Unknown)
     }
 
-    /// What somebody has to be allowed to press a button.
+    /// Right that a person needs to press a button.
     fn needed_right(&self, _action_id: &str) -> AnswerRight {
         AnswerRight::Decide
     }
 
-    /// Told to who comes too late.
+    /// Told to people who come too late.
     fn stale_words(&self) -> &'static str {
         ANSWERED_OR_NEWER
     }
@@ -124,25 +124,26 @@ pub struct QuestionButton {
     pub action_id: Cow<'static, str>,
     pub label: Cow<'static, str>,
     pub style: ButtonStyle,
-    /// In place of the buttons once it was pressed, before who did. `{}`: what the button says.
+    /// Line in place of the buttons once it was pressed, before the name of who pressed. `{}`: the button's
+    /// label.
     pub settled: &'static str,
-    /// The one block whose buttons it settles; all of the message if none.
+    /// Id of the one block whose buttons it settles; `None`: all of the message.
     pub block: Option<String>,
 }
 
-/// The `action_id` of the button that has a repository learned: it stands in no Thread.
+/// `action_id` of the button that has a repository learned: it stands in no Thread.
 pub const LEARN: &str = "learn:start";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ButtonStyle {
-    /// Not at all.
+    /// No emphasis, Slack's default.
     Plain,
     Primary,
     Danger,
 }
 
 impl QuestionButton {
-    /// One of a fixed set, which settles the whole message.
+    /// Creates a button of a fixed set, which settles the whole message.
     pub const fn fixed(
         action_id: &'static str,
         label: &'static str,
@@ -163,13 +164,14 @@ pub struct ButtonPress {
 }
 
 impl ButtonPress {
-    /// One identity per message, user and choice: an impatient second press is the same decision.
+    /// Id of the decision, the same for each message, user and choice: an impatient second press is the same
+    /// decision.
     fn pending_id(&self, decision: PendingDecision) -> String {
         let (_, word) = decision.to_words();
         format!("click:{}:{word}:{}", self.message, self.user)
     }
 
-    /// Whether it settled its question before: it was delivered twice.
+    /// True if this press settled its question before: it was delivered twice.
     fn has_settled(&self, status: &ThreadStatus) -> bool {
         let same = |one: &SettledQuestion| {
             one.ts == self.message && one.choice.as_ref() == Some(&self.action_id)
@@ -177,7 +179,7 @@ impl ButtonPress {
         status.settled.iter().any(same)
     }
 
-    /// What it means once its question is over.
+    /// Outcome of a press on a question that is over.
     fn when_over(&self, status: &ThreadStatus) -> AnswerOutcome {
         if self.has_settled(status) { AnswerOutcome::Counts } else { AnswerOutcome::Stale }
     }
@@ -186,29 +188,29 @@ impl ButtonPress {
 #[derive(Clone, Copy, Debug)]
 pub struct ThumbAnswer<'a> {
     pub message: &'a SlackTs,
-    /// Up; false: down.
+    /// True for thumbs up, false for thumbs down.
     pub up: bool,
     pub user: &'a str,
 }
 
 impl ThumbAnswer<'_> {
-    /// The press of the button that means the same.
+    /// Maps the thumb to a press of the button that means the same.
     fn press(&self, action_id: &str) -> ButtonPress {
         let (message, user) = (self.message.clone(), self.user.to_owned());
         ButtonPress { message, action_id: action_id.to_owned(), user }
     }
 }
 
-/// What is known when an answer comes.
+/// Facts that an answer is judged by.
 #[derive(Clone, Copy, Debug)]
 pub struct AnswerContext<'a> {
     pub team: &'a RepoTeam,
     pub now: Timestamp,
-    /// The Repo's day then: what was raised for a day counts on that day.
+    /// Day in the Repo's time zone: what was raised for a day counts on that day.
     pub today: &'a str,
 }
 
-/// What became of an answer.
+/// Outcome of taking an answer in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerOutcome {
     /// It decided, now or when it was delivered before.
@@ -223,26 +225,26 @@ pub enum AnswerOutcome {
     Unknown,
 }
 
-/// What somebody has to be allowed to.
+/// Right that an answer needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerRight {
-    /// Say what is wanted, or stop.
+    /// Right to say what is wanted, or to stop.
     Steer,
-    /// Let something happen, or not.
+    /// Right to let something happen, or not.
     Decide,
 }
 
-/// The button with an `action_id`, of whatever kind of question.
+/// Finds the button with an `action_id`, of whatever kind of question.
 pub fn find_button(action_id: &str) -> Option<QuestionButton> {
     KINDS.iter().find_map(|kind| kind.find_button(action_id))
 }
 
-/// The kind of question that has a button.
+/// Finds the kind of question that has a button.
 pub fn find_kind(action_id: &str) -> Option<&'static dyn QuestionKind> {
     KINDS.into_iter().find(|kind| kind.find_button(action_id).is_some())
 }
 
-/// Whether people are asked something in a message that is on record, and that a thumb can be about.
+/// True if a message on record asks people something that a thumb can be about.
 pub fn takes_thumb(status: &ThreadStatus, message: &SlackTs) -> bool {
     KINDS.iter().any(|kind| kind.takes_thumb(status, message))
 }
@@ -276,7 +278,7 @@ pub fn take_thumb(
     Ok(note_answer(status, thumb.user, outcome))
 }
 
-/// Whoever decides takes part: later questions call them.
+/// Counts whoever decides as taking part: later questions call them.
 fn note_answer(status: &mut ThreadStatus, user: &str, outcome: AnswerOutcome) -> AnswerOutcome {
     if outcome == AnswerOutcome::Counts {
         status.took_part(user);

@@ -8,11 +8,11 @@ use codebutler_gateway_core::threads::{self, ChangeRefusal};
 
 use super::{AnswerOutcome, ButtonPress};
 
-/// Offers that a Thread remembers.
+/// Most offers that a Thread remembers.
 const KEPT: usize = 4;
 
-/// Records an offer that was posted. What it pushes out loses its buttons, and so does an earlier
-/// question of the same role that nobody answered.
+/// Records an offer that was posted. An older offer that it pushes out loses its buttons, and so does an
+/// earlier question of the same role that nobody answered.
 pub fn add_offer(status: &mut ThreadStatus, offer: &RoleOffer) {
     if status.offers.iter().any(|known| known.ts >= offer.ts) {
         return;
@@ -37,7 +37,7 @@ pub fn add_offer(status: &mut ThreadStatus, offer: &RoleOffer) {
     status.offers = kept;
 }
 
-/// The offer that a message shows, if it is on record.
+/// Finds the offer that a message shows, if it is on record.
 pub(super) fn find_offer<'a>(
     status: &'a ThreadStatus,
     message: &SlackTs,
@@ -81,7 +81,7 @@ pub(super) fn take_answer(
     let pending = PendingItem::new(id, &offer.role, decision, user, message);
     let optional = offer.optional;
     offer.answers.push(OfferAnswer { item, yes, by: user.clone() });
-    // Nobody has to hear that what nobody waits for is not wanted.
+    // A refusal of something that nobody waits for need not be told to anybody.
     if yes || !optional {
         threads::add_pending(status, &pending)?;
     }
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(thumb(&mut status, false), AnswerOutcome::Stale);
         let choices: Vec<_> = status.pending.iter().map(|p| p.choice.as_str()).collect();
         assert_eq!(choices, ["reject 2", "approve 1", "approve 3"]);
-        // The button for the rest goes, too.
+        // The button for the rest is settled, too.
         assert_eq!(status.settled.len(), 4);
         assert!(!status.offers[0].is_open());
     }

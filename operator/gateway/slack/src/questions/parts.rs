@@ -1,4 +1,4 @@
-//! Whether a request is built in parts, and what becomes of a half that was merged alone.
+//! The questions whether to build a request in parts, and what becomes of a half that was merged alone.
 
 use codebutler_crds::thread::{LandedHalf, PendingItem, RequestSplit, SettledQuestion, SplitEnd};
 use codebutler_crds::wire::PendingDecision;
@@ -18,7 +18,7 @@ const WHOLE: &str = "parts:whole";
 const UNDO: &str = "parts:undo";
 const LEAVE: &str = "parts:leave";
 
-/// Whether to split, in order.
+/// Buttons of the question whether to split.
 pub static BUTTONS: [QuestionButton; 2] = [
     QuestionButton::fixed(
         SPLIT,
@@ -33,7 +33,7 @@ pub static BUTTONS: [QuestionButton; 2] = [
         ":heavy_minus_sign: Kept whole by",
     ),
 ];
-/// What becomes of a half, in order.
+/// Buttons of the question what becomes of a half.
 pub static HALF_BUTTONS: [QuestionButton; 2] = [
     QuestionButton::fixed(
         UNDO,
@@ -112,7 +112,7 @@ impl QuestionKind for PartsQuestion {
     }
 }
 
-/// People are asked about these parts, in the place of what they were asked before.
+/// Records that people are asked about these parts, in the place of what they were asked before.
 pub fn record_split(status: &mut ThreadStatus, split: &RequestSplit) {
     let known = status.split.as_ref();
     if known.is_some_and(|known| known.asked >= split.asked || known.is_under_way()) {
@@ -126,7 +126,7 @@ pub fn record_split(status: &mut ThreadStatus, split: &RequestSplit) {
     }
 }
 
-/// People are asked what becomes of a part that was merged alone.
+/// Records that people are asked what becomes of a part that was merged alone.
 pub fn record_half(status: &mut ThreadStatus, part: u32, asked: &SlackTs) {
     let Some(split) = &mut status.split else { return };
     if split.halves.iter().all(|half| half.part != part) {
@@ -135,7 +135,7 @@ pub fn record_half(status: &mut ThreadStatus, part: u32, asked: &SlackTs) {
     }
 }
 
-/// Somebody said stop: nothing more is started.
+/// Stops the split, because somebody said stop: nothing more is started.
 pub fn stop_split(status: &mut ThreadStatus) {
     let Some(split) = &mut status.split else { return };
     if split.is_under_way() {

@@ -1,4 +1,4 @@
-//! Whether a plan is carried out.
+//! The question whether a plan is carried out.
 
 use codebutler_crds::thread::{HandOver, HandOverReason, PendingItem, PostedPlan, SettledQuestion};
 use codebutler_crds::wire::{PendingDecision, PlanChoice};
@@ -17,7 +17,6 @@ const APPROVE: &str = "plan:approve";
 const MODIFY: &str = "plan:modify";
 const REJECT: &str = "plan:reject";
 
-/// The buttons, in order.
 pub static BUTTONS: [QuestionButton; 3] = [
     QuestionButton::fixed(
         APPROVE,
@@ -96,18 +95,18 @@ impl QuestionKind for PlanQuestion {
     }
 }
 
-/// Whether a plan still waits for an answer. A declined one does not: a later "yes" is about
-/// something else, and what is to be built after all is posted anew.
+/// True while a plan waits for an answer. A declined one does not: a later "yes" is about something else, and
+/// what is to be built after all is posted anew.
 pub const fn is_open(plan: &PostedPlan) -> bool {
     plan.approved_by.is_none() && plan.declined_by.is_none()
 }
 
-/// Who goes on once a plan is approved: nobody in between has to pass it on.
+/// The role that goes on once a plan is approved: nobody in between has to pass it on.
 pub fn carries_out<'a>(team: &'a RepoTeam, status: &ThreadStatus, planner: &'a str) -> &'a str {
     team.implements_plan(status).unwrap_or(planner)
 }
 
-/// Writes a decision down for everybody, and for the role that goes on.
+/// Records a decision for everybody, and for the role that goes on.
 ///
 /// # Errors
 /// When too many decisions wait already.
@@ -135,8 +134,8 @@ pub fn record_answer(
     Ok(())
 }
 
-/// The plan goes to the role that carries it out, in the same write as the approval. Who proposed it has
-/// nothing to wait for any more.
+/// Hands the plan to the role that carries it out, in the same write as the approval. The role that proposed it
+/// has nothing to wait for any more.
 fn hand_over(status: &mut ThreadStatus, plan: &SlackTs, role: &str) {
     let planner = status.plan.as_ref().map(|plan| plan.role.clone()).filter(|own| own != role);
     threads::release_planner(status);

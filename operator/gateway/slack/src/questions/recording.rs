@@ -12,22 +12,21 @@ use super::{
     QuestionKind,
 };
 
-/// The time that roles wait for a correction, and for one that was announced.
+/// Time that roles wait for a correction, and for one that was announced.
 pub const HOLD: Duration = Duration::from_secs(15);
 const CORRECTION: Duration = Duration::from_mins(10);
-/// Recordings that wait at the same time.
+/// Most recordings that wait at the same time.
 const MOST: usize = 8;
 
 pub struct RecordingQuestion;
 
-/// Of the message, in its metadata.
+/// `kind` in the message's metadata.
 pub const KIND: &str = "heard";
 const USE: &str = "heard:use";
 const CORRECT: &str = "heard:correct";
-/// In place of the buttons once the time is over.
+/// Stands in place of the buttons once the time is over.
 pub const TAKEN: &str = "heard:taken";
 
-/// The buttons, in order.
 pub static BUTTONS: [QuestionButton; 2] = [
     QuestionButton::fixed(USE, "Use it", ButtonStyle::Primary, ":white_check_mark: Used by"),
     QuestionButton::fixed(
@@ -82,7 +81,7 @@ fn settle(status: &mut ThreadStatus, ts: &SlackTs, choice: &str, user: Option<&s
     threads::settle_question(status, SettledQuestion { ts: ts.clone(), choice, user });
 }
 
-/// Puts a transcript that was just shown on record.
+/// Records a transcript that was just shown.
 pub fn begin_hold(status: &mut ThreadStatus, ts: &SlackTs, user: &str) {
     let is_known = status.heard.iter().any(|one| one.ts == *ts)
         || status.settled.iter().any(|settled| settled.ts == *ts);
@@ -97,7 +96,7 @@ pub fn begin_hold(status: &mut ThreadStatus, ts: &SlackTs, user: &str) {
     status.heard.push(HeardRecording { ts, user, corrected: false });
 }
 
-/// The time until which no role is given mail, if it has to wait.
+/// Time until which no role is given mail, if it has to wait.
 pub fn held_until(status: &ThreadStatus, now: Timestamp) -> Option<Timestamp> {
     status.heard.iter().map(hold_end).filter(|end| *end > now).max()
 }
@@ -119,7 +118,7 @@ pub fn end_expired(status: &mut ThreadStatus, now: Timestamp) {
     }
 }
 
-/// The speaker has written: whatever it says, roles read it beside what was understood.
+/// Ends the wait because the speaker has written: whatever it says, roles read it beside what was understood.
 pub fn end_by_words(status: &mut ThreadStatus, user: &str, said: &SlackTs) {
     let is_over = |one: &HeardRecording| one.user == user && one.ts < *said;
     let (over, open) = status.heard.drain(..).partition(is_over);

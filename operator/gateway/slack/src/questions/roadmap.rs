@@ -1,4 +1,4 @@
-//! Whether the roadmap is worked off: once for all items that the message shows.
+//! The question whether the roadmap is worked off: once for all items that the message shows.
 
 use codebutler_crds::thread::{
     ApprovedItem, RoadmapEnd, RoadmapProposal, RoadmapRun, SettledQuestion,
@@ -17,7 +17,6 @@ pub struct RoadmapQuestion;
 const START: &str = "roadmap:start";
 const CANCEL: &str = "roadmap:cancel";
 
-/// The buttons, in order.
 pub static BUTTONS: [QuestionButton; 2] = [
     QuestionButton::fixed(START, "Start", ButtonStyle::Primary, ":white_check_mark: Started by"),
     QuestionButton::fixed(CANCEL, "Cancel", ButtonStyle::Plain, ":x: Cancelled by"),
@@ -78,7 +77,7 @@ fn open_proposal(status: &ThreadStatus) -> Option<&RoadmapProposal> {
     status.roadmap.as_ref().and_then(|run| run.proposal.as_ref())
 }
 
-/// What was shown counts from now on, in the place of what was approved of it before.
+/// Approves the items that were shown, in the place of what was approved of them before.
 fn approve_items(run: &mut RoadmapRun, user: &str, now: &Time) {
     run.approved_by = Some(user.to_owned());
     run.approved_at.get_or_insert_with(|| now.clone());
@@ -91,7 +90,7 @@ fn approve_items(run: &mut RoadmapRun, user: &str, now: &Time) {
     }
 }
 
-/// Somebody wants the roadmap worked off. What runs already goes on.
+/// Records that somebody wants the roadmap worked off. A run that is under way goes on.
 pub fn want_roadmap(status: &mut ThreadStatus, ts: &SlackTs, by: &str, budget: Option<NanoUsd>) {
     let fresh = || Box::new(RoadmapRun::wanted(ts.clone(), by, budget));
     match &mut status.roadmap {
@@ -104,7 +103,7 @@ pub fn want_roadmap(status: &mut ThreadStatus, ts: &SlackTs, by: &str, budget: O
         known => {
             let before = known.replace(fresh());
             let open = before.as_ref().and_then(|run| Some(run.open_question()?.ts.clone()));
-            // What was begun goes on where it is, and its tries count.
+            // Items that were begun go on where they are, and their tries count.
             if let (Some(run), Some(before)) = (known, before) {
                 run.items = before.items;
             }
@@ -115,7 +114,7 @@ pub fn want_roadmap(status: &mut ThreadStatus, ts: &SlackTs, by: &str, budget: O
     }
 }
 
-/// Somebody said stop: nothing more is started.
+/// Stops the roadmap, because somebody said stop: nothing more is started.
 pub fn stop_roadmap(status: &mut ThreadStatus) {
     let Some(run) = &mut status.roadmap else { return };
     let open = run.open_question().map(|asked| asked.ts.clone());
@@ -128,8 +127,8 @@ pub fn stop_roadmap(status: &mut ThreadStatus) {
     }
 }
 
-/// People are asked about these, and about others after them if there are `more`. What they were asked before
-/// loses its buttons.
+/// Records that people are asked about these items, and about others after them if there are `more`. The
+/// message that asked before loses its buttons.
 pub fn record_items(status: &mut ThreadStatus, ts: &SlackTs, items: &[ApprovedItem], more: bool) {
     let Some(run) = &mut status.roadmap else { return };
     if run.proposal.as_ref().is_some_and(|known| known.ts >= *ts) {

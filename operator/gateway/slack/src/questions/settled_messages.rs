@@ -1,5 +1,5 @@
-//! Questions that are settled: their messages lose the buttons and say what became of them. Which ones
-//! still have to is kept in the Thread, so that a restart in between leaves no dead button behind.
+//! Edits the messages of settled questions: they lose the buttons and say what became of them. The Thread keeps
+//! which ones still have to, so that a restart in between leaves no dead button behind.
 
 use codebutler_crds::SlackTs;
 use codebutler_crds::thread::{SettledQuestion, SlackThread};
@@ -14,10 +14,10 @@ use crate::outbound::blocks;
 use crate::outbound::mrkdwn;
 use crate::questions::{self, QuestionButton, action, find_button, recording};
 
-/// `kind` of a question about an action that is answered.
+/// `kind` of a question about an action, once it is answered.
 const ANSWERED: &str = "answered";
 
-/// Edits what is to be edited, and takes it off the list.
+/// Edits all messages on the list, and takes them off it.
 pub(crate) async fn settle_all(inner: &Inner, key: &ThreadKey) -> Result<(), AccessError> {
     let Some((thread, repo)) = inner.known(key) else { return Ok(()) };
     let settled = thread.status.as_ref().map(|status| status.settled.clone()).unwrap_or_default();
@@ -25,7 +25,7 @@ pub(crate) async fn settle_all(inner: &Inner, key: &ThreadKey) -> Result<(), Acc
     let account = inner.account(&repo).await?;
     for one in &settled {
         match settle_message(inner, &account, slack, &one.ts, &settled_line(one)).await {
-            // It is gone, or too old to be edited.
+            // The message is gone, or too old to be edited.
             Err(error) if error.code().is_some() => {
                 tracing::info!(%error, "button_removal_failed");
             }
@@ -40,17 +40,17 @@ pub(crate) async fn settle_all(inner: &Inner, key: &ThreadKey) -> Result<(), Acc
     Ok(())
 }
 
-/// What stands in the place of buttons.
+/// Line that stands in the place of buttons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SettledLine {
-    /// Who settled it, or what did.
+    /// Says who settled the question, or what did.
     text: String,
     /// The button that was pressed: it may settle one block alone.
     button: Option<QuestionButton>,
 }
 
 impl SettledLine {
-    /// In place of all buttons.
+    /// Stands in the place of all buttons.
     pub(crate) fn of(text: impl Into<String>) -> Self {
         Self { text: text.into(), button: None }
     }
@@ -82,7 +82,7 @@ fn settled_line(settled: &SettledQuestion) -> SettledLine {
         (Some(button), Some(user)) => {
             SettledLine { text: format!("<@{user}>"), button: Some(button) }
         }
-        // Also what a later version knows.
+        // Covers choices that only a later version knows.
         _ => SettledLine::of(":arrow_down: Replaced by a newer one below"),
     }
 }
@@ -109,11 +109,12 @@ pub(crate) async fn settle_message(
     let Some(blocks) = blocks else { return Ok(()) };
     let text = blocks::fallback_text(message.text.as_deref().unwrap_or_default());
     let mut body = json!({"channel": channel, "ts": ts, "text": text, "blocks": blocks});
-    // Said again, so that the message keeps its key.
+    // The metadata is sent again, so that the message keeps its key.
     if let Some(metadata) = &message.metadata {
         let mut payload = metadata.event_payload.clone();
         if payload["kind"] == action::KIND {
-            // But for this one: the same may be asked again, when nobody remembers the answer.
+            // Except for a question about an action: the same may be asked again, when nobody remembers the
+            // answer.
             payload["kind"] = json!(ANSWERED);
         }
         body["metadata"] = json!({"event_type": metadata.event_type, "event_payload": payload});
@@ -135,7 +136,7 @@ mod tests {
         let line = |choice| settled_line(&settled(choice)).line(&json!([]));
         assert_eq!(line(Some("plan:reject")), ":x: Rejected by <@U1>");
         assert!(line(None).contains("below"));
-        // Of a later version.
+        // A choice of a later version.
         assert!(line(Some("plan:postpone")).contains("below"));
         let blocks = json!([{"type": "actions", "elements": [{"action_id": "choice:1",
             "text": {"type": "plain_text", "text": "The *long* way"}}]}]);

@@ -1,4 +1,4 @@
-//! What a role offers, as people see it. Pure.
+//! A role's offer, as people see it. Pure.
 
 use codebutler_crds::thread::OfferKind;
 use codebutler_crds::wire::PostMessage;
@@ -6,18 +6,18 @@ use codebutler_crds::wire::PostMessage;
 use crate::outbound::markdown;
 use crate::outbound::mrkdwn;
 
-/// What a role offers, as it is shown.
+/// A role's offer, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfferShown {
     pub kind: OfferKind,
-    /// One line each, in Slack's markup for learnings and plain for answers.
+    /// Items, one line each: in Slack's markup for learnings, plain for answers.
     pub items: Vec<String>,
-    /// Nobody waits for an answer.
+    /// True if nobody waits for an answer.
     pub optional: bool,
 }
 
 impl OfferShown {
-    /// What a message offers. Its texts are masked already.
+    /// The offer that a message makes, if any. Its texts are masked already.
     pub fn of(message: &PostMessage) -> Option<Self> {
         if !message.choices.is_empty() {
             let items = message.choices.clone();
@@ -33,7 +33,7 @@ impl OfferShown {
         u32::try_from(self.items.len()).unwrap_or(u32::MAX)
     }
 
-    /// For notifications, other roles, and where blocks can't be shown.
+    /// Lists the items, for notifications, other roles, and where blocks can't be shown.
     pub fn listed(&self) -> String {
         let lines = self.items.iter().zip(1..).map(|(item, n)| {
             let item = match self.kind {

@@ -1,4 +1,5 @@
-//! Whether several pull requests are merged, one behind the other: once for all that the message shows.
+//! The question whether several pull requests are merged, one behind the other: once for all that the message
+//! shows.
 
 use codebutler_crds::thread::{MergeTrain, SettledQuestion, TrainCar, TrainEnd, TrainProposal};
 use codebutler_crds::{SlackTs, ThreadStatus};
@@ -15,7 +16,6 @@ pub struct TrainQuestion;
 const START: &str = "train:start";
 const CANCEL: &str = "train:cancel";
 
-/// The buttons, in order.
 pub static BUTTONS: [QuestionButton; 2] = [
     QuestionButton::fixed(
         START,
@@ -76,7 +76,7 @@ impl QuestionKind for TrainQuestion {
     }
 }
 
-/// Somebody wants everything merged that is ready. One that is under way goes on.
+/// Records that somebody wants everything merged that is ready. A train that is under way goes on.
 pub fn want_train(status: &mut ThreadStatus, ts: &SlackTs, by: &str) {
     match &mut status.train {
         Some(train) if train.wanted >= *ts => {}
@@ -94,7 +94,7 @@ pub fn want_train(status: &mut ThreadStatus, ts: &SlackTs, by: &str) {
     }
 }
 
-/// Somebody said stop: nothing more is merged.
+/// Stops the train, because somebody said stop: nothing more is merged.
 pub fn stop_train(status: &mut ThreadStatus) {
     let Some(train) = &mut status.train else { return };
     if train.is_under_way() {
@@ -114,7 +114,7 @@ pub fn stop_train(status: &mut ThreadStatus) {
     }
 }
 
-/// People are asked about these. What they were asked before loses its buttons.
+/// Records that people are asked about these. The message that asked before loses its buttons.
 pub fn record_cars(status: &mut ThreadStatus, ts: &SlackTs, cars: &[TrainCar]) {
     let Some(train) = &mut status.train else { return };
     let is_known = train.proposal.as_ref().is_some_and(|known| known.ts >= *ts);
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(press(&mut status, "5.000000", CANCEL), AnswerOutcome::Stale);
         let train = status.train.clone().unwrap();
         assert!(train.is_under_way() && train.holds("a") && !train.holds("b"));
-        // Nothing is added to what was approved.
+        // A question does not add to what was approved.
         record_cars(&mut status, &ts("7.000000"), &[TrainCar::ready("b", 2, "h2")]);
         want_train(&mut status, &ts("8.000000"), "U2");
         let train = status.train.unwrap();

@@ -1,4 +1,5 @@
-//! Whether a branch is brought up to date with the base branch, where the two merge without a conflict.
+//! The question whether a branch is brought up to date with the base branch, where the two merge without a
+//! conflict.
 
 use codebutler_crds::ThreadStatus;
 use codebutler_crds::thread::{PendingItem, SettledQuestion};
@@ -15,7 +16,6 @@ pub struct UpdateQuestion;
 const UPDATE: &str = "update:update";
 const LEAVE: &str = "update:leave";
 
-/// The buttons, in order.
 pub static BUTTONS: [QuestionButton; 2] = [
     QuestionButton::fixed(
         UPDATE,
@@ -60,7 +60,7 @@ impl QuestionKind for UpdateQuestion {
     }
 }
 
-/// The offer is over: answered, or of a branch that needs it no more.
+/// Ends the offer: it is answered, or the branch needs it no more.
 pub fn end_offer(status: &mut ThreadStatus, choice: Option<&str>, user: Option<&str>) {
     if let Some(ts) = status.update_offer.take() {
         let owned = |text: Option<&str>| text.map(str::to_owned);

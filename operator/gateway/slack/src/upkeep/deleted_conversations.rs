@@ -14,13 +14,13 @@ use serde_json::json;
 use crate::Inner;
 use crate::api::channel::RepoChannel;
 
-/// Ends that a Repo remembers, and that this process does.
+/// Most ends that a Repo remembers, and that this process does.
 const REMEMBERED: usize = 64;
 const KNOWN: usize = 4096;
-/// Attempts against other writers of the same status.
+/// Most attempts against other writers of the same status.
 const ATTEMPTS: usize = 8;
 
-/// The ends that this process told of: the Repos in its cache may not show them yet.
+/// Ends that this process told of: the Repos in its cache may not show them yet.
 #[derive(Default)]
 pub(crate) struct ToldEnds {
     known: Mutex<HashMap<(String, SlackTs), SlackTs>>,
@@ -42,7 +42,7 @@ impl ToldEnds {
 }
 
 impl Inner {
-    /// Whether a message was said in a conversation before its Thread was deleted.
+    /// True if a message was said in a conversation before its Thread was deleted.
     pub(crate) fn has_ended(&self, channel: &RepoChannel, root: &SlackTs, said: &SlackTs) -> bool {
         let told = self.ends.find(&channel.id, root);
         let repo = self.context.repo(&channel.namespace, &channel.repo);
@@ -51,7 +51,7 @@ impl Inner {
         told.max(stored).is_some_and(|at| *said <= at)
     }
 
-    /// Remembers an end, also for later processes.
+    /// Records an end on the Repo, also for later processes.
     ///
     /// # Errors
     /// When the Repo can't be written.
@@ -86,7 +86,7 @@ impl Inner {
     }
 }
 
-/// The list with one more end; None if it is known.
+/// Adds an end to the list; `None` if it is known.
 fn add_end(mut known: Vec<EndedThread>, end: &EndedThread) -> Option<Vec<EndedThread>> {
     if known.iter().any(|k| k.root == end.root && k.at >= end.at) {
         return None;

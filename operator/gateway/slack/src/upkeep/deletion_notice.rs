@@ -29,7 +29,7 @@ use crate::outbound::split_text::split_text;
 use crate::questions::settled_messages;
 use crate::questions::settled_messages::SettledLine;
 
-/// How long a deleted Thread waits for its conversation to be told.
+/// Longest time that a deleted Thread waits for its conversation to be told.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 const ATTEMPT: Duration = opening::FULFIL;
 
@@ -63,7 +63,7 @@ pub(crate) async fn take_leave(inner: &Arc<Inner>, thread: &Thread) -> Result<()
     Ok(())
 }
 
-/// Slack or the Secret said no, rather than "later".
+/// True if Slack or the Secret said no, rather than "later".
 fn is_final(error: &LaterError) -> bool {
     match error {
         LaterError::Access(AccessError::Call(call)) => call.code().is_some(),
@@ -77,7 +77,7 @@ fn is_late(thread: &Thread, now: Timestamp) -> bool {
     since.is_some_and(|since| now.duration_since(since.0) > PATIENCE)
 }
 
-/// Answers where and when it was told; nothing if there is no conversation.
+/// Tells the farewell; returns where and when it was told, or `None` if there is no conversation.
 async fn tell_farewell(
     inner: &Arc<Inner>,
     repo: &Repo,
@@ -97,7 +97,7 @@ async fn tell_farewell(
     }
     let slack = match thread.conversation() {
         Some(slack) => slack.clone(),
-        // It was being opened.
+        // The conversation was being opened.
         None => match opening::find_posted(inner, repo, &account, thread).await? {
             Some(ts) => {
                 let channel = repo.channel().unwrap_or_default().to_owned();
@@ -139,12 +139,12 @@ async fn tell_farewell(
     Ok(sent.last().map(|at| (slack.clone(), at.clone())))
 }
 
-/// Messages that still ask for a decision.
+/// Finds messages that still ask for a decision.
 fn open_questions(thread: &Thread) -> Vec<SlackTs> {
     thread.status.as_ref().map(threads::open_questions).unwrap_or_default()
 }
 
-/// What is gone and what remains. Pure.
+/// Text of the farewell: what is gone and what remains. Pure.
 fn write_farewell(thread: &Thread) -> String {
     let status = thread.status.clone().unwrap_or_default();
     let pull = status.pull_request.filter(|pull| pull.merge_commit.is_none());

@@ -17,7 +17,7 @@ use crate::inbound::access;
 use crate::inbound::deferral::LaterError;
 
 const DONE: &str = "white_check_mark";
-/// Messages that are marked at most: the newest.
+/// Most messages that are marked: the newest.
 const MOST: usize = 20;
 
 pub(crate) async fn mark_finished(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
@@ -47,7 +47,7 @@ pub(crate) async fn mark_finished(inner: &Arc<Inner>, thread: &Thread) -> Result
     for message in &theirs[theirs.len().saturating_sub(MOST)..] {
         let body = json!({"channel": channel, "timestamp": message.ts, "name": DONE});
         match inner.web.post::<Value>(&account.bot, "reactions.add", &body).await {
-            // It is there, or the message is gone.
+            // The reaction is there, or the message is gone.
             Err(error) if error.code().is_some() => {}
             other => drop(other?),
         }

@@ -1,6 +1,6 @@
-//! Who goes on, acted upon: what [`dispatch`](codebutler_gateway_core::dispatch) decides about runs that have
-//! ended is kept in the Thread, told in the conversation in one line, and wakes whom it names. Found by
-//! looking at all Threads again and again: a restart in between forgets nothing and tells nothing twice.
+//! Acts on handovers: what [`dispatch`](codebutler_gateway_core::dispatch) decides about runs that have ended
+//! is kept in the Thread, told in the conversation in one line, and wakes whom it names. Found by looking at
+//! all Threads again and again: a restart in between forgets nothing and tells nothing twice.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,15 +31,15 @@ use crate::outbound::mentions;
 use crate::outbound::post;
 use crate::{Inner, own_metadata};
 
-/// Between two looks.
+/// Interval between two looks.
 const EVERY: Duration = Duration::from_millis(300);
-/// After a failure, and at most.
+/// Backoff after a failure, and its limit.
 const AGAIN: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
-/// What a role says to the conversation; its other messages show what it does.
+/// Kinds of messages by which a role speaks to the conversation; its other messages show what it does.
 const SAID: [&str; 3] = ["message", "plan", "merge"];
 
-/// Whether something is to be decided or told. Pure.
+/// True if something is to be decided or told. Pure.
 fn is_due(thread: &Thread) -> bool {
     let active = thread.spec.state == ThreadState::Active && !thread.is_going();
     let open = |status: &ThreadStatus| {
@@ -66,7 +66,7 @@ async fn look_after(inner: &Inner, key: &ThreadKey) -> Result<(), LaterError> {
     }
     tell_handover(inner, &repo, &thread).await?;
     decide_handovers(inner, &repo, key).await?;
-    // What was decided just now.
+    // Read again, for what was decided just now.
     let Some(thread) = inner.thread(key) else { return Ok(()) };
     tell_handover(inner, &repo, &thread).await
 }
@@ -96,12 +96,12 @@ fn take_stock(status: &mut ThreadStatus, team: &RepoTeam, heard: Option<&HeardCo
     for role in ended {
         let goes_on = dispatch::goes_on(status, None);
         let step = match heard {
-            // Whoever goes on ends, and is looked at then.
+            // The role that goes on will end, and is looked at then.
             _ if goes_on => DispatchStep::Rest,
             Some(heard) => {
                 dispatch::decide_dispatch(&DispatchFacts { team, status, role: &role, heard })
             }
-            // It came to rest meanwhile: next time.
+            // The conversation came to rest meanwhile: it is read next time.
             None => return,
         };
         if let DispatchStep::Pass(decided) = step {
@@ -113,7 +113,7 @@ fn take_stock(status: &mut ThreadStatus, team: &RepoTeam, heard: Option<&HeardCo
     }
 }
 
-/// What was said in the conversation.
+/// Reads what was said in the conversation.
 async fn hear_conversation(
     inner: &Inner,
     repo: &Repo,
@@ -126,7 +126,7 @@ async fn hear_conversation(
     let wanted = WantedReading { own: true, ..WantedReading::of(&status, None, None) };
     let reading = match inner.read_conversation(&account, place, &wanted).await {
         Ok(reading) => Some(reading),
-        // It was deleted.
+        // The conversation was deleted.
         Err(error) if error.code() == Some("thread_not_found") => None,
         Err(error) => return Err(error.into()),
     };
@@ -201,7 +201,7 @@ async fn tell_handover(inner: &Inner, repo: &Repo, thread: &Thread) -> Result<()
     Ok(())
 }
 
-/// As mail for the role, unless it knows already.
+/// Key of the line: as mail for the role, unless it knows already.
 fn notice_key(decided: &HandOver) -> String {
     match &decided.role {
         Some(role) if decided.why != HandOverReason::Approved => post::key_for(role, &decided.id),
@@ -214,7 +214,7 @@ fn explain_unposted(error: &ApiError) -> LaterError {
     LaterError::Slow
 }
 
-/// What follows once it is told. Pure; applied again, nothing changes.
+/// Removes a handover that was told, and applies what follows. Pure; applied again, nothing changes.
 fn mark_told(status: &mut ThreadStatus, decided: &HandOver, ts: &SlackTs, now: &Time) {
     if !status.handovers.iter().any(|known| known.id == decided.id) {
         return;
@@ -230,7 +230,7 @@ fn mark_told(status: &mut ThreadStatus, decided: &HandOver, ts: &SlackTs, now: &
                 rounds::count_round(status, from, role, ts, false);
             }
         }
-        // It is asked for now: what people answer is for it.
+        // The role has asked people by now: what they answer is for it.
         (None, Some(from)) => {
             let own = status.roles.entry(from.clone()).or_default();
             if matches!(own.state, None | Some(RoleState::Idle)) {
@@ -256,7 +256,7 @@ impl RoleNames {
     }
 }
 
-/// One line for the conversation. Pure.
+/// The line for the conversation. Pure.
 fn handover_sentence(decided: &HandOver, names: &RoleNames, links: &[String]) -> String {
     let (to, from) = (names.get(decided.role.as_ref()), names.get(decided.from.as_ref()));
     let because = match decided.why {
@@ -311,7 +311,7 @@ struct MessagePlace {
     permalink: String,
 }
 
-/// Where messages are to be read; those that Slack does not say are left out.
+/// Permalinks of messages; those that Slack does not give are left out.
 async fn message_links(
     inner: &Inner,
     repo: &Repo,
@@ -358,7 +358,7 @@ mod tests {
         let after = status.clone();
         mark_told(&mut status, &one, &ts(6), &now());
         assert_eq!(status, after);
-        // Who has the decision already is told nothing anew.
+        // A role that has the decision already is told nothing anew.
         let one = decided(Some("coder"), HandOverReason::Approved);
         let mut status = ThreadStatus { handovers: vec![one.clone()], ..ThreadStatus::default() };
         mark_told(&mut status, &one, &ts(5), &now());
@@ -392,7 +392,7 @@ mod tests {
         let mut busy = status(json!({"state": "Running"}));
         take_stock(&mut busy, &team, None);
         assert!(!busy.roles["pm"].ended && busy.handovers.is_empty());
-        // It came to rest after the conversation was not read.
+        // It came to rest after the decision not to read the conversation.
         let mut rests = status(json!({"state": "Idle"}));
         take_stock(&mut rests, &team, None);
         assert!(rests.roles["pm"].ended);

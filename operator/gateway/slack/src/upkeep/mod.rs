@@ -1,4 +1,4 @@
-//! What has to happen without anybody saying a word: [`thread_upkeep`] looks for it.
+//! Upkeep that happens without anybody saying a word: [`thread_upkeep`] looks for it.
 
 pub(crate) mod deleted_conversations;
 pub(crate) mod deletion_notice;

@@ -1,5 +1,5 @@
-//! Whether a Repo's channel can be reached: its condition `SlackReachable`, written and told as an
-//! event only when it changes.
+//! Condition `SlackReachable` of a Repo: can its channel be reached? Written and told as an event only when it
+//! changes.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,13 @@ use parking_lot::Mutex;
 
 use crate::api::scopes::is_ungranted;
 
-/// What is told: that it works, with what it can't do if there is something, or a reason and a
-/// sentence.
+/// State that is told: it works, with what it can't do if there is something, or a reason and a sentence.
 pub(crate) type ReachState = Result<Option<String>, (&'static str, String)>;
 
-/// That nothing hinders.
+/// Message of the condition where nothing hinders.
 const WORKS: &str = "the app can read the channel";
 
-/// Tells whether Slack can be reached.
+/// Reports on Repos whether Slack can be reached.
 pub(crate) struct SlackReach {
     conditions: ConditionWriter,
     told: Mutex<HashMap<String, ToldFinding>>,
@@ -27,7 +26,7 @@ pub(crate) struct SlackReach {
 #[derive(Clone, PartialEq, Eq)]
 struct ToldFinding {
     generation: Option<i64>,
-    /// Channel and Secret that it was found with.
+    /// Channel and Secret that the state was found with.
     about: (String, String),
     state: ReachState,
 }
@@ -40,12 +39,12 @@ impl ToldFinding {
     }
 }
 
-/// Whether a code keeps everybody from speaking in the channel until somebody mends it in Slack.
+/// True if a code keeps everybody from speaking in the channel until somebody mends it in Slack.
 pub(crate) fn is_lasting(code: &str) -> bool {
     concerns_repo(code) && !is_ungranted(code)
 }
 
-/// Whether a code speaks of the Repo's settings rather than of one call.
+/// True if a code speaks of the Repo's settings rather than of one call.
 pub(crate) fn concerns_repo(code: &str) -> bool {
     let codes = [
         "not_in_channel",
@@ -103,7 +102,7 @@ impl SlackReach {
         }
     }
 
-    /// Says again what was found, where a Repo has changed in what has nothing to do with it.
+    /// Repeats what was found, where a Repo has changed in what has nothing to do with it.
     pub(crate) async fn follow(&self, repo: &Repo) {
         let told = self.lock().get(&repo.uid().unwrap_or_default()).cloned();
         let Some(told) = told.filter(|told| told.generation != repo.metadata.generation) else {
@@ -119,7 +118,7 @@ impl SlackReach {
     }
 }
 
-/// Whether the Repo says that of its present generation.
+/// True if the Repo says that of its present generation.
 fn says_reached(repo: &Repo, works: bool) -> bool {
     let mut conditions = repo.status.iter().flat_map(|status| &status.conditions);
     conditions.any(|c| {

@@ -1,6 +1,6 @@
-//! What has to happen to a Thread without anybody saying a word: its prompt is opened, its end is told,
-//! settled questions lose their buttons. Found by looking at all Threads again and again, so that
-//! nothing depends on an event that a restart swallowed.
+//! Upkeep of Threads, without anybody saying a word: a prompt is opened, an end is told, settled questions lose
+//! their buttons. Found by looking at all Threads again and again, so that nothing depends on an event that a
+//! restart swallowed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,33 +26,33 @@ use crate::questions::settled_messages;
 use crate::upkeep::deletion_notice;
 use crate::upkeep::finish_reaction;
 
-/// Between two looks at what time alone makes due.
+/// Interval between two looks at what time alone makes due.
 const EVERY: Duration = Duration::from_millis(500);
-/// After the first failure, and at most.
+/// Backoff after the first failure, and its limit.
 const AGAIN: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
-/// How long what follows a decision at once is left to follow.
+/// Time that the follow-up of a decision is left to whoever took the decision in.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum UpkeepDue {
-    /// Its prompt has no conversation yet.
+    /// Open: its prompt has no conversation yet.
     Open,
-    /// It is deleted, and its conversation is to be told.
+    /// Tell the conversation that the Thread is deleted.
     Farewell,
-    /// Its conversation would not be told if it were deleted.
+    /// Hold it with the finalizer: its conversation would not be told if it were deleted.
     Hold,
-    /// Nobody has to be told any more if it is deleted.
+    /// Release the finalizer: nobody has to be told any more if it is deleted.
     Release,
-    /// Buttons that nobody can use any more.
+    /// Remove buttons that nobody can use any more.
     Settle,
-    /// A question about an action that nobody answered in time.
+    /// Expire a question about an action that nobody answered in time.
     Expire,
-    /// What is finished does not show it.
+    /// Mark it as finished, which it does not show yet.
     Finish,
 }
 
-/// What is due for a Thread. Pure.
+/// Finds the upkeep that is due for a Thread. Pure.
 fn find_due(thread: &Thread, now: Timestamp) -> Option<UpkeepDue> {
     let held = thread.finalizers().iter().any(|finalizer| finalizer == names::FINALIZER);
     let settled = || thread.status.as_ref().is_some_and(|status| !status.settled.is_empty());
@@ -76,14 +76,15 @@ fn find_due(thread: &Thread, now: Timestamp) -> Option<UpkeepDue> {
     }
 }
 
-/// Whether anything can be due for it, now or with time alone.
+/// True if anything can be due for it, now or with time alone.
 fn may_be_due(thread: &Thread) -> bool {
     let asks = |status: &ThreadStatus| status.approvals.iter().any(|one| one.answer.is_none());
     let now = Timestamp::now();
     find_due(thread, now).is_some() || thread.status.as_ref().is_some_and(asks)
 }
 
-/// Since when somebody could have taken the buttons off that a decision has settled.
+/// State of the upkeep. `settled`: since when somebody could have taken the buttons off that a decision has
+/// settled.
 struct Upkeep {
     inner: Arc<Inner>,
     began: Instant,
@@ -130,7 +131,7 @@ impl Upkeep {
         }
         match perform_upkeep(&self.inner, thread, due).await {
             Ok(()) => Ok(FollowUp::requeue(AGAIN)),
-            // What it waits for is looked at in the caches.
+            // The caches are looked at for what it waits for.
             Err(LaterError::Waits(_) | LaterError::Claimed) => Ok(FollowUp::hold_off(AGAIN)),
             Err(error) => {
                 tracing::debug!(thread = key.name, ?due, "upkeep_delayed");
@@ -139,8 +140,8 @@ impl Upkeep {
         }
     }
 
-    /// How long it is left to somebody else: what a decision left to do is done by who took it in, except after
-    /// a restart.
+    /// Time for which it is left to somebody else: the follow-up of a decision is done by who took it in,
+    /// except after a restart.
     fn find_patience(&self, key: &ThreadKey, due: UpkeepDue) -> Option<Duration> {
         let mut settled = self.settled.lock();
         if due != UpkeepDue::Settle {

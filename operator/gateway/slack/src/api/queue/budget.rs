@@ -1,4 +1,4 @@
-//! What of a method's calls may go at once: most of what Slack's tier allows in a minute, and with what
+//! Budget of a method's calls that may go at once: most of what Slack's tier allows in a minute, and with what
 //! is added meanwhile never more. Other replicas need the rest. Pure.
 
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::CallUrgency;
 
-/// Calls of one method that nobody has made yet.
+/// Calls of one method that may still be made at once.
 #[derive(Debug)]
 pub(super) struct CallBudget {
     most: f64,
@@ -15,11 +15,11 @@ pub(super) struct CallBudget {
     at: Instant,
 }
 
-/// Whether a call may go.
+/// Answer to a call that asks to go at once.
 #[derive(Debug, PartialEq)]
 pub(super) enum CallGrant {
     Go,
-    /// Not before this is over.
+    /// Time until the call may ask again.
     Wait(Duration),
 }
 
@@ -43,7 +43,7 @@ impl CallBudget {
         CallGrant::Wait(pace.mul_f64(least + 1.0 - self.left))
     }
 
-    /// Calls go one by one now: nothing is saved up meanwhile.
+    /// Empties the budget: calls go one by one now, and nothing is saved up meanwhile.
     pub(super) fn spend(&mut self, now: Instant) {
         (self.left, self.at) = (0.0, now);
     }

@@ -10,18 +10,18 @@ use tokio::time::Instant;
 
 use crate::inbound::event::StoredMessage;
 
-/// Messages can appear in the history a little after newer ones, in seconds.
+/// Seconds by which messages can appear in the history after newer ones.
 const OVERLAP: u64 = 60;
-/// Slack's history can lag behind its events: what was read sooner after an edit is read once more.
+/// Lag of Slack's history behind its events: what was read sooner after an edit is read once more.
 const LAG: Duration = Duration::from_secs(5);
 /// A message that was heard of and is not in the history is looked for after this time, then after twice
 /// that, at most every `SELDOM`, until `GONE`: then it was deleted.
 const SOON: Duration = Duration::from_millis(500);
 const SELDOM: Duration = Duration::from_secs(5);
 const GONE: Duration = Duration::from_secs(45);
-/// For so long it is known which messages are gone.
+/// Time for which it is remembered that a message is gone.
 const REMEMBERED: Duration = Duration::from_hours(6);
-/// Messages that were heard of and not read, at most.
+/// Most messages that were heard of and not read.
 const HEARD: usize = 64;
 /// The largest reading that is kept whole, in bytes; of a larger one the newest part is.
 const LARGEST: usize = 1 << 20;
@@ -29,21 +29,21 @@ const LARGEST: usize = 1 << 20;
 /// A caller's requirements for a reading.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WantedReading {
-    /// Messages after this one; all if none.
+    /// Only messages after this one; all if `None`.
     pub after: Option<SlackTs>,
     /// Messages that are known to be there.
     pub marks: BTreeSet<SlackTs>,
     /// Time of the last edit or deletion, as the Thread has it.
     pub edited: Option<SlackTs>,
-    /// Also what CodeButler itself has posted since.
+    /// True if it must have what CodeButler itself has posted since.
     pub own: bool,
-    /// Not begun before this moment.
+    /// Earliest time at which the reading may have begun.
     pub since: Option<Instant>,
 }
 
 impl WantedReading {
-    /// Everything that the Thread's marks speak of. `reader`: the role that reads, which need not read its
-    /// own words.
+    /// Requires everything that the Thread's marks speak of. `reader`: the role that reads, which need not read
+    /// its own words.
     pub(crate) fn of(status: &ThreadStatus, after: Option<&SlackTs>, reader: Option<&str>) -> Self {
         let mut marks: BTreeSet<SlackTs> = status.unmarked.iter().cloned().collect();
         for (name, role) in &status.roles {
@@ -62,14 +62,14 @@ impl WantedReading {
 #[derive(Debug)]
 pub(crate) struct ConversationReading {
     place: SlackThread,
-    /// It holds everything after this.
+    /// Message after which it holds everything; `None`: from the beginning.
     from: Option<SlackTs>,
-    /// By `ts`, each once.
+    /// Sorted by `ts`, without duplicates.
     messages: Vec<StoredMessage>,
     began: Instant,
     epoch: u64,
     edited: Option<SlackTs>,
-    /// In bytes, roughly.
+    /// Approximate size in bytes.
     size: usize,
 }
 
@@ -115,9 +115,9 @@ impl ConversationReading {
 /// A read that has to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ReadOrder {
-    /// Only what is after this.
+    /// Only messages after this one are read.
     pub after: Option<SlackTs>,
-    /// The kept reading stays, up to `after`.
+    /// True if the kept reading stays, up to `after`.
     adds: bool,
     from: Option<SlackTs>,
     began: Instant,
@@ -125,7 +125,7 @@ pub(super) struct ReadOrder {
     edited: Option<SlackTs>,
 }
 
-/// The answer to a caller.
+/// Answer to a caller: a kept reading, or the read that has to be made first.
 #[derive(Debug)]
 pub(super) enum ShelfAnswer {
     Kept(Arc<ConversationReading>),
@@ -136,11 +136,11 @@ pub(super) enum ShelfAnswer {
 struct MissingMessage {
     since: Instant,
     tries: u32,
-    /// None: it is gone.
+    /// Time of the next attempt; `None` if the message is gone.
     next: Option<Instant>,
 }
 
-/// Everything known of one conversation.
+/// Everything that is known of one conversation.
 #[derive(Debug, Default)]
 pub(super) struct ConversationShelf {
     kept: Option<Arc<ConversationReading>>,
@@ -148,12 +148,12 @@ pub(super) struct ConversationShelf {
     heard: BTreeSet<SlackTs>,
     posted: BTreeSet<SlackTs>,
     missing: BTreeMap<SlackTs, MissingMessage>,
-    /// The newest edit that is known, and when it became known.
+    /// The newest known edit, and the time when it became known.
     edited: Option<(SlackTs, Instant)>,
 }
 
 impl ConversationShelf {
-    /// A message was heard of.
+    /// Notes that a message was heard of, unless the kept reading has it.
     pub(super) fn hear(&mut self, ts: &SlackTs) {
         let known = self.kept.as_ref().is_some_and(|kept| kept.has(ts));
         if !known {
@@ -161,7 +161,7 @@ impl ConversationShelf {
         }
     }
 
-    /// CodeButler said something.
+    /// Notes that CodeButler said something.
     pub(super) fn post(&mut self, ts: &SlackTs) {
         note_newest(&mut self.posted, ts);
     }
@@ -170,7 +170,7 @@ impl ConversationShelf {
         self.kept.as_ref().map_or(0, |kept| kept.size)
     }
 
-    /// Keeps nothing any more.
+    /// Drops the kept reading; what was heard of stays.
     pub(super) fn clear(&mut self) {
         self.kept = None;
     }
@@ -210,7 +210,7 @@ impl ConversationShelf {
         order(after, true, kept.from.clone())
     }
 
-    /// Keeps what was read; answers all that is known now.
+    /// Keeps what was read; returns all that is known now.
     pub(super) fn put(
         &mut self,
         place: &SlackThread,
@@ -283,7 +283,8 @@ impl ConversationShelf {
     }
 }
 
-/// Keeps the newest ones if there are too many: a read for them covers slightly older ones, too.
+/// Adds a message, and keeps only the newest ones if there are too many: a read for them covers slightly older
+/// ones, too.
 fn note_newest(known: &mut BTreeSet<SlackTs>, ts: &SlackTs) {
     known.insert(ts.clone());
     if known.len() > HEARD {

@@ -1,4 +1,4 @@
-//! What stands around a mention: whether the line begins with it, or its sentence is said to the role.
+//! Words around a mention: does the line begin with it, or is its sentence said to the role?
 
 /// Words that may stand before an address: they greet, or say that something is handed over.
 const OPENING: [&str; 44] = [
@@ -116,8 +116,8 @@ const ASKED: [&str; 32] = [
 /// Longest opening, in words.
 const WORDS: usize = 6;
 
-/// Whether a line begins with the mention between `before` and `after`: bare, or behind decoration, a
-/// bullet, an arrow, an emoji or a greeting.
+/// True if a line begins with the mention between `before` and `after`: bare, or behind decoration, a bullet,
+/// an arrow, an emoji or a greeting.
 pub(super) fn begins_line(before: &str, after: &str) -> bool {
     if is_possessive(after) {
         return false;
@@ -132,7 +132,7 @@ pub(super) fn begins_line(before: &str, after: &str) -> bool {
     })
 }
 
-/// Whether the sentence around a mention in the middle of a line is said to the role.
+/// True if the sentence around a mention in the middle of a line is said to the role.
 pub(super) fn hands_over(before: &str, after: &str) -> bool {
     if is_possessive(after) || is_about(after) {
         return false;
@@ -156,12 +156,12 @@ pub(super) fn hands_over(before: &str, after: &str) -> bool {
         }
 }
 
-/// `@codebutler.coder's`.
+/// True for a mention in the genitive, as in `@codebutler.coder's`.
 fn is_possessive(after: &str) -> bool {
     after.starts_with("'s") || after.starts_with("\u{2019}s")
 }
 
-/// Whether what follows a mention tells of the role.
+/// True if the words behind a mention tell of the role rather than speak to it.
 fn is_about(after: &str) -> bool {
     if after.trim_start().starts_with([',', ':', '*', '_', '~', '-', '\u{2013}', '\u{2014}']) {
         return false;

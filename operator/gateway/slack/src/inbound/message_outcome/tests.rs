@@ -322,7 +322,7 @@ fn approval_goes_to_the_role_that_carries_it_out_and_to_nobody_else() {
             assert_eq!(status.pending, before.pending);
         }
     }
-    // What is not wanted as it is goes back to whoever proposed it.
+    // A plan that is not wanted as it is goes back to whoever proposed it.
     for choice in ["plan:modify", "plan:reject"] {
         let mut status = waiting();
         take_press(&mut status, &click(choice), &makers()).unwrap();
@@ -356,7 +356,7 @@ fn a_reply_that_names_nobody_goes_to_whoever_asked_and_stays_there() {
     status.roles.insert("pm".to_owned(), Box::new(role(RoleState::Waiting, "12.000000")));
     take_message(&mut status, &said("13.000000", "yes"), &makers(), &now()).unwrap();
     assert!(status.wants("pm") && !status.wants("maker"));
-    // Who stops what runs wakes nobody.
+    // A message that stops what runs wakes nobody.
     take_message(&mut status, &said("14.000000", "stop"), &makers(), &now()).unwrap();
     assert_eq!(status.roles["pm"].inbox, Some(ts("13.000000")));
 }

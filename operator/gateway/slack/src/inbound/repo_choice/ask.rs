@@ -34,24 +34,24 @@ use crate::{EVENT_TYPE, Inner, own_metadata};
 
 /// `kind` of the message that asks.
 const KIND: &str = "which";
-/// Between two looks, and how long one may take.
+/// Interval between two looks, and timeout of one.
 const EVERY: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_secs(30);
-/// After the first failure, and at most.
+/// Backoff after the first failure, and its limit.
 const AGAIN: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(1);
-/// How long people have to answer.
+/// Time that people have to answer.
 const ANSWER: SignedDuration = SignedDuration::from_hours(24);
-/// Slack takes so many buttons in a row.
+/// Most buttons that Slack takes in a row.
 const BUTTONS: usize = 25;
 
 const LATE: &str =
     ":hourglass: Nobody said which one, so nothing was begun. Write again, with its name.";
 const STILL: &str = "It is still open which repository is meant: press one of the buttons, or write one of the names.";
 
-/// What this process has done about a conversation.
+/// State that this process keeps of an unclear conversation between two looks.
 struct Look {
-    /// What was known to be said at the last look that led nowhere else.
+    /// Newest message that was known at the last look that led nowhere else.
     heard: Option<SlackTs>,
     failures: u32,
     next: Instant,
@@ -87,7 +87,7 @@ pub(crate) async fn run_asking(inner: Arc<Inner>, stop: CancellationToken) {
     }
 }
 
-/// Whether there is something to do. Pure.
+/// True if there is something to do. Pure.
 fn is_due(one: &UnclearConversation, look: Option<&Look>, now: Timestamp) -> bool {
     let Some(look) = look else { return true };
     if look.next > Instant::now() {
@@ -175,7 +175,7 @@ impl Case<'_> {
         .await;
         let messages = match read {
             Ok(messages) => messages,
-            // Its first message was deleted: nothing can be said there any more.
+            // The first message was deleted: nothing can be said in the conversation any more.
             Err(error) if error.code() == Some("thread_not_found") => return self.forget().await,
             Err(error) => return Err(AccessError::from(error).into()),
         };
@@ -205,7 +205,7 @@ impl Case<'_> {
         }
     }
 
-    /// The Repo that is meant, and who chose it, if somebody did.
+    /// Finds the Repo that is meant, and who chose it, if somebody did.
     async fn found(
         &self,
         messages: &[StoredMessage],
@@ -231,7 +231,7 @@ impl Case<'_> {
         Ok(found.map(|channel| (channel.clone(), None)))
     }
 
-    /// The Repo whose Thread the conversation has, or had: not by the cache, which may be behind.
+    /// Finds the Repo whose Thread the conversation has, or had: not by the cache, which may lag behind.
     async fn has_thread(
         &self,
         messages: &[StoredMessage],
@@ -276,7 +276,7 @@ impl Case<'_> {
         self.keep(keep).await
     }
 
-    /// The message that asks, if it is there.
+    /// Finds the message that asks, if it is there.
     fn question(&self, messages: &[StoredMessage]) -> Option<SlackTs> {
         let asks = |message: &&StoredMessage| {
             let payload = own_metadata(message.metadata.as_ref());
@@ -306,7 +306,7 @@ impl Case<'_> {
         Ok(posting.await.map_err(AccessError::from)?.ts)
     }
 
-    /// Who said something else is told that the question is open, once.
+    /// Tells whoever said something else, once, that the question is open.
     async fn remind(&self, asked: &SlackTs, messages: &[StoredMessage]) -> Result<(), TakeError> {
         let newest = messages.last().filter(|message| message.ts > *asked);
         let speaker = newest.and_then(StoredMessage::person);
@@ -327,7 +327,7 @@ impl Case<'_> {
         match settled_messages::settle_message(self.inner, self.account, self.place, &asked, &line)
             .await
         {
-            // It is gone, or too old to be edited.
+            // The question is gone, or too old to be edited.
             Err(error) if error.code().is_some() => {
                 tracing::info!(%error, "button_removal_failed");
                 Ok(())
@@ -347,7 +347,7 @@ impl Case<'_> {
     }
 }
 
-/// What is asked. Pure.
+/// Text of the question. Pure.
 fn which_question(user: &str, sharing: &[RepoChannel]) -> String {
     let list: Vec<String> = sharing
         .iter()

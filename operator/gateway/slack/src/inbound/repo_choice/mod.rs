@@ -29,33 +29,33 @@ use crate::inbound::route;
 use crate::inbound::take_error::TakeError;
 use crate::questions::answering::is_new;
 
-/// What `action_id`s of the question's buttons begin with; the Repo's UID follows.
+/// Prefix of the `action_id`s of the question's buttons; the Repo's UID follows.
 const BUTTON: &str = "repository:";
-/// Told to who answers what is over.
+/// Told to people whose answer comes after the question is closed.
 const OVER: &str = "This is no longer open: it was answered, or nobody answered in time. Write again to begin \
      anew, and name the repository.";
 const GONE: &str = "That Repo is gone: press another button, or write the name of another one.";
 const FULL: &str = "Too many messages wait for somebody to say which repository they are about: write this again \
      with the repository's name in it.";
-/// Told to who means a Repo that Slack keeps from answering.
+/// Told to people who mean a Repo that Slack keeps from answering.
 const DEAF: &str = "That Repo can't answer at the moment: its condition `SlackReachable` says why (`kubectl \
      describe repo`). It reads this as soon as it can.";
-/// The same of a button, which nobody reads back.
+/// The same text for a press of a button, which nobody reads back.
 const DEAF_CHOICE: &str = "That Repo can't answer at the moment: its condition `SlackReachable` says why (`kubectl \
      describe repo`). Press the button again once it can.";
 
-/// Whom something is for.
+/// Recipient of a message in a channel that several Repos share.
 pub(crate) enum MessageOwner {
     /// There is no choice: it is routed as if nothing were said here.
     Plain,
-    /// For this Repo alone.
+    /// It is for this Repo alone.
     One(Box<RepoChannel>),
-    /// Stored, or for nobody.
+    /// It is stored, or for nobody.
     Done(Vec<RouteEffect>),
 }
 
-/// The Repo that a conversation is about, by the words of its messages, oldest first, and by who began
-/// it: the first message that names one alone says so.
+/// Decides which Repo a conversation is about, by the words of its messages, oldest first, and by who began it:
+/// the first message that names one alone says so.
 pub(crate) fn decide_repo<'a>(
     words: &[&str],
     may: impl Fn(&RepoChannel) -> bool,
@@ -65,7 +65,7 @@ pub(crate) fn decide_repo<'a>(
     if let Some(NamedRepos::One(channel)) = said.find(|named| matches!(named, NamedRepos::One(_))) {
         return Some(channel);
     }
-    // Who named several is asked, whatever he may.
+    // People who named several are asked, whatever they may.
     if words.iter().any(|text| named_repos(text, sharing) == NamedRepos::Several) {
         return None;
     }
@@ -80,7 +80,7 @@ impl Inner {
         places.iter().filter(|place| place.id == channel).cloned().collect()
     }
 
-    /// Whom something that arrived is for, where several Repos share its channel.
+    /// Finds the owner of something that arrived, where several Repos share its channel.
     pub(crate) async fn whose(
         &self,
         payload: &EnvelopePayload,
@@ -135,7 +135,7 @@ impl Inner {
         Ok(about.map_or(MessageOwner::Plain, |channel| MessageOwner::One(Box::new(channel))))
     }
 
-    /// Whom a message is for, whether it was pushed or read back. What is unclear is kept.
+    /// Finds the owner of a message, whether it was pushed or read back. What is unclear is kept.
     pub(crate) async fn whose_message(
         &self,
         message: &StoredMessage,
@@ -152,7 +152,7 @@ impl Inner {
         if sharing.iter().any(|channel| self.has_ended(channel, root, &message.ts)) {
             return Ok(MessageOwner::Done(Vec::new()));
         }
-        // What was said before in a conversation is known to Slack alone.
+        // Earlier messages of a conversation are known to Slack alone.
         let text = message.text.as_deref().unwrap_or_default();
         let begins = *root == message.ts;
         let may = |channel: &RepoChannel| self.may_steer(message, channel);
@@ -179,7 +179,7 @@ impl Inner {
         }))
     }
 
-    /// The Repo whose Thread a conversation has.
+    /// Finds the Repo whose Thread a conversation has.
     pub(crate) fn about(&self, root: &SlackTs, sharing: &[RepoChannel]) -> Option<RepoChannel> {
         let id = &sharing.first()?.id;
         let opened = self.opened.find(id, root).and_then(|key| self.thread(&key));
@@ -196,7 +196,7 @@ impl Inner {
         by_thread.or_else(|| sharing.iter().find(has)).cloned()
     }
 
-    /// Whether who wrote a message may give work to a Repo.
+    /// True if the author of a message may give work to a Repo.
     fn may_steer(&self, message: &StoredMessage, channel: &RepoChannel) -> bool {
         let Some(user) = route::find_speaker(message, channel) else { return false };
         let repo = self.context.repo(&channel.namespace, &channel.repo);
@@ -204,7 +204,7 @@ impl Inner {
         message.person().is_none() || users.is_some_and(|users| access::permits_user(users, user))
     }
 
-    /// Somebody pressed a button of the question.
+    /// Takes in a press of a button of the question.
     async fn chosen(
         &self,
         click: &ButtonClick,
@@ -237,7 +237,7 @@ impl Inner {
         }
     }
 
-    /// A message of a conversation says something else now: it may name a Repo.
+    /// Takes in an edit of a message in a conversation: it may name a Repo now.
     async fn reworded(
         &self,
         root: &SlackTs,
@@ -255,7 +255,7 @@ impl Inner {
         Ok(MessageOwner::Done(Vec::new()))
     }
 
-    /// The conversation in which somebody reacted, where that can matter.
+    /// Finds the conversation in which somebody reacted, where that can matter.
     async fn reacted_in(
         &self,
         reaction: &ReactionAdded,
@@ -279,7 +279,7 @@ impl Inner {
         self.root_of(hears, message).await
     }
 
-    /// A line for one person, from whichever Repo of the channel can speak.
+    /// Sends a line to one person, from whichever Repo of the channel can speak.
     fn tell(
         &self,
         root: &SlackTs,

@@ -1,5 +1,5 @@
-//! Which Repo of a channel a message names: by its name, its Git repository's name, or a link into that.
-//! Only whole words count, in no code block and no quotation, and only if they name one Repo alone. Pure.
+//! Finds the Repo of a channel that a message names: by its name, its Git repository's name, or a link into
+//! that. Only whole words count, in no code block and no quotation, and only if they name one Repo alone. Pure.
 
 use std::collections::BTreeSet;
 
@@ -8,16 +8,16 @@ use codebutler_slack_text::without_quotes;
 use crate::api::channel::RepoChannel;
 use crate::outbound::mrkdwn;
 
-/// What a message says of the Repos of its channel.
+/// Repos of its channel that a message names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NamedRepos<'a> {
     Nothing,
     One(&'a RepoChannel),
-    /// More than one: nobody can tell which of them is to be worked on.
+    /// Several Repos: nobody can tell which of them is to be worked on.
     Several,
 }
 
-/// What a message names, as Slack stores it.
+/// Finds the Repos that a message names, in the text as Slack stores it.
 pub(super) fn named_repos<'a>(text: &str, sharing: &'a [RepoChannel]) -> NamedRepos<'a> {
     let text = &without_quotes(text);
     let mut found = BTreeSet::new();
@@ -38,13 +38,13 @@ pub(super) fn named_repos<'a>(text: &str, sharing: &'a [RepoChannel]) -> NamedRe
     }
 }
 
-/// Without blocks of code, as it was typed.
+/// Removes blocks of code, and restores the text as it was typed.
 fn strip_code(text: &str) -> String {
     let outside: Vec<&str> = text.split("```").step_by(2).collect();
     mrkdwn::to_text(&outside.join("\n"))
 }
 
-/// The places in the list of what a word names. A Repo's own name goes before its repository's.
+/// Indexes in the list of the Repos that a word names. A Repo's own name goes before its repository's.
 fn by_word(word: &str, sharing: &[RepoChannel]) -> Vec<usize> {
     let places = |is: &dyn Fn(&RepoChannel) -> bool| -> Vec<usize> {
         let all = sharing.iter().enumerate();
@@ -86,13 +86,13 @@ fn by_mention(text: &str, sharing: &[RepoChannel]) -> Vec<usize> {
     if own.len() == 1 { own } else { Vec::new() }
 }
 
-/// How a Repo of a channel is called where it has to be told from the others.
+/// Name of a Repo where it has to be told from the others of its channel.
 pub(super) fn channel_label(channel: &RepoChannel, sharing: &[RepoChannel]) -> String {
     let alike = sharing.iter().filter(|other| other.repo == channel.repo).count();
     if alike > 1 { format!("{}/{}", channel.namespace, channel.repo) } else { channel.repo.clone() }
 }
 
-/// The address of a Git repository by which links are compared: host, owner and name, in small letters.
+/// Normalises the address of a Git repository for comparing links: host, owner and name, in small letters.
 pub(crate) fn fold_address(url: &str) -> String {
     let url = url.to_lowercase();
     let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);

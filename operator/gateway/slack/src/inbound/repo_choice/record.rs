@@ -1,5 +1,5 @@
-//! What is kept of a conversation until it is clear which Repo it is about: marks on a Repo of its channel,
-//! never words. Changing the list is pure; writing it gives way to other writers of the Repo.
+//! Record of a conversation until it is clear which Repo it is about: marks on a Repo of its channel, never
+//! words. Changing the list is pure; writing it gives way to other writers of the Repo.
 
 use codebutler_crds::unclear::{ChosenRepo, UnclearConversation};
 use codebutler_crds::{Repo, SlackTs};
@@ -12,19 +12,19 @@ use serde_json::json;
 use crate::Inner;
 use crate::api::channel::RepoChannel;
 
-/// Conversations that a Repo keeps at most.
+/// Most conversations that a Repo keeps.
 const KEPT: usize = 32;
-/// Attempts against other writers of the same status.
+/// Most attempts against other writers of the same status.
 const ATTEMPTS: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotedChoice {
     Kept,
-    /// Too many wait already.
+    /// Too many conversations wait already.
     Full,
 }
 
-/// Keeps that somebody said something in a conversation.
+/// Records that somebody said something in a conversation.
 pub(super) fn note_message(
     list: &mut Vec<UnclearConversation>,
     root: &SlackTs,
@@ -51,7 +51,7 @@ pub(super) fn note_message(
     NotedChoice::Kept
 }
 
-/// Keeps what somebody chose below a question; the first choice counts.
+/// Records what somebody chose below a question; the first choice counts.
 pub(super) fn choose_repo(
     list: &mut Vec<UnclearConversation>,
     root: &SlackTs,
@@ -78,7 +78,7 @@ pub(super) fn forget_conversation(list: &mut Vec<UnclearConversation>, done: &Un
 }
 
 impl Inner {
-    /// The Repo that keeps a conversation; the oldest of its channel if none does yet.
+    /// Finds the Repo that keeps a conversation; the oldest of its channel if none does yet.
     pub(super) fn keeper<'a>(
         &self,
         root: &SlackTs,
@@ -88,7 +88,7 @@ impl Inner {
         sharing.iter().find(keeps).or(sharing.iter().find(|channel| !channel.deaf))
     }
 
-    /// What a Repo keeps of a conversation, as the cache has it.
+    /// The Repo's record of a conversation, as the cache has it.
     pub(super) fn kept(
         &self,
         root: &SlackTs,
@@ -99,7 +99,7 @@ impl Inner {
         unclear.iter().find(|known| known.root == *root).cloned()
     }
 
-    /// Changes what a Repo keeps. None: the Repo is gone.
+    /// Changes what a Repo keeps. `None` if the Repo is gone.
     pub(super) async fn keep<T>(
         &self,
         (namespace, name): (&str, &str),

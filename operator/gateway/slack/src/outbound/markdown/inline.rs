@@ -16,13 +16,13 @@ pub(super) struct InlineLine {
     /// Indexes of spans that are open.
     open: Vec<usize>,
     link: Option<Link>,
-    /// Slack can't nest bold in bold.
+    /// True inside a heading, which is bold: Slack can't nest bold in bold.
     heading: bool,
-    /// Code and links, in bytes: addresses in them are no links of their own.
+    /// Byte ranges of code and links: addresses in them are no links of their own.
     kept: Vec<Range<usize>>,
 }
 
-/// Where a marker begins and ends, in bytes.
+/// A marker and the bytes at which its text begins and ends.
 struct Span {
     marker: char,
     from: usize,
@@ -31,13 +31,13 @@ struct Span {
 
 struct Link {
     url: String,
-    /// Shown by others when a pointer rests on the link.
+    /// Title of the link, which others show when a pointer rests on it.
     title: String,
     from: usize,
 }
 
 impl InlineLine {
-    /// What follows is bold as a whole.
+    /// Begins a heading: what follows is bold as a whole.
     pub(super) fn heading(&mut self) {
         self.heading = true;
     }
@@ -82,7 +82,7 @@ impl InlineLine {
         }
     }
 
-    /// The finished text; what follows is another block's.
+    /// Takes the finished text; what follows is another block's.
     pub(super) fn take(&mut self) -> String {
         let line = std::mem::take(self);
         // At one place, what ends comes before what begins; what began last ends first.
@@ -160,7 +160,7 @@ impl InlineLine {
     }
 }
 
-/// Slack shows a marker only at the edge of a word, around something.
+/// True if Slack shows the marker: at the edge of a word, around something.
 fn shows_marker(text: &str, span: &Span) -> bool {
     let before = text[..span.from].chars().next_back();
     let after = text[span.to..].chars().next();
@@ -171,7 +171,7 @@ fn shows_marker(text: &str, span: &Span) -> bool {
         && !after.is_some_and(char::is_alphanumeric)
 }
 
-/// A URL as a link's target: nothing in it can end the link.
+/// Escapes a URL as a link's target: nothing in it can end the link.
 fn link_target(url: &str) -> String {
     escape_text(url).replace('|', "%7C")
 }

@@ -16,7 +16,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Tag, TagEnd};
 use self::inline::InlineLine;
 use crate::outbound::mrkdwn::escape_text;
 
-/// Code of at least so many lines goes into a file.
+/// Least number of lines of code that go into a file.
 const LONG: usize = 20;
 const INDENT: &str = "    ";
 const BULLETS: [&str; 3] = ["•", "◦", "▪"];
@@ -24,14 +24,14 @@ const BULLETS: [&str; 3] = ["•", "◦", "▪"];
 /// Code that is too long for a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LongSnippet {
-    /// What stands behind the opening ticks, if anything does.
+    /// Words behind the opening ticks, if there are any.
     pub language: Option<String>,
-    /// As it was written.
+    /// The code as it was written.
     pub code: String,
 }
 
 impl LongSnippet {
-    /// What the file's name ends with.
+    /// Extension of the file's name.
     pub(crate) fn extension(&self) -> &str {
         let language = self.language.as_deref().unwrap_or_default();
         match language {
@@ -55,13 +55,13 @@ impl LongSnippet {
 /// A message in Slack's markup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RenderedMessage {
-    /// With a line in place of each snippet.
+    /// Text with a line in place of each snippet.
     pub text: String,
-    /// In order.
+    /// Snippets in the order of the text.
     pub snippets: Vec<LongSnippet>,
 }
 
-/// Markdown → mrkdwn, long code apart; `name` says how the n-th snippet (from 0) is called.
+/// Renders Markdown as mrkdwn, long code apart; `name` gives the name of the n-th snippet (from 0).
 pub(crate) fn render_markdown(
     markdown: &str,
     name: impl Fn(usize, &LongSnippet) -> String,
@@ -71,7 +71,7 @@ pub(crate) fn render_markdown(
     writer.finish()
 }
 
-/// Markdown → mrkdwn, all of it in the text.
+/// Renders Markdown as mrkdwn, all of it in the text.
 pub(crate) fn render_inline(markdown: &str) -> String {
     let mut writer = MarkdownWriter::new(markdown, None);
     writer.write();
@@ -82,9 +82,9 @@ type Name<'a> = &'a dyn Fn(usize, &LongSnippet) -> String;
 
 enum Open {
     Quote,
-    /// The number of the next item.
+    /// A list, with the number of its next item if it is numbered.
     List(Option<u64>),
-    /// Its marker was not written yet.
+    /// An item whose marker was not written yet.
     Item(String),
 }
 
@@ -93,9 +93,9 @@ struct MarkdownWriter<'a> {
     out: RenderedMessage,
     open: Vec<Open>,
     line: InlineLine,
-    /// Where the last block ended in the source.
+    /// Offset in the source at which the last block ended.
     end: Option<usize>,
-    /// What stands between it and the item that begins.
+    /// Separator between it and the item that begins.
     gap: &'static str,
     name: Option<Name<'a>>,
 }
@@ -196,7 +196,7 @@ impl<'a> MarkdownWriter<'a> {
         self.open.push(Open::Item(marker));
     }
 
-    /// The text of a tight item, which has no paragraph, ends where a block inside it begins.
+    /// Ends the text of a tight item, which has no paragraph, where a block inside it begins.
     fn settle(&mut self, source: &str, range: &Range<usize>) {
         let text = self.line.take();
         if !text.is_empty() {
@@ -205,7 +205,7 @@ impl<'a> MarkdownWriter<'a> {
         }
     }
 
-    /// The text of a tight item, which has no paragraph.
+    /// Writes the text of a tight item, which has no paragraph.
     fn flush_item(&mut self) {
         let fresh = matches!(self.open.last(), Some(Open::Item(marker)) if !marker.is_empty());
         let text = self.line.take();
@@ -235,7 +235,7 @@ impl<'a> MarkdownWriter<'a> {
         }
     }
 
-    /// One block, as far from the one before it as in the source.
+    /// Writes one block, as far from the one before it as in the source.
     fn block(&mut self, source: &str, range: &Range<usize>, text: &str) {
         self.lines(text, self.gap_before(source, range));
         self.end = Some(block_end(source, range));
@@ -276,7 +276,7 @@ impl<'a> MarkdownWriter<'a> {
         matches!(self.open.last(), Some(Open::Item(marker)) if !marker.is_empty())
     }
 
-    /// What stands before a line: quote marks, indentation, and an item's marker once.
+    /// Prefix of a line: quote marks, indentation, and an item's marker once.
     fn prefix(&mut self) -> String {
         let mut prefix = String::new();
         let mut lists = 0;
@@ -323,7 +323,7 @@ fn begins_block(event: &Event<'_>) -> bool {
     }
 }
 
-/// Where the text of a block ends.
+/// Offset at which the text of a block ends.
 fn block_end(source: &str, range: &Range<usize>) -> usize {
     let text = source.get(range.clone()).unwrap_or_default();
     range.start + text.trim_end().len()
@@ -336,7 +336,7 @@ fn code_language(kind: &CodeBlockKind<'_>) -> Option<String> {
     (!word.is_empty() && plain && word.len() <= 16).then(|| word.to_ascii_lowercase())
 }
 
-/// The text up to the end of a block that holds nothing but text.
+/// Reads the text up to the end of a block that holds nothing but text.
 fn text_until<'a>(
     events: &mut impl Iterator<Item = (Event<'a>, Range<usize>)>,
     until: TagEnd,

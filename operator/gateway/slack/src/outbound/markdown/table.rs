@@ -12,11 +12,11 @@ const NARROW: usize = 44;
 
 #[derive(Default)]
 pub(super) struct MarkdownTable {
-    /// The first one is the head; cells in Slack's markup.
+    /// Rows, the first of which is the head; cells are in Slack's markup.
     rows: Vec<Vec<String>>,
 }
 
-/// The table whose start was just read.
+/// Reads the table whose start event was just taken.
 pub(super) fn read_table<'a>(
     events: &mut impl Iterator<Item = (Event<'a>, Range<usize>)>,
 ) -> MarkdownTable {
@@ -42,7 +42,7 @@ pub(super) fn read_table<'a>(
 }
 
 impl MarkdownTable {
-    /// In Slack's markup.
+    /// Renders a narrow table without markup as columns, any other one as a list.
     pub(super) fn render(&self) -> String {
         let widths = self.widths();
         let across = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
@@ -57,7 +57,7 @@ impl MarkdownTable {
         (0..columns).map(|column| width(column).unwrap_or(0)).collect()
     }
 
-    /// Links and bold don't work inside code.
+    /// True if a cell has links or bold, which don't work inside code.
     fn has_markup(&self) -> bool {
         self.rows.iter().flatten().any(|cell| cell.contains(['<', '*', '`', '~']))
     }
@@ -78,7 +78,7 @@ impl MarkdownTable {
         format!("```\n{}\n```", lines.join("\n"))
     }
 
-    /// A line per row: its first cell, then the others behind their heads.
+    /// Renders a line per row: its first cell, then the others behind their heads.
     fn list(&self) -> String {
         let Some((head, rows)) = self.rows.split_first() else { return String::new() };
         if rows.is_empty() {
@@ -104,7 +104,7 @@ impl MarkdownTable {
     }
 }
 
-/// Characters that a cell takes on the screen.
+/// Width of a cell on the screen, in characters.
 fn shown_width(cell: &str) -> usize {
     let entities: usize = ["&lt;", "&gt;"].iter().map(|e| 3 * cell.matches(e).count()).sum();
     cell.chars().count() - entities - 4 * cell.matches("&amp;").count()

@@ -1,5 +1,5 @@
-//! Whom a role's message hands over to: decided once, before it is posted, and written beside it, so that
-//! whoever reads or records it later comes to the same.
+//! Handovers in a role's message: decided once, before it is posted, and written beside it, so that whoever
+//! reads or records it later comes to the same.
 
 use codebutler_crds::ThreadStatus;
 use codebutler_gateway_core::dispatch::{RepoTeam, rounds};
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::inbound::address;
 
-/// Of the parts of one message.
+/// Addressees of the parts of one message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileHanding {
-    /// Roles that each part is for; of a message of no role, nothing.
+    /// Roles that each part is for; empty for a message of no role.
     to: Vec<Vec<String>>,
-    /// The role that was addressed and does not go on: somebody else is asked first.
+    /// Role that was addressed and does not go on: somebody else is asked first.
     held: Option<String>,
 }
 
@@ -43,12 +43,12 @@ impl FileHanding {
         }
     }
 
-    /// Everybody whom the message addresses.
+    /// Names all roles that the message addresses.
     pub(crate) fn names(&self) -> Vec<String> {
         self.to.iter().flatten().chain(&self.held).cloned().collect()
     }
 
-    /// Adds it to a message's metadata.
+    /// Adds the addressees of a part to a message's metadata.
     pub(crate) fn write(&self, part: usize, payload: &mut Value) {
         if let Some(to) = self.to.get(part) {
             payload["to"] = json!(to.join(","));
@@ -63,7 +63,7 @@ impl FileHanding {
     }
 }
 
-/// Reads it back; None of a message that says nothing about it.
+/// Reads the addressees back; `None` for a message that says nothing about them.
 pub(crate) fn read_addressed(payload: &Value) -> Option<Vec<String>> {
     let to = payload["to"].as_str()?;
     Some(to.split(',').filter(|role| !role.is_empty()).map(str::to_owned).collect())

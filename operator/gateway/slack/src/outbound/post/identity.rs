@@ -1,10 +1,10 @@
-//! By which messages of ours are known again in Slack.
+//! Identity by which messages of ours are found again in Slack.
 
 use codebutler_crds::Thread;
 use kube::ResourceExt as _;
 use serde_json::Value;
 
-/// By which a message of ours is found again. Words of one kind can't pass for those of another, nor
+/// Identity by which a message of ours is found again. Words of one kind can't pass for those of another, nor
 /// words that are asked about for others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MessageIdentity {
@@ -15,17 +15,17 @@ pub(crate) struct MessageIdentity {
 }
 
 impl MessageIdentity {
-    /// Of a message that people can't say yes to.
+    /// Identity of a message that people can't say yes to.
     pub(crate) fn of(role: &str, kind: &str, key: &str) -> Self {
         Self { role: role.to_owned(), kind: kind.to_owned(), key: key.to_owned(), digest: None }
     }
 
-    /// Of one that they can: these words and no others.
+    /// Identity of a message that people can say yes to: these words and no others.
     pub(super) fn with_digest(self, digest: Option<String>) -> Self {
         Self { digest, ..self }
     }
 
-    /// A file's; its name has the key in it.
+    /// Identity of a file; its name has the key in it.
     pub(super) fn file(name: &str) -> Self {
         Self::of("", "file", name)
     }
@@ -37,7 +37,7 @@ impl MessageIdentity {
     }
 }
 
-/// Whether a message's metadata speaks of exactly this Thread.
+/// True if a message's metadata speaks of exactly this Thread.
 pub(crate) fn speaks_of(payload: &Value, thread: &Thread) -> bool {
     let uid = payload["uid"].as_str();
     payload["thread"] == thread.name_any()

@@ -1,4 +1,4 @@
-//! What of ours is in Slack, by key: read from the threads themselves once, and kept.
+//! Index of our messages that are in Slack, by key: read from the threads themselves once, and kept.
 
 use std::collections::HashMap;
 
@@ -21,10 +21,10 @@ use crate::{Inner, own_metadata};
 /// Threads whose keys are remembered.
 const REMEMBERED: usize = 512;
 
-/// Keys of what is in Slack, by Thread: complete for every Thread that is in it.
+/// Keys of what is in Slack, by Thread: complete for every Thread that is in the map.
 pub(crate) struct SentKeys {
     threads: Mutex<RecentMap<ThreadKey, HashMap<MessageIdentity, SentPart>>>,
-    /// Since when something is in Slack that this process may not know of.
+    /// Time since which something is in Slack that this process may not know of.
     doubted: Mutex<RecentMap<ThreadKey, Instant>>,
 }
 
@@ -44,13 +44,13 @@ struct Unread;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SentPart {
     pub ts: SlackTs,
-    /// How many messages the text was split into.
+    /// Number of messages that the text was split into.
     pub of: usize,
     /// Roles that it is for, where that was decided when it was posted.
     pub to: Option<Vec<String>>,
-    /// The role that it addresses and that does not go on.
+    /// Role that it addresses and that does not go on.
     pub held: Option<String>,
-    /// Slack's id, of a file.
+    /// Slack's file id, where it is a file.
     pub file: Option<String>,
 }
 
@@ -59,14 +59,14 @@ impl SentPart {
         Self { file: Some(file), ..Self::alone(ts) }
     }
 
-    /// One message that is for nobody.
+    /// One message whose text was not split, and that is for nobody.
     pub(crate) fn alone(ts: SlackTs) -> Self {
         Self { ts, of: 1, to: None, held: None, file: None }
     }
 }
 
 impl SentKeys {
-    /// What a key stands for in a thread.
+    /// Finds the message that a key stands for in a thread.
     fn find(&self, thread: &ThreadKey, id: &MessageIdentity) -> Result<Option<SentPart>, Unread> {
         self.lock().get(thread).map(|keys| keys.get(id).cloned()).ok_or(Unread)
     }
@@ -81,14 +81,14 @@ impl SentKeys {
         }
     }
 
-    /// One that is not there any more.
+    /// Removes a message that is not there any more.
     pub(crate) fn remove(&self, thread: &ThreadKey, id: &MessageIdentity) {
         if let Some(keys) = self.lock().get(thread) {
             keys.remove(id);
         }
     }
 
-    /// A question about an action is answered, and not found by its key any more.
+    /// Forgets the key of a question about an action: it is answered, and not found by its key any more.
     pub(crate) fn settle(&self, thread: &ThreadKey, ts: &SlackTs) {
         if let Some(keys) = self.lock().get(thread) {
             keys.retain(|id, part| id.kind != action::KIND || part.ts != *ts);
@@ -110,7 +110,7 @@ impl SentKeys {
         self.threads.lock()
     }
 }
-/// The message that is known by this, if it is in Slack.
+/// Finds the message with this identity, if it is in Slack.
 pub(crate) async fn lookup_sent(
     inner: &Inner,
     repo: &Repo,

@@ -1,5 +1,5 @@
-//! What a message is found by while it is a stream, which has no metadata before its end: the names of the
-//! tasks in it. Pure.
+//! Identity of a message while it is a stream, which has no metadata before its end: the names of the tasks in
+//! it. Pure.
 
 use serde_json::Value;
 
@@ -7,17 +7,17 @@ use super::identity::MessageIdentity;
 use super::{PROGRESS, own_kind};
 use crate::inbound::event::StoredMessage;
 
-/// The key of the message that shows a run.
+/// Key of the message that shows a run.
 pub(crate) fn run_key(run: &str) -> String {
     format!("{PROGRESS}.{run}")
 }
 
-/// The name of a task: it says whose run the message shows.
+/// Id of a task: it says whose run the message shows.
 pub(crate) fn task_id(role: &str, run: &str, number: u32) -> String {
     format!("{PROGRESS}:{run}:{role}:{number}")
 }
 
-/// The identity of a message of ours that is a stream, or was one whose end nobody told Slack.
+/// Identity of a message of ours that is a stream, or was one whose end nobody told Slack.
 pub(super) fn streamed_identity(blocks: Option<&Value>) -> Option<MessageIdentity> {
     let blocks = blocks?.as_array()?;
     let tasks = blocks.iter().flat_map(|block| {
@@ -33,7 +33,7 @@ fn read_task(id: &str) -> Option<(&str, &str)> {
     Some((parts.next()?, parts.next()?))
 }
 
-/// Whether a message of ours only shows what a run does: no role reads it.
+/// True if a message of ours only shows what a run does: no role reads it.
 pub(crate) fn shows_run(stored: &StoredMessage) -> bool {
     own_kind(stored) == Some(PROGRESS)
         || (stored.metadata.is_none() && streamed_identity(stored.blocks.as_ref()).is_some())

@@ -1,4 +1,4 @@
-//! How a run looks in the thread: one small line. Pure.
+//! Line by which a run is shown in the thread. Pure.
 
 use codebutler_crds::NanoUsd;
 use jiff::SignedDuration;
@@ -10,12 +10,12 @@ use crate::outbound::mrkdwn;
 const DOING: usize = 80;
 
 pub(super) struct ProgressWords<'a> {
-    /// What the agent says that it does, masked.
+    /// Activity that the agent reports, masked.
     pub doing: &'a str,
-    /// The role, where a message can't carry its name.
+    /// Name of the role, where a message can't carry it.
     pub name: Option<&'a str>,
     pub turns: u32,
-    /// USD of this run so far.
+    /// Cost of this run so far, in USD.
     pub cost: NanoUsd,
     pub elapsed: SignedDuration,
 }
@@ -42,7 +42,7 @@ fn so_far(words: &ProgressWords<'_>) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-/// The same as a task's title: without what begins a mention or a link in Slack's markup.
+/// Line of a task's title: without what begins a mention or a link in Slack's markup.
 pub(super) fn task_title(words: &ProgressWords<'_>) -> String {
     without_markup(&task_words(words))
 }
@@ -51,7 +51,7 @@ fn without_markup(text: &str) -> String {
     text.replace('<', "\u{2039}").replace('>', "\u{203a}")
 }
 
-/// The step that it is at, as plain text: one line without markup, mentions or links.
+/// Step that the run is at, as plain text: one line without markup, mentions or links.
 fn task_words(words: &ProgressWords<'_>) -> String {
     let doing = words.doing;
     let line = doing.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -72,7 +72,7 @@ fn format_time(elapsed: SignedDuration) -> String {
     }
 }
 
-/// Small and grey; with blocks, Slack does not mark the message as edited.
+/// Small grey block; with blocks, Slack does not mark the message as edited.
 pub(super) fn progress_blocks(text: &str) -> Value {
     json!([{"type": "context", "elements": [{"type": "mrkdwn", "text": text}]}])
 }

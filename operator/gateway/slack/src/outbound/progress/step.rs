@@ -1,4 +1,4 @@
-//! What is to be done about a run's message. Pure.
+//! Decides the next step for a run's message. Pure.
 
 use std::time::Duration;
 
@@ -8,28 +8,28 @@ use tokio::time::Instant;
 
 use super::{ShownRun, is_running, record_shown};
 
-/// A run that is over sooner shows only its result.
+/// Age from which a run is shown: one that is over sooner shows only its result.
 const AFTER: Duration = Duration::from_secs(2);
-/// Between two edits of a message.
+/// Least interval between two edits of a message.
 const EVERY: Duration = Duration::from_secs(3);
-/// An edit that only tells that time passes.
+/// Least interval between edits that only tell that time passes.
 const CLOCK: Duration = Duration::from_secs(30);
-/// A run that is silent for longer is not going on; agents speak every ten seconds.
+/// Silence after which a run counts as over; agents speak every ten seconds.
 pub(super) const SILENT: Duration = Duration::from_secs(35);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ShownStep {
-    /// It goes on record, and the message is posted.
+    /// Put the run on record, and post its message.
     Show(RunMessage),
-    /// The message is brought up to date.
+    /// Bring the message up to date.
     Tell,
-    /// The message of this run goes.
+    /// Remove the message of this run.
     Remove(String),
-    /// Nobody has to know of the run any more.
+    /// Forget the run: nobody has to know of it any more.
     Forget,
 }
 
-/// Decides for one role. `began`: since when this process hears agents; `pace`: the least time
+/// Decides the next step for one role. `began`: since when this process hears agents; `pace`: the least time
 /// between two edits of a message, for all there are.
 pub(super) fn next_step(
     thread: &Thread,
@@ -61,7 +61,7 @@ pub(super) fn next_step(
     }
 }
 
-/// Whether the message is behind, and may be edited.
+/// True if the message is behind, and may be edited.
 fn is_due(run: &ShownRun, now: Instant, pace: Duration) -> bool {
     let Some((at, turns, doing)) = &run.told else { return true };
     let old = now.duration_since(*at);

@@ -22,39 +22,39 @@ use crate::api::web::{CallError, SlackWeb};
 use crate::outbound::mentions;
 use crate::upkeep::reachability;
 
-/// A stream is ended by us before Slack does it.
+/// Age at which we end a stream, before Slack does it.
 const LIFE: Duration = Duration::from_mins(4);
-/// For so long an app is not tried again.
+/// Time before a refused app is tried again.
 const REFUSED: Duration = Duration::from_hours(1);
-/// Streams that are begun within a minute: Slack takes twenty, and no run waits for its turn.
+/// Most streams that are begun within a minute: Slack takes twenty, and no run waits for its turn.
 const BEGUN: usize = 15;
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// How a run's message stands as a stream.
+/// Stage of a run's message as a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamStage {
-    /// It is none, as far as this process knows.
+    /// No stream, as far as this process knows.
     None,
     Open {
         since: Instant,
     },
-    /// It is an ordinary message now.
+    /// An ordinary message by now.
     Over,
 }
 
 impl StreamStage {
-    /// Whether it can be added to.
+    /// True if the stream can be added to: it is open, and not too old.
     pub(super) fn takes_more(self) -> bool {
         matches!(self, Self::Open { since } if since.elapsed() < LIFE)
     }
 }
 
-/// What Slack lets apps stream.
+/// Limits on the streams of apps: the refusals of Slack, and the rate.
 #[derive(Default)]
 pub(super) struct StreamRights {
-    /// Those that it lets stream nothing, with its code.
+    /// Apps that Slack lets stream nothing, with its code.
     refused: Mutex<HashMap<String, (Instant, String)>>,
-    /// When the newest streams of each were begun.
+    /// Times at which each began its newest streams.
     begun: Mutex<HashMap<String, VecDeque<Instant>>>,
 }
 
@@ -65,7 +65,7 @@ impl StreamRights {
         (since.elapsed() < REFUSED).then(|| code.clone())
     }
 
-    /// Whether one more may begin now, which counts.
+    /// Returns true if one more stream may begin now, and counts it.
     fn take_turn(&self, account: &SlackAccount, now: Instant) -> bool {
         let mut begun = self.begun.lock();
         let own = begun.entry(account.user.clone().unwrap_or_default()).or_default();
@@ -79,7 +79,7 @@ impl StreamRights {
         free
     }
 
-    /// Remembered where it is the app's and not this conversation's or person's: said once.
+    /// Remembers a refusal where it is the app's and not this conversation's or person's: logged once.
     fn note(&self, account: &SlackAccount, code: &str) {
         let about_place = reachability::concerns_repo(code)
             || ["recipient", "user", "team", "thread", "channel", "chunk", "text", "long"]
@@ -98,7 +98,7 @@ struct StartedAt {
     ts: SlackTs,
 }
 
-/// The stream of one run.
+/// Stream that shows one run in its thread.
 pub(super) struct RunStream<'a> {
     pub web: SlackWeb,
     pub account: &'a SlackAccount,
@@ -106,7 +106,7 @@ pub(super) struct RunStream<'a> {
 }
 
 impl RunStream<'_> {
-    /// Begins it; None where there can be none.
+    /// Begins the stream; `None` where there can be none.
     pub(super) async fn begin(
         &self,
         rights: &StreamRights,
@@ -138,13 +138,13 @@ impl RunStream<'_> {
         }
     }
 
-    /// Adds to it; false where Slack takes no more.
+    /// Adds to the stream; false where Slack takes no more.
     pub(super) async fn append(&self, ts: &SlackTs, chunks: &[Value]) -> Result<bool, CallError> {
         let body = json!({"channel": self.slack.channel, "ts": ts, "chunks": chunks});
         self.heard("chat.appendStream", &body).await
     }
 
-    /// Makes an ordinary message of it, known by its key. That it is none any more is no fault.
+    /// Makes an ordinary message of the stream, known by its key. It is no fault if it is none any more.
     pub(super) async fn end(&self, ts: &SlackTs, metadata: &Value) -> Result<(), CallError> {
         let body = json!({"channel": self.slack.channel, "ts": ts, "metadata": metadata});
         self.heard("chat.stopStream", &body).await.map(drop)

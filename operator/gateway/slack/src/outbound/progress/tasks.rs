@@ -4,27 +4,27 @@ use serde_json::{Value, json};
 
 use crate::outbound::post;
 
-/// What an agent says while its model thinks: the next step takes its place.
+/// Step that an agent reports while its model thinks: the next one takes its place.
 const THINKING: &str = "thinking";
-/// Tasks in one message, fifty of which Slack takes; the last of them shows what comes after.
+/// Most tasks in one message, of which Slack takes fifty; the last of them shows what comes after.
 const MOST: u32 = 30;
 
 /// The tasks that a stream shows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TaskList {
     number: u32,
-    /// Under way.
+    /// Title of the task that is under way.
     title: Option<String>,
 }
 
 impl TaskList {
-    /// The chunks by which a stream says what is done now.
+    /// Chunks by which a stream says what is done now.
     pub(super) fn go_on(&mut self, (role, run): (&str, &str), title: &str) -> Vec<Value> {
         let mut chunks = Vec::new();
         let before = self.title.replace(title.to_owned());
         match before {
             Some(before) if before == title => return chunks,
-            // It has come to nothing that would be worth a line.
+            // The step before came to nothing that would be worth a line.
             Some(before) if before == THINKING || self.number >= MOST => {}
             Some(before) => {
                 chunks.push(task(role, run, self.number, (&before, "complete")));
@@ -42,7 +42,7 @@ fn task(role: &str, run: &str, number: u32, (title, status): (&str, &str)) -> Va
     json!({"type": "task_update", "id": id, "title": title, "status": status})
 }
 
-/// The chunk that titles the tasks.
+/// Chunk that titles the tasks.
 pub(super) fn plan_title(title: &str) -> Value {
     json!({"type": "plan_update", "title": title})
 }

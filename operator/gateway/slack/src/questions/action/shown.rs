@@ -1,5 +1,5 @@
-//! How a question about one action looks: the exact action as code, with nothing in it that a reader
-//! can't see. Pure.
+//! Renders the question about one action: the exact action as code, with nothing in it that a reader can't see.
+//! Pure.
 
 use codebutler_crds::wire::ApprovalRequest;
 use codebutler_markdown::visible_text;
@@ -10,33 +10,33 @@ use crate::outbound::blocks;
 use crate::outbound::markdown;
 use crate::outbound::mrkdwn;
 
-/// Characters of an action that are shown, as they are escaped for Slack.
+/// Limit of the part of an action that is shown, in characters as escaped for Slack.
 const SHOWN: usize = 2400;
-/// Of these, so many of its end.
+/// Share of these for the action's end.
 const END: usize = 600;
-/// Characters of the reason.
+/// Limit of the reason, in characters.
 const REASON: usize = 300;
 
 /// A question, ready to be posted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionShown {
-    /// For notifications, and where blocks can't be shown.
+    /// Text for notifications, and where blocks can't be shown.
     pub text: String,
     pub blocks: Value,
 }
 
-/// Where all of an action stands that is too long for its question.
+/// Place of the full text of an action that is too long for its question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WholeAction {
-    /// In the question itself.
+    /// The question itself shows it.
     Shown,
-    /// In a file before it, of this name.
+    /// A file before the question shows it, under this name.
     InFile(String),
-    /// In messages before it.
+    /// Messages before the question show it.
     Above,
 }
 
-/// The question about a request whose texts are masked already. `people` are mentioned.
+/// Renders the question about a request whose texts are masked already. `people` are mentioned.
 pub fn show_question(
     request: &ApprovalRequest,
     people: &[String],
@@ -46,12 +46,12 @@ pub fn show_question(
     show_asked(request, people, ("May I do this?", whole), Some(for_thread))
 }
 
-/// All of an action, as it is shown.
+/// Full text of an action, as it is shown.
 pub fn show_whole(request: &ApprovalRequest) -> String {
     visible_text(request.detail.as_deref().unwrap_or_default())
 }
 
-/// The same in messages, in their order, where Slack takes no files.
+/// Splits the full text of an action into messages, in their order, where Slack takes no files.
 pub fn show_in_messages(request: &ApprovalRequest) -> Vec<String> {
     let (mut pieces, mut piece, mut room) = (Vec::new(), String::new(), SHOWN);
     for c in show_whole(request).chars() {
@@ -71,7 +71,7 @@ pub fn show_in_messages(request: &ApprovalRequest) -> Vec<String> {
     pieces.into_iter().enumerate().map(fenced).collect()
 }
 
-/// What is said where a yes for the thread answers: the same, with nothing to answer.
+/// Notice for an action that a yes for the thread answers: the same as the question, with nothing to answer.
 pub fn show_notice(request: &ApprovalRequest, by: &str) -> ActionShown {
     let head = format!(
         "I do this: <@{by}> approved it for this thread. *revoke* or *stop* takes that back."
@@ -79,7 +79,7 @@ pub fn show_notice(request: &ApprovalRequest, by: &str) -> ActionShown {
     show_asked(request, &[], (&head, &WholeAction::Shown), None)
 }
 
-/// Whether all of an action is shown.
+/// True if an action is short enough to be shown as a whole.
 pub fn is_whole(detail: &str) -> bool {
     cut_middle(&visible_text(detail)).1 == 0
 }
@@ -132,13 +132,13 @@ fn show_asked(
     ActionShown { text, blocks: Value::Array(blocks) }
 }
 
-/// As a block of code that nothing in it ends.
+/// Renders a block of code that nothing in it ends.
 fn fence(code: &str) -> String {
     let fenced = mrkdwn::escape_text(code).replace("```", "`\u{200b}``");
     format!("```\n{fenced}\n```")
 }
 
-/// Characters of one, as it is escaped for Slack.
+/// Number of characters that `c` takes as escaped for Slack.
 const fn weight_of(c: char) -> usize {
     match c {
         '&' => 5,
@@ -147,7 +147,7 @@ const fn weight_of(c: char) -> usize {
     }
 }
 
-/// Beginning and end of what is too long, and how many characters are left out between them.
+/// Cuts the middle out of a text that is too long; returns the rest, and the number of characters left out.
 fn cut_middle(text: &str) -> (String, usize) {
     if text.chars().map(weight_of).sum::<usize>() <= SHOWN {
         return (text.to_owned(), 0);
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(ids, ["approval:approve", "approval:deny"]);
         let shown = show_question(&request(command), &[], true, &WholeAction::Shown);
         assert_eq!(shown.blocks[2]["elements"][1]["action_id"], "approval:thread");
-        // Nobody is asked.
+        // The notice asks nobody.
         let told = show_notice(&request(command), "U7");
         assert_eq!(told.blocks.as_array().unwrap().len(), 2);
         assert!(told.text.starts_with("I do this: <@U7> approved it for this thread"));

@@ -18,10 +18,10 @@ use crate::inbound::access;
 /// Tools whose calls people can approve for a thread: commands, which are shown as they are.
 const TOOLS: [&str; 1] = ["Bash"];
 const KEPT: usize = 16;
-/// Programs that only cut what a command puts out.
+/// Programs that only cut the output of a command.
 const CUTS: [&str; 3] = ["tail", "head", "cat"];
 
-/// The words of a request by which it is known again, hashed; none if it can only be allowed once.
+/// Hash of the words by which a request is known again; `None` if it can only be allowed once.
 pub fn request_words(request: &ApprovalRequest) -> Option<String> {
     let detail = request.detail.as_deref()?;
     let fits = TOOLS.contains(&request.tool.as_str()) && !is_own_key(&request.key);
@@ -35,7 +35,7 @@ pub fn request_words(request: &ApprovalRequest) -> Option<String> {
     Some(hex::encode(hash.finalize()))
 }
 
-/// One plain command by its words, whatever cuts its output; anything else as it is.
+/// Reduces one plain command to its words, without what cuts its output; anything else stays as it is.
 fn canonical_command(command: &str) -> String {
     let command = command.trim();
     let mut rest = command;
@@ -58,7 +58,7 @@ fn canonical_command(command: &str) -> String {
     rest.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Takes down a yes for the thread.
+/// Records a yes for the thread.
 pub fn grant_thread(
     status: &mut ThreadStatus,
     question: &ActionApproval,
@@ -79,7 +79,7 @@ pub fn grant_thread(
     });
 }
 
-/// The yes that answers a request, if its giver still is one of `users`.
+/// Finds the yes that answers a request, if its giver still is one of `users`.
 pub fn find_standing<'a>(
     status: &'a ThreadStatus,
     words: &str,
@@ -88,7 +88,7 @@ pub fn find_standing<'a>(
     status.standing.iter().find(|one| one.words == words && access::permits_user(users, &one.by))
 }
 
-/// Answers a request with a yes that was given before. Answers whether there (still) is one.
+/// Answers a request with a yes that was given before; returns true if there (still) is one.
 ///
 /// # Errors
 /// When too many questions are open.

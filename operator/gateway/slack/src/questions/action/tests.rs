@@ -200,7 +200,7 @@ fn a_yes_for_the_thread_answers_the_same_words_until_it_is_taken_back() {
     assert_eq!(status.approvals.len(), 2);
     let (state, by) = hand_out(&mut status, "pm:l", "aa", at(11)).unwrap();
     assert_eq!((state, by.as_deref()), (ApprovalState::Approved, Some("U1")));
-    // Nobody is woken by it, and no message loses its buttons.
+    // The answer wakes nobody, and takes the buttons off no message.
     assert_eq!((status.pending.len(), status.settled.len()), (1, 1));
 
     crate::inbound::message_outcome::stop_runs(&mut status, &ts("7.000000"), "U2").unwrap();

@@ -1,5 +1,5 @@
-//! Asking: posted once per key, recorded, and then waited for. Whoever dies in between finds the
-//! message by its key and goes on from there.
+//! Asks about one action: posts the question once per key, records it, and waits for the answer. A process that
+//! takes over from one that died in between finds the message by its key and goes on from there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,18 +26,18 @@ use crate::questions::action::{
     KIND, STANDING, add_question, hand_out, has_room, is_late, shown, standing,
 };
 
-/// How often the watch cache is looked at while nobody has answered.
+/// Interval at which the watch cache is polled while nobody has answered.
 const LOOK: Duration = Duration::from_millis(150);
-/// The longest that a caller may be kept.
+/// Longest time that a caller may be kept.
 const LONGEST: Duration = Duration::from_mins(1);
-/// Messages that an action may take where Slack takes no files.
+/// Most messages that an action may take where Slack takes no files.
 const MOST_PARTS: usize = 12;
 /// `kind` of those messages.
 const WHOLE: &str = "action-whole";
-/// Longest key, name of a tool, reason and action, in bytes.
+/// Size limits of key, name of a tool, reason and action, in bytes.
 const MAX: (usize, usize, usize, usize) = (64, 64, 1000, 64 * 1024);
 
-/// Asks unless it was asked before, and answers how it stands after at most `wait`.
+/// Asks unless it was asked before, and returns the state of the question after at most `wait`.
 pub(crate) async fn ask_action(
     inner: &Arc<Inner>,
     caller: &ProvenCaller,
@@ -48,7 +48,8 @@ pub(crate) async fn ask_action(
     let key = caller.key();
     let id = format!("{}:{}", caller.role_name(), request.key);
     let deadline = Instant::now() + wait.min(LONGEST);
-    // A question that was asked long ago must not be missed because a cache lags behind.
+    // Read from the API server: a question that was asked long ago must not be missed because a cache lags
+    // behind.
     let thread = inner.threads.read(&key).await.map_err(|error| explain_unwritten(&error))?;
     if let Some(by) = standing_yes(inner, caller, &thread, request, &id).await? {
         tell_standing(inner, caller, &thread, request, &by).await?;
@@ -85,7 +86,7 @@ fn find_approval<'a>(thread: &'a Thread, id: &str) -> Option<&'a ActionApproval>
     status.approvals.iter().find(|one| one.id == id)
 }
 
-/// Who has approved the same words for the thread, if somebody has: it is on record then, and nobody is
+/// Person who has approved the same words for the thread, if there is one: it is on record then, and nobody is
 /// asked.
 async fn standing_yes(
     inner: &Inner,
@@ -120,8 +121,8 @@ async fn standing_yes(
     Ok(stands.then_some(given.by))
 }
 
-/// Says in the thread what is done on a yes that was given before. Before it is: what nobody can see is
-/// not done.
+/// Says in the thread, beforehand, what is done on a yes that was given before: what nobody can see is not
+/// done.
 async fn tell_standing(
     inner: &Inner,
     caller: &ProvenCaller,
@@ -138,7 +139,7 @@ async fn tell_standing(
     }
 }
 
-/// What is shown of an action, on its way into the thread under the request's own key.
+/// Message that shows an action, on its way into the thread under the request's own key.
 fn action_outgoing<'a>(
     caller: &'a ProvenCaller,
     thread: &'a Thread,
@@ -161,7 +162,7 @@ fn action_outgoing<'a>(
     })
 }
 
-/// Of all that is shown and asked for.
+/// Digest of all that is shown and asked for.
 fn request_digest(request: &ApprovalRequest) -> String {
     let ApprovalRequest { tool, summary, hash, detail, .. } = request;
     let mut all = Sha256::new();
@@ -185,7 +186,7 @@ fn mask_request(
     }
 }
 
-/// Posts the question and records it. A quick answer waits until it is.
+/// Posts the question and records it. A quick answer waits until it is recorded.
 async fn post_action(
     inner: &Inner,
     caller: &ProvenCaller,
@@ -219,8 +220,8 @@ async fn post_action(
     recorded.map(drop).map_err(|error| explain_unwritten(&error))
 }
 
-/// Puts all of what is too long to be shown into a file before the question, or into messages where Slack takes no
-/// files: nobody says yes to what can't be read.
+/// Posts an action that is too long to be shown as a file before the question, or as messages where Slack takes
+/// no files: nobody says yes to what can't be read.
 async fn post_whole(
     inner: &Inner,
     caller: &ProvenCaller,

@@ -1,4 +1,4 @@
-//! Whether people want a thread's branch brought up to date.
+//! Asks people whether to bring a thread's branch up to date.
 
 use codebutler_crds::ThreadStatus;
 use codebutler_gateway_core::api_error::ApiError;
@@ -8,7 +8,7 @@ use codebutler_gateway_core::threads::WriteError;
 use crate::{SlackGateway, questions};
 
 impl SlackGateway {
-    /// Offers the people of a thread to bring its branch up to date; the same key once.
+    /// Offers the people of a thread to bring its branch up to date; once per key.
     ///
     /// # Errors
     /// A sentence for the log.
@@ -21,7 +21,7 @@ impl SlackGateway {
         super::ask_update(&self.inner, thread, key, text).await
     }
 
-    /// Takes back such an offer that nobody needs any more.
+    /// Takes back an offer to update the branch that nobody needs any more.
     ///
     /// # Errors
     /// When the Thread can't be written.

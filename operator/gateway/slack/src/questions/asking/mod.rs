@@ -24,7 +24,8 @@ use crate::outbound::split_text::split_text;
 use crate::questions::budget::{self, BudgetAsked};
 use crate::questions::{QuestionButton, inactivity, update};
 
-/// Asks about money, and calls those of `people` whom the text mentions; a quick press waits until the question is recorded.
+/// Asks about money, and calls those of `people` whom the text mentions; a quick press waits until the question is
+/// recorded.
 pub(crate) async fn ask_money(
     inner: &Inner,
     key: &ThreadKey,
@@ -40,7 +41,7 @@ pub(crate) async fn ask_money(
     recorded.map(drop).map_err(|error| not_recorded(&error))
 }
 
-/// Warns of the end; a quick press waits until the question is recorded.
+/// Warns that the thread will be closed; a quick press waits until the question is recorded.
 pub(crate) async fn ask_inactivity(
     inner: &Inner,
     key: &ThreadKey,
@@ -146,7 +147,7 @@ async fn post_asking(
     }
 }
 
-/// Whether a role's message can be posted.
+/// Refuses a role's message that can't be posted.
 pub(crate) fn check_message(message: &PostMessage) -> Result<(), ApiError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-');
     let invalid = |sentence: &str| Err(ApiError::new(ErrorCode::InvalidRequest, sentence));

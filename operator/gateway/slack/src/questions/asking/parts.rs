@@ -1,4 +1,4 @@
-//! Whether people want a request built in parts, and what becomes of a half of it.
+//! Asks people whether to build a request in parts, and what becomes of a half of it.
 
 use codebutler_crds::SlackTs;
 use codebutler_crds::thread::RequestSplit;
@@ -13,8 +13,8 @@ use crate::outbound::post::{EMPTY, not_recorded};
 use crate::questions::parts::{self, BUTTONS, HALF_BUTTONS};
 
 impl SlackGateway {
-    /// Asks the people of a thread whether it is built in these parts; the same key asks once. Gives the
-    /// message that asks.
+    /// Asks the people of a thread whether it is built in these parts; once per key. Returns the message that
+    /// asks.
     ///
     /// # Errors
     /// A sentence for who proposed it.
@@ -37,7 +37,7 @@ impl SlackGateway {
         Ok(asked.clone())
     }
 
-    /// Asks what becomes of a part that was merged while its other half was not; the same key asks once.
+    /// Asks what becomes of a part that was merged while its other half was not; once per key.
     ///
     /// # Errors
     /// A sentence for the log.

@@ -14,7 +14,8 @@ use crate::outbound::post::{
 use crate::outbound::split_text::split_text;
 use crate::questions::recording;
 
-/// Shows it, and lets roles wait for a correction; the same key once. A quick press waits until it is recorded.
+/// Shows the transcript, and lets roles wait for a correction; once per key. A quick press waits until it is
+/// recorded.
 pub(crate) async fn show_transcript(
     inner: &Inner,
     key: &ThreadKey,
@@ -45,7 +46,7 @@ pub(crate) async fn show_transcript(
     };
     let shown = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
     for part in &sent {
-        // No mark speaks of it, and all roles are to read it.
+        // No mark speaks of the message, and all roles are to read it.
         inner.kept.hear(key, part);
     }
     let record = |status: &mut _| recording::begin_hold(status, shown, user);

@@ -1,5 +1,5 @@
-//! What CodeButler says in a conversation from which a roadmap is worked off: the question whether to, one
-//! message that always shows how it stands, and what somebody has to look at.
+//! Messages in a conversation from which a roadmap is worked off: the question whether to, one that always
+//! shows how it stands, and what somebody has to look at.
 
 use codebutler_crds::thread::ApprovedItem;
 use codebutler_crds::wire::ErrorCode;
@@ -21,11 +21,11 @@ use crate::questions::roadmap::{self, BUTTONS};
 
 /// A question about a roadmap's items, and what a yes to it is recorded for.
 pub struct ItemsQuestion {
-    /// What people read.
+    /// Text that is shown to people.
     pub text: String,
-    /// What it names.
+    /// Items that the text names.
     pub items: Vec<ApprovedItem>,
-    /// There are others, which are asked about after these.
+    /// True if there are other items, which are asked about after these.
     pub more: bool,
 }
 
@@ -53,7 +53,7 @@ pub(crate) async fn ask_items(
     recorded.map(drop).map_err(|error| not_recorded(&error))
 }
 
-/// Says something to everybody whom the conversation concerns; the same key once.
+/// Says something to everybody whom the conversation concerns; once per key.
 pub(crate) async fn alert_people(
     inner: &Inner,
     key: &ThreadKey,
@@ -114,7 +114,7 @@ pub(crate) async fn show_message(
         Err(error) => return Err(inner.failed(error, &repo).await),
     };
     match inner.web.post::<Value>(&account.bot, "chat.update", &body).await {
-        // Somebody took it away: it is posted no second time.
+        // Somebody deleted the message: it is not posted a second time.
         Err(error) if error.code() == Some("message_not_found") => Ok(()),
         Err(error) => Err(inner.failed(error, &repo).await),
         Ok(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! Whether people want several pull requests merged, one behind the other.
+//! Asks people whether to merge several pull requests, one behind the other.
 
 use codebutler_crds::thread::TrainCar;
 use codebutler_crds::wire::ErrorCode;
@@ -12,8 +12,8 @@ use crate::outbound::post::{EMPTY, not_recorded};
 use crate::questions::train::{self, BUTTONS};
 
 impl SlackGateway {
-    /// Asks the people of a thread whether these are merged; the same key asks once. A quick press waits
-    /// until the question is recorded.
+    /// Asks the people of a thread whether these are merged; once per key. A quick press waits until the
+    /// question is recorded.
     ///
     /// # Errors
     /// A sentence for the log.

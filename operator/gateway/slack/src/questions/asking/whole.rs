@@ -1,4 +1,4 @@
-//! All of what people are asked about, where a message can't show it: in a file before the question.
+//! Full text of what people are asked about, where a message can't show it: in a file before the question.
 
 use codebutler_crds::{Repo, Thread};
 use codebutler_gateway_core::api_error::ApiError;
@@ -11,13 +11,13 @@ use crate::api::web::CallError;
 use crate::outbound::post;
 use crate::outbound::uploads::FileAttachment;
 
-/// Stands for all that is recorded with a yes.
+/// Digest of all that is recorded with a yes.
 pub(super) fn digest_of(recorded: &(impl Serialize + ?Sized)) -> String {
     let text = serde_json::to_vec(recorded).unwrap_or_default();
     hex::encode(&Sha256::digest(text)[..16])
 }
 
-/// Puts a file before a question; its name. Nothing where Slack takes no files. The caller holds the
+/// Puts a file before a question; returns its name, or `None` where Slack takes no files. The caller holds the
 /// thread's turn to post.
 pub(super) async fn attach_whole(
     inner: &Inner,
