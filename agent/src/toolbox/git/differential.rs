@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use git2::{Oid, Repository};
 
@@ -212,6 +213,10 @@ fn configure(tree: &Path, attributes: &str, setting: &str) {
         for path in ["docs/a.md", "docs/b.md"] {
             let text = fs::read_to_string(tree.join(path)).unwrap();
             fs::write(tree.join(path), to_wide(&text)).unwrap();
+            // Git reads a file again that is no older than its index, by the second. Once a rebase has taken the
+            // attributes away, that is a change: in one copy only, where a second ends between both.
+            let file = fs::File::options().write(true).open(tree.join(path)).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_mins(1)).unwrap();
         }
     }
     if attributes.contains("filter=") {
